@@ -1,4 +1,4 @@
-//! One group commit: the requests that share it, and who of them gets a seat.
+//! One group commit: the requests that share it, who of them gets a seat, and which licenses change.
 //!
 //! A backend first passes on what other nodes appended ([`BindingBatch::learn`]), then asks for the lines to append
 //! ([`BindingBatch::decide`]), and makes them durable. Only then does memory change, and the requests are answered.
@@ -15,24 +15,32 @@ use crate::model::site_host::SiteHost;
 
 use crate::store::bindings::{BindingsRef, BoundSites, LicenseBindings};
 use crate::store::checksum::BindingsByLicense;
+use crate::store::issued_licenses::IssuedTable;
+use crate::store::license_changes::{ChangeOutcome, LicenseBatch};
 use crate::store::log::LedgerEntry;
+use crate::store::log::record::LedgerEvent;
 use crate::store::memory::BindingMemory;
-use crate::store::pending::{BindOutcome, BindRequest};
+use crate::store::pending::{BindOutcome, BindRequest, ChangeRequest};
 
 /// The requests of one group commit.
 pub(crate) struct BindingBatch<'m> {
     memory: &'m BindingMemory,
     requests: Vec<BindRequest>,
-    /// What other nodes appended since the last commit, in the order of the log.
+    changes: Vec<ChangeRequest>,
+    /// The licenses that other nodes or this one appended.
+    licenses: LicenseBatch<'m>,
+    /// What other nodes bound since the last commit, in the order of the log.
     learned: Vec<LedgerEntry>,
     /// The bindings of the licenses in `learned`, with what was learned.
     ahead: HashMap<LicenseId, Arc<LicenseBindings>>,
     /// What this node appends.
-    appended: Vec<LedgerEntry>,
+    appended: Vec<LedgerEvent>,
     /// For each request that was decided.
     outcomes: Vec<BindOutcome>,
+    /// For each change that was decided.
+    changed: Vec<ChangeOutcome>,
     /// What takes memory's place, if the log differs from it.
-    anew: Option<BindingsByLicense>,
+    anew: Option<(BindingsByLicense, IssuedTable)>,
 }
 
 impl<'m> BindingBatch<'m> {
@@ -41,12 +49,20 @@ impl<'m> BindingBatch<'m> {
         Self {
             memory,
             requests,
+            changes: Vec::new(),
+            licenses: LicenseBatch::new(&memory.issued),
             learned: Vec::new(),
             ahead: HashMap::new(),
             appended: Vec::new(),
             outcomes: Vec::new(),
+            changed: Vec::new(),
             anew: None,
         }
+    }
+
+    /// Also has these changes to licenses.
+    pub(crate) fn with_changes(self, changes: Vec<ChangeRequest>) -> Self {
+        Self { changes, ..self }
     }
 
     /// Forgets what was learned and decided: another attempt begins.
@@ -55,10 +71,17 @@ impl<'m> BindingBatch<'m> {
         self.ahead.clear();
         self.appended.clear();
         self.outcomes.clear();
+        self.licenses.begin_again();
+        self.changed.clear();
     }
 
-    /// Takes the binding of a line that another node appended.
-    pub(crate) fn learn(&mut self, entry: LedgerEntry) {
+    /// Takes the event of a line that another node appended.
+    pub(crate) fn learn(&mut self, change: LedgerEvent) {
+        let entry = match change {
+            LedgerEvent::Bound(entry) => entry,
+            LedgerEvent::License(license) => return self.licenses.take(license),
+            LedgerEvent::Compacted(_) => return,
+        };
         let LedgerEntry { license, binding } = &entry;
         match self.ahead.get_mut(license) {
             Some(bindings) => Arc::make_mut(bindings).add(binding.clone()),
@@ -71,13 +94,13 @@ impl<'m> BindingBatch<'m> {
     }
 
     /// Has memory replaced: the log differs from it, and is right. For a batch without requests.
-    pub(crate) fn replace_memory(&mut self, by_license: BindingsByLicense) {
-        self.anew = Some(by_license);
+    pub(crate) fn replace_memory(&mut self, by_license: BindingsByLicense, issued: IssuedTable) {
+        self.anew = Some((by_license, issued));
     }
 
-    /// Decides every request; returns the bindings to append. `clock` is the time of a log that several nodes share,
+    /// Decides every request; returns the events to append. `clock` is the time of a log that several nodes share,
     /// whose own clocks may differ.
-    pub(crate) fn decide(&mut self, clock: Option<DateTime<Utc>>) -> &[LedgerEntry] {
+    pub(crate) fn decide(&mut self, clock: Option<DateTime<Utc>>) -> &[LedgerEvent] {
         let mut under_way: HashMap<LicenseId, Vec<SiteHost>> = HashMap::new();
         for request in &self.requests {
             let BindRequest { license, host, now, .. } = request;
@@ -97,43 +120,56 @@ impl<'m> BindingBatch<'m> {
                         host: host.clone(),
                         bound_at: released_at.map_or(now, |released_at| released_at.max(now)),
                     };
-                    self.appended.push(LedgerEntry {
+                    self.appended.push(LedgerEvent::Bound(LedgerEntry {
                         license: license.id,
                         binding,
-                    });
+                    }));
                     beside.push(host.clone());
                     BindOutcome::Bound
                 }
             };
             self.outcomes.push(outcome);
         }
+        for request in &self.changes {
+            let outcome = self.licenses.decide(&request.change, clock, &mut self.appended);
+            self.changed.push(outcome);
+        }
         &self.appended
     }
 
     /// How many requests wait for this commit.
     pub(crate) fn len(&self) -> usize {
-        self.requests.len()
+        self.requests.len() + self.changes.len()
     }
 
-    /// Whether nobody asks for a seat.
+    /// Whether nobody asks for anything.
     pub(crate) fn is_empty(&self) -> bool {
-        self.requests.is_empty()
+        self.requests.is_empty() && self.changes.is_empty()
     }
 
     /// Puts durable bindings in force, and answers. After a failure, nothing is in force and every request fails.
     pub(crate) fn complete(self, result: Result<(), Arc<str>>) {
         match result {
             Ok(()) => {
-                if let Some(by_license) = self.anew {
+                if let Some((by_license, issued)) = self.anew {
                     self.memory.replace(&by_license);
+                    self.memory.issued.replace(issued);
                 }
-                self.memory.add(self.learned.into_iter().chain(self.appended));
+                let appended = self.appended.into_iter().filter_map(LedgerEvent::binding);
+                self.memory.add(self.learned.into_iter().chain(appended));
+                self.memory.issued.add(self.licenses.into_licenses());
                 for (request, outcome) in self.requests.into_iter().zip(self.outcomes) {
+                    request.answer(Ok(outcome));
+                }
+                for (request, outcome) in self.changes.into_iter().zip(self.changed) {
                     request.answer(Ok(outcome));
                 }
             }
             Err(reason) => {
                 for request in self.requests {
+                    request.answer(Err(Arc::clone(&reason)));
+                }
+                for request in self.changes {
                     request.answer(Err(Arc::clone(&reason)));
                 }
             }

@@ -15,7 +15,7 @@ use crate::store::binding_batch::BindingBatch;
 use crate::store::commit_status::{CommitCounts, CommitStatus, LedgerFailure};
 use crate::store::error::StoreError;
 use crate::store::memory::BindingMemory;
-use crate::store::pending::{Answer, BindRequest, Message, QUEUE};
+use crate::store::pending::{Answer, BindRequest, ChangeRequest, Message, QUEUE};
 use crate::store::telemetry::{self, Reports};
 
 /// Reports written in a turn, if more are waiting. 250 a second are 22 million a day. Writing one costs 6 to 30
@@ -83,18 +83,20 @@ impl<B: Backend> CommitWriter<B> {
             let first = queue.recv_timeout(wake.saturating_duration_since(Instant::now()));
             let mut closing = matches!(first, Err(RecvTimeoutError::Disconnected));
             let mut requests = Vec::new();
+            let mut changes = Vec::new();
             let mut refreshes = Vec::new();
             for message in first.into_iter().chain(queue.try_iter().take(QUEUE)) {
                 match message {
                     Message::Bind(request) => requests.push(request),
+                    Message::Change(change) => changes.push(change),
                     Message::Refresh(answer) => refreshes.push(answer),
                     Message::Announce(secrets) => self.backend.announce(secrets),
                     Message::Close => closing = true,
                 }
             }
             let must_follow = next_follow.is_some_and(|follow| follow <= Instant::now());
-            if must_follow || !requests.is_empty() || !refreshes.is_empty() {
-                self.commit(requests, refreshes);
+            if must_follow || !requests.is_empty() || !changes.is_empty() || !refreshes.is_empty() {
+                self.commit(requests, changes, refreshes);
                 next_follow = follow_every.map(|interval| Instant::now() + interval);
             }
             if closing {
@@ -110,8 +112,8 @@ impl<B: Backend> CommitWriter<B> {
     }
 
     /// Commits the requests, or only reads what other nodes appended; then answers.
-    fn commit(&self, requests: Vec<BindRequest>, refreshes: Vec<Answer<()>>) {
-        let mut batch = BindingBatch::new(&self.memory, requests);
+    fn commit(&self, requests: Vec<BindRequest>, changes: Vec<ChangeRequest>, refreshes: Vec<Answer<()>>) {
+        let mut batch = BindingBatch::new(&self.memory, requests).with_changes(changes);
         let result = if batch.is_empty() {
             self.note(self.backend.follow(&mut batch))
         } else {

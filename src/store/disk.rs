@@ -19,8 +19,10 @@ use crate::store::binding_batch::BindingBatch;
 use crate::store::checksum::{BindingsByLicense, BindingsChecksum};
 use crate::store::error::StoreError;
 use crate::store::index::Index;
+use crate::store::issued_licenses::IssuedTable;
 use crate::store::lock::{self, StoreLock};
 use crate::store::log::file::LedgerFile;
+use crate::store::log::record::LedgerEvent;
 use crate::store::log::writer::LedgerWriter;
 use crate::store::log::{LedgerEntry, Position};
 use crate::store::recovery::{self, RecoveredLedger};
@@ -67,8 +69,12 @@ impl Unindexed {
         }
     }
 
-    fn add(&mut self, lines: impl IntoIterator<Item = (LedgerEntry, Position)>) {
-        for line in lines {
+    /// Takes the bindings of these lines; the index has nothing else.
+    fn add(&mut self, lines: impl IntoIterator<Item = (LedgerEvent, Position)>) {
+        let bindings = lines
+            .into_iter()
+            .filter_map(|(change, at)| Some((change.binding()?, at)));
+        for line in bindings {
             self.more |= self.next.len() >= self.limit;
             if !self.more {
                 self.next.push_back(line);
@@ -83,8 +89,8 @@ pub(super) fn new_ledger_in(path: &Path) -> PathBuf {
 }
 
 impl StoreDisk {
-    /// Opens or creates the store, and reads all bindings.
-    pub(super) fn open(path: &Path) -> Result<(Self, BindingsByLicense), StoreError> {
+    /// Opens or creates the store, and reads the whole ledger.
+    pub(super) fn open(path: &Path) -> Result<(Self, BindingsByLicense, IssuedTable), StoreError> {
         let failed = |source| StoreError::Read {
             path: path.to_owned(),
             source,
@@ -127,15 +133,14 @@ impl StoreDisk {
             );
             ledger.cut().map_err(failed)?;
         }
-        let unindexed = Mutex::new(Unindexed::new(UNINDEXED));
         let disk = Self {
             path: path.to_owned(),
             ledger: Mutex::new(ledger),
-            unindexed,
+            unindexed: Mutex::new(Unindexed::new(UNINDEXED)),
             index: Arc::new(index),
             lock: Mutex::new(lock),
         };
-        Ok((disk, loaded.by_license))
+        Ok((disk, loaded.by_license, loaded.issued))
     }
 
     /// Reads the ledger from where the index ends.
@@ -145,21 +150,21 @@ impl StoreDisk {
             .position()?
             .ok_or_else(|| io::Error::other("the index lacks its position in the ledger"))?;
         let mut unindexed = Unindexed::new(limit);
-        let read = recovery::read(&self.path, |position, entry| {
+        let read = recovery::read(&self.path, |position, change| {
             if position.sequence > known.sequence {
-                unindexed.add(entry.map(|entry| (entry, position)));
+                unindexed.add(change.map(|change| (change, position)));
             }
         });
         read.map_err(io::Error::other)?;
         Ok(unindexed)
     }
 
-    fn append(&self, entries: &[LedgerEntry]) -> io::Result<()> {
-        if entries.is_empty() {
+    fn append(&self, changes: &[LedgerEvent]) -> io::Result<()> {
+        if changes.is_empty() {
             return Ok(());
         }
-        let places = lock_mutex(&self.ledger).append(entries)?;
-        lock_mutex(&self.unindexed).add(entries.iter().cloned().zip(places));
+        let places = lock_mutex(&self.ledger).append(changes)?;
+        lock_mutex(&self.unindexed).add(changes.iter().cloned().zip(places));
         Ok(())
     }
 
@@ -194,11 +199,7 @@ impl Backend for StoreDisk {
         let Some(last) = count.checked_sub(1) else {
             return Ok(false);
         };
-        let entries = next
-            .iter()
-            .take(count)
-            .map(|(entry, _)| entry.clone())
-            .collect::<Vec<_>>();
+        let entries: Vec<_> = next.iter().take(count).map(|(entry, _)| entry.clone()).collect();
         let position = next[last].1;
         self.index.add(&entries, Some(position))?;
         next.drain(..count);
@@ -310,7 +311,7 @@ mod tests {
         let path = folder.path();
         let index = folder.path().join("index");
         let aside = folder.path().join("aside");
-        let (disk, _) = StoreDisk::open(path).unwrap();
+        let (disk, ..) = StoreDisk::open(path).unwrap();
         lock_mutex(&disk.unindexed).limit = 10;
         fs::rename(&index, &aside).unwrap();
         fs::write(&index, "no folder").unwrap();
@@ -319,10 +320,10 @@ mod tests {
                 host: "a.com".parse().unwrap(),
                 bound_at: chrono::DateTime::UNIX_EPOCH,
             };
-            disk.append(&[LedgerEntry {
+            disk.append(&[LedgerEvent::Bound(LedgerEntry {
                 license: LicenseId::from_bytes([number; 32]),
                 binding,
-            }])
+            })])
             .unwrap();
             disk.catch_up().unwrap_err();
         }

@@ -6,7 +6,10 @@
 //! {"event":"bound","host":"shop.example","license":"<64 hex>","previous":"<64 hex>","sequence":8,"synced":6,"time":"…Z"}
 //! ```
 //!
-//! `license` is the license's id, never its key. `sequence` counts the lines from 1 through all compactions. `synced`
+//! `license` is the license's id, never its key. A license that a machine issued or changed has a line, too, with
+//! `"event":"license"` and the whole license ([`license_line`]).
+//!
+//! `sequence` counts the lines from 1 through all compactions. `synced`
 //! is the last line that was on disk when this one was written.
 //!
 //! **The chain.** `previous` is the SHA-256 of the line before, with its line feed: `sed -n 7p ledger.jsonl |
@@ -42,6 +45,7 @@
 pub(crate) mod chain;
 pub(crate) mod compaction;
 pub(crate) mod file;
+pub(crate) mod license_line;
 pub mod reader;
 pub mod record;
 #[cfg(test)]

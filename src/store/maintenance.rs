@@ -93,7 +93,7 @@ pub struct CompactionOutcome {
 pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<CompactionOutcome, StoreError> {
     require_own(path)?;
     // Opened as for serving, so that a ledger that lost lines is detected first.
-    let (disk, _) = StoreDisk::open(path)?;
+    let (disk, ..) = StoreDisk::open(path)?;
     let until = now.to_rfc3339_opts(SecondsFormat::Secs, true).replace(':', "");
     let ledger = recovery::ledger_in(path);
     let aside = path.join(format!("ledger-until-{until}.jsonl"));

@@ -1,4 +1,4 @@
-//! The durable bindings in memory.
+//! The durable bindings in memory, and the licenses of the ledger.
 //!
 //! Every request reads them: bindings of the start are read without a lock, changed ones are sharded. Only the thread of
 //! `commit_writer` adds to them, after their lines are durable.
@@ -12,16 +12,19 @@ use crate::model::license_table::OfLicense;
 
 use crate::store::bindings::{BindingsRef, BoundSites, LicenseBindings};
 use crate::store::checksum::BindingsByLicense;
+use crate::store::issued_licenses::{IssuedLicenses, IssuedTable};
 use crate::store::log::LedgerEntry;
 
 /// A license id is a digest, so its first byte spreads licenses evenly.
 const SHARDS: usize = 64;
 
-/// All bindings in memory.
+/// Everything that the ledger has, in memory.
 pub(crate) struct BindingMemory {
     /// Those loaded at the start; some are superseded.
     settled: BindingsByLicense,
     shards: [RwLock<Shard>; SHARDS],
+    /// The licenses that machines issued.
+    pub(crate) issued: IssuedLicenses,
 }
 
 /// The bindings of licenses that changed since the start.
@@ -33,7 +36,14 @@ impl BindingMemory {
         Self {
             settled,
             shards: std::array::from_fn(|_| RwLock::default()),
+            issued: IssuedLicenses::default(),
         }
+    }
+
+    /// Also has these licenses.
+    pub(crate) fn with_issued(self, issued: IssuedTable) -> Self {
+        let issued = IssuedLicenses::new(issued);
+        Self { issued, ..self }
     }
 
     /// The durable bindings of a license in the order of binding.

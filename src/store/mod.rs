@@ -19,7 +19,9 @@ mod error;
 mod group_commit;
 mod health;
 mod index;
+mod issued_licenses;
 mod ledger_state;
+mod license_changes;
 mod lock;
 pub mod log;
 pub mod maintenance;
@@ -31,6 +33,8 @@ mod recovery;
 mod source;
 pub mod stored_reports;
 mod telemetry;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -48,10 +52,9 @@ use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
 use backend::Backend;
-use checksum::BindingsByLicense;
 use group_commit::GroupCommit;
 use memory::BindingMemory;
-use pending::{BindRequest, Message};
+use pending::{BindRequest, ChangeRequest, Message};
 use postgres::settings::DatabaseSettings;
 use stored_reports::StoredReports;
 use telemetry::Reports;
@@ -61,13 +64,14 @@ pub use bindings::BoundSites;
 pub use error::StoreError;
 pub use health::{Figures, StoreHealth};
 pub use index::SiteReports;
+pub use issued_licenses::LedgerLicense;
 pub use ledger_state::LedgerState;
+pub use license_changes::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 pub use pending::BindOutcome;
 pub use postgres::inspection;
 pub use postgres::nodes::NodeSecrets;
 pub use postgres::schema::script as shared_schema;
 pub use postgres::settings::SettingsError;
-pub use postgres::shared_compaction::compact_shared;
 pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, read_only};
 pub use telemetry::RefusedByLicense;
 
@@ -77,7 +81,10 @@ pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<BindOutcome, StoreE
 /// The future result of [`Bindings::refresh`].
 pub type RefreshFuture<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
 
-/// The bindings of all licenses.
+/// The future result of [`Bindings::change_license`].
+pub type ChangeFuture<'a> = Pin<Box<dyn Future<Output = Result<ChangeOutcome, StoreError>> + Send + 'a>>;
+
+/// The bindings of all licenses, and the licenses that machines issued.
 pub trait Bindings: Send + Sync {
     /// The durable bindings of a license. Costs one look-up in memory.
     fn of(&self, license: &LicenseId) -> BoundSites<'_>;
@@ -89,6 +96,21 @@ pub trait Bindings: Send + Sync {
     /// completed, and the next call finds it. Errors: [`StoreError::Busy`], [`StoreError::NotDurable`],
     /// [`StoreError::Closed`]; after each, the host may try again.
     fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a>;
+
+    /// The license of the ledger with this id. The registry comes first: ask it before.
+    fn issued(&self, license: &LicenseId) -> Option<LedgerLicense>;
+
+    /// The license of the ledger whose id begins so.
+    fn issued_beginning_with(&self, beginning: &[u8; 16]) -> Option<LedgerLicense>;
+
+    /// How many licenses the ledger has.
+    fn issued_count(&self) -> usize;
+
+    /// Issues or changes a license of the ledger. The caller has made sure that no file has it.
+    ///
+    /// [`ChangeOutcome::Recorded`] means that it is durable, and in force on this node. The future may be dropped early:
+    /// the change is completed, and a retry finds it. Errors: as [`Bindings::bind`].
+    fn change_license(&self, change: LedgerChange) -> ChangeFuture<'_>;
 
     /// Reads what other nodes appended before this call; `None` where no other node can. Before saying no because a site
     /// is not bound, refresh and ask again; a yes needs no second look.
@@ -136,8 +158,9 @@ pub trait Bindings: Send + Sync {
 ///
 /// Waits a second for another process to close it, as at a restart.
 pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
-    let (disk, by_license) = disk::StoreDisk::open(path)?;
-    Ok(Arc::new(Store::new(disk, by_license, group_commit::WRITE_BEHIND)))
+    let (disk, by_license, issued) = disk::StoreDisk::open(path)?;
+    let memory = BindingMemory::new(by_license).with_issued(issued);
+    Ok(Arc::new(Store::new(disk, memory, group_commit::WRITE_BEHIND)))
 }
 
 /// Opens the log that several nodes share in a database, and reads all bindings. `folder` is for what belongs to this
@@ -148,8 +171,9 @@ pub fn open_shared(address: &str, folder: &Path) -> Result<Arc<dyn Bindings>, St
         source,
     })?;
     let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
-    let (log, by_license) = postgres::PostgresLog::open(settings, folder).map_err(StoreError::shared)?;
-    Ok(Arc::new(Store::new(log, by_license, group_commit::WRITE_BEHIND)))
+    let (log, by_license, issued) = postgres::PostgresLog::open(settings, folder).map_err(StoreError::shared)?;
+    let memory = BindingMemory::new(by_license).with_issued(issued);
+    Ok(Arc::new(Store::new(log, memory, group_commit::WRITE_BEHIND)))
 }
 
 struct Store {
@@ -161,8 +185,8 @@ struct Store {
 }
 
 impl Store {
-    fn new(backend: impl Backend, by_license: BindingsByLicense, write_behind: Duration) -> Self {
-        let memory = Arc::new(BindingMemory::new(by_license));
+    fn new(backend: impl Backend, memory: BindingMemory, write_behind: Duration) -> Self {
+        let memory = Arc::new(memory);
         let reports = Arc::new(Reports::default());
         let stored_reports = backend.stored_reports();
         let group_commit = GroupCommit::start(backend, memory.clone(), reports.clone(), write_behind);
@@ -191,6 +215,12 @@ impl Store {
         Ok(outcome)
     }
 
+    async fn change_license(&self, change: LedgerChange) -> Result<ChangeOutcome, StoreError> {
+        let (request, pending) = ChangeRequest::new(change);
+        self.group_commit.enqueue(Message::Change(request))?;
+        pending.wait().await
+    }
+
     async fn refresh(&self) -> Result<(), StoreError> {
         let (answer, pending) = pending::pending();
         self.group_commit.enqueue(Message::Refresh(answer))?;
@@ -205,6 +235,22 @@ impl Bindings for Store {
 
     fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a> {
         Box::pin(self.bind(license, host, now))
+    }
+
+    fn issued(&self, license: &LicenseId) -> Option<LedgerLicense> {
+        self.memory.issued.of(license)
+    }
+
+    fn issued_beginning_with(&self, beginning: &[u8; 16]) -> Option<LedgerLicense> {
+        self.memory.issued.beginning_with(beginning)
+    }
+
+    fn issued_count(&self) -> usize {
+        self.memory.issued.len()
+    }
+
+    fn change_license(&self, change: LedgerChange) -> ChangeFuture<'_> {
+        Box::pin(self.change_license(change))
     }
 
     fn refresh(&self) -> Option<RefreshFuture<'_>> {

@@ -11,6 +11,7 @@ use crate::model::license::License;
 use crate::model::site_host::SiteHost;
 
 use crate::store::error::StoreError;
+use crate::store::license_changes::{ChangeOutcome, LedgerChange};
 use crate::store::log::record;
 use crate::store::postgres::nodes::NodeSecrets;
 
@@ -21,6 +22,8 @@ pub(crate) const QUEUE: usize = record::BATCH - 1;
 pub(crate) enum Message {
     /// A seat.
     Bind(BindRequest),
+    /// A license to issue or to change.
+    Change(ChangeRequest),
     /// All lines that were in the log before this message.
     Refresh(Answer<()>),
     /// Telling other nodes which secrets this one uses.
@@ -49,6 +52,25 @@ pub(crate) struct BindRequest {
     /// The time of the request.
     pub now: DateTime<Utc>,
     answer: Answer<BindOutcome>,
+}
+
+/// A license to issue or to change.
+#[derive(Debug)]
+pub(crate) struct ChangeRequest {
+    pub change: LedgerChange,
+    answer: Answer<ChangeOutcome>,
+}
+
+impl ChangeRequest {
+    /// A request, and what waits for its answer.
+    pub(crate) fn new(change: LedgerChange) -> (Self, Pending<ChangeOutcome>) {
+        let (answer, pending) = pending();
+        (Self { change, answer }, pending)
+    }
+
+    pub(crate) fn answer(self, outcome: Result<ChangeOutcome, Arc<str>>) {
+        let _ = self.answer.send(outcome);
+    }
 }
 
 /// Where the answer to a request goes. Its sender may have left.

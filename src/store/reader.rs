@@ -21,6 +21,7 @@ use crate::store::error::StoreError;
 use crate::store::index::{Index, SiteReports};
 use crate::store::lock::StoreLock;
 use crate::store::log::compaction;
+use crate::store::log::record::LedgerEvent;
 use crate::store::telemetry::RefusedByLicense;
 use crate::store::{disk, lock, recovery};
 
@@ -48,6 +49,8 @@ pub struct VerifiedLedger {
     pub bindings: u64,
     /// Licenses with a binding.
     pub licenses: usize,
+    /// Licenses that machines issued.
+    pub issued: usize,
     /// The latest time of a binding. It is in the future if a clock was ahead.
     pub latest: Option<DateTime<Utc>>,
     /// The state of the index.
@@ -121,7 +124,8 @@ pub(super) fn open_index(path: &Path) -> Result<Index, IndexState> {
 pub(super) fn bindings_of(path: &Path, license: &LicenseId) -> Result<Vec<Binding>, StoreError> {
     require(path)?;
     let mut builder = BindingsBuilder::default();
-    recovery::read(path, |_, entry| {
+    recovery::read(path, |_, change| {
+        let entry = change.and_then(LedgerEvent::binding);
         if let Some(entry) = entry.filter(|entry| entry.license == *license) {
             builder.add(entry);
         }
@@ -214,6 +218,7 @@ impl FolderReader {
             digest: loaded.found.end.digest,
             bindings: checksum.count,
             licenses: loaded.by_license.len(),
+            issued: loaded.issued.len(),
             latest: loaded
                 .by_license
                 .iter()

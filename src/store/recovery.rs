@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 use crate::regular_file;
 use crate::store::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::store::error::StoreError;
+use crate::store::issued_licenses::{IssuedBuilder, IssuedTable};
 use crate::store::log::reader::{self, LedgerExtent, LedgerFault};
+use crate::store::log::record::LedgerEvent;
 use crate::store::log::{self, LedgerEntry, Position};
 
 /// The ledger's content.
 pub(crate) struct RecoveredLedger {
     pub by_license: BindingsByLicense,
+    pub issued: IssuedTable,
     pub found: LedgerExtent,
     /// The bindings that the index lacks, with their positions; `None` if it must be rebuilt.
     pub lacking: Option<Vec<(LedgerEntry, Position)>>,
@@ -24,11 +27,16 @@ pub(crate) struct RecoveredLedger {
 /// written after the ledger is on disk, so the ledger has lost lines.
 pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedger, StoreError> {
     let mut builder = BindingsBuilder::default();
+    let mut issued = IssuedBuilder::default();
     let mut lacking = Vec::new();
     let mut differs = false;
-    let found = read(path, |position, entry| {
+    let found = read(path, |position, change| {
         differs |= known.is_some_and(|known| known.sequence == position.sequence && known.digest != position.digest);
-        let Some(entry) = entry else { return };
+        let entry = match change {
+            Some(LedgerEvent::Bound(entry)) => entry,
+            Some(LedgerEvent::License(license)) => return issued.add(license),
+            Some(LedgerEvent::Compacted(_)) | None => return,
+        };
         if known.is_some_and(|known| known.sequence < position.sequence) {
             lacking.push((entry.clone(), position));
         }
@@ -55,13 +63,14 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedg
     let lacking = known.filter(|&known| known >= found.start.sequence).map(|_| lacking);
     Ok(RecoveredLedger {
         by_license: builder.finish(),
+        issued: issued.finish(),
         found,
         lacking,
     })
 }
 
 /// Reads the ledger of a store, up to its last complete line. A server may be writing it.
-pub(crate) fn read(path: &Path, each: impl FnMut(Position, Option<LedgerEntry>)) -> Result<LedgerExtent, StoreError> {
+pub(crate) fn read(path: &Path, each: impl FnMut(Position, Option<LedgerEvent>)) -> Result<LedgerExtent, StoreError> {
     let ledger = open(path).map_err(|source| StoreError::Read {
         path: ledger_in(path),
         source,

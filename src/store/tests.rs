@@ -15,11 +15,14 @@ use crate::model::license::{Details, LicenseStatus, Seat, SiteLimit};
 use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::bindings::BindingsRef;
+use crate::store::checksum::BindingsByLicense;
 use crate::store::log::LedgerEntry;
+use crate::store::log::record::LedgerEvent;
 use crate::store::pending::QUEUE;
 
 mod binding;
 mod holding;
+mod issuing;
 mod opening;
 mod reporting;
 mod sharing;
@@ -134,7 +137,8 @@ impl Backend for Arc<Memory> {
         }
         self.note("written");
         self.probe()?;
-        self.state.lock().unwrap().ledger.extend_from_slice(entries);
+        let bindings = entries.iter().cloned().filter_map(LedgerEvent::binding);
+        self.state.lock().unwrap().ledger.extend(bindings);
         Ok(())
     }
 
@@ -184,7 +188,11 @@ fn on_memory() -> (Arc<Memory>, Arc<Store>) {
     let memory = Arc::new(Memory::default());
     (
         memory.clone(),
-        Arc::new(Store::new(memory, BindingsByLicense::default(), NEVER)),
+        Arc::new(Store::new(
+            memory,
+            BindingMemory::new(BindingsByLicense::default()),
+            NEVER,
+        )),
     )
 }
 

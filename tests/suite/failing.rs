@@ -12,7 +12,9 @@ use countersign::model::binding::CheckIn;
 use countersign::model::license_key::LicenseId;
 use countersign::model::site_host::SiteHost;
 use countersign::serve;
-use countersign::store::{BindFuture, Bindings, BoundSites, LedgerState, StoreError, StoreHealth};
+use countersign::store::{
+    BindFuture, Bindings, BoundSites, ChangeFuture, LedgerChange, LedgerLicense, LedgerState, StoreError, StoreHealth,
+};
 use serde_json::{Value, json};
 
 use crate::support::http::Client;
@@ -41,6 +43,22 @@ impl Bindings for Broken {
                 None => std::future::pending().await,
             }
         })
+    }
+
+    fn issued(&self, _: &LicenseId) -> Option<LedgerLicense> {
+        None
+    }
+
+    fn issued_beginning_with(&self, _: &[u8; 16]) -> Option<LedgerLicense> {
+        None
+    }
+
+    fn issued_count(&self) -> usize {
+        0
+    }
+
+    fn change_license(&self, _: LedgerChange) -> ChangeFuture<'_> {
+        Box::pin(async { Err(StoreError::Closed) })
     }
 
     fn report(&self, _: &LicenseId, _: &BoundSites<'_>, _: &SiteHost, _: &CheckIn<'_>) {}

@@ -26,6 +26,8 @@ struct VerificationOutput {
     last_digest: String,
     bindings: u64,
     licenses: usize,
+    /// Licenses that machines issued.
+    issued: usize,
     index: &'static str,
     #[serde(skip)]
     in_database: bool,
@@ -49,6 +51,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         last_digest: found.digest.to_string(),
         bindings: found.bindings,
         licenses: found.licenses,
+        issued: found.issued,
         in_database: found.index == IndexState::Database,
         index: match found.index {
             IndexState::Agrees => "agrees",
@@ -80,14 +83,19 @@ fn text(verified: &VerificationOutput) -> String {
         last_digest,
         bindings,
         licenses,
+        issued,
         index,
         in_database,
     } = verified;
     let place = if *in_database { "table" } else { "file" };
     let torn_end = torn_end.map_or(String::new(), |torn_end| format!("torn end     {torn_end}\n"));
+    let issued = match *issued {
+        0 => String::new(),
+        issued => format!("issued       {}\n", counted(issued, "license")),
+    };
     format!(
         "chain        whole, up to line {lines} of the {place} (sequence {sequence})\n{torn_end}last digest  {last_digest}\n\
-         bindings     {bindings}, of {}\nindex        {index}\n",
+         bindings     {bindings}, of {}\n{issued}index        {index}\n",
         counted(*licenses, "license")
     )
 }

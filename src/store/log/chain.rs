@@ -2,8 +2,8 @@
 //!
 //! [`reader`](crate::store::log::reader) passes it the lines of a file, `store::postgres` those of a table.
 
+use crate::store::log::Position;
 use crate::store::log::record::{LedgerEvent, LedgerRecord};
-use crate::store::log::{LedgerEntry, Position};
 
 /// The lines so far.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ impl Chain {
         }
     }
 
-    /// Takes the next line, with its line feed; returns its binding, if it has one.
-    pub(in crate::store) fn accept(&mut self, bytes: &[u8]) -> Result<Option<LedgerEntry>, RefusedLine> {
+    /// Takes the next line, with its line feed; returns its event, unless it begins a compacted ledger.
+    pub(in crate::store) fn accept(&mut self, bytes: &[u8]) -> Result<Option<LedgerEvent>, RefusedLine> {
         let line = if bytes.ends_with(b"\n") {
             LedgerRecord::read(bytes)
         } else {
@@ -62,7 +62,6 @@ impl Chain {
             may_be_torn: false,
         };
         let change = match line.change {
-            LedgerEvent::Bound(entry) => Some(entry),
             LedgerEvent::Compacted(compaction) if self.lines == 0 => {
                 self.kept = compaction.kept;
                 self.start = line.previous;
@@ -70,6 +69,7 @@ impl Chain {
                 None
             }
             LedgerEvent::Compacted(_) => return Err(whole("only the first line may be a compaction".into())),
+            change => Some(change),
         };
         if line.previous != self.end {
             return Err(whole(match self.lines {

@@ -4,7 +4,8 @@
 //! one. Bindings keep their order and their times.
 
 use std::collections::HashMap;
-use std::io::{self, BufWriter, Read, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 
 use chrono::{DateTime, Utc};
 
@@ -16,22 +17,22 @@ use crate::store::log::record::{LedgerEvent, LedgerRecord};
 use crate::store::log::{Compaction, LedgerEntry, Position};
 
 /// Passes on the bindings that are not superseded, in the order of binding.
-pub(in crate::store) fn current<R: Read>(
-    open: impl Fn() -> io::Result<R>,
+pub(in crate::store) fn current(
+    open: impl Fn() -> io::Result<File>,
     mut each: impl FnMut(LedgerEntry),
 ) -> Result<(), LedgerFault> {
     let (_, latest) = latest(open().map_err(LedgerFault::Io)?)?;
-    hand_over(open().map_err(LedgerFault::Io)?, &latest, |entry| {
-        each(entry);
+    hand_over(open().map_err(LedgerFault::Io)?, &latest, |change| {
+        change.binding().map(&mut each);
         Ok(())
     })
 }
 
 /// Writes the compacted ledger; returns the number of kept bindings and the position of the last line. The caller
 /// syncs it and renames it into place.
-pub(in crate::store) fn write<R: Read>(
-    open: impl Fn() -> io::Result<R>,
-    new: impl Write,
+pub(in crate::store) fn write(
+    open: impl Fn() -> io::Result<File>,
+    new: &File,
     time: DateTime<Utc>,
 ) -> Result<(u64, Position), LedgerFault> {
     let (old, latest) = latest(open().map_err(LedgerFault::Io)?)?;
@@ -50,39 +51,51 @@ pub(in crate::store) fn write<R: Read>(
     };
     let kept = latest.len() as u64;
     let mut end = put(old.end, LedgerEvent::Compacted(Compaction { kept, time })).map_err(LedgerFault::Io)?;
-    hand_over(open().map_err(LedgerFault::Io)?, &latest, |entry| {
-        end = put(end, LedgerEvent::Bound(entry))?;
+    hand_over(open().map_err(LedgerFault::Io)?, &latest, |change| {
+        end = put(end, change)?;
         Ok(())
     })?;
     new.flush().map_err(LedgerFault::Io)?;
-    Ok((kept, end))
+    let bindings = latest.keys().filter(|(_, host)| host.is_some()).count() as u64;
+    Ok((bindings, end))
 }
 
-/// For each site of each license, the number of its last line.
-type LatestLines = HashMap<(LicenseId, SiteHost), u64>;
+/// For each site of each license, and for each license that a machine issued (without a host), the number of its last
+/// line.
+type LatestLines = HashMap<(LicenseId, Option<SiteHost>), u64>;
 
-fn latest(ledger: impl Read) -> Result<(LedgerExtent, LatestLines), LedgerFault> {
+/// What a later line with the same replaces.
+fn subject(change: &LedgerEvent) -> Option<(LicenseId, Option<SiteHost>)> {
+    match change {
+        LedgerEvent::Bound(LedgerEntry { license, binding }) => Some((*license, Some(binding.host.clone()))),
+        LedgerEvent::License(issued) => Some((issued.license.id, None)),
+        LedgerEvent::Compacted(_) => None,
+    }
+}
+
+fn latest(ledger: File) -> Result<(LedgerExtent, LatestLines), LedgerFault> {
     let mut latest = LatestLines::new();
-    let found = reader::read(ledger, |position, entry| {
-        if let Some(LedgerEntry { license, binding }) = entry {
-            latest.insert((license, binding.host), position.sequence);
+    let found = reader::read(ledger, |position, change| {
+        if let Some(subject) = change.as_ref().and_then(subject) {
+            latest.insert(subject, position.sequence);
         }
     })?;
     Ok((found, latest))
 }
 
 fn hand_over(
-    ledger: impl Read,
+    ledger: File,
     latest: &LatestLines,
-    mut each: impl FnMut(LedgerEntry) -> io::Result<()>,
+    mut each: impl FnMut(LedgerEvent) -> io::Result<()>,
 ) -> Result<(), LedgerFault> {
     let mut result = Ok(());
-    reader::read(ledger, |position, entry| {
-        let Some(entry) = entry.filter(|_| result.is_ok()) else {
+    reader::read(ledger, |position, change| {
+        let Some(change) = change.filter(|_| result.is_ok()) else {
             return;
         };
-        if latest.get(&(entry.license, entry.binding.host.clone())) == Some(&position.sequence) {
-            result = each(entry);
+        let last = subject(&change).and_then(|subject| latest.get(&subject));
+        if last == Some(&position.sequence) {
+            result = each(change);
         }
     })?;
     result.map_err(LedgerFault::Io)

@@ -5,9 +5,9 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
+use crate::store::log::Position;
 use crate::store::log::chain::{Chain, RefusedLine};
-use crate::store::log::record;
-use crate::store::log::{LedgerEntry, Position};
+use crate::store::log::record::{self, LedgerEvent};
 
 /// The longest torn end in bytes: 16 MiB, more than a batch. Anything longer is damage, and is not read to its end.
 const MOST_TORN: usize = record::BATCH * record::MAX;
@@ -41,10 +41,10 @@ pub enum LedgerFault {
     Broken(String),
 }
 
-/// Reads a ledger. `each` gets every position in it, the start included, and the binding of the line there.
+/// Reads a ledger. `each` gets every position in it, the start included, and the event of the line there.
 pub fn read(
     input: impl Read,
-    mut each: impl FnMut(Position, Option<LedgerEntry>),
+    mut each: impl FnMut(Position, Option<LedgerEvent>),
 ) -> Result<LedgerExtent, LedgerFault> {
     let mut input = BufReader::with_capacity(1 << 18, input);
     let mut chain = Chain::default();

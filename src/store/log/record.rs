@@ -1,16 +1,20 @@
 //! The lines of the ledger: members in the order of RFC 8785, ASCII texts without escapes, so the bytes are canonical.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::model::binding::Binding;
 use crate::model::digest::Digest;
+use crate::model::issued_license::IssuedLicense;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
+use crate::store::log::license_line::{self, LicenseLine};
 use crate::store::log::{Compaction, LedgerEntry, Position};
 
-/// The longest line with its line feed, in bytes: a host has at most 253.
+/// The longest line with its line feed, in bytes: a host has at most 253. A license that needs more is refused.
 pub const MAX: usize = 4096;
 
 /// The most lines written with one sync. A power failure tears only these.
@@ -32,6 +36,8 @@ pub struct LedgerRecord {
 pub enum LedgerEvent {
     /// A site was bound.
     Bound(LedgerEntry),
+    /// A license was issued or changed: the whole license as it is now.
+    License(Arc<IssuedLicense>),
     /// The first line of a compacted ledger.
     Compacted(Compaction),
 }
@@ -70,6 +76,25 @@ enum CompactedEvent {
     Compacted,
 }
 
+impl LedgerEvent {
+    /// The binding, if it is one.
+    pub fn binding(self) -> Option<LedgerEntry> {
+        match self {
+            Self::Bound(entry) => Some(entry),
+            Self::License(_) | Self::Compacted(_) => None,
+        }
+    }
+
+    /// When it happened.
+    pub(in crate::store) fn time(&self) -> DateTime<Utc> {
+        match self {
+            Self::Bound(entry) => entry.binding.bound_at,
+            Self::License(issued) => issued.time,
+            Self::Compacted(compaction) => compaction.time,
+        }
+    }
+}
+
 impl LedgerRecord {
     /// Appends a line to `bytes` and returns its position.
     pub fn write(&self, bytes: &mut Vec<u8>) -> serde_json::Result<Position> {
@@ -102,6 +127,9 @@ impl LedgerRecord {
                     time,
                 };
                 serde_json::to_writer(&mut *bytes, &line)?;
+            }
+            LedgerEvent::License(issued) => {
+                serde_json::to_writer(&mut *bytes, &LicenseLine::new(issued, self.previous, synced))?;
             }
             LedgerEvent::Compacted(Compaction { kept, time }) => {
                 let event = CompactedEvent::Compacted;
@@ -139,6 +167,14 @@ impl LedgerRecord {
                 previous,
                 sequence,
                 LedgerEvent::Compacted(Compaction { kept, time }),
+            )
+        } else if bytes.starts_with(license_line::BEGINNING) {
+            let line: LicenseLine = serde_json::from_slice(bytes)?;
+            (
+                line.sequence,
+                line.previous,
+                line.synced,
+                LedgerEvent::License(Arc::new(line.license()?)),
             )
         } else {
             let BoundRecord {

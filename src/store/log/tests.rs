@@ -8,8 +8,9 @@ use chrono::DateTime;
 use crate::model::binding::Binding;
 use crate::model::license_key::LicenseId;
 use crate::store::log::reader::{self, LedgerExtent, LedgerFault};
+use crate::store::log::record::{self, LedgerEvent};
 use crate::store::log::writer::{LedgerWriter, Medium};
-use crate::store::log::{LedgerEntry, Position, record};
+use crate::store::log::{LedgerEntry, Position};
 
 /// A file in memory, on a disk with limited space that can be told to fail.
 struct Disk {
@@ -83,13 +84,14 @@ fn entry(name: &str) -> LedgerEntry {
     }
 }
 
-fn entries(names: &[&str]) -> Vec<LedgerEntry> {
-    names.iter().map(|name| entry(name)).collect()
+fn entries(names: &[&str]) -> Vec<LedgerEvent> {
+    names.iter().map(|name| LedgerEvent::Bound(entry(name))).collect()
 }
 
 fn read(bytes: &[u8]) -> Result<(LedgerExtent, Vec<String>), String> {
     let mut hosts = Vec::new();
-    let found = reader::read(bytes, |_, entry| {
+    let found = reader::read(bytes, |_, change| {
+        let entry = change.and_then(LedgerEvent::binding);
         hosts.extend(entry.map(|entry| entry.binding.host.to_string()));
     });
     match found {

@@ -6,8 +6,8 @@
 use std::io;
 use std::ops::RangeInclusive;
 
+use crate::store::log::Position;
 use crate::store::log::record::{LedgerEvent, LedgerRecord};
-use crate::store::log::{LedgerEntry, Position};
 
 /// What the writer needs of a file ([`crate::store::log::file`]). Tests have one that fails.
 pub(in crate::store) trait Medium {
@@ -46,14 +46,14 @@ impl<M: Medium> LedgerWriter<M> {
     }
 
     /// Appends a batch with one sync; returns the positions of its lines.
-    pub(in crate::store) fn append(&mut self, entries: &[LedgerEntry]) -> io::Result<Vec<Position>> {
+    pub(in crate::store) fn append(&mut self, changes: &[LedgerEvent]) -> io::Result<Vec<Position>> {
         self.look()?;
         self.cut()?;
         let mut end = self.end;
         let mut bytes = Vec::new();
-        let mut places = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let change = LedgerEvent::Bound(entry.clone());
+        let mut places = Vec::with_capacity(changes.len());
+        for change in changes {
+            let change = change.clone();
             end = LedgerRecord {
                 previous: end,
                 synced: self.end.sequence,

@@ -7,9 +7,11 @@ use tokio_postgres::Client;
 
 use crate::store::backend_error::BackendError;
 use crate::store::checksum::{BindingsBuilder, BindingsByLicense};
+use crate::store::issued_licenses::{IssuedBuilder, IssuedTable};
 use crate::store::ledger_state::LedgerState;
+use crate::store::log::Position;
 use crate::store::log::chain::Chain;
-use crate::store::log::{LedgerEntry, Position};
+use crate::store::log::record::LedgerEvent;
 use crate::store::postgres::failure::{database_error, failure};
 
 /// Lines read at once: about 3 MB.
@@ -23,28 +25,31 @@ const READ_PAGE: &str = "SELECT sequence, line FROM countersign.ledger WHERE seq
 /// Everything that a log has.
 pub(super) struct LoadedLog {
     pub by_license: BindingsByLicense,
+    pub issued: IssuedTable,
     pub end: Position,
 }
 
 /// Reads every line and checks the chain.
 pub(super) async fn all(client: &Client) -> Result<LoadedLog, BackendError> {
     let mut builder = BindingsBuilder::default();
-    let chain = each(client, |_, entry| {
-        if let Some(entry) = entry {
-            builder.add(entry);
-        }
+    let mut issued = IssuedBuilder::default();
+    let chain = each(client, |_, change| match change {
+        Some(LedgerEvent::Bound(entry)) => builder.add(entry),
+        Some(LedgerEvent::License(license)) => issued.add(license),
+        Some(LedgerEvent::Compacted(_)) | None => {}
     })
     .await?;
     Ok(LoadedLog {
         by_license: builder.finish(),
+        issued: issued.finish(),
         end: chain.end,
     })
 }
 
-/// Passes every line to `each`, with its line feed, and its binding.
+/// Passes every line to `each`, with its line feed, and its event.
 pub(in crate::store) async fn each(
     client: &Client,
-    mut each: impl FnMut(&str, Option<LedgerEntry>),
+    mut each: impl FnMut(&str, Option<LedgerEvent>),
 ) -> Result<Chain, BackendError> {
     let statement = client
         .prepare(READ_PAGE)

@@ -14,7 +14,6 @@ mod reports;
 pub(crate) mod schema;
 mod session;
 pub(crate) mod settings;
-pub(crate) mod shared_compaction;
 pub(super) mod shared_copy;
 pub(super) mod shared_reader;
 mod tls;
@@ -32,6 +31,7 @@ use crate::store::backend::Backend;
 use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::checksum::BindingsByLicense;
+use crate::store::issued_licenses::IssuedTable;
 use crate::store::stored_reports::StoredReports;
 use crate::store::telemetry;
 
@@ -58,8 +58,11 @@ pub(super) struct PostgresLog {
 }
 
 impl PostgresLog {
-    /// Connects, and reads all bindings.
-    pub(super) fn open(settings: DatabaseSettings, folder: &Path) -> Result<(Self, BindingsByLicense), BackendError> {
+    /// Connects, and reads the whole log.
+    pub(super) fn open(
+        settings: DatabaseSettings,
+        folder: &Path,
+    ) -> Result<(Self, BindingsByLicense, IssuedTable), BackendError> {
         let identity = NodeIdentity::load(folder)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (session, loaded, epoch) = runtime.block_on(async {
@@ -90,7 +93,7 @@ impl PostgresLog {
             node: Mutex::new(node),
             identity,
         };
-        Ok((log, loaded.by_license))
+        Ok((log, loaded.by_license, loaded.issued))
     }
 
     fn node(&self) -> MutexGuard<'_, NodeState> {

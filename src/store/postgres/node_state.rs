@@ -142,17 +142,17 @@ impl NodeState {
         }
     }
 
-    /// Replaces memory with what the log has: a person compacted or repaired it.
+    /// Replaces memory with what the log has: a person repaired it.
     async fn load_anew(&mut self, session: Session, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
         let loaded = load::all(&session.client).await?;
         let proved = timeout(DEADLINE, prove(&session)).await;
         self.known.epoch = proved.unwrap_or_else(|_| Err(no_answer(&session)))?.epoch;
         self.known.end = loaded.end;
         self.session = Some(session);
-        batch.replace_memory(loaded.by_license);
+        batch.replace_memory(loaded.by_license, loaded.issued);
         tracing::warn!(
             lines = self.known.end.sequence,
-            "the shared ledger was compacted or repaired: read it anew"
+            "the shared ledger was repaired: read it anew"
         );
         Ok(())
     }

@@ -71,7 +71,7 @@ impl SharedCopy {
         let mut bytes = Vec::new();
         let mut copied = 0;
         while ledger.read_until(b'\n', &mut bytes)? > 0 {
-            let entry = chain.accept(&bytes).map_err(|refused| {
+            let change = chain.accept(&bytes).map_err(|refused| {
                 let line = chain.lines + 1;
                 failure(
                     LedgerState::Damaged,
@@ -83,7 +83,7 @@ impl SharedCopy {
                 waiting
                     .lines
                     .push(String::from_utf8_lossy(&bytes).trim_end().to_owned());
-                waiting.time = waiting.time.max(entry.map(|entry| entry.binding.bound_at));
+                waiting.time = waiting.time.max(change.map(|change| change.time()));
                 copied += 1;
             } else if chain.end.sequence >= start.sequence || (chain.lines == 1 && chain.start == start) {
                 if chain.end != start {

@@ -13,6 +13,7 @@ use crate::store::backend_error::BackendError;
 use crate::store::checksum::{BindingsBuilder, BindingsChecksum};
 use crate::store::error::StoreError;
 use crate::store::index::SiteReports;
+use crate::store::issued_licenses::IssuedBuilder;
 use crate::store::ledger_state::LedgerState;
 use crate::store::log::LedgerEntry;
 use crate::store::log::chain::Chain;
@@ -122,15 +123,19 @@ impl SharedReader {
         let mut latest: HashMap<(LicenseId, SiteHost), usize> = HashMap::new();
         let mut count = 0_usize;
         self.query(self.session.client.batch_execute(BEGIN))?;
-        self.read(|entry| {
+        self.read(|change| {
             count += 1;
-            latest.insert((entry.license, entry.binding.host), count);
+            if let LedgerEvent::Bound(entry) = change {
+                latest.insert((entry.license, entry.binding.host), count);
+            }
         })?;
         let mut number = 0_usize;
         let mut wanted = Vec::with_capacity(latest.len());
-        self.read(|entry| {
+        self.read(|change| {
             number += 1;
-            let LedgerEntry { license, binding } = entry;
+            let Some(LedgerEntry { license, binding }) = change.binding() else {
+                return;
+            };
             if latest.get(&(license, binding.host.clone())) == Some(&number) {
                 wanted.push((license, binding));
             }
@@ -146,8 +151,13 @@ impl SharedReader {
     /// Checks the chain up to the head.
     pub(in crate::store) fn verify(&self) -> Result<VerifiedLedger, StoreError> {
         let mut builder = BindingsBuilder::default();
+        let mut issued = IssuedBuilder::default();
         self.query(self.session.client.batch_execute(BEGIN))?;
-        let chain = self.read(|entry| builder.add(entry))?;
+        let chain = self.read(|change| match change {
+            LedgerEvent::Bound(entry) => builder.add(entry),
+            LedgerEvent::License(license) => issued.add(license),
+            LedgerEvent::Compacted(_) => {}
+        })?;
         self.query(self.session.client.batch_execute("COMMIT"))?;
         let by_license = builder.finish();
         let bindings = by_license.iter().flat_map(|bindings| bindings.iter());
@@ -158,20 +168,21 @@ impl SharedReader {
             digest: chain.end.digest,
             bindings: BindingsChecksum::of(&by_license).count,
             licenses: by_license.len(),
+            issued: issued.finish().len(),
             latest: bindings.map(|binding| binding.bound_at).max(),
             index: IndexState::Database,
         })
     }
 
     /// Reads every line, and compares the end with the head's row.
-    fn read(&self, mut each: impl FnMut(LedgerEntry)) -> Result<Chain, StoreError> {
+    fn read(&self, mut each: impl FnMut(LedgerEvent)) -> Result<Chain, StoreError> {
         self.ask(async {
             let client = &self.session.client;
             let head = timeout(PATIENCE, load::head(client)).await;
             let head = head.map_err(|_| failure(LedgerState::Unreachable, "no answer"))??;
-            let chain = load::each(client, |_, entry| {
-                if let Some(entry) = entry {
-                    each(entry);
+            let chain = load::each(client, |_, change| {
+                if let Some(change) = change {
+                    each(change);
                 }
             })
             .await?;

@@ -9,9 +9,9 @@ use chrono::{DateTime, Utc};
 use crate::model::digest::Digest;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::ledger_state::LedgerState;
+use crate::store::log::Position;
 use crate::store::log::chain::Chain;
 use crate::store::log::record::{LedgerEvent, LedgerRecord};
-use crate::store::log::{LedgerEntry, Position};
 use crate::store::postgres::failure::{TransactionFailure, failure};
 use crate::store::postgres::session::{Session, lines_lost, pooler};
 
@@ -38,13 +38,6 @@ pub(super) struct LockedHead {
     clock: DateTime<Utc>,
 }
 
-impl LockedHead {
-    /// The database's time. Never before the line before, whatever happens to its clock.
-    pub(super) fn now(&self) -> DateTime<Utc> {
-        self.clock.max(self.time)
-    }
-}
-
 /// Brings the batch up to the head, has it decided, and appends its lines. `end` is where memory ends. Returns the new end.
 pub(super) async fn run(
     session: &Session,
@@ -53,10 +46,11 @@ pub(super) async fn run(
 ) -> Result<Position, TransactionFailure> {
     let head = lock_head(session).await?;
     learn(session, end, &head, batch).await?;
-    let entries = batch.decide(Some(head.now()));
-    let end = match entries {
+    // Never before the line before, whatever happens to the database's clock.
+    let changes = batch.decide(Some(head.clock.max(head.time)));
+    let end = match changes {
         [] => head.end,
-        entries => append(session, &head, entries).await?,
+        changes => append(session, &head, changes).await?,
     };
     commit(session).await?;
     Ok(end)
@@ -103,15 +97,15 @@ async fn learn(
             .await?;
         for row in rows {
             let line = format!("{}\n", row.get::<_, &str>(0));
-            let entry = chain.accept(line.as_bytes()).map_err(|refused| {
+            let change = chain.accept(line.as_bytes()).map_err(|refused| {
                 damaged(format!(
                     "line {} of the ledger: {}",
                     chain.end.sequence + 1,
                     refused.what
                 ))
             })?;
-            if let Some(entry) = entry {
-                batch.learn(entry);
+            if let Some(change) = change {
+                batch.learn(change);
             }
         }
     }
@@ -132,22 +126,22 @@ fn damaged(what: String) -> TransactionFailure {
 pub(super) async fn append(
     session: &Session,
     head: &LockedHead,
-    entries: &[LedgerEntry],
+    changes: &[LedgerEvent],
 ) -> Result<Position, TransactionFailure> {
     let mut end = head.end;
     let mut time = head.time;
-    let mut sequences = Vec::with_capacity(entries.len());
-    let mut lines = Vec::with_capacity(entries.len());
-    for entry in entries {
+    let mut sequences = Vec::with_capacity(changes.len());
+    let mut lines = Vec::with_capacity(changes.len());
+    for change in changes {
         let mut line = Vec::new();
         end = LedgerRecord {
             previous: end,
             synced: head.end.sequence,
-            change: LedgerEvent::Bound(entry.clone()),
+            change: change.clone(),
         }
         .write(&mut line)
         .map_err(|error| damaged(error.to_string()))?;
-        time = time.max(entry.binding.bound_at);
+        time = time.max(change.time());
         sequences.push(end.sequence as i64);
         // JSON is UTF-8. The line feed is the row's end.
         lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());

@@ -69,7 +69,7 @@ async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anyb
     let memory = Arc::new(Memory::default());
     let store = Arc::new(Store::new(
         memory.clone(),
-        BindingsByLicense::default(),
+        BindingMemory::new(BindingsByLicense::default()),
         Duration::from_millis(1),
     ));
     memory.hold();
@@ -147,7 +147,11 @@ async fn a_report_that_was_dropped_is_counted_each_time_and_taken_once_there_is_
 #[tokio::test]
 async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same() {
     let memory = Arc::new(Memory::default());
-    let store = Store::new(memory.clone(), BindingsByLicense::default(), Duration::from_millis(1));
+    let store = Store::new(
+        memory.clone(),
+        BindingMemory::new(BindingsByLicense::default()),
+        Duration::from_millis(1),
+    );
     memory.state.lock().unwrap().refuses_reports = true;
     let license = license(1, 1);
     let site = host("a.com");

@@ -1,6 +1,7 @@
 //! Tests of a batch that learns what other nodes appended.
 
 use super::*;
+use crate::store::issued_licenses::IssuedTable;
 use crate::store::pending::Pending;
 
 fn entry(license: &License, name: &str) -> LedgerEntry {
@@ -34,17 +35,17 @@ async fn a_seat_that_another_node_gave_away_is_taken_and_in_force_only_after_the
     let license = license(1, 2);
     let (requests, pending) = asked(&license, &["a.com", "b.com", "b.com", "c.com"]);
     let mut batch = BindingBatch::new(&memory, requests);
-    batch.learn(entry(&license, "a.com"));
+    batch.learn(LedgerEvent::Bound(entry(&license, "a.com")));
     // The clock of the log counts, not the node's own.
     assert_eq!(
         batch.decide(Some(at(5))),
-        [LedgerEntry {
+        [LedgerEvent::Bound(LedgerEntry {
             binding: Binding {
                 host: host("b.com"),
                 bound_at: at(5),
             },
             license: license.id,
-        }]
+        })]
     );
     assert_eq!(memory.count(), 0);
     batch.complete(Ok(()));
@@ -62,7 +63,7 @@ async fn another_attempt_forgets_the_first_and_a_failure_leaves_memory_as_it_was
     let license = license(1, 1);
     let (requests, pending) = asked(&license, &["b.com"]);
     let mut batch = BindingBatch::new(&memory, requests);
-    batch.learn(entry(&license, "a.com"));
+    batch.learn(LedgerEvent::Bound(entry(&license, "a.com")));
     assert_eq!(batch.decide(None).len(), 0);
     batch.begin_again();
     assert_eq!(
@@ -88,7 +89,7 @@ fn a_repaired_log_takes_the_place_of_memory() {
     let mut builder = checksum::BindingsBuilder::default();
     builder.add(entry(&kept, "b.com"));
     let mut batch = BindingBatch::new(&memory, Vec::new());
-    batch.replace_memory(builder.finish());
+    batch.replace_memory(builder.finish(), IssuedTable::default());
     batch.complete(Ok(()));
     assert!(memory.of(&lost.id).is_empty());
     let hosts: Vec<_> = memory

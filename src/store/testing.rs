@@ -1,0 +1,37 @@
+//! Licenses of the ledger, for tests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, NaiveDate};
+
+use crate::model::issued_license::{Hex128, IssueOrigin, IssuedLicense};
+use crate::model::license::{Details, License, LicenseStatus, SiteLimit};
+use crate::model::license_key::LicenseId;
+
+/// A license that the token `shop` issued.
+pub(crate) fn issued(number: u8) -> IssuedLicense {
+    let scope = Arc::new("token:shop".parse().unwrap());
+    IssuedLicense {
+        license: License {
+            id: LicenseId::from_bytes([number; 32]),
+            status: LicenseStatus::Active,
+            expires: NaiveDate::from_ymd_opt(9999, 12, 31).unwrap(),
+            modules: Arc::new(BTreeMap::from([("forms".parse().unwrap(), Vec::new())])),
+            sites: SiteLimit::DEFAULT,
+            grace_period_hours: None,
+            details: Details::default(),
+        },
+        origin: IssueOrigin {
+            body: Hex128([number; 16]),
+            key: Hex128([number; 16]),
+            salt: Hex128([number; 16]),
+            scope: Arc::clone(&scope),
+            secret: 1,
+        },
+        reference: None,
+        revision: 1,
+        scope,
+        time: DateTime::from_timestamp(1, 0).unwrap(),
+    }
+}
