@@ -22,7 +22,8 @@ use crate::model::slug::Slug;
 use crate::model::statement::Verdict;
 use crate::model::version::Version;
 use crate::registry::Registry;
-use crate::store::{BindOutcome, Bindings, BoundSites, NodeSecrets, StoreError};
+use crate::serve::found_license::{self, ChangeError, FoundLicense};
+use crate::store::{BindOutcome, Bindings, BoundSites, ChangeOutcome, LedgerChange, NodeSecrets, StoreError};
 
 /// The registry, releases and key at one moment. Replaced as a whole; a request takes it once.
 #[derive(Clone, Debug)]
@@ -51,7 +52,7 @@ pub struct Gate {
 pub struct LicenseRequest<'a> {
     /// The license.
     pub id: &'a LicenseId,
-    /// The license in the registry, if its key is known.
+    /// The license in the registry or in the ledger, if its key is known.
     pub license: Option<&'a License>,
     /// The site.
     pub host: &'a SiteHost,
@@ -120,6 +121,19 @@ impl Gate {
     /// The store of bindings.
     pub fn bindings(&self) -> &dyn Bindings {
         &*self.bindings
+    }
+
+    /// The license with this id: of a file, or else of the ledger.
+    pub fn license<'s>(&self, snapshot: &'s Snapshot, id: &LicenseId) -> Option<FoundLicense<'s>> {
+        found_license::find(&snapshot.registry, &*self.bindings, id)
+    }
+
+    /// Issues or changes a license of the ledger.
+    ///
+    /// # Errors
+    /// A file has the license, or nothing was written.
+    pub async fn change_license(&self, change: LedgerChange) -> Result<ChangeOutcome, ChangeError> {
+        found_license::change(&self.snapshot().registry, &*self.bindings, change).await
     }
 
     /// Checks a license for a site, and binds the site if there is a free seat. Only an active license binds.
@@ -199,8 +213,8 @@ impl Gate {
         now: DateTime<Utc>,
     ) -> Result<Option<PermittedDownload>, Refusal> {
         let today = now.date_naive();
-        let license = snapshot.registry.license_beginning_with(&link.license);
-        let license = entitlement::require_active(license, today)?;
+        let found = found_license::beginning_with(&snapshot.registry, &*self.bindings, &link.license);
+        let license = entitlement::require_active(found.as_deref(), today)?;
         let bound = self.bindings.of(&license.id);
         let ahead = &license.details.hosts;
         let sites = ahead.iter().chain(bound.iter().map(|binding| &binding.host));

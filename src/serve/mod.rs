@@ -7,6 +7,7 @@
 pub mod api;
 mod background;
 mod coarse_clock;
+pub mod found_license;
 pub mod gate;
 pub mod health;
 pub mod links;

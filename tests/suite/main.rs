@@ -19,6 +19,7 @@ mod failing;
 mod file_access;
 mod golden;
 mod hosted;
+mod issued;
 mod keys;
 mod ledger;
 mod linear;

@@ -3,12 +3,12 @@
 use uuid::Uuid;
 
 use crate::config::LocalHosts;
-use crate::model::license::License;
 use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::site_host::{SiteHost, SiteHostError};
-use crate::registry::Registry;
-use crate::serve::rate_limit::Limits;
+use crate::serve::found_license::FoundLicense;
+use crate::serve::gate::Snapshot;
 use crate::serve::reply::problem::Problem;
+use crate::serve::state::Service;
 
 /// The longest version that a site may report, in bytes.
 pub const MAX_VERSION: usize = 64;
@@ -24,13 +24,13 @@ pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
 
 /// The license with this id, if it exists and its rate limit allows the request.
 pub fn find_license<'a>(
-    registry: &'a Registry,
-    limits: &Limits,
+    service: &Service,
+    snapshot: &'a Snapshot,
     id: &LicenseId,
-) -> Result<Option<&'a License>, Problem> {
-    let license = registry.license(id);
+) -> Result<Option<FoundLicense<'a>>, Problem> {
+    let license = service.gate.license(snapshot, id);
     if license.is_some() {
-        limits.check_license(id)?;
+        service.limits.check_license(id)?;
     }
     Ok(license)
 }

@@ -95,10 +95,11 @@ fn decide(
         plugin_version: None,
         current_version,
     };
-    let license = match look {
-        Look::First => find_license(&snapshot.registry, &service.limits, &id)?,
-        Look::Again => snapshot.registry.license(&id),
+    let found = match look {
+        Look::First => find_license(service, &snapshot, &id)?,
+        Look::Again => service.gate.license(&snapshot, &id),
     };
+    let license = found.as_deref();
     let bound = service.gate.bindings().of(&id);
     let license_request = LicenseRequest {
         id: &id,

@@ -71,7 +71,8 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
 
     let now = Utc::now();
     let snapshot = service.gate.snapshot();
-    let license = find_license(&snapshot.registry, &service.limits, &id)?;
+    let found = find_license(service, &snapshot, &id)?;
+    let license = found.as_deref();
     let plugin_version = question.plugin_version.as_deref();
     let check_in = CheckIn {
         time: now,

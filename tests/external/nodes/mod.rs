@@ -2,7 +2,6 @@
 
 mod clusters;
 mod commands;
-mod compaction;
 mod failover;
 mod fault_proxy;
 mod faults;

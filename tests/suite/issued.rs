@@ -1,0 +1,91 @@
+//! Licenses that machines issued: the server takes those of files first, then those of the ledger.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, NaiveDate};
+use countersign::model::issued_license::{Hex128, IssueOrigin};
+use countersign::model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
+use countersign::model::license_key::LicenseKey;
+use countersign::store::{self, ChangeBasis, ChangeOutcome, LedgerChange};
+use serde_json::Value;
+
+use crate::support::server::countersign;
+use crate::support::{Instance, License, Server};
+
+/// A license for one site and all of the plugin's modules, to be issued.
+fn issue(license: &License) -> LedgerChange {
+    let key: LicenseKey = license.key.parse().unwrap();
+    let scope = Arc::new("token:shop".parse().unwrap());
+    let origin = IssueOrigin {
+        body: Hex128([1; 16]),
+        key: Hex128([2; 16]),
+        salt: Hex128([3; 16]),
+        scope: Arc::clone(&scope),
+        secret: 1,
+    };
+    LedgerChange {
+        license: ModelLicense {
+            id: key.id(),
+            status: LicenseStatus::Active,
+            expires: NaiveDate::from_ymd_opt(9999, 12, 31).unwrap(),
+            modules: Arc::new([("forms".parse().unwrap(), Vec::new())].into()),
+            sites: SiteLimit::DEFAULT,
+            grace_period_hours: None,
+            details: Details::default(),
+        },
+        reference: None,
+        scope,
+        now: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
+        basis: ChangeBasis::Issue(origin),
+    }
+}
+
+fn record(instance: &Instance, change: LedgerChange) {
+    let store = store::open(&instance.file("store")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let outcome = runtime.block_on(store.change_license(change)).unwrap();
+    assert!(matches!(outcome, ChangeOutcome::Recorded(_)), "{outcome:?}");
+    store.close().unwrap();
+}
+
+#[test]
+fn a_license_of_the_ledger_binds_a_site_is_suspended_and_gives_way_to_a_file() {
+    let license = License::new();
+    let other = License::new();
+    let instance = Instance::with_licenses(&[other.toml("")]);
+    let change = issue(&license);
+    record(&instance, change.clone());
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    assert_eq!(server.validate(&license, "b.com").code(), "bound_elsewhere");
+    assert!(server.stop().success());
+
+    let output = countersign(&instance)
+        .args(["bindings", "verify", "--json"])
+        .output()
+        .unwrap();
+    let verified: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&verified["issued"], &verified["bindings"]), (&1.into(), &1.into()));
+
+    let suspended = ModelLicense {
+        status: LicenseStatus::Suspended,
+        ..change.license.clone()
+    };
+    let basis = ChangeBasis::Revision(1);
+    let change = LedgerChange {
+        license: suspended,
+        basis,
+        ..change
+    };
+    record(&instance, change);
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "a.com").code(), "suspended");
+    assert!(server.stop().success());
+
+    // What people decide wins.
+    instance.write_licenses(&[other.toml(""), license.toml("sites = 2")]);
+    let server = Server::start(&instance);
+    for site in ["a.com", "b.com"] {
+        assert_eq!(server.validate(&license, site).code(), "ok", "{site}");
+    }
+}
