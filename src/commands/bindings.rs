@@ -76,7 +76,11 @@ Exit codes: 0 done, 3 there is no store, 4 the running server does not answer, o
   systemctl stop countersign && countersign bindings compact && systemctl start countersign
 
 Stop the server first; compacting takes seconds. The new ledger continues the chain of the old one,
-which stays beside it.")]
+which stays beside it.
+
+In a database, stop every node, wait 30 seconds, and give the address with the role that owns the tables:
+  countersign --store postgres://owner@db1/countersign bindings compact
+The old lines stay in the table countersign.ledger_until_SEQUENCE.")]
     Compact(compact::Args),
     /// Copy the ledger from the folder into a database, or back
     #[command(after_help = "Examples:

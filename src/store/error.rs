@@ -80,6 +80,9 @@ pub enum StoreError {
         /// The server, and what failed.
         message: String,
     },
+    /// Nodes run on the shared ledger, or another command does.
+    #[error("the shared ledger is in use: {0}")]
+    SharedInUse(String),
     /// This node's secrets differ from those of the other nodes, so it issues nothing.
     #[error("this node's keys differ from those of the other nodes")]
     Differs,

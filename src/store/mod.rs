@@ -72,6 +72,7 @@ pub use postgres::inspection;
 pub use postgres::nodes::NodeSecrets;
 pub use postgres::schema::script as shared_schema;
 pub use postgres::settings::SettingsError;
+pub use postgres::shared_compaction::compact_shared;
 pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, read_only};
 pub use telemetry::RefusedByLicense;
 

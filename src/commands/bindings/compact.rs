@@ -3,10 +3,10 @@
 use chrono::Utc;
 use serde::Serialize;
 
-use crate::commands::bindings::messages::{counted_bindings, failure, require_folder};
+use crate::commands::bindings::messages::{counted_bindings, failure};
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
-use crate::store::maintenance;
+use crate::store::{self, maintenance};
 use crate::text::printable::Printable;
 
 #[derive(clap::Args, Debug)]
@@ -20,16 +20,27 @@ pub(super) struct Args {
 struct CompactionOutput {
     /// Bindings in the new ledger.
     bindings: u64,
+    /// A file, or a table.
     old_ledger: String,
 }
 
 /// Compacts, and prints where the old ledger is.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    require_folder(&config.paths, "a ledger in a database cannot be compacted yet")?;
-    let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
-    let compacted = CompactionOutput {
-        bindings: done.kept,
-        old_ledger: output::path_text(&done.aside),
+    let compacted = match &config.paths.database {
+        None => {
+            let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
+            CompactionOutput {
+                bindings: done.kept,
+                old_ledger: output::path_text(&done.aside),
+            }
+        }
+        Some(address) => {
+            let done = store::compact_shared(address).map_err(failure)?;
+            CompactionOutput {
+                bindings: done.kept,
+                old_ledger: done.aside,
+            }
+        }
     };
     output::print_change(&if args.json {
         output::json(&compacted)?

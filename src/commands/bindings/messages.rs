@@ -32,6 +32,9 @@ pub(super) fn failure(error: StoreError) -> Failure {
             let hint = format!("run this as the user of the server: sudo -u '#{owner}' countersign bindings ...");
             Failure::environment(error).hint(hint)
         }
+        StoreError::SharedInUse(_) => {
+            Failure::environment(error).hint("stop every node; one counts as running until 30 seconds after its end")
+        }
         StoreError::InUse(_) => Failure::environment(error).hint("stop the server first"),
         _ => Failure::of_store(error),
     }

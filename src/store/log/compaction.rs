@@ -4,8 +4,7 @@
 //! one. Bindings keep their order and their times.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 
 use chrono::{DateTime, Utc};
 
@@ -17,8 +16,8 @@ use crate::store::log::record::{LedgerEvent, LedgerRecord};
 use crate::store::log::{Compaction, LedgerEntry, Position};
 
 /// Passes on the bindings that are not superseded, in the order of binding.
-pub(in crate::store) fn current(
-    open: impl Fn() -> io::Result<File>,
+pub(in crate::store) fn current<R: Read>(
+    open: impl Fn() -> io::Result<R>,
     mut each: impl FnMut(LedgerEntry),
 ) -> Result<(), LedgerFault> {
     let (_, latest) = latest(open().map_err(LedgerFault::Io)?)?;
@@ -30,9 +29,9 @@ pub(in crate::store) fn current(
 
 /// Writes the compacted ledger; returns the number of kept bindings and the position of the last line. The caller
 /// syncs it and renames it into place.
-pub(in crate::store) fn write(
-    open: impl Fn() -> io::Result<File>,
-    new: &File,
+pub(in crate::store) fn write<R: Read>(
+    open: impl Fn() -> io::Result<R>,
+    new: impl Write,
     time: DateTime<Utc>,
 ) -> Result<(u64, Position), LedgerFault> {
     let (old, latest) = latest(open().map_err(LedgerFault::Io)?)?;
@@ -73,7 +72,7 @@ fn subject(change: &LedgerEvent) -> Option<(LicenseId, Option<SiteHost>)> {
     }
 }
 
-fn latest(ledger: File) -> Result<(LedgerExtent, LatestLines), LedgerFault> {
+fn latest(ledger: impl Read) -> Result<(LedgerExtent, LatestLines), LedgerFault> {
     let mut latest = LatestLines::new();
     let found = reader::read(ledger, |position, change| {
         if let Some(subject) = change.as_ref().and_then(subject) {
@@ -84,7 +83,7 @@ fn latest(ledger: File) -> Result<(LedgerExtent, LatestLines), LedgerFault> {
 }
 
 fn hand_over(
-    ledger: File,
+    ledger: impl Read,
     latest: &LatestLines,
     mut each: impl FnMut(LedgerEvent) -> io::Result<()>,
 ) -> Result<(), LedgerFault> {

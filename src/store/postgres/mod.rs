@@ -14,6 +14,7 @@ mod reports;
 pub(crate) mod schema;
 mod session;
 pub(crate) mod settings;
+pub(crate) mod shared_compaction;
 pub(super) mod shared_copy;
 pub(super) mod shared_reader;
 mod tls;

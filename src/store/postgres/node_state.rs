@@ -142,7 +142,7 @@ impl NodeState {
         }
     }
 
-    /// Replaces memory with what the log has: a person repaired it.
+    /// Replaces memory with what the log has: a person compacted or repaired it.
     async fn load_anew(&mut self, session: Session, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
         let loaded = load::all(&session.client).await?;
         let proved = timeout(DEADLINE, prove(&session)).await;
@@ -152,7 +152,7 @@ impl NodeState {
         batch.replace_memory(loaded.by_license, loaded.issued);
         tracing::warn!(
             lines = self.known.end.sequence,
-            "the shared ledger was repaired: read it anew"
+            "the shared ledger was compacted or repaired: read it anew"
         );
         Ok(())
     }

@@ -29,7 +29,7 @@ const DEADLINE: Duration = Duration::from_secs(4);
 #[derive(Clone, Copy)]
 pub(super) struct KnownLog {
     pub end: Position,
-    /// How often the log was repaired before.
+    /// How often the log was repaired or compacted before.
     pub epoch: i32,
 }
 

@@ -38,6 +38,13 @@ pub(super) struct LockedHead {
     clock: DateTime<Utc>,
 }
 
+impl LockedHead {
+    /// The database's time. Never before the line before, whatever happens to its clock.
+    pub(super) fn now(&self) -> DateTime<Utc> {
+        self.clock.max(self.time)
+    }
+}
+
 /// Brings the batch up to the head, has it decided, and appends its lines. `end` is where memory ends. Returns the new end.
 pub(super) async fn run(
     session: &Session,
@@ -46,8 +53,7 @@ pub(super) async fn run(
 ) -> Result<Position, TransactionFailure> {
     let head = lock_head(session).await?;
     learn(session, end, &head, batch).await?;
-    // Never before the line before, whatever happens to the database's clock.
-    let changes = batch.decide(Some(head.clock.max(head.time)));
+    let changes = batch.decide(Some(head.now()));
     let end = match changes {
         [] => head.end,
         changes => append(session, &head, changes).await?,

@@ -175,9 +175,6 @@ fn what_a_database_does_not_have_is_said() {
     let (exit, error) = shared.fails(&["bindings", "rebuild"]);
     assert_eq!(exit, 3);
     assert!(error.contains("a database has no index"), "{error}");
-    let (exit, error) = shared.fails(&["bindings", "compact"]);
-    assert_eq!(exit, 3);
-    assert!(error.contains("cannot be compacted yet"), "{error}");
     shared.cluster.psql("DROP SCHEMA countersign CASCADE");
     let (exit, error) = shared.fails(&["bindings", "verify"]);
     assert_eq!(exit, 4);

@@ -2,6 +2,7 @@
 
 mod clusters;
 mod commands;
+mod compaction;
 mod failover;
 mod fault_proxy;
 mod faults;
