@@ -7,6 +7,7 @@ mod failover;
 mod fault_proxy;
 mod faults;
 mod group;
+mod issued;
 mod killed;
 mod linear;
 mod node;
