@@ -323,3 +323,39 @@ fn a_database_with_another_ledger_stays_as_it_is() {
     assert_eq!(copy(&damaged).status.code(), Some(3));
     assert_eq!(digest(), before);
 }
+
+#[test]
+fn a_copy_that_was_killed_goes_on_where_it_ended() {
+    let shared = Shared::start(&[License::new().toml("")]);
+    let url = shared.cluster.url("node");
+    let text = ledger(10_000, "a");
+    shared.instance.write("store/ledger.jsonl", &text);
+    let copy = || {
+        let mut command = countersign(&shared.instance);
+        command.args(["bindings", "copy", "--json", "--to", &url]);
+        command
+    };
+    // So slow that it cannot end before it is killed.
+    shared.cluster.psql(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); RETURN NULL; END'; \
+         CREATE TRIGGER slow AFTER INSERT ON countersign.ledger FOR EACH STATEMENT EXECUTE FUNCTION slow()",
+    );
+    let mut first = copy().stdout(std::process::Stdio::null()).spawn().unwrap();
+    let head = || -> u64 {
+        let sequence = shared.cluster.psql("SELECT sequence FROM countersign.head");
+        sequence.parse().unwrap()
+    };
+    eventually("lines are copied", SOON, || head() > 0);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    shared.cluster.psql("DROP TRIGGER slow ON countersign.ledger");
+    let there = head();
+    assert!(there < 10_000, "{there}");
+
+    let told: Value = serde_json::from_str(&run(&mut copy())).unwrap();
+    assert_eq!(told["lines"], 10_000 - there);
+    let last = text.lines().next_back().unwrap();
+    let verified = shared.json(&["bindings", "verify", "--json"]);
+    assert_eq!(verified["lines"], 10_000);
+    assert_eq!(verified["last_digest"], sha256(&format!("{last}\n")));
+}
