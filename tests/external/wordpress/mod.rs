@@ -21,6 +21,7 @@ mod signatures;
 mod signed_release;
 mod signer;
 mod site;
+mod three_readers;
 mod transports;
 mod tutorial;
 mod updates;

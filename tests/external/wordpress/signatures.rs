@@ -14,7 +14,6 @@ use sha2::{Digest as _, Sha256};
 
 use super::signer::{self, HOW, How, Signer, vector};
 use super::site::CORES;
-use crate::support::random::Random;
 use crate::tools::program;
 
 const SCRIPT: &str = "tests/tools/wordpress/release.php";
@@ -24,7 +23,7 @@ fn root() -> &'static Path {
 }
 
 /// Gives this to the client's classes; with a path to the sodium of a WordPress, that one verifies.
-fn php(mut input: Value, polyfill: Option<&Path>) -> Value {
+pub(super) fn php(mut input: Value, polyfill: Option<&Path>) -> Value {
     input["client"] = json!(root().join("clients/wordpress/countersign-client.php"));
     input["polyfill"] = json!(polyfill);
     let disabled = match polyfill {
@@ -47,18 +46,18 @@ fn php(mut input: Value, polyfill: Option<&Path>) -> Value {
     serde_json::from_str(printed.split_once('\n').unwrap().1).unwrap()
 }
 
-fn polyfills() -> Vec<PathBuf> {
+pub(super) fn polyfills() -> Vec<PathBuf> {
     CORES
         .iter()
         .map(|core| core.path().join("wp-includes/sodium_compat/autoload.php"))
         .collect()
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(super) fn base64(bytes: &[u8]) -> String {
     BASE64_STANDARD.encode(bytes)
 }
 
-fn text(name: &str) -> String {
+pub(super) fn text(name: &str) -> String {
     String::from_utf8(vector(name)).unwrap()
 }
 
@@ -200,69 +199,6 @@ fn the_vectors_are_what_their_script_writes() {
     for name in names {
         let made = fs::read(folder.path().join("release").join(&name)).unwrap();
         assert!(made == vector(&name), "{name}");
-    }
-}
-
-/// A thousand random messages with what `ssh-keygen` makes of them, by ten keys.
-fn signed_by_openssh(folder: &Path) -> (Vec<String>, Vec<Value>) {
-    let mut random = Random::new(0x0C00_5195_1E57_1C4E);
-    let mut keys = Vec::new();
-    let mut signatures = Vec::new();
-    for key in 0..10 {
-        let path = folder.join(format!("key-{key}"));
-        let made = Command::new("ssh-keygen")
-            .args(["-q", "-t", "ed25519", "-N", "", "-C", "", "-f"])
-            .arg(&path)
-            .status();
-        assert!(made.unwrap().success());
-        keys.push(fs::read_to_string(path.with_extension("pub")).unwrap());
-        let messages: Vec<PathBuf> = (0..100).map(|number| folder.join(format!("{key}-{number}"))).collect();
-        for message in &messages {
-            let bytes: Vec<u8> = (0..random.below(2_000)).map(|_| random.below(256) as u8).collect();
-            fs::write(message, bytes).unwrap();
-        }
-        let hash = ["hashalg=sha512", "hashalg=sha256"][key % 2];
-        let signed = Command::new("ssh-keygen")
-            .args(["-q", "-Y", "sign", "-n", "countersign-release", "-O", hash, "-f"])
-            .arg(&path)
-            .args(&messages)
-            .output()
-            .unwrap();
-        assert!(signed.status.success(), "{signed:?}");
-        for message in messages {
-            let signature = fs::read_to_string(message.with_extension("sig")).unwrap();
-            signatures.push(json!({ "signature": signature, "message": base64(&fs::read(message).unwrap()) }));
-        }
-    }
-    (keys, signatures)
-}
-
-#[test]
-fn a_thousand_signatures_of_openssh_are_good_and_none_with_another_bit_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let (keys, signatures) = signed_by_openssh(folder.path());
-    let statement = base64(&vector("statement.json"));
-    let mut all_keys = keys.clone();
-    all_keys.extend(text("keys.pub").lines().map(str::to_owned));
-    let vectors = ["anna.sig", "token.sig"].map(|file| json!({ "signature": text(file), "message": statement }));
-    let newest = polyfills().pop().unwrap();
-    for polyfill in [None, Some(newest.as_path())] {
-        let said = php(
-            json!({ "keys": all_keys, "signatures": signatures, "flipped": vectors }),
-            polyfill,
-        );
-        for (number, signer) in said["signers"].as_array().unwrap().iter().enumerate() {
-            assert_eq!(signer, &said["keys"][number / 100], "{number}");
-        }
-        assert_eq!(said["flipped"]["believed"], json!([]));
-        assert!(said["flipped"]["bits"].as_u64().unwrap() > 3_000, "{}", said["flipped"]);
-        let seconds = said["seconds"].as_f64().unwrap() / 1_000.0;
-        eprintln!(
-            "polyfill {}: {:.1} ms a signature",
-            polyfill.is_some(),
-            seconds * 1_000.0
-        );
-        assert!(seconds < 0.2, "{seconds} s for a signature");
     }
 }
 

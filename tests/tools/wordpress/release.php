@@ -37,32 +37,12 @@ $keys = array_map([Release_Key::class, 'read'], $input['keys'] ?? []);
 $pinned = array_values(array_filter($keys));
 $bytes = fn(?Release_Key $key) => $key ? bin2hex($key->bytes) : null;
 
-/** The signature with these bytes. */
-function armored(string $blob): string
-{
-    return "-----BEGIN SSH SIGNATURE-----\n" . chunk_split(base64_encode($blob), 70, "\n") . "-----END SSH SIGNATURE-----\n";
-}
-
 $began = computed();
 $signers = array_map(
     fn(array $given) => bin2hex(Release_Signature::signer($given['signature'], base64_decode($given['message']), $pinned)),
     $input['signatures'] ?? []
 );
 $seconds = computed() - $began;
-
-// Each bit of each signature turned around.
-$flipped = ['bits' => 0, 'believed' => []];
-foreach ($input['flipped'] ?? [] as $given) {
-    $blob = base64_decode(implode('', array_slice(explode("\n", $given['signature']), 1, -2)));
-    for ($bit = 0; $bit < 8 * strlen($blob); $bit++) {
-        $other = $blob;
-        $other[$bit >> 3] = chr(ord($other[$bit >> 3]) ^ 1 << ($bit & 7));
-        $flipped['bits']++;
-        if ('' !== Release_Signature::signer(armored($other), base64_decode($given['message']), $pinned)) {
-            $flipped['believed'][] = $bit;
-        }
-    }
-}
 
 $statements = array_map(function (string $statement) {
     try {
@@ -96,7 +76,6 @@ echo PHP_VERSION, "\n", json_encode([
     'keys' => array_map($bytes, $keys),
     'signers' => $signers,
     'seconds' => $seconds,
-    'flipped' => $flipped,
     'statements' => $statements,
     'packages' => $packages,
 ]);
