@@ -3,6 +3,8 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -47,6 +49,7 @@ struct Desk {
 }
 
 /// What an attacker makes of a manifest, and what he serves as its package.
+#[derive(Clone)]
 struct Attack {
     manifest: Value,
     release: Value,
@@ -115,10 +118,17 @@ impl Desk {
 
     /// A package of the attacker's, with nothing wrong but who made it.
     fn evil(&self) -> Vec<u8> {
+        self.evil_as("1.1.0")
+    }
+
+    /// The same, which says that it is another version.
+    fn evil_as(&self, version: &str) -> Vec<u8> {
         let mut files = self.vendor.files("1.1.0");
+        let main = files.iter_mut().find(|(name, _)| name == "acme-forms.php").unwrap();
+        main.1 = String::from_utf8_lossy(&main.1).replace("1.1.0", version).into_bytes();
         files.push(("evil.php".into(), b"<?php // Anything.".to_vec()));
         let package = signer::package("acme-forms", &files);
-        let statement = signer::statement("acme-forms", "1.1.0", &package);
+        let statement = signer::statement("acme-forms", version, &package);
         signer::copy(&package, &statement, UUID)
     }
 
@@ -251,199 +261,214 @@ fn signatures(good: u8) -> String {
     format!("It needs 2 good signatures of the vendor's release keys, and has {good}.")
 }
 
+/// A row of the table: what the attacker does, and what the client says to it.
+type Row = (&'static str, Attack, String);
+
+/// Releases that too few of the right people signed.
+fn too_few_signatures(desk: &Desk) -> Vec<Row> {
+    let bytes = desk.bytes();
+    let [a, b, t] = [anna().sign(&bytes), bert().sign(&bytes), token().sign(&bytes)];
+    let twice = Signer::hardware(1).sign(&bytes);
+    let how = |signer: Signer, how: How| signer.sign_as(&bytes, &how);
+    let elsewhere = how(
+        bert(),
+        How {
+            namespace: "file",
+            ..HOW
+        },
+    );
+    let untouched = how(token(), How { flags: 4, ..HOW });
+    let md5 = how(bert(), How { hash: "md5", ..HOW });
+    let unknown = Signer::plain(7).sign(&bytes);
+    let broken = b.replace("BEGIN SSH", "BEGIN PGP");
+    let many: Vec<_> = std::iter::repeat_n(unknown.clone(), 15)
+        .chain([a.clone(), b.clone()])
+        .collect();
+    let with = |release: Value| Attack { release, ..desk.good() };
+    let signed = |signatures: &[String]| with(signer::release(&bytes, signatures));
+    vec![
+        ("by one of two", signed(std::slice::from_ref(&a)), signatures(1)),
+        (
+            "by unknown keys",
+            signed(&[unknown.clone(), Signer::plain(8).sign(&bytes)]),
+            signatures(0),
+        ),
+        ("by a removed key", signed(&[a.clone(), unknown]), signatures(1)),
+        ("by the same key twice", signed(&[a.clone(), a.clone()]), signatures(1)),
+        ("by one key as plain and sk", signed(&[a.clone(), twice]), signatures(1)),
+        ("for another namespace", signed(&[a.clone(), elsewhere]), signatures(1)),
+        ("without touch", signed(&[a.clone(), untouched]), signatures(1)),
+        ("md5 as hash", signed(&[a.clone(), md5]), signatures(1)),
+        ("broken armor", signed(&[a.clone(), broken]), signatures(1)),
+        ("two in one text", signed(&[format!("{a}{b}")]), signatures(0)),
+        ("too many", signed(&many), signatures(0)),
+        ("unsigned", with(Value::Null), UNSIGNED.to_owned()),
+        ("no signatures", signed(&[]), UNSIGNED.to_owned()),
+        ("a text", with(json!("signed")), UNSIGNED.to_owned()),
+        ("no statement", with(json!({ "signatures": [a, b, t] })), signatures(0)),
+        (
+            "odd members",
+            with(json!({ "statement": [1], "signatures": { "a": 1, "b": [a] } })),
+            signatures(0),
+        ),
+    ]
+}
+
 #[test]
 fn what_too_few_of_the_right_people_signed_is_not_offered() {
     for core in CORES {
         let mut desk = Desk::new(core);
-        let bytes = desk.bytes();
-        let [a, b, t] = [anna().sign(&bytes), bert().sign(&bytes), token().sign(&bytes)];
-        let twice = Signer::hardware(1).sign(&bytes);
-        let how = |signer: Signer, how: How| signer.sign_as(&bytes, &how);
-        let elsewhere = how(
-            bert(),
-            How {
-                namespace: "file",
-                ..HOW
-            },
-        );
-        let untouched = how(token(), How { flags: 4, ..HOW });
-        let md5 = how(bert(), How { hash: "md5", ..HOW });
-        let unknown = Signer::plain(7).sign(&bytes);
-        let broken = b.replace("BEGIN SSH", "BEGIN PGP");
-        let many: Vec<_> = std::iter::repeat_n(unknown.clone(), 15)
-            .chain([a.clone(), b.clone()])
-            .collect();
-        for (what, signatures_of, good) in [
-            ("by one of two", vec![a.clone()], 1),
-            (
-                "by unknown keys",
-                vec![unknown.clone(), Signer::plain(8).sign(&bytes)],
-                0,
-            ),
-            ("by a removed key", vec![a.clone(), unknown], 1),
-            ("by the same key twice", vec![a.clone(), a.clone()], 1),
-            ("by one key as plain and sk", vec![a.clone(), twice], 1),
-            ("for another namespace", vec![a.clone(), elsewhere], 1),
-            ("without touch", vec![a.clone(), untouched], 1),
-            ("md5 as hash", vec![a.clone(), md5], 1),
-            ("broken armor", vec![a.clone(), broken], 1),
-            ("two in one text", vec![format!("{a}{b}")], 0),
-            ("too many", many, 0),
-        ] {
-            let release = signer::release(&bytes, &signatures_of);
-            let attack = Attack { release, ..desk.good() };
-            desk.refuses_offer(&attack, &signatures(good), &format!("{core:?}: {what}"));
-        }
-        let odd = |release: Value| Attack { release, ..desk.good() };
-        let cases = [
-            ("unsigned", odd(Value::Null), UNSIGNED.to_owned()),
-            ("no signatures", odd(signer::release(&bytes, &[])), UNSIGNED.to_owned()),
-            ("a text", odd(json!("signed")), UNSIGNED.to_owned()),
-            ("no statement", odd(json!({ "signatures": [a, b, t] })), signatures(0)),
-            (
-                "odd members",
-                odd(json!({ "statement": [1], "signatures": { "a": 1, "b": [a] } })),
-                signatures(0),
-            ),
-        ];
-        for (what, attack, told) in cases {
+        for (what, attack, told) in too_few_signatures(&desk) {
             desk.refuses_offer(&attack, &told, &format!("{core:?}: {what}"));
         }
         desk.installs_the_good_one();
     }
 }
 
+/// Statements that were signed, for something else than what is offered.
+fn signed_for_something_else(desk: &Desk) -> Vec<Row> {
+    let other = |change: &dyn Fn(&mut Value)| {
+        let mut statement = desk.statement.clone();
+        change(&mut statement);
+        Attack {
+            release: desk.release_of(&statement),
+            ..desk.good()
+        }
+    };
+    let as_version = |attack: Attack, version: &str| Attack {
+        manifest: json!({ "version": version, "new_version": version }),
+        ..attack
+    };
+    let old = other(&|statement| statement["version"] = json!("0.9.0"));
+    let maps = other(&|statement| statement["slug"] = json!("acme-maps"));
+    let text = String::from_utf8(desk.bytes()).unwrap();
+    let signed = |text: &str| {
+        let bytes = text.as_bytes();
+        let release = signer::release(bytes, &[anna().sign(bytes), token().sign(bytes)]);
+        Attack { release, ..desk.good() }
+    };
+    let twice = signed(&text.replace("\"version\":\"1.1.0\"", "\"version\":\"0.9.0\",\"version\":\"1.1.0\""));
+    let spaced = signed(&format!("{text}\n"));
+    let cases = [
+        ("an old version", as_version(old, "0.9.0"), OLDER),
+        (
+            "the installed version",
+            as_version(other(&|s| s["version"] = json!("1.0.0")), "1.0.0"),
+            OLDER,
+        ),
+        (
+            "an old version as new",
+            other(&|s| s["version"] = json!("0.9.0")),
+            OTHER,
+        ),
+        ("a new version as newer", as_version(desk.good(), "1.2.0"), OTHER),
+        ("another plugin's", maps, OTHER),
+        ("a member twice", twice, UNREADABLE),
+        ("other white space", spaced, UNREADABLE),
+        (
+            "another type",
+            other(&|s| s["type"] = json!("countersign-release-2")),
+            UNREADABLE,
+        ),
+        (
+            "an unknown member",
+            other(&|s| s["install_from"] = json!("elsewhere")),
+            UNREADABLE,
+        ),
+        (
+            "an unknown member of the package",
+            other(&|s| s["package"]["url"] = json!("elsewhere")),
+            UNREADABLE,
+        ),
+        ("no package", other(&|s| s["package"] = Value::Null), UNREADABLE),
+        (
+            "a mark outside",
+            other(&|s| s["package"]["mark"]["uuid"] = json!(1 << 30)),
+            UNREADABLE,
+        ),
+    ];
+    cases.map(|(what, attack, told)| (what, attack, told.to_owned())).into()
+}
+
 #[test]
 fn what_was_signed_for_something_else_is_not_offered() {
     for core in CORES {
         let mut desk = Desk::new(core);
-        let other = |change: &dyn Fn(&mut Value)| {
-            let mut statement = desk.statement.clone();
-            change(&mut statement);
-            Attack {
-                release: desk.release_of(&statement),
-                ..desk.good()
-            }
-        };
-        let as_version = |attack: Attack, version: &str| Attack {
-            manifest: json!({ "version": version, "new_version": version }),
-            ..attack
-        };
-        let old = other(&|statement| statement["version"] = json!("0.9.0"));
-        let maps = other(&|statement| statement["slug"] = json!("acme-maps"));
-        let text = String::from_utf8(desk.bytes()).unwrap();
-        let signed = |text: &str| {
-            let bytes = text.as_bytes();
-            let release = signer::release(bytes, &[anna().sign(bytes), token().sign(bytes)]);
-            Attack { release, ..desk.good() }
-        };
-        let twice = signed(&text.replace("\"version\":\"1.1.0\"", "\"version\":\"0.9.0\",\"version\":\"1.1.0\""));
-        let spaced = signed(&format!("{text}\n"));
-        let cases = [
-            ("an old version", as_version(old, "0.9.0"), OLDER),
-            (
-                "the installed version",
-                as_version(other(&|s| s["version"] = json!("1.0.0")), "1.0.0"),
-                OLDER,
-            ),
-            (
-                "an old version as new",
-                other(&|s| s["version"] = json!("0.9.0")),
-                OTHER,
-            ),
-            ("a new version as newer", as_version(desk.good(), "1.2.0"), OTHER),
-            ("another plugin's", maps, OTHER),
-            ("a member twice", twice, UNREADABLE),
-            ("other white space", spaced, UNREADABLE),
-            (
-                "another type",
-                other(&|s| s["type"] = json!("countersign-release-2")),
-                UNREADABLE,
-            ),
-            (
-                "an unknown member",
-                other(&|s| s["install_from"] = json!("elsewhere")),
-                UNREADABLE,
-            ),
-            (
-                "an unknown member of the package",
-                other(&|s| s["package"]["url"] = json!("elsewhere")),
-                UNREADABLE,
-            ),
-            ("no package", other(&|s| s["package"] = Value::Null), UNREADABLE),
-            (
-                "a mark outside",
-                other(&|s| s["package"]["mark"]["uuid"] = json!(1 << 30)),
-                UNREADABLE,
-            ),
-        ];
-        for (what, attack, told) in cases {
-            desk.refuses_offer(&attack, told, &format!("{core:?}: {what}"));
+        for (what, attack, told) in signed_for_something_else(&desk) {
+            desk.refuses_offer(&attack, &told, &format!("{core:?}: {what}"));
         }
         desk.installs_the_good_one();
     }
+}
+
+/// Packages that are not the signed one, with its good signatures.
+fn other_packages(desk: &Desk) -> Vec<Row> {
+    let copy = desk.copy();
+    let place = |pointer: &str| desk.statement.pointer(pointer).unwrap().as_u64().unwrap() as usize;
+    let uuid = place("/package/mark/uuid");
+    let [local, central] = ["/package/mark/crc/0", "/package/mark/crc/1"].map(place);
+    let changed = |at: usize, to: &[u8]| {
+        let mut copy = copy.clone();
+        copy[at..at + to.len()].copy_from_slice(to);
+        copy
+    };
+    let flipped = |at: usize| changed(at, &[copy[at] ^ 1]);
+    let marked = |uuid: &str| signer::copy(&desk.package, &desk.statement, uuid);
+    let other_version = {
+        let package = signer::package("acme-forms", &desk.vendor.files("1.0.0"));
+        let statement = signer::statement("acme-forms", "1.0.0", &package);
+        signer::copy(&package, &statement, UUID)
+    };
+    let second_directory = [&copy[..], &copy[central - 16..]].concat();
+    let mut moved = desk.package.clone();
+    moved[uuid - 1..uuid + 35].copy_from_slice(UUID.as_bytes());
+    let cases = [
+        ("arbitrary", desk.evil(), SIZE),
+        ("arbitrary, of the same size", desk.evil_of_the_same_size(), BYTES),
+        ("of another version", other_version, SIZE),
+        ("the first byte", flipped(0), BYTES),
+        ("the last byte", flipped(copy.len() - 1), BYTES),
+        ("in the mark", flipped(uuid + 3), MARK),
+        ("in front of the mark", flipped(uuid - 1), BYTES),
+        ("behind the mark", flipped(uuid + 36), BYTES),
+        ("an appended byte", [&copy[..], b"\0"].concat(), SIZE),
+        ("a byte in front", [b"#", &copy[..]].concat(), SIZE),
+        ("a byte less", copy[..copy.len() - 1].to_vec(), SIZE),
+        ("a second central directory", second_directory, SIZE),
+        ("a wrong CRC", changed(local, b"abcd"), MARK),
+        ("unequal CRCs", flipped(central), MARK),
+        ("an end of the archive as CRC", changed(central, b"PK\x05\x06"), MARK),
+        (
+            "two ends of the archive",
+            {
+                let mut copy = changed(central, b"PK\x05\x06");
+                copy[local..local + 4].copy_from_slice(b"PK\x05\x06");
+                copy
+            },
+            MARK,
+        ),
+        ("a mark elsewhere", moved, MARK),
+        ("nobody's copy", desk.package.clone(), MARK),
+        ("capitals", marked(&UUID.to_uppercase()), MARK),
+        ("another kind of UUID", marked(&UUID.replace("-8def", "-4def")), MARK),
+        ("code as a mark", marked("'.system($_GET[0]).'0000000000000000"), MARK),
+    ];
+    let row = |(what, download, told): (&'static str, Vec<u8>, &str)| {
+        let attack = Attack {
+            download,
+            ..desk.good()
+        };
+        (what, attack, told.to_owned())
+    };
+    cases.into_iter().map(row).collect()
 }
 
 #[test]
 fn another_package_than_the_signed_one_is_not_unpacked() {
     for core in CORES {
         let mut desk = Desk::new(core);
-        let copy = desk.copy();
-        let place = |pointer: &str| desk.statement.pointer(pointer).unwrap().as_u64().unwrap() as usize;
-        let uuid = place("/package/mark/uuid");
-        let [local, central] = ["/package/mark/crc/0", "/package/mark/crc/1"].map(place);
-        let changed = |at: usize, to: &[u8]| {
-            let mut copy = copy.clone();
-            copy[at..at + to.len()].copy_from_slice(to);
-            copy
-        };
-        let flipped = |at: usize| changed(at, &[copy[at] ^ 1]);
-        let marked = |uuid: &str| signer::copy(&desk.package, &desk.statement, uuid);
-        let other_version = {
-            let package = signer::package("acme-forms", &desk.vendor.files("1.0.0"));
-            let statement = signer::statement("acme-forms", "1.0.0", &package);
-            signer::copy(&package, &statement, UUID)
-        };
-        let second_directory = [&copy[..], &copy[central - 16..]].concat();
-        let mut moved = desk.package.clone();
-        moved[uuid - 1..uuid + 35].copy_from_slice(UUID.as_bytes());
-        let cases = [
-            ("arbitrary", desk.evil(), SIZE),
-            ("arbitrary, of the same size", desk.evil_of_the_same_size(), BYTES),
-            ("of another version", other_version, SIZE),
-            ("the first byte", flipped(0), BYTES),
-            ("the last byte", flipped(copy.len() - 1), BYTES),
-            ("in the mark", flipped(uuid + 3), MARK),
-            ("in front of the mark", flipped(uuid - 1), BYTES),
-            ("behind the mark", flipped(uuid + 36), BYTES),
-            ("an appended byte", [&copy[..], b"\0"].concat(), SIZE),
-            ("a byte in front", [b"#", &copy[..]].concat(), SIZE),
-            ("a byte less", copy[..copy.len() - 1].to_vec(), SIZE),
-            ("a second central directory", second_directory, SIZE),
-            ("a wrong CRC", changed(local, b"abcd"), MARK),
-            ("unequal CRCs", flipped(central), MARK),
-            ("an end of the archive as CRC", changed(central, b"PK\x05\x06"), MARK),
-            (
-                "two ends of the archive",
-                {
-                    let mut copy = changed(central, b"PK\x05\x06");
-                    copy[local..local + 4].copy_from_slice(b"PK\x05\x06");
-                    copy
-                },
-                MARK,
-            ),
-            ("a mark elsewhere", moved, MARK),
-            ("nobody's copy", desk.package.clone(), MARK),
-            ("capitals", marked(&UUID.to_uppercase()), MARK),
-            ("another kind of UUID", marked(&UUID.replace("-8def", "-4def")), MARK),
-            ("code as a mark", marked("'.system($_GET[0]).'0000000000000000"), MARK),
-        ];
-        for (what, download, told) in cases {
-            let attack = Attack {
-                download,
-                ..desk.good()
-            };
-            desk.refuses_package(&attack, told, &format!("{core:?}: {what}"));
+        for (what, attack, told) in other_packages(&desk) {
+            desk.refuses_package(&attack, &told, &format!("{core:?}: {what}"));
         }
         // The download leads elsewhere.
         desk.serve(&desk.good());
@@ -776,23 +801,64 @@ fn the_details_and_a_network_have_no_other_address_than_the_packages_name() {
     }
 }
 
+/// What is not installed without the check either: WordPress and the client's other checks refuse it.
+const STOPPED_ELSEWHERE: [&str; 6] = [
+    // It is not newer.
+    "an old version",
+    "the installed version",
+    // The archive has another version than the offer.
+    "of another version",
+    // It is not a ZIP archive.
+    "the first byte",
+    "a byte in front",
+    "a byte less",
+];
+
+fn copy_folder(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status();
+    assert!(copied.unwrap().success());
+}
+
 #[test]
 fn without_its_check_the_client_installs_what_the_attacker_sends() {
     for core in CORES {
         let toothless =
             |text: String| text.replace("$this->pins_releases = [] !== $lines;", "$this->pins_releases = false;");
         let mut desk = Desk::at(|front| Site::new(core, HOST, front), toothless);
-        let attack = Attack {
-            release: Value::Null,
-            download: desk.evil(),
-            ..desk.good()
+        let plugin = desk.site.file("wp-content/plugins/acme-forms");
+        let saved = desk.site.file("saved");
+        copy_folder(&plugin, &saved);
+        let main_file = |plugin: &Path| fs::read(plugin.join("acme-forms.php")).unwrap();
+
+        let offers = [too_few_signatures(&desk), signed_for_something_else(&desk)].concat();
+        let with_evil = |(what, attack, _): Row| {
+            let version = attack.manifest["version"].as_str().unwrap_or("1.1.0");
+            let download = desk.evil_as(version);
+            (what, Attack { download, ..attack })
         };
-        desk.serve(&attack);
-        desk.site.check_again();
-        let answer = desk.site.update_now();
-        assert_eq!(answer["success"], true, "{core:?}: {answer}");
-        assert!(desk.site.file("wp-content/plugins/acme-forms/evil.php").exists());
-        assert_ne!(desk.take_unpacked(), "");
+        let mut rows: Vec<_> = offers.into_iter().map(with_evil).collect();
+        rows.extend(
+            other_packages(&desk)
+                .into_iter()
+                .map(|(what, attack, _)| (what, attack)),
+        );
+        let mut stopped = Vec::new();
+        for (what, attack) in rows {
+            desk.serve(&attack);
+            desk.site.check_again();
+            let answer = desk.site.update_now();
+            if answer["success"] == true {
+                assert_ne!(desk.take_unpacked(), "", "{core:?}: {what}");
+                assert_ne!(main_file(&plugin), main_file(&saved), "{core:?}: {what}");
+            } else {
+                stopped.push(what);
+                desk.take_unpacked();
+            }
+            // The next row meets the same site.
+            fs::remove_dir_all(&plugin).unwrap();
+            copy_folder(&saved, &plugin);
+        }
+        assert_eq!(stopped, STOPPED_ELSEWHERE, "{core:?}");
     }
 }
 
