@@ -24,7 +24,7 @@ use crate::commands::output::{self, Table};
 use crate::commands::serve::store_hint;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
-use crate::config::{AdminListen, Config, KeySettings, Paths, ServeConfig};
+use crate::config::{AdminListen, Config, KeySettings, Paths, ServeConfig, StoreSettings};
 use crate::registry::Registry;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Certificate;
@@ -60,6 +60,8 @@ pub struct Args {
     admin_listen: Option<AdminListen>,
     #[command(flatten)]
     settings: KeySettings,
+    #[command(flatten)]
+    store: StoreSettings,
 }
 
 /// Makes every check and prints the findings.
@@ -76,7 +78,13 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     findings.extend(certificate(&config.serve));
     findings.push(descriptors(&config.serve));
     findings.push(public(paths, config.serve.tls_key.as_deref()));
-    findings.extend(paths.database.iter().flat_map(|address| database::findings(address)));
+    let assumed = config.store.with(&args.store).is_synchronous_assumed();
+    findings.extend(
+        paths
+            .database
+            .iter()
+            .flat_map(|address| database::findings(address, assumed)),
+    );
     findings.push(store(paths));
     findings.extend(registry.iter().flat_map(repositories::findings));
     findings.extend(space::findings(paths));

@@ -17,7 +17,7 @@ use tracing_subscriber::{fmt, registry};
 
 use crate::commands::keys::{downloads, lost};
 use crate::commands::{Exit, Failure, admin_file};
-use crate::config::{AdminListen, Config, Listen, LogFormat, Paths, ServeConfig, ServeSettings};
+use crate::config::{AdminListen, Config, Listen, LogFormat, Paths, ServeConfig, ServeSettings, StoreSettings};
 use crate::serve::net::tls::TlsError;
 use crate::serve::ops::admin_token::AdminToken;
 use crate::serve::public_files::folder::{self, Searched};
@@ -37,6 +37,9 @@ pub struct Args {
     /// Table `[serve]` of the configuration.
     #[command(flatten)]
     pub settings: ServeSettings,
+    /// Table `[store]` of the configuration.
+    #[command(flatten)]
+    store: StoreSettings,
     /// Start even if the registry has lost more than a fifth of the licenses last in force. For one start, not for a
     /// unit file
     #[arg(long)]
@@ -100,8 +103,9 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
     };
     // Last, because it creates files: a server that does not start must not leave any.
     let paths = config.paths.clone();
+    let assumed = config.store.with(&args.store).is_synchronous_assumed();
     let open = move || match &paths.database {
-        Some(address) => store::open_shared(address, &paths.store).map_err(store_failure),
+        Some(address) => store::open_shared(address, &paths.store, assumed).map_err(store_failure),
         None => store::open(&paths.store).map_err(store_failure),
     };
     let Some(bindings) = unless(&mut shutdown, open).await? else {

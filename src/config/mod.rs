@@ -12,6 +12,7 @@ mod paths;
 mod public_url;
 mod serve;
 mod serve_settings;
+mod store;
 mod value;
 
 use std::path::Path;
@@ -31,6 +32,7 @@ pub use paths::{FILE, PathSettings, Paths};
 pub use public_url::{PublicUrl, PublicUrlSetting};
 pub use serve::{ServeConfig, TlsFiles};
 pub use serve_settings::{LocalHosts, LogFormat, ServeSettings};
+pub use store::{StoreConfig, StoreSettings, Synchronous};
 pub use value::parse;
 
 /// Size limit of a configuration file in bytes.
@@ -43,6 +45,8 @@ pub struct Config {
     pub paths: Paths,
     /// What happens to retired keys.
     pub keys: KeysConfig,
+    /// The database of a shared ledger.
+    pub store: StoreConfig,
     /// Settings of builds.
     pub build: BuildConfig,
     /// Settings of the server.
@@ -54,6 +58,7 @@ pub struct Config {
 struct ConfigFile {
     paths: PathSettings,
     keys: KeySettings,
+    store: StoreSettings,
     build: BuildSettings,
     serve: ServeSettings,
 }
@@ -70,10 +75,12 @@ impl Config {
         let file = ConfigFile::read(&instance.join(FILE))?;
         let serve = ServeConfig::merge(instance, serve, file.serve);
         let keys = KeysConfig::of_file(&file.keys);
+        let store = StoreConfig::of_file(&file.store);
         let build = BuildConfig::of_file(file.build);
         Ok(Self {
             paths: Paths::merge(instance, paths, file.paths),
             keys,
+            store,
             build,
             serve,
         })
@@ -127,7 +134,7 @@ fn unknown_setting(text: &str) -> Option<(usize, String)> {
         file.get(*name)
             .is_some_and(|value| value.get_ref().as_table().is_none())
     };
-    if let Some(name) = ["paths", "keys", "build", "serve"].into_iter().find(no_table) {
+    if let Some(name) = ["paths", "keys", "store", "build", "serve"].into_iter().find(no_table) {
         let at = file.get(name).map_or(0, |value| value.span().start);
         return Some((at, format!("expected a table: [{name}]")));
     }
@@ -138,12 +145,14 @@ fn unknown_setting(text: &str) -> Option<(usize, String)> {
             vec![
                 "paths".to_owned(),
                 "keys".to_owned(),
+                "store".to_owned(),
                 "build".to_owned(),
                 "serve".to_owned(),
             ],
         ),
         (table("paths"), settings::<PathSettings>()),
         (table("keys"), settings::<KeySettings>()),
+        (table("store"), settings::<StoreSettings>()),
         (table("build"), settings::<BuildSettings>()),
         (table("serve"), settings::<ServeSettings>()),
     ];
@@ -239,6 +248,7 @@ mod tests {
         let of = |table, names: Vec<String>| names.into_iter().map(move |name| (table, name));
         let all: Vec<_> = of("paths", settings::<PathSettings>())
             .chain(of("keys", settings::<KeySettings>()))
+            .chain(of("store", settings::<StoreSettings>()))
             .chain(of("serve", settings::<ServeSettings>()))
             .collect();
         assert!(all.len() > 20);
@@ -312,6 +322,8 @@ mod tests {
         assert_eq!(paths(of_help()), paths(PathSettings::default()));
         let keys = KeysConfig::of_file(&KeySettings::default());
         assert_eq!(keys.with(&of_help()), keys);
+        let store = StoreConfig::of_file(&StoreSettings::default());
+        assert_eq!(store.with(&of_help()), store);
         let build = BuildConfig::of_file(BuildSettings::default());
         assert_eq!(build.with(&of_help()), build);
         let serve = |given| ServeConfig::merge(here, &given, ServeSettings::default());

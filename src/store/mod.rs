@@ -165,14 +165,15 @@ pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
 }
 
 /// Opens the log that several nodes share in a database, and reads all bindings. `folder` is for what belongs to this
-/// node alone; it is created.
-pub fn open_shared(address: &str, folder: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
+/// node alone; it is created. Without a synchronous standby it warns, unless its work is `assumed` to be done elsewhere.
+pub fn open_shared(address: &str, folder: &Path, assumed: bool) -> Result<Arc<dyn Bindings>, StoreError> {
     lock::make_folder(folder).map_err(|source| StoreError::Read {
         path: folder.to_owned(),
         source,
     })?;
     let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
-    let (log, by_license, issued) = postgres::PostgresLog::open(settings, folder).map_err(StoreError::shared)?;
+    let (log, by_license, issued) =
+        postgres::PostgresLog::open(settings, folder, assumed).map_err(StoreError::shared)?;
     let memory = BindingMemory::new(by_license).with_issued(issued);
     Ok(Arc::new(Store::new(log, memory, group_commit::WRITE_BEHIND)))
 }

@@ -45,7 +45,7 @@ fn the_configuration_table_has_every_setting_with_its_default() {
     let rows: BTreeSet<&str> = page
         .lines()
         .filter(|line| {
-            ["paths", "keys", "build", "serve"]
+            ["paths", "keys", "store", "build", "serve"]
                 .iter()
                 .any(|table| line.starts_with(&format!("| `{table}` |")))
         })
@@ -90,9 +90,10 @@ fn the_configuration_file_has_every_setting_with_its_default() {
 }
 
 /// Settings of the server that are neither a limit nor a time-out.
-const NO_LIMITS: [&str; 13] = [
+const NO_LIMITS: [&str; 14] = [
     "allowed_git_hosts",
     "keep_retired_days",
+    "synchronous",
     "listen",
     "admin_listen",
     "public_url",

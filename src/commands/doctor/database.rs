@@ -20,10 +20,10 @@ const FAR_BEHIND: i64 = 64 << 20;
 
 const PART: &str = "database";
 
-/// What the servers of the address say.
-pub(super) fn findings(address: &str) -> Vec<Finding> {
+/// What the servers of the address say. No standby is needed where its work is `assumed` to be done elsewhere.
+pub(super) fn findings(address: &str, assumed: bool) -> Vec<Finding> {
     match inspect(address) {
-        Ok(servers) => judge(&servers),
+        Ok(servers) => judge(&servers, assumed),
         Err(error) => vec![broken(
             PART,
             ErrorChain(&error).first_line(),
@@ -32,7 +32,7 @@ pub(super) fn findings(address: &str) -> Vec<Finding> {
     }
 }
 
-fn judge(servers: &[InspectedServer]) -> Vec<Finding> {
+fn judge(servers: &[InspectedServer], assumed: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut primaries = Vec::new();
     for InspectedServer { name, said } in servers {
@@ -63,7 +63,7 @@ fn judge(servers: &[InspectedServer]) -> Vec<Finding> {
             "no server of the address takes changes",
             Some("name the primary, or all servers, in paths.store".to_owned()),
         )),
-        [(_, primary)] => findings.extend(of_primary(primary)),
+        [(_, primary)] => findings.extend(of_primary(primary, assumed)),
         [(one, _), (two, _), ..] => findings.push(broken(
             PART,
             format!("{one} and {two} both take changes"),
@@ -73,7 +73,7 @@ fn judge(servers: &[InspectedServer]) -> Vec<Finding> {
     findings
 }
 
-fn of_primary(primary: &PrimaryAnswers) -> Vec<Finding> {
+fn of_primary(primary: &PrimaryAnswers, assumed: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !primary.format_is_known {
         let hint = "use the version of countersign that made them";
@@ -87,11 +87,17 @@ fn of_primary(primary: &PrimaryAnswers) -> Vec<Finding> {
         ));
     }
     let is_synchronous = !primary.standby_names.trim().is_empty();
-    if !is_synchronous {
+    if !is_synchronous && assumed {
+        findings.push(ok(
+            PART,
+            "no standby confirms a binding; the setting `synchronous` says that none is needed",
+        ));
+    } else if !is_synchronous {
         findings.push(warning(
             PART,
             "no standby confirms a binding: a failover can lose some (205 of 110,999 in a test; with one, none)",
-            "set synchronous_standby_names, or synchronous_mode in Patroni",
+            "set synchronous_standby_names, or synchronous_mode in Patroni; where storage is replicated below the database, \
+             set synchronous = \"assumed\" in [store]",
         ));
     } else if primary.standbys.is_empty() {
         findings.push(warning(

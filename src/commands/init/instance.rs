@@ -79,7 +79,7 @@ pub(super) fn next_steps(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, KeySettings, PathSettings, ServeSettings};
+    use crate::config::{Config, KeySettings, PathSettings, ServeSettings, StoreSettings};
     use crate::registry::Registry;
 
     /// A text with every setting uncommented: `#name = …`, `#[table]`.
@@ -97,10 +97,16 @@ mod tests {
         struct File {
             paths: PathSettings,
             keys: KeySettings,
+            store: StoreSettings,
             serve: ServeSettings,
         }
-        let File { paths, keys, serve } = toml::from_str(&uncommented(CONFIG)).unwrap();
-        let given = format!("{paths:?} {keys:?} {serve:?}");
+        let File {
+            paths,
+            keys,
+            store,
+            serve,
+        } = toml::from_str(&uncommented(CONFIG)).unwrap();
+        let given = format!("{paths:?} {keys:?} {store:?} {serve:?}");
         assert!(!given.contains("None"), "a setting is missing: {given}");
 
         let folder = tempfile::tempdir().unwrap();

@@ -63,6 +63,7 @@ impl PostgresLog {
     pub(super) fn open(
         settings: DatabaseSettings,
         folder: &Path,
+        is_synchronous_assumed: bool,
     ) -> Result<(Self, BindingsByLicense, IssuedTable), BackendError> {
         let identity = NodeIdentity::load(folder)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -86,6 +87,7 @@ impl PostgresLog {
             contested: None,
             secrets: NodeSecrets::default(),
             is_synchronous: None,
+            is_synchronous_assumed,
         };
         let log = Self {
             reports: Arc::new(ReportReader(settings.clone())),

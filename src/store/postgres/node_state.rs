@@ -32,6 +32,8 @@ pub(super) struct NodeState {
     pub secrets: NodeSecrets,
     /// Whether the database waits for a standby; `None` before the first look.
     pub is_synchronous: Option<bool>,
+    /// Whether the operator says that a failover loses nothing without a standby.
+    pub is_synchronous_assumed: bool,
 }
 
 /// Locks the head and commits: everything up to it is durable.
@@ -127,15 +129,15 @@ impl NodeState {
         }
     }
 
-    /// Warns where a failover would lose bindings.
+    /// Warns where a failover would lose bindings: at the first look, and when that changes.
     fn note_standbys(&mut self, standbys: &str) {
-        let is_synchronous = !standbys.is_empty();
+        let is_synchronous = !standbys.trim().is_empty();
         if self.is_synchronous.replace(is_synchronous) == Some(is_synchronous) {
             return;
         }
         if is_synchronous {
             tracing::info!(standbys, "the database waits for a standby");
-        } else {
+        } else if !self.is_synchronous_assumed {
             tracing::warn!(
                 "the database waits for no standby (synchronous_standby_names is empty): a failover would lose bindings"
             );

@@ -207,6 +207,15 @@ fn the_doctor_looks_at_each_server_the_role_and_the_nodes() {
         "{as_node}"
     );
     assert!(!as_node.contains("delete lines"), "{as_node}");
+    shared
+        .instance
+        .write("countersign.toml", "[store]\nsynchronous = \"assumed\"\n");
+    let assumed = found(&url);
+    assert!(
+        assumed.contains(r#""ok" "no standby confirms"#) && !assumed.contains("205 of"),
+        "{assumed}"
+    );
+    shared.instance.write("countersign.toml", "");
     assert!(as_node.contains("the ledger's chain is whole"), "{as_node}");
     assert!(found(&shared.cluster.url("postgres")).contains("delete lines"));
 

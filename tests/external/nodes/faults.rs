@@ -234,3 +234,19 @@ fn a_node_with_other_keys_issues_nothing_and_of_two_with_one_folder_the_later_on
         later.log()
     );
 }
+
+#[test]
+fn a_node_warns_of_a_missing_standby_unless_none_is_needed() {
+    let cluster = prepared_cluster();
+    let license = License::new();
+    let instances = [instance(&[&license]), instance(&[&license])];
+    let address = cluster.url("node");
+    let rules = ["checked", "assumed"];
+    for (own, rule) in instances.iter().zip(rules) {
+        let node = Server::start_with(own, &["--store", &address, "--synchronous", rule]);
+        // A node reads up to the head before it says no.
+        assert_eq!(node.updates(&license, "https://a.example", "").status, 403);
+        let warns = node.log().contains("the database waits for no standby");
+        assert_eq!(warns, rule == "checked", "{rule}: {}", node.log());
+    }
+}

@@ -30,7 +30,7 @@ fn a_license_that_one_node_issues_is_in_force_on_another_within_a_second() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
     let [first, second] = folders
         .each_ref()
-        .map(|folder| store::open_shared(&cluster.url("node"), folder.path()).unwrap());
+        .map(|folder| store::open_shared(&cluster.url("node"), folder.path(), false).unwrap());
     let key: LicenseKey = license.key.parse().unwrap();
     let scope = Arc::new("token:shop".parse().unwrap());
     let issue = LedgerChange {
