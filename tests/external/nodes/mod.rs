@@ -12,3 +12,4 @@ mod killed;
 mod linear;
 mod node;
 mod primary_killed;
+mod recipe;

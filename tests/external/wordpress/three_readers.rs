@@ -68,7 +68,8 @@ fn allow(folder: &Path, name: &str, key: &str) -> PathBuf {
 
 /// Does this with each, on two threads.
 fn in_parallel<T: Sync>(all: &[T], check: impl Fn(usize, &T) + Sync) {
-    let (all, check) = (all.iter().enumerate().collect::<Vec<_>>(), &check);
+    let all: Vec<_> = all.iter().enumerate().collect();
+    let check = &check;
     std::thread::scope(|scope| {
         for half in all.chunks(all.len().div_ceil(2)) {
             scope.spawn(move || half.iter().for_each(|(number, one)| check(*number, one)));

@@ -14,7 +14,6 @@ pub enum Replication {
     /// Those that a standby has on disk, and no others: without a standby, nothing is written.
     Strict,
     /// All, at once. A failover loses some.
-    #[allow(dead_code, reason = "the tests of lost bindings show with it that they can fail")]
     Asynchronous,
 }
 

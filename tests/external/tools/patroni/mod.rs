@@ -71,11 +71,21 @@ impl Patroni {
 
     /// The address of whichever server takes writes.
     pub fn url(&self, role: &str) -> String {
-        let hosts: Vec<_> = self.members.iter().map(Member::host).collect();
         format!(
             "postgres://{role}@{}/postgres?target_session_attrs=read-write",
-            hosts.join(",")
+            self.servers()
         )
+    }
+
+    /// The servers, as an address of a database names them.
+    pub fn servers(&self) -> String {
+        let hosts: Vec<_> = self.members.iter().map(Member::host).collect();
+        hosts.join(",")
+    }
+
+    /// The settings of a member, which say where its etcd is.
+    pub fn settings(&self) -> PathBuf {
+        self.members[0].data.with_extension("yml")
     }
 
     /// The address of one server.
