@@ -13,7 +13,15 @@ pub(super) const PLUGIN: &str = include_str!("../../../registry/plugins/acme-for
 /// A license file that explains every field and has no license.
 const LICENSES: &str = include_str!("../../../registry/licenses/example.toml");
 
+/// Every setting with its default, as a comment.
 const CONFIG: &str = include_str!("../../../countersign.toml");
+
+/// The line of [`CONFIG`] that a new instance does not follow, and what stands there instead.
+const LOCAL_HOSTS: &str = "#local_hosts = \"bind\"\n";
+const ALLOW_LOCAL_HOSTS: &str =
+    "# The default is \"bind\". Here a trial on localhost does not take the seat of the customer's real site.
+local_hosts = \"allow\"\n";
+
 const LANDING_PAGE: &str = include_str!("../../../public/index.html");
 const INTERFACE: &str = include_str!("../../../public/openapi.json");
 
@@ -48,7 +56,7 @@ pub(super) fn write(folder: &Path) -> Result<(), InitError> {
         "# Plugins\n\nOne file a plugin, `<slug>.toml`, as `countersign build` reads it:\n\n```toml\n{PLUGIN}```\n"
     );
     let files = [
-        ("countersign.toml", CONFIG),
+        ("countersign.toml", &*CONFIG.replace(LOCAL_HOSTS, ALLOW_LOCAL_HOSTS)),
         (".gitignore", IGNORED),
         ("registry/plugins/README.md", &plugins),
         ("registry/licenses/licenses.toml", LICENSES),
@@ -79,7 +87,7 @@ pub(super) fn next_steps(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, KeySettings, PathSettings, ServeSettings, StoreSettings};
+    use crate::config::{Config, KeySettings, LocalHosts, PathSettings, ServeSettings, StoreSettings};
     use crate::registry::Registry;
 
     /// A text with every setting uncommented: `#name = …`, `#[table]`.
@@ -118,6 +126,19 @@ mod tests {
             std::fs::write(folder.path().join("countersign.toml"), text).unwrap();
             assert_eq!(load(), built_in);
         }
+    }
+
+    #[test]
+    fn a_new_instance_gives_no_seat_to_localhost_and_has_the_default_of_every_other_setting() {
+        assert!(CONFIG.contains(LOCAL_HOSTS));
+        let folder = tempfile::tempdir().unwrap();
+        let load = || Config::load(folder.path(), &PathSettings::default(), &ServeSettings::default()).unwrap();
+        let mut built_in = load();
+        write(folder.path()).unwrap();
+        let new = load();
+        assert_eq!(new.serve.local_hosts, LocalHosts::Allow);
+        built_in.serve.local_hosts = LocalHosts::Allow;
+        assert_eq!(format!("{new:?}"), format!("{built_in:?}"));
     }
 
     #[test]
