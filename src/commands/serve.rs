@@ -257,11 +257,16 @@ pub fn store_hint(error: &StoreError) -> &'static str {
 fn shared_hint(state: LedgerState) -> &'static str {
     match state {
         LedgerState::Schema => "make the tables: countersign bindings schema --node ROLE | psql ADDRESS",
-        LedgerState::Refused => "check the user, PGPASSWORD or the passfile, and the role's rights",
+        LedgerState::Refused => {
+            "check the user, PGPASSWORD, the files that passfile and sslrootcert name, and the role's rights"
+        }
         LedgerState::ReadOnly => "name the primary, or all servers: the one that takes changes is used",
         LedgerState::Pooler => "connect to the database itself, or set pool_mode = session",
         LedgerState::Damaged => "stop every node and restore the database from a backup; docs/operating.md says how",
-        _ => "check that the database runs, and that this machine reaches it",
+        _ => {
+            "check that the database runs, that this machine reaches it, and that sslrootcert names the certificate that \
+             signed the database's own"
+        }
     }
 }
 

@@ -13,3 +13,4 @@ mod linear;
 mod node;
 mod primary_killed;
 mod recipe;
+mod tls;
