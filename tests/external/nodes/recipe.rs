@@ -2,7 +2,7 @@
 //! paths and ports, and without TLS to the database.
 
 use std::fs::{self, Permissions};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ use crate::support::certificate::Certificate;
 use crate::support::instance::question;
 use crate::support::server::{countersign_in, updates};
 use crate::support::{Instance, License, eventually, get};
-use crate::tools::daemon::{Daemon, free_ports, run, tool};
+use crate::tools::daemon::{Daemon, run, tool};
 use crate::tools::patroni::{Patroni, Replication};
 use crate::tools::postgres::Version;
 
@@ -58,6 +58,34 @@ fn sh(commands: &str, folder: &Path) -> String {
         .env("PATH", format!("{}:{}:{path}", programs.display(), program.display())))
 }
 
+/// Addresses of the loopback for `10.0.0.10` to `10.0.0.12`, that nobody else has while this lives. So a node may stop, and
+/// find its port as it left it.
+struct Network {
+    /// Its port is what the addresses are made of.
+    _holder: TcpListener,
+    prefix: String,
+}
+
+impl Network {
+    fn new() -> Self {
+        let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+        let [high, low] = holder.local_addr().unwrap().port().to_be_bytes();
+        Self {
+            _holder: holder,
+            prefix: format!("127.{high}.{low}."),
+        }
+    }
+
+    fn address(&self, last: u8, port: u16) -> SocketAddr {
+        format!("{}{last}:{port}", self.prefix).parse().unwrap()
+    }
+
+    /// A file of the recipe with these addresses.
+    fn with_addresses(&self, text: &str) -> String {
+        with(text.to_owned(), &[("10.0.0.", &self.prefix)])
+    }
+}
+
 /// The machines of the recipe.
 struct Machines {
     database: Option<Patroni>,
@@ -65,17 +93,21 @@ struct Machines {
     nodes: Vec<AppServer>,
     certificate: PathBuf,
     balancer: Option<Daemon>,
-    port: u16,
+    network: Network,
     folder: TempDir,
 }
 
 /// One of the nodes.
 struct AppServer {
+    /// The last part of its address in the recipe.
+    last: u8,
     folder: PathBuf,
-    listen: u16,
-    admin: u16,
+    admin: SocketAddr,
     daemon: Option<Daemon>,
 }
+
+/// Where HAProxy listens instead of 443, which not everybody may.
+const HTTPS: u16 = 8443;
 
 impl AppServer {
     fn start(&mut self) {
@@ -91,13 +123,13 @@ impl AppServer {
 
     /// The status of `/readyz`, if it answers.
     fn ready(&self) -> Option<u16> {
-        TcpStream::connect(("127.0.0.1", self.admin)).ok()?;
-        Some(get(([127, 0, 0, 1], self.admin).into(), "/readyz").status)
+        TcpStream::connect(self.admin).ok()?;
+        Some(get(self.admin, "/readyz").status)
     }
 
     /// Whether it has answered a request for updates since its start.
     fn has_updates(&self) -> bool {
-        let metrics = get(([127, 0, 0, 1], self.admin).into(), "/metrics").text();
+        let metrics = get(self.admin, "/metrics").text();
         metrics.contains("countersign_requests_total{operation=\"updates\",code=\"update\"}")
     }
 
@@ -115,20 +147,20 @@ impl Machines {
         let certificate = folder.path().join("certificate.pem");
         let made = Certificate::new("haproxy", 10);
         fs::write(&certificate, made.chain + &made.key).unwrap();
-        let ports = free_ports(5);
-        let node = |number: usize| AppServer {
-            folder: folder.path().join(format!("app{number}")),
-            listen: ports[2 * number],
-            admin: ports[2 * number + 1],
+        let network = Network::new();
+        let node = |last: u8| AppServer {
+            last,
+            folder: folder.path().join(format!("app{last}")),
+            admin: network.address(last, 8081),
             daemon: None,
         };
         Self {
             database: Some(Patroni::start(Replication::Asynchronous)),
             ci,
-            nodes: (0..2).map(node).collect(),
+            nodes: [11, 12].map(node).into(),
             certificate,
             balancer: None,
-            port: ports[4],
+            network,
             folder,
         }
     }
@@ -187,45 +219,42 @@ impl Machines {
         fs::set_permissions(&passfile, Permissions::from_mode(0o600)).unwrap();
         let servers = self.database().servers();
         for node in &mut self.nodes {
-            let settings = with(
+            let mut settings = with(
                 block("toml", "[paths]"),
                 &[
                     ("db1,db2,db3", &servers),
                     ("sslmode=verify-full", "sslmode=disable"),
                     ("/etc/countersign/pgpass", &passfile.display().to_string()),
-                    ("10.0.0.11:8080", &format!("127.0.0.1:{}", node.listen)),
-                    ("10.0.0.11:8081", &format!("127.0.0.1:{}", node.admin)),
-                    ("10.0.0.10", "127.0.0.1"),
+                    ("\"10.0.0.11:", &format!("\"10.0.0.{}:", node.last)),
+                    // Where a connection over the loopback comes from.
+                    ("proxies = [\"10.0.0.10\"]", "proxies = [\"127.0.0.1\"]"),
                 ],
             );
+            settings = self.network.with_addresses(&settings);
             fs::write(node.folder.join("countersign.toml"), settings).unwrap();
             node.start();
         }
     }
 
     fn start_balancer(&mut self) {
-        let mut settings = with(
+        let settings = with(
             block("haproxy", "backend"),
             &[
-                ("10.0.0.10:443", &format!("127.0.0.1:{}", self.port)),
+                ("10.0.0.10:443 ", &format!("10.0.0.10:{HTTPS} ")),
                 (
                     "/etc/haproxy/licenses.example.com.pem",
                     &self.certificate.display().to_string(),
                 ),
             ],
         );
-        for (node, theirs) in self.nodes.iter().zip(["10.0.0.11:8080", "10.0.0.12:8080"]) {
-            let theirs = format!("{theirs} check port 8081");
-            let ours = format!("127.0.0.1:{} check port {}", node.listen, node.admin);
-            settings = with(settings, &[(&theirs, &ours)]);
-        }
+        let settings = self.network.with_addresses(&settings);
         let file = self.folder.path().join("haproxy.cfg");
         fs::write(&file, settings).unwrap();
         let mut command = Command::new(tool(".databases/usr/sbin/haproxy"));
         command.arg("-db").arg("-f").arg(file);
         let log = self.folder.path().join("haproxy.log");
         let mut balancer = Daemon::start("haproxy", command, &log);
-        let is_there = || TcpStream::connect(("127.0.0.1", self.port)).is_ok();
+        let is_there = || TcpStream::connect(self.network.address(10, HTTPS)).is_ok();
         balancer
             .wait_until("listens", PATIENCE, is_there)
             .unwrap_or_else(|log| panic!("{log}"));
@@ -244,7 +273,7 @@ impl Machines {
                 "\n%{http_code}",
             ])
             .args(more)
-            .arg(format!("https://127.0.0.1:{}{target}", self.port))
+            .arg(format!("https://{}{target}", self.network.address(10, HTTPS)))
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
@@ -380,7 +409,7 @@ fn the_recipe_for_several_nodes_works_as_it_stands() {
     eventually("both nodes have it", PATIENCE, || {
         (0..6).all(|_| machines.validate(&license, "a.example") == ok("200", "suspended"))
     });
-    for log in ["haproxy.log", "app0/log", "app1/log"] {
+    for log in ["haproxy.log", "app11/log", "app12/log"] {
         let text = fs::read_to_string(machines.folder.path().join(log)).unwrap();
         assert!(!text.contains(&license.key), "{log}: {text}");
     }
