@@ -4,26 +4,52 @@
 //! requirements.
 
 use std::io;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use chrono::TimeDelta;
+
+use crate::model::issued_license::Hex128;
 use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
+use crate::store::log::Position;
 use crate::store::postgres::nodes::NodeSecrets;
+use crate::store::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
+use crate::store::sleep_watch::SleepWatch;
 use crate::store::stored_reports::StoredReports;
 use crate::store::telemetry;
 
 /// The storage that the thread of `commit_writer` writes to: the log of bindings, the index and the reports.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// Has the batch decided, and appends its lines. When it returns, they survive a power failure. After an error none
+    /// Has the batch decided, keeps its texts of orders, and appends its lines. When it returns, they survive a power failure. After an error none
     /// of them is in force; a log that several nodes share may still have them, and the next commit learns them.
     fn commit(&self, batch: &mut BindingBatch<'_>) -> Result<(), BackendError>;
+    /// What is kept of these orders.
+    fn find_references(&self, names: &[Hex128]) -> Result<FoundReferences, BackendError>;
+    /// Erases the text of an order, so that it survives a power failure; `None` if the order is unknown.
+    fn erase_reference(&self, erasure: &ReferenceErasure) -> Result<Option<ErasedReference>, BackendError>;
     /// Passes on what other nodes appended before this call.
     fn follow(&self, _batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
         Ok(())
     }
+    /// The last durable line; `None` if there is no ledger.
+    fn end(&self) -> Option<Position> {
+        None
+    }
     /// How often to follow, if other nodes may append.
     fn follow_every(&self) -> Option<Duration> {
+        None
+    }
+    /// How far this machine's clock was ahead of the log's at the last look, if the log has one.
+    fn clock_lead(&self) -> Option<TimeDelta> {
+        None
+    }
+    /// What notices that this process slept, if other nodes may append meanwhile.
+    fn sleep_watch(&self) -> Option<Arc<SleepWatch>> {
+        None
+    }
+    /// What this node calls itself, if several share the log.
+    fn node(&self) -> Option<&str> {
         None
     }
     /// Tells other nodes which secrets this one uses.

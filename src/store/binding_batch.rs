@@ -3,94 +3,129 @@
 //! A backend first passes on what other nodes appended ([`BindingBatch::learn`]), then asks for the lines to append
 //! ([`BindingBatch::decide`]), and makes them durable. Only then does memory change, and the requests are answered.
 
+mod import;
+mod outcomes;
+mod seats;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
 use crate::model::binding::Binding;
-use crate::model::license::Seat;
 use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
 
 use crate::store::bindings::{BindingsRef, BoundSites, LicenseBindings};
 use crate::store::checksum::BindingsByLicense;
-use crate::store::issued_licenses::IssuedTable;
-use crate::store::license_changes::{ChangeOutcome, LicenseBatch};
-use crate::store::log::LedgerEntry;
+use crate::store::issued_table::IssuedTable;
+use crate::store::license_changes::LicenseBatch;
 use crate::store::log::record::LedgerEvent;
-use crate::store::memory::BindingMemory;
-use crate::store::pending::{BindOutcome, BindRequest, ChangeRequest};
+use crate::store::log::sale_line::SaleEntry;
+use crate::store::log::{Position, ReleaseEntry};
+use crate::store::memory::{self, BindingMemory};
+use crate::store::pending::{LEAVING_COPIES, WaitingRequests};
+use crate::store::references::texts::NewReference;
+use crate::store::sales::SaleBatch;
+use crate::store::site_moves::{self, SiteReleaseOutcome};
+use crate::store::token_changes::TokenBatch;
+
+use outcomes::{BatchOutcomes, CommitAttempt};
 
 /// The requests of one group commit.
 pub(crate) struct BindingBatch<'m> {
     memory: &'m BindingMemory,
-    requests: Vec<BindRequest>,
-    changes: Vec<ChangeRequest>,
+    requests: WaitingRequests,
     /// The licenses that other nodes or this one appended.
     licenses: LicenseBatch<'m>,
-    /// What other nodes bound since the last commit, in the order of the log.
-    learned: Vec<LedgerEntry>,
-    /// The bindings of the licenses in `learned`, with what was learned.
+    /// The tokens that other nodes or this one appended.
+    tokens: TokenBatch<'m>,
+    /// The same of sales.
+    sales: SaleBatch<'m>,
+    /// The changes to bindings that other nodes appended since the last commit, in the order of the log.
+    learned: Vec<LedgerEvent>,
+    /// The bindings of licenses that changed since memory has them.
     ahead: HashMap<LicenseId, Arc<LicenseBindings>>,
     /// What this node appends.
     appended: Vec<LedgerEvent>,
-    /// For each request that was decided.
-    outcomes: Vec<BindOutcome>,
-    /// For each change that was decided.
-    changed: Vec<ChangeOutcome>,
+    /// How many more staging copies may leave in this commit, so that it stays within its most lines.
+    copies_may_leave: usize,
+    /// What was decided for each request.
+    outcomes: BatchOutcomes,
+    attempt: CommitAttempt,
     /// What takes memory's place, if the log differs from it.
     anew: Option<(BindingsByLicense, IssuedTable)>,
 }
 
 impl<'m> BindingBatch<'m> {
     /// A batch of these requests, which may be none.
-    pub(crate) fn new(memory: &'m BindingMemory, requests: Vec<BindRequest>) -> Self {
+    pub(crate) fn new(memory: &'m BindingMemory, requests: WaitingRequests) -> Self {
         Self {
             memory,
             requests,
-            changes: Vec::new(),
             licenses: LicenseBatch::new(&memory.issued),
+            tokens: TokenBatch::new(&memory.issued),
+            sales: SaleBatch::new(&memory.sales),
             learned: Vec::new(),
             ahead: HashMap::new(),
             appended: Vec::new(),
-            outcomes: Vec::new(),
-            changed: Vec::new(),
+            copies_may_leave: LEAVING_COPIES,
+            outcomes: BatchOutcomes::default(),
+            attempt: CommitAttempt::default(),
             anew: None,
         }
     }
 
-    /// Also has these changes to licenses.
-    pub(crate) fn with_changes(self, changes: Vec<ChangeRequest>) -> Self {
-        Self { changes, ..self }
+    /// What is in force before this commit.
+    pub(crate) fn memory(&self) -> &'m BindingMemory {
+        self.memory
     }
 
-    /// Forgets what was learned and decided: another attempt begins.
+    /// Forgets what was learned: another attempt begins. What was decided counts if its lines turn out to be in the log.
     pub(crate) fn begin_again(&mut self) {
+        self.attempt.begin_again(std::mem::take(&mut self.outcomes));
         self.learned.clear();
         self.ahead.clear();
         self.appended.clear();
-        self.outcomes.clear();
+        self.copies_may_leave = LEAVING_COPIES;
         self.licenses.begin_again();
-        self.changed.clear();
+        self.tokens.begin_again();
+        self.sales.begin_again();
     }
 
     /// Takes the event of a line that another node appended.
     pub(crate) fn learn(&mut self, change: LedgerEvent) {
-        let entry = match change {
-            LedgerEvent::Bound(entry) => entry,
-            LedgerEvent::License(license) => return self.licenses.take(license),
+        let license = match &change {
+            LedgerEvent::Bound(entry) => entry.license,
+            LedgerEvent::Released(entry) => entry.license,
+            LedgerEvent::License(license) => return self.licenses.take(Arc::clone(license)),
+            LedgerEvent::Sale(entry) => return self.sales.take(SaleEntry::clone(entry)),
+            LedgerEvent::Token(token) => return self.tokens.take(Arc::clone(token)),
             LedgerEvent::Compacted(_) => return,
         };
-        let LedgerEntry { license, binding } = &entry;
-        match self.ahead.get_mut(license) {
-            Some(bindings) => Arc::make_mut(bindings).add(binding.clone()),
+        self.go_ahead(license, change.clone());
+        self.learned.push(change);
+    }
+
+    /// Takes the position of a line that was read: it may be one that an earlier attempt of this commit sent.
+    pub(crate) fn read_to(&mut self, line: Position) {
+        self.attempt.read(line);
+    }
+
+    /// Notes the last line of this attempt before it is sent.
+    pub(crate) fn send(&mut self, last: Position) {
+        self.attempt.send(last);
+    }
+
+    /// Applies a change that memory does not have yet.
+    fn go_ahead(&mut self, license: LicenseId, change: LedgerEvent) {
+        match self.ahead.get_mut(&license) {
+            Some(bindings) => memory::apply(Arc::make_mut(bindings), change),
             None => {
-                let bindings = self.memory.of(license).with(*license, binding.clone());
-                self.ahead.insert(*license, Arc::new(bindings));
+                let changed = memory::changed(self.memory.of(&license).to_changed(), change);
+                let changed = changed.map(|bindings| (license, Arc::new(bindings)));
+                self.ahead.extend(changed);
             }
         }
-        self.learned.push(entry);
     }
 
     /// Has memory replaced: the log differs from it, and is right. For a batch without requests.
@@ -98,81 +133,98 @@ impl<'m> BindingBatch<'m> {
         self.anew = Some((by_license, issued));
     }
 
+    /// The bindings of a license with everything before this request, but not those `under_way`.
+    fn stored(&self, license: &LicenseId) -> BoundSites<'m> {
+        match self.ahead.get(license) {
+            Some(bindings) => BoundSites(Some(BindingsRef::Changed(Arc::clone(bindings)))),
+            None => self.memory.of(license),
+        }
+    }
+
     /// Decides every request; returns the events to append. `clock` is the time of a log that several nodes share,
     /// whose own clocks may differ.
+    ///
+    /// An earlier attempt whose lines are in the log has decided: a second decision could be another one, because others
+    /// went on from these lines.
     pub(crate) fn decide(&mut self, clock: Option<DateTime<Utc>>) -> &[LedgerEvent] {
-        let mut under_way: HashMap<LicenseId, Vec<SiteHost>> = HashMap::new();
-        for request in &self.requests {
-            let BindRequest { license, host, now, .. } = request;
-            let stored = match self.ahead.get(&license.id) {
-                Some(bindings) => BoundSites(Some(BindingsRef::Changed(bindings.clone()))),
-                None => self.memory.of(&license.id),
-            };
-            let beside = under_way.entry(license.id).or_default();
-            let outcome = match license.seat_beside(&stored, beside, host) {
-                Seat::Held => BindOutcome::Bound,
-                Seat::Taken { first } => BindOutcome::Elsewhere { first: first.clone() },
-                Seat::Free => {
-                    let now = clock.unwrap_or(*now);
-                    // Every known release of the license is older than this binding, whatever the clocks say.
-                    let released_at = license.details.released.time_of(host);
-                    let binding = Binding {
-                        host: host.clone(),
-                        bound_at: released_at.map_or(now, |released_at| released_at.max(now)),
-                    };
-                    self.appended.push(LedgerEvent::Bound(LedgerEntry {
-                        license: license.id,
-                        binding,
-                    }));
-                    beside.push(host.clone());
-                    BindOutcome::Bound
+        if let Some(decided) = self.attempt.decided() {
+            self.outcomes = decided;
+            return &self.appended;
+        }
+        let requests = std::mem::take(&mut self.requests);
+        // First, so that the seats are free for those who ask for one.
+        for release in &requests.releases {
+            let request = &release.request;
+            let license = request.license.id;
+            let decided = site_moves::release(request, &self.stored(&license), clock);
+            let decided = decided.map(|release| {
+                if let Some(release) = release {
+                    let change = LedgerEvent::Released(ReleaseEntry { license, release });
+                    self.go_ahead(license, change.clone());
+                    self.appended.push(change);
                 }
-            };
-            self.outcomes.push(outcome);
+                SiteReleaseOutcome::Released
+            });
+            self.outcomes
+                .released
+                .push(decided.unwrap_or_else(SiteReleaseOutcome::Refused));
         }
-        for request in &self.changes {
+        let mut under_way: HashMap<LicenseId, Vec<Binding>> = HashMap::new();
+        for request in &requests.binds {
+            let beside = under_way.entry(request.license.id).or_default();
+            let outcome = self.bind(request, beside, clock);
+            self.outcomes.bound.push(outcome);
+        }
+        for request in &requests.changes {
             let outcome = self.licenses.decide(&request.change, clock, &mut self.appended);
-            self.changed.push(outcome);
+            self.outcomes.changed.push(outcome);
         }
+        for request in &requests.tokens {
+            let outcome = self.tokens.decide(&request.change, clock, &mut self.appended);
+            self.outcomes.changed_tokens.push(outcome);
+        }
+        for request in &requests.sales {
+            let outcome = self.sales.decide(&request.change, clock, &mut self.appended);
+            self.outcomes.sold.push(outcome);
+        }
+        if let Some(waiting) = &requests.import {
+            self.import(&waiting.import, clock);
+        }
+        self.requests = requests;
+        &self.appended
+    }
+
+    /// The texts of orders to keep with what was decided.
+    pub(crate) fn texts(&self) -> &[NewReference] {
+        self.licenses.texts.all()
+    }
+
+    /// The events to append.
+    pub(crate) fn appended(&self) -> &[LedgerEvent] {
         &self.appended
     }
 
     /// How many requests wait for this commit.
     pub(crate) fn len(&self) -> usize {
-        self.requests.len() + self.changes.len()
+        self.requests.len()
     }
 
-    /// Whether nobody asks for anything.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.requests.is_empty() && self.changes.is_empty()
-    }
-
-    /// Puts durable bindings in force, and answers. After a failure, nothing is in force and every request fails.
+    /// Puts durable changes in force, and answers. After a failure, nothing is in force and every request fails.
     pub(crate) fn complete(self, result: Result<(), Arc<str>>) {
         match result {
             Ok(()) => {
-                if let Some((by_license, issued)) = self.anew {
+                if let Some((by_license, mut issued)) = self.anew {
+                    self.memory.sales.replace(std::mem::take(&mut issued.sales));
                     self.memory.replace(&by_license);
                     self.memory.issued.replace(issued);
                 }
-                let appended = self.appended.into_iter().filter_map(LedgerEvent::binding);
-                self.memory.add(self.learned.into_iter().chain(appended));
+                self.memory.add(self.learned.into_iter().chain(self.appended));
                 self.memory.issued.add(self.licenses.into_licenses());
-                for (request, outcome) in self.requests.into_iter().zip(self.outcomes) {
-                    request.answer(Ok(outcome));
-                }
-                for (request, outcome) in self.changes.into_iter().zip(self.changed) {
-                    request.answer(Ok(outcome));
-                }
+                self.memory.sales.add(self.sales.into_entries());
+                self.memory.issued.add_tokens(self.tokens.into_tokens());
+                self.outcomes.answer(self.requests);
             }
-            Err(reason) => {
-                for request in self.requests {
-                    request.answer(Err(Arc::clone(&reason)));
-                }
-                for request in self.changes {
-                    request.answer(Err(Arc::clone(&reason)));
-                }
-            }
+            Err(reason) => self.requests.fail(&reason),
         }
     }
 }

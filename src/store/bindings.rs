@@ -11,6 +11,9 @@ use crate::model::binding::{Binding, CheckIn, Stored};
 use crate::model::license_key::LicenseId;
 use crate::model::license_table::OfLicense;
 use crate::model::site_host::SiteHost;
+use crate::model::site_release::SiteRelease;
+
+use crate::store::host_list::HostList;
 
 /// For this many seconds, a repeated report counts as nothing new. A site asks twice a day.
 const SAID_FOR: i64 = 600;
@@ -28,28 +31,10 @@ pub(super) struct LicenseBindings {
 
 const _: () = assert!(size_of::<LicenseBindings>() == 96);
 
-/// Most licenses have one site.
-#[derive(Clone, Debug)]
-enum HostList {
-    One(Binding),
-    Several(Box<Several>),
-}
-
-#[derive(Clone, Debug)]
-struct Several {
-    /// In the order of binding.
-    bindings: Vec<Binding>,
-    /// Their positions sorted by host, so that one of 50,000 is found at once.
-    by_host: Vec<usize>,
-}
-
 impl LicenseBindings {
-    /// The bindings of `license`, in the order of binding.
-    pub(super) fn new(license: LicenseId, mut bindings: Vec<Binding>) -> Self {
-        let sites = match bindings.len() {
-            1 => HostList::One(bindings.remove(0)),
-            _ => HostList::Several(Box::new(Several::new(bindings))),
-        };
+    /// The bindings of `license`, in the order of binding, and the releases of its sites in the order of the ledger.
+    pub(super) fn new(license: LicenseId, bindings: Vec<Binding>, moves: Vec<SiteRelease>) -> Self {
+        let sites = HostList::new(bindings, moves);
         Self {
             license,
             sites,
@@ -60,11 +45,12 @@ impl LicenseBindings {
 
     /// Adds a binding; a void one of the same host is removed.
     pub(super) fn add(&mut self, binding: Binding) {
-        match &mut self.sites {
-            HostList::One(one) if one.host == binding.host => *one = binding,
-            HostList::One(one) => self.sites = HostList::Several(Box::new(Several::new(vec![one.clone(), binding]))),
-            HostList::Several(several) => several.add(binding),
-        }
+        self.sites.add(binding);
+    }
+
+    /// Ends the binding of the release's host.
+    pub(super) fn release(&mut self, release: SiteRelease) {
+        self.sites.release(release);
     }
 
     /// Marks that newer bindings replace these.
@@ -75,16 +61,6 @@ impl LicenseBindings {
     /// Whether newer bindings replace these.
     pub(super) fn is_superseded(&self) -> bool {
         self.superseded.load(Ordering::Acquire)
-    }
-
-    fn find(&self, host: &SiteHost) -> Option<&Binding> {
-        match &self.sites {
-            HostList::One(binding) => Some(binding).filter(|binding| binding.host == *host),
-            HostList::Several(several) => several
-                .rank(host)
-                .ok()
-                .map(|rank| &several.bindings[several.by_host[rank]]),
-        }
     }
 }
 
@@ -110,39 +86,7 @@ impl Deref for LicenseBindings {
     type Target = [Binding];
 
     fn deref(&self) -> &[Binding] {
-        match &self.sites {
-            HostList::One(binding) => std::slice::from_ref(binding),
-            HostList::Several(several) => &several.bindings,
-        }
-    }
-}
-
-impl Several {
-    fn new(mut bindings: Vec<Binding>) -> Self {
-        bindings.shrink_to_fit();
-        let mut by_host: Vec<_> = (0..bindings.len()).collect();
-        by_host.sort_unstable_by_key(|&place| &bindings[place].host);
-        Self { bindings, by_host }
-    }
-
-    fn add(&mut self, binding: Binding) {
-        match self.rank(&binding.host) {
-            Ok(rank) => {
-                self.bindings.remove(self.by_host[rank]);
-                self.bindings.push(binding);
-                *self = Self::new(std::mem::take(&mut self.bindings));
-            }
-            Err(rank) => {
-                self.by_host.insert(rank, self.bindings.len());
-                self.bindings.push(binding);
-            }
-        }
-    }
-
-    /// The position of `host` in `by_host`, or where to insert it.
-    fn rank(&self, host: &SiteHost) -> Result<usize, usize> {
-        self.by_host
-            .binary_search_by_key(&host, |&place| &self.bindings[place].host)
+        self.sites.all()
     }
 }
 
@@ -174,6 +118,11 @@ impl News<'_> {
 }
 
 impl BoundSites<'_> {
+    /// Those of a license that changed.
+    pub(super) fn changed(bindings: LicenseBindings) -> Self {
+        Self(Some(BindingsRef::Changed(Arc::new(bindings))))
+    }
+
     /// What a site reports, unless it was the license's last report, less than ten minutes ago. Two sites that
     /// alternate always report news, and so does a host that is bound by the registry alone, because nothing is
     /// stored for it.
@@ -200,16 +149,14 @@ impl BoundSites<'_> {
         })
     }
 
-    /// A copy with one more binding.
-    pub(super) fn with(&self, license: LicenseId, binding: Binding) -> LicenseBindings {
-        match self.bindings() {
-            None => LicenseBindings::new(license, vec![binding]),
-            Some(bindings) => {
-                let mut bindings = bindings.clone();
-                bindings.add(binding);
-                bindings
-            }
-        }
+    /// A copy, to change it; `None` if there are none.
+    pub(super) fn to_changed(&self) -> Option<LicenseBindings> {
+        self.bindings().cloned()
+    }
+
+    /// The releases by clients in the last 30 days before the last of them, in the order of the ledger.
+    pub fn moves(&self) -> &[SiteRelease] {
+        self.bindings().map_or(&[], |bindings| bindings.sites.moves())
     }
 
     fn bindings(&self) -> Option<&LicenseBindings> {
@@ -234,7 +181,11 @@ impl Stored for BoundSites<'_> {
     }
 
     fn find(&self, host: &SiteHost) -> Option<&Binding> {
-        self.bindings()?.find(host)
+        self.bindings()?.sites.find(host)
+    }
+
+    fn has_released(&self) -> bool {
+        self.bindings().is_some_and(|bindings| bindings.sites.has_released())
     }
 }
 

@@ -1,15 +1,18 @@
 //! All bindings of a ledger, collected while it is read, and a checksum to compare the index with.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use chrono::{DateTime, Utc};
 
 use crate::model::binding::Binding;
+use crate::model::license_key::LicenseId;
 use crate::model::license_table::{LicenseTable, OfLicense};
+use crate::model::site_release::SiteRelease;
 
 use crate::store::bindings::LicenseBindings;
-use crate::store::log::LedgerEntry;
+use crate::store::log::record::LedgerEvent;
+use crate::store::log::{LedgerEntry, ReleaseEntry};
 
 /// Bindings by license.
 pub(crate) type BindingsByLicense = LicenseTable<LicenseBindings>;
@@ -19,6 +22,8 @@ pub(crate) type BindingsByLicense = LicenseTable<LicenseBindings>;
 pub(crate) struct BindingsBuilder {
     /// In ledger order.
     entries: Vec<LedgerEntry>,
+    /// Few licenses have releases. In ledger order, each with the number of entries before it.
+    releases: HashMap<LicenseId, Vec<(usize, SiteRelease)>>,
 }
 
 impl BindingsBuilder {
@@ -26,8 +31,24 @@ impl BindingsBuilder {
         self.entries.push(entry);
     }
 
+    pub(crate) fn release(&mut self, entry: ReleaseEntry) {
+        let place = self.entries.len();
+        let releases = self.releases.entry(entry.license).or_default();
+        releases.push((place, entry.release));
+    }
+
+    /// Takes the event of a line, if it changes a binding.
+    pub(crate) fn take(&mut self, change: LedgerEvent) {
+        match change {
+            LedgerEvent::Bound(entry) => self.add(entry),
+            LedgerEvent::Released(entry) => self.release(entry),
+            LedgerEvent::License(_) | LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Compacted(_) => {}
+        }
+    }
+
     /// Drops superseded bindings.
     pub(crate) fn finish(mut self) -> BindingsByLicense {
+        self.apply_releases();
         // Stable: within a license they stay in the order of binding.
         self.entries.sort_by_key(|entry| entry.license);
         let licenses = self.entries.chunk_by(|a, b| a.license == b.license).count();
@@ -38,9 +59,25 @@ impl BindingsBuilder {
             while let Some(entry) = entries.next_if(|entry| entry.license == license) {
                 bindings.push(entry.binding);
             }
-            held.push(LicenseBindings::new(license, in_force(bindings)));
+            let releases = self.releases.remove(&license).unwrap_or_default();
+            let moves = releases.into_iter().map(|(_, release)| release).collect();
+            held.push(LicenseBindings::new(license, in_force(bindings), moves));
         }
         LicenseTable::new(held)
+    }
+
+    /// Marks each binding that has a later release of its host. Those that were bound again are dropped anyway.
+    fn apply_releases(&mut self) {
+        if self.releases.is_empty() {
+            return;
+        }
+        for (place, entry) in self.entries.iter_mut().enumerate() {
+            let releases = self.releases.get(&entry.license).into_iter().flatten();
+            let mut later = releases.filter(|(at, release)| *at > place && release.host == entry.binding.host);
+            if let Some((_, release)) = later.next() {
+                entry.binding.end(release);
+            }
+        }
     }
 }
 
@@ -67,7 +104,7 @@ impl BindingsChecksum {
     pub(crate) fn of(by_license: &BindingsByLicense) -> Self {
         let mut checksum = Self::default();
         for bindings in by_license.iter() {
-            for Binding { host, bound_at } in &**bindings {
+            for Binding { host, bound_at, .. } in &**bindings {
                 checksum.add(bindings.license_id().as_bytes(), host.as_str().as_bytes(), *bound_at);
             }
         }

@@ -5,16 +5,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::histogram::Histogram;
 
 use crate::store::backend_error::BackendError;
+use crate::store::clock_lead::ClockLead;
 use crate::store::error::StoreError;
 use crate::store::health::StoreHealth;
 use crate::store::ledger_state::LedgerState;
+use crate::store::log::Position;
+use crate::store::sleep_watch::since_boot;
 
 /// Counters of the group commit.
 #[derive(Default)]
@@ -31,9 +34,13 @@ pub(crate) struct CommitCounts {
 pub(crate) struct CommitStatus {
     ledger: FailureState<LedgerFailure>,
     pub index: FailureState<Arc<str>>,
+    clock: FailureState<ClockLead>,
+    clock_lead: Option<TimeDelta>,
     is_closed: bool,
-    /// When a shared log was last read.
-    read_at: Option<Instant>,
+    /// The last durable line.
+    pub end: Option<Position>,
+    /// When a shared log was last read, by a clock that runs while the machine sleeps.
+    read_at: Option<Duration>,
 }
 
 /// Why the log cannot be written.
@@ -62,21 +69,42 @@ pub(crate) struct FailureState<F> {
 
 impl CommitStatus {
     /// Nothing fails.
-    pub(super) fn new(is_shared: bool) -> Self {
+    pub(super) fn new(is_shared: bool, end: Option<Position>) -> Self {
         Self {
             ledger: FailureState::new(None),
             index: FailureState::new(None),
+            clock: FailureState::new(None),
+            clock_lead: None,
             is_closed: false,
-            read_at: is_shared.then(Instant::now),
+            end,
+            read_at: is_shared.then(since_boot),
         }
     }
 
     /// Notes the result of a commit or a look at the log; whether it started or stopped failing.
     pub(super) fn note(&mut self, failure: Option<LedgerFailure>) -> bool {
         if failure.is_none() && self.read_at.is_some() {
-            self.read_at = Some(Instant::now());
+            self.read_at = Some(since_boot());
         }
         self.ledger.set(failure)
+    }
+
+    /// Notes how far this machine's clock is ahead of the log's; whether that became too much, or ceased to be.
+    pub(super) fn note_clock(&mut self, lead: Option<TimeDelta>) -> bool {
+        self.clock_lead = lead;
+        self.clock.set(lead.map(ClockLead).filter(ClockLead::is_too_much))
+    }
+
+    /// How far the clocks differ, if that is too much.
+    pub(super) fn clock_differs(&self) -> Option<ClockLead> {
+        self.clock.failure
+    }
+
+    /// Why nothing can be appended to the log, if so.
+    pub(super) fn refusal(&self) -> Option<StoreError> {
+        let failure = self.ledger.failure.as_ref();
+        let refused = failure.map(|failure| StoreError::NotDurable(failure.reason.clone()));
+        self.is_closed.then_some(StoreError::Closed).or(refused)
     }
 
     /// Whether the log cannot be written.
@@ -90,9 +118,11 @@ impl CommitStatus {
         self.ledger = FailureState::new(None);
     }
 
-    /// The health to report: a failing log is worse than a failing index.
+    /// The health to report: a failing log is worse than a wrong clock, and that is worse than a failing index.
     pub(super) fn health(&self) -> StoreHealth {
-        let Self { ledger, index, .. } = self;
+        let Self {
+            ledger, index, clock, ..
+        } = self;
         let since = ledger.since;
         let (ledger_state, state, since) = match (&ledger.failure, &index.failure) {
             _ if self.is_closed => (LedgerState::Closed, Err(StoreError::Closed), since),
@@ -101,18 +131,24 @@ impl CommitStatus {
                 Err(StoreError::NotDurable(failure.reason.clone())),
                 since,
             ),
+            (None, _) if let Some(lead) = clock.failure => (
+                LedgerState::ClockDiffers,
+                Err(StoreError::ClockDiffers(lead)),
+                clock.since,
+            ),
             (None, Some(reason)) => (
                 LedgerState::Ok,
                 Err(StoreError::NotIndexed(reason.clone())),
                 index.since,
             ),
-            (None, None) => (LedgerState::Ok, Ok(()), since.max(index.since)),
+            (None, None) => (LedgerState::Ok, Ok(()), since.max(index.since).max(clock.since)),
         };
         StoreHealth {
             state,
             since,
             ledger: ledger_state,
-            age: self.read_at.map(|at| at.elapsed()),
+            age: self.read_at.map(|at| since_boot().saturating_sub(at)),
+            clock_lead: self.clock_lead,
         }
     }
 }

@@ -9,13 +9,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::store::answer::Answer;
 use crate::store::backend::Backend;
 use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::commit_status::{CommitCounts, CommitStatus, LedgerFailure};
 use crate::store::error::StoreError;
 use crate::store::memory::BindingMemory;
-use crate::store::pending::{Answer, BindRequest, ChangeRequest, Message, QUEUE};
+use crate::store::pending::{LedgerLook, Message, QUEUE, WaitingRequests};
+use crate::store::references::requests::ReferenceRequest;
 use crate::store::telemetry::{self, Reports};
 
 /// Reports written in a turn, if more are waiting. 250 a second are 22 million a day. Writing one costs 6 to 30
@@ -34,6 +36,14 @@ pub(super) struct CommitWriter<B> {
     turn: FlushBudget,
     /// How many dropped reports were logged.
     dropped: u64,
+}
+
+/// Requests that wait for a look at the log.
+#[derive(Default)]
+struct Refreshes {
+    waiting: Vec<Answer<()>>,
+    /// Whether one of them needs a transaction that locks the log and commits.
+    need_proof: bool,
 }
 
 /// Reports that are still to be written before the next sync of the index.
@@ -82,23 +92,33 @@ impl<B: Backend> CommitWriter<B> {
             let wake = next_follow.map_or(next_write_behind, |follow| follow.min(next_write_behind));
             let first = queue.recv_timeout(wake.saturating_duration_since(Instant::now()));
             let mut closing = matches!(first, Err(RecvTimeoutError::Disconnected));
-            let mut requests = Vec::new();
-            let mut changes = Vec::new();
-            let mut refreshes = Vec::new();
+            let mut requests = WaitingRequests::default();
+            let mut refreshes = Refreshes::default();
+            let mut references = Vec::new();
             for message in first.into_iter().chain(queue.try_iter().take(QUEUE)) {
                 match message {
-                    Message::Bind(request) => requests.push(request),
-                    Message::Change(change) => changes.push(change),
-                    Message::Refresh(answer) => refreshes.push(answer),
+                    Message::Bind(request) => requests.binds.push(request),
+                    Message::Release(request) => requests.releases.push(request),
+                    Message::Change(change) => requests.changes.push(change),
+                    Message::Sale(sale) => requests.sales.push(sale),
+                    Message::Token(token) => requests.tokens.push(token),
+                    Message::Import(import) => requests.import = Some(import),
+                    Message::Reference(request) => references.push(request),
+                    Message::Refresh(look, answer) => {
+                        refreshes.need_proof |= look == LedgerLook::Proved;
+                        refreshes.waiting.push(answer);
+                    }
                     Message::Announce(secrets) => self.backend.announce(secrets),
                     Message::Close => closing = true,
                 }
             }
             let must_follow = next_follow.is_some_and(|follow| follow <= Instant::now());
-            if must_follow || !requests.is_empty() || !changes.is_empty() || !refreshes.is_empty() {
-                self.commit(requests, changes, refreshes);
+            if must_follow || requests.len() > 0 || !refreshes.waiting.is_empty() {
+                self.commit(requests, refreshes);
                 next_follow = follow_every.map(|interval| Instant::now() + interval);
             }
+            // Afterwards: what came before an erasure may have brought the text.
+            references.into_iter().for_each(|request| self.answer(request));
             if closing {
                 return self.finish();
             }
@@ -112,10 +132,12 @@ impl<B: Backend> CommitWriter<B> {
     }
 
     /// Commits the requests, or only reads what other nodes appended; then answers.
-    fn commit(&self, requests: Vec<BindRequest>, changes: Vec<ChangeRequest>, refreshes: Vec<Answer<()>>) {
-        let mut batch = BindingBatch::new(&self.memory, requests).with_changes(changes);
-        let result = if batch.is_empty() {
-            self.note(self.backend.follow(&mut batch))
+    fn commit(&self, requests: WaitingRequests, refreshes: Refreshes) {
+        let mut batch = BindingBatch::new(&self.memory, requests);
+        let result = if batch.len() == 0 && !refreshes.need_proof {
+            let followed = self.note(self.backend.follow(&mut batch));
+            self.note_clock();
+            followed
         } else {
             let started = Instant::now();
             let result = self.note(self.backend.commit(&mut batch));
@@ -125,10 +147,26 @@ impl<B: Backend> CommitWriter<B> {
         if result.is_err() {
             self.counts.failures.fetch_add(batch.len() as u64, Ordering::Relaxed);
         }
+        if result.is_ok() {
+            self.status().end = self.backend.end();
+        }
         batch.complete(result.clone());
-        for refresh in refreshes {
+        for refresh in refreshes.waiting {
             // It may have left.
             let _ = refresh.send(result.clone());
+        }
+    }
+
+    /// Reads or erases texts of orders. Who asked may have left.
+    fn answer(&self, request: ReferenceRequest) {
+        let reason = |error: BackendError| error.message.into();
+        match request {
+            ReferenceRequest::Find(names, answer) => {
+                drop(answer.send(self.backend.find_references(&names).map_err(reason)));
+            }
+            ReferenceRequest::Erase(erasure, answer) => {
+                drop(answer.send(self.backend.erase_reference(&erasure).map_err(reason)));
+            }
         }
     }
 
@@ -219,6 +257,17 @@ impl<B: Backend> CommitWriter<B> {
                 }
                 Err(reason)
             }
+        }
+    }
+
+    /// Records whether this machine's clock differs from the log's.
+    fn note_clock(&self) {
+        let mut status = self.status();
+        let news = status.note_clock(self.backend.clock_lead());
+        match status.clock_differs().map(StoreError::ClockDiffers) {
+            Some(error) if news => tracing::error!(%error, "the clocks differ"),
+            None if news => tracing::info!("the clocks agree again"),
+            _ => {}
         }
     }
 

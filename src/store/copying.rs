@@ -1,78 +1,53 @@
-//! Copies a ledger between a folder and a database, without a change to a byte.
+//! Copies a ledger between a folder and a database, without a change to a byte, and what is kept of orders.
 
-use std::fs;
 use std::io::{BufWriter, Read as _};
 use std::path::Path;
 
-use crate::model::digest::Digest;
-use crate::regular_file;
 use crate::store::error::StoreError;
 use crate::store::postgres::shared_copy::SharedCopy;
-use crate::store::{disk, lock, reader, recovery};
+use crate::store::references::{file, table};
+use crate::store::{new_ledger, reader, recovery};
 
-/// What was copied.
-#[derive(Debug)]
-pub struct CopyOutcome {
-    /// How many lines.
-    pub lines: u64,
-    /// The `sequence` of the last line.
-    pub sequence: u64,
-    /// The SHA-256 of the last line.
-    pub digest: Digest,
-    /// Whether a server used the folder, and may have added lines since.
-    pub in_use: bool,
-}
+pub use crate::store::copy_outcome::CopyOutcome;
 
-/// Appends to the database what it lacks of the ledger in a folder. Keeps a server from starting meanwhile.
-pub fn to_database(folder: &Path, address: &str) -> Result<CopyOutcome, StoreError> {
+/// Appends to the database what it lacks of the ledger in a folder. Keeps a server from starting meanwhile. `note` takes
+/// how many lines of all are done.
+pub fn to_database(folder: &Path, address: &str, note: &mut dyn FnMut(u64, u64)) -> Result<CopyOutcome, StoreError> {
     let store = reader::open(folder)?;
     // What follows was never acknowledged, or is being written.
     let found = recovery::read(folder, |_, _| ())?;
-    let ledger = recovery::open(folder).map_err(|source| cannot(folder, source))?;
-    let (lines, end) = SharedCopy::open(address)?.put(ledger.take(found.length))?;
+    // Read after the ledger's end, and written before its lines: each license that arrives has its order.
+    let references: Vec<_> = table::read(folder)?.into_iter().collect();
+    let ledger = recovery::open(folder).map_err(|source| new_ledger::cannot(folder, source))?;
+    let shared = SharedCopy::open(address)?;
+    shared.put_references(&references)?;
+    let (lines, end) = shared.put(ledger.take(found.length), &mut |done| note(done, found.lines()))?;
     Ok(CopyOutcome {
         lines,
         sequence: end.sequence,
         digest: end.digest,
+        references: references.len(),
         in_use: store.is_in_use(),
     })
 }
 
 /// Writes the ledger of a database into a folder that has none.
-pub fn to_folder(address: &str, folder: &Path) -> Result<CopyOutcome, StoreError> {
-    let failed = |source| cannot(folder, source);
-    if disk::has_ledger(folder)? {
-        let there = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-        return Err(failed(there));
-    }
+pub fn to_folder(address: &str, folder: &Path, note: &mut dyn FnMut(u64, u64)) -> Result<CopyOutcome, StoreError> {
+    new_ledger::require_none(folder)?;
     let shared = SharedCopy::open(address)?;
-    lock::make_folder(folder).map_err(failed)?;
-    let new = disk::new_ledger_in(folder);
-    let copy = || {
-        let file = regular_file::create(&new, 0o600).map_err(failed)?;
-        let (lines, end) = shared.take(BufWriter::new(&file))?;
-        file.sync_all().map_err(failed)?;
-        // Fails where somebody else made one meanwhile.
-        fs::hard_link(&new, recovery::ledger_in(folder)).map_err(failed)?;
-        Ok((lines, end))
-    };
-    let copied = copy();
-    let _ = fs::remove_file(&new);
-    let (lines, end) = copied?;
-    regular_file::open_folder(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(failed)?;
+    let mut copied = 0;
+    let outcome = new_ledger::begin(folder, |file| {
+        let written = shared.take(BufWriter::new(file), note)?;
+        let references = shared.references()?;
+        copied = references.len();
+        file::begin(folder, &references).map_err(|source| StoreError::Read {
+            path: file::path_in(folder),
+            source,
+        })?;
+        Ok(written)
+    })?;
     Ok(CopyOutcome {
-        lines,
-        sequence: end.sequence,
-        digest: end.digest,
-        in_use: false,
+        references: copied,
+        ..outcome
     })
-}
-
-fn cannot(folder: &Path, source: std::io::Error) -> StoreError {
-    StoreError::Read {
-        path: folder.to_owned(),
-        source,
-    }
 }

@@ -3,7 +3,6 @@
 //! A start compares the two, and updates the index from the ledger or rebuilds it. After that, each binding is
 //! written to the ledger before its request is answered, and to the index soon after.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::durable_file::{self, Access};
+use crate::model::issued_license::Hex128;
 use crate::model::license_table::OfLicense;
 
 use crate::store::backend::Backend;
@@ -19,15 +19,18 @@ use crate::store::binding_batch::BindingBatch;
 use crate::store::checksum::{BindingsByLicense, BindingsChecksum};
 use crate::store::error::StoreError;
 use crate::store::index::Index;
-use crate::store::issued_licenses::IssuedTable;
+use crate::store::issued_table::IssuedTable;
 use crate::store::lock::{self, StoreLock};
 use crate::store::log::file::LedgerFile;
 use crate::store::log::record::LedgerEvent;
 use crate::store::log::writer::LedgerWriter;
 use crate::store::log::{LedgerEntry, Position};
 use crate::store::recovery::{self, RecoveredLedger};
+use crate::store::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
+use crate::store::references::table::ReferenceTable;
 use crate::store::stored_reports::StoredReports;
 use crate::store::telemetry;
+use crate::store::unindexed::Unindexed;
 
 /// How long to wait for another process to close the store, as at a restart.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -46,41 +49,10 @@ const REBUILD_BATCH: usize = 16_384;
 pub(super) struct StoreDisk {
     path: PathBuf,
     ledger: Mutex<LedgerWriter<LedgerFile>>,
+    references: Mutex<ReferenceTable>,
     unindexed: Mutex<Unindexed>,
     index: Arc<Index>,
     lock: Mutex<StoreLock>,
-}
-
-/// Bindings that are in the ledger, but not in the index yet.
-struct Unindexed {
-    limit: usize,
-    /// The first ones, at most `limit`.
-    next: VecDeque<(LedgerEntry, Position)>,
-    /// Whether there are more than `next`.
-    more: bool,
-}
-
-impl Unindexed {
-    fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            next: VecDeque::new(),
-            more: false,
-        }
-    }
-
-    /// Takes the bindings of these lines; the index has nothing else.
-    fn add(&mut self, lines: impl IntoIterator<Item = (LedgerEvent, Position)>) {
-        let bindings = lines
-            .into_iter()
-            .filter_map(|(change, at)| Some((change.binding()?, at)));
-        for line in bindings {
-            self.more |= self.next.len() >= self.limit;
-            if !self.more {
-                self.next.push_back(line);
-            }
-        }
-    }
 }
 
 /// Where a compaction writes the new ledger.
@@ -133,8 +105,10 @@ impl StoreDisk {
             );
             ledger.cut().map_err(failed)?;
         }
+        let references = ReferenceTable::open(path, !loaded.issued.by_order.is_empty())?;
         let disk = Self {
             path: path.to_owned(),
+            references: Mutex::new(references),
             ledger: Mutex::new(ledger),
             unindexed: Mutex::new(Unindexed::new(UNINDEXED)),
             index: Arc::new(index),
@@ -177,15 +151,32 @@ impl StoreDisk {
 
 impl Backend for StoreDisk {
     fn commit(&self, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
-        Ok(self.append(batch.decide(None))?)
+        batch.decide(None);
+        // First: a license of the ledger has its order's text.
+        lock_mutex(&self.references).keep(batch.texts())?;
+        Ok(self.append(batch.appended())?)
+    }
+
+    fn find_references(&self, names: &[Hex128]) -> Result<FoundReferences, BackendError> {
+        Ok(lock_mutex(&self.references).find(names))
+    }
+
+    fn erase_reference(&self, erasure: &ReferenceErasure) -> Result<Option<ErasedReference>, BackendError> {
+        Ok(lock_mutex(&self.references).erase(erasure)?)
+    }
+
+    fn end(&self) -> Option<Position> {
+        Some(lock_mutex(&self.ledger).end())
     }
 
     fn probe(&self) -> Result<(), BackendError> {
-        Ok(lock_mutex(&self.ledger).probe()?)
+        lock_mutex(&self.ledger).probe()?;
+        Ok(lock_mutex(&self.references).probe()?)
     }
 
     fn look(&self) -> Result<(), BackendError> {
         lock_mutex(&self.ledger).look()?;
+        lock_mutex(&self.references).look()?;
         Ok(lock_mutex(&self.lock).renew()?)
     }
 
@@ -316,10 +307,7 @@ mod tests {
         fs::rename(&index, &aside).unwrap();
         fs::write(&index, "no folder").unwrap();
         for number in 0..25 {
-            let binding = Binding {
-                host: "a.com".parse().unwrap(),
-                bound_at: chrono::DateTime::UNIX_EPOCH,
-            };
+            let binding = Binding::new("a.com".parse().unwrap(), chrono::DateTime::UNIX_EPOCH);
             disk.append(&[LedgerEvent::Bound(LedgerEntry {
                 license: LicenseId::from_bytes([number; 32]),
                 binding,

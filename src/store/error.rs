@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::store::backend_error::BackendError;
+use crate::store::clock_lead::ClockLead;
 use crate::store::ledger_state::LedgerState;
 use crate::store::postgres::settings::SettingsError;
 
@@ -60,12 +61,23 @@ pub enum StoreError {
         /// The line, and what is wrong with it.
         what: String,
     },
+    /// The file with the texts of orders was changed, or a part of it is missing.
+    #[error("{}: the file with the orders of licenses is damaged: {what}", path.display())]
+    ReferencesDamaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, and what is wrong with it.
+        what: String,
+    },
     /// Too many bindings wait for the disk; try again later.
     #[error("too many bindings are waiting to be written")]
     Busy,
     /// A binding could not be written to the ledger and is not in force.
     #[error("the binding could not be written to the ledger: {0}")]
     NotDurable(Arc<str>),
+    /// The text of an order could not be erased, or it is not known whether that survives a power failure.
+    #[error("the text of the order could not be erased: {0}")]
+    NotErased(Arc<str>),
     /// Bindings are written, but the index and reports are not. The next start updates the index.
     #[error("the index and reports of sites cannot be written: {0}")]
     NotIndexed(Arc<str>),
@@ -86,6 +98,12 @@ pub enum StoreError {
     /// This node's secrets differ from those of the other nodes, so it issues nothing.
     #[error("this node's keys differ from those of the other nodes")]
     Differs,
+    /// This machine's clock differs from the database's. The times of bindings are the database's; those of statements are
+    /// this machine's.
+    #[error(
+        "this node's clock is {0} the database's: let the network set the clocks (NTP); sites refuse statements that are older than their last one"
+    )]
+    ClockDiffers(ClockLead),
     /// The store is closed.
     #[error("the store is closed")]
     Closed,

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,9 +14,11 @@ use crate::store::commit_status::{CommitCounts, CommitStatus};
 use crate::store::commit_writer::CommitWriter;
 use crate::store::error::StoreError;
 use crate::store::health::{Figures, StoreHealth};
+use crate::store::log::Position;
 use crate::store::memory::BindingMemory;
 use crate::store::pending::{Message, QUEUE};
 use crate::store::postgres::nodes::NodeSecrets;
+use crate::store::sleep_watch::{SleepWatch, since_boot};
 use crate::store::telemetry::Reports;
 
 /// How long the index and reports wait, and the time between retries of a failed disk.
@@ -29,6 +31,7 @@ pub(crate) struct GroupCommit {
     counts: Arc<CommitCounts>,
     /// Whether other nodes may append to the log.
     is_shared: bool,
+    sleep_watch: Option<Arc<SleepWatch>>,
     thread: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
 }
 
@@ -42,7 +45,8 @@ impl GroupCommit {
     ) -> Self {
         let (queue, messages) = sync_channel(QUEUE);
         let is_shared = backend.follow_every().is_some();
-        let status = Arc::new(Mutex::new(CommitStatus::new(is_shared)));
+        let sleep_watch = backend.sleep_watch();
+        let status = Arc::new(Mutex::new(CommitStatus::new(is_shared, backend.end())));
         let counts = Arc::new(CommitCounts::default());
         let writer = CommitWriter::new(backend, memory, reports, status.clone(), counts.clone());
         let thread = std::thread::Builder::new()
@@ -56,6 +60,7 @@ impl GroupCommit {
             status,
             counts,
             is_shared,
+            sleep_watch,
             thread: Mutex::new(thread.ok()),
         }
     }
@@ -65,13 +70,17 @@ impl GroupCommit {
         self.is_shared
     }
 
+    /// Whether this process slept, and memory is as old as that.
+    pub(crate) fn is_behind(&self) -> bool {
+        let watch = self.sleep_watch.as_ref();
+        watch.is_some_and(|watch| watch.is_behind(since_boot()))
+    }
+
     /// Queues a message; never blocks. While a shared log is away, nothing is queued: the thread may be waiting for it.
     pub(crate) fn enqueue(&self, message: Message) -> Result<(), StoreError> {
         if self.is_shared {
-            self.health().state.or_else(|error| match error {
-                StoreError::NotIndexed(_) => Ok(()),
-                error => Err(error),
-            })?;
+            let refusal = self.status().refusal();
+            refusal.map_or(Ok(()), Err)?;
         }
         self.queue.try_send(message).map_err(|error| match error {
             TrySendError::Full(_) => StoreError::Busy,
@@ -88,7 +97,16 @@ impl GroupCommit {
     }
 
     pub(crate) fn health(&self) -> StoreHealth {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).health()
+        self.status().health()
+    }
+
+    /// The last durable line that this node knows.
+    pub(crate) fn ledger_end(&self) -> Option<Position> {
+        self.status().end
+    }
+
+    fn status(&self) -> MutexGuard<'_, CommitStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds its counters to `figures`.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::histogram::Durations;
 use crate::store::error::StoreError;
@@ -11,7 +11,8 @@ use crate::store::ledger_state::LedgerState;
 /// The health of the store.
 #[derive(Debug)]
 pub struct StoreHealth {
-    /// The current failure, if any. The store keeps trying, and after [`StoreError::NotIndexed`] still binds.
+    /// The current failure, if any. The store keeps trying. After [`StoreError::NotIndexed`] and
+    /// [`StoreError::ClockDiffers`] it still binds.
     pub state: Result<(), StoreError>,
     /// Since when.
     pub since: DateTime<Utc>,
@@ -19,6 +20,8 @@ pub struct StoreHealth {
     pub ledger: LedgerState,
     /// How long ago this node last read a log that it shares; `None` if it shares none.
     pub age: Option<Duration>,
+    /// How far this machine's clock is ahead of that of a log that it shares.
+    pub clock_lead: Option<TimeDelta>,
 }
 
 /// The store's counters; a store without counters has none.

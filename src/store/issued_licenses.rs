@@ -1,80 +1,19 @@
-//! The licenses of the ledger in memory: those of the start in one table, and those that changed since.
+//! The licenses of the ledger in memory: those of the start in one table, and those that changed since. And its tokens.
 //!
 //! Only the thread of `commit_writer` changes them, after their lines are durable. The gate asks after the registry.
 
-use std::collections::{HashMap, HashSet};
-use std::ops::Deref;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::{Bound, Deref};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::model::issued_license::{ChangeScope, Hex128, IssuedLicense};
-use crate::model::license::Modules;
+use crate::model::api_token::ApiToken;
+use crate::model::digest::Digest;
+use crate::model::issued_license::{Hex128, IssuedLicense};
+use crate::model::license::License;
 use crate::model::license_key::LicenseId;
-use crate::model::license_table::LicenseTable;
+use crate::model::name::Name;
 
-/// A million licenses take 176 MB, and their keys 4 MB.
-const _: () = assert!(size_of::<IssuedLicense>() <= 176);
-
-/// The licenses that a ledger had when it was read.
-#[derive(Debug, Default)]
-pub(crate) struct IssuedTable {
-    held: LicenseTable<IssuedLicense>,
-    /// The numbers of the licenses, sorted by the keys of their origins.
-    by_key: Vec<u32>,
-}
-
-/// Collects licenses while a ledger is read. Those that grant the same share it.
-#[derive(Default)]
-pub(crate) struct IssuedBuilder {
-    /// In ledger order.
-    licenses: Vec<IssuedLicense>,
-    modules: HashSet<Arc<Modules>>,
-    scopes: HashSet<Arc<ChangeScope>>,
-}
-
-impl IssuedBuilder {
-    pub(crate) fn add(&mut self, license: Arc<IssuedLicense>) {
-        let mut license = Arc::unwrap_or_clone(license);
-        share(&mut self.modules, &mut license.license.modules);
-        share(&mut self.scopes, &mut license.scope);
-        share(&mut self.scopes, &mut license.origin.scope);
-        self.licenses.push(license);
-    }
-
-    /// Keeps the last line of each license.
-    pub(crate) fn finish(mut self) -> IssuedTable {
-        // Stable: the last line of a license comes first.
-        self.licenses.reverse();
-        self.licenses.sort_by_key(|issued| issued.license.id);
-        self.licenses.dedup_by_key(|issued| issued.license.id);
-        self.licenses.shrink_to_fit();
-        let mut by_key: Vec<u32> = (0..self.licenses.len() as u32).collect();
-        by_key.sort_unstable_by_key(|number| self.licenses[*number as usize].origin.key);
-        IssuedTable {
-            held: LicenseTable::new(self.licenses),
-            by_key,
-        }
-    }
-}
-
-fn share<T: std::hash::Hash + Eq>(shared: &mut HashSet<Arc<T>>, value: &mut Arc<T>) {
-    match shared.get(value) {
-        Some(first) => *value = Arc::clone(first),
-        None => drop(shared.insert(Arc::clone(value))),
-    }
-}
-
-impl IssuedTable {
-    /// The number of licenses.
-    pub(crate) fn len(&self) -> usize {
-        self.held.len()
-    }
-
-    fn of_key(&self, key: Hex128) -> Option<usize> {
-        let key_of = |number: &u32| self.held.get(*number as usize).origin.key;
-        let at = self.by_key.binary_search_by_key(&key, key_of).ok()?;
-        Some(self.by_key[at] as usize)
-    }
-}
+use crate::store::issued_table::{IssuedTable, TokensByName};
 
 /// A license of the ledger. A later change does not alter it.
 #[derive(Debug)]
@@ -114,12 +53,23 @@ pub(crate) struct IssuedLicenses(RwLock<IssuedState>);
 #[derive(Default)]
 struct IssuedState {
     settled: Arc<IssuedTable>,
-    changed: HashMap<LicenseId, Arc<IssuedLicense>>,
+    changed: BTreeMap<LicenseId, Arc<IssuedLicense>>,
     /// The licenses that were issued since the start, by the keys of their origins.
     by_key: HashMap<Hex128, LicenseId>,
+    /// The same by their orders, of which one may buy several.
+    by_order: HashMap<Hex128, Vec<LicenseId>>,
+    tokens: TokensByName,
 }
 
 impl IssuedState {
+    fn new(mut settled: IssuedTable) -> Self {
+        Self {
+            tokens: std::mem::take(&mut settled.tokens),
+            settled: Arc::new(settled),
+            ..Self::default()
+        }
+    }
+
     fn of(&self, id: &LicenseId) -> Option<LedgerLicense> {
         if let Some(license) = self.changed.get(id) {
             return Some(LedgerLicense(Held::Changed(Arc::clone(license))));
@@ -131,10 +81,7 @@ impl IssuedState {
 
 impl IssuedLicenses {
     pub(crate) fn new(settled: IssuedTable) -> Self {
-        Self(RwLock::new(IssuedState {
-            settled: Arc::new(settled),
-            ..IssuedState::default()
-        }))
+        Self(RwLock::new(IssuedState::new(settled)))
     }
 
     fn state(&self) -> RwLockReadGuard<'_, IssuedState> {
@@ -150,8 +97,12 @@ impl IssuedLicenses {
     pub(crate) fn beginning_with(&self, beginning: &[u8; 16]) -> Option<LedgerLicense> {
         let state = self.state();
         let settled = state.settled.held.beginning_with(beginning).map(|held| held.license.id);
-        let is_meant = |id: &&LicenseId| id.as_bytes().starts_with(beginning);
-        let id = settled.or_else(|| state.changed.keys().find(is_meant).copied())?;
+        let mut first = [0; 32];
+        first[..16].copy_from_slice(beginning);
+        let mut changed = state.changed.range(LicenseId::from_bytes(first)..);
+        let is_meant = |id: &LicenseId| id.as_bytes().starts_with(beginning);
+        let changed = changed.next().map(|(id, _)| *id).filter(is_meant);
+        let id = settled.or(changed)?;
         state.of(&id)
     }
 
@@ -161,6 +112,61 @@ impl IssuedLicenses {
         let settled = || Some(state.settled.held.get(state.settled.of_key(key)?).license.id);
         let id = state.by_key.get(&key).copied().or_else(settled)?;
         state.of(&id)
+    }
+
+    /// The ids of the licenses of orders that lines name so.
+    pub(crate) fn of_order(&self, orders: &[Hex128]) -> Vec<LicenseId> {
+        let state = self.state();
+        let table = &state.settled;
+        let mut ids = Vec::new();
+        for order in orders {
+            let order_of = |number: &u32| table.held.get(*number as usize).reference;
+            let start = table.by_order.partition_point(|number| order_of(number) < Some(*order));
+            let settled = table.by_order[start..].iter();
+            let settled = settled.take_while(|number| order_of(number) == Some(*order));
+            ids.extend(settled.map(|number| table.held.get(*number as usize).license.id));
+            ids.extend(state.by_order.get(order).into_iter().flatten().copied());
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// At most `limit` licenses after this id that `keep` accepts, sorted by id.
+    pub(crate) fn after(
+        &self,
+        after: Option<&LicenseId>,
+        limit: usize,
+        keep: &dyn Fn(&License) -> bool,
+    ) -> Vec<LedgerLicense> {
+        let state = self.state();
+        let first = match after {
+            Some(after) => Bound::Excluded(*after),
+            None => Bound::Unbounded,
+        };
+        let of_changed = state.changed.range((first, Bound::Unbounded));
+        let changed = of_changed
+            .map(|(_, license)| license)
+            .filter(|issued| keep(&issued.license));
+        let mut found: Vec<_> = changed.take(limit).map(|issued| issued.license.id).collect();
+        let settled: Box<dyn Iterator<Item = &IssuedLicense>> = match after {
+            Some(after) => Box::new(state.settled.held.after(after)),
+            None => Box::new(state.settled.held.iter()),
+        };
+        let is_current = |issued: &&IssuedLicense| !state.changed.contains_key(&issued.license.id);
+        let settled = settled.filter(|issued| keep(&issued.license)).filter(is_current);
+        found.extend(settled.take(limit).map(|issued| issued.license.id));
+        found.sort_unstable();
+        found.truncate(limit);
+        found.iter().filter_map(|id| state.of(id)).collect()
+    }
+
+    /// Passes on every license.
+    pub(crate) fn each(&self, mut each: impl FnMut(&IssuedLicense)) {
+        let state = self.state();
+        let is_settled = |issued: &&IssuedLicense| !state.changed.contains_key(&issued.license.id);
+        state.settled.held.iter().filter(is_settled).for_each(&mut each);
+        state.changed.values().for_each(|issued| each(issued));
     }
 
     /// The number of licenses.
@@ -176,26 +182,65 @@ impl IssuedLicenses {
         if licenses.peek().is_none() {
             return;
         }
-        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.change();
         for license in licenses {
             state.by_key.insert(license.origin.key, license.license.id);
+            if let Some(order) = license.reference {
+                let ids = state.by_order.entry(order).or_default();
+                if !ids.contains(&license.license.id) {
+                    ids.push(license.license.id);
+                }
+            }
             state.changed.insert(license.license.id, license);
         }
     }
 
     /// Replaces all licenses.
     pub(crate) fn replace(&self, settled: IssuedTable) {
-        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        *state = IssuedState {
-            settled: Arc::new(settled),
-            ..IssuedState::default()
-        };
+        *self.change() = IssuedState::new(settled);
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, IssuedState> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The token with this name, also a revoked one.
+    pub(crate) fn token(&self, name: &Name) -> Option<Arc<ApiToken>> {
+        self.state().tokens.get(name).cloned()
+    }
+
+    /// The token whose secret has this SHA-256, also a revoked one.
+    // SECURITY: digests are compared, not secrets, so the time of a comparison tells nothing of a secret.
+    pub(crate) fn token_of(&self, hash: &Digest) -> Option<Arc<ApiToken>> {
+        let state = self.state();
+        state.tokens.values().find(|token| token.hash == *hash).cloned()
+    }
+
+    /// Every token by name, also revoked ones.
+    pub(crate) fn tokens(&self) -> Vec<Arc<ApiToken>> {
+        self.state().tokens.values().cloned().collect()
+    }
+
+    /// The number of tokens, revoked ones included.
+    pub(crate) fn token_count(&self) -> usize {
+        self.state().tokens.len()
+    }
+
+    /// Puts durable tokens in force.
+    pub(crate) fn add_tokens(&self, tokens: impl IntoIterator<Item = Arc<ApiToken>>) {
+        let mut tokens = tokens.into_iter().peekable();
+        if tokens.peek().is_some() {
+            self.change()
+                .tokens
+                .extend(tokens.map(|token| (token.name.clone(), token)));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::issued_table::IssuedBuilder;
     use crate::store::testing::issued;
 
     fn read(licenses: impl IntoIterator<Item = IssuedLicense>) -> IssuedTable {
@@ -223,6 +268,27 @@ mod tests {
     }
 
     #[test]
+    fn an_order_names_all_its_licenses_wherever_they_are_held() {
+        let of_order = |number, order| IssuedLicense {
+            reference: Some(Hex128([order; 16])),
+            ..issued(number)
+        };
+        let held = IssuedLicenses::new(read([of_order(1, 7), issued(2), of_order(3, 8)]));
+        held.add([Arc::new(of_order(4, 7)), Arc::new(of_order(1, 7))]);
+        let found = |orders: &[u8]| {
+            let orders: Vec<_> = orders.iter().map(|order| Hex128([*order; 16])).collect();
+            held.of_order(&orders)
+                .iter()
+                .map(|id| id.as_bytes()[0])
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (found(&[7]), found(&[8, 7]), found(&[9])),
+            (vec![1, 4], vec![1, 3, 4], vec![])
+        );
+    }
+
+    #[test]
     fn a_change_is_found_by_id_by_its_beginning_and_by_key_and_who_reads_keeps_the_old_one() {
         let held = IssuedLicenses::new(read([issued(1)]));
         let before = held.of(&issued(1).license.id).unwrap();
@@ -238,6 +304,13 @@ mod tests {
             assert_eq!(held.beginning_with(&beginning).unwrap().revision, revision);
             assert_eq!(held.of_key(Hex128(beginning)).unwrap().revision, revision);
         }
+        let ids = |after: Option<&LicenseId>, limit| {
+            let found = held.after(after, limit, &|_| true);
+            found.iter().map(|issued| issued.license.id).collect::<Vec<_>>()
+        };
+        let [first, second] = [issued(1), issued(2)].map(|issued| issued.license.id);
+        assert_eq!(ids(None, 9), [first, second]);
+        assert_eq!((ids(None, 1), ids(Some(&first), 9)), (vec![first], vec![second]));
         held.replace(read([issued(3)]));
         assert_eq!((held.len(), held.of(&issued(1).license.id).is_none()), (1, true));
     }

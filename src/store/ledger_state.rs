@@ -28,6 +28,8 @@ pub enum LedgerState {
     NodesDiffer,
     /// Another node has the same name.
     SameName,
+    /// It can be written, but this machine's clock differs from the database's.
+    ClockDiffers,
     /// The store is closed.
     Closed,
 }

@@ -8,21 +8,24 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use crate::model::change_kind::ChangeKind;
 use crate::model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
-use crate::model::license::License;
+use crate::model::license::{Details, License, LicenseStatus};
 use crate::model::license_key::LicenseId;
+use crate::model::order_reference::OrderReference;
 
 use crate::store::issued_licenses::IssuedLicenses;
 use crate::store::log::license_line;
 use crate::store::log::record::{self, LedgerEvent};
+use crate::store::references::texts::ReferenceTexts;
 
 /// A license to issue or to change.
 #[derive(Clone, Debug)]
 pub struct LedgerChange {
-    /// The license as it shall be. Its note is not kept.
+    /// The license as it shall be. Its note is not kept. To replace another one, only its id counts.
     pub license: License,
-    /// An HMAC of the shop's order.
-    pub reference: Option<Hex128>,
+    /// The shop's order, for a license that is issued. A later change does not alter it.
+    pub reference: Option<OrderReference>,
     /// Who asks for it.
     pub scope: Arc<ChangeScope>,
     /// When. A shared ledger uses its own clock.
@@ -31,13 +34,38 @@ pub struct LedgerChange {
     pub basis: ChangeBasis,
 }
 
+impl From<IssueOrigin> for ChangeBasis {
+    fn from(origin: IssueOrigin) -> Self {
+        let retired = Vec::new();
+        Self::Issue { origin, retired }
+    }
+}
+
 /// What a change is based on.
 #[derive(Clone, Debug)]
 pub enum ChangeBasis {
     /// Nothing: the license is issued.
-    Issue(IssueOrigin),
+    Issue {
+        /// Where it comes from.
+        origin: IssueOrigin,
+        /// What its origin was, if the same request issued it with a secret that is retired by now.
+        retired: Vec<IssueOrigin>,
+    },
+    /// Another license, which is revoked: the new one grants the same, and has a key of its own.
+    Rekey {
+        /// Where the new license comes from.
+        origin: IssueOrigin,
+        /// As above.
+        retired: Vec<IssueOrigin>,
+        /// The license that is replaced.
+        old: LicenseId,
+        /// The revision that it must have; `None` for any.
+        revision: Option<u32>,
+    },
     /// This revision of the license.
     Revision(u32),
+    /// A line that the ledger lost: at the time of the change, the license with this origin had this revision.
+    Lost(IssueOrigin, u32),
 }
 
 /// The result of a change.
@@ -65,6 +93,8 @@ pub enum ChangeRefusal {
         /// Its revision.
         revision: u32,
     },
+    /// The license that shall be replaced is revoked.
+    Revoked,
     /// It does not fit a line of the ledger: it has too many modules, features or hosts.
     TooLong,
 }
@@ -75,6 +105,8 @@ pub(crate) struct LicenseBatch<'m> {
     /// Those of lines that were learned or decided.
     ahead: HashMap<LicenseId, Arc<IssuedLicense>>,
     by_key: HashMap<Hex128, LicenseId>,
+    /// The texts of their orders.
+    pub(crate) texts: ReferenceTexts,
 }
 
 impl<'m> LicenseBatch<'m> {
@@ -83,6 +115,7 @@ impl<'m> LicenseBatch<'m> {
             memory,
             ahead: HashMap::new(),
             by_key: HashMap::new(),
+            texts: ReferenceTexts::default(),
         }
     }
 
@@ -90,6 +123,7 @@ impl<'m> LicenseBatch<'m> {
     pub(crate) fn begin_again(&mut self) {
         self.ahead.clear();
         self.by_key.clear();
+        self.texts.begin_again();
     }
 
     /// Takes the license of a line.
@@ -103,7 +137,8 @@ impl<'m> LicenseBatch<'m> {
         self.ahead.into_values()
     }
 
-    fn of(&self, id: &LicenseId) -> Option<Arc<IssuedLicense>> {
+    /// The license as it is now.
+    pub(crate) fn of(&self, id: &LicenseId) -> Option<Arc<IssuedLicense>> {
         let in_memory = || self.memory.of(id).map(|held| held.to_shared());
         self.ahead.get(id).cloned().or_else(in_memory)
     }
@@ -122,24 +157,83 @@ impl<'m> LicenseBatch<'m> {
         clock: Option<DateTime<Utc>>,
         appended: &mut Vec<LedgerEvent>,
     ) -> ChangeOutcome {
-        match self.changed(change, clock) {
-            Ok(ChangeOutcome::Recorded(license)) => {
-                appended.push(LedgerEvent::License(Arc::clone(&license)));
-                self.take(Arc::clone(&license));
-                ChangeOutcome::Recorded(license)
-            }
+        let outcome = match self.changed(change, clock) {
             Ok(outcome) => outcome,
-            Err(refusal) => ChangeOutcome::Refused(refusal),
+            Err(refusal) => return ChangeOutcome::Refused(refusal),
+        };
+        let new = match &outcome {
+            ChangeOutcome::Recorded(license) => Some(Arc::clone(license)),
+            _ => None,
+        };
+        // Of a repeated request, too: the text may be missing since a restore.
+        if let ChangeOutcome::Recorded(license) | ChangeOutcome::Repeated(license) = &outcome {
+            self.texts.keep(change.reference.as_ref(), license);
         }
+        // After the new license: if power fails between the two lines, a retry revokes the old one.
+        for license in new.into_iter().chain(self.revoked(change, clock)) {
+            appended.push(LedgerEvent::License(Arc::clone(&license)));
+            self.take(license);
+        }
+        outcome
+    }
+
+    /// The license that this change replaces, revoked; `None` if there is none, or if it is so already.
+    fn revoked(&self, change: &LedgerChange, clock: Option<DateTime<Utc>>) -> Option<Arc<IssuedLicense>> {
+        let ChangeBasis::Rekey { old, .. } = &change.basis else {
+            return None;
+        };
+        let current = self.of(old)?;
+        if current.license.status == LicenseStatus::Revoked {
+            return None;
+        }
+        let mut revoked = IssuedLicense::clone(&current);
+        revoked.license.status = LicenseStatus::Revoked;
+        revoked.kind = ChangeKind::Revoked;
+        revoked.revision = current.revision.checked_add(1)?;
+        revoked.scope = Arc::clone(&change.scope);
+        revoked.time = clock.unwrap_or(change.now).max(current.time);
+        Some(Arc::new(revoked))
+    }
+
+    /// The license as it shall be, and its order.
+    fn successor(&self, change: &LedgerChange) -> Result<(License, Option<Hex128>), ChangeRefusal> {
+        let (old, revision) = match &change.basis {
+            ChangeBasis::Rekey { old, revision, .. } => (old, revision),
+            ChangeBasis::Revision(_) => {
+                let current = self.of(&change.license.id);
+                return Ok((change.license.clone(), current.and_then(|current| current.reference)));
+            }
+            ChangeBasis::Issue { .. } | ChangeBasis::Lost(..) => {
+                let name = change.reference.as_ref().map(|reference| reference.name);
+                return Ok((change.license.clone(), name));
+            }
+        };
+        let current = self.of(old).ok_or(ChangeRefusal::Unknown)?;
+        if current.license.status == LicenseStatus::Revoked {
+            return Err(ChangeRefusal::Revoked);
+        }
+        if revision.is_some_and(|revision| revision != current.revision) {
+            let revision = current.revision;
+            return Err(ChangeRefusal::Revised { revision });
+        }
+        let mut license = License {
+            id: change.license.id,
+            details: Details::default(),
+            ..current.license.clone()
+        };
+        license.take_limits(&current.license.details);
+        license.details.replaces = Some(*old);
+        Ok((license, current.reference))
     }
 
     fn changed(&self, change: &LedgerChange, clock: Option<DateTime<Utc>>) -> Result<ChangeOutcome, ChangeRefusal> {
         let id = change.license.id;
         let now = clock.unwrap_or(change.now);
-        let (origin, revision, time) = match &change.basis {
-            ChangeBasis::Issue(origin) => {
-                if let Some(first) = self.of_key(origin.key) {
-                    return match first.origin.body == origin.body {
+        let (origin, revision, time, kind) = match &change.basis {
+            ChangeBasis::Issue { origin, retired } | ChangeBasis::Rekey { origin, retired, .. } => {
+                let of_origin = |origin: &IssueOrigin| Some((origin.body, self.of_key(origin.key)?));
+                if let Some((body, first)) = std::iter::once(origin).chain(retired).find_map(of_origin) {
+                    return match first.origin.body == body {
                         true => Ok(ChangeOutcome::Repeated(first)),
                         false => Err(ChangeRefusal::OtherRequest),
                     };
@@ -147,7 +241,27 @@ impl<'m> LicenseBatch<'m> {
                 if self.of(&id).is_some() {
                     return Err(ChangeRefusal::Exists);
                 }
-                (origin.clone(), 1, now)
+                let issued = now;
+                let origin = IssueOrigin {
+                    issued,
+                    ..origin.clone()
+                };
+                (origin, 1, now, ChangeKind::Issued)
+            }
+            ChangeBasis::Lost(origin, revision) => {
+                let of_origin = self.of_key(origin.key).is_some_and(|first| first.license.id != id);
+                let current = self.of(&id);
+                let kind = kind_after(current.as_deref(), &change.license);
+                match current {
+                    _ if of_origin => return Err(ChangeRefusal::OtherRequest),
+                    Some(current) if current.origin != *origin => return Err(ChangeRefusal::Exists),
+                    // It was changed after the loss: the newer decision counts.
+                    Some(current) if current.revision >= *revision || current.time > change.now => {
+                        let revision = current.revision;
+                        return Err(ChangeRefusal::Revised { revision });
+                    }
+                    _ => (origin.clone(), *revision, now, kind),
+                }
             }
             ChangeBasis::Revision(expected) => {
                 let current = self.of(&id).ok_or(ChangeRefusal::Unknown)?;
@@ -157,17 +271,19 @@ impl<'m> LicenseBatch<'m> {
                 }
                 let next = revision.checked_add(1).ok_or(ChangeRefusal::Revised { revision })?;
                 // Never before the revision before, whatever happens to the clock.
-                (current.origin.clone(), next, now.max(current.time))
+                let kind = kind_after(Some(&current), &change.license);
+                (current.origin.clone(), next, now.max(current.time), kind)
             }
         };
-        let mut license = change.license.clone();
+        let (mut license, reference) = self.successor(change)?;
         if !license.details.note.is_empty() {
             license.details.note.clear();
         }
         let license = IssuedLicense {
             license,
             origin,
-            reference: change.reference,
+            reference,
+            kind,
             revision,
             scope: Arc::clone(&change.scope),
             time,
@@ -177,4 +293,8 @@ impl<'m> LicenseBatch<'m> {
             false => Err(ChangeRefusal::TooLong),
         }
     }
+}
+
+fn kind_after(before: Option<&IssuedLicense>, after: &License) -> ChangeKind {
+    before.map_or(ChangeKind::Issued, |before| ChangeKind::between(&before.license, after))
 }

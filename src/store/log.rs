@@ -7,7 +7,9 @@
 //! ```
 //!
 //! `license` is the license's id, never its key. A license that a machine issued or changed has a line, too, with
-//! `"event":"license"` and the whole license ([`license_line`]).
+//! `"event":"license"` and the whole license ([`license_line`]), and so has a token of the management API, with `"event":"token"`.
+//! A site that a client released has `"event":"released"` ([`release_line`]). A `bound` line may have a `release_hash`: only its
+//! secret releases that binding.
 //!
 //! `sequence` counts the lines from 1 through all compactions. `synced`
 //! is the last line that was on disk when this one was written.
@@ -48,8 +50,11 @@ pub(crate) mod file;
 pub(crate) mod license_line;
 pub mod reader;
 pub mod record;
+mod release_line;
+pub(crate) mod sale_line;
 #[cfg(test)]
 mod tests;
+pub(crate) mod token_line;
 pub(crate) mod writer;
 
 use chrono::{DateTime, Utc};
@@ -57,6 +62,7 @@ use chrono::{DateTime, Utc};
 use crate::model::binding::Binding;
 use crate::model::digest::Digest;
 use crate::model::license_key::LicenseId;
+use crate::model::site_release::SiteRelease;
 
 /// The ledger's name in the store's folder.
 pub(crate) const NAME: &str = "ledger.jsonl";
@@ -71,6 +77,15 @@ pub struct LedgerEntry {
     pub license: LicenseId,
     /// The site, and when it was bound.
     pub binding: Binding,
+}
+
+/// A client released a site of a license.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseEntry {
+    /// The license.
+    pub license: LicenseId,
+    /// The site, when, and how.
+    pub release: SiteRelease,
 }
 
 /// A position in the chain, which stands for everything up to a line.

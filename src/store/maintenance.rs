@@ -74,7 +74,7 @@ fn lacking(index: &Path, ledger: &BindingsByLicense) -> Option<Vec<(LicenseId, B
         let mut of_license = ledger.of(&license).into_iter().flat_map(|bindings| bindings.iter());
         // A site that was bound again has a later time in the ledger.
         if !of_license.any(|binding| binding.host == host && binding.bound_at >= bound_at) {
-            lacking.push((license, Binding { host, bound_at }));
+            lacking.push((license, Binding::new(host, bound_at)));
         }
     });
     read.is_ok().then_some(lacking)

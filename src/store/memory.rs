@@ -6,14 +6,20 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::model::binding::Binding;
+use chrono::{DateTime, Utc};
+
 use crate::model::license_key::LicenseId;
 use crate::model::license_table::OfLicense;
+use crate::model::site_host::SiteHost;
+use crate::model::site_release::SiteRelease;
 
 use crate::store::bindings::{BindingsRef, BoundSites, LicenseBindings};
 use crate::store::checksum::BindingsByLicense;
-use crate::store::issued_licenses::{IssuedLicenses, IssuedTable};
-use crate::store::log::LedgerEntry;
+use crate::store::issued_licenses::IssuedLicenses;
+use crate::store::issued_table::IssuedTable;
+use crate::store::log::record::LedgerEvent;
+use crate::store::log::{LedgerEntry, ReleaseEntry};
+use crate::store::sales::SaleMemory;
 
 /// A license id is a digest, so its first byte spreads licenses evenly.
 const SHARDS: usize = 64;
@@ -25,6 +31,8 @@ pub(crate) struct BindingMemory {
     shards: [RwLock<Shard>; SHARDS],
     /// The licenses that machines issued.
     pub(crate) issued: IssuedLicenses,
+    /// The sales of shops.
+    pub(crate) sales: SaleMemory,
 }
 
 /// The bindings of licenses that changed since the start.
@@ -37,13 +45,15 @@ impl BindingMemory {
             settled,
             shards: std::array::from_fn(|_| RwLock::default()),
             issued: IssuedLicenses::default(),
+            sales: SaleMemory::default(),
         }
     }
 
     /// Also has these licenses.
-    pub(crate) fn with_issued(self, issued: IssuedTable) -> Self {
+    pub(crate) fn with_issued(self, mut issued: IssuedTable) -> Self {
+        let sales = SaleMemory::new(std::mem::take(&mut issued.sales));
         let issued = IssuedLicenses::new(issued);
-        Self { issued, ..self }
+        Self { issued, sales, ..self }
     }
 
     /// The durable bindings of a license in the order of binding.
@@ -72,13 +82,60 @@ impl BindingMemory {
         settled.map(|bindings| bindings.len()).sum::<usize>() + self.shards.iter().map(count).sum::<usize>()
     }
 
-    /// Puts durable bindings in force.
-    pub(crate) fn add(&self, entries: impl IntoIterator<Item = LedgerEntry>) {
-        for LedgerEntry { license, binding } in entries {
+    /// The licenses with a binding of this host, void ones included. Looks at every binding.
+    pub(crate) fn licenses_of(&self, host: &SiteHost) -> Vec<LicenseId> {
+        let has_it = |bindings: &LicenseBindings| bindings.iter().any(|binding| binding.host == *host);
+        let settled = self.settled.iter().filter(|bindings| !bindings.is_superseded());
+        let settled = settled.filter(|bindings| has_it(bindings));
+        let mut found: Vec<_> = settled.map(|bindings| *bindings.license_id()).collect();
+        for shard in &self.shards {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            let changed = shard.iter().filter(|(_, bindings)| has_it(bindings));
+            found.extend(changed.map(|(license, _)| *license));
+        }
+        found
+    }
+
+    /// The releases by clients that count as moves at `now`, of each license that has some.
+    pub(crate) fn moves(&self, now: DateTime<Utc>) -> Vec<(LicenseId, Vec<SiteRelease>)> {
+        let mut found = Vec::new();
+        self.each(|license, sites| {
+            let moves = sites.moves().iter().filter(|release| release.is_move_at(now));
+            let moves: Vec<_> = moves.cloned().collect();
+            if !moves.is_empty() {
+                found.push((*license, moves));
+            }
+        });
+        found
+    }
+
+    /// Passes on the bindings of every license, void ones included.
+    pub(crate) fn each(&self, mut each: impl FnMut(&LicenseId, &BoundSites<'_>)) {
+        for bindings in self.settled.iter().filter(|bindings| !bindings.is_superseded()) {
+            each(bindings.license_id(), &BoundSites(Some(BindingsRef::Settled(bindings))));
+        }
+        for shard in &self.shards {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            for (license, bindings) in shard.iter() {
+                each(license, &BoundSites(Some(BindingsRef::Changed(Arc::clone(bindings)))));
+            }
+        }
+    }
+
+    /// Puts durable bindings and releases in force. Licenses are in [`IssuedLicenses`].
+    pub(crate) fn add(&self, changes: impl IntoIterator<Item = LedgerEvent>) {
+        for change in changes {
+            let license = match &change {
+                LedgerEvent::Bound(entry) => entry.license,
+                LedgerEvent::Released(entry) => entry.license,
+                LedgerEvent::License(_) | LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Compacted(_) => {
+                    continue;
+                }
+            };
             let mut shard = self.shards[shard_of(&license)]
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
-            self.add_to(&mut shard, license, binding);
+            self.apply_to(&mut shard, license, change);
         }
     }
 
@@ -97,27 +154,45 @@ impl BindingMemory {
         }
     }
 
-    /// Adds a durable binding; a void one of the same host is removed.
-    fn add_to(&self, shard: &mut Shard, license: LicenseId, binding: Binding) {
+    /// Adds a durable binding, or ends one.
+    fn apply_to(&self, shard: &mut Shard, license: LicenseId, change: LedgerEvent) {
         if let Some(bindings) = shard.get_mut(&license) {
             // Copies only if somebody is reading this license's bindings.
-            Arc::make_mut(bindings).add(binding);
+            apply(Arc::make_mut(bindings), change);
             return;
         }
         let settled = self.settled(&license);
-        let bindings = match settled {
-            None => LicenseBindings::new(license, vec![binding]),
-            Some(settled) => {
-                let mut bindings = settled.clone();
-                bindings.add(binding);
-                bindings
-            }
+        let Some(bindings) = changed(settled.cloned(), change) else {
+            return;
         };
         shard.insert(license, Arc::new(bindings));
         // A reader that sees the mark waits for the shard's lock, and finds the new bindings.
         if let Some(settled) = settled {
             settled.supersede();
         }
+    }
+}
+
+/// The bindings of a license after this change; `None` if it has none, and nothing is bound.
+pub(crate) fn changed(bindings: Option<LicenseBindings>, change: LedgerEvent) -> Option<LicenseBindings> {
+    match (bindings, change) {
+        (Some(mut bindings), change) => {
+            apply(&mut bindings, change);
+            Some(bindings)
+        }
+        (None, LedgerEvent::Bound(LedgerEntry { license, binding })) => {
+            Some(LicenseBindings::new(license, vec![binding], Vec::new()))
+        }
+        (None, _) => None,
+    }
+}
+
+/// Applies a change to the bindings of its license. A void binding of the same host is replaced.
+pub(crate) fn apply(bindings: &mut LicenseBindings, change: LedgerEvent) {
+    match change {
+        LedgerEvent::Bound(LedgerEntry { binding, .. }) => bindings.add(binding),
+        LedgerEvent::Released(ReleaseEntry { release, .. }) => bindings.release(release),
+        LedgerEvent::License(_) | LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Compacted(_) => {}
     }
 }
 

@@ -1,35 +1,50 @@
 //! The store: which sites are bound to which licenses, durably, and what those sites reported.
 //!
 //! Requests are answered from memory (`memory`). Changes go through one queue (`group_commit`) to one thread
-//! (`commit_writer`), which decides who gets a seat (`binding_batch`) and writes the `log` before it answers; the `index`
-//! (sled) and `telemetry` are written later. It writes to a `backend`: `disk` has the server's files. Commands use
-//! `source` to read, and `maintenance`.
+//! (`commit_writer`), which decides who gets a seat (`binding_batch`) and writes the `log` before it answers; the `index` and
+//! `telemetry` are written later. `disk` is a `backend`. Commands use `source` to read, and `maintenance`.
 
 mod accepted;
+mod answer;
 mod backend;
 mod backend_error;
 mod binding_batch;
 mod bindings;
 mod checksum;
+mod clock_lead;
 mod commit_status;
 mod commit_writer;
+mod copy_outcome;
 pub mod copying;
 mod disk;
 mod error;
+pub mod event_lines;
+mod futures;
 mod group_commit;
 mod health;
+mod host_list;
 mod index;
 mod issued_licenses;
+mod issued_table;
+pub mod ledger_feed;
 mod ledger_state;
 mod license_changes;
+mod license_imports;
 mod lock;
 pub mod log;
 pub mod maintenance;
 mod memory;
+mod new_ledger;
+mod operations;
 mod pending;
 mod postgres;
 pub mod reader;
 mod recovery;
+mod references;
+mod requests;
+mod sales;
+mod site_moves;
+mod sleep_watch;
 mod source;
 pub mod stored_reports;
 mod telemetry;
@@ -37,123 +52,62 @@ mod telemetry;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod token_changes;
+mod unindexed;
 
-use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::model::api_token::ApiToken;
 use crate::model::binding::CheckIn;
-use crate::model::license::{License, Seat};
+use crate::model::digest::Digest;
+use crate::model::issued_license::Hex128;
+use crate::model::license::License;
 use crate::model::license_key::LicenseId;
+use crate::model::sale_state::SaleState;
 use crate::model::site_host::SiteHost;
+use crate::model::site_release::SiteRelease;
 
 use backend::Backend;
 use group_commit::GroupCommit;
+use log::Position;
 use memory::BindingMemory;
-use pending::{BindRequest, ChangeRequest, Message};
-use postgres::settings::DatabaseSettings;
+use pending::{Message, TokenRequest};
 use stored_reports::StoredReports;
 use telemetry::Reports;
 
 pub use accepted::Accepted;
 pub use bindings::BoundSites;
+pub use clock_lead::ClockLead;
 pub use error::StoreError;
+pub use futures::{
+    BindFuture, ChangeFuture, EraseReferenceFuture, FindReferencesFuture, ImportFuture, RefreshFuture, ReleaseFuture,
+    SaleFuture, TokenFuture,
+};
 pub use health::{Figures, StoreHealth};
 pub use index::SiteReports;
 pub use issued_licenses::LedgerLicense;
 pub use ledger_state::LedgerState;
 pub use license_changes::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
-pub use pending::BindOutcome;
-pub use postgres::inspection;
+pub use license_imports::{ImportOutcome, ImportRequest, ImportResult, LicenseImport, MAX_IMPORT_LINES};
+pub use operations::Bindings;
+pub use pending::{BindOutcome, LedgerLook, SeatRequest};
+pub use postgres::endpoint_lease::{EndpointLease, HeldLease, SharedEndpoint, shared_endpoints};
 pub use postgres::nodes::NodeSecrets;
+pub use postgres::repair_outcome::{RepairOutcome, UnfitBinding, kept_files, set_kept_file_aside};
 pub use postgres::schema::script as shared_schema;
-pub use postgres::settings::SettingsError;
-pub use postgres::shared_compaction::compact_shared;
-pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, read_only};
+pub use postgres::{inspection, role_rights, settings::SettingsError};
+pub use postgres::{shared_compaction::compact_shared, shared_repair::repair_shared};
+pub use references::erasure::{ErasedReference, FoundReferences};
+pub use sales::{MAX_NAMES, SaleChange, SaleOutcome};
+pub use site_moves::{ReleaseRefusal, ReleaseRequest, SiteReleaseOutcome};
+pub(crate) use sleep_watch::since_boot;
+pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, issued_licenses, order_references, read_only};
 pub use telemetry::RefusedByLicense;
-
-/// The future result of [`Bindings::bind`].
-pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<BindOutcome, StoreError>> + Send + 'a>>;
-
-/// The future result of [`Bindings::refresh`].
-pub type RefreshFuture<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
-
-/// The future result of [`Bindings::change_license`].
-pub type ChangeFuture<'a> = Pin<Box<dyn Future<Output = Result<ChangeOutcome, StoreError>> + Send + 'a>>;
-
-/// The bindings of all licenses, and the licenses that machines issued.
-pub trait Bindings: Send + Sync {
-    /// The durable bindings of a license. Costs one look-up in memory.
-    fn of(&self, license: &LicenseId) -> BoundSites<'_>;
-
-    /// Binds `host` unless it is bound already, if a site is free ([`License::seat`]). If none is, the host is noted as
-    /// refused, as a report is.
-    ///
-    /// [`BindOutcome::Bound`] means that the binding is durable. The future may be dropped early: the binding is
-    /// completed, and the next call finds it. Errors: [`StoreError::Busy`], [`StoreError::NotDurable`],
-    /// [`StoreError::Closed`]; after each, the host may try again.
-    fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a>;
-
-    /// The license of the ledger with this id. The registry comes first: ask it before.
-    fn issued(&self, license: &LicenseId) -> Option<LedgerLicense>;
-
-    /// The license of the ledger whose id begins so.
-    fn issued_beginning_with(&self, beginning: &[u8; 16]) -> Option<LedgerLicense>;
-
-    /// How many licenses the ledger has.
-    fn issued_count(&self) -> usize;
-
-    /// Issues or changes a license of the ledger. The caller has made sure that no file has it.
-    ///
-    /// [`ChangeOutcome::Recorded`] means that it is durable, and in force on this node. The future may be dropped early:
-    /// the change is completed, and a retry finds it. Errors: as [`Bindings::bind`].
-    fn change_license(&self, change: LedgerChange) -> ChangeFuture<'_>;
-
-    /// Reads what other nodes appended before this call; `None` where no other node can. Before saying no because a site
-    /// is not bound, refresh and ask again; a yes needs no second look.
-    ///
-    /// Errors: as [`Bindings::bind`]; then the answer is not known.
-    fn refresh(&self) -> Option<RefreshFuture<'_>> {
-        None
-    }
-
-    /// Stores a site's report for a license with these bindings. Never blocks on a disk, never fails; it is written
-    /// seconds later.
-    ///
-    /// A repeated report within ten minutes is ignored. That is known only of the site that reported last, and not of
-    /// hosts that only the registry binds, whose reports are stored each time. At most 16,384 reports wait, and about
-    /// 250 a second are written. If more arrive, reports of further sites are dropped and counted in
-    /// [`Figures::reports_dropped`].
-    fn report(&self, license: &LicenseId, bound: &BoundSites<'_>, host: &SiteHost, check_in: &CheckIn<'_>);
-
-    /// Reads what sites reported; `None` if the store is closed, or cannot read it.
-    fn stored_reports(&self) -> Option<Arc<dyn StoredReports>> {
-        None
-    }
-
-    /// Tells the other nodes of a shared ledger which secrets this one uses.
-    fn announce(&self, _secrets: NodeSecrets) {}
-
-    /// Whether this node may issue anything: its secrets are those of the other nodes.
-    fn may_issue(&self) -> bool {
-        true
-    }
-
-    /// Whether bindings, index and reports can be written.
-    fn health(&self) -> StoreHealth;
-
-    /// The store's counters. Looks at every binding, so it takes milliseconds for a million.
-    fn figures(&self) -> Figures {
-        Figures::default()
-    }
-
-    /// Writes what is waiting and closes the files. Binding then gives [`StoreError::Closed`]. Blocks.
-    fn close(&self) -> Result<(), StoreError>;
-}
+pub use token_changes::{MAX_TOKENS, TokenChange, TokenOutcome, TokenRefusal, TokenStep};
 
 /// Opens or creates the store in the folder `path`, and reads all bindings.
 ///
@@ -167,13 +121,7 @@ pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
 /// Opens the log that several nodes share in a database, and reads all bindings. `folder` is for what belongs to this
 /// node alone; it is created. Without a synchronous standby it warns, unless its work is `assumed` to be done elsewhere.
 pub fn open_shared(address: &str, folder: &Path, assumed: bool) -> Result<Arc<dyn Bindings>, StoreError> {
-    lock::make_folder(folder).map_err(|source| StoreError::Read {
-        path: folder.to_owned(),
-        source,
-    })?;
-    let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
-    let (log, by_license, issued) =
-        postgres::PostgresLog::open(settings, folder, assumed).map_err(StoreError::shared)?;
+    let (log, by_license, issued) = postgres::PostgresLog::open(address, folder, assumed)?;
     let memory = BindingMemory::new(by_license).with_issued(issued);
     Ok(Arc::new(Store::new(log, memory, group_commit::WRITE_BEHIND)))
 }
@@ -184,49 +132,24 @@ struct Store {
     /// Weak, so that the thread closes the files when it ends.
     stored_reports: Option<Weak<dyn StoredReports>>,
     group_commit: GroupCommit,
+    /// This node's name, if several share the ledger.
+    node: Option<String>,
+    /// One import at a time: a commit has the lines of one.
+    import_turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Store {
     fn new(backend: impl Backend, memory: BindingMemory, write_behind: Duration) -> Self {
         let memory = Arc::new(memory);
         let reports = Arc::new(Reports::default());
-        let stored_reports = backend.stored_reports();
-        let group_commit = GroupCommit::start(backend, memory.clone(), reports.clone(), write_behind);
         Self {
+            stored_reports: backend.stored_reports(),
+            node: backend.node().map(str::to_owned),
+            group_commit: GroupCommit::start(backend, memory.clone(), reports.clone(), write_behind),
             memory,
             reports,
-            stored_reports,
-            group_commit,
+            import_turn: Arc::default(),
         }
-    }
-
-    async fn bind(&self, license: &License, host: &SiteHost, now: DateTime<Utc>) -> Result<BindOutcome, StoreError> {
-        let outcome = match license.seat(&self.memory.of(&license.id), host) {
-            Seat::Held => return Ok(BindOutcome::Bound),
-            // Only a log that nobody else writes to is known as a whole.
-            Seat::Taken { first } if !self.group_commit.is_shared() => BindOutcome::Elsewhere { first: first.clone() },
-            Seat::Taken { .. } | Seat::Free => {
-                let (request, pending) = BindRequest::new(license, host, now);
-                self.group_commit.enqueue(Message::Bind(request))?;
-                pending.wait().await?
-            }
-        };
-        if matches!(outcome, BindOutcome::Elsewhere { .. }) {
-            self.reports.refuse(&license.id, host, now);
-        }
-        Ok(outcome)
-    }
-
-    async fn change_license(&self, change: LedgerChange) -> Result<ChangeOutcome, StoreError> {
-        let (request, pending) = ChangeRequest::new(change);
-        self.group_commit.enqueue(Message::Change(request))?;
-        pending.wait().await
-    }
-
-    async fn refresh(&self) -> Result<(), StoreError> {
-        let (answer, pending) = pending::pending();
-        self.group_commit.enqueue(Message::Refresh(answer))?;
-        pending.wait().await
     }
 }
 
@@ -235,8 +158,12 @@ impl Bindings for Store {
         self.memory.of(license)
     }
 
-    fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a> {
-        Box::pin(self.bind(license, host, now))
+    fn bind<'a>(&'a self, request: SeatRequest<'a>) -> BindFuture<'a> {
+        Box::pin(self.bind(request))
+    }
+
+    fn release(&self, request: ReleaseRequest) -> ReleaseFuture<'_> {
+        Box::pin(self.release(request))
     }
 
     fn issued(&self, license: &LicenseId) -> Option<LedgerLicense> {
@@ -247,6 +174,39 @@ impl Bindings for Store {
         self.memory.issued.beginning_with(beginning)
     }
 
+    fn issued_for(&self, request: Hex128) -> Option<LedgerLicense> {
+        self.memory.issued.of_key(request)
+    }
+
+    fn sale(&self, name: Hex128) -> Option<SaleState> {
+        self.memory.sales.of(name)
+    }
+
+    fn record_sale(&self, change: SaleChange) -> SaleFuture<'_> {
+        Box::pin(self.record_sale(change))
+    }
+
+    fn issued_of_order(&self, orders: &[Hex128]) -> Vec<LicenseId> {
+        self.memory.issued.of_order(orders)
+    }
+
+    fn issued_after(
+        &self,
+        after: Option<&LicenseId>,
+        limit: usize,
+        keep: &dyn Fn(&License) -> bool,
+    ) -> Vec<LedgerLicense> {
+        self.memory.issued.after(after, limit, keep)
+    }
+
+    fn licenses_of_host(&self, host: &SiteHost) -> Vec<LicenseId> {
+        self.memory.licenses_of(host)
+    }
+
+    fn moves(&self, now: DateTime<Utc>) -> Vec<(LicenseId, Vec<SiteRelease>)> {
+        self.memory.moves(now)
+    }
+
     fn issued_count(&self) -> usize {
         self.memory.issued.len()
     }
@@ -255,10 +215,46 @@ impl Bindings for Store {
         Box::pin(self.change_license(change))
     }
 
-    fn refresh(&self) -> Option<RefreshFuture<'_>> {
-        self.group_commit
-            .is_shared()
-            .then(|| -> RefreshFuture<'_> { Box::pin(self.refresh()) })
+    fn import(&self, import: ImportRequest) -> ImportFuture<'_> {
+        Box::pin(self.import(import))
+    }
+
+    fn preview_import(&self, import: &ImportRequest) -> Vec<ImportOutcome> {
+        self.preview(import)
+    }
+
+    fn references(&self, names: Vec<Hex128>) -> FindReferencesFuture<'_> {
+        Box::pin(self.find_references(names))
+    }
+
+    fn erase_reference(&self, names: Vec<Hex128>, now: DateTime<Utc>) -> EraseReferenceFuture<'_> {
+        Box::pin(self.erase_reference(names, now))
+    }
+
+    fn tokens(&self) -> Vec<Arc<ApiToken>> {
+        self.memory.issued.tokens()
+    }
+
+    fn token_of(&self, hash: &Digest) -> Option<Arc<ApiToken>> {
+        self.memory.issued.token_of(hash)
+    }
+
+    fn note_token_use(&self, change: TokenChange) {
+        let (request, _) = TokenRequest::new(change);
+        // If the queue is full, the next use is noted.
+        let _ = self.group_commit.enqueue(Message::Token(request));
+    }
+
+    fn change_token(&self, change: TokenChange) -> TokenFuture<'_> {
+        Box::pin(self.change_token(change))
+    }
+
+    fn refresh(&self, look: LedgerLook) -> Option<RefreshFuture<'_>> {
+        let is_needed = match look {
+            LedgerLook::AfterSleep => self.group_commit.is_behind(),
+            LedgerLook::Read | LedgerLook::Proved => self.group_commit.is_shared(),
+        };
+        is_needed.then(|| -> RefreshFuture<'_> { Box::pin(self.look(look)) })
     }
 
     fn report(&self, license: &LicenseId, bound: &BoundSites<'_>, host: &SiteHost, check_in: &CheckIn<'_>) {
@@ -273,6 +269,10 @@ impl Bindings for Store {
         self.stored_reports.as_ref()?.upgrade()
     }
 
+    fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
     fn announce(&self, secrets: NodeSecrets) {
         self.group_commit.announce(secrets);
     }
@@ -283,6 +283,10 @@ impl Bindings for Store {
 
     fn health(&self) -> StoreHealth {
         self.group_commit.health()
+    }
+
+    fn ledger_end(&self) -> Option<Position> {
+        self.group_commit.ledger_end()
     }
 
     fn figures(&self) -> Figures {

@@ -14,14 +14,17 @@ use rustix::process::geteuid;
 
 use crate::model::binding::{Binding, SiteReport};
 use crate::model::digest::Digest;
+use crate::model::issued_license::IssuedLicense;
 use crate::model::license_key::LicenseId;
 
 use crate::store::checksum::{BindingsBuilder, BindingsChecksum};
 use crate::store::error::StoreError;
 use crate::store::index::{Index, SiteReports};
+use crate::store::issued_table::IssuedBuilder;
 use crate::store::lock::StoreLock;
 use crate::store::log::compaction;
 use crate::store::log::record::LedgerEvent;
+use crate::store::references::table;
 use crate::store::telemetry::RefusedByLicense;
 use crate::store::{disk, lock, recovery};
 
@@ -51,6 +54,8 @@ pub struct VerifiedLedger {
     pub licenses: usize,
     /// Licenses that machines issued.
     pub issued: usize,
+    /// Orders of which a text is kept, or that it was erased.
+    pub references: usize,
     /// The latest time of a binding. It is in the future if a clock was ahead.
     pub latest: Option<DateTime<Utc>>,
     /// The state of the index.
@@ -124,16 +129,29 @@ pub(super) fn open_index(path: &Path) -> Result<Index, IndexState> {
 pub(super) fn bindings_of(path: &Path, license: &LicenseId) -> Result<Vec<Binding>, StoreError> {
     require(path)?;
     let mut builder = BindingsBuilder::default();
-    recovery::read(path, |_, change| {
-        let entry = change.and_then(LedgerEvent::binding);
-        if let Some(entry) = entry.filter(|entry| entry.license == *license) {
-            builder.add(entry);
-        }
+    recovery::read(path, |_, change| match change {
+        Some(LedgerEvent::Bound(entry)) if entry.license == *license => builder.add(entry),
+        Some(LedgerEvent::Released(entry)) if entry.license == *license => builder.release(entry),
+        _ => {}
     })?;
     let by_license = builder.finish();
     Ok(by_license
         .of(license)
         .map_or_else(Vec::new, |bindings| bindings.to_vec()))
+}
+
+/// The licenses of the ledger as they are now, sorted by id; none where there is no ledger.
+pub(super) fn issued_licenses(path: &Path) -> Result<Vec<IssuedLicense>, StoreError> {
+    if !disk::has_ledger(path)? {
+        return Ok(Vec::new());
+    }
+    let mut builder = IssuedBuilder::default();
+    recovery::read(path, |_, change| {
+        if let Some(LedgerEvent::License(license)) = change {
+            builder.add(license);
+        }
+    })?;
+    Ok(builder.finish().into_licenses())
 }
 
 impl FolderReader {
@@ -184,16 +202,14 @@ impl FolderReader {
         }
     }
 
-    /// Checks the ledger, then passes on every binding that is not superseded, void ones included, in the order of
-    /// binding.
-    pub(super) fn export(self, mut each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
+    /// Checks the ledger, then passes on every event that is not superseded, in their order.
+    pub(super) fn current(self, each: impl FnMut(LedgerEvent)) -> Result<(), StoreError> {
         // Only the index can confirm the last line.
         self.verify()?;
         // The caller may take long to process the lines; a server may start meanwhile.
         let path = self.path.clone();
         drop(self);
-        compaction::current(|| recovery::open(&path), |entry| each(entry.license, entry.binding))
-            .map_err(|fault| recovery::fault_in(&path, fault))
+        compaction::current(|| recovery::open(&path), each).map_err(|fault| recovery::fault_in(&path, fault))
     }
 
     /// Checks the chain and compares the index. The ledger's first fault is the error.
@@ -204,6 +220,7 @@ impl FolderReader {
             .ok()
             .and_then(|index| index.position().ok().flatten());
         let loaded = recovery::load(&self.path, position)?;
+        let references = table::read(&self.path)?.len();
         let checksum = BindingsChecksum::of(&loaded.by_license);
         let index = match (&self.index, &loaded.lacking) {
             (Err(state), _) => *state,
@@ -219,6 +236,7 @@ impl FolderReader {
             bindings: checksum.count,
             licenses: loaded.by_license.len(),
             issued: loaded.issued.len(),
+            references,
             latest: loaded
                 .by_license
                 .iter()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::regular_file;
 use crate::store::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::store::error::StoreError;
-use crate::store::issued_licenses::{IssuedBuilder, IssuedTable};
+use crate::store::issued_table::{IssuedBuilder, IssuedTable};
 use crate::store::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::store::log::record::LedgerEvent;
 use crate::store::log::{self, LedgerEntry, Position};
@@ -32,15 +32,19 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedg
     let mut differs = false;
     let found = read(path, |position, change| {
         differs |= known.is_some_and(|known| known.sequence == position.sequence && known.digest != position.digest);
-        let entry = match change {
-            Some(LedgerEvent::Bound(entry)) => entry,
-            Some(LedgerEvent::License(license)) => return issued.add(license),
-            Some(LedgerEvent::Compacted(_)) | None => return,
-        };
-        if known.is_some_and(|known| known.sequence < position.sequence) {
-            lacking.push((entry.clone(), position));
+        match change {
+            Some(LedgerEvent::License(license)) => issued.add(license),
+            Some(LedgerEvent::Sale(entry)) => issued.add_sale(&entry),
+            Some(LedgerEvent::Token(token)) => issued.add_token(token),
+            Some(LedgerEvent::Bound(entry)) => {
+                if known.is_some_and(|known| known.sequence < position.sequence) {
+                    lacking.push((entry.clone(), position));
+                }
+                builder.add(entry);
+            }
+            Some(change) => builder.take(change),
+            None => {}
         }
-        builder.add(entry);
     })?;
     let broken = |what: String| StoreError::Damaged {
         path: ledger_in(path),

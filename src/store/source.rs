@@ -4,13 +4,21 @@
 
 use std::path::Path;
 
+use chrono::{DateTime, Utc};
+
 use crate::model::binding::{Binding, SiteReport};
+use crate::model::issued_license::{Hex128, IssuedLicense};
 use crate::model::license_key::LicenseId;
+use crate::model::site_release::SiteRelease;
 
 use crate::store::error::StoreError;
 use crate::store::index::SiteReports;
+use crate::store::log::record::LedgerEvent;
+use crate::store::log::{LedgerEntry, ReleaseEntry};
 use crate::store::postgres::shared_reader::SharedReader;
 use crate::store::reader::{self, FolderReader, VerifiedLedger};
+use crate::store::references::erasure::FoundReferences;
+use crate::store::references::table;
 use crate::store::telemetry::RefusedByLicense;
 
 /// The place of a store.
@@ -57,6 +65,26 @@ pub fn bindings_of(source: StoreSource<'_>, license: &LicenseId) -> Result<Vec<B
     }
 }
 
+/// The licenses of the ledger as they are now, sorted by id; none where there is no store. Reads every line, also while servers
+/// run.
+pub fn issued_licenses(source: StoreSource<'_>) -> Result<Vec<IssuedLicense>, StoreError> {
+    match source {
+        StoreSource::Folder(path) => reader::issued_licenses(path),
+        StoreSource::Database(address) => SharedReader::open(address)?.issued_licenses(),
+    }
+}
+
+/// What is kept of these orders, also while servers run; nothing where there is no store.
+pub fn order_references(source: StoreSource<'_>, names: &[Hex128]) -> Result<FoundReferences, StoreError> {
+    match source {
+        StoreSource::Folder(path) => {
+            let mut stored = table::read(path)?;
+            Ok(names.iter().filter_map(|name| stored.remove_entry(name)).collect())
+        }
+        StoreSource::Database(address) => SharedReader::open(address)?.references(names),
+    }
+}
+
 impl StoreReader {
     /// Whether a server has the store, and with it what sites reported. Nobody has a database for himself.
     pub fn is_in_use(&self) -> bool {
@@ -92,10 +120,31 @@ impl StoreReader {
 
     /// Checks the ledger, then passes on every binding that is not superseded, void ones included, in the order of
     /// binding.
-    pub fn export(self, each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
+    pub fn export(self, mut each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
+        self.current(|change| {
+            if let Some(LedgerEntry { license, binding }) = change.binding() {
+                each(license, binding);
+            }
+        })
+    }
+
+    /// Checks the ledger, then passes on every release by a site that counts as a move at `now`, in their order.
+    pub fn moves(self, now: DateTime<Utc>, mut each: impl FnMut(LicenseId, SiteRelease)) -> Result<(), StoreError> {
+        self.current(|change| {
+            if let LedgerEvent::Released(ReleaseEntry { license, release }) = change
+                && release.is_move_at(now)
+            {
+                each(license, release);
+            }
+        })
+    }
+
+    /// Checks the ledger, then passes on every event that a compaction would keep, in their order. Bindings are as they
+    /// are now: a released one says so.
+    pub(crate) fn current(self, each: impl FnMut(LedgerEvent)) -> Result<(), StoreError> {
         match self.0 {
-            Place::Folder(folder) => folder.export(each),
-            Place::Database(shared) => shared.export(each),
+            Place::Folder(folder) => folder.current(each),
+            Place::Database(shared) => shared.current(each),
         }
     }
 

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate};
 
+use crate::model::api_token::ApiToken;
+use crate::model::change_kind::ChangeKind;
+use crate::model::digest::Digest;
 use crate::model::issued_license::{Hex128, IssueOrigin, IssuedLicense};
 use crate::model::license::{Details, License, LicenseStatus, SiteLimit};
 use crate::model::license_key::LicenseId;
@@ -28,10 +31,26 @@ pub(crate) fn issued(number: u8) -> IssuedLicense {
             salt: Hex128([number; 16]),
             scope: Arc::clone(&scope),
             secret: 1,
+            issued: DateTime::from_timestamp(1, 0).unwrap(),
         },
         reference: None,
+        kind: ChangeKind::Issued,
         revision: 1,
         scope,
         time: DateTime::from_timestamp(1, 0).unwrap(),
+    }
+}
+
+/// A token that may change licenses, whose secret is its name.
+pub(crate) fn api_token(name: &str) -> ApiToken {
+    let time = DateTime::from_timestamp(1, 0).unwrap();
+    ApiToken {
+        name: name.parse().unwrap(),
+        hash: Digest::of(name.as_bytes()),
+        scopes: ["licenses:write".parse().unwrap()].into(),
+        issued: time,
+        used: None,
+        revoked: false,
+        time,
     }
 }

@@ -11,18 +11,22 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::model::binding::{Binding, SiteReport, Stored};
-use crate::model::license::{Details, LicenseStatus, Seat, SiteLimit};
+use crate::model::license::{Details, License, LicenseStatus, SiteLimit};
+use crate::model::seat::Seat;
 use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::bindings::BindingsRef;
 use crate::store::checksum::BindingsByLicense;
 use crate::store::log::LedgerEntry;
 use crate::store::log::record::LedgerEvent;
-use crate::store::pending::QUEUE;
+use crate::store::pending::{BindRequest, ChangeRequest, QUEUE, WaitingRequests};
+use crate::store::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
 
 mod binding;
+mod feeding;
 mod holding;
 mod issuing;
+mod moving;
 mod opening;
 mod reporting;
 mod sharing;
@@ -66,6 +70,20 @@ fn hosts_of(store: &dyn Bindings, license: &License) -> Vec<String> {
 
 fn elsewhere(first: &str) -> BindOutcome {
     BindOutcome::Elsewhere { first: host(first) }
+}
+
+fn asking(binds: Vec<BindRequest>) -> WaitingRequests {
+    WaitingRequests {
+        binds,
+        ..WaitingRequests::default()
+    }
+}
+
+fn changing(changes: Vec<ChangeRequest>) -> WaitingRequests {
+    WaitingRequests {
+        changes,
+        ..WaitingRequests::default()
+    }
 }
 
 /// A disk in memory that records what is done to it and can be told when and how to sync.
@@ -142,6 +160,14 @@ impl Backend for Arc<Memory> {
         Ok(())
     }
 
+    fn find_references(&self, _: &[Hex128]) -> Result<FoundReferences, BackendError> {
+        Ok(Vec::new())
+    }
+
+    fn erase_reference(&self, _: &ReferenceErasure) -> Result<Option<ErasedReference>, BackendError> {
+        Ok(None)
+    }
+
     fn probe(&self) -> Result<(), BackendError> {
         self.note("sync begins");
         let untold = |state: &mut State| state.script.as_ref().is_some_and(VecDeque::is_empty);
@@ -205,7 +231,7 @@ async fn start_binding(store: &Arc<Store>, license: &License, name: &str) -> Bin
     let host = host(name);
     let (asked, has_asked) = tokio::sync::oneshot::channel();
     let task = tokio::spawn(async move {
-        let mut binding = std::pin::pin!(store.bind(&license, &host, at(1)));
+        let mut binding = std::pin::pin!(store.bind(SeatRequest::new(&license, &host, at(1))));
         let mut asked = Some(asked);
         std::future::poll_fn(|context| {
             let answer = binding.as_mut().poll(context);

@@ -1,28 +1,31 @@
 //! Writes a new ledger that continues an old one without superseded lines.
 //!
 //! Its first line has the position of the old ledger's last line, so both form one chain: the old file proves the new
-//! one. Bindings keep their order and their times.
+//! one. Bindings keep their order and their times. Releases by clients stay while they count as moves of their license,
+//! and for as long as nobody bound the host again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufWriter, Read, Write};
 
 use chrono::{DateTime, Utc};
 
 use crate::model::license_key::LicenseId;
+use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
+use crate::model::site_release::{MOVE_PERIOD, SiteRelease};
 
 use crate::store::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::store::log::record::{LedgerEvent, LedgerRecord};
-use crate::store::log::{Compaction, LedgerEntry, Position};
+use crate::store::log::{Compaction, LedgerEntry, Position, ReleaseEntry};
 
-/// Passes on the bindings that are not superseded, in the order of binding.
+/// Passes on the events that are not superseded, in their order. Bindings are as they are now.
 pub(in crate::store) fn current<R: Read>(
     open: impl Fn() -> io::Result<R>,
-    mut each: impl FnMut(LedgerEntry),
+    mut each: impl FnMut(LedgerEvent),
 ) -> Result<(), LedgerFault> {
-    let (_, latest) = latest(open().map_err(LedgerFault::Io)?)?;
+    let (_, latest) = latest(open().map_err(LedgerFault::Io)?, None)?;
     hand_over(open().map_err(LedgerFault::Io)?, &latest, |change| {
-        change.binding().map(&mut each);
+        each(latest.as_now(change));
         Ok(())
     })
 }
@@ -34,7 +37,7 @@ pub(in crate::store) fn write<R: Read>(
     new: impl Write,
     time: DateTime<Utc>,
 ) -> Result<(u64, Position), LedgerFault> {
-    let (old, latest) = latest(open().map_err(LedgerFault::Io)?)?;
+    let (old, latest) = latest(open().map_err(LedgerFault::Io)?, Some(time))?;
     let mut new = BufWriter::new(new);
     let mut line = Vec::new();
     let mut put = |previous: Position, change: LedgerEvent| -> io::Result<Position> {
@@ -55,30 +58,107 @@ pub(in crate::store) fn write<R: Read>(
         Ok(())
     })?;
     new.flush().map_err(LedgerFault::Io)?;
-    let bindings = latest.keys().filter(|(_, host)| host.is_some()).count() as u64;
-    Ok((bindings, end))
+    Ok((latest.bindings.len() as u64, end))
 }
 
-/// For each site of each license, and for each license that a machine issued (without a host), the number of its last
-/// line.
-type LatestLines = HashMap<(LicenseId, Option<SiteHost>), u64>;
+/// The numbers of the lines that stay.
+#[derive(Default)]
+pub(in crate::store) struct LatestLines {
+    /// The last binding of each site of each license.
+    bindings: HashMap<(LicenseId, SiteHost), u64>,
+    /// The releases of these bindings.
+    releases: HashMap<(LicenseId, SiteHost), (u64, SiteRelease)>,
+    /// Releases that count as moves, unless they are among `releases`.
+    moves: BTreeMap<u64, DateTime<Utc>>,
+    /// The last line of each license that a machine issued.
+    licenses: HashMap<LicenseId, u64>,
+    /// The last line of each token.
+    tokens: HashMap<Name, u64>,
+    /// How many lines are about sales. Each has names that no other line has, so all of them stay.
+    sales: usize,
+}
 
-/// What a later line with the same replaces.
-fn subject(change: &LedgerEvent) -> Option<(LicenseId, Option<SiteHost>)> {
-    match change {
-        LedgerEvent::Bound(LedgerEntry { license, binding }) => Some((*license, Some(binding.host.clone()))),
-        LedgerEvent::License(issued) => Some((issued.license.id, None)),
-        LedgerEvent::Compacted(_) => None,
+impl LatestLines {
+    /// Takes the line with this number.
+    pub(in crate::store) fn take(&mut self, sequence: u64, change: &LedgerEvent) {
+        match change {
+            LedgerEvent::Bound(LedgerEntry { license, binding }) => {
+                let site = (*license, binding.host.clone());
+                if let Some((number, release)) = self.releases.remove(&site) {
+                    self.moves.insert(number, release.time);
+                }
+                self.bindings.insert(site, sequence);
+            }
+            LedgerEvent::Released(ReleaseEntry { license, release }) => {
+                let site = (*license, release.host.clone());
+                if let Some((number, release)) = self.releases.insert(site, (sequence, release.clone())) {
+                    self.moves.insert(number, release.time);
+                }
+            }
+            LedgerEvent::License(issued) => {
+                self.licenses.insert(issued.license.id, sequence);
+            }
+            LedgerEvent::Sale(_) => self.sales += 1,
+            LedgerEvent::Token(token) => {
+                self.tokens.insert(token.name.clone(), sequence);
+            }
+            LedgerEvent::Compacted(_) => {}
+        }
+    }
+
+    /// Forgets the moves that no longer count at `now`.
+    fn forget_moves(&mut self, now: DateTime<Utc>) {
+        self.moves
+            .retain(|_, time| now.signed_duration_since(*time) < MOVE_PERIOD);
+    }
+
+    /// How many lines stay.
+    fn len(&self) -> usize {
+        let sites = self.bindings.len() + self.releases.len() + self.moves.len();
+        sites + self.licenses.len() + self.tokens.len() + self.sales
+    }
+
+    /// Whether the line with this number stays.
+    pub(in crate::store) fn has(&self, sequence: u64, change: &LedgerEvent) -> bool {
+        match change {
+            LedgerEvent::Bound(LedgerEntry { license, binding }) => {
+                self.bindings.get(&(*license, binding.host.clone())) == Some(&sequence)
+            }
+            LedgerEvent::Released(ReleaseEntry { license, release }) => {
+                let latest = self.releases.get(&(*license, release.host.clone()));
+                latest.is_some_and(|(number, _)| *number == sequence) || self.moves.contains_key(&sequence)
+            }
+            LedgerEvent::License(issued) => self.licenses.get(&issued.license.id) == Some(&sequence),
+            LedgerEvent::Sale(_) => true,
+            LedgerEvent::Token(token) => self.tokens.get(&token.name) == Some(&sequence),
+            LedgerEvent::Compacted(_) => false,
+        }
+    }
+
+    /// The event of a line that stays. A binding is as it is now.
+    pub(in crate::store) fn as_now(&self, change: LedgerEvent) -> LedgerEvent {
+        let LedgerEvent::Bound(mut entry) = change else {
+            return change;
+        };
+        let site = (entry.license, entry.binding.host.clone());
+        if let Some((_, release)) = self.releases.get(&site) {
+            entry.binding.end(release);
+        }
+        LedgerEvent::Bound(entry)
     }
 }
 
-fn latest(ledger: impl Read) -> Result<(LedgerExtent, LatestLines), LedgerFault> {
-    let mut latest = LatestLines::new();
+/// The lines that stay; those of moves only if they count at `now`.
+fn latest(ledger: impl Read, now: Option<DateTime<Utc>>) -> Result<(LedgerExtent, LatestLines), LedgerFault> {
+    let mut latest = LatestLines::default();
     let found = reader::read(ledger, |position, change| {
-        if let Some(subject) = change.as_ref().and_then(subject) {
-            latest.insert(subject, position.sequence);
+        if let Some(change) = &change {
+            latest.take(position.sequence, change);
         }
     })?;
+    if let Some(now) = now {
+        latest.forget_moves(now);
+    }
     Ok((found, latest))
 }
 
@@ -89,11 +169,8 @@ fn hand_over(
 ) -> Result<(), LedgerFault> {
     let mut result = Ok(());
     reader::read(ledger, |position, change| {
-        let Some(change) = change.filter(|_| result.is_ok()) else {
-            return;
-        };
-        let last = subject(&change).and_then(|subject| latest.get(&subject));
-        if last == Some(&position.sequence) {
+        let stays = |change: &LedgerEvent| latest.has(position.sequence, change);
+        if let Some(change) = change.filter(|change| result.is_ok() && stays(change)) {
             result = each(change);
         }
     })?;

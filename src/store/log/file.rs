@@ -1,4 +1,4 @@
-//! The ledger's file, open for writing, and checks that it is still the file at its path.
+//! The ledger's file, or another one that only grows, open for writing, and checks that it is still the file at its path.
 //!
 //! A file can be renamed, replaced, truncated or appended to while the server runs. What is then written to it is
 //! lost at the next start. So an fstat of the open file and a stat of its path compare device, inode, link count and
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::regular_file;
 
 use crate::store::log::Position;
-use crate::store::log::reader::{self, LedgerFault};
+use crate::store::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::store::log::writer::Medium;
 
 /// An open ledger.
@@ -25,7 +25,11 @@ pub(in crate::store) struct LedgerFile {
 impl LedgerFile {
     /// Opens the ledger at `path` and locks it; `None` if another process has it, under any name.
     pub(in crate::store) fn take(path: &Path) -> io::Result<Option<Self>> {
-        let file = regular_file::open_to_write(path)?;
+        Self::lock(path, regular_file::open_to_write(path)?)
+    }
+
+    /// Locks an open file that `path` leads to, or is about to.
+    pub(in crate::store) fn lock(path: &Path, file: File) -> io::Result<Option<Self>> {
         match file.try_lock() {
             Ok(()) => Ok(Some(Self {
                 path: path.to_owned(),
@@ -33,6 +37,34 @@ impl LedgerFile {
             })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Its first `length` bytes.
+    pub(in crate::store) fn first(&self, length: u64) -> impl Read {
+        let file = &self.file;
+        OffsetReader { file, at: 0 }.take(length)
+    }
+
+    /// A file that came back is the right one if `is_right` says so of what was read.
+    pub(in crate::store) fn prove_by(
+        &self,
+        read: Result<LedgerExtent, LedgerFault>,
+        is_right: impl FnOnce(&LedgerExtent) -> bool,
+    ) -> io::Result<()> {
+        match read {
+            Ok(found) if is_right(&found) => {
+                // A rename may have brought it back. Without a sync of the folder, a power failure would undo the
+                // rename.
+                self.file.sync_all()?;
+                let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                regular_file::open_folder(folder.unwrap_or(Path::new(".")))?.sync_all()
+            }
+            Err(LedgerFault::Io(error)) => Err(error),
+            Ok(_) => Err(self.differs("is back, but with different content")),
+            Err(LedgerFault::Broken(what)) => {
+                Err(self.differs(&format!("is back, but with different content: {what}")))
+            }
         }
     }
 
@@ -83,25 +115,8 @@ impl Medium for LedgerFile {
     }
 
     fn prove(&self, end: Position, length: u64) -> io::Result<()> {
-        let whole = OffsetReader {
-            file: &self.file,
-            at: 0,
-        }
-        .take(length);
-        match reader::read(whole, |_, _| ()) {
-            Ok(found) if found.end == end && found.length == length => {
-                // A rename may have brought it back. Without a sync of the folder, a power failure would undo the
-                // rename.
-                self.file.sync_all()?;
-                let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-                regular_file::open_folder(folder.unwrap_or(Path::new(".")))?.sync_all()
-            }
-            Err(LedgerFault::Io(error)) => Err(error),
-            Ok(_) => Err(self.differs("is back, but with different content")),
-            Err(LedgerFault::Broken(what)) => {
-                Err(self.differs(&format!("is back, but with different content: {what}")))
-            }
-        }
+        let found = reader::read(self.first(length), |_, _| ());
+        self.prove_by(found, |found| found.end == end && found.length == length)
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
+use crate::model::change_kind::ChangeKind;
 use crate::model::digest::Digest;
 use crate::model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use crate::model::license::{License, LicenseDetails, LicenseStatus, Modules, ReleaseTimes, SiteLimit};
@@ -32,6 +33,7 @@ pub(super) struct LicenseLine {
     grace_period_hours: Option<u16>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<SiteHost>,
+    kind: ChangeKind,
     license: LicenseId,
     modules: Modules,
     origin: OriginMembers,
@@ -45,7 +47,11 @@ pub(super) struct LicenseLine {
     revision: u32,
     scope: ChangeScope,
     pub(super) sequence: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    site_moves: Option<u16>,
     sites: Sites,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    staging_sites: Option<u16>,
     status: LicenseStatus,
     pub(super) synced: u64,
     time: DateTime<Utc>,
@@ -61,6 +67,7 @@ enum LicenseTag {
 #[serde(deny_unknown_fields)]
 struct OriginMembers {
     body: Hex128,
+    issued: DateTime<Utc>,
     key: Hex128,
     salt: Hex128,
     scope: ChangeScope,
@@ -85,6 +92,7 @@ impl LicenseLine {
     /// The line of this license after `previous`.
     pub(super) fn new(issued: &IssuedLicense, previous: Position, synced: u64) -> Self {
         let IssuedLicense {
+            kind,
             license,
             origin,
             reference,
@@ -96,6 +104,8 @@ impl LicenseLine {
             hosts,
             released,
             replaces,
+            staging_sites,
+            site_moves,
             note: _,
         } = &*license.details;
         let of_hosts = released.hosts.iter().map(|(host, time)| (host.to_string(), *time));
@@ -105,10 +115,12 @@ impl LicenseLine {
             expires: license.expires,
             grace_period_hours: license.grace_period_hours,
             hosts: hosts.clone(),
+            kind: *kind,
             license: license.id,
             modules: Modules::clone(&license.modules),
             origin: OriginMembers {
                 body: origin.body,
+                issued: origin.issued,
                 key: origin.key,
                 salt: origin.salt,
                 scope: ChangeScope::clone(&origin.scope),
@@ -121,10 +133,12 @@ impl LicenseLine {
             revision: *revision,
             scope: ChangeScope::clone(scope),
             sequence: previous.sequence + 1,
+            site_moves: *site_moves,
             sites: match license.sites {
                 SiteLimit::Limited(limit) => Sites::Limited(limit),
                 SiteLimit::Unlimited => Sites::Unlimited(UnlimitedSites::Unlimited),
             },
+            staging_sites: *staging_sites,
             status: license.status,
             synced,
             time: *time,
@@ -152,6 +166,8 @@ impl LicenseLine {
             released,
             note: String::new(),
             replaces: self.replaces,
+            staging_sites: self.staging_sites,
+            site_moves: self.site_moves,
         };
         Ok(IssuedLicense {
             license: License {
@@ -172,8 +188,10 @@ impl LicenseLine {
                 salt: self.origin.salt,
                 scope: origin_scope,
                 secret: self.origin.secret,
+                issued: self.origin.issued,
             },
             reference: self.reference,
+            kind: self.kind,
             revision: self.revision,
             scope,
             time: self.time,
@@ -208,13 +226,15 @@ mod tests {
         whole.license.sites = SiteLimit::Unlimited;
         whole.license.grace_period_hours = Some(0);
         whole.license.details.hosts = vec!["a.com".parse().unwrap()];
+        whole.license.details.staging_sites = Some(u16::MAX);
+        whole.license.details.site_moves = Some(0);
         whole.license.details.replaces = Some(LicenseId::from_bytes([9; 32]));
         whole.license.details.released.all = DateTime::from_timestamp(3, 0);
         let released_at = DateTime::from_timestamp(4, 5).unwrap();
         let host = "1.example".parse().unwrap();
         whole.license.details.released.hosts.insert(host, released_at);
         whole.reference = Some(Hex128([7; 16]));
-        whole.scope = Arc::new("hook:stripe".parse().unwrap());
+        whole.scope = Arc::new("shop:stripe".parse().unwrap());
         for license in [issued(1), whole] {
             let change = LedgerEvent::License(Arc::new(license));
             let line = LedgerRecord {

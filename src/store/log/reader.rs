@@ -58,7 +58,7 @@ pub fn read(
                 }
                 each(chain.end, change);
             }
-            Err(what) if what.may_be_torn && chain.was_never_acknowledged(&mut input, &mut bytes)? => {
+            Err(what) if what.may_be_torn && chain.may_be_cut(&mut input, &mut bytes)? => {
                 torn = true;
                 break;
             }
@@ -88,7 +88,7 @@ pub fn read(
 }
 
 /// Reads the next line, or as much of it as a line can have; whether there is one.
-fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
+pub(in crate::store) fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
     bytes.clear();
     Ok(input
         .take(record::MAX as u64)
@@ -98,42 +98,10 @@ fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFau
 }
 
 impl Chain {
-    /// Whether `bytes` and the rest of `input` can be the rest of the last batch after a power failure: incomplete,
-    /// or with holes that read as zeros, and without a line that was written after it was on disk.
-    fn was_never_acknowledged(&self, input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
-        // A compacted ledger was on disk before it got its name.
-        if self.kept > 0 && self.lines <= self.kept {
-            return Ok(false);
-        }
-        let cut_off = !bytes.ends_with(b"\n") && input.fill_buf().map_err(LedgerFault::Io)?.is_empty();
-        if !cut_off && !bytes.contains(&0) {
-            return Ok(false);
-        }
-        let mut length = 0;
-        loop {
-            length += bytes.len();
-            if length > MOST_TORN || self.is_short_of(bytes) {
-                return Ok(false);
-            }
-            if !next(input, bytes)? {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Whether the rest of the lines shows that more was on disk than the chain has. Lost digits only lower that
-    /// number.
-    fn is_short_of(&self, bytes: &[u8]) -> bool {
-        const SYNCED: &[u8] = b"\"synced\":";
-        let places = bytes
-            .windows(SYNCED.len())
-            .enumerate()
-            .filter(|(_, window)| *window == SYNCED);
-        let mut numbers = places.map(|(at, _)| &bytes[at + SYNCED.len()..]).filter_map(|rest| {
-            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            std::str::from_utf8(&rest[..digits]).ok()?.parse::<u64>().ok()
-        });
-        numbers.any(|synced| synced > self.end.sequence)
+    /// As [`was_never_acknowledged`]. A compacted ledger was on disk before it got its name.
+    fn may_be_cut(&self, input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
+        let is_of_compaction = self.kept > 0 && self.lines <= self.kept;
+        Ok(!is_of_compaction && was_never_acknowledged(input, bytes, self.end.sequence)?)
     }
 
     fn broken(&self, what: &str) -> LedgerFault {
@@ -143,4 +111,41 @@ impl Chain {
             self.length
         ))
     }
+}
+
+/// Whether `bytes` and the rest of `input` can be the rest of the last batch after a power failure: incomplete, or with
+/// holes that read as zeros, and without a line that was written when more than `known` lines were on disk.
+pub(in crate::store) fn was_never_acknowledged(
+    input: &mut impl BufRead,
+    bytes: &mut Vec<u8>,
+    known: u64,
+) -> Result<bool, LedgerFault> {
+    let cut_off = !bytes.ends_with(b"\n") && input.fill_buf().map_err(LedgerFault::Io)?.is_empty();
+    if !cut_off && !bytes.contains(&0) {
+        return Ok(false);
+    }
+    let mut length = 0;
+    loop {
+        length += bytes.len();
+        if length > MOST_TORN || says_more_was_synced(bytes, known) {
+            return Ok(false);
+        }
+        if !next(input, bytes)? {
+            return Ok(true);
+        }
+    }
+}
+
+/// Whether the rest of the lines shows that more than `known` lines were on disk. Lost digits only lower that number.
+fn says_more_was_synced(bytes: &[u8], known: u64) -> bool {
+    const SYNCED: &[u8] = b"\"synced\":";
+    let places = bytes
+        .windows(SYNCED.len())
+        .enumerate()
+        .filter(|(_, window)| *window == SYNCED);
+    let mut numbers = places.map(|(at, _)| &bytes[at + SYNCED.len()..]).filter_map(|rest| {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        std::str::from_utf8(&rest[..digits]).ok()?.parse::<u64>().ok()
+    });
+    numbers.any(|synced| synced > known)
 }

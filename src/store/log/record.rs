@@ -5,20 +5,25 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use crate::model::api_token::ApiToken;
 use crate::model::binding::Binding;
 use crate::model::digest::Digest;
 use crate::model::issued_license::IssuedLicense;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
+use crate::model::site_release::ReleaseHash;
 
 use crate::store::log::license_line::{self, LicenseLine};
-use crate::store::log::{Compaction, LedgerEntry, Position};
+use crate::store::log::release_line::{self, ReleaseLine};
+use crate::store::log::sale_line::{self, SaleEntry, SaleLine};
+use crate::store::log::token_line::{self, TokenLine};
+use crate::store::log::{Compaction, LedgerEntry, Position, ReleaseEntry};
 
 /// The longest line with its line feed, in bytes: a host has at most 253. A license that needs more is refused.
 pub const MAX: usize = 4096;
 
 /// The most lines written with one sync. A power failure tears only these.
-pub const BATCH: usize = 4_097;
+pub const BATCH: usize = 8_894;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +41,14 @@ pub struct LedgerRecord {
 pub enum LedgerEvent {
     /// A site was bound.
     Bound(LedgerEntry),
+    /// A client released a site.
+    Released(ReleaseEntry),
     /// A license was issued or changed: the whole license as it is now.
     License(Arc<IssuedLicense>),
+    /// A shop told something of a sale.
+    Sale(Arc<SaleEntry>),
+    /// A token was made, revoked, or used on a new day: the whole token as it is now.
+    Token(Arc<ApiToken>),
     /// The first line of a compacted ledger.
     Compacted(Compaction),
 }
@@ -49,6 +60,8 @@ struct BoundRecord {
     host: SiteHost,
     license: LicenseId,
     previous: Digest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    release_hash: Option<ReleaseHash>,
     sequence: u64,
     synced: u64,
     time: DateTime<Utc>,
@@ -81,7 +94,7 @@ impl LedgerEvent {
     pub fn binding(self) -> Option<LedgerEntry> {
         match self {
             Self::Bound(entry) => Some(entry),
-            Self::License(_) | Self::Compacted(_) => None,
+            Self::Released(_) | Self::License(_) | Self::Sale(_) | Self::Token(_) | Self::Compacted(_) => None,
         }
     }
 
@@ -89,7 +102,10 @@ impl LedgerEvent {
     pub(in crate::store) fn time(&self) -> DateTime<Utc> {
         match self {
             Self::Bound(entry) => entry.binding.bound_at,
+            Self::Released(entry) => entry.release.time,
             Self::License(issued) => issued.time,
+            Self::Sale(entry) => entry.time,
+            Self::Token(token) => token.time,
             Self::Compacted(compaction) => compaction.time,
         }
     }
@@ -109,42 +125,40 @@ impl LedgerRecord {
         } = *self;
         let sequence = sequence + 1;
         match &self.change {
-            LedgerEvent::Bound(LedgerEntry {
-                license,
-                binding: Binding { host, bound_at },
-            }) => {
-                let event = BoundEvent::Bound;
-                let host = host.clone();
-                let license = *license;
-                let time = *bound_at;
+            LedgerEvent::Bound(LedgerEntry { license, binding }) => {
                 let line = BoundRecord {
-                    event,
-                    host,
-                    license,
+                    event: BoundEvent::Bound,
+                    host: binding.host.clone(),
+                    license: *license,
                     previous,
+                    release_hash: binding.release_hash(),
                     sequence,
                     synced,
-                    time,
+                    time: binding.bound_at,
                 };
                 serde_json::to_writer(&mut *bytes, &line)?;
+            }
+            LedgerEvent::Released(entry) => {
+                serde_json::to_writer(&mut *bytes, &ReleaseLine::new(entry, self.previous, synced))?;
             }
             LedgerEvent::License(issued) => {
                 serde_json::to_writer(&mut *bytes, &LicenseLine::new(issued, self.previous, synced))?;
             }
+            LedgerEvent::Sale(entry) => {
+                serde_json::to_writer(&mut *bytes, &SaleLine::new(entry, self.previous, synced))?;
+            }
+            LedgerEvent::Token(token) => {
+                serde_json::to_writer(&mut *bytes, &TokenLine::new(token, self.previous, synced))?;
+            }
             LedgerEvent::Compacted(Compaction { kept, time }) => {
-                let event = CompactedEvent::Compacted;
-                let kept = *kept;
-                let time = *time;
-                serde_json::to_writer(
-                    &mut *bytes,
-                    &CompactedRecord {
-                        event,
-                        kept,
-                        previous,
-                        sequence,
-                        time,
-                    },
-                )?;
+                let line = CompactedRecord {
+                    event: CompactedEvent::Compacted,
+                    kept: *kept,
+                    previous,
+                    sequence,
+                    time: *time,
+                };
+                serde_json::to_writer(&mut *bytes, &line)?;
             }
         }
         bytes.push(b'\n');
@@ -176,24 +190,35 @@ impl LedgerRecord {
                 line.synced,
                 LedgerEvent::License(Arc::new(line.license()?)),
             )
-        } else {
-            let BoundRecord {
-                host,
-                license,
-                previous,
-                sequence,
-                synced,
-                time,
-                ..
-            } = serde_json::from_slice(bytes)?;
+        } else if bytes.starts_with(sale_line::BEGINNING) {
+            let line: SaleLine = serde_json::from_slice(bytes)?;
+            let sequence = line.sequence;
+            let previous = line.previous;
+            let synced = line.synced;
+            (sequence, previous, synced, LedgerEvent::Sale(Arc::new(line.entry())))
+        } else if bytes.starts_with(token_line::BEGINNING) {
+            let line: TokenLine = serde_json::from_slice(bytes)?;
+            let sequence = line.sequence;
+            let previous = line.previous;
+            let synced = line.synced;
+            (sequence, previous, synced, LedgerEvent::Token(Arc::new(line.token())))
+        } else if bytes.starts_with(release_line::BEGINNING) {
+            let line: ReleaseLine = serde_json::from_slice(bytes)?;
             (
-                sequence,
-                previous,
-                synced,
-                LedgerEvent::Bound(LedgerEntry {
-                    license,
-                    binding: Binding { host, bound_at: time },
-                }),
+                line.sequence,
+                line.previous,
+                line.synced,
+                LedgerEvent::Released(line.entry()),
+            )
+        } else {
+            let line: BoundRecord = serde_json::from_slice(bytes)?;
+            let binding = Binding::new(line.host, line.time).guarded(line.release_hash);
+            let license = line.license;
+            (
+                line.sequence,
+                line.previous,
+                line.synced,
+                LedgerEvent::Bound(LedgerEntry { license, binding }),
             )
         };
         // No line has number 0, so none can claim to continue the number before it.
@@ -214,10 +239,7 @@ mod tests {
 
     #[test]
     fn a_line_is_canonical_json_with_the_digest_of_what_it_continues() {
-        let binding = Binding {
-            host: "a.com".parse().unwrap(),
-            bound_at: DateTime::from_timestamp(1, 5).unwrap(),
-        };
+        let binding = Binding::new("a.com".parse().unwrap(), DateTime::from_timestamp(1, 5).unwrap());
         let entry = LedgerEntry {
             license: LicenseId::from_bytes([0xAB; 32]),
             binding,
@@ -257,10 +279,7 @@ mod tests {
         let host = format!("{label}.{label}.{label}.{}", &label[..61]).parse().unwrap();
         let entry = LedgerEntry {
             license: LicenseId::from_bytes([1; 32]),
-            binding: Binding {
-                host,
-                bound_at: DateTime::<Utc>::MAX_UTC,
-            },
+            binding: Binding::new(host, DateTime::<Utc>::MAX_UTC).guarded(Some(ReleaseHash::of("secret"))),
         };
         let previous = Position {
             sequence: u64::MAX - 1,

@@ -74,10 +74,7 @@ impl Medium for &Disk {
 }
 
 fn entry(name: &str) -> LedgerEntry {
-    let binding = Binding {
-        host: name.parse().unwrap(),
-        bound_at: DateTime::from_timestamp(1, 0).unwrap(),
-    };
+    let binding = Binding::new(name.parse().unwrap(), DateTime::from_timestamp(1, 0).unwrap());
     LedgerEntry {
         license: LicenseId::from_bytes([7; 32]),
         binding,

@@ -1,4 +1,4 @@
-//! Appends to the ledger: a batch is on disk as a whole, or not at all.
+//! Appends to the ledger, or to another file of lines: a batch is on disk as a whole, or not at all.
 //!
 //! After a failure, the file is truncated to its last durable line before the next write, so that a torn line is never
 //! continued. Nothing is written or acknowledged unless the file is the expected one.
@@ -45,10 +45,14 @@ impl<M: Medium> LedgerWriter<M> {
         }
     }
 
+    /// The position of the last durable line.
+    pub(in crate::store) fn end(&self) -> Position {
+        self.end
+    }
+
     /// Appends a batch with one sync; returns the positions of its lines.
     pub(in crate::store) fn append(&mut self, changes: &[LedgerEvent]) -> io::Result<Vec<Position>> {
-        self.look()?;
-        self.cut()?;
+        self.make_ready()?;
         let mut end = self.end;
         let mut bytes = Vec::new();
         let mut places = Vec::with_capacity(changes.len());
@@ -62,12 +66,29 @@ impl<M: Medium> LedgerWriter<M> {
             .write(&mut bytes)?;
             places.push(end);
         }
-        self.write(&bytes)?;
+        self.append_bytes(&bytes, end)?;
+        Ok(places)
+    }
+
+    /// Makes sure that the file is the expected one and ends with its last durable line.
+    pub(in crate::store) fn make_ready(&mut self) -> io::Result<()> {
+        self.look()?;
+        self.cut()
+    }
+
+    /// Appends whole lines with one sync, after [`Self::make_ready`]. The last one is at `end`.
+    pub(in crate::store) fn append_bytes(&mut self, bytes: &[u8], end: Position) -> io::Result<()> {
+        self.write(bytes)?;
         // SECURITY: without this check, bindings would be acknowledged in a file that nobody will read again.
         self.expect(self.reach..=self.reach)?;
         self.length = self.reach;
         self.end = end;
-        Ok(places)
+        Ok(())
+    }
+
+    /// The file.
+    pub(in crate::store) fn medium(&self) -> &M {
+        &self.medium
     }
 
     /// Whether a batch can be appended: writes a block that is not a line, and removes it.

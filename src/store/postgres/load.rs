@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use tokio::time::timeout;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, ToStatement};
 
 use crate::store::backend_error::BackendError;
 use crate::store::checksum::{BindingsBuilder, BindingsByLicense};
-use crate::store::issued_licenses::{IssuedBuilder, IssuedTable};
+use crate::store::issued_table::{IssuedBuilder, IssuedTable};
 use crate::store::ledger_state::LedgerState;
 use crate::store::log::Position;
 use crate::store::log::chain::Chain;
 use crate::store::log::record::LedgerEvent;
 use crate::store::postgres::failure::{database_error, failure};
+use crate::store::postgres::{schema, statements};
 
 /// Lines read at once: about 3 MB.
 const PAGE: i64 = 10_000;
@@ -34,9 +36,11 @@ pub(super) async fn all(client: &Client) -> Result<LoadedLog, BackendError> {
     let mut builder = BindingsBuilder::default();
     let mut issued = IssuedBuilder::default();
     let chain = each(client, |_, change| match change {
-        Some(LedgerEvent::Bound(entry)) => builder.add(entry),
         Some(LedgerEvent::License(license)) => issued.add(license),
-        Some(LedgerEvent::Compacted(_)) | None => {}
+        Some(LedgerEvent::Sale(entry)) => issued.add_sale(&entry),
+        Some(LedgerEvent::Token(token)) => issued.add_token(token),
+        Some(change) => builder.take(change),
+        None => {}
     })
     .await?;
     Ok(LoadedLog {
@@ -86,21 +90,31 @@ pub(in crate::store) struct PlainHead {
     pub epoch: i32,
     /// `synchronous_standby_names`.
     pub standbys: String,
+    /// The database's clock.
+    pub clock: DateTime<Utc>,
 }
 
 /// Reads the head's row.
+///
+/// # Errors
+/// The tables may have another format since this node connected.
 pub(in crate::store) async fn head(client: &Client) -> Result<PlainHead, BackendError> {
-    let row = client
-        .query_one(
-            "SELECT sequence, digest, epoch, current_setting('synchronous_standby_names') FROM countersign.head",
-            &[],
-        )
-        .await
-        .map_err(|error| database_error(&error))?;
+    head_by(client, statements::LOOK).await
+}
+
+/// The same with a statement that is prepared.
+pub(super) async fn head_by(
+    client: &Client,
+    statement: &(impl ToStatement + ?Sized),
+) -> Result<PlainHead, BackendError> {
+    let row = client.query_one(statement, &[]).await;
+    let row = row.map_err(|error| database_error(&error))?;
+    schema::is_known(row.get(5))?;
     Ok(PlainHead {
         sequence: row.get::<_, i64>(0) as u64,
         digest: row.get(1),
         epoch: row.get(2),
         standbys: row.get(3),
+        clock: row.get(4),
     })
 }

@@ -3,45 +3,70 @@
 //! `session` finds the server, `load` reads the log at the start, and `transaction` appends. Every 250 ms the node looks
 //! whether others appended. Memory takes only what a commit under the head's lock has proved. `schema` has the tables.
 
+pub(super) mod endpoint_lease;
 mod failure;
 pub mod inspection;
+mod kept_lines;
+mod kept_memory;
+mod kept_seal;
 mod load;
+mod lost_lines;
 mod node_state;
 pub(crate) mod nodes;
+mod order_references;
 mod password;
+mod pooler;
+mod reference_erasure;
+pub(crate) mod repair_outcome;
+mod repair_records;
 mod report_reader;
 mod reports;
+pub mod role_rights;
 pub(crate) mod schema;
 mod session;
 pub(crate) mod settings;
 pub(crate) mod shared_compaction;
 pub(super) mod shared_copy;
+mod shared_feed;
 pub(super) mod shared_reader;
+pub(crate) mod shared_repair;
+mod start;
+mod statements;
 mod tls;
 mod transaction;
 
+use std::future::Future;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
+use crate::model::issued_license::Hex128;
 use crate::store::backend::Backend;
 use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::checksum::BindingsByLicense;
-use crate::store::issued_licenses::IssuedTable;
+use crate::store::error::StoreError;
+use crate::store::issued_table::IssuedTable;
+use crate::store::lock;
+use crate::store::log::Position;
+use crate::store::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
+use crate::store::sleep_watch::{SleepWatch, since_boot};
 use crate::store::stored_reports::StoredReports;
 use crate::store::telemetry;
 
 use failure::failure;
-use node_state::{DEADLINE, NodeState, no_answer, prove};
+use kept_lines::KeptLines;
+use node_state::{DEADLINE, NodeState};
 use nodes::{NodeIdentity, NodeSecrets};
 use report_reader::ReportReader;
-use session::{KnownLog, Session};
+use session::KnownLog;
 use settings::DatabaseSettings;
+use start::{NodeStart, start};
 
 /// How often a node looks whether others appended.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
@@ -56,41 +81,37 @@ pub(super) struct PostgresLog {
     node: Mutex<NodeState>,
     identity: NodeIdentity,
     reports: Arc<ReportReader>,
+    sleep_watch: Arc<SleepWatch>,
 }
 
 impl PostgresLog {
-    /// Connects, and reads the whole log.
+    /// Connects, and reads the whole log. `folder` is this node's own; it is created.
     pub(super) fn open(
+        address: &str,
+        folder: &Path,
+        is_synchronous_assumed: bool,
+    ) -> Result<(Self, BindingsByLicense, IssuedTable), StoreError> {
+        lock::make_folder(folder).map_err(|source| StoreError::Read {
+            path: folder.to_owned(),
+            source,
+        })?;
+        let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
+        Self::load(settings, folder, is_synchronous_assumed).map_err(StoreError::shared)
+    }
+
+    fn load(
         settings: DatabaseSettings,
         folder: &Path,
         is_synchronous_assumed: bool,
     ) -> Result<(Self, BindingsByLicense, IssuedTable), BackendError> {
         let identity = NodeIdentity::load(folder)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (session, loaded, epoch) = runtime.block_on(async {
-            let session = Session::open(&settings, KnownLog::none()).await?;
-            let loaded = load::all(&session.client).await?;
-            // What was read is proved: a primary that was replaced does not commit.
-            let proved = timeout(DEADLINE, prove(&session)).await;
-            let head = proved.unwrap_or_else(|_| Err(no_answer(&session)))?;
-            Ok::<_, BackendError>((session, loaded, head.epoch))
-        })?;
-        tracing::info!(
-            server = session.server,
-            lines = loaded.end.sequence,
-            "read the shared ledger"
-        );
-        let node = NodeState {
-            session: Some(session),
-            known: KnownLog { end: loaded.end, epoch },
-            failed: None,
-            contested: None,
-            secrets: NodeSecrets::default(),
-            is_synchronous: None,
-            is_synchronous_assumed,
-        };
+        let NodeStart { session, loaded, epoch } = runtime.block_on(start(&settings, folder))?;
+        let known = KnownLog { end: loaded.end, epoch };
+        let node = NodeState::new(session, known, KeptLines::in_folder(folder), is_synchronous_assumed);
         let log = Self {
             reports: Arc::new(ReportReader(settings.clone())),
+            sleep_watch: Arc::new(SleepWatch::new(since_boot())),
             settings,
             runtime,
             node: Mutex::new(node),
@@ -104,31 +125,80 @@ impl PostgresLog {
     }
 
     /// Runs `work`, and notes its failure. Directly after a failure the same one is returned.
-    fn attempt(&self, work: impl AsyncFnOnce(&mut NodeState) -> Result<(), BackendError>) -> Result<(), BackendError> {
+    fn attempt(
+        &self,
+        batch: &mut BindingBatch<'_>,
+        work: impl AsyncFnOnce(&mut NodeState, &mut BindingBatch<'_>) -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
         let mut node = self.node();
+        self.sleep_watch.beat(since_boot());
+        let sleeps = self.sleep_watch.sleeps();
         if let Some((_, state, message)) = node.failed.as_ref().filter(|(at, ..)| at.elapsed() < PAUSE) {
             return Err(failure(*state, message));
         }
         if let Some((state, message)) = &node.contested {
             return Err(failure(*state, message));
         }
-        let result = self.runtime.block_on(work(&mut node));
+        let epoch = node.known.epoch;
+        let result = self.wait_for(work(&mut node, batch));
+        let known = node.known;
+        let result = match result {
+            Ok(()) => {
+                node.kept.are_there(epoch == known.epoch);
+                Ok(())
+            }
+            Err(error) => Err(node.kept.after(error, known, batch.memory())),
+        };
         node.note(&result);
+        if result.is_ok() {
+            self.sleep_watch.has_looked(sleeps);
+        }
         result
+    }
+
+    /// Waits for the database.
+    fn wait_for<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(self.sleep_watch.beating(work))
     }
 }
 
 impl Backend for PostgresLog {
     fn commit(&self, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
-        self.attempt(async |node| node.commit(&self.settings, batch).await)
+        self.attempt(batch, async |node, batch| node.commit(&self.settings, batch).await)
     }
 
     fn follow(&self, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
-        self.attempt(async |node| node.follow(&self.settings, batch).await)
+        self.attempt(batch, async |node, batch| node.follow(&self.settings, batch).await)
+    }
+
+    fn find_references(&self, names: &[Hex128]) -> Result<FoundReferences, BackendError> {
+        let mut node = self.node();
+        self.wait_for(node.find_references(&self.settings, names))
+    }
+
+    fn erase_reference(&self, erasure: &ReferenceErasure) -> Result<Option<ErasedReference>, BackendError> {
+        let mut node = self.node();
+        self.wait_for(node.erase_reference(&self.settings, erasure))
+    }
+
+    fn end(&self) -> Option<Position> {
+        Some(self.node().known.end)
     }
 
     fn follow_every(&self) -> Option<Duration> {
         Some(FOLLOW_EVERY)
+    }
+
+    fn clock_lead(&self) -> Option<TimeDelta> {
+        self.node().clock_lead
+    }
+
+    fn sleep_watch(&self) -> Option<Arc<SleepWatch>> {
+        Some(Arc::clone(&self.sleep_watch))
+    }
+
+    fn node(&self) -> Option<&str> {
+        Some(self.identity.name())
     }
 
     fn probe(&self) -> Result<(), BackendError> {
@@ -141,22 +211,10 @@ impl Backend for PostgresLog {
             return Err(failure(*state, message));
         }
         // Before `serve` announced its secrets, there is nothing to enter.
-        let session = (node.secrets != NodeSecrets::default())
-            .then(|| node.session.take())
-            .flatten();
-        let Some(session) = session else { return Ok(()) };
-        let sequence = node.known.end.sequence;
-        let checked = self.runtime.block_on(async {
-            timeout(
-                DEADLINE,
-                self.identity.check_in(&session.client, &node.secrets, sequence),
-            )
-            .await
-        });
-        let checked = checked.unwrap_or_else(|_| Err(no_answer(&session)));
-        if checked.is_ok() || node_state::is_contested(&checked) {
-            node.session = Some(session);
+        if node.session.is_none() || node.secrets == NodeSecrets::default() {
+            return Ok(());
         }
+        let checked = self.wait_for(node.check_in(&self.settings, &self.identity));
         node.note_check_in(&checked);
         checked
     }
@@ -166,8 +224,7 @@ impl Backend for PostgresLog {
         let sequence = node.known.end.sequence;
         if let Some(session) = &node.session {
             let entered = self
-                .runtime
-                .block_on(async { timeout(DEADLINE, self.identity.enter(&session.client, &secrets, sequence)).await });
+                .wait_for(async { timeout(DEADLINE, self.identity.enter(&session.client, &secrets, sequence)).await });
             if !matches!(entered, Ok(Ok(()))) {
                 tracing::warn!("the node could not enter itself in the table of nodes; it tries again");
             }
@@ -190,9 +247,7 @@ impl Backend for PostgresLog {
             .session
             .take()
             .ok_or_else(|| io::Error::other("there is no connection to the database"))?;
-        let written = self
-            .runtime
-            .block_on(async { timeout(DEADLINE, reports::write(&session.client, batch)).await });
+        let written = self.wait_for(async { timeout(DEADLINE, reports::write(&session.client, batch)).await });
         let written = written.unwrap_or_else(|_| Err(io::Error::other("the database does not answer")));
         // After a failure, the next look at the head connects again.
         if written.is_ok() {

@@ -54,11 +54,18 @@ pub struct NodeSecrets {
     pub key_id: String,
     /// The fingerprint of the key of links; empty if there is none.
     pub downloads: String,
+    /// The fingerprints of the keys that issue licenses; empty if there are none.
+    pub licensing: String,
 }
 
 impl NodeSecrets {
     fn fingerprint(&self) -> String {
-        Digest::of(format!("{}\n{}\n", self.key_id, self.downloads).as_bytes()).to_string()
+        let mut text = format!("{}\n{}\n", self.key_id, self.downloads);
+        // Without such keys, as an earlier version has it: both may run while nodes are updated.
+        if !self.licensing.is_empty() {
+            text += &format!("{}\n", self.licensing);
+        }
+        Digest::of(text.as_bytes()).to_string()
     }
 }
 
@@ -93,6 +100,11 @@ impl NodeIdentity {
             name: name.to_string(),
             instance: random()?.to_string(),
         })
+    }
+
+    /// Its name in the table.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Enters the node as started.

@@ -1,10 +1,27 @@
 //! The tables of the shared log, and the rights of a node.
 //!
-//! `ledger` has the lines, `head` has one row: the end of the chain. Who appends locks it. The other tables hold what no
-//! decision depends on. The node's role can neither change nor delete a line.
+//! `ledger` has the lines, `head` has one row: the end of the chain. Who appends locks it. `order_references` has the texts of
+//! orders, which can be erased. The other tables hold what no decision depends on. The node's role can neither change nor delete a line.
+
+use crate::store::backend_error::BackendError;
+use crate::store::ledger_state::LedgerState;
+use crate::store::postgres::failure::failure;
 
 /// The format of the tables. A node uses no other.
 pub(super) const FORMAT: i32 = 1;
+
+/// Whether this version of countersign can use the tables.
+pub(super) fn is_known(format: i32) -> Result<(), BackendError> {
+    match format {
+        FORMAT => Ok(()),
+        format => Err(failure(
+            LedgerState::Schema,
+            format!(
+                "its tables have format {format}, and this version reads {FORMAT}: use the same version on all nodes"
+            ),
+        )),
+    }
+}
 
 /// Makes the tables, or leaves them as they are. For the owner's role; PostgreSQL 13 or newer.
 pub(super) const CREATE: &str = r#"
@@ -20,6 +37,12 @@ CREATE TABLE IF NOT EXISTS countersign.head (
   sequence bigint NOT NULL,
   digest text NOT NULL,
   time timestamptz NOT NULL
+);
+CREATE TABLE IF NOT EXISTS countersign.order_references (
+  name text COLLATE "C" PRIMARY KEY,
+  reference text,
+  erased timestamptz,
+  CHECK ((reference IS NULL) <> (erased IS NULL))
 );
 CREATE TABLE IF NOT EXISTS countersign.nodes (
   name text PRIMARY KEY,
@@ -42,6 +65,13 @@ CREATE TABLE IF NOT EXISTS countersign.refused (
   license text COLLATE "C" PRIMARY KEY,
   hosts jsonb NOT NULL
 );
+CREATE TABLE IF NOT EXISTS countersign.webhook_cursors (
+  endpoint text COLLATE "C" PRIMARY KEY,
+  node text NOT NULL,
+  term bigint NOT NULL,
+  until timestamptz NOT NULL,
+  progress jsonb NOT NULL
+);
 "#;
 
 /// The head of an empty log. `$1` is the digest of the genesis, `$2` the format.
@@ -53,9 +83,29 @@ pub(super) const GRANTS: &str = r"
 GRANT USAGE ON SCHEMA countersign TO NODE;
 GRANT SELECT, INSERT ON countersign.ledger TO NODE;
 GRANT SELECT, UPDATE (sequence, digest, time) ON countersign.head TO NODE;
-GRANT SELECT, INSERT, UPDATE ON countersign.nodes, countersign.reports TO NODE;
+GRANT SELECT, INSERT, UPDATE ON countersign.nodes, countersign.reports, countersign.order_references TO NODE;
+GRANT SELECT, INSERT, UPDATE ON countersign.webhook_cursors TO NODE;
 GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.refused TO NODE;
 ";
+
+/// What a node's role must be allowed, as `GRANTS` has it: tables, each with a privilege.
+pub(super) fn needed() -> Vec<(&'static str, &'static str)> {
+    let mut needed = Vec::new();
+    for grant in GRANTS.lines().filter_map(|line| line.strip_prefix("GRANT ")) {
+        let Some((privileges, tables)) = grant.trim_end_matches(" TO NODE;").split_once(" ON ") else {
+            continue;
+        };
+        // Without the columns.
+        let privileges = privileges.split_once(" (").map_or(privileges, |(before, _)| before);
+        for table in tables
+            .split(", ")
+            .filter_map(|table| table.strip_prefix("countersign."))
+        {
+            needed.extend(privileges.split(", ").map(|privilege| (table, privilege)));
+        }
+    }
+    needed
+}
 
 /// The statements that a database administrator runs: the tables, the first head, and the rights of the role `node`.
 pub fn script(node: Option<&str>) -> String {
@@ -65,4 +115,35 @@ pub fn script(node: Option<&str>) -> String {
         .replace("$2", &FORMAT.to_string());
     let grants = node.map(|node| GRANTS.replace("NODE", &format!("\"{}\"", node.replace('"', "\"\""))));
     format!("BEGIN;{CREATE}{head};\n{}COMMIT;\n", grants.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_needs_is_what_it_is_granted() {
+        let needed = needed();
+        for right in [
+            ("ledger", "SELECT"),
+            ("ledger", "INSERT"),
+            ("head", "SELECT"),
+            ("head", "UPDATE"),
+            ("nodes", "UPDATE"),
+            ("reports", "INSERT"),
+            ("order_references", "UPDATE"),
+            ("refused", "DELETE"),
+            ("webhook_cursors", "UPDATE"),
+        ] {
+            assert!(needed.contains(&right), "{right:?}: {needed:?}");
+        }
+        for (table, privilege) in &needed {
+            assert!(CREATE.contains(&format!("countersign.{table} (")), "{table}");
+            assert!(
+                ["SELECT", "INSERT", "UPDATE", "DELETE"].contains(privilege),
+                "{privilege}"
+            );
+        }
+        assert!(!needed.contains(&("ledger", "UPDATE")) && !needed.contains(&("ledger", "DELETE")));
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::error::Severity;
@@ -18,9 +19,11 @@ use crate::model::digest::Digest;
 use crate::store::backend_error::BackendError;
 use crate::store::ledger_state::LedgerState;
 use crate::store::log::Position;
-use crate::store::postgres::failure::{database_error, failure};
+use crate::store::postgres::failure::{database_error, failure, lines_lost, older};
+use crate::store::postgres::load::PlainHead;
 use crate::store::postgres::settings::{DatabaseServer, DatabaseSettings};
-use crate::store::postgres::{load, password, schema, tls};
+use crate::store::postgres::statements::Statements;
+use crate::store::postgres::{load, password, pooler, schema, tls};
 
 /// How long a server may take until it can be used.
 const DEADLINE: Duration = Duration::from_secs(4);
@@ -51,6 +54,7 @@ pub(super) struct Session {
     /// The server's process. Another one in a later transaction shows a pooler.
     pub process: i32,
     warned: Arc<AtomicBool>,
+    statements: OnceCell<Statements>,
     driver: JoinHandle<()>,
 }
 
@@ -67,10 +71,30 @@ impl Session {
         self.warned.swap(false, Ordering::Relaxed)
     }
 
-    /// Connects to the first server that has what the node knows.
-    pub(super) async fn open(settings: &DatabaseSettings, known: KnownLog) -> Result<Self, BackendError> {
+    /// The statements of transactions, which are prepared when they are needed for the first time.
+    pub(super) async fn statements(&self) -> Result<&Statements, tokio_postgres::Error> {
+        self.statements
+            .get_or_try_init(|| Statements::prepare(&self.client))
+            .await
+    }
+
+    /// The head, without a lock.
+    pub(super) async fn look(&self) -> Result<PlainHead, BackendError> {
+        let statements = self.statements().await.map_err(|error| database_error(&error))?;
+        load::head_by(&self.client, &statements.look).await
+    }
+
+    /// Connects to the first server that has what the node knows. One that was `silent` comes last: a primary that was
+    /// replaced takes connections, and answers no commit.
+    pub(super) async fn open(
+        settings: &DatabaseSettings,
+        known: KnownLog,
+        silent: Option<&str>,
+    ) -> Result<Self, BackendError> {
         let mut failures: Vec<BackendError> = Vec::new();
-        for server in &settings.servers {
+        let mut servers: Vec<_> = settings.servers.iter().collect();
+        servers.sort_by_key(|server| silent == Some(server.name.as_str()));
+        for server in servers {
             let opened = timeout(DEADLINE, open(settings, server, known)).await;
             match opened.unwrap_or_else(|_| Err(failure(LedgerState::Unreachable, "does not answer"))) {
                 Ok(session) => return Ok(session),
@@ -106,8 +130,9 @@ fn rank(state: LedgerState) -> usize {
 async fn open(settings: &DatabaseSettings, server: &DatabaseServer, known: KnownLog) -> Result<Session, BackendError> {
     let session = connect(settings, server).await?;
     prepare(&session).await?;
-    refuse_transaction_pooler(settings, server, &session).await?;
-    has_lines(&session.client, known).await?;
+    let other = connect(settings, server).await?;
+    pooler::refuse(&session.client, session.process, &other.client).await?;
+    require_lines(&session.client, known).await?;
     Ok(session)
 }
 
@@ -125,12 +150,13 @@ pub(super) async fn connect(settings: &DatabaseSettings, server: &DatabaseServer
     } else {
         start(&config, NoTls, warned.clone()).await?
     };
-    let process = process(&client).await?;
+    let process = pooler::process_of(&client).await?;
     Ok(Session {
         client,
         server: server.name.clone(),
         process,
         warned,
+        statements: OnceCell::new(),
         driver,
     })
 }
@@ -165,11 +191,6 @@ where
     }
 }
 
-async fn process(client: &Client) -> Result<i32, BackendError> {
-    let row = client.query_one("SELECT pg_backend_pid()", &[]).await;
-    Ok(row.map_err(|error| database_error(&error))?.get(0))
-}
-
 /// Sets what every transaction needs, and refuses a standby and other tables.
 async fn prepare(session: &Session) -> Result<(), BackendError> {
     // The server ends a connection whose node went away.
@@ -199,15 +220,8 @@ async fn prepare(session: &Session) -> Result<(), BackendError> {
         .query_opt("SELECT format FROM countersign.head", &[])
         .await
         .map_err(told)?;
-    match row.map(|row| row.get::<_, i32>(0)) {
-        Some(schema::FORMAT) => Ok(()),
-        Some(format) => Err(failure(
-            LedgerState::Schema,
-            format!(
-                "its tables have format {format}, and this version reads {}: use the same version on all nodes",
-                schema::FORMAT
-            ),
-        )),
+    match row.map(|row| row.get(0)) {
+        Some(format) => schema::is_known(format),
         None => Err(failure(
             LedgerState::Schema,
             "the table countersign.head is empty: run `countersign bindings schema`",
@@ -215,72 +229,34 @@ async fn prepare(session: &Session) -> Result<(), BackendError> {
     }
 }
 
-/// Refuses a pooler that gives each transaction another connection: settings of other clients would leak into ours.
-///
-/// While a second connection is in a transaction, the first one must still have its own process.
-async fn refuse_transaction_pooler(
-    settings: &DatabaseSettings,
-    server: &DatabaseServer,
-    session: &Session,
-) -> Result<(), BackendError> {
-    let other = connect(settings, server).await?;
-    other
-        .client
-        .batch_execute("BEGIN")
-        .await
-        .map_err(|error| database_error(&error))?;
-    let theirs = process(&other.client).await?;
-    let ours = process(&session.client).await?;
-    match theirs == session.process || ours != session.process {
-        true => Err(pooler()),
-        false => Ok(()),
-    }
-}
-
-/// What is wrong with such a pooler.
-pub(super) fn pooler() -> BackendError {
-    failure(
-        LedgerState::Pooler,
-        "a pooler gives each transaction another connection: connect directly, or set pool_mode = session",
-    )
-}
-
-/// Whether the server has the last line that the node has read. After a repair, the node reads everything anew.
-async fn has_lines(client: &Client, known: KnownLog) -> Result<(), BackendError> {
+/// Fails unless the server has the last line that the node has read. After a repair, the node reads everything anew.
+pub(super) async fn require_lines(client: &Client, known: KnownLog) -> Result<(), BackendError> {
     let KnownLog { end, epoch } = known;
     let head = load::head(client).await?;
-    if end.sequence == 0 || head.epoch != epoch {
+    if end.sequence == 0 || head.epoch > epoch {
         return Ok(());
     }
-    let told = |error: tokio_postgres::Error| database_error(&error);
-    let row = client
-        .query_opt(
-            "SELECT line FROM countersign.ledger WHERE sequence = $1",
-            &[&(end.sequence as i64)],
-        )
-        .await
-        .map_err(told)?;
-    let found = row.map(|row| Digest::of(format!("{}\n", row.get::<_, &str>(0)).as_bytes()));
-    match found {
-        Some(digest) if digest == end.digest => Ok(()),
-        Some(_) => Err(lines_lost(format!(
-            "line {} is not the one that this node has read",
-            end.sequence
-        ))),
-        None => Err(lines_lost(format!(
+    if head.epoch < epoch {
+        return Err(lines_lost(older(end)));
+    }
+    let found = has_line(client, end).await.map_err(|error| database_error(&error))?;
+    match (found, head.sequence < end.sequence) {
+        (true, _) => Ok(()),
+        (false, true) => Err(lines_lost(format!(
             "its log ends with line {}, but this node has read up to line {}",
             head.sequence, end.sequence
         ))),
+        (false, false) => Err(lines_lost(format!(
+            "line {} is not the one that this node has read",
+            end.sequence
+        ))),
     }
 }
 
-/// The log lacks lines. Nobody but a person can say whether they will come back.
-pub(super) fn lines_lost(what: String) -> BackendError {
-    failure(
-        LedgerState::LinesLost,
-        format!(
-            "{what}; bring back the server that has these lines, or restart the nodes to go on without them: their sites \
-             then bind again"
-        ),
-    )
+/// Whether the log has this very line.
+pub(super) async fn has_line(client: &Client, line: Position) -> Result<bool, tokio_postgres::Error> {
+    const LINE: &str = "SELECT line FROM countersign.ledger WHERE sequence = $1";
+    let row = client.query_opt(LINE, &[&(line.sequence as i64)]).await?;
+    let found = row.map(|row| Digest::of(format!("{}\n", row.get::<_, &str>(0)).as_bytes()));
+    Ok(found == Some(line.digest))
 }

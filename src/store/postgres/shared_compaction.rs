@@ -61,7 +61,7 @@ pub fn compact_shared(address: &str) -> Result<SharedCompaction, StoreError> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| StoreError::shared(error.into()))?;
     runtime.block_on(async {
-        let session = Session::open(&settings, KnownLog::none()).await;
+        let session = Session::open(&settings, KnownLog::none(), None).await;
         let session = session.map_err(StoreError::shared)?;
         require_owner(&session).await.map_err(StoreError::shared)?;
         let started = Instant::now();
@@ -75,13 +75,14 @@ pub fn compact_shared(address: &str) -> Result<SharedCompaction, StoreError> {
     })
 }
 
-async fn require_owner(session: &Session) -> Result<(), BackendError> {
+/// Fails unless the role owns the tables.
+pub(super) async fn require_owner(session: &Session) -> Result<(), BackendError> {
     let row = in_time(session.client.query_one(IS_OWNER, &[])).await?;
     match row.get::<_, bool>(0) {
         true => Ok(()),
         false => Err(failure(
             LedgerState::Refused,
-            "this role does not own the table countersign.ledger, and only its owner may compact it",
+            "this role does not own the table countersign.ledger, and only its owner may do this",
         )),
     }
 }

@@ -1,6 +1,6 @@
 //! Copies lines into the shared log, and out of it: the same bytes, so the same chain.
 //!
-//! The head moves with its lines, 500 at once, so that nodes can bind in between. A copy that was cut short goes on
+//! The head moves with its lines, 500 at once, so that nobody waits long for its lock. A copy that was cut short goes on
 //! where it ended.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,15 +9,18 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
+use crate::model::issued_license::Hex128;
+use crate::model::order_reference::StoredReference;
 use crate::store::backend_error::BackendError;
 use crate::store::error::StoreError;
 use crate::store::ledger_state::LedgerState;
 use crate::store::log::Position;
 use crate::store::log::chain::Chain;
-use crate::store::postgres::failure::{TransactionFailure, failure};
+use crate::store::postgres::failure::{TransactionFailure, database_error, failure};
 use crate::store::postgres::session::{KnownLog, Session};
 use crate::store::postgres::settings::DatabaseSettings;
-use crate::store::postgres::{load, transaction};
+use crate::store::postgres::{load, order_references, reference_erasure, transaction};
+use crate::store::references::erasure::FoundReferences;
 
 /// Lines of one transaction.
 const BATCH: usize = 500;
@@ -26,6 +29,8 @@ const BATCH: usize = 500;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const APPEND: &str = "INSERT INTO countersign.ledger (sequence, line) SELECT * FROM unnest($1::bigint[], $2::text[])";
+
+const FIRST_LINE: &str = "SELECT min(sequence) FROM countersign.ledger";
 
 /// Nodes never bind before the line before.
 const MOVE_HEAD: &str =
@@ -50,19 +55,44 @@ impl SharedCopy {
         let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| StoreError::shared(error.into()))?;
-        let session = runtime.block_on(Session::open(&settings, KnownLog::none()));
+        let session = runtime.block_on(Session::open(&settings, KnownLog::none(), None));
         let session = session.map_err(StoreError::shared)?;
         Ok(Self { runtime, session })
     }
 
-    /// Appends what the table lacks of a whole ledger; how many lines that were, and where the ledger ends.
-    pub(in crate::store) fn put(&self, ledger: impl Read) -> Result<(u64, Position), StoreError> {
+    /// Appends the lines of a whole ledger that the table lacks. Returns their number and the position of the ledger's last
+    /// line. Calls `note` with the number of lines so far.
+    pub(in crate::store) fn put(
+        &self,
+        ledger: impl Read,
+        note: &mut dyn FnMut(u64),
+    ) -> Result<(u64, Position), StoreError> {
         self.runtime
-            .block_on(self.put_lines(BufReader::new(ledger)))
+            .block_on(self.put_lines(BufReader::new(ledger), note))
             .map_err(StoreError::shared)
     }
 
-    async fn put_lines(&self, mut ledger: impl BufRead) -> Result<(u64, Position), BackendError> {
+    /// Adds what is kept of orders. What was erased in the database stays erased.
+    pub(in crate::store) fn put_references(&self, all: &[(Hex128, StoredReference)]) -> Result<(), StoreError> {
+        let put = async {
+            reference_erasure::put(&self.session, all)
+                .await
+                .map_err(TransactionFailure::error)
+        };
+        self.runtime.block_on(put).map_err(StoreError::shared)
+    }
+
+    /// What is kept of orders, as of the same moment as the lines that [`Self::take`] wrote.
+    pub(in crate::store) fn references(&self) -> Result<FoundReferences, StoreError> {
+        let all = async { Ok(order_references::all(&self.session.client).await?) };
+        self.runtime.block_on(in_time(all)).map_err(StoreError::shared)
+    }
+
+    async fn put_lines(
+        &self,
+        mut ledger: impl BufRead,
+        note: &mut dyn FnMut(u64),
+    ) -> Result<(u64, Position), BackendError> {
         let start = self.head().await?;
         let mut is_reached = start.sequence == 0;
         let mut chain = Chain::default();
@@ -93,6 +123,7 @@ impl SharedCopy {
             }
             if waiting.lines.len() == BATCH {
                 end = self.append(end, chain.end, std::mem::take(&mut waiting)).await?;
+                note(chain.lines);
             }
             bytes.clear();
         }
@@ -135,15 +166,29 @@ impl SharedCopy {
         .await
     }
 
-    /// Writes every line, as of one moment; how many there are, and where they end.
-    pub(in crate::store) fn take(&self, mut file: impl Write) -> Result<(u64, Position), StoreError> {
+    /// Writes every line, as of one moment; how many there are, and where they end. `note` takes how many of them are done.
+    pub(in crate::store) fn take(
+        &self,
+        mut file: impl Write,
+        note: &mut dyn FnMut(u64, u64),
+    ) -> Result<(u64, Position), StoreError> {
         let client = &self.session.client;
         let read = async {
             let begun = client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
             in_time(async { Ok(begun.await?) }).await?;
             let head = load::head(client).await?;
             let mut written = Ok(());
+            let first = client.query_one(FIRST_LINE, &[]).await;
+            let first = first.map_err(|error| database_error(&error))?;
+            let all = first
+                .get::<_, Option<i64>>(0)
+                .map_or(0, |first| head.sequence + 1 - first as u64);
+            let mut done = 0;
             let chain = load::each(client, |line, _| {
+                done += 1;
+                if done % 500 == 0 {
+                    note(done, all);
+                }
                 if written.is_ok() {
                     written = file.write_all(line.as_bytes());
                 }

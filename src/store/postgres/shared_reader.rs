@@ -7,23 +7,25 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use crate::model::binding::{Binding, SiteReport};
+use crate::model::issued_license::{Hex128, IssuedLicense};
 use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
 use crate::store::backend_error::BackendError;
 use crate::store::checksum::{BindingsBuilder, BindingsChecksum};
 use crate::store::error::StoreError;
 use crate::store::index::SiteReports;
-use crate::store::issued_licenses::IssuedBuilder;
+use crate::store::issued_table::IssuedBuilder;
 use crate::store::ledger_state::LedgerState;
-use crate::store::log::LedgerEntry;
 use crate::store::log::chain::Chain;
+use crate::store::log::compaction::LatestLines;
 use crate::store::log::record::{LedgerEvent, LedgerRecord};
 use crate::store::postgres::failure::{database_error, failure};
 use crate::store::postgres::load;
+use crate::store::postgres::order_references;
 use crate::store::postgres::reports;
 use crate::store::postgres::session::{KnownLog, Session};
 use crate::store::postgres::settings::DatabaseSettings;
 use crate::store::reader::{IndexState, VerifiedLedger};
+use crate::store::references::erasure::FoundReferences;
 use crate::store::telemetry::RefusedByLicense;
 
 /// How long one statement that looks at a whole table may take.
@@ -46,7 +48,7 @@ impl SharedReader {
         let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| StoreError::shared(error.into()))?;
-        let session = runtime.block_on(Session::open(&settings, KnownLog::none()));
+        let session = runtime.block_on(Session::open(&settings, KnownLog::none(), None));
         let session = session.map_err(StoreError::shared)?;
         Ok(Self { runtime, session })
     }
@@ -62,14 +64,30 @@ impl SharedReader {
             .map_err(|error| StoreError::shared(named(error)))
     }
 
-    /// One statement, which must end.
-    fn query<T>(&self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, StoreError> {
+    pub(super) fn client(&self) -> &tokio_postgres::Client {
+        &self.session.client
+    }
+
+    /// One statement that looks at a whole table, which must end.
+    pub(super) fn query<T>(
+        &self,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StoreError> {
+        self.query_within(PATIENCE, work)
+    }
+
+    /// One statement that must end in this time.
+    pub(super) fn query_within<T>(
+        &self,
+        patience: Duration,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StoreError> {
         self.ask(async {
-            match timeout(PATIENCE, work).await {
+            match timeout(patience, work).await {
                 Ok(done) => done.map_err(|error| database_error(&error)),
                 Err(_) => Err(failure(
                     LedgerState::Unreachable,
-                    format!("no answer within {} s", PATIENCE.as_secs()),
+                    format!("no answer within {} s", patience.as_secs()),
                 )),
             }
         })
@@ -90,9 +108,7 @@ impl SharedReader {
             let line = format!("{}\n", row.get::<_, &str>(0));
             let read = LedgerRecord::read(line.as_bytes());
             let record = read.map_err(|error| damaged(format!("a line of license {}: {error}", license.log_tag())))?;
-            if let LedgerEvent::Bound(entry) = record.change {
-                builder.add(entry);
-            }
+            builder.take(record.change);
         }
         let by_license = builder.finish();
         Ok(by_license
@@ -118,34 +134,46 @@ impl SharedReader {
         self.query(reports::refused(&self.session.client))
     }
 
-    /// Passes on every binding that is not superseded, in the order of binding. Checks every line first.
-    pub(in crate::store) fn export(self, mut each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
-        let mut latest: HashMap<(LicenseId, SiteHost), usize> = HashMap::new();
-        let mut count = 0_usize;
+    /// What is kept of these orders.
+    pub(in crate::store) fn references(&self, names: &[Hex128]) -> Result<FoundReferences, StoreError> {
+        self.query(order_references::find(&self.session.client, names))
+    }
+
+    /// Passes on every event that is not superseded, in their order. Checks every line first.
+    pub(in crate::store) fn current(self, mut each: impl FnMut(LedgerEvent)) -> Result<(), StoreError> {
+        let mut latest = LatestLines::default();
+        let mut count = 0;
         self.query(self.session.client.batch_execute(BEGIN))?;
         self.read(|change| {
             count += 1;
-            if let LedgerEvent::Bound(entry) = change {
-                latest.insert((entry.license, entry.binding.host), count);
-            }
+            latest.take(count, &change);
         })?;
-        let mut number = 0_usize;
-        let mut wanted = Vec::with_capacity(latest.len());
+        let mut number = 0;
+        let mut wanted = Vec::new();
         self.read(|change| {
             number += 1;
-            let Some(LedgerEntry { license, binding }) = change.binding() else {
-                return;
-            };
-            if latest.get(&(license, binding.host.clone())) == Some(&number) {
-                wanted.push((license, binding));
+            if latest.has(number, &change) {
+                wanted.push(change);
             }
         })?;
         // The caller may take long to process the lines; the snapshot ends first.
         drop(self);
-        for (license, binding) in wanted {
-            each(license, binding);
+        for change in wanted {
+            each(latest.as_now(change));
         }
         Ok(())
+    }
+
+    /// The licenses of the ledger as they are now, sorted by id.
+    pub(in crate::store) fn issued_licenses(&self) -> Result<Vec<IssuedLicense>, StoreError> {
+        let mut builder = IssuedBuilder::default();
+        self.query(self.session.client.batch_execute(BEGIN))?;
+        self.read(|change| {
+            if let LedgerEvent::License(license) = change {
+                builder.add(license);
+            }
+        })?;
+        Ok(builder.finish().into_licenses())
     }
 
     /// Checks the chain up to the head.
@@ -154,10 +182,12 @@ impl SharedReader {
         let mut issued = IssuedBuilder::default();
         self.query(self.session.client.batch_execute(BEGIN))?;
         let chain = self.read(|change| match change {
-            LedgerEvent::Bound(entry) => builder.add(entry),
             LedgerEvent::License(license) => issued.add(license),
-            LedgerEvent::Compacted(_) => {}
+            LedgerEvent::Sale(entry) => issued.add_sale(&entry),
+            LedgerEvent::Token(token) => issued.add_token(token),
+            change => builder.take(change),
         })?;
+        let references = self.query(order_references::count(&self.session.client))?;
         self.query(self.session.client.batch_execute("COMMIT"))?;
         let by_license = builder.finish();
         let bindings = by_license.iter().flat_map(|bindings| bindings.iter());
@@ -169,6 +199,7 @@ impl SharedReader {
             bindings: BindingsChecksum::of(&by_license).count,
             licenses: by_license.len(),
             issued: issued.finish().len(),
+            references,
             latest: bindings.map(|binding| binding.bound_at).max(),
             index: IndexState::Database,
         })

@@ -5,30 +5,25 @@
 //! a primary that was replaced hangs there; a plain read proves nothing.
 
 use chrono::{DateTime, Utc};
+use tokio::join;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use crate::model::digest::Digest;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::ledger_state::LedgerState;
 use crate::store::log::Position;
 use crate::store::log::chain::Chain;
-use crate::store::log::record::{LedgerEvent, LedgerRecord};
-use crate::store::postgres::failure::{TransactionFailure, failure};
-use crate::store::postgres::session::{Session, lines_lost, pooler};
+use crate::store::log::record::LedgerRecord;
+use crate::store::postgres::failure::{TransactionFailure, failure, lines_lost, older};
+use crate::store::postgres::order_references::KeptRows;
+use crate::store::postgres::session::{KnownLog, Session, has_line};
+use crate::store::postgres::{pooler, schema};
 
 /// The settings are in the transaction, so that nothing that leaks into the session can weaken them. A node that is
 /// stopped while it holds the lock loses it after two seconds.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; \
      SET LOCAL lock_timeout = '3s'; SET LOCAL idle_in_transaction_session_timeout = '2s'";
-
-const LOCK_HEAD: &str =
-    "SELECT sequence, digest, time, epoch, clock_timestamp(), pg_backend_pid() FROM countersign.head FOR UPDATE";
-
-/// In a statement of its own: in the same one, PostgreSQL would read as of before the lock.
-const READ_LINES: &str = "SELECT line FROM countersign.ledger WHERE sequence > $1 AND sequence <= $2 ORDER BY sequence";
-
-const APPEND: &str = "INSERT INTO countersign.ledger (sequence, line) SELECT * FROM unnest($1::bigint[], $2::text[])";
-
-const MOVE_HEAD: &str = "UPDATE countersign.head SET sequence = $1, digest = $2, time = $3";
 
 /// The head of the log, as its row has it.
 pub(super) struct LockedHead {
@@ -39,81 +34,102 @@ pub(super) struct LockedHead {
 }
 
 impl LockedHead {
+    /// Reads its row.
+    fn read(session: &Session, row: &Row) -> Result<Self, TransactionFailure> {
+        if row.get::<_, i32>(5) != session.process {
+            return Err(TransactionFailure::Ended(pooler::found()));
+        }
+        schema::is_known(row.get(6)).map_err(TransactionFailure::Ended)?;
+        let digest = row.get::<_, &str>(1).parse::<Digest>();
+        let digest = digest.map_err(|_| damaged("the table countersign.head has no digest".into()))?;
+        Ok(Self {
+            end: Position {
+                sequence: row.get::<_, i64>(0) as u64,
+                digest,
+            },
+            time: row.get(2),
+            epoch: row.get(3),
+            clock: row.get(4),
+        })
+    }
+
     /// The database's time. Never before the line before, whatever happens to its clock.
     pub(super) fn now(&self) -> DateTime<Utc> {
         self.clock.max(self.time)
     }
 }
 
-/// Brings the batch up to the head, has it decided, and appends its lines. `end` is where memory ends. Returns the new end.
+/// Brings the batch up to the head, has it decided, and appends its lines. `known` is where memory ends. Returns the new
+/// end. Waits for the database twice: for what is there, and for the commit.
 pub(super) async fn run(
     session: &Session,
-    end: Position,
+    known: KnownLog,
     batch: &mut BindingBatch<'_>,
 ) -> Result<Position, TransactionFailure> {
-    let head = lock_head(session).await?;
-    learn(session, end, &head, batch).await?;
-    let changes = batch.decide(Some(head.now()));
-    let end = match changes {
-        [] => head.end,
-        changes => append(session, &head, changes).await?,
-    };
-    commit(session).await?;
-    Ok(end)
+    let statements = session.statements().await?;
+    let after: [&(dyn ToSql + Sync); 1] = [&(known.end.sequence as i64)];
+    // The server carries them out one after the other: no line is read before the head is locked.
+    let (begun, head, lines) = join!(
+        biased;
+        session.client.batch_execute(BEGIN),
+        session.client.query_one(&statements.lock_head, &[]),
+        session.client.query(&statements.read_lines, &after),
+    );
+    begun?;
+    let head = LockedHead::read(session, &head?)?;
+    learn(session, known, &head, &lines?, batch).await?;
+    batch.decide(Some(head.now()));
+    if batch.appended().is_empty() && batch.texts().is_empty() {
+        commit(session).await?;
+        return Ok(head.end);
+    }
+    append(session, &head, batch).await
 }
 
 /// Begins a transaction that holds the head until it ends.
 pub(super) async fn lock_head(session: &Session) -> Result<LockedHead, TransactionFailure> {
-    session.client.batch_execute(BEGIN).await?;
-    let row = session.client.query_one(LOCK_HEAD, &[]).await?;
-    if row.get::<_, i32>(5) != session.process {
-        return Err(TransactionFailure::Ended(pooler()));
-    }
-    let digest = row.get::<_, &str>(1).parse::<Digest>();
-    let digest = digest.map_err(|_| damaged("the table countersign.head has no digest".into()))?;
-    Ok(LockedHead {
-        end: Position {
-            sequence: row.get::<_, i64>(0) as u64,
-            digest,
-        },
-        time: row.get(2),
-        epoch: row.get(3),
-        clock: row.get(4),
-    })
+    let statements = session.statements().await?;
+    let (begun, head) = join!(
+        biased;
+        session.client.batch_execute(BEGIN),
+        session.client.query_one(&statements.lock_head, &[]),
+    );
+    begun?;
+    LockedHead::read(session, &head?)
 }
 
-/// Passes on the lines between memory and the head.
+/// Passes on the `lines` between memory and the head.
 async fn learn(
     session: &Session,
-    end: Position,
+    known: KnownLog,
     head: &LockedHead,
+    lines: &[Row],
     batch: &mut BindingBatch<'_>,
 ) -> Result<(), TransactionFailure> {
+    let end = known.end;
+    if head.epoch < known.epoch {
+        return Err(TransactionFailure::LinesLost(lines_lost(older(end))));
+    }
     if head.end.sequence < end.sequence || (head.end.sequence == end.sequence && head.end != end) {
-        return Err(TransactionFailure::LinesLost(lines_lost(format!(
-            "{}: its log ends with line {}, and lacks what this node has read up to line {}",
-            session.server, head.end.sequence, end.sequence
-        ))));
+        return Err(lacking(known, head));
     }
     let mut chain = Chain::after(end);
-    if head.end.sequence > end.sequence {
-        let rows = session
-            .client
-            .query(READ_LINES, &[&(end.sequence as i64), &(head.end.sequence as i64)])
-            .await?;
-        for row in rows {
-            let line = format!("{}\n", row.get::<_, &str>(0));
-            let change = chain.accept(line.as_bytes()).map_err(|refused| {
-                damaged(format!(
-                    "line {} of the ledger: {}",
-                    chain.end.sequence + 1,
-                    refused.what
-                ))
-            })?;
-            if let Some(change) = change {
-                batch.learn(change);
+    for row in lines {
+        let line = format!("{}\n", row.get::<_, &str>(0));
+        let change = match chain.accept(line.as_bytes()) {
+            Ok(change) => change,
+            Err(_) if chain.end == end && !has_line(&session.client, end).await? => {
+                return Err(lacking(known, head));
             }
+            Err(refused) => {
+                let line = chain.end.sequence + 1;
+                return Err(damaged(format!("line {line} of the ledger: {}", refused.what)));
+            }
+        };
+        if let Some(change) = change {
+            batch.learn(change);
         }
+        batch.read_to(chain.end);
     }
     match chain.end == head.end {
         true => Ok(()),
@@ -124,16 +140,32 @@ async fn learn(
     }
 }
 
+/// The log lacks the last line that the node has read.
+fn lacking(known: KnownLog, head: &LockedHead) -> TransactionFailure {
+    if head.epoch > known.epoch {
+        return TransactionFailure::Ended(failure(
+            LedgerState::Unreachable,
+            "the ledger was compacted or repaired, and this node is about to read it anew",
+        ));
+    }
+    TransactionFailure::LinesLost(lines_lost(format!(
+        "its log ends with line {}, and lacks what this node has read up to line {}",
+        head.end.sequence, known.end.sequence
+    )))
+}
+
 fn damaged(what: String) -> TransactionFailure {
     TransactionFailure::Ended(failure(LedgerState::Damaged, what))
 }
 
-/// Appends lines and moves the head.
-pub(super) async fn append(
+/// Keeps texts of orders, appends lines, moves the head and commits, in one round trip. If the server appends nothing, it commits nothing: after
+/// an error a COMMIT rolls back, and without a head the statement has no lines.
+async fn append(
     session: &Session,
     head: &LockedHead,
-    changes: &[LedgerEvent],
+    batch: &mut BindingBatch<'_>,
 ) -> Result<Position, TransactionFailure> {
+    let changes = batch.appended();
     let mut end = head.end;
     let mut time = head.time;
     let mut sequences = Vec::with_capacity(changes.len());
@@ -152,15 +184,33 @@ pub(super) async fn append(
         // JSON is UTF-8. The line feed is the row's end.
         lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
     }
-    session.client.execute(APPEND, &[&sequences, &lines]).await?;
-    let moved = session
-        .client
-        .execute(MOVE_HEAD, &[&(end.sequence as i64), &end.digest.to_string(), &time])
-        .await?;
-    match moved {
-        1 => Ok(end),
-        _ => Err(damaged("the table countersign.head has no row".into())),
+    if !lines.is_empty() {
+        batch.send(end);
     }
+    let statements = session.statements().await?;
+    let digest = end.digest.to_string();
+    let sequence = end.sequence as i64;
+    let row: [&(dyn ToSql + Sync); 5] = [&sequences, &lines, &sequence, &digest, &time];
+    let kept = KeptRows::new(batch.texts());
+    let texts: [&(dyn ToSql + Sync); 4] = [&kept.names, &kept.texts, &kept.of, &kept.others];
+    let keep = async {
+        match kept.names.is_empty() {
+            true => Ok(0),
+            false => session.client.execute(&statements.keep, &texts).await,
+        }
+    };
+    let (kept, appended, committed) = join!(
+        biased;
+        keep,
+        session.client.execute(&statements.append, &row),
+        commit(session),
+    );
+    kept?;
+    if appended? != lines.len() as u64 {
+        return Err(damaged("the table countersign.head has no row".into()));
+    }
+    committed?;
+    Ok(end)
 }
 
 /// Commits; an error unless the server confirmed it without a warning.

@@ -10,7 +10,7 @@ async fn race(store: Arc<dyn Bindings>, license: License) -> Vec<(SiteHost, Bind
         let license = license.clone();
         let host = host(&format!("site-{number}.com"));
         tasks.spawn(async move {
-            let outcome = store.bind(&license, &host, at(1)).await.unwrap();
+            let outcome = store.bind(SeatRequest::new(&license, &host, at(1))).await.unwrap();
             (host, outcome)
         });
     }
@@ -47,22 +47,34 @@ async fn a_host_that_is_bound_is_answered_without_a_write() {
     let mut license = license(1, 2);
     license.details.hosts.push(host("ahead.com"));
     assert_eq!(
-        store.bind(&license, &host("ahead.com"), at(1)).await.unwrap(),
+        store
+            .bind(SeatRequest::new(&license, &host("ahead.com"), at(1)))
+            .await
+            .unwrap(),
         BindOutcome::Bound
     );
     assert_eq!(memory.events(), [""; 0], "bound by the registry");
     assert_eq!(
-        store.bind(&license, &host("a.com"), at(1)).await.unwrap(),
+        store
+            .bind(SeatRequest::new(&license, &host("a.com"), at(1)))
+            .await
+            .unwrap(),
         BindOutcome::Bound
     );
     let events = memory.events();
     for _ in 0..3 {
         assert_eq!(
-            store.bind(&license, &host("a.com"), at(2)).await.unwrap(),
+            store
+                .bind(SeatRequest::new(&license, &host("a.com"), at(2)))
+                .await
+                .unwrap(),
             BindOutcome::Bound
         );
         assert_eq!(
-            store.bind(&license, &host("b.com"), at(2)).await.unwrap(),
+            store
+                .bind(SeatRequest::new(&license, &host("b.com"), at(2)))
+                .await
+                .unwrap(),
             elsewhere("ahead.com")
         );
     }
@@ -134,12 +146,12 @@ async fn a_failing_sync_turns_everybody_away_and_gives_the_seats_back() {
 
     memory.let_go();
     assert_eq!(
-        store.bind(&two, &host("c.com"), at(2)).await.unwrap(),
+        store.bind(SeatRequest::new(&two, &host("c.com"), at(2))).await.unwrap(),
         BindOutcome::Bound
     );
     assert!(store.health().state.is_ok());
     assert_eq!(
-        store.bind(&one, &host("b.com"), at(2)).await.unwrap(),
+        store.bind(SeatRequest::new(&one, &host("b.com"), at(2))).await.unwrap(),
         BindOutcome::Bound
     );
     assert_eq!(hosts_of(&*store, &one), ["b.com"]);
@@ -150,7 +162,10 @@ async fn a_failing_sync_turns_everybody_away_and_gives_the_seats_back() {
 async fn a_failed_binding_over_a_void_one_leaves_the_void_one() {
     let (memory, store) = on_memory();
     let mut license = license(1, 1);
-    store.bind(&license, &host("a.com"), at(1)).await.unwrap();
+    store
+        .bind(SeatRequest::new(&license, &host("a.com"), at(1)))
+        .await
+        .unwrap();
     let before = store.of(&license.id).to_vec();
     license.details.released.all = Some(at(5));
     memory.hold();
@@ -190,7 +205,10 @@ async fn a_waiter_who_leaves_neither_loses_nor_repeats_a_binding() {
     memory.end_sync(true);
     assert_eq!(other.await.unwrap().unwrap(), elsewhere("a.com"));
     assert_eq!(
-        store.bind(&license, &host("a.com"), at(2)).await.unwrap(),
+        store
+            .bind(SeatRequest::new(&license, &host("a.com"), at(2)))
+            .await
+            .unwrap(),
         BindOutcome::Bound
     );
     assert_eq!(memory.events(), ["written", "sync begins", "synced"]);
@@ -215,7 +233,7 @@ async fn a_full_queue_says_so_and_takes_no_seat() {
     }
     let late = numbered(QUEUE + 1);
     assert!(matches!(
-        store.bind(&late, &host("a.com"), at(1)).await,
+        store.bind(SeatRequest::new(&late, &host("a.com"), at(1))).await,
         Err(StoreError::Busy)
     ));
     memory.let_go();
@@ -223,7 +241,10 @@ async fn a_full_queue_says_so_and_takes_no_seat() {
         assert_eq!(task.await.unwrap().unwrap(), BindOutcome::Bound);
     }
     assert_eq!(
-        store.bind(&late, &host("b.com"), at(1)).await.unwrap(),
+        store
+            .bind(SeatRequest::new(&late, &host("b.com"), at(1)))
+            .await
+            .unwrap(),
         BindOutcome::Bound
     );
 }
@@ -234,12 +255,18 @@ async fn a_restart_keeps_every_binding_in_order_even_where_the_clock_stepped_bac
     let license = license(1, 4);
     let store = open(folder.path()).unwrap();
     for (name, seconds) in [("z.com", 300), ("m.com", 200)] {
-        store.bind(&license, &host(name), at(seconds)).await.unwrap();
+        store
+            .bind(SeatRequest::new(&license, &host(name), at(seconds)))
+            .await
+            .unwrap();
     }
     drop(store);
     let store = open(folder.path()).unwrap();
     for (name, seconds) in [("a.com", 100), ("k.com", 400)] {
-        store.bind(&license, &host(name), at(seconds)).await.unwrap();
+        store
+            .bind(SeatRequest::new(&license, &host(name), at(seconds)))
+            .await
+            .unwrap();
     }
     let before = store.of(&license.id).to_vec();
     drop(store);
@@ -247,7 +274,10 @@ async fn a_restart_keeps_every_binding_in_order_even_where_the_clock_stepped_bac
     assert_eq!(hosts_of(&*store, &license), ["z.com", "m.com", "a.com", "k.com"]);
     assert_eq!(store.of(&license.id).to_vec(), before);
     assert_eq!(
-        store.bind(&license, &host("late.com"), at(500)).await.unwrap(),
+        store
+            .bind(SeatRequest::new(&license, &host("late.com"), at(500)))
+            .await
+            .unwrap(),
         elsewhere("z.com")
     );
 }
@@ -257,32 +287,50 @@ async fn a_released_host_makes_room_and_can_be_bound_anew() {
     let folder = TempDir::new().unwrap();
     let mut license = license(1, 1);
     let store = open(folder.path()).unwrap();
-    store.bind(&license, &host("old.com"), at(10)).await.unwrap();
+    store
+        .bind(SeatRequest::new(&license, &host("old.com"), at(10)))
+        .await
+        .unwrap();
     license.details.released.hosts.insert(host("old.com"), at(20));
     assert_eq!(
-        store.bind(&license, &host("new.com"), at(30)).await.unwrap(),
+        store
+            .bind(SeatRequest::new(&license, &host("new.com"), at(30)))
+            .await
+            .unwrap(),
         BindOutcome::Bound
     );
     assert_eq!(
-        store.bind(&license, &host("old.com"), at(31)).await.unwrap(),
+        store
+            .bind(SeatRequest::new(&license, &host("old.com"), at(31)))
+            .await
+            .unwrap(),
         elsewhere("new.com")
     );
 
     license.details.released.hosts.insert(host("new.com"), at(40));
     // This server's clock is behind the one that the release was written with.
     assert_eq!(
-        store.bind(&license, &host("old.com"), at(15)).await.unwrap(),
+        store
+            .bind(SeatRequest::new(&license, &host("old.com"), at(15)))
+            .await
+            .unwrap(),
         BindOutcome::Bound
     );
     assert_eq!(
-        store.bind(&license, &host("new.com"), at(50)).await.unwrap(),
+        store
+            .bind(SeatRequest::new(&license, &host("new.com"), at(50)))
+            .await
+            .unwrap(),
         elsewhere("old.com")
     );
     drop(store);
     let store = open(folder.path()).unwrap();
     assert_eq!(hosts_of(&*store, &license), ["new.com", "old.com"]);
     assert_eq!(
-        store.bind(&license, &host("new.com"), at(50)).await.unwrap(),
+        store
+            .bind(SeatRequest::new(&license, &host("new.com"), at(50)))
+            .await
+            .unwrap(),
         elsewhere("old.com")
     );
 }

@@ -6,10 +6,7 @@ use super::*;
 fn bound_to(license: &License, sites: u32) -> BindingsByLicense {
     let mut builder = checksum::BindingsBuilder::default();
     for number in 0..sites {
-        let binding = Binding {
-            host: host(&format!("site-{number}.com")),
-            bound_at: at(1),
-        };
+        let binding = Binding::new(host(&format!("site-{number}.com")), at(1));
         builder.add(LedgerEntry {
             license: license.id,
             binding,
@@ -20,8 +17,8 @@ fn bound_to(license: &License, sites: u32) -> BindingsByLicense {
 
 /// Binds a host that finds a free seat.
 fn bind(memory: &BindingMemory, license: &License, host: &SiteHost) {
-    let (request, _pending) = BindRequest::new(license, host, at(5));
-    let mut batch = BindingBatch::new(memory, vec![request]);
+    let (request, _pending) = BindRequest::new(SeatRequest::new(license, host, at(5)));
+    let mut batch = BindingBatch::new(memory, asking(vec![request]));
     assert_eq!(batch.decide(None).len(), 1, "{host}");
     batch.complete(Ok(()));
 }
@@ -36,7 +33,7 @@ fn a_site_among_20_000_costs_much_the_same_as_one_among_100() {
         let rounds = (0..50).map(|round| {
             let new = host(&format!("new-{round}.com"));
             let started = std::time::Instant::now();
-            assert_eq!(license.seat(&held.of(&license.id), &last), Seat::Held);
+            assert_eq!(license.seat(&held.of(&license.id), 0, &last), Seat::Held);
             let looked_up = started.elapsed();
             bind(&held, &license, &new);
             (looked_up, started.elapsed() - looked_up)
@@ -74,10 +71,7 @@ fn a_host_is_found_among_many_and_one_bound_again_counts_where_it_was_bound_last
     let by_license = bound_to(&license, 20);
     let mut bindings = by_license.of(&license.id).unwrap().clone();
     for name in ["a.com", "site-7.com", "z.com", "site-0.com"] {
-        bindings.add(Binding {
-            host: host(name),
-            bound_at: at(5),
-        });
+        bindings.add(Binding::new(host(name), at(5)));
     }
     let bound = BoundSites(Some(BindingsRef::Settled(&bindings)));
     for binding in bound.iter() {

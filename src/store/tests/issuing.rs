@@ -3,16 +3,16 @@
 use super::*;
 use crate::model::issued_license::{Hex128, IssuedLicense};
 use crate::model::name::Name;
-use crate::store::pending::Pending;
+use crate::store::answer::Pending;
 use crate::store::testing::issued;
 
 fn issue(license: &IssuedLicense) -> LedgerChange {
     LedgerChange {
         license: license.license.clone(),
-        reference: license.reference,
+        reference: license.reference.map(Into::into),
         scope: license.scope.clone(),
         now: license.time,
-        basis: ChangeBasis::Issue(license.origin.clone()),
+        basis: license.origin.clone().into(),
     }
 }
 
@@ -44,7 +44,10 @@ async fn an_issued_license_is_there_after_a_restart_a_rebuilt_index_and_a_compac
         assert_eq!(outcome, ChangeOutcome::Recorded(Arc::new(license.clone())));
         assert_eq!(*store.issued(&license.license.id).unwrap(), *license);
     }
-    store.bind(&first.license, &host("a.com"), at(2)).await.unwrap();
+    store
+        .bind(SeatRequest::new(&first.license, &host("a.com"), at(2)))
+        .await
+        .unwrap();
     store.change_license(suspend(&first, 1)).await.unwrap();
     store.close().unwrap();
     drop(store);
@@ -153,8 +156,8 @@ async fn what_another_node_issued_answers_a_retry_here_and_another_attempt_forge
     retry.origin.key = theirs.origin.key;
     retry.origin.body = theirs.origin.body;
     let (request, pending) = asked(issue(&retry));
-    let mut batch = BindingBatch::new(&memory, Vec::new()).with_changes(vec![request]);
-    assert!(!batch.is_empty());
+    let mut batch = BindingBatch::new(&memory, changing(vec![request]));
+    assert_eq!(batch.len(), 1);
     batch.learn(LedgerEvent::License(Arc::new(theirs.clone())));
     assert_eq!(batch.decide(Some(at(5))).len(), 0);
     batch.complete(Ok(()));
@@ -164,7 +167,7 @@ async fn what_another_node_issued_answers_a_retry_here_and_another_attempt_forge
 
     let memory = BindingMemory::new(BindingsByLicense::default());
     let (request, pending) = asked(issue(&retry));
-    let mut batch = BindingBatch::new(&memory, Vec::new()).with_changes(vec![request]);
+    let mut batch = BindingBatch::new(&memory, changing(vec![request]));
     batch.learn(LedgerEvent::License(Arc::new(theirs.clone())));
     batch.begin_again();
     // The clock of the log counts, not the node's own.
@@ -173,4 +176,81 @@ async fn what_another_node_issued_answers_a_retry_here_and_another_attempt_forge
     batch.complete(Ok(()));
     assert!(matches!(pending.wait().await.unwrap(), ChangeOutcome::Recorded(_)));
     assert!(memory.issued.of(&theirs.license.id).is_none());
+}
+
+fn rekey(old: &IssuedLicense, new: &IssuedLicense, revision: Option<u32>) -> LedgerChange {
+    LedgerChange {
+        basis: ChangeBasis::Rekey {
+            origin: new.origin.clone(),
+            retired: Vec::new(),
+            old: old.license.id,
+            revision,
+        },
+        now: at(9),
+        ..issue(new)
+    }
+}
+
+#[tokio::test]
+async fn a_new_key_and_the_end_of_the_old_one_are_one_commit() {
+    let (memory, store) = on_memory();
+    let mut old = issued(1);
+    old.license.sites = SiteLimit::Unlimited;
+    old.license.details.staging_sites = Some(3);
+    old.license.details.hosts = vec![host("a.com")];
+    old.reference = Some(Hex128([7; 16]));
+    let new = issued(2);
+    store.change_license(issue(&old)).await.unwrap();
+    let stale = store.change_license(rekey(&old, &new, Some(2))).await.unwrap();
+    assert_eq!(stale, refused(ChangeRefusal::Revised { revision: 1 }));
+    let status = |license: &IssuedLicense| store.issued(&license.license.id).map(|found| found.license.status);
+
+    // A commit that fails leaves both as they were.
+    memory.hold();
+    memory.end_sync(false);
+    assert!(store.change_license(rekey(&old, &new, None)).await.is_err());
+    assert_eq!((status(&old), status(&new)), (Some(LicenseStatus::Active), None));
+    memory.let_go();
+    let syncs = |memory: &Memory| memory.events().iter().filter(|event| **event == "sync begins").count();
+    let before = syncs(&memory);
+    let rekeyed = store.change_license(rekey(&old, &new, Some(1))).await.unwrap();
+    assert_eq!(syncs(&memory), before + 1);
+    let ChangeOutcome::Recorded(replacement) = &rekeyed else {
+        panic!("{rekeyed:?}")
+    };
+    let details = &replacement.license.details;
+    assert_eq!(details.replaces, Some(old.license.id));
+    assert_eq!((details.staging_sites, details.hosts.len()), (Some(3), 0));
+    assert_eq!(
+        (replacement.license.sites, replacement.reference),
+        (SiteLimit::Unlimited, old.reference)
+    );
+    assert_eq!(
+        (status(&old), status(&new)),
+        (Some(LicenseStatus::Revoked), Some(LicenseStatus::Active))
+    );
+
+    // A retry finds both, whatever it says of the revision; another request does not.
+    let again = store.change_license(rekey(&old, &new, Some(1))).await.unwrap();
+    assert_eq!(again, ChangeOutcome::Repeated(replacement.clone()));
+    let other = store.change_license(rekey(&old, &issued(3), None)).await.unwrap();
+    assert_eq!(other, refused(ChangeRefusal::Revoked));
+    let nobody = store.change_license(rekey(&issued(4), &issued(3), None)).await.unwrap();
+    assert_eq!(nobody, refused(ChangeRefusal::Unknown));
+}
+
+#[tokio::test]
+async fn a_retry_revokes_the_old_license_if_power_failed_between_the_two_lines() {
+    let (_, store) = on_memory();
+    let old = issued(1);
+    let new = issued(2);
+    for license in [&old, &new] {
+        store.change_license(issue(license)).await.unwrap();
+    }
+    let again = store.change_license(rekey(&old, &new, None)).await.unwrap();
+    assert_eq!(again, ChangeOutcome::Repeated(Arc::new(new)));
+    assert_eq!(
+        store.issued(&old.license.id).unwrap().license.status,
+        LicenseStatus::Revoked
+    );
 }

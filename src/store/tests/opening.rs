@@ -8,7 +8,10 @@ async fn a_store_in_use_is_not_opened_twice_but_can_be_looked_at() {
     let path = folder.path();
     let license = license(1, 1);
     let store = open(path).unwrap();
-    store.bind(&license, &host("a.com"), at(1)).await.unwrap();
+    store
+        .bind(SeatRequest::new(&license, &host("a.com"), at(1)))
+        .await
+        .unwrap();
     assert!(matches!(open(path), Err(StoreError::InUse(named)) if named == path));
     assert!(matches!(maintenance::rebuild(path, false), Err(StoreError::InUse(_))));
     assert!(matches!(maintenance::compact(path, at(9)), Err(StoreError::InUse(_))));
@@ -45,7 +48,7 @@ async fn closed_store() -> (TempDir, Vec<(License, Vec<String>)>) {
         let license = license(number, 40);
         for site in 0..40 {
             store
-                .bind(&license, &host(&format!("site-{site}.com")), at(site))
+                .bind(SeatRequest::new(&license, &host(&format!("site-{site}.com")), at(site)))
                 .await
                 .unwrap();
         }
@@ -162,7 +165,10 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     let late = license(4, 2);
     let id = license(4, 2).id;
     let store = open(folder.path()).unwrap();
-    store.bind(&late, &host("late.com"), at(99)).await.unwrap();
+    store
+        .bind(SeatRequest::new(&late, &host("late.com"), at(99)))
+        .await
+        .unwrap();
     store.close().unwrap();
     drop(store);
     // As after a crash: the ledger is on disk, the index is older.
@@ -218,7 +224,10 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     let mut license = license(1, 2);
     let store = open(path).unwrap();
     for (name, seconds) in [("a.com", 1), ("b.com", 2), ("a.com", 11)] {
-        store.bind(&license, &host(name), at(seconds)).await.unwrap();
+        store
+            .bind(SeatRequest::new(&license, &host(name), at(seconds)))
+            .await
+            .unwrap();
         license.details.released.hosts.insert(host(name), at(10));
     }
     let before = store.of(&license.id).to_vec();
@@ -253,14 +262,14 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     let store = open(path).unwrap();
     assert_eq!(store.of(&license.id).to_vec(), before);
     store
-        .bind(
+        .bind(SeatRequest::new(
             &License {
                 id: LicenseId::from_bytes([9; 32]),
                 ..license
             },
             &host("c.com"),
             at(9),
-        )
+        ))
         .await
         .unwrap();
     drop(store);
@@ -296,7 +305,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
 }
 
 #[test]
-fn a_new_store_holds_a_ledger_and_its_index_and_nothing_set_aside() {
+fn a_new_store_holds_a_ledger_its_index_and_references_and_nothing_set_aside() {
     let folder = TempDir::new().unwrap();
     for _ in 0..2 {
         drop(open(folder.path()).unwrap());
@@ -304,7 +313,10 @@ fn a_new_store_holds_a_ledger_and_its_index_and_nothing_set_aside() {
             .unwrap()
             .map(|entry| entry.unwrap().file_name());
         let names: HashSet<_> = found.map(|name| name.into_string().unwrap()).collect();
-        assert_eq!(names, ["ledger.jsonl".to_owned(), "index".to_owned()].into());
+        assert_eq!(
+            names,
+            ["ledger.jsonl", "references.jsonl", "index"].map(str::to_owned).into()
+        );
     }
     assert_eq!(
         reader::open(folder.path()).unwrap().verify().unwrap().index,
@@ -341,7 +353,10 @@ async fn a_compaction_that_fails_leaves_the_ledger_and_nothing_else() {
     let path = folder.path();
     let license = license(1, 2);
     let store = open(path).unwrap();
-    store.bind(&license, &host("a.com"), at(1)).await.unwrap();
+    store
+        .bind(SeatRequest::new(&license, &host("a.com"), at(1)))
+        .await
+        .unwrap();
     drop(store);
     let before = std::fs::read(path.join("ledger.jsonl")).unwrap();
     // The old ledger's new name is taken.

@@ -19,7 +19,7 @@ async fn reports_are_merged_and_written_at_the_end() {
     };
 
     let store = open(folder.path()).unwrap();
-    store.bind(&license, &site, at(1)).await.unwrap();
+    store.bind(SeatRequest::new(&license, &site, at(1))).await.unwrap();
     for report in [version("1.0"), seen(7), version("1.1")] {
         store.report(&license.id, &store.of(&license.id), &site, &report);
     }
@@ -29,16 +29,7 @@ async fn reports_are_merged_and_written_at_the_end() {
     store.close().unwrap();
     drop(store);
     let found = reader::open(folder.path()).unwrap().of(&license.id).unwrap();
-    assert_eq!(
-        found,
-        [(
-            Binding {
-                host: site,
-                bound_at: at(1)
-            },
-            expected
-        )]
-    );
+    assert_eq!(found, [(Binding::new(site, at(1)), expected)]);
 }
 
 #[tokio::test]
@@ -118,7 +109,7 @@ async fn a_report_that_was_dropped_is_counted_each_time_and_taken_once_there_is_
     let (_, store) = on_memory();
     let license = license(1, 1);
     let site = host("a.com");
-    store.bind(&license, &site, at(1)).await.unwrap();
+    store.bind(SeatRequest::new(&license, &site, at(1))).await.unwrap();
     for number in 0..256 {
         store.report(
             &license.id,
@@ -160,7 +151,10 @@ async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same
     let health = store.health();
     assert!(matches!(health.state, Err(StoreError::NotIndexed(reason)) if &*reason == "the disk is full"));
     assert_eq!(store.health().since, health.since);
-    assert_eq!(store.bind(&license, &site, at(1)).await.unwrap(), BindOutcome::Bound);
+    assert_eq!(
+        store.bind(SeatRequest::new(&license, &site, at(1))).await.unwrap(),
+        BindOutcome::Bound
+    );
     assert!(
         matches!(store.health().state, Err(StoreError::NotIndexed(_))),
         "a good ledger does not hide it"
@@ -183,7 +177,9 @@ async fn a_closed_store_binds_nobody_and_says_so() {
     let (_, store) = on_memory();
     store.close().unwrap();
     assert!(matches!(
-        store.bind(&license(1, 1), &host("a.com"), at(1)).await,
+        store
+            .bind(SeatRequest::new(&license(1, 1), &host("a.com"), at(1)))
+            .await,
         Err(StoreError::Closed)
     ));
     assert!(matches!(store.health().state, Err(StoreError::Closed)));
@@ -195,15 +191,24 @@ async fn hosts_that_a_license_was_refused_to_are_kept_with_their_first_and_last_
     let folder = TempDir::new().unwrap();
     let license = license(1, 1);
     let store = open(folder.path()).unwrap();
-    store.bind(&license, &host("a.com"), at(1)).await.unwrap();
+    store
+        .bind(SeatRequest::new(&license, &host("a.com"), at(1)))
+        .await
+        .unwrap();
     for (site, seconds) in [("b.com", 5), ("a.com", 6), ("c.com", 7), ("b.com", 8)] {
-        store.bind(&license, &host(site), at(seconds)).await.unwrap();
+        store
+            .bind(SeatRequest::new(&license, &host(site), at(seconds)))
+            .await
+            .unwrap();
     }
     store.close().unwrap();
     drop(store);
     let store = open(folder.path()).unwrap();
     assert_eq!(
-        store.bind(&license, &host("d.com"), at(9)).await.unwrap(),
+        store
+            .bind(SeatRequest::new(&license, &host("d.com"), at(9)))
+            .await
+            .unwrap(),
         elsewhere("a.com")
     );
     store.close().unwrap();
@@ -249,11 +254,11 @@ async fn what_is_stored_is_read_page_by_page_until_the_store_is_closed() {
     }
     for number in [1, 2] {
         store
-            .bind(&license(number, 1), &host("first.com"), at(1))
+            .bind(SeatRequest::new(&license(number, 1), &host("first.com"), at(1)))
             .await
             .unwrap();
         let refused = store
-            .bind(&license(number, 1), &host("second.com"), at(2))
+            .bind(SeatRequest::new(&license(number, 1), &host("second.com"), at(2)))
             .await
             .unwrap();
         assert_eq!(refused, elsewhere("first.com"));

@@ -1,23 +1,22 @@
 //! Tests of a batch that learns what other nodes appended.
 
 use super::*;
-use crate::store::issued_licenses::IssuedTable;
-use crate::store::pending::Pending;
+use crate::model::site_release::{ReleasedBy, SiteRelease};
+use crate::store::answer::Pending;
+use crate::store::issued_table::IssuedTable;
+use crate::store::log::{Position, ReleaseEntry};
 
 fn entry(license: &License, name: &str) -> LedgerEntry {
     LedgerEntry {
         license: license.id,
-        binding: Binding {
-            host: host(name),
-            bound_at: at(1),
-        },
+        binding: Binding::new(host(name), at(1)),
     }
 }
 
 fn asked(license: &License, names: &[&str]) -> (Vec<BindRequest>, Vec<Pending<BindOutcome>>) {
     names
         .iter()
-        .map(|name| BindRequest::new(license, &host(name), at(9)))
+        .map(|name| BindRequest::new(SeatRequest::new(license, &host(name), at(9))))
         .unzip()
 }
 
@@ -34,16 +33,13 @@ async fn a_seat_that_another_node_gave_away_is_taken_and_in_force_only_after_the
     let memory = BindingMemory::new(BindingsByLicense::default());
     let license = license(1, 2);
     let (requests, pending) = asked(&license, &["a.com", "b.com", "b.com", "c.com"]);
-    let mut batch = BindingBatch::new(&memory, requests);
+    let mut batch = BindingBatch::new(&memory, asking(requests));
     batch.learn(LedgerEvent::Bound(entry(&license, "a.com")));
     // The clock of the log counts, not the node's own.
     assert_eq!(
         batch.decide(Some(at(5))),
         [LedgerEvent::Bound(LedgerEntry {
-            binding: Binding {
-                host: host("b.com"),
-                bound_at: at(5),
-            },
+            binding: Binding::new(host("b.com"), at(5)),
             license: license.id,
         })]
     );
@@ -62,7 +58,7 @@ async fn another_attempt_forgets_the_first_and_a_failure_leaves_memory_as_it_was
     let memory = BindingMemory::new(BindingsByLicense::default());
     let license = license(1, 1);
     let (requests, pending) = asked(&license, &["b.com"]);
-    let mut batch = BindingBatch::new(&memory, requests);
+    let mut batch = BindingBatch::new(&memory, asking(requests));
     batch.learn(LedgerEvent::Bound(entry(&license, "a.com")));
     assert_eq!(batch.decide(None).len(), 0);
     batch.begin_again();
@@ -80,15 +76,60 @@ async fn another_attempt_forgets_the_first_and_a_failure_leaves_memory_as_it_was
     );
 }
 
+#[tokio::test]
+async fn what_an_unconfirmed_attempt_decided_counts_if_its_line_is_in_the_log() {
+    for is_there in [true, false] {
+        let memory = BindingMemory::new(BindingsByLicense::default());
+        let license = license(1, 1);
+        let (requests, pending) = asked(&license, &["a.com"]);
+        let mut batch = BindingBatch::new(&memory, asking(requests));
+        let own = batch.decide(Some(at(5)))[0].clone();
+        let [sent, other] = [7, 8].map(|sequence| Position {
+            sequence,
+            ..Position::genesis()
+        });
+        batch.send(sent);
+        batch.begin_again();
+        if is_there {
+            batch.learn(own);
+            batch.read_to(sent);
+        }
+        // Others went on from it: the site left, and another one took the seat.
+        let release = SiteRelease {
+            host: host("a.com"),
+            time: at(6),
+            by: ReleasedBy::Secret,
+        };
+        batch.learn(LedgerEvent::Released(ReleaseEntry {
+            license: license.id,
+            release,
+        }));
+        batch.learn(LedgerEvent::Bound(entry(&license, "b.com")));
+        batch.read_to(other);
+        assert_eq!(batch.decide(Some(at(7))).len(), 0);
+        batch.complete(Ok(()));
+        let expected = if is_there {
+            BindOutcome::Bound
+        } else {
+            elsewhere("b.com")
+        };
+        assert_eq!(outcomes(pending).await, [Ok(expected)]);
+        let stored = memory.of(&license.id);
+        let held = stored.iter().filter(|binding| !license.is_void(binding));
+        let hosts: Vec<_> = held.map(|binding| binding.host.to_string()).collect();
+        assert_eq!(hosts, ["b.com"]);
+    }
+}
+
 #[test]
 fn a_repaired_log_takes_the_place_of_memory() {
     let memory = BindingMemory::new(BindingsByLicense::default());
     let kept = license(1, 5);
     let lost = license(2, 5);
-    memory.add([entry(&kept, "a.com"), entry(&lost, "a.com")]);
+    memory.add([entry(&kept, "a.com"), entry(&lost, "a.com")].map(LedgerEvent::Bound));
     let mut builder = checksum::BindingsBuilder::default();
     builder.add(entry(&kept, "b.com"));
-    let mut batch = BindingBatch::new(&memory, Vec::new());
+    let mut batch = BindingBatch::new(&memory, WaitingRequests::default());
     batch.replace_memory(builder.finish(), IssuedTable::default());
     batch.complete(Ok(()));
     assert!(memory.of(&lost.id).is_empty());
@@ -98,6 +139,6 @@ fn a_repaired_log_takes_the_place_of_memory() {
         .map(|binding| binding.host.to_string())
         .collect();
     assert_eq!(hosts, ["b.com"]);
-    memory.add([entry(&lost, "c.com")]);
+    memory.add([LedgerEvent::Bound(entry(&lost, "c.com"))]);
     assert_eq!(memory.of(&lost.id).len(), 1);
 }

@@ -1,0 +1,43 @@
+//! The part of a group commit that imports licenses of another system.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::store::binding_batch::BindingBatch;
+use crate::store::license_imports::{self, ImportRequest};
+use crate::store::log::LedgerEntry;
+use crate::store::log::record::LedgerEvent;
+
+impl BindingBatch<'_> {
+    /// Decides an import.
+    pub(super) fn import(&mut self, request: &ImportRequest, clock: Option<DateTime<Utc>>) {
+        let now = clock.unwrap_or(request.now);
+        let bound = |event: &LedgerEvent| match event {
+            LedgerEvent::Bound(LedgerEntry { license, binding }) => Some((*license, binding.host.clone())),
+            _ => None,
+        };
+        let mut beside: HashSet<_> = self.appended.iter().filter_map(bound).collect();
+        for import in &request.licenses {
+            let license = import.license.id;
+            let current = self.licenses.of(&license);
+            let stored = self.stored(&license);
+            let decided = license_imports::decide(import, current.as_deref(), &stored, &beside, now);
+            if decided.outcome.license.is_taken()
+                && let Some(license) = decided.license.as_ref().or(current.as_deref())
+            {
+                self.licenses.texts.keep(import.reference.as_ref(), license);
+            }
+            if let Some(issued) = decided.license.map(Arc::new) {
+                self.appended.push(LedgerEvent::License(Arc::clone(&issued)));
+                self.licenses.take(issued);
+            }
+            for binding in decided.bindings {
+                beside.insert((license, binding.host.clone()));
+                self.appended.push(LedgerEvent::Bound(LedgerEntry { license, binding }));
+            }
+            self.outcomes.imported.push(decided.outcome);
+        }
+    }
+}

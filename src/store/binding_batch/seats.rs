@@ -1,0 +1,68 @@
+//! The part of a group commit that gives seats.
+
+use chrono::{DateTime, Utc};
+
+use crate::model::binding::Binding;
+use crate::model::seat::Seat;
+
+use crate::store::binding_batch::BindingBatch;
+use crate::store::log::record::LedgerEvent;
+use crate::store::log::{LedgerEntry, ReleaseEntry};
+use crate::store::pending::{BindOutcome, BindRequest};
+use crate::store::site_moves;
+
+impl BindingBatch<'_> {
+    /// Decides one request for a seat. `under_way` are the bindings of its license that this commit adds.
+    pub(super) fn bind(
+        &mut self,
+        request: &BindRequest,
+        under_way: &mut Vec<Binding>,
+        clock: Option<DateTime<Utc>>,
+    ) -> BindOutcome {
+        let BindRequest { license, host, .. } = request;
+        let now = clock.unwrap_or(request.now);
+        let stored = self.stored(&license.id);
+        let first = match license.seat_beside(&stored, under_way, request.staging_sites, host) {
+            Seat::Held => return BindOutcome::Bound,
+            Seat::Free => {
+                // Every known release of the license is older than this binding, whatever the clocks say.
+                let by_vendor = license.details.released.time_of(host);
+                let by_client = stored.moves().last().map(|release| release.time);
+                let bound_at = by_vendor.max(by_client).map_or(now, |release| release.max(now));
+                let binding = Binding::new(host.clone(), bound_at).guarded(request.release_hash);
+                under_way.push(binding.clone());
+                self.appended.push(LedgerEvent::Bound(LedgerEntry {
+                    license: license.id,
+                    binding,
+                }));
+                return BindOutcome::Bound;
+            }
+            Seat::Taken { first } => first.clone(),
+        };
+        let is_returning = site_moves::may_return(license, &stored, host, now).is_some();
+        if is_returning && self.take_back(request, under_way, now) {
+            return self.bind(request, under_way, clock);
+        }
+        BindOutcome::Elsewhere { first }
+    }
+
+    /// Frees a seat for a host that was released by the key alone; whether there is one then.
+    fn take_back(&mut self, request: &BindRequest, under_way: &mut Vec<Binding>, now: DateTime<Utc>) -> bool {
+        let BindRequest { license, host, .. } = request;
+        let id = license.id;
+        for binding in under_way.drain(..) {
+            self.go_ahead(id, LedgerEvent::Bound(LedgerEntry { license: id, binding }));
+        }
+        let leaving = site_moves::leaving(license, &self.stored(&id), request.staging_sites, host, now);
+        let Some(releases) = leaving.filter(|releases| releases.len() <= self.copies_may_leave + 1) else {
+            return false;
+        };
+        self.copies_may_leave -= releases.len() - 1;
+        for release in releases {
+            let change = LedgerEvent::Released(ReleaseEntry { license: id, release });
+            self.go_ahead(id, change.clone());
+            self.appended.push(change);
+        }
+        true
+    }
+}

@@ -1,0 +1,80 @@
+//! How a node starts: it reads the whole log, or goes on with what it kept when the log lost lines.
+
+use std::path::Path;
+
+use crate::store::backend_error::BackendError;
+use crate::store::ledger_state::LedgerState;
+use crate::store::postgres::kept_memory::{self, KeptFile};
+use crate::store::postgres::load::{self, LoadedLog};
+use crate::store::postgres::node_state::prove_in_time;
+use crate::store::postgres::session::{KnownLog, Session};
+use crate::store::postgres::settings::DatabaseSettings;
+
+/// What a node knows when it starts.
+pub(super) struct NodeStart {
+    /// `None` where no server has the lines that the node had read.
+    pub session: Option<Session>,
+    pub loaded: LoadedLog,
+    pub epoch: i32,
+}
+
+/// Connects, and reads the log. A node that kept its memory goes on with it, until the lines are back or a person repaired
+/// the log.
+pub(super) async fn start(settings: &DatabaseSettings, folder: &Path) -> Result<NodeStart, BackendError> {
+    let Some(kept) = kept_memory::files_in(folder)?.pop() else {
+        let session = Session::open(settings, KnownLog::none(), None).await?;
+        return read(session).await;
+    };
+    let loaded = kept.read()?;
+    let known = KnownLog {
+        end: loaded.end,
+        epoch: kept.epoch,
+    };
+    match Session::open(settings, known, None).await {
+        Ok(session) => {
+            let start = read(session).await?;
+            is_no_longer_lost(&kept, start.epoch);
+            Ok(start)
+        }
+        Err(error) if error.state == LedgerState::LinesLost => {
+            tracing::warn!(
+                file = %kept.path.display(),
+                lines = loaded.end.sequence,
+                "the shared ledger lacks lines: this node goes on with what it had kept"
+            );
+            Ok(NodeStart {
+                session: None,
+                loaded,
+                epoch: kept.epoch,
+            })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The log has what the node had kept, or was repaired: then a person decides about what the node still has.
+fn is_no_longer_lost(kept: &KeptFile, epoch: i32) {
+    match epoch == kept.epoch {
+        true => kept.remove(),
+        false => tracing::warn!(
+            file = %kept.path.display(),
+            "the shared ledger was repaired; `countersign bindings repair` says whether this file has more"
+        ),
+    }
+}
+
+async fn read(session: Session) -> Result<NodeStart, BackendError> {
+    let loaded = load::all(&session.client).await?;
+    // What was read is proved: a primary that was replaced does not commit.
+    let epoch = prove_in_time(&session).await?.epoch;
+    tracing::info!(
+        server = session.server,
+        lines = loaded.end.sequence,
+        "read the shared ledger"
+    );
+    Ok(NodeStart {
+        session: Some(session),
+        loaded,
+        epoch,
+    })
+}
