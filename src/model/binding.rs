@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::model::license_key::LicenseKey;
 use crate::model::site_host::SiteHost;
+use crate::model::site_release::{ReleaseHash, ReleaseState, SiteRelease};
 use crate::model::slug::Slug;
 
 /// One site bound to a license.
@@ -16,6 +17,45 @@ pub struct Binding {
     pub host: SiteHost,
     /// When it was bound. If the host was released and bound again, the later time.
     pub bound_at: DateTime<Utc>,
+    /// `None`: it is released by the license key alone. In a box, because there may be a million.
+    pub release: Option<Box<ReleaseState>>,
+}
+
+impl Binding {
+    /// A binding without a release hash.
+    pub fn new(host: SiteHost, bound_at: DateTime<Utc>) -> Self {
+        Self {
+            host,
+            bound_at,
+            release: None,
+        }
+    }
+
+    /// With this release hash, if there is one.
+    #[must_use]
+    pub fn guarded(self, hash: Option<ReleaseHash>) -> Self {
+        let release = hash.map(|hash| Box::new(ReleaseState::Guarded(hash)));
+        Self { release, ..self }
+    }
+
+    /// The hash of the secret that releases it.
+    pub fn release_hash(&self) -> Option<ReleaseHash> {
+        match self.release.as_deref()? {
+            ReleaseState::Guarded(hash) => Some(*hash),
+            ReleaseState::Released { .. } => None,
+        }
+    }
+
+    /// Marks it as released.
+    pub fn end(&mut self, release: &SiteRelease) {
+        let SiteRelease { time, by, .. } = *release;
+        self.release = Some(Box::new(ReleaseState::Released { time, by }));
+    }
+
+    /// Whether the site released it.
+    pub fn is_released(&self) -> bool {
+        matches!(self.release.as_deref(), Some(ReleaseState::Released { .. }))
+    }
 }
 
 /// The bindings of one license, at most one of each host.
@@ -26,6 +66,11 @@ pub trait Stored {
     /// The binding of `host`.
     fn find(&self, host: &SiteHost) -> Option<&Binding> {
         self.all().iter().find(|binding| binding.host == *host)
+    }
+
+    /// Whether the site released any of them.
+    fn has_released(&self) -> bool {
+        self.all().iter().any(Binding::is_released)
     }
 }
 

@@ -8,10 +8,8 @@ use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 use zeroize::Zeroize as _;
 
+use crate::model::keyed_mac::{SECRET_LENGTH, first, keyed, mac};
 use crate::model::site_host::SiteHost;
-
-/// Length of the secret in bytes.
-pub const SECRET_LENGTH: usize = 32;
 
 /// Makes and reads links and build ids.
 #[derive(Clone)]
@@ -128,26 +126,6 @@ impl std::fmt::Debug for DownloadKey {
     }
 }
 
-fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
-    let mut block = [0; 64];
-    block[..32].copy_from_slice(key);
-    // HMAC takes a key of one SHA-256 block as it is; trailing zeros after a shorter one change nothing (RFC 2104
-    // section 2).
-    let keyed = <Hmac<Sha256> as hmac::Mac>::new(&block.into());
-    block.zeroize();
-    keyed
-}
-
 fn cipher(key: &[u8; 32]) -> Aes128 {
     Aes128::new(&first::<16>(key).into())
-}
-
-fn mac(keyed: &Hmac<Sha256>, parts: &[&[u8]]) -> [u8; 32] {
-    let mut mac = keyed.clone();
-    parts.iter().for_each(|part| mac.update(part));
-    mac.finalize().into_bytes().into()
-}
-
-fn first<const N: usize>(bytes: &[u8; 32]) -> [u8; N] {
-    std::array::from_fn(|at| bytes[at])
 }

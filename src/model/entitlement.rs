@@ -4,8 +4,9 @@ use chrono::NaiveDate;
 use enum_map::Enum;
 
 use crate::model::binding::Stored;
-use crate::model::license::{License, LicenseState, Seat};
+use crate::model::license::{License, LicenseState};
 use crate::model::plugin::Plugin;
+use crate::model::seat::Seat;
 use crate::model::site_host::SiteHost;
 use crate::model::slug::Slug;
 
@@ -74,16 +75,17 @@ pub fn require_active(license: Option<&License>, today: NaiveDate) -> Result<&Li
 /// Makes the five entitlement checks of the interface (section 4.2).
 ///
 /// The license and its binding are checked first, so that a stranger does not learn which plugins exist. `stored` are
-/// the license's durable bindings; `today` is the day in UTC.
+/// the license's durable bindings; `staging_sites` is the server's setting; `today` is the day in UTC.
 pub fn decide<'a>(
     license: Option<&License>,
     stored: &(impl Stored + ?Sized),
+    staging_sites: u32,
     host: &SiteHost,
     plugin: Option<&'a Plugin>,
     today: NaiveDate,
 ) -> Result<Entitlement<'a>, Refusal> {
     let license = require_active(license, today)?;
-    let slug = held_and_covered(license, stored, host, plugin)?;
+    let slug = held_and_covered(license, stored, staging_sites, host, plugin)?;
     Ok(Entitlement { slug })
 }
 
@@ -111,7 +113,7 @@ pub fn decide_notice<'a>(
     today: NaiveDate,
 ) -> Option<NoticeEntitlement<'a>> {
     let license = license.filter(|license| matches!(license.state(today), LicenseState::Expired))?;
-    let slug = held_and_covered(license, stored, host, plugin).ok()?;
+    let slug = held_and_covered(license, stored, 0, host, plugin).ok()?;
     Some(NoticeEntitlement { slug })
 }
 
@@ -119,10 +121,11 @@ pub fn decide_notice<'a>(
 fn held_and_covered<'a>(
     license: &License,
     stored: &(impl Stored + ?Sized),
+    staging_sites: u32,
     host: &SiteHost,
     plugin: Option<&'a Plugin>,
 ) -> Result<&'a Slug, Refusal> {
-    match license.seat(stored, host) {
+    match license.seat(stored, staging_sites, host) {
         Seat::Held => {}
         Seat::Free => return Err(Refusal::LicenseNotBound),
         Seat::Taken { .. } => return Err(Refusal::BoundElsewhere),

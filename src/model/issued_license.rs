@@ -8,11 +8,17 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use crate::model::change_kind::ChangeKind;
+use crate::model::digest::Digest;
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::model::license_table::OfLicense;
 use crate::model::name::Name;
+use crate::model::slug::Slug;
 use crate::model::text::checked_text;
+
+/// The longest reference in bytes.
+pub const MAX_REFERENCE: usize = 200;
 
 /// A license of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +29,8 @@ pub struct IssuedLicense {
     pub origin: IssueOrigin,
     /// An HMAC of the shop's order.
     pub reference: Option<Hex128>,
+    /// What its last line is about.
+    pub kind: ChangeKind,
     /// 1 when it was issued, and one more with each change.
     pub revision: u32,
     /// Who issued or changed it last.
@@ -44,6 +52,8 @@ pub struct IssueOrigin {
     pub scope: Arc<ChangeScope>,
     /// The number of the secret that the license key is derived with.
     pub secret: u32,
+    /// When it was issued. The ledger sets it.
+    pub issued: DateTime<Utc>,
 }
 
 impl OfLicense for IssuedLicense {
@@ -52,28 +62,59 @@ impl OfLicense for IssuedLicense {
     }
 }
 
-/// Who changes licenses: `token:NAME` or `hook:NAME`.
+/// Who changes licenses: `token:NAME`, `shop:NAME`, or `operator:cli` for the commands.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChangeScope(Box<str>);
 
 checked_text!(ChangeScope);
 
-/// The text names neither a token nor a hook.
+impl ChangeScope {
+    /// Who runs commands.
+    pub fn operator() -> Self {
+        Self("operator:cli".into())
+    }
+
+    /// Who imports licenses of another system.
+    pub fn importer() -> Self {
+        Self("operator:import".into())
+    }
+
+    /// For people: `token NAME`.
+    pub fn words(&self) -> String {
+        self.0.replacen(':', " ", 1)
+    }
+
+    /// Who has the token of this name.
+    pub fn of_token(name: &Name) -> Self {
+        Self(format!("token:{name}").into())
+    }
+}
+
+/// The text names neither a token nor a shop.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("expected \"token:\" or \"hook:\" and a name")]
+#[error("expected \"token:\", \"shop:\" or \"operator:\" and a name")]
 pub struct NotAScope;
+
+impl ChangeScope {
+    /// The shop of this name.
+    pub fn of_shop(name: &Slug) -> Self {
+        Self(format!("shop:{name}").into())
+    }
+}
 
 impl FromStr for ChangeScope {
     type Err = NotAScope;
 
     fn from_str(text: &str) -> Result<Self, NotAScope> {
-        let name = text.strip_prefix("token:").or_else(|| text.strip_prefix("hook:"));
+        let name = ["token:", "shop:", "operator:"]
+            .iter()
+            .find_map(|kind| text.strip_prefix(kind));
         let is_name = name.is_some_and(|name| name.parse::<Name>().is_ok());
         is_name.then(|| Self(text.into())).ok_or(NotAScope)
     }
 }
 
-/// 16 bytes, written as 32 lower-case hex digits: a salt, or the first half of an HMAC-SHA256.
+/// 16 bytes, written as 32 lower-case hex digits: a salt, or the first half of a SHA-256 or an HMAC-SHA256.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hex128(pub [u8; 16]);
 
@@ -91,6 +132,16 @@ impl FromStr for Hex128 {
         let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
         let is_decoded = text.len() == 32 && is_lower && const_hex::decode_to_slice(text, &mut bytes).is_ok();
         is_decoded.then_some(Self(bytes)).ok_or(NotHex128)
+    }
+}
+
+impl Hex128 {
+    /// The first half of the SHA-256 of these words. `label` tells one use from another.
+    pub fn of_words(label: &str, words: fmt::Arguments<'_>) -> Self {
+        let digest = Digest::of(format!("{label}{words}").as_bytes());
+        let mut half = [0; 16];
+        half.copy_from_slice(&digest.as_bytes()[..16]);
+        Self(half)
     }
 }
 
@@ -124,8 +175,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_is_a_token_or_a_hook_with_a_name() {
-        for good in ["token:shop", "hook:stripe-live"] {
+    fn a_scope_is_a_token_or_a_shop_with_a_name() {
+        for good in ["token:shop", "shop:stripe-live"] {
             assert_eq!(good.parse::<ChangeScope>().unwrap().as_str(), good);
         }
         for bad in [
@@ -134,8 +185,8 @@ mod tests {
             "token:",
             "Token:shop",
             "token:a b",
-            "hook:\"",
-            "token:hook:a",
+            "shop:\"",
+            "token:shop:a",
         ] {
             assert_eq!(bad.parse::<ChangeScope>(), Err(NotAScope), "{bad}");
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::model::binding::{Binding, Stored};
+use crate::model::binding::Binding;
 use crate::model::license_key::LicenseId;
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
@@ -30,7 +30,7 @@ pub struct License {
     pub sites: SiteLimit,
     /// Hours a site may go on without an answer; `None` for the server's setting.
     pub grace_period_hours: Option<u16>,
-    /// Hosts listed in the registry, releases, and a note.
+    /// Hosts listed in the registry, releases, a note, and limits of its own.
     pub details: Details,
 }
 
@@ -47,6 +47,16 @@ pub enum LicenseStatus {
 }
 
 impl LicenseStatus {
+    /// The one of two that takes more away.
+    #[must_use]
+    pub fn graver(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Revoked, _) | (_, Self::Revoked) => Self::Revoked,
+            (Self::Suspended, _) | (_, Self::Suspended) => Self::Suspended,
+            (Self::Active, Self::Active) => Self::Active,
+        }
+    }
+
     /// As in the registry.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -108,6 +118,10 @@ pub struct LicenseDetails {
     pub note: String,
     /// The license that this one replaces.
     pub replaces: Option<LicenseId>,
+    /// How many staging copies need no seat; `None` for the server's setting.
+    pub staging_sites: Option<u16>,
+    /// How often it may move in 30 days without the vendor; `None` for the server's setting.
+    pub site_moves: Option<u16>,
 }
 
 /// Bindings made before these times are void: of one host, and of all hosts.
@@ -145,6 +159,8 @@ impl Deref for Details {
             },
             note: String::new(),
             replaces: None,
+            staging_sites: None,
+            site_moves: None,
         };
         self.0.as_deref().unwrap_or(&NONE)
     }
@@ -173,20 +189,6 @@ impl ReleaseTimes {
     }
 }
 
-/// Whether a host can use a license.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seat<'a> {
-    /// The host is bound.
-    Held,
-    /// The host is not bound, and a site is free.
-    Free,
-    /// The host is not bound, and no site is free. Has the first bound host.
-    Taken {
-        /// The host that was bound first.
-        first: &'a SiteHost,
-    },
-}
-
 impl License {
     /// The state on `today` (UTC). The vendor's status takes precedence over the expiry date.
     pub fn state(&self, today: NaiveDate) -> LicenseState {
@@ -198,59 +200,23 @@ impl License {
         }
     }
 
-    /// Whether `host` can use this license. A bound host is not counted again, so it stays bound even if the vendor
-    /// lowers `sites`. Hosts listed in the registry come first.
-    pub fn seat<'a>(&'a self, stored: &'a (impl Stored + ?Sized), host: &SiteHost) -> Seat<'a> {
-        self.seat_beside(stored, &[], host)
-    }
-
-    /// The same, if the hosts in `under_way` are about to be bound, too.
-    pub fn seat_beside<'a>(
-        &'a self,
-        stored: &'a (impl Stored + ?Sized),
-        under_way: &'a [SiteHost],
-        host: &SiteHost,
-    ) -> Seat<'a> {
-        let LicenseDetails {
-            hosts: ahead, released, ..
-        } = &*self.details;
-        if ahead.contains(host) || under_way.contains(host) || self.holds(stored, host) {
-            return Seat::Held;
-        }
-        let valid = || {
-            let all = stored.all().iter();
-            all.filter(|binding| !released.voids(binding))
-                .map(|binding| &binding.host)
-        };
-        match ahead.iter().chain(valid()).chain(under_way).next() {
-            Some(first) if !self.has_room(stored, under_way.len()) => Seat::Taken { first },
-            _ => Seat::Free,
+    /// Takes the limits that another license has of its own.
+    pub fn take_limits(&mut self, other: &LicenseDetails) {
+        let own = (self.details.staging_sites, self.details.site_moves);
+        if own != (other.staging_sites, other.site_moves) {
+            self.details.staging_sites = other.staging_sites;
+            self.details.site_moves = other.site_moves;
         }
     }
 
-    /// Whether another site is free beside the bound ones and `under_way` others. Looks at each binding only if there
-    /// are releases.
-    fn has_room(&self, stored: &(impl Stored + ?Sized), under_way: usize) -> bool {
-        let SiteLimit::Limited(limit) = self.sites else {
-            return true;
-        };
-        let LicenseDetails {
-            hosts: ahead, released, ..
-        } = &*self.details;
-        let all = stored.all();
-        let valid = match released.is_empty() {
-            true => all.len(),
-            false => all.iter().filter(|binding| !released.voids(binding)).count(),
-        };
-        let ahead = ahead.iter().filter(|host| !self.holds(stored, host)).count();
-        ahead + valid + under_way < limit.get() as usize
+    /// How often it may move in 30 days without the vendor. `default` is the server's setting.
+    pub fn most_moves(&self, default: u32) -> u32 {
+        self.details.site_moves.map_or(default, u32::from)
     }
 
-    /// Whether `stored` has a valid binding of `host`.
-    fn holds(&self, stored: &(impl Stored + ?Sized), host: &SiteHost) -> bool {
-        stored
-            .find(host)
-            .is_some_and(|binding| !self.details.released.voids(binding))
+    /// Whether this binding holds no seat: the vendor or the site itself released it.
+    pub fn is_void(&self, binding: &Binding) -> bool {
+        binding.is_released() || self.details.released.voids(binding)
     }
 }
 
@@ -274,21 +240,6 @@ mod tests {
         NaiveDate::from_ymd_opt(year, month, day).unwrap()
     }
 
-    fn at(seconds: i64) -> DateTime<Utc> {
-        DateTime::from_timestamp(seconds, 0).unwrap()
-    }
-
-    fn host(text: &str) -> SiteHost {
-        text.parse().unwrap()
-    }
-
-    fn binding(text: &str, seconds: i64) -> Binding {
-        Binding {
-            host: host(text),
-            bound_at: at(seconds),
-        }
-    }
-
     #[test]
     fn a_license_is_valid_through_the_end_of_its_last_day() {
         assert_eq!(license().state(day(2026, 12, 31)), LicenseState::Active);
@@ -301,63 +252,5 @@ mod tests {
         let with = |status| License { status, ..license() };
         assert_eq!(with(LicenseStatus::Suspended).state(long_past), LicenseState::Suspended);
         assert_eq!(with(LicenseStatus::Revoked).state(long_past), LicenseState::Revoked);
-    }
-
-    #[test]
-    fn a_full_license_names_the_first_bound_host_and_keeps_those_bound() {
-        let three = License {
-            sites: SiteLimit::Limited(NonZeroU32::new(3).unwrap()),
-            ..license()
-        };
-        let stored = [binding("a.com", 1), binding("b.com", 2), binding("c.com", 3)];
-        assert_eq!(three.seat(&stored[..2], &host("d.com")), Seat::Free);
-        assert_eq!(
-            three.seat(&stored[..], &host("d.com")),
-            Seat::Taken { first: &host("a.com") }
-        );
-        assert_eq!(three.seat(&stored[..], &host("c.com")), Seat::Held);
-        let one = license();
-        assert_eq!(one.seat(&stored[..], &host("c.com")), Seat::Held, "sites lowered since");
-    }
-
-    #[test]
-    fn a_release_voids_what_was_bound_before_it_and_nothing_after() {
-        let mut moved = license();
-        moved.details.released.hosts.insert(host("a.com"), at(10));
-        assert_eq!(moved.seat(&[binding("a.com", 9)][..], &host("b.com")), Seat::Free);
-        assert_eq!(
-            moved.seat(&[binding("a.com", 10)][..], &host("b.com")),
-            Seat::Taken { first: &host("a.com") }
-        );
-        moved.details.released = ReleaseTimes {
-            all: Some(at(20)),
-            ..ReleaseTimes::default()
-        };
-        assert_eq!(moved.seat(&[binding("a.com", 19)][..], &host("b.com")), Seat::Free);
-    }
-
-    #[test]
-    fn hosts_bound_ahead_take_a_seat_once() {
-        let mut ahead = license();
-        ahead.details.hosts.push(host("a.com"));
-        assert_eq!(ahead.seat(&[][..], &host("a.com")), Seat::Held);
-        assert_eq!(
-            ahead.seat(&[][..], &host("b.com")),
-            Seat::Taken { first: &host("a.com") }
-        );
-        let two = License {
-            sites: SiteLimit::Limited(NonZeroU32::new(2).unwrap()),
-            ..ahead
-        };
-        assert_eq!(two.seat(&[binding("a.com", 1)][..], &host("b.com")), Seat::Free);
-    }
-
-    #[test]
-    fn unlimited_is_never_taken() {
-        let unlimited = License {
-            sites: SiteLimit::Unlimited,
-            ..license()
-        };
-        assert_eq!(unlimited.seat(&[binding("a.com", 1)][..], &host("b.com")), Seat::Free);
     }
 }

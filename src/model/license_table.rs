@@ -70,9 +70,20 @@ impl<T: OfLicense> LicenseTable<T> {
         &self.held[number]
     }
 
+    /// The values of licenses after this id, sorted by id.
+    pub fn after(&self, license: &LicenseId) -> impl Iterator<Item = &T> {
+        let start = self.held.partition_point(|held| held.license_id() <= license);
+        self.held[start..].iter()
+    }
+
     /// All values, sorted by id.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.held.iter()
+    }
+
+    /// The values, sorted by id.
+    pub fn into_values(self) -> Vec<T> {
+        self.held
     }
 
     /// The number of values.

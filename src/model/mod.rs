@@ -2,28 +2,41 @@
 //!
 //! This module has no I/O, no clock and no async code, and imports nothing else of this crate. Time is an argument.
 
+pub mod api_token;
 pub mod binding;
 pub mod build_id;
+pub mod change_kind;
 pub mod digest;
 pub mod download_key;
 pub mod download_link;
+pub mod edd_items;
 pub mod entitlement;
+pub mod event_kind;
+pub mod foreign_key;
 pub mod git_hosts;
 pub mod installed;
 pub mod issued_license;
+pub mod issuing_key;
+pub mod keyed_mac;
 pub mod license;
 pub mod license_key;
 pub mod license_table;
 pub mod manifest;
 pub mod name;
 pub mod offer;
+pub mod order_reference;
 pub mod period;
 pub mod plugin;
 mod prefix_index;
 pub mod public_key;
 pub mod refused_hosts;
 pub mod release_key;
+pub mod release_time;
+pub mod sale_state;
+pub mod seat;
+pub mod shop_kind;
 pub mod site_host;
+pub mod site_release;
 pub mod slug;
 pub mod statement;
 pub mod tag_pattern;

@@ -28,6 +28,10 @@ pub struct Offer {
     pub modules: Arc<Modules>,
     /// How many sites a license has.
     pub sites: SiteLimit,
+    /// How many staging copies need no seat; `None` for the server's setting.
+    pub staging_sites: Option<u16>,
+    /// How often a license may move in 30 days by itself; `None` for the server's setting.
+    pub site_moves: Option<u16>,
     /// How long a license lasts that is paid once. The shop says when a subscription ends.
     pub lasts: LicenseTerm,
     /// What a quantity above one buys.

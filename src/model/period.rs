@@ -3,13 +3,29 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{Days, Months, NaiveDate};
+use chrono::{Datelike as _, Days, Months, NaiveDate};
+use serde::{Deserialize as _, Deserializer};
 
 /// The last day of a license that never ends, and the latest of all: later years have five digits.
 pub const NEVER: NaiveDate = match NaiveDate::from_ymd_opt(9999, 12, 31) {
     Some(day) => day,
     None => NaiveDate::MAX,
 };
+
+/// The day as the last one of a license, if its year is from 1 to 9999. Other years have another number of digits, and days
+/// near the ends of the library's calendar cannot be calculated with.
+pub fn last_day(day: NaiveDate) -> Option<NaiveDate> {
+    (1..=9999).contains(&day.year()).then_some(day)
+}
+
+/// Reads a last day of a document.
+///
+/// # Errors
+/// It is not a day, or its year is out of range.
+pub fn deserialize_last_day<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NaiveDate, D::Error> {
+    let day = NaiveDate::deserialize(deserializer)?;
+    last_day(day).ok_or_else(|| serde::de::Error::custom("the year is not from 1 to 9999"))
+}
 
 /// A period of the calendar: `30d`, `2w`, `6m`, `1y`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +48,7 @@ impl Period {
             Self::Days(days) => start.checked_add_days(Days::new(days)),
             Self::Months(months) => start.checked_add_months(Months::new(months)),
         };
-        day.map_or(NEVER, |day| day.min(NEVER))
+        day.and_then(last_day).unwrap_or(NEVER)
     }
 }
 
@@ -75,6 +91,20 @@ impl FromStr for Period {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_last_day_has_a_year_of_four_digits() {
+        let day = |year, month, day| NaiveDate::from_ymd_opt(year, month, day).unwrap();
+        for good in [day(1, 1, 1), day(2027, 12, 31), NEVER] {
+            assert_eq!(last_day(good), Some(good));
+        }
+        for bad in [day(0, 12, 31), day(10_000, 1, 1), NaiveDate::MIN, NaiveDate::MAX] {
+            assert_eq!(last_day(bad), None, "{bad}");
+            let text = serde_json::to_string(&bad).unwrap();
+            let mut json = serde_json::Deserializer::from_str(&text);
+            assert!(deserialize_last_day(&mut json).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_period_is_a_number_and_a_unit() {

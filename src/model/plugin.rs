@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::edd_items::EddItems;
 use crate::model::name::Name;
 use crate::model::release_key::ReleaseKey;
 use crate::model::slug::Slug;
@@ -44,6 +45,8 @@ pub struct Plugin {
     pub banners: BTreeMap<String, String>,
     /// Whether a stable tag is published even if its header has another version.
     pub allow_version_mismatch: bool,
+    /// What Easy Digital Downloads calls it.
+    pub edd: EddItems,
 }
 
 /// Table `[package]`: how to make the packages of a plugin.

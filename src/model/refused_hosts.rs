@@ -10,6 +10,9 @@ use crate::model::site_host::SiteHost;
 /// The hosts that are kept of one license.
 pub const MOST_HOSTS: usize = 32;
 
+/// A license that so many hosts were refused is worth a look. Fewer are staging sites and moves.
+pub const MANY_HOSTS: usize = 5;
+
 /// Hosts that a license was refused to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedHosts {

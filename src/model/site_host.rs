@@ -244,6 +244,14 @@ impl SiteHost {
             Some((_, top)) => matches!(top, "localhost" | "test" | "invalid" | "local" | "internal"),
         }
     }
+
+    /// The domains above this one that have a dot themselves, nearest first. An address has none.
+    pub fn parents(&self) -> impl Iterator<Item = &str> {
+        let is_address = self.0.starts_with('[') || self.0.parse::<Ipv4Addr>().is_ok();
+        let domain = if is_address { "" } else { self.as_str() };
+        let above = domain.match_indices('.').map(|(dot, _)| &domain[dot + 1..]);
+        above.filter(|parent| parent.contains('.'))
+    }
 }
 
 fn is_local_ipv4(address: Ipv4Addr) -> bool {
@@ -292,6 +300,24 @@ mod tests {
             seen += 1;
         }
         assert_eq!(seen, 104);
+    }
+
+    #[test]
+    fn the_domains_above_a_host_have_a_dot_and_an_address_has_none() {
+        let above = |host: &str| {
+            let host: SiteHost = host.parse().unwrap();
+            host.parents().map(str::to_owned).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(above("https://a.b.example.com/"), "b.example.com example.com");
+        for alone in [
+            "example.com",
+            "localhost",
+            "127.0.0.1",
+            "[2001:db8::1]",
+            "www.example.com",
+        ] {
+            assert_eq!(above(alone), "", "{alone}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Statements: the signed answer to a validation, as RFC 8785 canonical JSON.
+//! Statements: the signed answer to a validation or a release, as RFC 8785 canonical JSON.
 //!
 //! The response body is the canonical JSON *with* the signature: cutting the text `"signature":"…",` out of it gives
 //! exactly the signed bytes.
@@ -12,7 +12,7 @@ use crate::model::license::Modules;
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 
-/// The result of a validation: `status`, `code` and `message` of a statement.
+/// The result of a validation or a release: `status`, `code` and `message` of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is its code")]
 pub enum Verdict {
@@ -22,6 +22,8 @@ pub enum Verdict {
     Expired,
     Suspended,
     Revoked,
+    /// The answer to a release: the site holds no seat.
+    Released,
 }
 
 impl Verdict {
@@ -33,6 +35,7 @@ impl Verdict {
             Self::Expired => "expired",
             Self::Suspended => "suspended",
             Self::Revoked => "revoked",
+            Self::Released => "released",
         }
     }
 
@@ -45,6 +48,7 @@ impl Verdict {
             Self::Expired => "expired",
             Self::Suspended => "suspended",
             Self::Revoked => "revoked",
+            Self::Released => "released",
         }
     }
 
@@ -57,6 +61,7 @@ impl Verdict {
             Self::Expired => "This license has expired.",
             Self::Suspended => "This license is suspended.",
             Self::Revoked => "This license was revoked.",
+            Self::Released => "This site is released.",
         }
     }
 }
