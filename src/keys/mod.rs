@@ -1,5 +1,10 @@
 //! The private keys of this machine: read by `serve`, `doctor`, `keys` and `trace`.
 
-pub mod download_keys;
+pub mod license_secrets;
+mod order_names;
 pub(crate) mod secret_file;
+pub mod secret_keys;
+pub mod service_secrets;
+pub mod shop_secrets;
 pub mod signing_key;
+pub mod webhook_secrets;

@@ -1,7 +1,8 @@
-//! The secret of downloads and the retired ones: 32 random bytes each, in files that only their owner can read.
+//! Secrets of 32 random bytes, in files that only their owner can read: one in force and retired ones for each use.
 //!
-//! The current secret makes links and build ids. Retired ones, kept beside the retired signing keys, only trace old
-//! copies and recognize expired links. [`DownloadKey`] has the keys derived from each.
+//! The secret for downloads signs links and encrypts build ids. Retired ones only trace old copies and recognize expired links. The
+//! secrets of issuing and of references are in [`issuing_key`](crate::model::issuing_key): retired ones know what was issued
+//! with them. Retired secrets lie beside the retired signing keys.
 
 use std::fs;
 use std::io;
@@ -10,90 +11,186 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use crate::keys::secret_file::{self, SecretFileError};
-use crate::model::download_key::{DownloadKey, SECRET_LENGTH};
+use crate::model::download_key::DownloadKey;
+use crate::model::issuing_key::{IssuingKey, ReferenceKey};
+use crate::model::keyed_mac::SECRET_LENGTH;
 
-/// The prefix and ending of a retired secret's file; its fingerprint is between them.
-const RETIRED: (&str, &str) = ("downloads-", ".key");
-
-/// The current secret and the retired ones.
-#[derive(Clone, Debug)]
-pub struct DownloadKeys {
-    current: DownloadKey,
-    retired: Vec<DownloadKey>,
+/// What a secret is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::EnumIter)]
+#[strum(serialize_all = "lowercase")]
+pub enum SecretUse {
+    /// Links to packages, and build ids.
+    Downloads,
+    /// The keys of licenses that machines issue.
+    Issuing,
+    /// Hiding the orders of shops in the ledger.
+    References,
 }
 
-/// A retired secret. An error in it stops nothing.
-#[derive(Debug)]
-pub struct RetiredSecret {
-    /// Its file.
-    pub file: PathBuf,
-    /// The derived keys, or why there are none.
-    pub key: Result<DownloadKey, DownloadKeyError>,
-}
+impl SecretUse {
+    /// The word for it in commands, file names and messages.
+    pub fn word(self) -> &'static str {
+        self.into()
+    }
 
-/// Why a secret of downloads is not usable, in one line each. [`DownloadKeyError::hint`] says what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum DownloadKeyError {
-    /// There is no such file.
-    #[error("{}: there is no key for downloads", .0.display())]
-    Missing(PathBuf),
-    /// The file or folder cannot be read.
-    #[error("{}: the key for downloads cannot be read: {reason}", path.display())]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why. Part of the message, so it is not a source.
-        reason: io::Error,
-    },
-    /// Other users can read the file.
-    #[error("{}: others can read the key for downloads (mode {mode:04o})", path.display())]
-    Exposed {
-        /// The file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// The file is not a secret.
-    #[error("{}: not a key for downloads, which is a file of 32 bytes", .0.display())]
-    NotAKey(PathBuf),
-}
-
-impl DownloadKeyError {
-    /// What to do.
-    pub fn hint(&self) -> String {
+    /// What is lost with it.
+    fn loss(self) -> &'static str {
         match self {
-            Self::Missing(_) => {
-                "restore it from the backup, so that old copies can be traced; if there never was one: \
-                                 countersign keys generate --downloads"
-                    .to_owned()
-            }
-            Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
-            Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
-            Self::NotAKey(_) => {
-                "restore it from the backup; if no backup has it, move it away and make a new one with \
-                                 `countersign keys generate --downloads`"
-                    .to_owned()
-            }
+            Self::Downloads => "so that old copies can be traced",
+            Self::Issuing => "so that issued license keys can be told again",
+            Self::References => "so that licenses are found by their orders",
         }
     }
 }
 
-impl DownloadKeys {
+/// Keys that are derived from a secret.
+pub trait SecretKey: Clone {
+    /// What the secret is for.
+    const USE: SecretUse;
+
+    /// Derives the keys.
+    fn derive(secret: &[u8; SECRET_LENGTH]) -> Self;
+
+    /// Names the secret without saying anything of it: 16 hexadecimal digits.
+    fn name(&self) -> String;
+}
+
+impl SecretKey for DownloadKey {
+    const USE: SecretUse = SecretUse::Downloads;
+
+    fn derive(secret: &[u8; SECRET_LENGTH]) -> Self {
+        Self::new(secret)
+    }
+
+    fn name(&self) -> String {
+        self.fingerprint()
+    }
+}
+
+impl SecretKey for IssuingKey {
+    const USE: SecretUse = SecretUse::Issuing;
+
+    fn derive(secret: &[u8; SECRET_LENGTH]) -> Self {
+        Self::new(secret)
+    }
+
+    fn name(&self) -> String {
+        self.fingerprint()
+    }
+}
+
+impl SecretKey for ReferenceKey {
+    const USE: SecretUse = SecretUse::References;
+
+    fn derive(secret: &[u8; SECRET_LENGTH]) -> Self {
+        Self::new(secret)
+    }
+
+    fn name(&self) -> String {
+        self.fingerprint()
+    }
+}
+
+/// The secret in force for one use, and the retired ones.
+#[derive(Clone, Debug)]
+pub struct SecretKeys<K> {
+    current: K,
+    retired: Vec<K>,
+}
+
+/// The secrets of downloads.
+pub type DownloadKeys = SecretKeys<DownloadKey>;
+/// The secrets of issued licenses.
+pub type IssuingKeys = SecretKeys<IssuingKey>;
+/// The secrets of references.
+pub type ReferenceKeys = SecretKeys<ReferenceKey>;
+
+/// A retired secret. An error in it stops nothing.
+#[derive(Debug)]
+pub struct RetiredSecret<K> {
+    /// Its file.
+    pub file: PathBuf,
+    /// The derived keys, or why there are none.
+    pub key: Result<K, SecretKeyError>,
+}
+
+/// Why a secret is not usable, in one line each. [`SecretKeyError::hint`] says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretKeyError {
+    /// There is no such file.
+    #[error("{}: there is no key for {}", path.display(), purpose.word())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// What it is for.
+        purpose: SecretUse,
+    },
+    /// The file or folder cannot be read.
+    #[error("{}: the key for {} cannot be read: {reason}", path.display(), purpose.word())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What it is for.
+        purpose: SecretUse,
+        /// Why. Part of the message, so it is not a source.
+        reason: io::Error,
+    },
+    /// Other users can read the file.
+    #[error("{}: others can read the key for {} (mode {mode:04o})", path.display(), purpose.word())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// What it is for.
+        purpose: SecretUse,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The file is not a secret.
+    #[error("{}: not a key for {}, which is a file of {SECRET_LENGTH} bytes", path.display(), purpose.word())]
+    NotAKey {
+        /// The file.
+        path: PathBuf,
+        /// What it is for.
+        purpose: SecretUse,
+    },
+}
+
+impl SecretKeyError {
+    /// What to do.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Missing { purpose, .. } => format!(
+                "restore it from the backup, {}; if there never was one: countersign keys generate --{}",
+                purpose.loss(),
+                purpose.word()
+            ),
+            Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
+            Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
+            Self::NotAKey { purpose, .. } => format!(
+                "restore it from the backup; if no backup has it, move it away and make a new one with \
+                 `countersign keys generate --{}`",
+                purpose.word()
+            ),
+        }
+    }
+}
+
+impl<K: SecretKey> SecretKeys<K> {
     /// Reads the current secret at `path`, and the retired ones in the folder `retired`. The second value has the
     /// errors of unusable retired ones, which are left out.
     ///
     /// # Errors
     /// The current secret is missing or unusable, or the folder cannot be listed.
-    pub fn load(path: &Path, retired: &Path) -> Result<(Self, Vec<DownloadKeyError>), DownloadKeyError> {
-        let (current, _) = read(path)?;
+    pub fn load(path: &Path, retired: &Path) -> Result<(Self, Vec<SecretKeyError>), SecretKeyError> {
+        let (current, _) = read::<K>(path)?;
         let mut keys = Self {
             current,
             retired: Vec::new(),
         };
         let mut errors = Vec::new();
-        for secret in retired_secrets(retired)? {
+        for secret in retired_secrets::<K>(retired)? {
             match secret.key {
-                Ok(key) if key.fingerprint() == keys.current.fingerprint() => {}
+                Ok(key) if key.name() == keys.current.name() => {}
                 Ok(key) => keys.retired.push(key),
                 Err(error) => errors.push(error),
             }
@@ -102,34 +199,43 @@ impl DownloadKeys {
     }
 
     /// The current secret.
-    pub fn current(&self) -> &DownloadKey {
+    pub fn current(&self) -> &K {
         &self.current
     }
 
     /// The retired ones.
-    pub fn retired(&self) -> &[DownloadKey] {
+    pub fn retired(&self) -> &[K] {
         &self.retired
     }
 
     /// All of them, the current one first.
-    pub fn all(&self) -> impl Iterator<Item = &DownloadKey> {
+    pub fn all(&self) -> impl Iterator<Item = &K> {
         std::iter::once(&self.current).chain(&self.retired)
     }
 }
 
 /// Reads a secret: the derived keys, and its bytes.
-pub fn read(path: &Path) -> Result<(DownloadKey, Zeroizing<[u8; SECRET_LENGTH]>), DownloadKeyError> {
-    let not_a_key = || DownloadKeyError::NotAKey(path.to_owned());
+pub fn read<K: SecretKey>(path: &Path) -> Result<(K, Zeroizing<[u8; SECRET_LENGTH]>), SecretKeyError> {
+    let purpose = K::USE;
+    let not_a_key = || SecretKeyError::NotAKey {
+        path: path.to_owned(),
+        purpose,
+    };
     let read = secret_file::read_bytes(path, SECRET_LENGTH as u64 + 1);
     let bytes = read.map_err(|error| match error {
-        SecretFileError::Missing => DownloadKeyError::Missing(path.to_owned()),
-        SecretFileError::NotAFile => not_a_key(),
-        SecretFileError::Exposed(mode) => DownloadKeyError::Exposed {
+        SecretFileError::Missing => SecretKeyError::Missing {
             path: path.to_owned(),
+            purpose,
+        },
+        SecretFileError::NotAFile => not_a_key(),
+        SecretFileError::Exposed(mode) => SecretKeyError::Exposed {
+            path: path.to_owned(),
+            purpose,
             mode,
         },
-        SecretFileError::Read(reason) => DownloadKeyError::Read {
+        SecretFileError::Read(reason) => SecretKeyError::Read {
             path: path.to_owned(),
+            purpose,
             reason,
         },
     })?;
@@ -138,19 +244,19 @@ pub fn read(path: &Path) -> Result<(DownloadKey, Zeroizing<[u8; SECRET_LENGTH]>)
     if secret.iter().all(|byte| *byte == 0) {
         return Err(not_a_key());
     }
-    Ok((DownloadKey::new(&secret), secret))
+    Ok((K::derive(&secret), secret))
 }
 
-/// Where a retired secret is kept.
-pub fn retired_file(retired: &Path, key: &DownloadKey) -> PathBuf {
-    let (before, after) = RETIRED;
-    retired.join(format!("{before}{}{after}", key.fingerprint()))
+/// Where a retired secret is kept: `<use>-<fingerprint>.key`.
+pub fn retired_file<K: SecretKey>(retired: &Path, key: &K) -> PathBuf {
+    retired.join(format!("{}-{}.key", K::USE.word(), key.name()))
 }
 
-/// All retired secrets by file name; none without the folder.
-pub fn retired_secrets(folder: &Path) -> Result<Vec<RetiredSecret>, DownloadKeyError> {
-    let failed = |reason| DownloadKeyError::Read {
+/// All retired secrets of a use by file name; none without the folder.
+pub fn retired_secrets<K: SecretKey>(folder: &Path) -> Result<Vec<RetiredSecret<K>>, SecretKeyError> {
+    let failed = |reason| SecretKeyError::Read {
         path: folder.to_owned(),
+        purpose: K::USE,
         reason,
     };
     let entries = match fs::read_dir(folder) {
@@ -161,7 +267,7 @@ pub fn retired_secrets(folder: &Path) -> Result<Vec<RetiredSecret>, DownloadKeyE
     let mut files: Vec<_> = entries
         .iter()
         .map(fs::DirEntry::path)
-        .filter(|path| is_retired(path))
+        .filter(|path| is_retired(path, K::USE))
         .collect();
     files.sort();
     let secret = |file: PathBuf| RetiredSecret {
@@ -171,10 +277,12 @@ pub fn retired_secrets(folder: &Path) -> Result<Vec<RetiredSecret>, DownloadKeyE
     Ok(files.into_iter().map(secret).collect())
 }
 
-fn is_retired(path: &Path) -> bool {
+fn is_retired(path: &Path, purpose: SecretUse) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let (before, after) = RETIRED;
-    name.starts_with(before) && name.ends_with(after)
+    let rest = name
+        .strip_prefix(purpose.word())
+        .and_then(|rest| rest.strip_prefix('-'));
+    rest.is_some_and(|rest| rest.ends_with(".key"))
 }
 
 #[cfg(test)]
@@ -200,7 +308,7 @@ mod tests {
             self.0.path().join("retired")
         }
 
-        fn load(&self) -> Result<(DownloadKeys, Vec<DownloadKeyError>), DownloadKeyError> {
+        fn load(&self) -> Result<(DownloadKeys, Vec<SecretKeyError>), SecretKeyError> {
             DownloadKeys::load(&self.path(), &self.retired())
         }
     }
@@ -230,9 +338,9 @@ mod tests {
             Err("others can read the key for downloads (mode 0640)".to_owned())
         );
         fs::remove_file(keys.path()).unwrap();
-        assert!(matches!(keys.load(), Err(DownloadKeyError::Missing(_))));
+        assert!(matches!(keys.load(), Err(SecretKeyError::Missing { .. })));
         fs::create_dir(keys.path()).unwrap();
-        assert!(matches!(keys.load(), Err(DownloadKeyError::NotAKey(_))));
+        assert!(matches!(keys.load(), Err(SecretKeyError::NotAKey { .. })));
     }
 
     #[test]
@@ -257,7 +365,7 @@ mod tests {
             [DownloadKey::new(&[1; 32]).fingerprint(), old.fingerprint()]
         );
         assert!(
-            matches!(&errors[..], [DownloadKeyError::Exposed { mode: 0o644, .. }]),
+            matches!(&errors[..], [SecretKeyError::Exposed { mode: 0o644, .. }]),
             "{errors:?}"
         );
         assert_eq!(loaded.retired().len(), 1);

@@ -1,0 +1,24 @@
+//! The names that the ledger has for orders of shops: HMACs under the secrets of references, the retired ones included.
+
+use crate::keys::secret_keys::ReferenceKeys;
+use crate::model::issued_license::Hex128;
+use crate::model::order_reference::OrderReference;
+
+/// The longest text of an order that is kept, in bytes. Every way in takes fewer, or as many.
+const MAX_REFERENCE: usize = 255;
+
+impl ReferenceKeys {
+    /// An order with its text, for a license that is issued.
+    pub fn reference(&self, text: &str) -> OrderReference {
+        OrderReference {
+            name: self.current().hide(text),
+            retired: self.retired().iter().map(|key| key.hide(text)).collect(),
+            text: (text.len() <= MAX_REFERENCE).then(|| text.into()),
+        }
+    }
+
+    /// How lines of the ledger may name this order.
+    pub fn names(&self, text: &str) -> Vec<Hex128> {
+        self.all().map(|key| key.hide(text)).collect()
+    }
+}

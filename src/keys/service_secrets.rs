@@ -1,0 +1,122 @@
+//! Files with the secrets that are shared with a service: one file for each shop or webhook, which only its owner can read, and
+//! one secret a line.
+//!
+//! [`shop_secrets`](super::shop_secrets) and [`webhook_secrets`](super::webhook_secrets) say what a secret is.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use crate::keys::secret_file::{self, SecretFileError};
+
+/// Whom the secret is shared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+pub enum SecretService {
+    /// A shop signs deliveries with it.
+    Shop,
+    /// This server signs messages to a webhook with it.
+    Webhook,
+}
+
+impl SecretService {
+    fn form(self) -> &'static str {
+        match self {
+            Self::Shop => "at least 6 characters without spaces",
+            Self::Webhook => "whsec_ and the base64 of 24 to 64 bytes",
+        }
+    }
+}
+
+/// Why the secrets of a service are not usable, in one line each. [`ServiceSecretError::hint`] says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceSecretError {
+    /// There is no such file.
+    #[error("{}: there is no secret of this {service}", path.display())]
+    Missing {
+        /// Whose.
+        service: SecretService,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be read.
+    #[error("{}: the secret of this {service} cannot be read: {reason}", path.display())]
+    Read {
+        /// Whose.
+        service: SecretService,
+        /// The file.
+        path: PathBuf,
+        /// Why. Part of the message, so it is not a source.
+        reason: io::Error,
+    },
+    /// Other users can read the file.
+    #[error("{}: others can read the secret of this {service} (mode {mode:04o})", path.display())]
+    Exposed {
+        /// Whose.
+        service: SecretService,
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The file has no secret, or a line that is none.
+    #[error("{}: not the secret of a {service}: {}, one secret a line", path.display(), service.form())]
+    NotASecret {
+        /// Whose.
+        service: SecretService,
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl ServiceSecretError {
+    /// What to do.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Missing {
+                service: SecretService::Shop,
+                path,
+            } => format!(
+                "copy the secret that the shop shows for this webhook into {}, and let nobody else read the file: chmod 600",
+                path.display()
+            ),
+            Self::Missing {
+                service: SecretService::Webhook,
+                ..
+            } => "make it: countersign webhook secret NAME".to_owned(),
+            Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
+            Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
+            Self::NotASecret {
+                service: SecretService::Shop,
+                ..
+            } => "copy the secret again from the settings of the shop".to_owned(),
+            Self::NotASecret {
+                service: SecretService::Webhook,
+                ..
+            } => "delete the file, make another secret with `countersign webhook secret NAME`, and tell the receiver"
+                .to_owned(),
+        }
+    }
+}
+
+/// The text of a service's file.
+///
+/// # Errors
+/// There is none, or others can read it.
+pub(super) fn text(service: SecretService, path: &Path) -> Result<Zeroizing<String>, ServiceSecretError> {
+    secret_file::read(path).map_err(|error| {
+        let path = path.to_owned();
+        match error {
+            SecretFileError::Missing => ServiceSecretError::Missing { service, path },
+            SecretFileError::NotAFile => ServiceSecretError::NotASecret { service, path },
+            SecretFileError::Exposed(mode) => ServiceSecretError::Exposed { service, path, mode },
+            SecretFileError::Read(reason) => ServiceSecretError::Read { service, path, reason },
+        }
+    })
+}
+
+/// The lines that are not empty.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty())
+}
