@@ -8,12 +8,15 @@ mod build;
 mod environment;
 mod error;
 mod keys;
+mod mail;
 mod paths;
 mod public_url;
 mod serve;
 mod serve_settings;
+mod shops;
 mod store;
 mod value;
+mod webhooks;
 
 use std::path::Path;
 
@@ -23,17 +26,27 @@ use toml::de::DeTable;
 use crate::regular_file;
 use crate::text::did_you_mean::did_you_mean;
 
+use mail::MailSettings;
+use shops::ShopSettings;
+use webhooks::WebhookSettings;
+
 pub use address::{AdminListen, Listen, Network};
 pub use build::{BuildConfig, BuildSettings};
 pub use environment::unknown_variables;
 pub use error::ConfigError;
 pub use keys::{KeySettings, KeysConfig};
+pub use mail::{MailConfig, MailTls};
 pub use paths::{FILE, PathSettings, Paths};
 pub use public_url::{PublicUrl, PublicUrlSetting};
-pub use serve::{ServeConfig, TlsFiles};
-pub use serve_settings::{LocalHosts, LogFormat, ServeSettings};
+pub use serve::{SeatRules, ServeConfig, TlsFiles};
+pub use serve_settings::{CompatProtocol, LocalHosts, LogFormat, ServeSettings};
+pub use shops::ShopConfig;
 pub use store::{StoreConfig, StoreSettings, Synchronous};
 pub use value::parse;
+pub use webhooks::{WebhookConfig, WebhookUrl};
+
+/// The tables of a configuration file.
+const TABLES: [&str; 8] = ["paths", "keys", "store", "build", "serve", "shops", "mail", "webhooks"];
 
 /// Size limit of a configuration file in bytes.
 const MAX_CONFIG: u64 = 1 << 20;
@@ -51,6 +64,12 @@ pub struct Config {
     pub build: BuildConfig,
     /// Settings of the server.
     pub serve: ServeConfig,
+    /// Shops whose deliveries the server takes.
+    pub shops: Vec<ShopConfig>,
+    /// The mail server, if there is one.
+    pub mail: Option<MailConfig>,
+    /// Endpoints that are told of events.
+    pub webhooks: Vec<WebhookConfig>,
 }
 
 #[derive(Default, Deserialize)]
@@ -61,6 +80,9 @@ struct ConfigFile {
     store: StoreSettings,
     build: BuildSettings,
     serve: ServeSettings,
+    shops: ShopSettings,
+    mail: MailSettings,
+    webhooks: WebhookSettings,
 }
 
 impl Config {
@@ -77,12 +99,18 @@ impl Config {
         let keys = KeysConfig::of_file(&file.keys);
         let store = StoreConfig::of_file(&file.store);
         let build = BuildConfig::of_file(file.build);
+        let shops = file.shops.resolve(instance);
+        let webhooks = file.webhooks.resolve(instance);
+        let mail = MailConfig::of_file(instance, file.mail);
         Ok(Self {
             paths: Paths::merge(instance, paths, file.paths),
             keys,
             store,
             build,
             serve,
+            shops,
+            mail,
+            webhooks,
         })
     }
 
@@ -134,30 +162,33 @@ fn unknown_setting(text: &str) -> Option<(usize, String)> {
         file.get(*name)
             .is_some_and(|value| value.get_ref().as_table().is_none())
     };
-    if let Some(name) = ["paths", "keys", "store", "build", "serve"].into_iter().find(no_table) {
+    if let Some(name) = TABLES.into_iter().find(no_table) {
         let at = file.get(name).map_or(0, |value| value.span().start);
         return Some((at, format!("expected a table: [{name}]")));
     }
     let table = |name| file.get(name).and_then(|value| value.get_ref().as_table());
     let levels = [
-        (
-            Some(&file),
-            vec![
-                "paths".to_owned(),
-                "keys".to_owned(),
-                "store".to_owned(),
-                "build".to_owned(),
-                "serve".to_owned(),
-            ],
-        ),
+        (Some(&file), TABLES.map(str::to_owned).to_vec()),
         (table("paths"), settings::<PathSettings>()),
         (table("keys"), settings::<KeySettings>()),
         (table("store"), settings::<StoreSettings>()),
         (table("build"), settings::<BuildSettings>()),
         (table("serve"), settings::<ServeSettings>()),
+        (table("mail"), MailSettings::NAMES.map(str::to_owned).into()),
     ];
-    levels.iter().find_map(|(table, known)| {
-        let name = (*table)?
+    let named = [
+        ("shops", &ShopSettings::NAMES[..]),
+        ("webhooks", &WebhookSettings::NAMES),
+    ];
+    let named = named.into_iter().flat_map(|(kind, settings)| {
+        let tables = table(kind).into_iter().flat_map(|tables| tables.values());
+        tables.map(|table| {
+            let known: Vec<_> = settings.iter().map(|name| (*name).to_owned()).collect();
+            (table.get_ref().as_table(), known)
+        })
+    });
+    levels.into_iter().chain(named).find_map(|(table, known)| {
+        let name = table?
             .keys()
             .find(|name| !known.iter().any(|known| known == name.get_ref()))?;
         let meant = did_you_mean(name.get_ref(), known.iter().map(String::as_str));
@@ -250,6 +281,7 @@ mod tests {
             .chain(of("keys", settings::<KeySettings>()))
             .chain(of("store", settings::<StoreSettings>()))
             .chain(of("serve", settings::<ServeSettings>()))
+            .chain(of("mail", MailSettings::NAMES.map(str::to_owned).into()))
             .collect();
         assert!(all.len() > 20);
         for (table, name) in all {

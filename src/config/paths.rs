@@ -18,6 +18,8 @@ const STORE: &str = "store";
 const NODE: &str = "node";
 const SIGNING_KEY: &str = "keys/signing.pem";
 const DOWNLOADS_KEY: &str = "keys/downloads.key";
+const ISSUING_KEY: &str = "keys/issuing.key";
+const REFERENCES_KEY: &str = "keys/references.key";
 const RETIRED_KEYS: &str = "keys/retired";
 
 /// Table `[paths]`: paths of the instance's parts. Paths in the file are relative to the file.
@@ -58,6 +60,14 @@ pub struct PathSettings {
         help = value::with_default("The key that makes links to packages and build ids: mode 0600", DOWNLOADS_KEY))]
     #[serde(deserialize_with = "value::one")]
     pub downloads_key: Option<PathBuf>,
+    #[arg(long, env = "COUNTERSIGN_ISSUING_KEY", value_name = "FILE", global = true, hide_short_help = true,
+        help = value::with_default("The key that makes the keys of licenses that machines issue: mode 0600", ISSUING_KEY))]
+    #[serde(deserialize_with = "value::one")]
+    pub issuing_key: Option<PathBuf>,
+    #[arg(long, env = "COUNTERSIGN_REFERENCES_KEY", value_name = "FILE", global = true, hide_short_help = true,
+        help = value::with_default("The key that hides the orders of shops: mode 0600", REFERENCES_KEY))]
+    #[serde(deserialize_with = "value::one")]
+    pub references_key: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true, hide_short_help = true,
         help = value::with_default("Folder of retired keys", RETIRED_KEYS))]
     #[serde(deserialize_with = "value::one")]
@@ -79,6 +89,8 @@ pub struct Paths {
     pub database: Option<String>,
     pub signing_key: PathBuf,
     pub downloads_key: PathBuf,
+    pub issuing_key: PathBuf,
+    pub references_key: PathBuf,
     pub retired_keys: PathBuf,
 }
 
@@ -107,6 +119,8 @@ impl Paths {
             database,
             signing_key: pick(&given.signing_key, file.signing_key, SIGNING_KEY),
             downloads_key: pick(&given.downloads_key, file.downloads_key, DOWNLOADS_KEY),
+            issuing_key: pick(&given.issuing_key, file.issuing_key, ISSUING_KEY),
+            references_key: pick(&given.references_key, file.references_key, REFERENCES_KEY),
             retired_keys: pick(&given.retired_keys, file.retired_keys, RETIRED_KEYS),
         }
     }

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use crate::config::address::{AdminListen, Listen, Network};
 use crate::config::error::ConfigError;
 use crate::config::public_url::{PublicUrl, PublicUrlSetting};
-use crate::config::serve_settings::{self, LocalHosts, LogFormat, ServeSettings};
+use crate::config::serve_settings::{self, CompatProtocol, LocalHosts, LogFormat, ServeSettings};
 
 /// The files of the server's TLS certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,17 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// The private key, PEM.
     pub key: PathBuf,
+}
+
+/// The server's settings about seats.
+#[derive(Clone, Copy, Debug)]
+pub struct SeatRules {
+    /// How hosts on private networks are treated.
+    pub local_hosts: LocalHosts,
+    /// How often a license may move in 30 days by itself.
+    pub site_moves: u32,
+    /// How many staging copies of a license need no seat.
+    pub staging_sites: u32,
 }
 
 /// The resolved settings of `[serve]`.
@@ -31,10 +42,15 @@ pub struct ServeConfig {
     pub tls_key: Option<PathBuf>,
     pub grace_period_hours: u32,
     pub local_hosts: LocalHosts,
+    pub site_moves: u32,
+    pub foreign_keys: bool,
+    pub staging_sites: u32,
+    pub compat: Vec<CompatProtocol>,
     pub requests_per_minute: NonZeroU32,
     pub requests_per_license: NonZeroU32,
     pub failures_per_minute: NonZeroU32,
     pub downloads_per_link: NonZeroU32,
+    pub requests_per_token: NonZeroU32,
     pub proxies: Vec<IpNet>,
     pub proxy_hops: NonZeroUsize,
     pub max_connections: NonZeroUsize,
@@ -57,6 +73,15 @@ impl ServeConfig {
         self.public_url
             .clone()
             .or_else(|| PublicUrl::of_loopback(&self.listen, tls))
+    }
+
+    /// The settings about seats.
+    pub fn seat_rules(&self) -> SeatRules {
+        SeatRules {
+            local_hosts: self.local_hosts,
+            site_moves: self.site_moves,
+            staging_sites: self.staging_sites,
+        }
     }
 
     /// The certificate and key for TLS; `None` without TLS.
@@ -117,6 +142,19 @@ impl ServeConfig {
                 .local_hosts
                 .or(file.local_hosts)
                 .unwrap_or(serve_settings::LOCAL_HOSTS),
+            site_moves: given
+                .site_moves
+                .or(file.site_moves)
+                .unwrap_or(serve_settings::SITE_MOVES),
+            foreign_keys: given
+                .foreign_keys
+                .or(file.foreign_keys)
+                .unwrap_or(serve_settings::FOREIGN_KEYS),
+            staging_sites: given
+                .staging_sites
+                .or(file.staging_sites)
+                .unwrap_or(serve_settings::STAGING_SITES),
+            compat: given.compat.clone().or(file.compat).unwrap_or_default(),
             requests_per_minute: given
                 .requests_per_minute
                 .or(file.requests_per_minute)
@@ -133,6 +171,10 @@ impl ServeConfig {
                 .downloads_per_link
                 .or(file.downloads_per_link)
                 .unwrap_or(serve_settings::DOWNLOADS_PER_LINK),
+            requests_per_token: given
+                .requests_per_token
+                .or(file.requests_per_token)
+                .unwrap_or(serve_settings::REQUESTS_PER_TOKEN),
             proxies: proxies.into_iter().map(|Network(network)| network).collect(),
             proxy_hops: given
                 .proxy_hops

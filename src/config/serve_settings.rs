@@ -5,6 +5,7 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::ValueEnum;
 use serde::Deserialize;
@@ -17,11 +18,15 @@ use crate::config::value::{self, Setting};
 pub(super) const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
 pub(super) const ADMIN_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8081));
 pub(super) const GRACE_PERIOD_HOURS: u32 = 72;
+pub(super) const SITE_MOVES: u32 = 5;
+pub(super) const FOREIGN_KEYS: bool = false;
+pub(super) const STAGING_SITES: u32 = 1;
 pub(super) const LOCAL_HOSTS: LocalHosts = LocalHosts::Bind;
 pub(super) const REQUESTS_PER_MINUTE: NonZeroU32 = positive(6_000);
 pub(super) const REQUESTS_PER_LICENSE: NonZeroU32 = positive(600);
 pub(super) const FAILURES_PER_MINUTE: NonZeroU32 = positive(60);
 pub(super) const DOWNLOADS_PER_LINK: NonZeroU32 = positive(20);
+pub(super) const REQUESTS_PER_TOKEN: NonZeroU32 = positive(6_000);
 pub(super) const PROXY_HOPS: NonZeroUsize = size(1);
 pub(super) const MAX_CONNECTIONS: NonZeroUsize = size(4_096);
 pub(super) const CONNECTIONS_PER_ADDRESS: NonZeroUsize = size(256);
@@ -84,6 +89,22 @@ pub struct ServeSettings {
         help = value::with_default("How to treat sites on localhost and private networks", value::name(LOCAL_HOSTS)))]
     #[serde(deserialize_with = "value::one")]
     pub local_hosts: Option<LocalHosts>,
+    #[arg(long, env = "COUNTERSIGN_SITE_MOVES", value_name = "N", value_parser = value::parse::<u32>,
+        help = value::with_default("How often a license may move to another site in 30 days without the vendor", SITE_MOVES))]
+    #[serde(deserialize_with = "value::one")]
+    pub site_moves: Option<u32>,
+    #[arg(long, env = "COUNTERSIGN_FOREIGN_KEYS", value_name = "BOOL", value_parser = value::parse::<bool>,
+        help = value::with_default("Whether keys of another system work, if a license has their SHA-256 as its id", FOREIGN_KEYS))]
+    #[serde(deserialize_with = "value::one")]
+    pub foreign_keys: Option<bool>,
+    #[arg(long, env = "COUNTERSIGN_STAGING_SITES", value_name = "N", value_parser = value::parse::<u32>,
+        help = value::with_default("How many subdomains of its other sites a license may bind without a seat", STAGING_SITES))]
+    #[serde(deserialize_with = "value::one")]
+    pub staging_sites: Option<u32>,
+    #[arg(long, env = "COUNTERSIGN_COMPAT", value_name = "SYSTEM,...", value_delimiter = ',',
+        help = value::with_default("Other systems whose clients are answered: edd", "none"))]
+    #[serde(deserialize_with = "address::many")]
+    pub compat: Option<Vec<CompatProtocol>>,
     #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>,
         help = value::with_default("Requests per minute from one address; a malformed one counts as ten", REQUESTS_PER_MINUTE))]
     #[serde(deserialize_with = "value::one")]
@@ -100,6 +121,10 @@ pub struct ServeSettings {
         help = value::with_default("How often one link gives its package in an hour, in bytes: parts of it count as parts", DOWNLOADS_PER_LINK))]
     #[serde(deserialize_with = "value::one")]
     pub downloads_per_link: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_TOKEN", value_name = "N", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Requests per minute with one token of the management API", REQUESTS_PER_TOKEN))]
+    #[serde(deserialize_with = "value::one")]
+    pub requests_per_token: Option<NonZeroU32>,
     #[arg(long, env = "COUNTERSIGN_PROXIES", value_name = "NETWORK,...", value_delimiter = ',',
         help = value::with_default("Addresses or networks of your proxies, whose X-Forwarded-For the server trusts", "none"))]
     #[serde(deserialize_with = "address::many")]
@@ -163,6 +188,24 @@ pub enum LocalHosts {
     Allow,
     /// Refuse its address as malformed, with the reason `local_host`
     Refuse,
+}
+
+/// A system whose clients are answered, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompatProtocol {
+    /// Easy Digital Downloads' Software Licensing
+    Edd,
+}
+
+impl FromStr for CompatProtocol {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "edd" => Ok(Self::Edd),
+            _ => Err("expected \"edd\""),
+        }
+    }
 }
 
 /// The format of log lines.

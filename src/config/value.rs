@@ -68,6 +68,30 @@ numbers! {
     NonZeroUsize: "expected a whole number of at least 1",
 }
 
+impl Setting for bool {
+    const EXPECTED: &'static str = "expected true or false";
+
+    fn from_text(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        value.as_bool()
+    }
+}
+
+impl Setting for String {
+    const EXPECTED: &'static str = "expected a text in quotes";
+
+    fn from_text(text: &str) -> Option<Self> {
+        Some(text.into())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        value.as_str().map(Self::from)
+    }
+}
+
 impl Setting for PathBuf {
     const EXPECTED: &'static str = "expected a path in quotes";
 

@@ -18,6 +18,10 @@ pub enum LicenseChange {
     Release(Option<SiteHost>, DateTime<Utc>),
     /// A new number of sites.
     Sites(SiteLimit),
+    /// A new number of staging copies that need no seat; `None` for the server's setting.
+    StagingSites(Option<u16>),
+    /// How often it may move in 30 days without the vendor; `None` for the server's setting.
+    SiteMoves(Option<u16>),
     /// A new note.
     Note(String),
     /// Releases one host and adds another one to `hosts` in its place.
@@ -32,6 +36,21 @@ pub enum LicenseChange {
 }
 
 impl LicenseChange {
+    /// The license after these changes.
+    pub fn all_applied_to(changes: &[Self], license: &License) -> License {
+        let apply = |license: License, change: &Self| change.applied_to(&license);
+        changes.iter().fold(license.clone(), apply)
+    }
+
+    /// The field that it removes from a license file, if any.
+    pub(super) fn removed_field(&self) -> Option<&'static str> {
+        match self {
+            Self::StagingSites(None) => Some("staging_sites"),
+            Self::SiteMoves(None) => Some("site_moves"),
+            _ => None,
+        }
+    }
+
     /// The license after the change.
     pub fn applied_to(&self, license: &License) -> License {
         let mut license = license.clone();
@@ -39,6 +58,8 @@ impl LicenseChange {
             Self::Expires(date) => license.expires = *date,
             Self::Status(status) => license.status = *status,
             Self::Sites(sites) => license.sites = *sites,
+            Self::StagingSites(limit) => license.details.staging_sites = *limit,
+            Self::SiteMoves(limit) => license.details.site_moves = *limit,
             Self::Note(note) => license.details.note = note.clone(),
             Self::Move { from, to, time } => {
                 license.details.hosts = hosts_after_move(&license, from, to);

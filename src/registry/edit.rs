@@ -16,7 +16,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::durable_file;
 use crate::folder_lock;
-use crate::model::license::{License, LicenseStatus, SiteLimit};
+use crate::model::license::{License, LicenseDetails, LicenseStatus, SiteLimit};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 use crate::regular_file;
@@ -114,19 +114,18 @@ impl Editor {
         Ok(())
     }
 
-    /// Changes a license in its file; returns the new registry.
-    pub fn change(self, license: &License, change: &LicenseChange) -> Result<Registry, EditError> {
-        let (path, old, new) = self.draft(license, std::slice::from_ref(change))?;
-        self.write(&path, Some(old), new, &[&change.applied_to(license)])
+    /// Changes a license in its file, in one write; returns the new registry.
+    pub fn change(self, license: &License, changes: &[LicenseChange]) -> Result<Registry, EditError> {
+        let (path, old, new) = self.draft(license, changes)?;
+        let changed = LicenseChange::all_applied_to(changes, license);
+        self.write(&path, Some(old), new, &[&changed])
     }
 
     /// Changes a license and adds `new` to the same file, in one write; returns the new registry.
     pub fn replace(self, old: &License, changes: &[LicenseChange], new: &License) -> Result<Registry, EditError> {
         let (path, text, draft) = self.draft(old, changes)?;
         let draft = appended(&path, &draft, new);
-        let changed = changes
-            .iter()
-            .fold(old.clone(), |license, change| change.applied_to(&license));
+        let changed = LicenseChange::all_applied_to(changes, old);
         self.write(&path, Some(text), draft, &[&changed, new])
     }
 
@@ -200,6 +199,16 @@ fn license_json(license: &License) -> String {
     if let Some(hours) = license.grace_period_hours {
         line.insert("grace_period_hours".into(), hours.into());
     }
+    let LicenseDetails {
+        staging_sites,
+        site_moves,
+        ..
+    } = *license.details;
+    for (name, limit) in [("staging_sites", staging_sites), ("site_moves", site_moves)] {
+        if let Some(limit) = limit {
+            line.insert(name.into(), limit.into());
+        }
+    }
     if !license.details.hosts.is_empty() {
         let hosts = license.details.hosts.iter().map(SiteHost::as_str).collect::<Vec<_>>();
         line.insert("hosts".into(), hosts.into());
@@ -236,6 +245,16 @@ fn license_toml(license: &License) -> String {
     }
     if let Some(hours) = license.grace_period_hours {
         table["grace_period_hours"] = value(i64::from(hours));
+    }
+    let LicenseDetails {
+        staging_sites,
+        site_moves,
+        ..
+    } = *license.details;
+    for (name, limit) in [("staging_sites", staging_sites), ("site_moves", site_moves)] {
+        if let Some(limit) = limit {
+            table[name] = value(i64::from(limit));
+        }
     }
     if !license.details.hosts.is_empty() {
         table["hosts"] = value(license.details.hosts.iter().map(SiteHost::as_str).collect::<Array>());
@@ -288,7 +307,7 @@ mod tests {
         fn change(&self, change: &LicenseChange) -> Result<Registry, EditError> {
             let editor = Editor::open(self.0.path()).unwrap();
             let license = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
-            editor.change(&license, change)
+            editor.change(&license, std::slice::from_ref(change))
         }
 
         fn text(&self, name: &str) -> String {
@@ -306,6 +325,8 @@ mod tests {
             LicenseChange::Release(None, "2026-11-20T10:17:03Z".parse().unwrap()),
             LicenseChange::Sites(SiteLimit::Unlimited),
             LicenseChange::Sites(SiteLimit::Limited(std::num::NonZeroU32::new(9).unwrap())),
+            LicenseChange::StagingSites(Some(0)),
+            LicenseChange::SiteMoves(Some(u16::MAX)),
             LicenseChange::Note("two\nlines, \"quoted\" \\ 🦀".into()),
             LicenseChange::Move {
                 from: "b.com".parse().unwrap(),

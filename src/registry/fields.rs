@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
+use crate::model::period;
 use crate::registry::reader::DocumentReader;
 use crate::registry::spanned::{Node, SpannedTable, Value, array, string, table};
 
@@ -51,8 +52,8 @@ impl DocumentReader<'_> {
         self.typed(node, name, &expected, integer).map(|(_, number)| number)
     }
 
-    /// A day.
-    pub(super) fn date(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<NaiveDate> {
+    /// The last day of a license.
+    pub(super) fn last_day(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<NaiveDate> {
         let json = self.json;
         let date = |value: &Value<'_>| match value {
             Value::Date(date) => Some(*date),
@@ -64,7 +65,8 @@ impl DocumentReader<'_> {
         } else {
             "a date such as 2027-12-31"
         };
-        self.field(table, name, expected, date).map(|(_, date)| date)
+        let last_day = |value: &Value<'_>| date(value).and_then(period::last_day);
+        self.field(table, name, expected, last_day).map(|(_, day)| day)
     }
 
     /// A time with its offset from UTC.

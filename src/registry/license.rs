@@ -22,6 +22,8 @@ const FIELDS: &[&str] = &[
     "expires",
     "modules",
     "sites",
+    "staging_sites",
+    "site_moves",
     "grace_period_hours",
     "note",
     "hosts",
@@ -49,7 +51,7 @@ pub(super) fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>,
     let license = License {
         id: id(reader, table).unwrap_or(LicenseId::from_bytes([0; 32])),
         status: status(reader, table).unwrap_or(LicenseStatus::Active),
-        expires: reader.date(table, "expires").unwrap_or_default(),
+        expires: reader.last_day(table, "expires").unwrap_or_default(),
         modules: Arc::new(modules(reader, table)),
         sites,
         grace_period_hours: reader
@@ -63,6 +65,8 @@ pub(super) fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>,
                 .map(str::to_owned)
                 .unwrap_or_default(),
             replaces: replaces(reader, table).filter(|_| notes == Notes::Kept),
+            staging_sites: limit(reader, table, "staging_sites"),
+            site_moves: limit(reader, table, "site_moves"),
         }
         .into(),
     };
@@ -124,6 +128,12 @@ pub(super) fn sites(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -
         );
     }
     found
+}
+
+/// A limit that a license has of its own.
+pub(super) fn limit(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, field: &str) -> Option<u16> {
+    let limit = reader.integer(table, field, 0..=u32::from(u16::MAX));
+    limit.and_then(|limit| u16::try_from(limit).ok())
 }
 
 pub(super) fn modules(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Modules {
@@ -204,12 +214,12 @@ mod tests {
     #[test]
     fn toml_and_json_spell_the_same_license() {
         let toml = format!(
-            "[[license]]\nid = \"{ID}\"\nstatus = \"suspended\"\nexpires = 2027-12-31\nsites = 3\ngrace_period_hours = 0\n\
+            "[[license]]\nid = \"{ID}\"\nstatus = \"suspended\"\nexpires = 2027-12-31\nsites = 3\nstaging_sites = 2\nsite_moves = 0\ngrace_period_hours = 0\n\
              note = \"a\\nb\"\nhosts = [\"example.com\", \"xn--mnchen-3ya.de\"]\n[license.modules]\nforms = [\"pdf\", \"api\"]\n\
              base = []\n[license.released]\n\"old.example.com\" = 2026-11-20T11:00:00+01:00\n\"*\" = 2026-01-01 00:00:00Z\n"
         );
         let json = format!(
-            r#"{{"id":"{ID}","status":"suspended","expires":"2027-12-31","sites":3,"grace_period_hours":0,"note":"a\nb",
+            r#"{{"id":"{ID}","status":"suspended","expires":"2027-12-31","sites":3,"staging_sites":2,"site_moves":0,"grace_period_hours":0,"note":"a\nb",
             "hosts":["example.com","xn--mnchen-3ya.de"],"modules":{{"forms":["pdf","api"],"base":[]}},
             "released":{{"old.example.com":"2026-11-20T10:00:00Z","*":"2026-01-01T00:00:00.000Z"}}}}"#
         )
@@ -231,6 +241,10 @@ mod tests {
         assert_eq!(
             license.modules["forms"].iter().map(Name::as_str).collect::<Vec<_>>(),
             ["pdf", "api"]
+        );
+        assert_eq!(
+            (license.details.staging_sites, license.details.site_moves),
+            (Some(2), Some(0))
         );
         assert_eq!(license.details.hosts.len(), 2);
         assert_eq!(

@@ -7,6 +7,7 @@
 mod change;
 mod diagnostic;
 mod dir_entry;
+mod edd_items;
 pub mod edit;
 mod error;
 mod fields;

@@ -15,12 +15,21 @@ use crate::registry::diagnostic::Diagnostic;
 use crate::registry::dir_entry::DirEntry;
 use crate::registry::error::RegistryError;
 use crate::registry::files::RegistryFiles;
-use crate::registry::license::{modules, sites};
+use crate::registry::license::{limit, modules, sites};
 use crate::registry::reader::DocumentReader;
 use crate::registry::spanned::SpannedTable;
 
 const FIELDS: &[&str] = &[
-    "shop", "mode", "products", "prices", "modules", "sites", "period", "quantity",
+    "shop",
+    "mode",
+    "products",
+    "prices",
+    "modules",
+    "sites",
+    "staging_sites",
+    "site_moves",
+    "period",
+    "quantity",
 ];
 
 /// All offers.
@@ -133,6 +142,22 @@ impl Offers {
         self.offers.get(*number).map(|(offer, _)| offer)
     }
 
+    /// The offer of a line of a sale: that of its price or product, or else the one that it names.
+    pub fn of_line(
+        &self,
+        shop: &Slug,
+        mode: SalesMode,
+        named: Option<&str>,
+        price: Option<&ShopId>,
+        product: Option<&ShopId>,
+    ) -> Option<&Offer> {
+        // SECURITY: what was paid for goes first, whoever wrote the name.
+        self.find(shop, mode, price, product).or_else(|| {
+            let named = self.named(named?)?;
+            (named.shop == *shop && named.mode == mode).then_some(named)
+        })
+    }
+
     /// The offer with that name.
     pub fn named(&self, name: &str) -> Option<&Offer> {
         let mut offers = self.offers.iter().map(|(offer, _)| offer);
@@ -173,6 +198,8 @@ fn offer(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, name: Slug) 
     let prices = ids(reader, table, "prices");
     let modules = Arc::new(modules(reader, table));
     let sites = sites(reader, table).unwrap_or(SiteLimit::DEFAULT);
+    let staging_sites = limit(reader, table, "staging_sites");
+    let site_moves = limit(reader, table, "site_moves");
     let lasts = lasts(reader, table);
     Some(Offer {
         name,
@@ -182,6 +209,8 @@ fn offer(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, name: Slug) 
         prices,
         modules,
         sites,
+        staging_sites,
+        site_moves,
         lasts: lasts?,
         quantity: quantity.unwrap_or(QuantityMeaning::Licenses),
     })
@@ -271,6 +300,14 @@ mod tests {
                 .find(&"other".parse().unwrap(), SalesMode::Live, None, None)
                 .is_none()
         );
+        let of_line = |named: Option<&str>, price: Option<&str>| {
+            let price = price.map(|text| text.parse::<ShopId>().unwrap());
+            let offer = offers.of_line(&shop, SalesMode::Live, named, price.as_ref(), None);
+            offer.map(|offer| offer.name.as_str())
+        };
+        assert_eq!(of_line(Some("c"), Some("price_1")), Some("a"), "what was paid for");
+        assert_eq!(of_line(Some("c"), None), Some("c"));
+        assert_eq!(of_line(Some("b"), None), None, "of the test mode");
         let day = |text: &str| text.parse().unwrap();
         let [(a, _), (b, _), (c, _)] = offers.all() else {
             panic!()

@@ -13,6 +13,7 @@ use crate::model::tag_pattern::TagPattern;
 
 use crate::registry::diagnostic::Diagnostic;
 use crate::registry::dir_entry::DirEntry;
+use crate::registry::edd_items::edd_items;
 use crate::registry::error::RegistryError;
 use crate::registry::files::RegistryFiles;
 use crate::registry::reader::DocumentReader;
@@ -38,6 +39,8 @@ const FIELDS: &[&str] = &[
     "icons",
     "banners",
     "allow_version_mismatch",
+    "edd_item_id",
+    "edd_item_name",
 ];
 
 /// One file in `plugins/`, and its plugin or errors.
@@ -134,6 +137,7 @@ fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug
         }),
         banners: reader.string_table(table, "banners", &["low", "high"], |r, t, key| address(r, t, key, web)),
         allow_version_mismatch: reader.boolean(table, "allow_version_mismatch").unwrap_or_default(),
+        edd: edd_items(reader, table),
     }
 }
 

@@ -15,14 +15,23 @@ use crate::registry::spanned::{SpannedTable, Value};
 pub(super) fn changed(text: &str, line: usize, changes: &[LicenseChange]) -> Option<String> {
     let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let (before, rest) = text.split_at(start);
-    let node = json::with_places(rest.lines().next()?).ok()?;
+    let (old, after) = rest.split_at(rest.lines().next()?.len());
+    // The places of a change are those after the changes before it.
+    let new = changes
+        .iter()
+        .try_fold(old.to_owned(), |line, change| changed_line(&line, change))?;
+    Some(format!("{before}{new}{after}"))
+}
+
+fn changed_line(line: &str, change: &LicenseChange) -> Option<String> {
+    let node = json::with_places(line).ok()?;
     let Value::Table(table) = &node.value else { return None };
     let mut splice = Splice {
-        text: rest,
+        text: line,
         pieces: vec![],
     };
-    changes.iter().for_each(|change| splice.change(table, change));
-    Some(format!("{before}{}", splice.finish()))
+    splice.change(table, change);
+    Some(splice.finish())
 }
 
 /// A text, and the replacements to make in it.
@@ -38,6 +47,8 @@ impl Splice<'_> {
             LicenseChange::Status(status) => self.set(license, "status", literal(status.as_str())),
             LicenseChange::Sites(SiteLimit::Limited(limit)) => self.set(license, "sites", limit.to_string()),
             LicenseChange::Sites(SiteLimit::Unlimited) => self.set(license, "sites", literal("unlimited")),
+            LicenseChange::StagingSites(limit) => self.set_or_remove(license, "staging_sites", *limit),
+            LicenseChange::SiteMoves(limit) => self.set_or_remove(license, "site_moves", *limit),
             LicenseChange::Note(note) => self.set(license, "note", literal(note)),
             LicenseChange::Move { from, to, time } => {
                 self.release(license, from.as_str(), *time);
@@ -49,6 +60,30 @@ impl Splice<'_> {
                 self.unbind(license, host);
             }
         }
+    }
+
+    fn set_or_remove(&mut self, license: &SpannedTable<'_>, name: &str, limit: Option<u16>) {
+        match limit {
+            Some(limit) => self.set(license, name, limit.to_string()),
+            None => self.remove(license, name),
+        }
+    }
+
+    /// Removes a field, and the comma that separates it from another one.
+    fn remove(&mut self, table: &SpannedTable<'_>, name: &str) {
+        let Some(field) = table.fields.get(name) else { return };
+        let others = || table.fields.values();
+        let next = others().map(|other| other.at).filter(|at| *at > field.at).min();
+        let before = others()
+            .map(|other| other.node.end)
+            .filter(|end| *end <= field.at)
+            .max();
+        let place = match (next, before) {
+            (Some(next), _) => field.at..next,
+            (None, Some(before)) => before..field.node.end,
+            (None, None) => field.at..field.node.end,
+        };
+        self.pieces.push((place, String::new()));
     }
 
     /// Sets a field. A new one becomes the first.
@@ -150,5 +185,22 @@ mod tests {
             "2026-11-20T10:17:03.123Z".parse().unwrap(),
         );
         check(release, line(ID, released).replace("[\"a.com\"]", "[]"));
+    }
+
+    #[test]
+    fn a_field_that_goes_takes_one_comma_with_it() {
+        let both = [LicenseChange::StagingSites(None), LicenseChange::SiteMoves(None)];
+        for (old, new) in [
+            (r#"{"a":1, "staging_sites": 3, "b":2}"#, r#"{"a":1, "b":2}"#),
+            (r#"{ "staging_sites":3,"b":2}"#, r#"{ "b":2}"#),
+            (r#"{"a":1 , "site_moves":3 }"#, r#"{"a":1 }"#),
+            (r#"{"a":1,"staging_sites":3,"site_moves":3}"#, r#"{"a":1}"#),
+            (r#"{"site_moves":3,"staging_sites":3}"#, "{}"),
+            (r#"{"a":"é \"x\"", "site_moves":3}"#, r#"{"a":"é \"x\""}"#),
+            (r#"{"a":1}"#, r#"{"a":1}"#),
+        ] {
+            let text = |line: &str| format!("{{}}\n{line}\r\n{{}}\n");
+            assert_eq!(changed(&text(old), 2, &both), Some(text(new)));
+        }
     }
 }

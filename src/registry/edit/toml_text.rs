@@ -42,13 +42,34 @@ pub(super) fn changed(text: &str, id: &LicenseId, changes: &[LicenseChange]) -> 
 
 /// `[[license]]` and its fields.
 fn table(old: &str, changes: &[LicenseChange]) -> Option<String> {
+    let removed = changes.iter().filter_map(LicenseChange::removed_field);
+    let old = removed.fold(old.to_owned(), |text, name| without_line(&text, name));
     let mut document: DocumentMut = old.parse().ok()?;
     if !document.to_string().lines().eq(old.lines()) {
         return None;
     }
     let license = document.get_mut("license")?.as_array_of_tables_mut()?.get_mut(0)?;
     changes.iter().try_for_each(|change| apply(change, license, false))?;
-    Some(with_line_ends(old, &document.to_string()))
+    Some(with_line_ends(&old, &document.to_string()))
+}
+
+/// The text of a license without the line of a field. `toml_edit` would remove the comments above it, too.
+fn without_line(text: &str, name: &str) -> String {
+    let line = || {
+        let document = spanned::from_toml(text).ok()?;
+        let license = spanned::array(&document.fields.get("license")?.node.value)?.first()?;
+        let field = spanned::table(&license.value)?.fields.get(name)?;
+        let start = text[..field.at].rfind('\n').map_or(0, |end| end + 1);
+        let end = text[field.node.end..]
+            .find('\n')
+            .map_or(text.len(), |end| field.node.end + end + 1);
+        Some(start..end)
+    };
+    let mut rest = text.to_owned();
+    if let Some(line) = line() {
+        rest.replace_range(line, "");
+    }
+    rest
 }
 
 /// `{ id = …, … }` in an array.
@@ -70,6 +91,8 @@ fn apply(change: &LicenseChange, license: &mut dyn TableLike, is_inline: bool) -
             set(license, is_inline, "sites", i64::from(limit.get()).into());
         }
         LicenseChange::Sites(SiteLimit::Unlimited) => set(license, is_inline, "sites", "unlimited".into()),
+        LicenseChange::StagingSites(limit) => set_or_remove(license, is_inline, "staging_sites", *limit),
+        LicenseChange::SiteMoves(limit) => set_or_remove(license, is_inline, "site_moves", *limit),
         LicenseChange::Note(note) => set(license, is_inline, "note", one_line(note)?),
         LicenseChange::Move { from, to, time } => {
             release(license, is_inline, from.as_str(), *time)?;
@@ -82,6 +105,13 @@ fn apply(change: &LicenseChange, license: &mut dyn TableLike, is_inline: bool) -
         }
     }
     Some(())
+}
+
+fn set_or_remove(license: &mut dyn TableLike, is_inline: bool, name: &str, limit: Option<u16>) {
+    match limit {
+        Some(limit) => set(license, is_inline, name, i64::from(limit).into()),
+        None => drop(license.remove(name)),
+    }
 }
 
 /// Sets a field. A new one goes after `id`, or to the front within braces.
@@ -298,6 +328,30 @@ pub(crate) mod tests {
     fn a_field_that_was_not_there_gets_a_line_like_its_neighbours() {
         let expected = sample().replacen("# Zoë's\r\n", "# Zoë's\r\n  status = \"suspended\"\r\n", 1);
         assert_eq!(after(&sample(), &suspend()), expected);
+    }
+
+    #[test]
+    fn a_limit_that_is_the_servers_again_leaves_only_its_line() {
+        for line in ["staging_sites = 3 # by phone\r\n", "  staging_sites=3\n"] {
+            let with_line = sample().replacen("sites=3\n", &format!("# above\n{line}sites=3\n"), 1);
+            assert_eq!(
+                after(&with_line, &LicenseChange::StagingSites(None)),
+                with_line.replacen(line, "", 1)
+            );
+        }
+        let last = format!("[[license]]\nid = '{ID}'\nsite_moves = 3");
+        let bare = format!("[[license]]\nid = '{ID}'\n");
+        assert_eq!(after(&last, &LicenseChange::SiteMoves(None)), bare);
+        let inline = format!("license = [ {{ id = '{ID}', site_moves = 3, modules = {{ a = [] }} }} ]\n");
+        assert_eq!(
+            after(&inline, &LicenseChange::SiteMoves(None)),
+            inline.replacen(" site_moves = 3,", "", 1)
+        );
+        assert_eq!(after(&sample(), &LicenseChange::StagingSites(None)), sample());
+        let mixed = format!("[[license]]\nid = '{ID}'\nsite_moves = 3\nstaging_sites = 3\n");
+        let changes = [LicenseChange::StagingSites(None), LicenseChange::SiteMoves(Some(4))];
+        let expected = format!("[[license]]\nid = '{ID}'\nsite_moves = 4\n");
+        assert_eq!(changed(&mixed, &ID.parse().unwrap(), &changes), Some(expected));
     }
 
     #[test]

@@ -1,0 +1,193 @@
+//! Table `[mail]`: which mail server takes the buyers' mails, as given and as resolved. It stands in the file alone.
+//!
+//! The room `mail` checks what the texts say, and reads the files.
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Value;
+
+use crate::config::value::{self, Setting};
+
+const TIMEOUT_SECONDS: NonZeroU32 = NonZeroU32::new(60).unwrap();
+const RETRY_SECONDS: NonZeroU32 = NonZeroU32::new(60).unwrap();
+
+/// How the connection to the mail server is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MailTls {
+    /// It begins in plain text, and TLS is a must before anything else is said (RFC 3207).
+    Starttls,
+    /// TLS from the first byte (RFC 8314).
+    Implicit,
+    /// Never: for a mail server on this machine.
+    Off,
+}
+
+impl MailTls {
+    /// The port that the registry of IANA has for it.
+    fn port(self) -> u16 {
+        match self {
+            Self::Starttls => 587,
+            Self::Implicit => 465,
+            Self::Off => 25,
+        }
+    }
+}
+
+impl Setting for MailTls {
+    const EXPECTED: &'static str = "expected \"starttls\", \"tls\" or \"none\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "starttls" => Some(Self::Starttls),
+            "tls" => Some(Self::Implicit),
+            "none" => Some(Self::Off),
+            _ => None,
+        }
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
+
+/// Table `[mail]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct MailSettings {
+    #[serde(deserialize_with = "value::one")]
+    server: Option<String>,
+    #[serde(deserialize_with = "value::one")]
+    port: Option<u16>,
+    #[serde(deserialize_with = "value::one")]
+    tls: Option<MailTls>,
+    #[serde(deserialize_with = "value::one")]
+    certificates: Option<PathBuf>,
+    #[serde(deserialize_with = "value::one")]
+    user: Option<String>,
+    #[serde(deserialize_with = "value::one")]
+    password_file: Option<PathBuf>,
+    #[serde(deserialize_with = "value::one")]
+    from: Option<String>,
+    #[serde(deserialize_with = "value::one")]
+    reply_to: Option<String>,
+    #[serde(deserialize_with = "value::one")]
+    timeout_seconds: Option<NonZeroU32>,
+    #[serde(deserialize_with = "value::one")]
+    retry_seconds: Option<NonZeroU32>,
+}
+
+impl MailSettings {
+    /// The names of all settings.
+    pub(super) const NAMES: [&str; 10] = [
+        "server",
+        "port",
+        "tls",
+        "certificates",
+        "user",
+        "password_file",
+        "from",
+        "reply_to",
+        "timeout_seconds",
+        "retry_seconds",
+    ];
+}
+
+/// The resolved settings of `[mail]`, if there is a mail server. An empty text is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MailConfig {
+    /// Its name or IP address.
+    pub server: String,
+    /// Its port.
+    pub port: u16,
+    /// How the connection is encrypted.
+    pub tls: MailTls,
+    /// The certificates to trust, PEM; `None` for those of the system.
+    pub certificates: Option<PathBuf>,
+    /// The name to log in with.
+    pub user: Option<String>,
+    /// The file of the password.
+    pub password_file: Option<PathBuf>,
+    /// The sender: an address, or a name and an address in angle brackets.
+    pub from: Option<String>,
+    /// Where answers go, in the same form.
+    pub reply_to: Option<String>,
+    /// How long the server may take for one answer.
+    pub timeout: Duration,
+    /// How long to wait before a mail is sent again; it doubles each time.
+    pub retry: Duration,
+}
+
+impl MailConfig {
+    /// The settings of the file in `instance`; `None` if no server is named.
+    pub(super) fn of_file(instance: &Path, file: MailSettings) -> Option<Self> {
+        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let path = |path: Option<PathBuf>| {
+            path.filter(|path| !path.as_os_str().is_empty())
+                .map(|path| instance.join(path))
+        };
+        let seconds =
+            |given: Option<NonZeroU32>, default: NonZeroU32| Duration::from_secs(given.unwrap_or(default).get().into());
+        let tls = file.tls.unwrap_or(MailTls::Starttls);
+        Some(Self {
+            server: text(file.server)?,
+            port: file.port.filter(|port| *port != 0).unwrap_or(tls.port()),
+            tls,
+            certificates: path(file.certificates),
+            user: text(file.user),
+            password_file: path(file.password_file),
+            from: text(file.from),
+            reply_to: text(file.reply_to),
+            timeout: seconds(file.timeout_seconds, TIMEOUT_SECONDS),
+            retry: seconds(file.retry_seconds, RETRY_SECONDS),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<MailConfig> {
+        let settings = toml::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        MailConfig::of_file(Path::new("/srv"), settings)
+    }
+
+    #[test]
+    fn every_setting_has_its_name_in_the_list_and_no_other_is_taken() {
+        for name in MailSettings::NAMES {
+            let error = toml::from_str::<MailSettings>(&format!("{name} = {{}}\n")).unwrap_err();
+            assert!(error.message().starts_with("expected "), "{name}: {error}");
+        }
+        let others: Vec<_> = toml::from_str::<MailSettings>("zzz = 1\n")
+            .unwrap_err()
+            .message()
+            .split('`')
+            .map(str::to_owned)
+            .collect();
+        let listed: Vec<&str> = others.iter().skip(3).step_by(2).map(String::as_str).collect();
+        assert_eq!(listed, MailSettings::NAMES);
+    }
+
+    #[test]
+    fn without_a_server_there_is_no_mail_and_the_port_follows_the_encryption() {
+        assert_eq!(read(""), None);
+        assert_eq!(read("server = \"\"\nfrom = \"a@b.example\"\n"), None);
+        for (tls, port) in [
+            ("", 587),
+            ("tls = \"tls\"", 465),
+            ("tls = \"none\"", 25),
+            ("port = 2525", 2525),
+        ] {
+            assert_eq!(read(&format!("server = \"x\"\n{tls}\n")).unwrap().port, port, "{tls}");
+        }
+        let full = read("server = \"x\"\npassword_file = \"keys/mail\"\nreply_to = \"\"\nretry_seconds = 5\n").unwrap();
+        assert_eq!(full.password_file, Some("/srv/keys/mail".into()));
+        assert_eq!(
+            (full.reply_to, full.timeout.as_secs(), full.retry.as_secs()),
+            (None, 60, 5)
+        );
+    }
+}

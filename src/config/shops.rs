@@ -1,0 +1,146 @@
+//! Tables `[shops.NAME]`: shops whose deliveries the server takes at `/hooks/NAME`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Value;
+
+use crate::config::value::{self, Setting};
+use crate::model::offer::SalesMode;
+use crate::model::shop_kind::ShopKind;
+use crate::model::slug::Slug;
+
+/// The folder of the secrets, in the instance.
+const SECRETS: &str = "keys/shops";
+
+/// All tables `[shops.NAME]`.
+#[derive(Default, Deserialize)]
+#[serde(try_from = "BTreeMap<Slug, ShopTable>")]
+pub(super) struct ShopSettings(BTreeMap<Slug, (ShopKind, ShopTable)>);
+
+/// One table.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ShopTable {
+    #[serde(deserialize_with = "value::one")]
+    kind: Option<ShopKind>,
+    #[serde(deserialize_with = "value::one")]
+    secret_file: Option<PathBuf>,
+    #[serde(deserialize_with = "value::one")]
+    mode: Option<SalesMode>,
+}
+
+/// A shop whose deliveries the server takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShopConfig {
+    /// Its name in the offers, and at the end of `/hooks/NAME`.
+    pub name: Slug,
+    /// Its software.
+    pub kind: ShopKind,
+    /// The file with the secret that it signs with, or two while one is replaced: one in a line.
+    pub secret_file: PathBuf,
+    /// Live or test, for a shop whose deliveries do not say it; live if it is not set.
+    pub mode: Option<SalesMode>,
+}
+
+impl TryFrom<BTreeMap<Slug, ShopTable>> for ShopSettings {
+    type Error = String;
+
+    fn try_from(tables: BTreeMap<Slug, ShopTable>) -> Result<Self, String> {
+        let named = tables.into_iter().map(|(name, table)| {
+            let kind = table.kind.or_else(|| name.as_str().parse().ok());
+            let kind = kind.ok_or_else(|| format!("[shops.{name}] needs \"kind\": {}", ShopKind::EXPECTED))?;
+            Ok((name, (kind, table)))
+        });
+        named.collect::<Result<_, String>>().map(Self)
+    }
+}
+
+impl ShopSettings {
+    /// The settings of one table.
+    pub(super) const NAMES: [&str; 3] = ["kind", "secret_file", "mode"];
+
+    /// Completes paths, which are relative to the file, and takes the defaults.
+    pub(super) fn resolve(self, instance: &Path) -> Vec<ShopConfig> {
+        let shops = self.0.into_iter().map(|(name, (kind, table))| {
+            let default = || Path::new(SECRETS).join(format!("{name}.secret"));
+            ShopConfig {
+                secret_file: instance.join(table.secret_file.unwrap_or_else(default)),
+                mode: table.mode,
+                kind,
+                name,
+            }
+        });
+        shops.collect()
+    }
+}
+
+impl Setting for ShopKind {
+    const EXPECTED: &'static str = "expected \"stripe\", \"paddle\", \"lemonsqueezy\" or \"woocommerce\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
+
+impl Setting for SalesMode {
+    const EXPECTED: &'static str = "expected \"live\" or \"test\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        [Self::Live, Self::Test].into_iter().find(|mode| mode.as_str() == text)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<ShopConfig>, String> {
+        let settings = toml::from_str::<BTreeMap<String, ShopSettings>>(text);
+        let mut settings = settings.map_err(|error| error.message().to_owned())?;
+        Ok(settings.remove("shops").unwrap_or_default().resolve(Path::new("here")))
+    }
+
+    #[test]
+    fn a_shop_needs_its_kind_unless_its_name_says_it() {
+        let shops =
+            read("[shops.stripe]\n[shops.eu]\nkind = 'paddle'\nsecret_file = '/run/eu'\nmode = 'test'\n").unwrap();
+        let eu = ShopConfig {
+            name: "eu".parse().unwrap(),
+            kind: ShopKind::Paddle,
+            secret_file: "/run/eu".into(),
+            mode: Some(SalesMode::Test),
+        };
+        let stripe = ShopConfig {
+            name: "stripe".parse().unwrap(),
+            kind: ShopKind::Stripe,
+            secret_file: "here/keys/shops/stripe.secret".into(),
+            mode: None,
+        };
+        assert_eq!(shops, [eu, stripe]);
+        assert_eq!(read("").unwrap(), []);
+        for (text, expected) in [
+            (
+                "[shops.eu]\n",
+                format!("[shops.eu] needs \"kind\": {}", ShopKind::EXPECTED),
+            ),
+            ("[shops.eu]\nkind = 'x'\n", ShopKind::EXPECTED.to_owned()),
+            (
+                "[shops.eu]\nkind = 'paddle'\nmode = 1\n",
+                SalesMode::EXPECTED.to_owned(),
+            ),
+        ] {
+            assert_eq!(read(text).unwrap_err(), expected);
+        }
+        assert!(read("[shops.'a/b']\nkind = 'paddle'\n").is_err());
+    }
+}
