@@ -106,6 +106,11 @@ impl Catalog {
         (!up_to_date).then_some(offered)
     }
 
+    /// The folder of releases.
+    pub fn folder(&self) -> &Path {
+        &self.root
+    }
+
     /// The package of a published release, and its path; `None` if there is no such release or it has no package.
     pub fn package(&self, entitlement: &Entitlement<'_>, version: &Version) -> Option<(PathBuf, &HeldPackage)> {
         let slug = entitlement.slug();

@@ -8,8 +8,8 @@ use clap::{Parser, Subcommand};
 use crate::commands::Exit;
 use crate::commands::output::error_json;
 use crate::commands::{
-    bindings, build, completions, doctor, init, keys, license, manual, package, preview, review, serve, shop, sign,
-    trace, usage, verify,
+    bindings, build, completions, doctor, init, keys, license, mail, manual, package, preview, review, serve, shop,
+    sign, token, trace, usage, verify, webhook,
 };
 use crate::config::PathSettings;
 use crate::model::license_key::LicenseKey;
@@ -107,6 +107,8 @@ pub enum Command {
     Keys(keys::Args),
     /// Add, list and check packages
     Package(package::Args),
+    /// Create, list and revoke tokens of the management API
+    Token(token::Args),
     /// Show to whom a copy of a package was given
     Trace(trace::Args),
     /// List build ids that sites report and that are not theirs
@@ -115,6 +117,10 @@ pub enum Command {
     Usage(usage::Args),
     /// Show what your shops' products grant
     Shop(shop::Args),
+    /// Show, test and look after the mails that buyers get
+    Mail(mail::Args),
+    /// Make, test and look after webhooks: messages to your own services
+    Webhook(webhook::Args),
     /// Sign a release with an SSH key
     Sign(sign::Args),
     /// Verify a saved statement offline

@@ -88,10 +88,11 @@ pub struct PendingFile {
 }
 
 impl PendingFile {
-    /// An empty file, as readable as its folder, for `target`.
-    pub fn begin(target: &Path) -> io::Result<Self> {
+    /// An empty file for `target`.
+    pub fn begin(target: &Path, access: Access) -> io::Result<Self> {
         let temporary = temporary_name(target)?;
-        let file = create_like_folder(&temporary)?;
+        let file = regular_file::create_new(&temporary, 0o600)?;
+        give_access(&file, folder_of(target), access)?;
         let target = target.to_owned();
         Ok(Self {
             file,
@@ -193,6 +194,33 @@ fn temporary_name(target: &Path) -> io::Result<PathBuf> {
     Ok(target.with_file_name(format!(".{name}.{random:016x}.tmp")))
 }
 
+/// Deletes what killed processes left in a folder: regular files under temporary names of this module. A process that writes
+/// in the folder at this moment may fail.
+pub fn remove_leftovers(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_leftover = entry.file_name().to_str().is_some_and(is_temporary);
+        if !is_leftover || !entry.file_type()?.is_file() {
+            continue;
+        }
+        match fs::remove_file(entry.path()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name has the form that [`temporary_name`] gives.
+fn is_temporary(name: &str) -> bool {
+    let inner = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));
+    let Some((target, random)) = inner.and_then(|inner| inner.rsplit_once('.')) else {
+        return false;
+    };
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    !target.is_empty() && random.len() == 16 && random.bytes().all(is_hex)
+}
+
 fn folder_of(path: &Path) -> &Path {
     path.parent()
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -278,7 +306,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let pending = |text: &str| {
-            let pending = PendingFile::begin(&path).unwrap();
+            let pending = PendingFile::begin(&path, Access::LikeFolder).unwrap();
             pending.file().write_all(text.as_bytes()).unwrap();
             pending
         };
@@ -291,6 +319,31 @@ mod tests {
         second.put().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"second");
         assert_eq!(names(folder.path()), ["file"]);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_deleted_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let left = temporary_name(&path("5f.json")).unwrap();
+        fs::write(&left, "jane@example.com").unwrap();
+        let others = [
+            "5f.json",
+            "5f.json.0123456789abcdef.tmp",
+            ".5f.json.0123456789abcde.tmp",
+            ".5f.json.0123456789abcdeG.tmp",
+            ".5f.json.0123456789abcdef.bak",
+            ".0123456789abcdef.tmp",
+            ".notes.tmp",
+        ];
+        for name in others {
+            fs::write(path(name), "").unwrap();
+        }
+        std::os::unix::fs::symlink("5f.json", path(".link.0123456789abcdef.tmp")).unwrap();
+        fs::create_dir(path(".folder.0123456789abcdef.tmp")).unwrap();
+        remove_leftovers(folder.path()).unwrap();
+        assert!(!left.exists());
+        assert_eq!(names(folder.path()).len(), others.len() + 2);
     }
 
     #[test]

@@ -21,6 +21,10 @@
 //! - [`preview`]: shows releases as the CMS will, on a page for this machine only.
 //! - [`serve`]: the HTTP server. [`gate`](serve::gate) makes every decision.
 //! - [`shop`]: deliveries of shops: their signatures, and what they say.
+//! - [`import`]: exports of other systems, read row by row into licenses.
+//! - [`spool`]: the deliveries of shops that are not applied yet.
+//! - [`mail`]: mails with license keys to buyers: their texts, the queue, and the way to the mail server.
+//! - [`webhook`]: messages to the vendor's own services about licenses and sites.
 //! - [`keys`]: the private keys of this machine.
 //! - [`watch`]: reports changes of files.
 //! - [`text`]: makes text printable, error chains one line, and prints to standard error.
@@ -28,6 +32,7 @@
 //!   other commands.
 //! - [`histogram`]: histograms of durations for many threads.
 //! - [`time_limit`]: ends the wait for work that may hang.
+//! - [`tls_client`]: which certificates of other servers are trusted.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] have their arguments and settings.
 //!
 //! Imports run one way: `commands -> build | preview | serve -> registry | catalog | store | keys | watch -> release ->
@@ -44,7 +49,9 @@ pub mod config;
 pub mod durable_file;
 pub mod folder_lock;
 pub mod histogram;
+pub mod import;
 pub mod keys;
+pub mod mail;
 pub mod model;
 pub mod package;
 pub mod preview;
@@ -53,7 +60,10 @@ pub mod regular_file;
 pub mod release;
 pub mod serve;
 pub mod shop;
+pub mod spool;
 pub mod store;
 pub mod text;
 pub mod time_limit;
+pub mod tls_client;
 pub mod watch;
+pub mod webhook;

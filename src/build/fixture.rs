@@ -132,6 +132,7 @@ impl Fixture {
             icons: Default::default(),
             banners: Default::default(),
             allow_version_mismatch: false,
+            edd: Default::default(),
         }
     }
 

@@ -42,6 +42,7 @@ impl Inputs {
             icons,
             banners,
             allow_version_mismatch,
+            edd: _,
         } = plugin;
         let source = source.as_ref().map(
             |PluginSource {

@@ -1,0 +1,70 @@
+//! The deliveries in a folder of the spool, by the names of their files.
+
+use std::fs;
+use std::path::Path;
+
+use crate::spool::delivery_name::DeliveryName;
+use crate::spool::error::SpoolError;
+
+/// How far a delivery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryStage {
+    /// Nobody looked at it yet.
+    New,
+    /// It changes a sale that is not issued yet.
+    Early,
+    /// A part of its work may be done.
+    Begun,
+}
+
+impl DeliveryStage {
+    pub(super) const ALL: [Self; 3] = [Self::New, Self::Early, Self::Begun];
+
+    /// The ending of its file's name.
+    pub(super) fn ending(self) -> &'static str {
+        match self {
+            Self::New => "",
+            Self::Early => ".early",
+            Self::Begun => ".begun",
+        }
+    }
+}
+
+/// A delivery that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingDelivery {
+    /// The digest that it is filed under.
+    pub name: DeliveryName,
+    /// How far it is.
+    pub stage: DeliveryStage,
+    /// When its file was changed last.
+    changed: std::time::SystemTime,
+}
+
+/// The deliveries in a folder, the oldest first. Files of other names are passed over.
+pub(super) fn list(folder: &Path) -> Result<Vec<WaitingDelivery>, SpoolError> {
+    let failed = |source| SpoolError::Io {
+        path: folder.to_owned(),
+        source,
+    };
+    let mut waiting = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let text = entry.file_name();
+        let Some(text) = text.to_str() else { continue };
+        let parts = [DeliveryStage::Early, DeliveryStage::Begun]
+            .into_iter()
+            .find_map(|stage| Some((text.strip_suffix(stage.ending())?, stage)));
+        let (stem, stage) = parts.unwrap_or((text, DeliveryStage::New));
+        let Ok(name) = stem.parse() else { continue };
+        // One that is gone was applied meanwhile.
+        let Ok(metadata) = entry.metadata() else { continue };
+        waiting.push(WaitingDelivery {
+            name,
+            stage,
+            changed: metadata.modified().unwrap_or(std::time::UNIX_EPOCH),
+        });
+    }
+    waiting.sort_by(|one, other| (one.changed, &one.name).cmp(&(other.changed, &other.name)));
+    Ok(waiting)
+}
