@@ -1,0 +1,48 @@
+//! Made-up licenses to show a mail with.
+
+use std::sync::Arc;
+
+use chrono::{Days, NaiveDate, Utc};
+
+use crate::mail::MailedLicense;
+use crate::model::license::{Details, License, LicenseStatus, Modules, SiteLimit};
+use crate::model::license_key::LicenseKey;
+use crate::model::name::Name;
+use crate::model::plugin::Plugin;
+
+/// Made-up licenses of a plugin, `count` of them; of "Acme Forms" where there is no plugin. Their keys are always the same and
+/// belong to nobody.
+pub fn licenses(plugin: Option<&Plugin>, count: u8) -> Vec<MailedLicense> {
+    let name = plugin.map_or_else(
+        || "Acme Forms".to_owned(),
+        |plugin| match plugin.name.as_str() {
+            "" => plugin.slug.to_string(),
+            name => name.to_owned(),
+        },
+    );
+    let module = plugin.map(|plugin| plugin.module.clone());
+    let modules: Modules = module
+        .or_else(|| "acme-forms".parse::<Name>().ok())
+        .into_iter()
+        .map(|module| (module, Vec::new()))
+        .collect();
+    let modules = Arc::new(modules);
+    let next_year = Utc::now().date_naive().checked_add_days(Days::new(365));
+    let license = |number: u8| {
+        let key = LicenseKey::from_random([number; 20]);
+        MailedLicense {
+            license: License {
+                id: key.id(),
+                status: LicenseStatus::Active,
+                expires: next_year.unwrap_or(NaiveDate::MAX),
+                modules: Arc::clone(&modules),
+                sites: SiteLimit::DEFAULT,
+                grace_period_hours: None,
+                details: Details::default(),
+            },
+            key,
+            plugins: vec![name.clone()],
+        }
+    };
+    (1..=count).map(license).collect()
+}

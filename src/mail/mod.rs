@@ -1,0 +1,28 @@
+//! Mails with license keys to buyers.
+//!
+//! [`queue`] takes an address and the ids of licenses, and keeps them until the mail server has the mail; [`sender`] sends.
+//!
+//! [`account`] has the settings, [`texts`] what a mail says, [`message`] the mail, and [`connection`] brings it to the mail
+//! server. [`post`] does that for one mail that nothing keeps.
+
+pub mod account;
+pub mod address;
+mod connection;
+pub mod license_source;
+pub mod made_up;
+pub mod mail_folder;
+pub mod mail_id;
+pub mod mail_queue_error;
+mod message;
+pub mod post;
+pub mod queue;
+pub mod queued_mail;
+pub mod send_error;
+pub mod sender;
+mod sending;
+mod sent_mails;
+mod stream;
+pub mod texts;
+mod values;
+
+pub use values::MailedLicense;

@@ -1,0 +1,290 @@
+//! The work of the thread that sends: looks at the queue, makes each mail that is due, and brings it to the mail server.
+//!
+//! A mail that is not taken waits, or is parked. Where the mail server itself fails, all mails wait, and the log says so once.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use chrono::{DateTime, Utc};
+use tokio::runtime::Runtime;
+
+use crate::mail::account::MailAccount;
+use crate::mail::connection::MailConnection;
+use crate::mail::license_source::LicenseSource;
+use crate::mail::mail_id::MailId;
+use crate::mail::message::OutgoingMail;
+use crate::mail::queue::MailQueue;
+use crate::mail::queued_mail::{MailState, QueuedMail};
+use crate::mail::send_error::SendError;
+use crate::mail::texts::{MailTextError, MailTexts};
+use crate::mail::values::MailedLicense;
+use crate::model::license_key::LicenseId;
+
+/// The longest time between two looks at the folder: a command may have changed it.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The longest pause after the mail server failed.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// Mails over one connection: some servers close it after a hundred.
+const MAILS_PER_CONNECTION: usize = 50;
+
+/// Why nothing can be sent now.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Server(SendError),
+    #[error(transparent)]
+    Text(MailTextError),
+    #[error("the sending thread failed")]
+    Panic,
+}
+
+/// Since when, and how long to pause.
+struct Pause {
+    told: String,
+    until: Instant,
+    length: Duration,
+}
+
+/// What became of one mail.
+enum Outcome {
+    /// The next one, over the same connection.
+    Next,
+    /// The connection is not usable any more.
+    Disconnected,
+}
+
+pub(super) struct SenderThread {
+    queue: Arc<MailQueue>,
+    account: MailAccount,
+    registry: PathBuf,
+    source: Arc<dyn LicenseSource>,
+    runtime: Runtime,
+    is_stopping: Arc<AtomicBool>,
+    /// Mails as they were read last, with the time of their last change.
+    seen: HashMap<MailId, (SystemTime, QueuedMail)>,
+    trouble: Option<Pause>,
+}
+
+impl SenderThread {
+    pub(super) fn new(
+        queue: Arc<MailQueue>,
+        account: MailAccount,
+        registry: PathBuf,
+        source: Arc<dyn LicenseSource>,
+        runtime: Runtime,
+        is_stopping: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            queue,
+            account,
+            registry,
+            source,
+            runtime,
+            is_stopping,
+            seen: HashMap::new(),
+            trouble: None,
+        }
+    }
+
+    /// Works until it shall stop.
+    pub(super) fn run(mut self) {
+        while !self.is_stopping() {
+            let due = self.look(Utc::now());
+            let is_paused = self.trouble.as_ref().is_some_and(|pause| pause.until > Instant::now());
+            if due.is_empty() || is_paused {
+                let _ = self.queue.woken.recv_timeout(self.until_next(Utc::now()));
+                continue;
+            }
+            // A panic of a library must not end the sending.
+            let sent = catch_unwind(AssertUnwindSafe(|| self.send(&due)));
+            match sent.unwrap_or(Err(Trouble::Panic)) {
+                Ok(()) => self.recover(),
+                Err(trouble) => self.pause(&trouble),
+            }
+        }
+        // A question for an address that nobody answers must not delay the end.
+        self.runtime.shutdown_background();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    /// Reads what changed in the folder. Returns the mails that are due, the one that waits longest first.
+    fn look(&mut self, now: DateTime<Utc>) -> Vec<MailId> {
+        let listed = match self.queue.folder.list() {
+            Ok(listed) => listed,
+            Err(error) => {
+                tracing::error!(%error, "cannot look at the queue of mails");
+                return Vec::new();
+            }
+        };
+        self.queue.note_kept(listed.len());
+        let mut seen = HashMap::with_capacity(listed.len());
+        for (id, changed) in listed {
+            let known = self.seen.remove(&id).filter(|(time, _)| *time == changed);
+            let mail = match known {
+                Some((_, mail)) => Some(mail),
+                // What is damaged was told when it was read first, and `mail list` shows it.
+                None => self.queue.folder.read(id).unwrap_or_else(|error| {
+                    tracing::warn!(mail = %id, %error, "a mail of the queue cannot be read");
+                    None
+                }),
+            };
+            seen.extend(mail.map(|mail| (id, (changed, mail))));
+        }
+        self.seen = seen;
+        let all = || self.seen.iter().map(|(id, (_, mail))| (id, mail));
+        let waiting = || all().filter(|(_, mail)| mail.state == MailState::Waiting);
+        let counts = &self.queue.counts;
+        counts.waiting.store(waiting().count() as u64, Ordering::Relaxed);
+        counts
+            .parked
+            .store((all().count() - waiting().count()) as u64, Ordering::Relaxed);
+        let oldest = waiting()
+            .map(|(_, mail)| mail.queued.timestamp())
+            .min()
+            .unwrap_or_default();
+        counts
+            .oldest
+            .store(u64::try_from(oldest).unwrap_or_default(), Ordering::Relaxed);
+        let mut due: Vec<_> = waiting()
+            .filter(|(_, mail)| mail.is_due(now))
+            .map(|(id, mail)| (mail.next, *id))
+            .collect();
+        due.sort_unstable();
+        due.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// How long until something may be due.
+    fn until_next(&self, now: DateTime<Utc>) -> Duration {
+        if let Some(pause) = &self.trouble {
+            let left = pause.until.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                return left.min(LOOK_EVERY);
+            }
+        }
+        let mails = self.seen.values().map(|(_, mail)| mail);
+        let waiting = mails.filter(|mail| mail.state == MailState::Waiting);
+        let next = waiting.map(|mail| (mail.next - now).to_std().unwrap_or_default()).min();
+        next.map_or(LOOK_EVERY, |next| next.clamp(Duration::from_millis(10), LOOK_EVERY))
+    }
+
+    /// Sends what is due, over one connection.
+    fn send(&mut self, due: &[MailId]) -> Result<(), Trouble> {
+        let texts = MailTexts::load(&self.registry).map_err(Trouble::Text)?;
+        let opened = self.runtime.block_on(MailConnection::open(&self.account));
+        let mut connection = opened.map_err(Trouble::Server)?;
+        for id in due.iter().take(MAILS_PER_CONNECTION) {
+            if self.is_stopping() {
+                break;
+            }
+            match self.send_one(*id, &texts, &mut connection)? {
+                Outcome::Next => {}
+                Outcome::Disconnected => return Ok(()),
+            }
+        }
+        self.runtime.block_on(connection.quit());
+        Ok(())
+    }
+
+    fn send_one(&self, id: MailId, texts: &MailTexts, connection: &mut MailConnection) -> Result<Outcome, Trouble> {
+        // Read again: a command may have dropped it.
+        let Ok(Some(mail)) = self.queue.folder.read(id) else {
+            return Ok(Outcome::Next);
+        };
+        if self.queue.is_sent(id) {
+            // The server ended between its note and the deletion.
+            self.queue.forget(id);
+            return Ok(Outcome::Next);
+        }
+        if mail.state == MailState::Parked {
+            return Ok(Outcome::Next);
+        }
+        let licenses: Result<Vec<_>, _> = mail.licenses.iter().map(|id| self.source.license(id)).collect();
+        let licenses: Vec<MailedLicense> = match licenses {
+            Ok(licenses) => licenses.into_iter().flatten().collect(),
+            Err(reason) => {
+                tracing::warn!(mail = %id, reason, "a mail waits for its license");
+                self.refuse(mail, reason.to_owned(), false);
+                return Ok(Outcome::Next);
+            }
+        };
+        if licenses.is_empty() {
+            tracing::info!(mail = %id, "a mail is not sent: its licenses are revoked");
+            self.queue.forget(id);
+            return Ok(Outcome::Next);
+        }
+        let said = texts.render(&licenses).map_err(Trouble::Text)?;
+        let sent = match OutgoingMail::new(&self.account, &mail.address, id, mail.queued, &said) {
+            Ok(outgoing) => self.runtime.block_on(connection.send(&outgoing)),
+            Err(error) => Err(SendError::Unmade(error)),
+        };
+        let tag = mail.licenses.first().map(LicenseId::log_tag).unwrap_or_default();
+        match sent {
+            Ok(()) => {
+                self.queue.note_sent(id, Utc::now());
+                tracing::info!(mail = %id, license = tag, "mailed a license key");
+                Ok(Outcome::Next)
+            }
+            Err(error) if error.is_of_mail() => {
+                let is_parked = self.refuse(mail, error.detail(), error.is_final());
+                // SECURITY: the message has no address.
+                match is_parked {
+                    true => tracing::warn!(mail = %id, license = tag, %error, "a mail is parked"),
+                    false => tracing::info!(mail = %id, license = tag, %error, "a mail was not taken"),
+                }
+                if !error.leaves_connection() {
+                    // Perhaps it is the server and not this mail: the others wait a little, too.
+                    return Err(Trouble::Server(error));
+                }
+                match self.runtime.block_on(connection.reset()) {
+                    Ok(()) => Ok(Outcome::Next),
+                    Err(_) => Ok(Outcome::Disconnected),
+                }
+            }
+            Err(error) => Err(Trouble::Server(error)),
+        }
+    }
+
+    /// Notes that a mail was not taken; returns whether it is parked.
+    fn refuse(&self, mail: QueuedMail, reason: String, is_final: bool) -> bool {
+        self.queue.counts.failures.fetch_add(1, Ordering::Relaxed);
+        let refused = mail.refused(reason, is_final, self.account.retry, Utc::now());
+        if let Err(error) = self.queue.folder.replace(&refused) {
+            tracing::error!(%error, "cannot note that a mail was not taken");
+        }
+        refused.state == MailState::Parked
+    }
+
+    fn recover(&mut self) {
+        if self.trouble.take().is_some() {
+            tracing::info!("mails are sent again");
+        }
+    }
+
+    /// All mails wait, longer each time. A new reason is logged, and the same one is not logged again.
+    fn pause(&mut self, trouble: &Trouble) {
+        self.queue.counts.failures.fetch_add(1, Ordering::Relaxed);
+        let told = trouble.to_string();
+        let before = self.trouble.take();
+        let is_news = before.as_ref().is_none_or(|pause| pause.told != told);
+        if is_news {
+            tracing::warn!(reason = told, "no mail can be sent now; all wait");
+        }
+        // A twelfth of the wait of a single mail: 5 s.
+        let first = (self.account.retry / 12).max(Duration::from_millis(50));
+        let length = before.map_or(first, |pause| (pause.length * 2).min(LONGEST_PAUSE));
+        self.trouble = Some(Pause {
+            told,
+            until: Instant::now() + length,
+            length,
+        });
+    }
+}

@@ -1,0 +1,440 @@
+//! The texts of mails: those of the vendor in `registry/mail/`, or the built-in ones. They are templates of Jinja.
+//!
+//! [`MailTexts`] fills in the [`MailValues`]; [`message`](super::message) makes the mail.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
+
+use crate::mail::values::{MailValues, MailedLicense};
+use crate::regular_file;
+
+/// The folder of the registry with the vendor's texts.
+pub const FOLDER: &str = "mail";
+
+/// The file of the text with the subject, and that of the HTML.
+pub const FILES: [(&str, &str); 2] = [
+    ("license.txt", include_str!("texts/license.txt")),
+    ("license.html", include_str!("texts/license.html")),
+];
+
+/// Size limit of a template, in bytes.
+const MAX_TEMPLATE: u64 = 256 << 10;
+
+/// Size limit of what a template makes, in bytes.
+const MAX_TEXT: usize = 1 << 20;
+
+/// How many steps a template may take: a mail with a hundred licenses takes some thousand.
+const MAX_STEPS: u64 = 1_000_000;
+
+/// The longest subject, in characters.
+const MAX_SUBJECT: usize = 200;
+
+/// How the first line of the text begins.
+const SUBJECT: &str = "Subject: ";
+
+/// The templates.
+pub struct MailTexts {
+    environment: Environment<'static>,
+    /// The folder, if the vendor's own texts are in use.
+    folder: Option<PathBuf>,
+    has_html: bool,
+}
+
+/// What a mail says.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct RenderedMail {
+    /// One line.
+    pub subject: String,
+    /// The text.
+    pub text: String,
+    /// The same as HTML, if there is a template for it.
+    pub html: Option<String>,
+}
+
+/// Why there is no text, in one line each. [`MailTextError::hint`] says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum MailTextError {
+    /// A file cannot be read.
+    #[error("{}: cannot be read: {reason}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why. Part of the message, so it is not a source.
+        reason: io::Error,
+    },
+    /// There is HTML and no text.
+    #[error("{}: there is HTML, but no text", .0.display())]
+    NoText(PathBuf),
+    /// A template is wrong.
+    #[error("{file}:{line}: {reason}")]
+    Template {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The text does not begin with a usable subject.
+    #[error("{file}:1: {reason}")]
+    Subject {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// No license is left that could be mailed.
+    #[error("there is no license to mail")]
+    NoLicense,
+}
+
+impl MailTextError {
+    /// What to do.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "let the user that runs the server read it",
+            Self::NoText(_) => "write license.txt beside it: not every mail program shows HTML",
+            Self::Template { .. } => "docs/mail.md lists what a text can show; `countersign mail preview` tries it",
+            Self::Subject { .. } => {
+                "begin license.txt with a line such as \"Subject: Your license key\", then an empty line"
+            }
+            Self::NoLicense => "look at the licenses with `countersign license show`",
+        }
+    }
+}
+
+impl MailTexts {
+    /// Reads the vendor's texts in the folder `registry`; the built-in ones if there are none. A vendor's text without
+    /// HTML gives mails without HTML.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is no template.
+    pub fn load(registry: &Path) -> Result<Self, MailTextError> {
+        let folder = registry.join(FOLDER);
+        let [text, html] = FILES.map(|(name, _)| read(&folder.join(name)));
+        let text = text?;
+        let html = html?;
+        let has_html = html.is_some() || text.is_none();
+        let folder = match (&text, &html) {
+            (None, None) => None,
+            (None, Some(_)) => return Err(MailTextError::NoText(folder.join(FILES[1].0))),
+            _ => Some(folder),
+        };
+        let mut texts = Self {
+            environment: environment()?,
+            folder,
+            has_html,
+        };
+        let [built_in_text, built_in_html] = FILES.map(|(_, source)| source.to_owned());
+        texts.add(FILES[0].0, text.unwrap_or(built_in_text))?;
+        if has_html {
+            texts.add(FILES[1].0, html.unwrap_or(built_in_html))?;
+        }
+        Ok(texts)
+    }
+
+    /// The folder of the vendor's own texts; `None` for the built-in ones.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// Fills the texts in.
+    ///
+    /// # Errors
+    /// A template names what there is not, makes too much, or makes no usable subject.
+    pub fn render(&self, licenses: &[MailedLicense]) -> Result<RenderedMail, MailTextError> {
+        let values = MailValues::of(licenses).ok_or(MailTextError::NoLicense)?;
+        let whole = self.fill(FILES[0].0, &values)?;
+        let bad = |reason| MailTextError::Subject {
+            file: self.shown(FILES[0].0),
+            reason,
+        };
+        let (first, rest) = whole.split_once('\n').unwrap_or((&whole, ""));
+        let subject = first
+            .strip_prefix(SUBJECT)
+            .ok_or(bad("expected \"Subject: \" and the subject"))?
+            .trim();
+        // SECURITY: a line break in a value would begin another header.
+        if subject.contains(char::is_control) {
+            return Err(bad("a control character in the subject"));
+        }
+        if subject.is_empty() || subject.chars().count() > MAX_SUBJECT {
+            return Err(bad("a subject has 1 to 200 characters"));
+        }
+        let text = rest
+            .strip_prefix("\r\n")
+            .or_else(|| rest.strip_prefix('\n'))
+            .ok_or(bad("expected an empty line below the subject"))?;
+        Ok(RenderedMail {
+            subject: subject.to_owned(),
+            text: text.to_owned(),
+            html: self.has_html.then(|| self.fill(FILES[1].0, &values)).transpose()?,
+        })
+    }
+
+    fn add(&mut self, name: &'static str, source: String) -> Result<(), MailTextError> {
+        let added = self.environment.add_template_owned(name, source);
+        added.map_err(|error| self.wrong(name, &error))
+    }
+
+    fn fill(&self, name: &'static str, values: &MailValues<'_>) -> Result<String, MailTextError> {
+        let mut text = Bounded(Vec::new());
+        let template = self.environment.get_template(name);
+        let filled = template.and_then(|template| template.render_captured_to(Serde(values), &mut text).map(drop));
+        filled.map_err(|error| self.wrong(name, &error))?;
+        // The engine writes UTF-8 alone.
+        Ok(String::from_utf8(text.0).unwrap_or_default())
+    }
+
+    /// How a file is named in messages.
+    fn shown(&self, name: &str) -> String {
+        match &self.folder {
+            Some(folder) => folder.join(name).display().to_string(),
+            None => format!("built-in {name}"),
+        }
+    }
+
+    // SECURITY: of an error, only what it says of the template goes on: its other parts can hold values.
+    fn wrong(&self, name: &str, error: &Error) -> MailTextError {
+        let place = || error.template_source()?.get(error.range()?);
+        let reason = match error.kind() {
+            ErrorKind::SyntaxError => error.detail().unwrap_or("not a template").to_owned(),
+            ErrorKind::UndefinedError => match place() {
+                Some(place) => format!("there is no {place:?}"),
+                None => "a name that there is not".to_owned(),
+            },
+            ErrorKind::OutOfFuel => "too many steps: a loop without an end?".to_owned(),
+            ErrorKind::WriteFailure => format!("it makes more than {} MiB", MAX_TEXT >> 20),
+            ErrorKind::UnknownFilter
+            | ErrorKind::UnknownFunction
+            | ErrorKind::UnknownTest
+            | ErrorKind::UnknownMethod => error.detail().unwrap_or("a function that there is not").to_owned(),
+            other => other.to_string(),
+        };
+        MailTextError::Template {
+            file: self.shown(name),
+            line: error.line().unwrap_or(1),
+            reason,
+        }
+    }
+}
+
+/// The engine: HTML is escaped, and a name that there is not is an error, not an empty text.
+fn environment() -> Result<Environment<'static>, MailTextError> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(MAX_STEPS));
+    // Errors then say where they are.
+    environment.set_debug(true);
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build();
+    environment.set_syntax(syntax.map_err(|error| MailTextError::Template {
+        file: "the syntax of templates".to_owned(),
+        line: 1,
+        reason: error.kind().to_string(),
+    })?);
+    Ok(environment)
+}
+
+/// The text of a file; `None` if there is no such file.
+fn read(path: &Path) -> Result<Option<String>, MailTextError> {
+    match regular_file::read_to_string(path, MAX_TEMPLATE) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(reason) => Err(MailTextError::Read {
+            path: path.to_owned(),
+            reason,
+        }),
+    }
+}
+
+/// A text up to [`MAX_TEXT`].
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_TEXT {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::num::NonZeroU32;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::license::{Details, License, LicenseStatus, SiteLimit};
+    use crate::model::license_key::LicenseKey;
+
+    fn licenses(count: u8) -> Vec<MailedLicense> {
+        let license = |number: u8| {
+            let key = LicenseKey::from_random([number; 20]);
+            MailedLicense {
+                license: License {
+                    id: key.id(),
+                    status: LicenseStatus::Active,
+                    expires: "2027-11-24".parse().unwrap(),
+                    modules: Arc::new([("forms".parse().unwrap(), vec!["pdf".parse().unwrap()])].into()),
+                    sites: SiteLimit::Limited(NonZeroU32::new(3).unwrap()),
+                    grace_period_hours: None,
+                    details: Details::default(),
+                },
+                key,
+                plugins: vec!["Acme <Forms> & \"Maps\"".to_owned()],
+            }
+        };
+        (0..count).map(license).collect()
+    }
+
+    /// What these two files make of one license.
+    fn rendered(text: &str, html: Option<&str>) -> Result<RenderedMail, String> {
+        let registry = tempfile::tempdir().unwrap();
+        let folder = registry.path().join(FOLDER);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("license.txt"), text).unwrap();
+        if let Some(html) = html {
+            fs::write(folder.join("license.html"), html).unwrap();
+        }
+        let loaded = MailTexts::load(registry.path());
+        let rendered = loaded.and_then(|texts| texts.render(&licenses(1)));
+        rendered.map_err(|error| {
+            assert!(!error.hint().is_empty());
+            error.to_string().replace(&format!("{}/", folder.display()), "")
+        })
+    }
+
+    #[test]
+    fn the_built_in_texts_have_each_key_and_what_it_is_for() {
+        let registry = tempfile::tempdir().unwrap();
+        let texts = MailTexts::load(registry.path()).unwrap();
+        assert_eq!(texts.folder(), None);
+        let one = texts.render(&licenses(1)).unwrap();
+        assert_eq!(one.subject, "Your license key");
+        let key = LicenseKey::from_random([0; 20]);
+        for expected in [key.reveal(), "Acme <Forms> & \"Maps\"", "Sites:       3", "2027-11-24"] {
+            assert!(one.text.contains(expected), "{expected}: {}", one.text);
+        }
+        let html = one.html.unwrap();
+        assert!(
+            html.contains(key.reveal()) && html.contains("Acme &lt;Forms&gt; &amp; &quot;Maps&quot;"),
+            "{html}"
+        );
+        assert!(!html.contains("<Forms>"));
+
+        let three = texts.render(&licenses(3)).unwrap();
+        assert_eq!(three.subject, "Your license keys");
+        for number in 0..3 {
+            assert!(three.text.contains(LicenseKey::from_random([number; 20]).reveal()));
+        }
+        assert!(matches!(texts.render(&[]), Err(MailTextError::NoLicense)));
+    }
+
+    #[test]
+    fn a_license_without_an_end_and_without_a_limit_says_so() {
+        let registry = tempfile::tempdir().unwrap();
+        let texts = MailTexts::load(registry.path()).unwrap();
+        let mut of = licenses(1);
+        of[0].license.expires = "9999-12-31".parse().unwrap();
+        of[0].license.sites = SiteLimit::Unlimited;
+        of[0].plugins.clear();
+        let text = texts.render(&of).unwrap().text;
+        for expected in ["For:         forms\n", "any number", "no end"] {
+            assert!(text.contains(expected), "{text}");
+        }
+        assert!(!text.contains("9999"));
+    }
+
+    #[test]
+    fn a_vendors_text_takes_the_place_of_both_and_html_needs_a_text() {
+        let own = rendered(
+            "Subject: Hi\n\n{{ license.key }} {{ license.modules[0].features[0] }}\n",
+            None,
+        )
+        .unwrap();
+        let key = LicenseKey::from_random([0; 20]);
+        assert_eq!(own.text, format!("{} pdf\n", key.reveal()));
+        assert_eq!((own.subject.as_str(), own.html), ("Hi", None));
+        let both = rendered("Subject: Hi\r\n\r\nx\r\n", Some("<b>{{ license.plugins[0] }}</b>")).unwrap();
+        assert_eq!(both.html.unwrap(), "<b>Acme &lt;Forms&gt; &amp; &quot;Maps&quot;</b>");
+
+        let registry = tempfile::tempdir().unwrap();
+        fs::create_dir(registry.path().join(FOLDER)).unwrap();
+        fs::write(registry.path().join("mail/license.html"), "x").unwrap();
+        assert!(matches!(
+            MailTexts::load(registry.path()),
+            Err(MailTextError::NoText(_))
+        ));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_file_and_line_and_without_a_value() {
+        for (text, expected) in [
+            (
+                "Subject: a\n\nx\n{{ licence.key }}\n",
+                "license.txt:4: there is no \"licence.key\"",
+            ),
+            (
+                "Subject: a\n\n{% if license.expired %}x{% endif %}",
+                "license.txt:3: there is no \"license.expired\"",
+            ),
+            ("Subject: a\n\n{{ license.key | nothing }}", "license.txt:3: "),
+            ("Subject: a\n\n{% if x", "license.txt:3: "),
+            ("Hello\n\nx", "license.txt:1: expected \"Subject: \" and the subject"),
+            ("Subject:  \n\nx", "license.txt:1: a subject has 1 to 200 characters"),
+            (
+                "Subject: a\nx",
+                "license.txt:1: expected an empty line below the subject",
+            ),
+            (
+                "Subject: a\rBcc: x\n\nx",
+                "license.txt:1: a control character in the subject",
+            ),
+            (
+                "Subject: a\n\n{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}",
+                "license.txt:3: ",
+            ),
+        ] {
+            let error = rendered(text, None).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+            assert!(!error.contains(LicenseKey::from_random([0; 20]).reveal()));
+        }
+        // The engine does not say which line was too much.
+        let endless = "Subject: a\n\n{% for a in range(9999) %}{{ \"x\" * 999 }}{% endfor %}";
+        assert_eq!(
+            rendered(endless, None).unwrap_err(),
+            "license.txt:1: it makes more than 1 MiB"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_an_error_and_not_the_built_in_text() {
+        let registry = tempfile::tempdir().unwrap();
+        fs::create_dir_all(registry.path().join("mail/license.txt")).unwrap();
+        assert!(matches!(
+            MailTexts::load(registry.path()),
+            Err(MailTextError::Read { .. })
+        ));
+        fs::remove_dir(registry.path().join("mail/license.txt")).unwrap();
+        fs::write(registry.path().join("mail/license.txt"), vec![b' '; 257 << 10]).unwrap();
+        assert!(matches!(
+            MailTexts::load(registry.path()),
+            Err(MailTextError::Read { .. })
+        ));
+    }
+}
