@@ -113,9 +113,24 @@ pub struct Subject {
     pub names: Vec<String>,
     /// Why.
     pub reason: &'static str,
+    /// What a suspension, a resumption or a revocation is about.
+    #[serde(skip)]
+    pub cause: StatusCause,
     /// A buyer's address that the delivery tells.
     #[serde(skip)]
     pub buyer: Buyer,
+}
+
+/// Why a sale is suspended, goes on or is revoked. Each cause ends by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StatusCause {
+    /// The state of a subscription; of a revocation, that the money went back.
+    #[default]
+    Own,
+    /// A buyer's bank disputes the payment.
+    Dispute,
+    /// Money that went back came again.
+    Refund,
 }
 
 /// Who bought.
@@ -140,8 +155,14 @@ impl Subject {
         Self {
             names,
             reason,
+            cause: StatusCause::Own,
             buyer: Buyer::default(),
         }
+    }
+
+    /// With this cause.
+    pub(super) fn of(self, cause: StatusCause) -> Self {
+        Self { cause, ..self }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::model::license::{Modules, SiteLimit};
+use crate::model::license::{Details, LicenseDetails, Modules, SiteLimit};
 use crate::model::offer::{Offer, QuantityMeaning};
 use crate::shop::event::{Sale, SoldLine};
 
@@ -19,6 +19,8 @@ pub struct GrantedLicense {
     pub modules: Arc<Modules>,
     /// How many sites.
     pub sites: SiteLimit,
+    /// Limits of its own.
+    pub details: Details,
     /// Its last day.
     pub expires: NaiveDate,
 }
@@ -66,6 +68,11 @@ pub fn grant(
         GrantedLicense {
             modules: Arc::clone(&offer.modules),
             sites,
+            details: Details::from(LicenseDetails {
+                staging_sites: offer.staging_sites,
+                site_moves: offer.site_moves,
+                ..LicenseDetails::default()
+            }),
             expires,
         },
     ))
@@ -85,6 +92,8 @@ mod tests {
             prices: Vec::new(),
             modules: Arc::default(),
             sites: SiteLimit::Limited(NonZeroU32::new(3).unwrap()),
+            staging_sites: Some(2),
+            site_moves: None,
             lasts: LicenseTerm::Period("1y".parse().unwrap()),
             quantity,
         }
@@ -106,6 +115,10 @@ mod tests {
         let granted = |meaning, quantity| grant(&once, &line(quantity), Some(&offer(meaning)), at);
         let (count, license) = granted(QuantityMeaning::Sites, 4).unwrap();
         assert_eq!((count, license.sites.to_string().as_str()), (1, "12"));
+        assert_eq!(
+            (license.details.staging_sites, license.details.site_moves),
+            (Some(2), None)
+        );
         assert_eq!(license.expires.to_string(), "2027-11-20");
         let (count, license) = granted(QuantityMeaning::Licenses, 4).unwrap();
         assert_eq!((count, license.sites.to_string().as_str()), (4, "3"));

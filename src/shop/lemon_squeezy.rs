@@ -38,10 +38,12 @@ fn action(kind: &str, event: &Value, attributes: &Value) -> ShopAction {
         }
         "subscription_expired" => ShopAction::LetExpire(subscription("the subscription ended")),
         "subscription_cancelled" => ShopAction::Record(subscription("it goes on until the paid period ends")),
-        "subscription_payment_success" | "subscription_payment_failed" | "subscription_payment_recovered" => {
-            ShopAction::Ignore {
-                reason: "subscription_updated has what changes",
-            }
+        "subscription_payment_success" | "subscription_payment_failed" => ShopAction::Ignore {
+            reason: "subscription_updated has what changes",
+        },
+        "subscription_payment_recovered" => {
+            let id = id(attributes, "subscription_id").map(|id| format!("subscription:{id}"));
+            ShopAction::Resume(Subject::new(id.into_iter().collect(), "what was due is paid"))
         }
         "subscription_payment_refunded" => {
             let id = id(attributes, "subscription_id").map(|id| format!("subscription:{id}"));
@@ -82,7 +84,7 @@ fn order(event: &Value, order: &Value) -> ShopAction {
         }
     }
     let item = &order["first_order_item"];
-    match sold(event, item, item) {
+    match sold(item, item) {
         Some(line) => ShopAction::Issue(Sale {
             names,
             lines: vec![line],
@@ -124,22 +126,21 @@ fn sale(event: &Value, subscription: &Value, item: &Value) -> Option<Sale> {
     };
     Some(Sale {
         names: names_of_subscription(event, subscription),
-        lines: vec![sold(event, subscription, item)?],
+        lines: vec![sold(subscription, item)?],
         until: Some(time(subscription, end).or_else(|| time(subscription, "renews_at"))?),
         buyer: buyer(subscription),
     })
 }
 
 /// The line of a product, with the quantity of the item.
-fn sold(event: &Value, product: &Value, item: &Value) -> Option<SoldLine> {
+fn sold(product: &Value, item: &Value) -> Option<SoldLine> {
     let variant = shop_id(product, "variant_id");
     let product = shop_id(product, "product_id");
     if variant.is_none() && product.is_none() {
         return None;
     }
-    let mut line = line(variant, product, at(item, "quantity"))?;
-    line.offer = id(event, "meta.custom_data.offer");
-    Some(line)
+    // SECURITY: `meta.custom_data` comes from the address of the checkout, which the buyer can write.
+    line(variant, product, at(item, "quantity"))
 }
 
 fn names_of_subscription(event: &Value, subscription: &Value) -> Vec<String> {
@@ -223,6 +224,16 @@ mod tests {
         whole["refunded"] = json!(true);
         whole["refunded_amount"] = json!(2999);
         assert!(matches!(read_as("order_refunded", whole), ShopAction::Revoke(_)));
+    }
+
+    #[test]
+    fn what_the_buyer_wrote_into_the_address_of_the_checkout_names_no_offer() {
+        let event = json!({ "meta": { "event_name": "order_created", "custom_data": { "offer": "agency" } },
+            "data": { "type": "orders", "id": "7", "attributes": order("paid") } });
+        let ShopAction::Issue(sale) = super::read(&event).unwrap().action else {
+            panic!()
+        };
+        assert_eq!(sale.lines[0].offer, None);
     }
 
     #[test]

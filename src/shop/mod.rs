@@ -6,7 +6,6 @@
 pub mod event;
 pub mod grant;
 mod json;
-pub mod kind;
 mod lemon_squeezy;
 mod paddle;
 pub mod signature;
@@ -15,8 +14,9 @@ mod woocommerce;
 
 use serde_json::Value;
 
+use crate::model::shop_kind::ShopKind;
+
 use event::{DeliveryError, MAX_DELIVERY, ShopDelivery};
-use kind::ShopKind;
 
 /// Parses a delivery whose signature was checked.
 ///

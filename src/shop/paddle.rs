@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::shop::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, Subject};
+use crate::shop::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, StatusCause, Subject};
 use crate::shop::json::{MAX_LINES, address, at, id, ids, line, list, required, shop_id, text, time};
 
 pub(super) fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
@@ -116,7 +116,13 @@ fn adjustment(adjustment: &Value) -> ShopAction {
     match text(adjustment, "status") {
         Some("approved") => {}
         Some("pending_approval") => return ShopAction::Record(subject("a refund waits for its approval")),
-        Some("reversed") => return ShopAction::Resume(subject("the money came back")),
+        Some("reversed") => {
+            let cause = match text(adjustment, "action") {
+                Some("refund") => StatusCause::Refund,
+                _ => StatusCause::Dispute,
+            };
+            return ShopAction::Resume(subject("the money came back").of(cause));
+        }
         _ => {
             return ShopAction::Ignore {
                 reason: "the refund was not approved",
@@ -126,8 +132,8 @@ fn adjustment(adjustment: &Value) -> ShopAction {
     match text(adjustment, "action") {
         Some("refund") if is_whole(adjustment) => ShopAction::Revoke(subject("refunded")),
         Some("refund") => ShopAction::Record(subject("a part was refunded")),
-        Some("chargeback") => ShopAction::Revoke(subject("charged back")),
-        Some("chargeback_reverse") => ShopAction::Resume(subject("the money came back")),
+        Some("chargeback") => ShopAction::Revoke(subject("charged back").of(StatusCause::Dispute)),
+        Some("chargeback_reverse") => ShopAction::Resume(subject("the money came back").of(StatusCause::Dispute)),
         Some("chargeback_warning") => ShopAction::Record(subject("a bank asks about the payment")),
         _ => ShopAction::Ignore {
             reason: "no license depends on this adjustment",
@@ -156,11 +162,8 @@ fn lines(sold: &Value) -> Option<Vec<SoldLine>> {
         let product = shop_id(item, "price.product_id").or_else(|| shop_id(item, "product"));
         line(price, product, at(item, "quantity"))
     };
-    let mut lines: Vec<SoldLine> = items.iter().map(read).collect::<Option<_>>()?;
-    if let [only] = &mut lines[..] {
-        only.offer = id(sold, "custom_data.offer");
-    }
-    Some(lines)
+    // SECURITY: `custom_data` comes from the buyer's browser.
+    items.iter().map(read).collect()
 }
 
 #[cfg(test)]
@@ -215,6 +218,16 @@ mod tests {
             panic!()
         };
         assert_eq!((sale.names, sale.until), (vec!["txn_1".to_owned()], None));
+    }
+
+    #[test]
+    fn what_the_buyers_browser_sent_names_no_offer() {
+        let mut data = transaction("web");
+        data["custom_data"] = json!({ "offer": "agency" });
+        let ShopAction::Issue(sale) = read_as("transaction.completed", data) else {
+            panic!()
+        };
+        assert_eq!(sale.lines[0].offer, None);
     }
 
     #[test]

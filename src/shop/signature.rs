@@ -9,7 +9,7 @@ use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use crate::shop::kind::ShopKind;
+use crate::model::shop_kind::ShopKind;
 use crate::shop::woocommerce;
 
 /// How far a signed time may be from ours: what Stripe's own libraries take.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::model::offer::SalesMode;
-use crate::shop::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, Subject};
+use crate::shop::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, StatusCause, Subject};
 use crate::shop::json::{MAX_LINES, address, at, id, ids, is_true, line, list, required, seconds, shop_id, text};
 
 /// Where an invoice names its subscription: since 2025-03-31, and before.
@@ -176,7 +176,8 @@ fn subscription(subscription: &Value) -> ShopAction {
 }
 
 fn dispute(kind: &str, dispute: &Value) -> ShopAction {
-    let subject = |reason| Subject::new(ids(dispute, &["payment_intent", "charge"]), reason);
+    let names = || ids(dispute, &["payment_intent", "charge"]);
+    let subject = |reason| Subject::new(names(), reason).of(StatusCause::Dispute);
     let status = text(dispute, "status").unwrap_or_default();
     match (kind, status) {
         ("charge.dispute.closed", "won" | "warning_closed") => ShopAction::Resume(subject("the dispute was won")),
