@@ -5,6 +5,7 @@
 use std::ops::Deref;
 use std::path::PathBuf;
 
+use crate::model::issued_license::Hex128;
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::registry::Registry;
@@ -17,6 +18,21 @@ pub enum FoundLicense<'a> {
     File(&'a License),
     /// A machine issued it.
     Ledger(LedgerLicense),
+}
+
+impl FoundLicense<'_> {
+    /// How the ledger names the order of a license that a machine issued.
+    pub fn order(&self) -> Option<Hex128> {
+        match self {
+            Self::File(_) => None,
+            Self::Ledger(issued) => issued.reference,
+        }
+    }
+
+    /// Whether people decide about it. What a file says does not depend on the ledger.
+    pub fn is_in_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
 }
 
 impl Deref for FoundLicense<'_> {

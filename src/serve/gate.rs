@@ -1,5 +1,8 @@
 //! The gate: decides who gets a statement, a manifest or a package. Nothing else decides this.
 
+pub(crate) mod active;
+pub(crate) mod release;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,8 +10,9 @@ use arc_swap::{ArcSwap, Guard};
 use chrono::{DateTime, Utc};
 
 use crate::catalog::{Catalog, HeldPackage, Offered};
-use crate::config::LocalHosts;
-use crate::keys::download_keys::DownloadKeys;
+use crate::config::SeatRules;
+use crate::keys::license_secrets::LicenseSecrets;
+use crate::keys::secret_keys::DownloadKeys;
 use crate::keys::signing_key::SigningKey;
 use crate::model::binding::CheckIn;
 use crate::model::download_key::DownloadKey;
@@ -18,12 +22,15 @@ use crate::model::license::{License, LicenseState};
 use crate::model::license_key::LicenseId;
 use crate::model::manifest::LatestRelease;
 use crate::model::site_host::SiteHost;
+use crate::model::site_release::ReleaseHash;
 use crate::model::slug::Slug;
 use crate::model::statement::Verdict;
 use crate::model::version::Version;
 use crate::registry::Registry;
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
-use crate::store::{BindOutcome, Bindings, BoundSites, ChangeOutcome, LedgerChange, NodeSecrets, StoreError};
+use crate::store::{
+    BindOutcome, Bindings, BoundSites, ChangeOutcome, LedgerChange, NodeSecrets, SeatRequest, StoreError,
+};
 
 /// The registry, releases and key at one moment. Replaced as a whole; a request takes it once.
 #[derive(Clone, Debug)]
@@ -34,8 +41,17 @@ pub struct Snapshot {
     pub catalog: Arc<Catalog>,
     /// The signing key.
     pub key: Arc<SigningKey>,
+    /// The other secrets.
+    pub secrets: Secrets,
+}
+
+/// Secrets that only some instances need. Nodes share them.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets {
     /// The keys that make links and build ids; `None` where no package was ever hosted.
     pub downloads: Option<Arc<DownloadKeys>>,
+    /// The keys that issue licenses; `None` where no machine issues any.
+    pub licensing: Option<Arc<LicenseSecrets>>,
 }
 
 /// The current snapshot and the store of bindings.
@@ -44,7 +60,7 @@ pub struct Gate {
     /// Locked while a part is replaced, because each part has its own thread.
     changing: Mutex<()>,
     bindings: Arc<dyn Bindings>,
-    local_hosts: LocalHosts,
+    rules: SeatRules,
 }
 
 /// A site's request about a license.
@@ -84,13 +100,13 @@ pub struct PermittedDownload {
 
 impl Gate {
     /// A gate with this snapshot and these bindings.
-    pub fn new(snapshot: Snapshot, bindings: Arc<dyn Bindings>, local_hosts: LocalHosts) -> Self {
+    pub fn new(snapshot: Snapshot, bindings: Arc<dyn Bindings>, rules: SeatRules) -> Self {
         bindings.announce(secrets_of(&snapshot));
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             changing: Mutex::default(),
             bindings,
-            local_hosts,
+            rules,
         }
     }
 
@@ -123,6 +139,16 @@ impl Gate {
         &*self.bindings
     }
 
+    /// The server's settings about seats.
+    pub(crate) fn rules(&self) -> SeatRules {
+        self.rules
+    }
+
+    /// The same for work on another thread.
+    pub fn shared_bindings(&self) -> Arc<dyn Bindings> {
+        Arc::clone(&self.bindings)
+    }
+
     /// The license with this id: of a file, or else of the ledger.
     pub fn license<'s>(&self, snapshot: &'s Snapshot, id: &LicenseId) -> Option<FoundLicense<'s>> {
         found_license::find(&snapshot.registry, &*self.bindings, id)
@@ -136,11 +162,16 @@ impl Gate {
         found_license::change(&self.snapshot().registry, &*self.bindings, change).await
     }
 
-    /// Checks a license for a site, and binds the site if there is a free seat. Only an active license binds.
+    /// Checks a license for a site, and binds the site if there is a free seat. Only an active license binds. The secret
+    /// of `release_hash` then releases this binding.
     ///
     /// # Errors
     /// The binding could not be written to disk; nothing was decided.
-    pub async fn validate(&self, license_request: &LicenseRequest<'_>) -> Result<Decision, StoreError> {
+    pub async fn validate(
+        &self,
+        license_request: &LicenseRequest<'_>,
+        release_hash: Option<ReleaseHash>,
+    ) -> Result<Decision, StoreError> {
         let LicenseRequest {
             id,
             license,
@@ -157,12 +188,19 @@ impl Gate {
             });
         };
         let now = check_in.time;
+        let request = SeatRequest {
+            license,
+            host,
+            release_hash,
+            staging_sites: self.rules.staging_sites,
+            now,
+        };
         let (verdict, bound_domain) = match license.state(now.date_naive()) {
             LicenseState::Expired => (Verdict::Expired, None),
             LicenseState::Suspended => (Verdict::Suspended, None),
             LicenseState::Revoked => (Verdict::Revoked, None),
-            LicenseState::Active if self.local_hosts == LocalHosts::Allow && host.is_local() => (Verdict::Ok, None),
-            LicenseState::Active => match self.bindings.bind(license, host, now).await? {
+            LicenseState::Active if self.is_exempt(host) => (Verdict::Ok, None),
+            LicenseState::Active => match self.bindings.bind(request).await? {
                 BindOutcome::Bound => {
                     self.bindings.report(id, &self.bindings.of(id), host, check_in);
                     (Verdict::Ok, None)
@@ -190,14 +228,14 @@ impl Gate {
             check_in,
         } = license_request;
         let today = check_in.time.date_naive();
-        if self.local_hosts == LocalHosts::Allow && host.is_local() {
+        if self.is_exempt(host) {
             // Under this rule such a host has no binding, even if it was bound under another rule.
             return Err(entitlement::require_active(*license, today)
                 .err()
                 .unwrap_or(Refusal::LicenseNotBound));
         }
         let plugin = snapshot.registry.plugin(slug);
-        let entitlement = entitlement::decide(*license, bound, host, plugin, today)?;
+        let entitlement = entitlement::decide(*license, bound, self.rules.staging_sites, host, plugin, today)?;
         self.bindings.report(id, bound, host, check_in);
         Ok(snapshot.catalog.manifest(&entitlement, current))
     }
@@ -218,11 +256,10 @@ impl Gate {
         let bound = self.bindings.of(&license.id);
         let ahead = &license.details.hosts;
         let sites = ahead.iter().chain(bound.iter().map(|binding| &binding.host));
-        let is_local = |host: &SiteHost| self.local_hosts == LocalHosts::Allow && host.is_local();
-        let mut sites = sites.filter(|host| link.is_for(key, host) && !is_local(host));
+        let mut sites = sites.filter(|host| link.is_for(key, host) && !self.is_exempt(host));
         let host = sites.next().ok_or(Refusal::LicenseNotBound)?;
         let plugin = snapshot.registry.plugin(slug.as_str());
-        let entitlement = entitlement::decide(Some(license), &bound, host, plugin, today)?;
+        let entitlement = entitlement::decide(Some(license), &bound, self.rules.staging_sites, host, plugin, today)?;
         let package = snapshot.catalog.package(&entitlement, version);
         Ok(package.map(|(path, package)| PermittedDownload {
             license: license.id,
@@ -250,9 +287,13 @@ impl Gate {
 
 /// What other nodes may know of the secrets in use.
 fn secrets_of(snapshot: &Snapshot) -> NodeSecrets {
-    let downloads = snapshot.downloads.as_ref();
+    let Secrets { downloads, licensing } = &snapshot.secrets;
     NodeSecrets {
         key_id: snapshot.key.public().key_id().to_string(),
-        downloads: downloads.map(|keys| keys.current().fingerprint()).unwrap_or_default(),
+        downloads: downloads
+            .as_ref()
+            .map(|keys| keys.current().fingerprint())
+            .unwrap_or_default(),
+        licensing: licensing.as_ref().map(|keys| keys.fingerprint()).unwrap_or_default(),
     }
 }

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 
 use crate::catalog::Offered;
 use crate::config::PublicUrl;
-use crate::keys::download_keys::DownloadKeys;
+use crate::keys::secret_keys::DownloadKeys;
 use crate::model::download_link::DownloadLink;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;

@@ -24,10 +24,18 @@ pub type Counters<L> = EnumMap<L, Counter>;
 pub enum Operation {
     /// A validation.
     Validate,
+    /// A client that releases its site.
+    Release,
     /// An update request.
     Updates,
     /// A package.
     Downloads,
+    /// A request of the management API.
+    Licenses,
+    /// A delivery of a shop.
+    Hooks,
+    /// A client of Easy Digital Downloads.
+    Edd,
     /// A public file, or anything else.
     Public,
 }

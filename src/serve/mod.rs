@@ -7,15 +7,24 @@
 pub mod api;
 mod background;
 mod coarse_clock;
+mod compat;
+mod deliveries;
 pub mod found_license;
 pub mod gate;
 pub mod health;
+pub mod hooks;
+pub mod imports;
+pub mod ledger_licenses;
+pub mod license_steps;
 pub mod links;
+mod mailed_licenses;
 pub mod metrics;
 pub mod net;
 pub mod ops;
+mod order_texts;
 mod package_check;
 mod package_faults;
+pub mod plugin_usage;
 pub mod public_files;
 pub mod rate_limit;
 pub mod reload;
@@ -24,20 +33,26 @@ mod reported_copies;
 pub mod routes;
 pub mod signing;
 pub mod state;
+pub mod webhooks;
 
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use chrono::Utc;
 use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::config::ServeConfig;
+use crate::config::{CompatProtocol, ServeConfig};
+use crate::mail::account::MailAccount;
+use crate::mail::queue::MailQueue;
+use crate::mail::sender::MailSender;
 use crate::serve::gate::Gate;
 use crate::serve::health::{Health, Part, State};
+use crate::serve::hooks::Hooks;
 use crate::serve::links::PackageLinks;
+use crate::serve::mailed_licenses::MailedLicenses;
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::listener::ListenerConfig;
@@ -50,6 +65,8 @@ use crate::serve::reload::history::Reloads;
 use crate::serve::reload::startup::StartupState;
 use crate::serve::reload::{Reloader, stands_still_after};
 use crate::serve::signing::pool::Signer;
+use crate::serve::webhooks::Webhooks;
+use crate::serve::webhooks::endpoint::{Endpoint, ToldLedger};
 use crate::store::Bindings;
 use crate::text::error_chain::ErrorChain;
 
@@ -65,6 +82,8 @@ pub struct Server {
     listener_config: ListenerConfig,
     acceptor: Option<TlsAcceptor>,
     admin: Option<(TcpListener, Option<AdminToken>)>,
+    mail: Option<MailSender>,
+    webhooks: Option<Webhooks>,
 }
 
 impl Server {
@@ -77,6 +96,7 @@ impl Server {
         public: &Path,
         loaded: StartupState,
         bindings: Arc<dyn Bindings>,
+        hooks: Hooks,
     ) -> io::Result<Self> {
         let StartupState {
             snapshot,
@@ -112,6 +132,7 @@ impl Server {
             config.requests_per_license,
             config.failures_per_minute,
             config.downloads_per_link,
+            config.requests_per_token,
         );
         let descriptors = Descriptors::raised(config.max_connections.get());
         if descriptors.are_short() {
@@ -127,10 +148,13 @@ impl Server {
         let (packages, package_checks) = PackageFaults::new();
         let service = Arc::new(Service {
             limits,
-            gate: Gate::new(snapshot, bindings, config.local_hosts),
+            gate: Gate::new(snapshot, bindings, config.seat_rules()),
             signer: Signer::start(config.signing_queue.get())?,
             health,
+            hooks,
             links: PackageLinks::new(links.as_ref()),
+            mail: OnceLock::new(),
+            webhooks: OnceLock::new(),
             packages,
             metrics: Arc::default(),
             descriptors,
@@ -143,6 +167,8 @@ impl Server {
             request_timeout: config.request_timeout,
             grace_period_hours: config.grace_period_hours,
             local_hosts: config.local_hosts,
+            foreign_keys: config.foreign_keys,
+            answers_edd: config.compat.contains(&CompatProtocol::Edd),
         });
         package_check::start(&service, package_checks, releases)?;
         let reloader = Reloader::start(&service, files, config.poll)?;
@@ -167,6 +193,8 @@ impl Server {
             listener_config,
             acceptor,
             admin: None,
+            mail: None,
+            webhooks: None,
         })
     }
 
@@ -183,6 +211,26 @@ impl Server {
         }
     }
 
+    /// Sends the mails of `queue` by `account`, with the texts in the folder `registry`.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn with_mail(self, queue: MailQueue, account: MailAccount, registry: PathBuf) -> io::Result<Self> {
+        let queue = Arc::clone(self.service.mail.get_or_init(|| Arc::new(queue)));
+        let source = Arc::new(MailedLicenses(Arc::clone(&self.service)));
+        let mail = Some(MailSender::start(queue, account, registry, source)?);
+        Ok(Self { mail, ..self })
+    }
+
+    /// Tells these endpoints what happens in the ledger.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn with_webhooks(self, endpoints: Vec<Endpoint>, ledger: &ToldLedger) -> io::Result<Self> {
+        let webhooks = Some(Webhooks::start(&self.service, endpoints, ledger)?);
+        Ok(Self { webhooks, ..self })
+    }
+
     /// Serves on `listener` until `shutdown` completes, then finishes open requests. The admin listener stops last.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let Self {
@@ -191,7 +239,10 @@ impl Server {
             listener_config,
             acceptor,
             admin,
+            mail,
+            webhooks,
         } = self;
+        let patience = listener_config.drain;
         let (drained, draining) = oneshot::channel::<()>();
         let public = async {
             let metrics = Arc::clone(&service.metrics);
@@ -206,6 +257,8 @@ impl Server {
             .await;
             drop(drained);
         };
+        // It ends with the server: what is not applied stays in the spool.
+        let deliveries = tokio::spawn(deliveries::run(Arc::clone(&service)));
         let admin = async {
             let Some((listener, token)) = admin else { return };
             let routes = ops::routes(Arc::clone(&service), token);
@@ -221,5 +274,14 @@ impl Server {
             .await;
         };
         tokio::join!(public, admin);
+        deliveries.abort();
+        if let Some(webhooks) = webhooks {
+            // It waits for the messages that are under way.
+            let _ = tokio::task::spawn_blocking(move || webhooks.stop(patience)).await;
+        }
+        if let Some(mail) = mail {
+            // It waits for the mail that is under way.
+            let _ = tokio::task::spawn_blocking(move || mail.stop(patience)).await;
+        }
     }
 }

@@ -117,7 +117,7 @@ fn note(service: &Service, faults: &[(Digest, String)]) {
     let is_hosted = snapshot.registry.hosts_packages() || snapshot.catalog.packages() > 0;
     let unlinked = if !is_hosted {
         None
-    } else if snapshot.downloads.is_none() {
+    } else if snapshot.secrets.downloads.is_none() {
         Some("updates have no links: there is no key for downloads".to_owned())
     } else if !service.links.have_an_address() {
         Some("updates have no links: serve.public_url is not set".to_owned())

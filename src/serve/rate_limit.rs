@@ -15,6 +15,7 @@ use enum_map::Enum;
 use strum::IntoStaticStr;
 
 use crate::model::license_key::LicenseId;
+use crate::model::name::Name;
 use crate::serve::metrics::{Counter, Counters};
 use crate::serve::net::networks::Networks;
 use crate::serve::rate_limit::buckets::{Buckets, MINUTE, RetryAfter};
@@ -33,6 +34,9 @@ const LICENSE_BUCKETS: usize = 1 << 20;
 /// it.
 const LINK_BUCKETS: usize = 1 << 18;
 
+/// Buckets for all tokens of the management API. A vendor has a few.
+const TOKEN_BUCKETS: usize = 1 << 14;
+
 /// The time in which a link's empty bucket fills.
 const HOUR: Duration = MINUTE.saturating_mul(60);
 
@@ -48,6 +52,7 @@ pub struct Limits {
     addresses: [HashedBuckets; Networks::WIDTHS],
     licenses: HashedBuckets,
     links: HashedBuckets,
+    tokens: HashedBuckets,
     /// A wrong key costs as much as this many well-formed requests.
     wrong_key: u32,
     refused: Counters<Limit>,
@@ -55,8 +60,14 @@ pub struct Limits {
 
 impl Limits {
     /// Creates the buckets from the settings: requests per minute of an address and of a license, wrong keys of an
-    /// address, and packages of a link per hour.
-    pub fn new(address: NonZeroU32, license: NonZeroU32, failures: NonZeroU32, link: NonZeroU32) -> Self {
+    /// address, packages of a link per hour, and requests per minute of a token.
+    pub fn new(
+        address: NonZeroU32,
+        license: NonZeroU32,
+        failures: NonZeroU32,
+        link: NonZeroU32,
+        token: NonZeroU32,
+    ) -> Self {
         let refused = Counters::default();
         let addresses = Networks::ALLOWANCES.map(|times| {
             let per_minute = address.saturating_mul(NonZeroU32::MIN.saturating_add(times - 1));
@@ -66,6 +77,7 @@ impl Limits {
             addresses,
             licenses: HashedBuckets::new(license.into(), MINUTE, LICENSE_BUCKETS, &refused[Limit::License]),
             links: HashedBuckets::new(units(link), HOUR, LINK_BUCKETS, &refused[Limit::Link]),
+            tokens: HashedBuckets::new(token.into(), MINUTE, TOKEN_BUCKETS, &refused[Limit::Token]),
             wrong_key: address.get().div_ceil(failures.get()),
             refused,
         }
@@ -90,9 +102,21 @@ impl Limits {
         }
     }
 
+    /// Gives back the token that was taken when a request of `address` arrived.
+    pub fn give_back(&self, address: IpAddr) {
+        for (width, network) in Networks::of(address).all() {
+            self.addresses[width].give_back(&network);
+        }
+    }
+
     /// Takes a token of this license, or says when there will be one.
     pub fn check_license(&self, id: &LicenseId) -> Result<(), RetryAfter> {
         self.licenses.take(id, 1)
+    }
+
+    /// Takes one for a request with this token of the management API, or says when there will be one.
+    pub fn check_token(&self, name: &Name) -> Result<(), RetryAfter> {
+        self.tokens.take(name, 1)
     }
 
     /// Takes the tokens for `bytes` of a package of `package` bytes from its link, or says when there will be enough.
@@ -117,6 +141,8 @@ pub enum Limit {
     License,
     /// Bytes for one link.
     Link,
+    /// Requests with one token of the management API.
+    Token,
 }
 
 /// The size of a link's bucket for this many packages.
@@ -150,6 +176,10 @@ impl HashedBuckets {
         self.buckets.charge(self.place(key), more);
     }
 
+    fn give_back(&self, key: &impl Hash) {
+        self.buckets.give_back(self.place(key));
+    }
+
     fn place(&self, key: &impl Hash) -> usize {
         self.hasher.hash_one(key) as usize % self.count
     }
@@ -162,7 +192,13 @@ mod tests {
 
     fn limits(address: u32, license: u32) -> Limits {
         let per_minute = |number| NonZeroU32::new(number).unwrap();
-        Limits::new(per_minute(address), per_minute(license), per_minute(1), per_minute(20))
+        Limits::new(
+            per_minute(address),
+            per_minute(license),
+            per_minute(1),
+            per_minute(20),
+            per_minute(100),
+        )
     }
 
     fn license(number: u32) -> LicenseId {
@@ -242,6 +278,7 @@ mod tests {
                 per_minute(1),
                 per_minute(failures),
                 per_minute(20),
+                per_minute(100),
             );
             let mut guesses = 0;
             while limits.check_address(address(1)).is_ok() {

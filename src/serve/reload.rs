@@ -4,11 +4,11 @@
 //! part. notify and SIGHUP wake it, and a slow poll finds what notify misses. It reads the files when they are quiet.
 
 pub mod component;
-mod download_keys;
 pub mod drop_guard;
 pub mod error;
 pub(crate) mod fingerprint;
 pub mod history;
+mod secret_keys;
 pub mod startup;
 
 use std::sync::atomic::{AtomicBool, Ordering};

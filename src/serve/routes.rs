@@ -3,8 +3,12 @@
 //! | method | path | answered by |
 //! |---|---|---|
 //! | POST | `/api/v1/validate-license` | [`validate`] |
+//! | POST | `/api/v1/release-site` | [`release`] |
 //! | GET, HEAD | `/api/v1/updates/<plugin>` | [`updates`] |
 //! | GET, HEAD | `/api/v1/downloads/…` | [`downloads`] |
+//! | GET, HEAD, POST, PATCH | `/api/v1/licenses…` | [`licenses`] |
+//! | POST | `/hooks/<name>` | [`hooks`] |
+//! | GET, HEAD, POST | `/` and `/edd` with `edd_action`, if `compat` has `edd` | [`compat`] |
 //! | GET, HEAD | anything else | a file of `public/` |
 
 use std::net::IpAddr;
@@ -15,7 +19,9 @@ use std::time::Instant;
 use hyper::body::Incoming;
 use warp::http::{HeaderMap, Method, Request};
 
-use crate::serve::api::{downloads, updates, validate};
+use crate::serve::api::licenses::LicenseAnswer;
+use crate::serve::api::{downloads, hooks, licenses, release, updates, validate};
+use crate::serve::compat;
 use crate::serve::links::DOWNLOADS;
 use crate::serve::metrics::Operation;
 use crate::serve::net::handler::{Handler, Sending};
@@ -26,6 +32,8 @@ use crate::serve::reply::response::Response;
 use crate::serve::state::Service;
 
 const VALIDATE: &str = "/api/v1/validate-license";
+const HOOKS: &str = "/hooks/";
+const RELEASE: &str = "/api/v1/release-site";
 const UPDATES: &str = "/api/v1/updates/";
 
 /// The handler of the public listener. Every request is counted. Operations have a deadline; public files are limited
@@ -93,22 +101,68 @@ impl Routes {
         self.finish(client, Operation::Updates, started, ended)
     }
 
-    async fn validate(&self, client: IpAddr, request: Request<Incoming>) -> Response {
-        if request.method() != Method::POST {
-            return self.refuse(client, Operation::Validate, Problem::MethodNotAllowed("POST"));
+    /// An operation with a body, which may change the store.
+    async fn post(&self, client: IpAddr, operation: Operation, request: Request<Incoming>) -> Response {
+        if request.method() != Method::POST && operation != Operation::Edd {
+            return self.refuse(client, operation, Problem::MethodNotAllowed("POST"));
         }
         let service = &*self.service;
         let started = Instant::now();
         let unanswered = service.metrics.requests.expect_answer();
-        let reply = validate::reply(service, request);
+        let reply = async {
+            match operation {
+                Operation::Release => release::reply(service, request).await,
+                Operation::Edd => compat::reply(service, client, request).await,
+                _ => validate::reply(service, request).await,
+            }
+        };
         let ended = tokio::time::timeout(service.request_timeout, reply).await;
         unanswered.answered();
         self.finish(
             client,
-            Operation::Validate,
+            operation,
             started,
             ended.unwrap_or(Err(Problem::RequestTimeout)),
         )
+    }
+
+    /// Whether a client of EDD asks.
+    fn is_edd(&self, head: &Request<Incoming>) -> bool {
+        let is_post = head.method() == Method::POST;
+        self.service.answers_edd && compat::is_asked(head.uri().path(), head.uri().query(), is_post)
+    }
+
+    async fn hook(&self, client: IpAddr, request: Request<Incoming>) -> Response {
+        if request.method() != Method::POST {
+            return self.refuse(client, Operation::Hooks, Problem::MethodNotAllowed("POST"));
+        }
+        let name = hook(request.uri().path()).unwrap_or_default().to_owned();
+        let started = Instant::now();
+        let reply = hooks::reply(&self.service, client, &name, request);
+        let ended = tokio::time::timeout(self.service.request_timeout, reply).await;
+        self.finish(
+            client,
+            Operation::Hooks,
+            started,
+            ended.unwrap_or(Err(Problem::RequestTimeout)),
+        )
+    }
+
+    async fn licenses(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
+        let service = &*self.service;
+        let started = Instant::now();
+        let reply = tokio::time::timeout(service.request_timeout, licenses::reply(service, request)).await;
+        let (ended, headers) = match reply.unwrap_or(Err(Problem::RequestTimeout)) {
+            Ok(LicenseAnswer { response, headers }) => {
+                // Its token has a limit of its own: one address sends the sales of a whole shop.
+                service.limits.give_back(client);
+                (Ok((Code::Ok, response)), headers)
+            }
+            Err(problem) => (Err(problem), Vec::new()),
+        };
+        let mut response: Sending = self.finish(client, Operation::Licenses, started, ended).into_http();
+        response.headers_mut().extend(headers);
+        response
     }
 
     async fn download(&self, client: IpAddr, path: &str, request: &Request<Incoming>) -> Sending {
@@ -158,11 +212,23 @@ fn operation(path: &str) -> Operation {
         Operation::Updates
     } else if path == VALIDATE {
         Operation::Validate
+    } else if path == RELEASE {
+        Operation::Release
     } else if path.starts_with(DOWNLOADS) {
         Operation::Downloads
+    } else if licenses::is_at(path) {
+        Operation::Licenses
+    } else if hook(path).is_some() {
+        Operation::Hooks
     } else {
         Operation::Public
     }
+}
+
+/// The shop in a path of the hooks.
+fn hook(path: &str) -> Option<&str> {
+    path.strip_prefix(HOOKS)
+        .filter(|name| !name.is_empty() && !name.contains('/'))
 }
 
 /// The plugin in a path of the update operation.
@@ -174,11 +240,13 @@ fn slug(path: &str) -> Option<&str> {
 impl Handler for Routes {
     fn refusal(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
         self.look_for_a_proxy(head.headers());
-        let problem = Problem::from(self.service.limits.check_address(client).err()?);
-        self.service
-            .metrics
-            .requests
-            .count_refused(operation(head.uri().path()), problem.code());
+        let mut problem = Problem::from(self.service.limits.check_address(client).err()?);
+        let mut operation = operation(head.uri().path());
+        if self.is_edd(head) {
+            operation = Operation::Edd;
+            problem = compat::unavailable(problem);
+        }
+        self.service.metrics.requests.count_refused(operation, problem.code());
         Some(problem.into_response())
     }
 
@@ -191,9 +259,17 @@ impl Handler for Routes {
         if let Some(slug) = slug(path) {
             self.updates(client, slug, &request).await.into_http()
         } else if path == VALIDATE {
-            self.validate(client, request).await.into_http()
+            self.post(client, Operation::Validate, request).await.into_http()
+        } else if path == RELEASE {
+            self.post(client, Operation::Release, request).await.into_http()
         } else if let Some(path) = path.strip_prefix(DOWNLOADS) {
             self.download(client, path, &request).await
+        } else if licenses::is_at(path) {
+            self.licenses(client, request).await
+        } else if hook(path).is_some() {
+            self.hook(client, request).await.into_http()
+        } else if self.is_edd(&request) {
+            self.post(client, Operation::Edd, request).await.into_http()
         } else {
             self.public(client, request).await
         }

@@ -1,14 +1,16 @@
 //! State that all requests and reloads share: created once at the start, in an `Arc`.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::config::LocalHosts;
+use crate::mail::queue::MailQueue;
 use crate::serve::gate::Gate;
 use crate::serve::health::{Health, Part, Readiness, State};
+use crate::serve::hooks::Hooks;
 use crate::serve::links::PackageLinks;
 use crate::serve::metrics::Metrics;
 use crate::serve::net::descriptors::Descriptors;
@@ -19,7 +21,11 @@ use crate::serve::reload::drop_guard::DropGuard;
 use crate::serve::reload::history::Reloads;
 use crate::serve::reply::problem::Problem;
 use crate::serve::signing::pool::Signer;
-use crate::store::{RefreshFuture, StoreError};
+use crate::serve::webhooks::endpoint_counts::EndpointCounts;
+use crate::store::{LedgerLook, RefreshFuture, StoreError};
+
+/// How long a request waits for a look at the shared ledger after this machine slept.
+const CATCH_UP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// State that all requests share.
 pub struct Service {
@@ -27,7 +33,12 @@ pub struct Service {
     pub(crate) signer: Signer,
     pub(crate) limits: Limits,
     pub(crate) health: Health,
+    pub(crate) hooks: Hooks,
     pub(crate) links: PackageLinks,
+    /// Where mails to buyers are put; empty without a mail server.
+    pub(crate) mail: OnceLock<Arc<MailQueue>>,
+    /// The endpoints that are told of events; empty without any.
+    pub(crate) webhooks: OnceLock<Vec<Arc<EndpointCounts>>>,
     pub(crate) packages: PackageFaults,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) descriptors: Descriptors,
@@ -41,6 +52,10 @@ pub struct Service {
     pub(crate) request_timeout: Duration,
     pub(crate) grace_period_hours: u32,
     pub(crate) local_hosts: LocalHosts,
+    /// Whether keys of another system work.
+    pub(crate) foreign_keys: bool,
+    /// Whether clients of Easy Digital Downloads are answered.
+    pub(crate) answers_edd: bool,
 }
 
 impl Service {
@@ -54,6 +69,14 @@ impl Service {
     pub(crate) async fn within_deadline(&self, refresh: RefreshFuture<'_>) -> Result<(), Problem> {
         let refreshed = tokio::time::timeout(self.request_timeout, refresh).await;
         Ok(refreshed.map_err(|_| Problem::StoreUnavailable)??)
+    }
+
+    /// After a sleep of this machine, waits for a look at the shared ledger. Where the database does not answer soon, memory
+    /// counts as it is, as whenever the database is away.
+    pub(crate) async fn catch_up(&self) {
+        if let Some(look) = self.gate.bindings().refresh(LedgerLook::AfterSleep) {
+            let _ = tokio::time::timeout(CATCH_UP_PATIENCE, look).await;
+        }
     }
 
     /// The store is asked; the states of the other parts were recorded when they were loaded.

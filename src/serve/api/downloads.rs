@@ -13,10 +13,11 @@ use tokio::task::spawn_blocking;
 use uuid::Uuid;
 use warp::http::{HeaderMap, HeaderValue, Method, Request, header};
 
-use crate::keys::download_keys::DownloadKeys;
+use crate::keys::secret_keys::DownloadKeys;
 use crate::model::build_id::BuildId;
 use crate::model::download_key::DownloadKey;
 use crate::model::download_link::DownloadLink;
+use crate::model::entitlement::Refusal;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::package::MAX_PACKED;
@@ -31,6 +32,7 @@ use crate::serve::reply::file_reply::{self, FilePart};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
+use crate::store::LedgerLook;
 
 /// A parsed path of a link, without the common prefix.
 #[derive(Debug, PartialEq, Eq)]
@@ -90,9 +92,10 @@ enum Opened {
 /// Answers GET and HEAD; `path` is the part after [`links::DOWNLOADS`].
 pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) -> Result<(Code, Sending), Problem> {
     let path = LinkPath::parse(path).ok_or(Problem::NotFound)?;
+    service.catch_up().await;
     let snapshot = service.gate.snapshot();
     // Without a key, there never was a link.
-    let keys = snapshot.downloads.clone().ok_or(Problem::UnknownLink)?;
+    let keys = snapshot.secrets.downloads.clone().ok_or(Problem::UnknownLink)?;
     let now = Utc::now();
     let link = read_link(&keys, &path, now)?;
     let download = Download {
@@ -107,20 +110,33 @@ pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) 
         sends_bytes: request.method() == Method::GET,
     };
     let download = Arc::new(download);
-    let opened = match open_elsewhere(service, &download).await {
-        Err(Problem::Refused(refusal)) if refusal.rests_on_bindings() => match service.gate.bindings().refresh() {
-            None => Err(Problem::Refused(refusal)),
-            Some(refresh) => {
-                service.within_deadline(refresh).await?;
-                open_elsewhere(service, &download).await
-            }
-        },
-        opened => opened,
+    let first = open_elsewhere(service, &download).await;
+    let look = match &first {
+        Err(Problem::Refused(refusal)) if rests_on_ledger(&download, *refusal) => {
+            service.gate.bindings().refresh(LedgerLook::Read)
+        }
+        _ => None,
+    };
+    let opened = match look {
+        None => first,
+        Some(look) => {
+            service.within_deadline(look).await?;
+            open_elsewhere(service, &download).await
+        }
     };
     match opened? {
         Opened::NotModified(etag) => Ok(file_reply::not_modified(about(etag))),
         Opened::Package(package) => Ok(send(service, *package)),
     }
+}
+
+/// Whether a node that has read more of the ledger may answer otherwise.
+fn rests_on_ledger(download: &Download, refusal: Refusal) -> bool {
+    let in_file = download
+        .snapshot
+        .registry
+        .license_beginning_with(&download.link.license);
+    refusal.rests_on_bindings() || in_file.is_none()
 }
 
 /// Opens the package on a blocking thread. On a disk that hangs, the waiting thread is abandoned.

@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use crate::config::LocalHosts;
+use crate::model::foreign_key::ForeignKey;
 use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::site_host::{SiteHost, SiteHostError};
 use crate::serve::found_license::FoundLicense;
@@ -14,12 +15,35 @@ use crate::serve::state::Service;
 pub const MAX_VERSION: usize = 64;
 
 /// Parses the license key and drops it. All other code has only the license's id.
-pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
-    let key: LicenseKey = license_key
-        .ok_or(Problem::MissingField("license_key"))?
-        .parse()
-        .map_err(Problem::LicenseKey)?;
-    Ok(key.id())
+pub fn license_id(service: &Service, license_key: Option<&str>) -> Result<LicenseId, Problem> {
+    let license_key = license_key.ok_or(Problem::MissingField("license_key"))?;
+    match license_key.parse::<LicenseKey>() {
+        Ok(key) => Ok(key.id()),
+        Err(error) => foreign_id(service, license_key).ok_or(Problem::LicenseKey(error)),
+    }
+}
+
+/// The id of the license with this key of another system. One that nobody knows is answered like a mistyped key of ours.
+fn foreign_id(service: &Service, text: &str) -> Option<LicenseId> {
+    if !service.foreign_keys {
+        return None;
+    }
+    let id = ForeignKey::parse(text).ok()?.id();
+    let is_known = service.gate.license(&service.gate.load(), &id).is_some();
+    is_known.then_some(id)
+}
+
+/// Whether a text is the request's own key, of another system, in the wrong field.
+///
+/// SECURITY: it is compared, and not looked up: a look-up would answer guesses that no rate limit counts.
+fn is_own_key(service: &Service, id: &LicenseId, text: &str) -> bool {
+    service.foreign_keys && ForeignKey::parse(text).is_ok_and(|key| key.id() == *id)
+}
+
+/// A version as a site reports it; `None` if it is the license key in the wrong field. A key of ours is found where it would
+/// be stored.
+pub fn reported_version<'a>(service: &Service, id: &LicenseId, version: Option<&'a str>) -> Option<&'a str> {
+    version.filter(|version| !is_own_key(service, id, version))
 }
 
 /// The license with this id, if it exists and its rate limit allows the request.
@@ -35,8 +59,9 @@ pub fn find_license<'a>(
     Ok(license)
 }
 
-/// Normalizes the site address; `local_hosts` says whether a host that only its own network can reach is accepted.
-pub fn site_host(site_url: &str, local_hosts: LocalHosts) -> Result<SiteHost, Problem> {
+/// Normalizes the site address of a request with this license; the setting `local_hosts` says whether a host that only its own
+/// network can reach is accepted.
+pub fn site_host(service: &Service, id: &LicenseId, site_url: &str) -> Result<SiteHost, Problem> {
     let malformed = |error: SiteHostError| Problem::SiteUrl {
         reason: error.code(),
         text: error.to_string(),
@@ -49,10 +74,11 @@ pub fn site_host(site_url: &str, local_hosts: LocalHosts) -> Result<SiteHost, Pr
         })
     };
     // SECURITY: a host is stored and logged, and people paste the key into the wrong field.
-    if LicenseKey::is_in(host.as_str()) {
+    let mut parts = std::iter::once(host.as_str()).chain(host.as_str().split('.'));
+    if LicenseKey::is_in(host.as_str()) || parts.any(|part| is_own_key(service, id, part)) {
         return refused("license_key", "it is a license key");
     }
-    if local_hosts == LocalHosts::Refuse && host.is_local() {
+    if service.local_hosts == LocalHosts::Refuse && host.is_local() {
         return refused(
             "local_host",
             "this server does not accept sites on localhost or a private network",

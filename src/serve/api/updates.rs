@@ -12,13 +12,17 @@ use warp::http::{HeaderMap, HeaderValue, header};
 use crate::model::binding::CheckIn;
 use crate::model::entitlement::Refusal;
 use crate::model::version::Version;
-use crate::serve::api::params::{MAX_VERSION, at_most, build_id, find_license, license_id, site_host};
+use crate::serve::api::params::{
+    MAX_VERSION, at_most, build_id, find_license, license_id, reported_version, site_host,
+};
+use crate::serve::found_license::FoundLicense;
 use crate::serve::gate::LicenseRequest;
 use crate::serve::links::LinkHolder;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
+use crate::store::LedgerLook;
 
 /// The parameters of the operation (interface 4.2). Unknown ones are ignored: updater clients add their own.
 #[derive(Debug, Default)]
@@ -32,27 +36,44 @@ pub struct Question<'a> {
     pub build_id: Option<Cow<'a, str>>,
 }
 
-/// Answers an update request for the plugin `slug`. If it is refused because its site is not bound, and other nodes may
-/// have bound it, the answer is decided again after a look at the shared ledger.
+/// Answers an update request for the plugin `slug`. If it is refused because of what the ledger says, and other nodes may
+/// have appended to it, the answer is decided again after a look at the shared ledger.
 pub async fn reply(
     service: &Service,
     slug: &str,
     headers: &HeaderMap,
     query: &str,
 ) -> Result<(Code, Response), Problem> {
-    let first = decide(service, slug, headers, query, Look::First);
-    let Err(Problem::Refused(refusal)) = &first else {
-        return first;
+    service.catch_up().await;
+    let first = match decide(service, slug, headers, query, Look::First) {
+        Ok(answer) => return Ok(answer),
+        Err(first) => first,
     };
-    match refusal
-        .rests_on_bindings()
-        .then(|| service.gate.bindings().refresh())
+    match first
+        .rests_on_ledger
+        .then(|| service.gate.bindings().refresh(LedgerLook::Read))
         .flatten()
     {
-        None => first,
+        None => Err(first.problem),
         Some(refresh) => {
             service.within_deadline(refresh).await?;
-            decide(service, slug, headers, query, Look::Again)
+            decide(service, slug, headers, query, Look::Again).map_err(|refused| refused.problem)
+        }
+    }
+}
+
+/// A request that gets no answer but a problem.
+struct Unanswered {
+    problem: Problem,
+    /// Whether a node that has read more of the ledger may answer otherwise.
+    rests_on_ledger: bool,
+}
+
+impl From<Problem> for Unanswered {
+    fn from(problem: Problem) -> Self {
+        Self {
+            problem,
+            rests_on_ledger: false,
         }
     }
 }
@@ -71,23 +92,21 @@ fn decide(
     headers: &HeaderMap,
     query: &str,
     look: Look,
-) -> Result<(Code, Response), Problem> {
+) -> Result<(Code, Response), Unanswered> {
     let question = parse(headers, query)?;
-    let id = license_id(question.license_key.as_deref())?;
+    let id = license_id(service, question.license_key.as_deref())?;
     let snapshot = service.gate.load();
     let site_url = question
         .site_url
         .or(question.domain)
         .ok_or(Problem::MissingField("site_url"))?;
-    let host = site_host(&site_url, service.local_hosts)?;
+    let host = site_host(service, &id, &site_url)?;
     at_most(MAX_VERSION, "current_version", question.current_version.as_deref())?;
     let build_id = build_id(question.build_id.as_deref())?;
 
     // An invalid version counts as absent.
-    let current: Option<Version> = question
-        .current_version
-        .as_deref()
-        .and_then(|version| version.parse().ok());
+    let current: Option<Version> =
+        reported_version(service, &id, question.current_version.as_deref()).and_then(|version| version.parse().ok());
     let current_version = current.as_ref().map(|version| (slug, version.as_str()));
     let check_in = CheckIn {
         time: Utc::now(),
@@ -122,9 +141,14 @@ fn decide(
                 .gate
                 .latest_for_expired(&snapshot, &license_request, &bound, slug, current.as_ref())
         };
-        match (refusal == Refusal::LicenseExpired).then(news).flatten() {
+        let problem = match (refusal == Refusal::LicenseExpired).then(news).flatten() {
             Some(latest) => Problem::Expired(latest),
             None => Problem::Refused(refusal),
+        };
+        let is_in_file = found.as_ref().is_some_and(FoundLicense::is_in_file);
+        Unanswered {
+            problem,
+            rests_on_ledger: refusal.rests_on_bindings() || !is_in_file,
         }
     })?;
     let Some(offered) = offered else {
@@ -135,7 +159,9 @@ fn decide(
         host: &host,
         now: license_request.check_in.time,
     };
-    let body = service.links.fill(offered, slug, holder, snapshot.downloads.as_deref());
+    let body = service
+        .links
+        .fill(offered, slug, holder, snapshot.secrets.downloads.as_deref());
     let answer = JSON.answer(Bytes::new());
     Ok((Code::Update, Response { body, ..answer }))
 }

@@ -5,6 +5,9 @@
 //! counters does.
 // SECURITY: no label has anything that a client sends: no license, host, address or path.
 
+mod deliveries;
+mod mail;
+mod webhooks;
 mod writer;
 
 use std::fmt;
@@ -64,7 +67,10 @@ impl Collector for ServiceCollector {
         limits(&mut page, service)?;
         signing(&mut page, service)?;
         store(&mut page, service)?;
+        deliveries::write(&mut page, service)?;
         files(&mut page, service)?;
+        mail::write(&mut page, service.mail.get().map(|queue| &queue.counts))?;
+        webhooks::write(&mut page, service.webhooks.get().map_or(&[], Vec::as_slice))?;
         process(&mut page, service)
     }
 }
@@ -86,8 +92,14 @@ fn requests(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let help = "Build ids in validations, by whose copy they name";
     let copies = by("copy", &service.metrics.reported_copies);
     page.add("countersign_reported_copies", help, &copies)?;
-    let latency = [Operation::Validate, Operation::Updates, Operation::Downloads]
-        .map(|operation| ([("operation", operation.into())], requests.of(operation).latency.read()));
+    let latency = [
+        Operation::Validate,
+        Operation::Release,
+        Operation::Updates,
+        Operation::Downloads,
+        Operation::Hooks,
+    ]
+    .map(|operation| ([("operation", operation.into())], requests.of(operation).latency.read()));
     let help = "Time from the head of a request to its answer";
     page.add("countersign_request_duration_seconds", help, &Series(latency.into()))
 }
@@ -199,6 +211,14 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
         "countersign_ledger_age_seconds",
         help,
         &ConstGauge::new(age.as_secs_f64()),
+    )?;
+    let help =
+        "Seconds that this machine's clock is ahead of that of the ledger that it shares; 0 where it shares none";
+    let lead = store.clock_lead.unwrap_or_default();
+    page.add(
+        "countersign_clock_offset_seconds",
+        help,
+        &ConstGauge::new(lead.as_seconds_f64()),
     )?;
     let states = service.health.states();
     let states: Series<_, _> = states

@@ -16,9 +16,10 @@ use crate::model::binding::SiteReport;
 use crate::model::license_key::LicenseId;
 use crate::model::refused_hosts::RefusedHosts;
 use crate::model::site_host::SiteHost;
+use crate::serve::ops::admin_replies;
 use crate::serve::ops::admin_token::AdminToken;
 use crate::serve::reply::problem::Problem;
-use crate::serve::reply::response::{ContentType, JSON, Response};
+use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
 use crate::store::stored_reports::{ReportRange, StoredReports};
 
@@ -73,14 +74,14 @@ pub(crate) struct PageQuery {
 /// Answers for who has the token.
 pub(crate) struct ReportAnswers {
     service: Arc<Service>,
-    token: Option<AdminToken>,
+    token: Option<Arc<AdminToken>>,
     /// One page at a time.
     turn: Arc<Semaphore>,
 }
 
 impl ReportAnswers {
     /// Without a token, nobody is answered.
-    pub(crate) fn new(service: Arc<Service>, token: Option<AdminToken>) -> Self {
+    pub(crate) fn new(service: Arc<Service>, token: Option<Arc<AdminToken>>) -> Self {
         Self {
             service,
             token,
@@ -102,7 +103,7 @@ impl ReportAnswers {
             })
         };
         match query.range() {
-            _ if !self.may_ask(authorization) => unauthorized(),
+            _ if !self.may_ask(authorization) => admin_replies::unauthorized(),
             None => malformed(),
             Some(range) => self.page(move |stored| read(stored, range)).await,
         }
@@ -117,14 +118,14 @@ impl ReportAnswers {
             Ok(RefusedPage { refused, more })
         };
         match after {
-            _ if !self.may_ask(authorization) => unauthorized(),
+            _ if !self.may_ask(authorization) => admin_replies::unauthorized(),
             Err(_) => malformed(),
             Ok(after) => self.page(move |stored| read(stored, after)).await,
         }
     }
 
     fn may_ask(&self, authorization: Option<&str>) -> bool {
-        self.token.as_ref().is_some_and(|token| token.is_given(authorization))
+        admin_replies::may_ask(self.token.as_deref(), authorization)
     }
 
     async fn page<T: Serialize>(
@@ -167,26 +168,12 @@ impl PageQuery {
     }
 }
 
-fn told(status: StatusCode, text: &'static str) -> Response {
-    Response {
-        status,
-        ..ContentType("text/plain; charset=utf-8").answer(text)
-    }
-}
-
-fn unauthorized() -> Response {
-    told(
-        StatusCode::UNAUTHORIZED,
-        "the token in the store's admin.json is needed\n",
-    )
-}
-
 fn malformed() -> Response {
-    told(StatusCode::BAD_REQUEST, "the query is malformed\n")
+    admin_replies::text(StatusCode::BAD_REQUEST, "the query is malformed\n")
 }
 
 fn unavailable(text: &'static str) -> Response {
-    told(StatusCode::SERVICE_UNAVAILABLE, text)
+    admin_replies::text(StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
 #[cfg(test)]

@@ -68,6 +68,8 @@ pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicEr
         store,
         signing_key,
         downloads_key,
+        issuing_key,
+        references_key,
         retired_keys,
         database: _,
     } = paths;
@@ -81,6 +83,8 @@ pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicEr
         ("the store", Some(store), true),
         ("the signing key", Some(signing_key), false),
         ("the key for downloads", Some(downloads_key), false),
+        ("the key for issuing", Some(issuing_key), false),
+        ("the key for references", Some(references_key), false),
         ("the retired keys", Some(retired_keys), false),
         ("the certificate's key", tls_key, false),
     ];

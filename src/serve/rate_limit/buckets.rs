@@ -75,6 +75,12 @@ impl Buckets {
         // It cannot fail, because there is always a new time.
         let _ = full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
     }
+
+    /// Puts back a token that was taken.
+    pub fn give_back(&self, place: usize) {
+        let refund = |before: u64| Some(before.saturating_sub(self.interval));
+        let _ = self.full_at[place].fetch_update(Ordering::Relaxed, Ordering::Relaxed, refund);
+    }
 }
 
 fn now() -> u64 {
@@ -130,6 +136,17 @@ mod tests {
         assert_eq!(buckets.take_at(0, 1, 3 * SECOND), Err(RetryAfter(61)));
         assert_eq!(buckets.take_at(0, 1, 3 * SECOND + MINUTE_NS + SECOND), Ok(()));
         assert_eq!(buckets.refused.get(), 2);
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let buckets = buckets(2);
+        for _ in 0..10 {
+            assert_eq!(buckets.take_at(0, 1, MINUTE_NS), Ok(()));
+            buckets.give_back(0);
+        }
+        assert_eq!(buckets.take_at(0, 2, MINUTE_NS), Ok(()));
+        assert!(buckets.take_at(0, 1, MINUTE_NS).is_err());
     }
 
     #[test]

@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 
 use crate::catalog::{Catalog, CatalogError};
-use crate::keys::download_keys::DownloadKeys;
 use crate::keys::signing_key::SigningKey;
 use crate::registry::Registry;
-use crate::serve::gate::Snapshot;
+use crate::serve::gate::{Secrets, Snapshot};
 use crate::serve::health::{Health, Part, State};
-use crate::serve::reload::download_keys;
 use crate::serve::reload::drop_guard;
 use crate::serve::reload::error::LoadError;
 use crate::serve::reload::fingerprint::{FilesSeen, Fingerprint};
+use crate::serve::reload::secret_keys;
 use crate::serve::state::Service;
 use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
@@ -185,10 +184,10 @@ impl PartFiles {
             }
             Part::Key => {
                 let key = Arc::new(SigningKey::load(path)?);
-                let downloads = self.load_download_keys(service)?;
+                let secrets = self.load_secrets(service)?;
                 let before = service.gate.change(|next| {
                     next.key = key;
-                    next.downloads = downloads;
+                    next.secrets = secrets;
                 });
                 service.packages.wake();
                 before
@@ -202,11 +201,13 @@ impl PartFiles {
 }
 
 impl PartFiles {
-    /// The keys for downloads, which belong to the same part as the signing key. If there was one, it must not vanish.
-    fn load_download_keys(&self, service: &Service) -> Result<Option<Arc<DownloadKeys>>, LoadError> {
-        let held = service.gate.snapshot().downloads.clone();
+    /// The other secrets, which belong to the same part as the signing key.
+    fn load_secrets(&self, service: &Service) -> Result<Secrets, LoadError> {
+        let held = service.gate.snapshot().secrets.clone();
         match &self.paths[..] {
-            [_, downloads, retired] => Ok(download_keys::load(downloads, retired, held.is_some())?),
+            [_, downloads, issuing, references, retired] => {
+                Ok(secret_keys::load([downloads, issuing, references, retired], &held)?)
+            }
             _ => Ok(held),
         }
     }

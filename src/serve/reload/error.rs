@@ -1,7 +1,7 @@
 //! Errors of loading a part of the server's state.
 
 use crate::catalog::CatalogError;
-use crate::keys::download_keys::DownloadKeyError;
+use crate::keys::secret_keys::SecretKeyError;
 use crate::keys::signing_key::KeyError;
 use crate::registry::RegistryError;
 use crate::serve::net::tls::TlsError;
@@ -21,9 +21,9 @@ pub enum LoadError {
     /// There is no usable signing key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// There is no usable key for downloads.
+    /// A key for downloads, issuing or references is not usable.
     #[error(transparent)]
-    DownloadKey(#[from] DownloadKeyError),
+    SecretKey(#[from] SecretKeyError),
     /// Packages are hosted, and nothing says what their links begin with.
     #[error("packages are hosted here, and serve.public_url is not set")]
     NoPublicUrl,
@@ -49,7 +49,7 @@ impl LoadError {
                     .to_owned(),
             ),
             Self::NoPublicUrl => Some(PUBLIC_URL_HINT.to_owned()),
-            Self::DownloadKey(error) => Some(error.hint()),
+            Self::SecretKey(error) => Some(error.hint()),
             _ => None,
         }
     }

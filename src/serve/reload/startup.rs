@@ -9,16 +9,16 @@ use chrono::{DateTime, Utc};
 
 use crate::catalog::{Catalog, CatalogError};
 use crate::config::{Paths, PublicUrl, TlsFiles};
-use crate::keys::download_keys::DownloadKeyError;
+use crate::keys::secret_keys::{SecretKeyError, SecretUse};
 use crate::keys::signing_key::SigningKey;
 use crate::registry::Registry;
-use crate::serve::gate::Snapshot;
+use crate::serve::gate::{Secrets, Snapshot};
 use crate::serve::health::Part;
 use crate::serve::net::tls::Tls;
 use crate::serve::reload::component::PartFiles;
-use crate::serve::reload::download_keys;
 use crate::serve::reload::drop_guard::DropGuard;
 use crate::serve::reload::error::LoadError;
+use crate::serve::reload::secret_keys;
 use crate::text::error_chain::ErrorChain;
 
 /// How often to try a catalog that a build is replacing.
@@ -68,9 +68,12 @@ impl StartupState {
         if let Some(port) = public_url.port_wordpress_refuses() {
             tracing::warn!(%public_url, port, "WordPress downloads from the ports 80, 443 and 8080 only");
         }
-        match &self.snapshot.downloads {
+        match &self.snapshot.secrets.downloads {
             Some(_) => Ok(self),
-            None => Err(DownloadKeyError::Missing(self.downloads_key.clone()).into()),
+            None => Err(LoadError::SecretKey(SecretKeyError::Missing {
+                path: self.downloads_key.clone(),
+                purpose: SecretUse::Downloads,
+            })),
         }
     }
 }
@@ -83,10 +86,10 @@ pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadErr
     let catalog_files = PartFiles::new(Part::Catalog, &[&paths.releases]);
     let key_files = PartFiles::new(
         Part::Key,
-        &[&paths.signing_key, &paths.downloads_key, &paths.retired_keys],
+        &[&[paths.signing_key.as_path()][..], &secret_paths(paths)].concat(),
     );
     let key = Arc::new(SigningKey::load(&paths.signing_key)?);
-    let downloads = download_keys::load(&paths.downloads_key, &paths.retired_keys, false)?;
+    let secrets = secret_keys::load(secret_paths(paths), &Secrets::default())?;
     let registry = Arc::new(Registry::load_without_notes(&paths.registry)?);
     let drop_guard = DropGuard::new(&paths.store);
     match drop_guard.check_start(&registry) {
@@ -104,7 +107,7 @@ pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadErr
         registry,
         catalog: Arc::new(catalog),
         key,
-        downloads,
+        secrets,
     };
     Ok(StartupState {
         snapshot,
@@ -116,6 +119,16 @@ pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadErr
         downloads_key: paths.downloads_key.clone(),
         releases: paths.releases.clone(),
     })
+}
+
+/// The files of the secrets, and the folder of retired ones.
+fn secret_paths(paths: &Paths) -> [&Path; 4] {
+    [
+        &paths.downloads_key,
+        &paths.issuing_key,
+        &paths.references_key,
+        &paths.retired_keys,
+    ]
 }
 
 /// The catalog for a start. Waits for a running build. If the catalog is broken, for example because a build was

@@ -18,6 +18,7 @@ pub enum Code {
     Expired,
     Suspended,
     Revoked,
+    Released,
     MalformedRequest,
     MissingField,
     LicenseExpired,
@@ -30,6 +31,8 @@ pub enum Code {
     NotFound,
     LinkExpired,
     PackageUnavailable,
+    InsufficientScope,
+    Conflict,
     MethodNotAllowed,
     RequestTimeout,
     PayloadTooLarge,
@@ -45,9 +48,14 @@ pub enum Code {
     LicenseKeyChecksum,
     MalformedSiteUrl,
     MalformedBuildId,
+    MalformedReleaseHash,
+    BoundByVendor,
+    WrongReleaseSecret,
+    TooManyMoves,
     FieldTooLong,
     TooManyRequests,
     Overloaded,
+    Unauthorized,
     StoreUnavailable,
     Internal,
 }
@@ -59,7 +67,8 @@ pub enum Weight {
     Request,
     /// More, for what no working client sends.
     Malformed,
-    /// So much that `failures_per_minute` of them empty the bucket: wrong license keys, and guessed links.
+    /// So much that `failures_per_minute` of them empty the bucket: wrong license keys and signatures, guessed links, tokens
+    /// and release secrets.
     WrongKey,
 }
 
@@ -67,7 +76,11 @@ impl Code {
     /// The cost of a request with this outcome.
     pub fn weight(self) -> Weight {
         match self {
-            Self::UnknownLicense | Self::MalformedLicenseKey | Self::LicenseKeyChecksum => Weight::WrongKey,
+            Self::UnknownLicense
+            | Self::MalformedLicenseKey
+            | Self::LicenseKeyChecksum
+            | Self::Unauthorized
+            | Self::WrongReleaseSecret => Weight::WrongKey,
             Self::MalformedRequest
             | Self::MissingField
             | Self::NotFound
@@ -79,6 +92,7 @@ impl Code {
             | Self::HeadersTooLarge
             | Self::MalformedSiteUrl
             | Self::MalformedBuildId
+            | Self::MalformedReleaseHash
             | Self::FieldTooLong
             | Self::UnsupportedTransferCoding => Weight::Malformed,
             // Outcomes that working clients meet: answers, refusals of a license, and failures of the server.
@@ -96,6 +110,7 @@ impl From<Verdict> for Code {
             Verdict::Expired => Self::Expired,
             Verdict::Suspended => Self::Suspended,
             Verdict::Revoked => Self::Revoked,
+            Verdict::Released => Self::Released,
         }
     }
 }
@@ -114,6 +129,7 @@ mod tests {
             V::Expired,
             V::Suspended,
             V::Revoked,
+            V::Released,
         ] {
             assert_eq!(<&str>::from(Code::from(verdict)), verdict.code());
         }

@@ -12,14 +12,14 @@ use enum_map::EnumMap;
 use uuid::Uuid;
 use warp::http::StatusCode;
 
+use crate::model::api_token::TokenScope;
 use crate::model::entitlement::Refusal;
 use crate::model::license_key::LicenseKeyError;
 use crate::model::manifest::LatestRelease;
-use crate::serve::rate_limit::buckets::RetryAfter;
 use crate::serve::reply::outcome::{Code, Weight};
-use crate::serve::reply::problem_document::ProblemDocument;
+use crate::serve::reply::problem_document::{ProblemDocument, new_request_id};
 use crate::serve::reply::response::{ContentType, ExtraHeader, Response};
-use crate::store::StoreError;
+use crate::store::ReleaseRefusal;
 
 /// A refused or failed request. A client that gets one keeps the last statement it verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,10 @@ pub enum Problem {
     },
     /// `build_id` is not a UUID.
     BuildId,
+    /// `release_hash` is not a SHA-256.
+    ReleaseHash,
+    /// A site was not released.
+    NotReleased(ReleaseRefusal),
     /// A field is too long.
     FieldTooLong {
         /// The field.
@@ -62,6 +66,16 @@ pub enum Problem {
     PackageUnavailable,
     /// The address does not support this method; the methods it supports.
     MethodNotAllowed(&'static str),
+    /// There is no valid token.
+    Unauthorized,
+    /// The token may not do this; what it lacks.
+    InsufficientScope(TokenScope),
+    /// The license does not allow the change, or another request has the same idempotency key; the text says which.
+    Conflict(String),
+    /// There is no license with this id.
+    NoSuchLicense,
+    /// The license has another revision than `If-Match` names.
+    LicenseRevised,
     /// The request took too long to arrive or to be answered.
     RequestTimeout,
     /// The body is larger than this many bytes.
@@ -82,26 +96,14 @@ pub enum Problem {
     TooManyRequests(u64),
     /// The signing queue is full.
     Overloaded,
+    /// A delivery that its shop did not sign.
+    WrongSignature,
+    /// A delivery cannot be kept now.
+    DeliveryNotKept,
     /// The store cannot write bindings now.
     StoreUnavailable,
     /// The server failed; the log has the reason under this id.
     Internal(Uuid),
-}
-
-impl From<RetryAfter> for Problem {
-    fn from(RetryAfter(seconds): RetryAfter) -> Self {
-        Self::TooManyRequests(seconds)
-    }
-}
-
-impl From<StoreError> for Problem {
-    /// The store has logged the failure.
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Busy => Self::Overloaded,
-            _ => Self::StoreUnavailable,
-        }
-    }
 }
 
 /// Seconds after which to try again when the server is overloaded.
@@ -137,6 +139,8 @@ impl Problem {
         match self {
             // Told as nothing that is there; guessing is what it is.
             Self::UnknownLink => Weight::WrongKey,
+            // Asked with a valid token: nobody guesses.
+            Self::NoSuchLicense => Weight::Request,
             _ => self.code().weight(),
         }
     }
@@ -164,11 +168,23 @@ impl Problem {
             Self::LicenseKey(LicenseKeyError::Checksum) => (S::UNPROCESSABLE_ENTITY, C::LicenseKeyChecksum),
             Self::SiteUrl { .. } => (S::UNPROCESSABLE_ENTITY, C::MalformedSiteUrl),
             Self::BuildId => (S::UNPROCESSABLE_ENTITY, C::MalformedBuildId),
+            Self::ReleaseHash => (S::UNPROCESSABLE_ENTITY, C::MalformedReleaseHash),
+            Self::NotReleased(refusal) => match refusal {
+                ReleaseRefusal::NotBound => (S::FORBIDDEN, C::LicenseNotBound),
+                ReleaseRefusal::BoundByVendor => (S::FORBIDDEN, C::BoundByVendor),
+                ReleaseRefusal::WrongSecret => (S::FORBIDDEN, C::WrongReleaseSecret),
+                ReleaseRefusal::TooManyMoves => (S::FORBIDDEN, C::TooManyMoves),
+            },
             Self::FieldTooLong { .. } => (S::UNPROCESSABLE_ENTITY, C::FieldTooLong),
             Self::NotFound | Self::UnknownLink | Self::NoPackage => (S::NOT_FOUND, C::NotFound),
             Self::LinkExpired => (S::GONE, C::LinkExpired),
             Self::PackageUnavailable => (S::SERVICE_UNAVAILABLE, C::PackageUnavailable),
             Self::MethodNotAllowed(_) => (S::METHOD_NOT_ALLOWED, C::MethodNotAllowed),
+            Self::Unauthorized => (S::UNAUTHORIZED, C::Unauthorized),
+            Self::InsufficientScope(_) => (S::FORBIDDEN, C::InsufficientScope),
+            Self::Conflict(_) => (S::CONFLICT, C::Conflict),
+            Self::NoSuchLicense => (S::NOT_FOUND, C::NotFound),
+            Self::LicenseRevised => (S::PRECONDITION_FAILED, C::PreconditionFailed),
             Self::RequestTimeout => (S::REQUEST_TIMEOUT, C::RequestTimeout),
             Self::PayloadTooLarge(_) => (S::PAYLOAD_TOO_LARGE, C::PayloadTooLarge),
             Self::UriTooLong(_) => (S::URI_TOO_LONG, C::UriTooLong),
@@ -179,7 +195,8 @@ impl Problem {
             Self::HeadersTooLarge(_) => (S::REQUEST_HEADER_FIELDS_TOO_LARGE, C::HeadersTooLarge),
             Self::TooManyRequests(_) => (S::TOO_MANY_REQUESTS, C::TooManyRequests),
             Self::Overloaded => (S::SERVICE_UNAVAILABLE, C::Overloaded),
-            Self::StoreUnavailable => (S::SERVICE_UNAVAILABLE, C::StoreUnavailable),
+            Self::WrongSignature => (S::UNAUTHORIZED, C::Unauthorized),
+            Self::StoreUnavailable | Self::DeliveryNotKept => (S::SERVICE_UNAVAILABLE, C::StoreUnavailable),
             Self::Internal(_) => (S::INTERNAL_SERVER_ERROR, C::Internal),
         }
     }
@@ -188,9 +205,10 @@ impl Problem {
     fn extra(&self) -> Option<ExtraHeader> {
         match self {
             Self::MethodNotAllowed(allowed) => Some(ExtraHeader::Allow(allowed)),
+            Self::Unauthorized => Some(ExtraHeader::Bearer),
             Self::TooManyRequests(seconds) => Some(ExtraHeader::RetryAfter(*seconds)),
             Self::Overloaded => Some(ExtraHeader::RetryAfter(RETRY_AFTER_OVERLOAD)),
-            Self::StoreUnavailable => Some(ExtraHeader::RetryAfter(RETRY_AFTER_STORE)),
+            Self::StoreUnavailable | Self::DeliveryNotKept => Some(ExtraHeader::RetryAfter(RETRY_AFTER_STORE)),
             Self::PackageUnavailable => Some(ExtraHeader::RetryAfter(RETRY_AFTER_PACKAGE)),
             // Nobody will read the rest of such a request.
             Self::RequestTimeout | Self::PayloadTooLarge(_) | Self::UnsupportedTransferCoding => {
@@ -270,11 +288,4 @@ fn too_many_body(seconds: u64) -> Bytes {
         Some(body) => body.get_or_init(document).clone(),
         None => document(),
     }
-}
-
-fn new_request_id() -> Uuid {
-    let mut bytes = [0; 16];
-    // Without randomness from the system the id is nil; the answer must not fail for it.
-    let _ = getrandom::fill(&mut bytes);
-    uuid::Builder::from_random_bytes(bytes).into_uuid()
 }

@@ -6,6 +6,7 @@ use std::fmt::Display;
 
 use crate::model::entitlement::Refusal;
 use crate::serve::reply::problem::{Problem, RETRY_AFTER_OVERLOAD, RETRY_AFTER_PACKAGE, RETRY_AFTER_STORE};
+use crate::store::ReleaseRefusal;
 
 impl Problem {
     /// The explanation for a person.
@@ -18,6 +19,8 @@ impl Problem {
             Self::LicenseKey(error) => sentence(error).into(),
             Self::SiteUrl { text, .. } => format!("'site_url' is not a site's address: {text}.").into(),
             Self::BuildId => "'build_id' must be a UUID such as 018f3b2e-7c1a-7000-8000-3f1c2d4e5f60.".into(),
+            Self::ReleaseHash => "'release_hash' must be the SHA-256 of the release secret, in 64 lower-case hex digits.".into(),
+            Self::NotReleased(refusal) => release_detail(*refusal).into(),
             Self::FieldTooLong { field, limit } => format!("'{field}' may be at most {limit} bytes long.").into(),
             Self::NotFound => "There is nothing at this address.".into(),
             Self::UnknownLink => "This link is not valid. Ask for updates to get one.".into(),
@@ -27,6 +30,13 @@ impl Problem {
                 format!("The package cannot be sent now. Ask again in {RETRY_AFTER_PACKAGE} s.").into()
             }
             Self::MethodNotAllowed(allowed) => format!("Use {allowed} for this address.").into(),
+            Self::Unauthorized => "Send a valid token: 'Authorization: Bearer cst_…'. `countersign token create` makes one.".into(),
+            Self::InsufficientScope(scope) => format!("This token lacks the scope '{}'.", scope.as_str()).into(),
+            Self::Conflict(what) => what.into(),
+            Self::NoSuchLicense => "There is no license with this id.".into(),
+            Self::LicenseRevised => {
+                "The license was changed since: 'If-Match' names another revision. Read it again.".into()
+            }
             Self::RequestTimeout => {
                 "The request took too long.".into()
             },
@@ -47,6 +57,8 @@ impl Problem {
                 "The server cannot bind new sites now. Sites that are already bound are not affected. Try again in {RETRY_AFTER_STORE} seconds."
             )
             .into(),
+            Self::WrongSignature => "The signature of this delivery is missing or wrong, or it was signed at another time.".into(),
+            Self::DeliveryNotKept => format!("The delivery was not kept. Send it again in {RETRY_AFTER_STORE} seconds.").into(),
             Self::Internal(_) => "The server failed. Its log has the reason under this request id.".into(),
         }
     }
@@ -63,6 +75,19 @@ fn refusal_detail(refusal: Refusal) -> &'static str {
         Refusal::PluginNotCovered => "This license does not include the plugin's module.",
         Refusal::UnknownPlugin => "This plugin is unknown.",
         Refusal::SourceNotConfigured => "This server has no releases of this plugin.",
+    }
+}
+
+fn release_detail(refusal: ReleaseRefusal) -> &'static str {
+    match refusal {
+        ReleaseRefusal::NotBound => "This license is not bound to this site.",
+        ReleaseRefusal::BoundByVendor => "The vendor bound this license to this site. Ask the vendor to release it.",
+        ReleaseRefusal::WrongSecret => {
+            "Only this site can release itself, with its own secret. Or ask the vendor to release it."
+        }
+        ReleaseRefusal::TooManyMoves => {
+            "This license has moved too often in 30 days. Ask the vendor to release the site."
+        }
     }
 }
 

@@ -39,3 +39,11 @@ impl ProblemDocument<'_> {
         Bytes::from(body)
     }
 }
+
+/// Names a failure in the answer and in the log.
+pub(super) fn new_request_id() -> Uuid {
+    let mut bytes = [0; 16];
+    // Without randomness from the system the id is nil; the answer must not fail for it.
+    let _ = getrandom::fill(&mut bytes);
+    uuid::Builder::from_random_bytes(bytes).into_uuid()
+}

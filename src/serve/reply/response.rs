@@ -34,6 +34,8 @@ pub const JSON: ContentType = ContentType("application/json");
 pub enum ExtraHeader {
     /// The methods that an address supports.
     Allow(&'static str),
+    /// What to authenticate with (RFC 6750 section 3).
+    Bearer,
     /// Seconds until the client should try again.
     RetryAfter(u64),
     /// This is the connection's last response.
@@ -75,6 +77,7 @@ impl ExtraHeader {
     fn header(self) -> (HeaderName, HeaderValue) {
         match self {
             Self::Allow(methods) => (header::ALLOW, HeaderValue::from_static(methods)),
+            Self::Bearer => (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
             Self::RetryAfter(seconds) => (header::RETRY_AFTER, HeaderValue::from(seconds)),
             Self::Close => (header::CONNECTION, HeaderValue::from_static("close")),
             Self::NoRange(length) => (header::CONTENT_RANGE, no_range(length)),

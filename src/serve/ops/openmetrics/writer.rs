@@ -21,15 +21,15 @@ impl MetricWriter<'_> {
 
 /// The series of one metric by their labels, in output order.
 #[derive(Debug)]
-pub(super) struct Series<const N: usize, M>(pub Vec<([(&'static str, &'static str); N], M)>);
+pub(super) struct Series<'l, const N: usize, M>(pub Vec<([(&'static str, &'l str); N], M)>);
 
-impl<const N: usize, M> FromIterator<([(&'static str, &'static str); N], M)> for Series<N, M> {
-    fn from_iter<I: IntoIterator<Item = ([(&'static str, &'static str); N], M)>>(series: I) -> Self {
+impl<'l, const N: usize, M> FromIterator<([(&'static str, &'l str); N], M)> for Series<'l, N, M> {
+    fn from_iter<I: IntoIterator<Item = ([(&'static str, &'l str); N], M)>>(series: I) -> Self {
         Self(series.into_iter().collect())
     }
 }
 
-impl<const N: usize, M: EncodeMetric + TypedMetric> EncodeMetric for Series<N, M> {
+impl<const N: usize, M: EncodeMetric + TypedMetric> EncodeMetric for Series<'_, N, M> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         self.0
             .iter()
@@ -45,7 +45,7 @@ impl<const N: usize, M: EncodeMetric + TypedMetric> EncodeMetric for Series<N, M
 pub(super) fn by<L: EnumArray<Counter> + Into<&'static str>>(
     name: &'static str,
     counters: &Counters<L>,
-) -> Series<1, Counter> {
+) -> Series<'static, 1, Counter> {
     let series = |(label, count): (L, &Counter)| ([(name, label.into())], count.clone());
     counters.iter().map(series).collect()
 }

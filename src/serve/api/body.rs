@@ -1,0 +1,65 @@
+//! Bodies of requests, whole and up to a limit.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use warp::http::{HeaderMap, HeaderValue, Request, header};
+
+use crate::serve::reply::problem::Problem;
+
+/// Reads a body of at most `limit` bytes.
+///
+/// # Errors
+/// It has a content coding, is larger, or did not arrive.
+pub(super) async fn read(request: Request<Incoming>, limit: usize) -> Result<Bytes, Problem> {
+    let (head, body) = request.into_parts();
+    if !is_uncoded(&head.headers) {
+        return Err(Problem::UnsupportedMediaType);
+    }
+    // The announced length alone can be too large.
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Problem::PayloadTooLarge(limit));
+    }
+    match Limited::new(body, limit).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Problem::PayloadTooLarge(limit)),
+        Err(_) => Err(Problem::Malformed(
+            "The connection ended before the whole body arrived.".to_owned(),
+        )),
+    }
+}
+
+/// The same of JSON, or of what does not say what it is.
+pub(super) async fn read_json(request: Request<Incoming>, limit: usize) -> Result<Bytes, Problem> {
+    match is_json(request.headers()) {
+        true => read(request, limit).await,
+        false => Err(Problem::UnsupportedMediaType),
+    }
+}
+
+/// The same of a form, or of what does not say what it is.
+pub(crate) async fn read_form(request: Request<Incoming>, limit: usize) -> Result<Bytes, Problem> {
+    let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let kind = kind.map(|kind| kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii());
+    match kind.is_none_or(|kind| kind.eq_ignore_ascii_case(b"application/x-www-form-urlencoded")) {
+        true => read(request, limit).await,
+        false => Err(Problem::UnsupportedMediaType),
+    }
+}
+
+/// Whether the media type is JSON (RFC 6838 section 4.2.8 for `+json`) or absent.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else {
+        return true;
+    };
+    let Ok(value) = value.to_str() else { return false };
+    let media_type = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    media_type == "application/json" || media_type.starts_with("application/") && media_type.ends_with("+json")
+}
+
+/// Whether the body has no content coding, or `identity` (RFC 9110 section 12.5.3).
+fn is_uncoded(headers: &HeaderMap) -> bool {
+    let all = headers.get_all(header::CONTENT_ENCODING).iter();
+    all.flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .all(|coding| coding.trim_ascii().is_empty() || coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
+}

@@ -1,0 +1,133 @@
+//! Headers and bodies of the management API: JSON objects without unknown fields.
+
+use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
+use warp::http::{HeaderMap, Request, header};
+
+use crate::model::license_key::LicenseKey;
+use crate::serve::api::body;
+use crate::serve::ledger_licenses::ExpectedRevision;
+use crate::serve::reply::problem::Problem;
+
+/// Size limit of a body in bytes: twice what a line of the ledger can have.
+const MAX_BODY: usize = 8 * 1024;
+
+/// The longest idempotency key in bytes.
+const MAX_KEY: usize = 255;
+
+/// Reads a JSON object. An absent body counts as `{}`.
+pub(super) async fn read<T: DeserializeOwned>(headers: &HeaderMap, incoming: Incoming) -> Result<T, Problem> {
+    let mut request = Request::new(incoming);
+    request.headers_mut().clone_from(headers);
+    let bytes = body::read_json(request, MAX_BODY).await?;
+    let object = match bytes.trim_ascii() {
+        b"" => b"{}",
+        object => object,
+    };
+    if object.first() != Some(&b'{') {
+        return Err(Problem::Malformed(
+            "The body must be one JSON object in UTF-8.".to_owned(),
+        ));
+    }
+    // SECURITY: what is in a body is stored and logged, and people paste the key into the wrong field.
+    if std::str::from_utf8(object).is_ok_and(LicenseKey::is_in) {
+        return Err(Problem::Malformed(
+            "The body has a license key. Name a license by its id.".to_owned(),
+        ));
+    }
+    // SECURITY: the parser's own message may quote the body. Names of fields are ours, or those of the caller's program.
+    serde_json::from_slice(object).map_err(|error| {
+        Problem::Malformed(format!(
+            "The body is not what this operation takes; see line {}, column {}. Fields are described in openapi.json; each may \
+             be there once, and no other.",
+            error.line(),
+            error.column()
+        ))
+    })
+}
+
+/// The `Idempotency-Key` of a request: 1 to 255 visible ASCII characters.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<&str, Problem> {
+    const FIELD: &str = "Idempotency-Key";
+    let mut values = headers.get_all("idempotency-key").iter();
+    let value = values.next().ok_or(Problem::MissingField(FIELD))?;
+    if values.next().is_some() {
+        return Err(Problem::Malformed(format!("'{FIELD}' may be sent once.")));
+    }
+    let is_visible = |byte: &u8| byte.is_ascii_graphic();
+    let key = value.to_str().ok().filter(|key| key.as_bytes().iter().all(is_visible));
+    match key {
+        Some("") | None => Err(Problem::Malformed(format!(
+            "'{FIELD}' must be 1 to {MAX_KEY} visible ASCII characters."
+        ))),
+        Some(key) if key.len() > MAX_KEY => Err(Problem::FieldTooLong {
+            field: FIELD,
+            limit: MAX_KEY,
+        }),
+        Some(key) => Ok(key),
+    }
+}
+
+/// The revision that `If-Match` names (RFC 9110 section 13.1.1); `None` without the header.
+pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<ExpectedRevision>, Problem> {
+    let mut values = headers.get_all(header::IF_MATCH).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let is_only = values.next().is_none();
+    if is_only && value.as_bytes() == b"*" {
+        return Ok(Some(ExpectedRevision::Any));
+    }
+    // Anything else is the tag of no revision.
+    let tag = value
+        .to_str()
+        .ok()
+        .and_then(|tag| tag.strip_prefix('"')?.strip_suffix('"'));
+    let revision = tag.and_then(|tag| tag.parse().ok());
+    match revision {
+        Some(revision) if is_only => Ok(Some(ExpectedRevision::Only(revision))),
+        _ => Err(Problem::LicenseRevised),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warp::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(name: &'static str, values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(name, HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn an_idempotency_key_is_there_once_and_visible() {
+        let of = |values: &[&str]| idempotency_key(&headers("idempotency-key", values)).map(str::to_owned);
+        assert_eq!(of(&["order-1/2"]), Ok("order-1/2".to_owned()));
+        assert_eq!(of(&[]), Err(Problem::MissingField("Idempotency-Key")));
+        for bad in [&["a", "b"][..], &["a b"], &[""]] {
+            assert!(matches!(of(bad), Err(Problem::Malformed(_))), "{bad:?}");
+        }
+        assert!(of(&[&"x".repeat(255)]).is_ok());
+        assert!(matches!(of(&[&"x".repeat(256)]), Err(Problem::FieldTooLong { .. })));
+    }
+
+    #[test]
+    fn if_match_names_one_revision_or_any() {
+        let of = |values: &[&str]| if_match(&headers("if-match", values));
+        assert_eq!(of(&[]), Ok(None));
+        assert_eq!(of(&["*"]), Ok(Some(ExpectedRevision::Any)));
+        assert_eq!(of(&["\"7\""]), Ok(Some(ExpectedRevision::Only(7))));
+        for other in [
+            &["7"][..],
+            &["W/\"7\""],
+            &["\"7\", \"8\""],
+            &["\"7\"", "\"7\""],
+            &["\"x\""],
+        ] {
+            assert_eq!(of(other), Err(Problem::LicenseRevised), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A license in JSON, as the management API shows it.
+
+use chrono::{DateTime, NaiveDate, Utc};
+use serde::Serialize;
+
+use crate::model::issued_license::{ChangeScope, IssuedLicense};
+use crate::model::license::{License, LicenseState, LicenseStatus, Modules};
+use crate::model::license_key::{LicenseId, LicenseKey};
+use crate::model::site_host::SiteHost;
+use crate::registry::Registry;
+use crate::serve::api::licenses::fields::SiteCount;
+use crate::serve::found_license::FoundLicense;
+use crate::serve::order_texts::OrderTexts;
+use crate::store::Bindings;
+
+/// The most sites that are listed. A license for any number of sites may have many thousands.
+const MOST_SITES: usize = 100;
+
+/// A license.
+#[derive(Debug, Serialize)]
+pub(super) struct LicenseDocument<'a> {
+    pub id: LicenseId,
+    /// The key. Only in the answer to who issued it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    license_key: Option<&'a str>,
+    /// The status that the vendor or a shop set.
+    status: LicenseStatus,
+    /// The state today: also `expired`.
+    standing: &'static str,
+    expires: NaiveDate,
+    modules: &'a Modules,
+    sites: SiteCount,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grace_period_hours: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    staging_sites: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site_moves: Option<u16>,
+    /// How many sites are bound.
+    bound: usize,
+    /// The first of them.
+    hosts: Vec<SiteEntry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaces: Option<LicenseId>,
+    /// The shop's order, unless its text was erased.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference: Option<&'a str>,
+    #[serde(flatten)]
+    source: Source<'a>,
+}
+
+/// A site that uses a license.
+#[derive(Debug, Serialize)]
+struct SiteEntry {
+    host: SiteHost,
+    /// Absent if a file of the registry names the host, and it has not asked yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_at: Option<DateTime<Utc>>,
+}
+
+/// Where a license comes from.
+#[derive(Debug, Serialize)]
+#[serde(tag = "source", rename_all = "lowercase")]
+enum Source<'a> {
+    /// A file, which people change.
+    File {
+        /// Its name, and the line from 1.
+        file: String,
+    },
+    /// The ledger.
+    Ledger {
+        issued_by: &'a ChangeScope,
+        issued_at: DateTime<Utc>,
+        changed_by: &'a ChangeScope,
+        changed_at: DateTime<Utc>,
+        revision: u32,
+    },
+}
+
+impl<'a> Source<'a> {
+    fn of_file(registry: &Registry, license: &License) -> Self {
+        let place = registry.place(&license.id);
+        let name = |(file, line): (&std::path::Path, usize)| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            format!("{name}:{line}")
+        };
+        Self::File {
+            file: place.map(name).unwrap_or_default(),
+        }
+    }
+
+    fn of_ledger(issued: &'a IssuedLicense) -> Self {
+        Self::Ledger {
+            issued_by: &issued.origin.scope,
+            issued_at: issued.origin.issued,
+            changed_by: &issued.scope,
+            changed_at: issued.time,
+            revision: issued.revision,
+        }
+    }
+}
+
+impl<'a> LicenseDocument<'a> {
+    /// A license that was looked up.
+    pub(super) fn new(
+        found: &'a FoundLicense<'_>,
+        texts: &'a OrderTexts,
+        registry: &Registry,
+        bindings: &dyn Bindings,
+        now: DateTime<Utc>,
+    ) -> Self {
+        match found {
+            FoundLicense::File(license) => {
+                Self::with_source(license, Source::of_file(registry, license), bindings, now)
+            }
+            FoundLicense::Ledger(issued) => Self::issued(issued, texts, bindings, now),
+        }
+    }
+
+    /// A license of the ledger.
+    pub(super) fn issued(
+        issued: &'a IssuedLicense,
+        texts: &'a OrderTexts,
+        bindings: &dyn Bindings,
+        now: DateTime<Utc>,
+    ) -> Self {
+        Self {
+            reference: texts.of_license(issued),
+            ..Self::with_source(&issued.license, Source::of_ledger(issued), bindings, now)
+        }
+    }
+
+    /// The same with its key.
+    pub(super) fn with_key(self, key: Option<&'a LicenseKey>) -> Self {
+        let license_key = key.map(LicenseKey::reveal);
+        Self { license_key, ..self }
+    }
+
+    fn with_source(license: &'a License, source: Source<'a>, bindings: &dyn Bindings, now: DateTime<Utc>) -> Self {
+        let stored = bindings.of(&license.id);
+        let details = &license.details;
+        let valid = || stored.iter().filter(|binding| !license.is_void(binding));
+        let is_bound = |host: &SiteHost| valid().any(|binding| binding.host == *host);
+        let ahead = || details.hosts.iter().filter(|host| !is_bound(host));
+        let bound = ahead().count() + valid().count();
+        let ahead = ahead().map(|host| SiteEntry::new(host, None));
+        let hosts = ahead.chain(valid().map(|binding| SiteEntry::new(&binding.host, Some(binding.bound_at))));
+        Self {
+            id: license.id,
+            license_key: None,
+            status: license.status,
+            standing: standing(license.state(now.date_naive())),
+            expires: license.expires,
+            modules: &license.modules,
+            sites: license.sites.into(),
+            grace_period_hours: license.grace_period_hours,
+            staging_sites: details.staging_sites,
+            site_moves: details.site_moves,
+            bound,
+            hosts: hosts.take(MOST_SITES).collect(),
+            replaces: details.replaces,
+            reference: None,
+            source,
+        }
+    }
+
+    /// The entity tag (RFC 9110 section 8.8.3): the revision, which each change raises. A file's license has none.
+    pub(super) fn tag(&self) -> Option<String> {
+        match self.source {
+            Source::Ledger { revision, .. } => Some(format!("\"{revision}\"")),
+            Source::File { .. } => None,
+        }
+    }
+}
+
+impl SiteEntry {
+    fn new(host: &SiteHost, bound_at: Option<DateTime<Utc>>) -> Self {
+        Self {
+            host: host.clone(),
+            bound_at,
+        }
+    }
+}
+
+/// The state as a word.
+pub(super) fn standing(state: LicenseState) -> &'static str {
+    match state {
+        LicenseState::Active => "active",
+        LicenseState::Expired => "expired",
+        LicenseState::Suspended => "suspended",
+        LicenseState::Revoked => "revoked",
+    }
+}

@@ -1,0 +1,180 @@
+//! `POST /api/v1/licenses`: issues a license of the ledger and tells its key.
+//!
+//! The key is stored nowhere. A retry with the same `Idempotency-Key` finds the license by it and derives the key again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{TimeDelta, Utc};
+use hyper::body::Incoming;
+use serde::{Deserialize, Serialize};
+use warp::http::{HeaderMap, StatusCode};
+
+use crate::keys::license_secrets::{LicenseSecrets, NewOrigin};
+use crate::model::api_token::TokenScope;
+use crate::model::issued_license::MAX_REFERENCE;
+use crate::model::issuing_key::IssueRequest;
+use crate::model::license::{Details, License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
+use crate::model::license_key::LicenseId;
+use crate::model::name::Name;
+use crate::model::offer::SalesMode;
+use crate::model::site_host::SiteHost;
+use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
+use crate::serve::api::licenses::body::{idempotency_key, read};
+use crate::serve::api::licenses::caller::Caller;
+use crate::serve::api::licenses::document::LicenseDocument;
+use crate::serve::api::licenses::fields::{LastDay, SiteCount, present};
+use crate::serve::api::licenses::ledger::{changed_nothing, refused};
+use crate::serve::order_texts::OrderTexts;
+use crate::serve::reply::problem::Problem;
+use crate::serve::state::Service;
+use crate::store::{ChangeBasis, ChangeOutcome, LedgerChange};
+
+/// How long a retry is told the key. Afterwards the token needs `keys:read`.
+const RETRY: TimeDelta = TimeDelta::days(7);
+
+/// The body.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IssueBody {
+    /// What it covers.
+    modules: BTreeMap<Name, Vec<Name>>,
+    expires: LastDay,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    sites: Option<SiteCount>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    grace_period_hours: Option<u16>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    staging_sites: Option<u16>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    site_moves: Option<u16>,
+    /// Sites that are bound from the start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<SiteHost>,
+    /// The shop's order. The ledger has an HMAC of it; its text is kept beside.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    reference: Option<String>,
+}
+
+/// Issues a license, or tells that of an earlier request with this key.
+pub(super) async fn reply(
+    service: &Service,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<LicenseAnswer, Problem> {
+    let idempotency_key = idempotency_key(headers)?;
+    let wanted: IssueBody = read(headers, body).await?;
+    wanted.check()?;
+    let secrets = secrets(service)?;
+    let bytes = serde_json::to_vec(&wanted).map_err(|error| Problem::internal(&error))?;
+    let request = IssueRequest {
+        scope: &caller.scope,
+        mode: SalesMode::Live,
+        idempotency_key,
+        body: &bytes,
+    };
+    let new = secrets
+        .new_origin(&request)
+        .map_err(|error| Problem::internal(&error))?;
+    let reference = wanted.reference.as_deref().map(|text| secrets.reference(text));
+    // Before the license is issued: if the texts cannot be read, nothing has happened.
+    let texts = OrderTexts::of_order(service.gate.bindings(), reference.as_ref()).await?;
+    let license = wanted.license(new.key.id());
+    let change = LedgerChange {
+        license,
+        reference,
+        scope: Arc::clone(&caller.scope),
+        now: Utc::now(),
+        basis: ChangeBasis::Issue {
+            origin: new.origin.clone(),
+            retired: new.retired.clone(),
+        },
+    };
+    let outcome = service.gate.change_license(change).await.map_err(changed_nothing)?;
+    told(service, caller, &secrets, &new, (outcome, &texts))
+}
+
+/// The secrets with which licenses are issued.
+pub(super) fn secrets(service: &Service) -> Result<Arc<LicenseSecrets>, Problem> {
+    let secrets = service.gate.snapshot().secrets.licensing.clone();
+    secrets.ok_or_else(|| {
+        Problem::internal(
+            &"there are no keys to issue licenses with: run `countersign keys generate --issuing` and `--references`",
+        )
+    })
+}
+
+/// The answer with the license of a request. It has the key if the caller may read it.
+pub(super) fn told(
+    service: &Service,
+    caller: &Caller,
+    secrets: &LicenseSecrets,
+    new: &NewOrigin,
+    (outcome, texts): (ChangeOutcome, &OrderTexts),
+) -> Result<LicenseAnswer, Problem> {
+    let now = Utc::now();
+    let bindings = service.gate.bindings();
+    match outcome {
+        ChangeOutcome::Recorded(issued) => {
+            tracing::info!(license = issued.license.id.log_tag(), by = %caller.scope, "issued");
+            let document = LicenseDocument::issued(&issued, texts, bindings, now).with_key(Some(&new.key));
+            Ok(answer(StatusCode::CREATED, &document))
+        }
+        ChangeOutcome::Repeated(issued) => {
+            let may_have = now - issued.origin.issued < RETRY || caller.may(TokenScope::KeysRead);
+            let key = may_have.then(|| secrets.license_key(&issued.origin)).flatten();
+            let document = LicenseDocument::issued(&issued, texts, bindings, now).with_key(key.as_ref());
+            Ok(answer(StatusCode::OK, &document))
+        }
+        ChangeOutcome::Refused(refusal) => Err(refused(refusal)),
+    }
+}
+
+impl IssueBody {
+    /// What the types do not say.
+    fn check(&self) -> Result<(), Problem> {
+        let malformed = |text: &str| Err(Problem::Malformed(text.to_owned()));
+        if self.modules.is_empty() {
+            return malformed("'modules' must name at least one module.");
+        }
+        let limit = self.sites.map_or(SiteLimit::DEFAULT, SiteLimit::from);
+        if let SiteLimit::Limited(limit) = limit
+            && self.hosts.len() > limit.get() as usize
+        {
+            return malformed("'hosts' has more sites than the license is for.");
+        }
+        let mut hosts = self.hosts.clone();
+        hosts.sort();
+        hosts.dedup();
+        if hosts.len() < self.hosts.len() {
+            return malformed("'hosts' has a site twice.");
+        }
+        match &self.reference {
+            Some(reference) if reference.is_empty() => malformed("'reference' must not be empty."),
+            Some(reference) if reference.len() > MAX_REFERENCE => Err(Problem::FieldTooLong {
+                field: "reference",
+                limit: MAX_REFERENCE,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn license(&self, id: LicenseId) -> License {
+        let hosts = self.hosts.clone();
+        License {
+            id,
+            status: LicenseStatus::Active,
+            expires: self.expires.0,
+            modules: Arc::new(Modules::clone(&self.modules)),
+            sites: self.sites.map_or(SiteLimit::DEFAULT, SiteLimit::from),
+            grace_period_hours: self.grace_period_hours,
+            details: Details::from(LicenseDetails {
+                hosts,
+                staging_sites: self.staging_sites,
+                site_moves: self.site_moves,
+                ..LicenseDetails::default()
+            }),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Changes of one license of the ledger: the state of the server goes in, and a problem comes out.
+
+use std::sync::Arc;
+
+use crate::model::issued_license::{ChangeScope, IssuedLicense};
+use crate::model::license_key::LicenseId;
+use crate::serve::found_license::ChangeError;
+use crate::serve::ledger_licenses::{self, ExpectedRevision, LicenseChangeError};
+use crate::serve::license_steps::{LicenseStep, StepRefusal};
+use crate::serve::reply::problem::Problem;
+use crate::serve::state::Service;
+use crate::store::{ChangeRefusal, LedgerLicense};
+
+/// The license with this id; a problem if there is none, or if it stands in a file.
+pub(super) async fn find(service: &Service, id: &LicenseId) -> Result<LedgerLicense, Problem> {
+    let snapshot = service.gate.snapshot();
+    let found = ledger_licenses::find(&snapshot.registry, service.gate.bindings(), id).await;
+    found.map_err(problem)
+}
+
+/// Takes a step; returns the license as it is then.
+pub(super) async fn apply(
+    service: &Service,
+    scope: &Arc<ChangeScope>,
+    id: LicenseId,
+    expected: ExpectedRevision,
+    step: &LicenseStep,
+) -> Result<Arc<IssuedLicense>, Problem> {
+    let snapshot = service.gate.snapshot();
+    let bindings = service.gate.bindings();
+    let applied = ledger_licenses::apply(&snapshot.registry, bindings, scope, id, expected, step).await;
+    applied.map(|(issued, _)| issued).map_err(problem)
+}
+
+pub(super) fn problem(error: LicenseChangeError) -> Problem {
+    match error {
+        LicenseChangeError::NoSuchLicense => Problem::NoSuchLicense,
+        LicenseChangeError::Revised => Problem::LicenseRevised,
+        LicenseChangeError::Contended => Problem::Overloaded,
+        LicenseChangeError::Change(error) => changed_nothing(error),
+        LicenseChangeError::Refused(refusal) => refused(refusal),
+        LicenseChangeError::Step(StepRefusal::Revoked) => {
+            Problem::Conflict("This license is revoked, which cannot be undone.".to_owned())
+        }
+        LicenseChangeError::Step(StepRefusal::Past(_)) => {
+            Problem::Malformed("'expires' is past. Suspend or revoke the license to withdraw it.".to_owned())
+        }
+        LicenseChangeError::Step(refusal @ (StepRefusal::NotBound | StepRefusal::NoSeat)) => {
+            Problem::Conflict(refusal.to_string())
+        }
+        LicenseChangeError::Step(StepRefusal::WhichSite) => Problem::Malformed(
+            "This license is for more than one site. Send 'host', or 'all' to release all of them.".to_owned(),
+        ),
+    }
+}
+
+/// The problem of a change that was not made.
+pub(super) fn changed_nothing(error: ChangeError) -> Problem {
+    match error {
+        ChangeError::InFile { file, line } => {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Problem::Conflict(format!(
+                "This license stands in a file of the registry, {name}:{line}. Change it there."
+            ))
+        }
+        ChangeError::Store(error) => error.into(),
+    }
+}
+
+/// The problem of a refused change.
+pub(super) fn refused(refusal: ChangeRefusal) -> Problem {
+    match refusal {
+        ChangeRefusal::OtherRequest => {
+            Problem::Conflict("Another request had this 'Idempotency-Key'. Use a new one for each request.".to_owned())
+        }
+        ChangeRefusal::Exists => Problem::Conflict("There is a license with this id.".to_owned()),
+        ChangeRefusal::Unknown => Problem::NoSuchLicense,
+        ChangeRefusal::Revised { .. } => Problem::LicenseRevised,
+        ChangeRefusal::Revoked => Problem::Conflict("This license is revoked, which cannot be undone.".to_owned()),
+        ChangeRefusal::TooLong => {
+            Problem::Malformed("The license has too many modules, features or hosts: use shorter lists.".to_owned())
+        }
+    }
+}

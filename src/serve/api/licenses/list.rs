@@ -1,0 +1,267 @@
+//! `GET /api/v1/licenses`: licenses of files and of the ledger, in the order of their ids, page by page.
+
+use std::borrow::Cow;
+
+use chrono::Utc;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use url::form_urlencoded;
+use warp::http::StatusCode;
+
+use crate::keys::license_secrets::LicenseSecrets;
+use crate::model::issued_license::{Hex128, MAX_REFERENCE};
+use crate::model::license::License;
+use crate::model::license_key::{LicenseId, LicenseKey};
+use crate::model::site_host::SiteHost;
+use crate::registry::Registry;
+use crate::serve::api::licenses::answer::LicenseAnswer;
+use crate::serve::api::licenses::document::{LicenseDocument, standing};
+use crate::serve::found_license::{self, FoundLicense};
+use crate::serve::ledger_licenses::refresh;
+use crate::serve::order_texts::OrderTexts;
+use crate::serve::reply::problem::Problem;
+use crate::serve::reply::response::{JSON, Response};
+use crate::serve::state::Service;
+use crate::store::{Bindings, StoreError};
+
+/// Licenses on a page, unless the caller wants another number.
+const PAGE: usize = 50;
+
+/// The most licenses on a page.
+const MOST: usize = 500;
+
+/// One list at a time: the search for a host looks at every binding.
+static TURN: Semaphore = Semaphore::const_new(1);
+
+/// Which licenses are wanted.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wanted {
+    /// How lines of the ledger may name the order.
+    references: Option<Vec<Hex128>>,
+    host: Option<SiteHost>,
+    /// As `standing` in a license.
+    status: Option<&'static str>,
+    after: Option<LicenseId>,
+    limit: usize,
+}
+
+#[derive(Serialize)]
+struct LicensePage {
+    licenses: Vec<Value>,
+    /// The cursor of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<LicenseId>,
+}
+
+/// Answers with a page.
+pub(super) async fn reply(service: &Service, query: &str) -> Result<LicenseAnswer, Problem> {
+    let snapshot = service.gate.snapshot();
+    let wanted = Wanted::parse(query, snapshot.secrets.licensing.as_deref())?;
+    refresh(service.gate.bindings()).await?;
+    let bindings = service.gate.shared_bindings();
+    let turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
+    let work = move || {
+        // Until the page is made, also if nobody waits for it any more.
+        let _turn = turn;
+        let page = wanted.page(&snapshot.registry, &*bindings)?;
+        Ok::<_, StoreError>(serde_json::to_vec(&page))
+    };
+    let body = spawn_blocking(work)
+        .await
+        .map_err(|error| Problem::internal(&error))??;
+    let body = body.map_err(|error| Problem::internal(&error))?;
+    Ok(LicenseAnswer {
+        response: Response {
+            status: StatusCode::OK,
+            ..JSON.answer(body)
+        },
+        headers: Vec::new(),
+    })
+}
+
+impl Wanted {
+    fn parse(query: &str, secrets: Option<&LicenseSecrets>) -> Result<Self, Problem> {
+        let mut wanted = Self {
+            limit: PAGE,
+            ..Self::default()
+        };
+        let mut seen: Vec<Cow<'_, str>> = Vec::new();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let malformed = |what: &str| Problem::Malformed(format!("'{what}'"));
+            // SECURITY: a host of the query is not stored, but people paste the key into the wrong field.
+            if LicenseKey::is_in(&value) {
+                return Err(Problem::Malformed(
+                    "The query has a license key. Name a license by its id.".to_owned(),
+                ));
+            }
+            match &*name {
+                "reference" if value.is_empty() => return Err(malformed("reference")),
+                "reference" if value.len() > MAX_REFERENCE => {
+                    return Err(Problem::FieldTooLong {
+                        field: "reference",
+                        limit: MAX_REFERENCE,
+                    });
+                }
+                "reference" => {
+                    wanted.references = Some(secrets.map(|secrets| secrets.hidden(&value)).unwrap_or_default());
+                }
+                "host" => {
+                    let host =
+                        value
+                            .parse()
+                            .map_err(|error: crate::model::site_host::SiteHostError| Problem::SiteUrl {
+                                reason: error.code(),
+                                text: error.to_string(),
+                            })?;
+                    wanted.host = Some(host);
+                }
+                "status" => {
+                    let known = ["active", "expired", "suspended", "revoked"];
+                    let status = known.into_iter().find(|known| *known == value);
+                    wanted.status = Some(status.ok_or_else(|| malformed("status"))?);
+                }
+                "cursor" => wanted.after = Some(value.parse().map_err(|_| malformed("cursor"))?),
+                "limit" => {
+                    let limit = value.parse().ok().filter(|limit| (1..=MOST).contains(limit));
+                    wanted.limit = limit.ok_or_else(|| malformed("limit"))?;
+                }
+                _ => {
+                    return Err(Problem::Malformed(
+                        "The query may have 'reference', 'host', 'status', 'cursor' and 'limit'.".to_owned(),
+                    ));
+                }
+            }
+            if seen.contains(&name) {
+                return Err(Problem::Malformed("A parameter was sent twice.".to_owned()));
+            }
+            seen.push(name);
+        }
+        Ok(wanted)
+    }
+
+    fn page(&self, registry: &Registry, bindings: &dyn Bindings) -> Result<LicensePage, StoreError> {
+        let now = Utc::now();
+        let is_wanted = |license: &License| {
+            let status = standing(license.state(now.date_naive()));
+            self.status.is_none_or(|wanted| wanted == status)
+        };
+        let mut found = match (&self.references, &self.host) {
+            (None, None) => self.all(registry, bindings, &is_wanted),
+            _ => self.named(registry, bindings, &is_wanted),
+        };
+        let has_more = found.len() > self.limit;
+        found.truncate(self.limit);
+        let next = found.last().filter(|_| has_more).map(|last| last.id);
+        let orders = found.iter().map(FoundLicense::order);
+        let texts = Handle::current().block_on(OrderTexts::of(bindings, orders))?;
+        let document = |found: &FoundLicense<'_>| {
+            let document = LicenseDocument::new(found, &texts, registry, bindings, now);
+            // Texts, numbers and times always serialize.
+            serde_json::to_value(document).unwrap_or_default()
+        };
+        Ok(LicensePage {
+            licenses: found.iter().map(document).collect(),
+            next,
+        })
+    }
+
+    fn is_after(&self, id: &LicenseId) -> bool {
+        self.after.is_none_or(|after| *id > after)
+    }
+
+    /// The licenses of all files and of the ledger after the cursor: one more than the page has, if there are so many.
+    fn all<'r>(
+        &self,
+        registry: &'r Registry,
+        bindings: &dyn Bindings,
+        is_wanted: &dyn Fn(&License) -> bool,
+    ) -> Vec<FoundLicense<'r>> {
+        let of_files = registry
+            .licenses()
+            .filter(|license| self.is_after(&license.id) && is_wanted(license));
+        let mut found: Vec<_> = of_files.take(self.limit + 1).map(FoundLicense::File).collect();
+        // What stands in a file, too, is that file's.
+        let keep = |license: &License| registry.license(&license.id).is_none() && is_wanted(license);
+        let issued = bindings.issued_after(self.after.as_ref(), self.limit + 1, &keep);
+        found.extend(issued.into_iter().map(FoundLicense::Ledger));
+        found.sort_by_key(|found| found.id);
+        found.truncate(self.limit + 1);
+        found
+    }
+
+    /// The licenses of an order or a host.
+    fn named<'r>(
+        &self,
+        registry: &'r Registry,
+        bindings: &dyn Bindings,
+        is_wanted: &dyn Fn(&License) -> bool,
+    ) -> Vec<FoundLicense<'r>> {
+        let of_host = self.host.as_ref().map(|host| {
+            let mut ids = bindings.licenses_of_host(host);
+            let lists = |license: &License| license.details.hosts.contains(host);
+            let of_files = registry.licenses().filter(|license| lists(license));
+            ids.extend(of_files.map(|license| license.id));
+            let issued = bindings.issued_after(None, usize::MAX, &lists);
+            ids.extend(issued.iter().map(|issued| issued.license.id));
+            ids
+        });
+        let of_order = self
+            .references
+            .as_ref()
+            .map(|references| bindings.issued_of_order(references));
+        let mut ids = match (of_host, of_order) {
+            (Some(hosts), Some(orders)) => orders.into_iter().filter(|id| hosts.contains(id)).collect(),
+            (Some(ids), None) | (None, Some(ids)) => ids,
+            (None, None) => Vec::new(),
+        };
+        ids.sort_unstable();
+        ids.dedup();
+        ids.retain(|id| self.is_after(id));
+        let found = ids.iter().filter_map(|id| found_license::find(registry, bindings, id));
+        let found = found.filter(|license| is_wanted(license) && self.is_bound(license, bindings));
+        found.take(self.limit + 1).collect()
+    }
+
+    /// Whether the wanted host may use the license now, and was not released.
+    fn is_bound(&self, license: &License, bindings: &dyn Bindings) -> bool {
+        let Some(host) = &self.host else { return true };
+        let bound = bindings.of(&license.id);
+        let mut valid = bound.iter().filter(|binding| !license.is_void(binding));
+        license.details.hosts.contains(host) || valid.any(|binding| binding.host == *host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_has_known_parameters_once_each() {
+        let id = "ab".repeat(32);
+        let wanted = Wanted::parse(
+            &format!("status=expired&host=https://www.A.com/x&cursor={id}&limit=500"),
+            None,
+        );
+        let wanted = wanted.unwrap();
+        assert_eq!(wanted.host.as_ref().map(SiteHost::as_str), Some("a.com"));
+        assert_eq!((wanted.status, wanted.limit), (Some("expired"), 500));
+        assert_eq!(wanted.after, Some(id.parse().unwrap()));
+        assert_eq!(Wanted::parse("", None).unwrap().limit, PAGE);
+        for bad in [
+            "limit=0",
+            "limit=501",
+            "limit=x",
+            "status=lost",
+            "reference=",
+            "cursor=ab",
+            "host=",
+            "more=1",
+            "limit=1&limit=1",
+        ] {
+            assert!(Wanted::parse(bad, None).is_err(), "{bad}");
+        }
+    }
+}

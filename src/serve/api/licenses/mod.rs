@@ -1,0 +1,143 @@
+//! The management API, `/api/v1/licenses`: programs of a vendor read, issue and change licenses with a token.
+//!
+//! [`reports`] tells what sites reported, below `/api/v1/reports/`. There is no such API until there is a token. [`caller`] checks the token, [`issue`] and [`change`] write licenses of the
+//! ledger, [`list`] and [`document`] show licenses wherever they stand. Licenses of files are only shown: people change them.
+
+mod answer;
+mod body;
+mod caller;
+mod change;
+mod document;
+mod fields;
+mod issue;
+mod ledger;
+mod list;
+mod rekey;
+mod reports;
+mod resend;
+
+use chrono::Utc;
+use hyper::body::Incoming;
+use warp::http::{Method, Request, StatusCode};
+
+use crate::model::api_token::TokenScope;
+use crate::model::license_key::LicenseId;
+use crate::serve::api::licenses::answer::answer;
+use crate::serve::api::licenses::caller::Caller;
+use crate::serve::api::licenses::document::LicenseDocument;
+use crate::serve::ledger_licenses::refresh;
+use crate::serve::order_texts::OrderTexts;
+use crate::serve::reply::problem::Problem;
+use crate::serve::state::Service;
+
+pub use crate::serve::api::licenses::answer::{LICENSES, LicenseAnswer};
+
+/// What a path is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ApiTarget<'a> {
+    All,
+    One(&'a str),
+    Step(&'a str, &'a str),
+    Report(&'a str),
+}
+
+/// Whether the path is one of this API.
+pub fn is_at(path: &str) -> bool {
+    let of_licenses = path.strip_prefix(LICENSES);
+    path.starts_with(reports::REPORTS) || of_licenses.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn target(path: &str) -> Option<ApiTarget<'_>> {
+    if let Some(report) = path.strip_prefix(reports::REPORTS) {
+        return Some(ApiTarget::Report(report));
+    }
+    let rest = path.strip_prefix(LICENSES)?;
+    let Some(rest) = rest.strip_prefix('/') else {
+        return rest.is_empty().then_some(ApiTarget::All);
+    };
+    match rest.split_once('/') {
+        None => Some(ApiTarget::One(rest)),
+        Some((id, step)) => Some(ApiTarget::Step(id, step)),
+    }
+}
+
+/// Answers a request. The future may be dropped early: a change is completed, and a retry finds it.
+pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<LicenseAnswer, Problem> {
+    if !service.gate.bindings().has_tokens() {
+        return Err(Problem::NotFound);
+    }
+    let (head, incoming) = request.into_parts();
+    let caller = Caller::of(service, &head.headers)?;
+    let target = target(head.uri.path()).ok_or(Problem::NotFound)?;
+    let query = head.uri.query().unwrap_or_default();
+    let is_get = matches!(head.method, Method::GET | Method::HEAD);
+    match target {
+        ApiTarget::All if is_get => {
+            caller.require(TokenScope::LicensesRead)?;
+            list::reply(service, query).await
+        }
+        ApiTarget::All if head.method == Method::POST => {
+            caller.require(TokenScope::LicensesWrite)?;
+            issue::reply(service, &caller, &head.headers, incoming).await
+        }
+        ApiTarget::All => Err(Problem::MethodNotAllowed("GET, HEAD, POST")),
+        ApiTarget::One(id) if is_get => {
+            caller.require(TokenScope::LicensesRead)?;
+            one(service, license_id(id)?).await
+        }
+        ApiTarget::One(id) if head.method == Method::PATCH => {
+            caller.require(TokenScope::LicensesWrite)?;
+            change::patch(service, &caller, license_id(id)?, &head.headers, incoming).await
+        }
+        ApiTarget::One(_) => Err(Problem::MethodNotAllowed("GET, HEAD, PATCH")),
+        ApiTarget::Report(report) if is_get => {
+            caller.require(TokenScope::ReportsRead)?;
+            reports::reply(service, report, query).await
+        }
+        ApiTarget::Report(_) => Err(Problem::MethodNotAllowed("GET, HEAD")),
+        ApiTarget::Step(id, step) => {
+            let step = step.parse().map_err(|_| Problem::NotFound)?;
+            if head.method != Method::POST {
+                return Err(Problem::MethodNotAllowed("POST"));
+            }
+            caller.require(TokenScope::LicensesWrite)?;
+            change::step(service, &caller, license_id(id)?, step, &head.headers, incoming).await
+        }
+    }
+}
+
+/// Nobody has a license with an id that is none.
+fn license_id(text: &str) -> Result<LicenseId, Problem> {
+    text.parse().map_err(|_| Problem::NoSuchLicense)
+}
+
+/// One license.
+async fn one(service: &Service, id: LicenseId) -> Result<LicenseAnswer, Problem> {
+    let snapshot = service.gate.snapshot();
+    if service.gate.license(&snapshot, &id).is_none() {
+        // Another node may have issued it a moment ago.
+        refresh(service.gate.bindings()).await?;
+    }
+    let found = service.gate.license(&snapshot, &id).ok_or(Problem::NoSuchLicense)?;
+    let texts = OrderTexts::of(service.gate.bindings(), [found.order()]).await?;
+    let document = LicenseDocument::new(&found, &texts, &snapshot.registry, service.gate.bindings(), Utc::now());
+    Ok(answer(StatusCode::OK, &document))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_all_licenses_one_or_a_step() {
+        let at = |rest: &str| {
+            let path = format!("{LICENSES}{rest}");
+            (is_at(&path), target(&path).map(|target| format!("{target:?}")))
+        };
+        assert_eq!(at(""), (true, Some("All".to_owned())));
+        assert_eq!(at("/ab"), (true, Some("One(\"ab\")".to_owned())));
+        assert_eq!(at("/ab/renew"), (true, Some("Step(\"ab\", \"renew\")".to_owned())));
+        assert_eq!(at("/ab/renew/"), (true, Some("Step(\"ab\", \"renew/\")".to_owned())));
+        assert!(!at("x").0);
+    }
+}

@@ -1,0 +1,47 @@
+//! `POST /api/v1/licenses/<id>/rekey`: a new key for a license whose key was lost or leaked.
+//!
+//! The new license grants the same and names the old one, which is revoked in the same commit.
+
+use warp::http::HeaderMap;
+
+use crate::model::issuing_key::IssueRequest;
+use crate::model::license_key::LicenseId;
+use crate::model::offer::SalesMode;
+use crate::serve::api::licenses::answer::LicenseAnswer;
+use crate::serve::api::licenses::body::idempotency_key;
+use crate::serve::api::licenses::caller::Caller;
+use crate::serve::api::licenses::issue::{secrets, told};
+use crate::serve::api::licenses::ledger;
+use crate::serve::ledger_licenses::{self, ExpectedRevision};
+use crate::serve::order_texts::OrderTexts;
+use crate::serve::reply::problem::Problem;
+use crate::serve::state::Service;
+
+/// Issues the new license and revokes the old one.
+pub(super) async fn reply(
+    service: &Service,
+    caller: &Caller,
+    id: LicenseId,
+    expected: ExpectedRevision,
+    headers: &HeaderMap,
+) -> Result<LicenseAnswer, Problem> {
+    let idempotency_key = idempotency_key(headers)?;
+    let secrets = secrets(service)?;
+    let body = format!("rekey {id}");
+    let request = IssueRequest {
+        scope: &caller.scope,
+        mode: SalesMode::Live,
+        idempotency_key,
+        body: body.as_bytes(),
+    };
+    let new = secrets
+        .new_origin(&request)
+        .map_err(|error| Problem::internal(&error))?;
+    let snapshot = service.gate.snapshot();
+    let bindings = service.gate.bindings();
+    let old = ledger::find(service, &id).await?;
+    let texts = OrderTexts::of(bindings, [old.reference]).await?;
+    let outcome = ledger_licenses::rekey(&snapshot.registry, bindings, &new, id, expected).await;
+    let outcome = outcome.map_err(ledger::problem)?;
+    told(service, caller, &secrets, &new, (outcome, &texts))
+}

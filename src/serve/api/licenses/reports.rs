@@ -1,0 +1,258 @@
+//! `GET /api/v1/reports/…`: what sites reported, for programs with the scope `reports:read`.
+//!
+//! What a site reports is what it says. Nothing here names a buyer.
+
+use std::io;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use uuid::Uuid;
+use warp::http::StatusCode;
+
+use crate::model::binding::SiteReport;
+use crate::model::license_key::LicenseId;
+use crate::model::refused_hosts::MANY_HOSTS;
+use crate::model::site_host::SiteHost;
+use crate::model::site_release::{MANY_MOVES, ReleasedBy};
+use crate::model::slug::Slug;
+use crate::serve::api::licenses::answer::LicenseAnswer;
+use crate::serve::plugin_usage::UsageCount;
+use crate::serve::reply::problem::Problem;
+use crate::serve::reply::response::{JSON, Response};
+use crate::serve::reported_copies;
+use crate::serve::state::Service;
+use crate::store::stored_reports::{ReportRange, StoredReports};
+
+/// The path of all reports.
+pub(super) const REPORTS: &str = "/api/v1/reports/";
+
+/// Sites that are read at once, because the store waits meanwhile.
+const PAGE: usize = 500;
+
+/// The most entries in a list of an answer.
+const MOST: usize = 500;
+
+/// One report at a time: each reads what every site reported.
+static TURN: Semaphore = Semaphore::const_new(1);
+
+/// What deserves a look.
+#[derive(Debug, Serialize)]
+struct ReviewReport {
+    /// Sites whose build id is not their own.
+    odd_copies: Vec<OddCopy>,
+    /// Licenses that many hosts asked for in vain, those with the most hosts first.
+    many_hosts: Vec<RefusedLicense>,
+    /// Licenses whose sites gave a seat back often in 30 days, those with the most moves first.
+    many_moves: Vec<RestlessLicense>,
+}
+
+#[derive(Debug, Serialize)]
+struct OddCopy {
+    license: LicenseId,
+    host: SiteHost,
+    build_id: Uuid,
+}
+
+#[derive(Debug, Serialize)]
+struct RefusedLicense {
+    license: LicenseId,
+    since: DateTime<Utc>,
+    last: DateTime<Utc>,
+    hosts: Vec<SiteHost>,
+}
+
+#[derive(Debug, Serialize)]
+struct RestlessLicense {
+    license: LicenseId,
+    moves: Vec<ToldMove>,
+}
+
+#[derive(Debug, Serialize)]
+struct ToldMove {
+    host: SiteHost,
+    time: DateTime<Utc>,
+    by: ReleasedBy,
+}
+
+/// The answer to the path below [`REPORTS`].
+pub(super) async fn reply(service: &Service, path: &str, query: &str) -> Result<LicenseAnswer, Problem> {
+    if let Some(plugin) = path.strip_prefix("usage/") {
+        let days = days(query)?;
+        let plugin: Slug = plugin.parse().map_err(|_| Problem::NotFound)?;
+        return usage(service, plugin, days).await;
+    }
+    match path {
+        "review" if query.is_empty() => review(service).await,
+        "review" => Err(malformed("This report takes no parameter.")),
+        _ => Err(Problem::NotFound),
+    }
+}
+
+/// The versions of a plugin in the field.
+async fn usage(service: &Service, plugin: Slug, days: u16) -> Result<LicenseAnswer, Problem> {
+    let _turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
+    let mut count = UsageCount::new(plugin);
+    each_report(service, |_, host, report| count.add(host, report)).await?;
+    let folder = service.gate.snapshot().catalog.folder().to_owned();
+    let usage = spawn_blocking(move || {
+        let now = Utc::now();
+        count.finish(days, now).with_releases(&folder, now)
+    });
+    let usage = usage.await.map_err(|error| Problem::internal(&error))?;
+    let usage = usage.map_err(|error| Problem::internal(&error))?;
+    answer(&usage.ok_or(Problem::NotFound)?)
+}
+
+/// Everything that deserves a look.
+async fn review(service: &Service) -> Result<LicenseAnswer, Problem> {
+    let _turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
+    let snapshot = service.gate.snapshot();
+    let bindings = service.gate.bindings();
+    let now = Utc::now();
+    let mut odd_copies = Vec::new();
+    each_report(service, |license, host, report| {
+        if let Some(build_id) = report.build_id.filter(|id| !id.is_nil())
+            && odd_copies.len() < MOST
+            && !reported_copies::is_own(&service.gate, &snapshot, license, host, build_id, now)
+        {
+            odd_copies.push(OddCopy {
+                license: *license,
+                host: host.clone(),
+                build_id,
+            });
+        }
+    })
+    .await?;
+    let mut many_hosts = Vec::new();
+    let mut after = None;
+    loop {
+        let page = read(service, move |stored| stored.refused(after.as_ref(), PAGE)).await?;
+        after = page.last().map(|(license, _)| *license);
+        let is_last = page.len() < PAGE;
+        for (license, refused) in page {
+            let bound = bindings.of(&license);
+            let hosts = refused.hosts().iter();
+            let hosts: Vec<_> = hosts
+                .filter(|host| bound.iter().all(|binding| binding.host != **host))
+                .cloned()
+                .collect();
+            if hosts.len() >= MANY_HOSTS {
+                many_hosts.push(RefusedLicense {
+                    license,
+                    since: refused.since,
+                    last: refused.last,
+                    hosts,
+                });
+            }
+        }
+        if is_last {
+            break;
+        }
+    }
+    many_hosts.sort_by_key(|found| (std::cmp::Reverse(found.hosts.len()), found.license));
+    many_hosts.truncate(MOST);
+    let moves = bindings.moves(now).into_iter();
+    let often = moves.filter(|(_, moves)| moves.len() >= MANY_MOVES);
+    let often = often.map(|(license, moves)| RestlessLicense {
+        license,
+        moves: moves
+            .into_iter()
+            .map(|release| ToldMove {
+                host: release.host,
+                time: release.time,
+                by: release.by,
+            })
+            .collect(),
+    });
+    let mut many_moves: Vec<_> = often.collect();
+    many_moves.sort_by_key(|found| (std::cmp::Reverse(found.moves.len()), found.license));
+    many_moves.truncate(MOST);
+    answer(&ReviewReport {
+        odd_copies,
+        many_hosts,
+        many_moves,
+    })
+}
+
+/// Passes on what every site reported, page by page.
+async fn each_report(
+    service: &Service,
+    mut each: impl FnMut(&LicenseId, &SiteHost, &SiteReport),
+) -> Result<(), Problem> {
+    let mut range = ReportRange::default();
+    loop {
+        let wanted = range.clone();
+        let page = read(service, move |stored| stored.reports(&wanted, PAGE)).await?;
+        for (license, host, report) in &page {
+            each(license, host, report);
+        }
+        match page.last() {
+            Some((license, host, _)) if page.len() == PAGE => range.after = Some((*license, host.clone())),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Reads from the store on a thread that may wait.
+async fn read<T: Send + 'static>(
+    service: &Service,
+    read: impl FnOnce(&dyn StoredReports) -> io::Result<T> + Send + 'static,
+) -> Result<T, Problem> {
+    let stored: Arc<dyn StoredReports> = service
+        .gate
+        .bindings()
+        .stored_reports()
+        .ok_or(Problem::StoreUnavailable)?;
+    let read = spawn_blocking(move || read(&*stored)).await;
+    let read = read.map_err(|error| Problem::internal(&error))?;
+    read.map_err(|error| {
+        tracing::error!(%error, "what sites reported cannot be read");
+        Problem::StoreUnavailable
+    })
+}
+
+/// The only parameter: sites count that were seen within this many days.
+fn days(query: &str) -> Result<u16, Problem> {
+    let mut days = None;
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        let number = value.parse().ok().filter(|days: &u16| *days > 0);
+        match (&*name, number) {
+            ("days", Some(number)) if days.is_none() => days = Some(number),
+            ("days", _) => return Err(malformed("'days' must be one number from 1 to 65535.")),
+            _ => return Err(malformed("The only parameter is 'days'.")),
+        }
+    }
+    Ok(days.unwrap_or(30))
+}
+
+fn malformed(text: &str) -> Problem {
+    Problem::Malformed(text.to_owned())
+}
+
+fn answer(report: &impl Serialize) -> Result<LicenseAnswer, Problem> {
+    let body = serde_json::to_vec(report).map_err(|error| Problem::internal(&error))?;
+    Ok(LicenseAnswer {
+        response: Response {
+            status: StatusCode::OK,
+            ..JSON.answer(body)
+        },
+        headers: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_one_number_from_1() {
+        assert_eq!(days(""), Ok(30));
+        assert_eq!(days("days=7"), Ok(7));
+        for bad in ["days=0", "days=", "days=65536", "days=1&days=2", "days=+1x", "day=1"] {
+            assert!(days(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The JSON body of the operations that sites POST to: read, parsed, and checked field by field.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use serde::{Deserialize, Deserializer};
+use warp::http::Request;
+
+use crate::model::site_release::ReleaseHash;
+use crate::serve::api::body;
+use crate::serve::api::params::at_most;
+use crate::serve::reply::problem::Problem;
+
+/// Size limit of the body in bytes.
+const MAX_BODY: usize = 8 * 1024;
+
+/// The longest nonce in bytes.
+pub const MAX_NONCE: usize = 128;
+
+/// The longest release secret in bytes.
+const MAX_SECRET: usize = 128;
+
+/// The request body (interface 2.3). Every field is a string; unknown fields are ignored.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the interface's, documented there")]
+pub struct Question<'a> {
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub license_key: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub site_url: Option<Cow<'a, str>>,
+    /// Legacy alias of `site_url`, which wins.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub domain: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub plugin_version: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub build_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub nonce: Option<Cow<'a, str>>,
+    /// Of a validation.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub release_hash: Option<Cow<'a, str>>,
+    /// Of a release.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub release_secret: Option<Cow<'a, str>>,
+}
+
+impl Question<'_> {
+    /// The site's address as it was sent.
+    pub fn site_url(&self) -> Result<&str, Problem> {
+        let given = self.site_url.as_deref().or(self.domain.as_deref());
+        given.ok_or(Problem::MissingField("site_url"))
+    }
+
+    /// The hash of the secret that shall release the site; an empty one counts as not sent.
+    pub fn release_hash(&self) -> Result<Option<ReleaseHash>, Problem> {
+        match self.release_hash.as_deref() {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| Problem::ReleaseHash),
+        }
+    }
+
+    /// The hash of the secret that comes with a release; an empty one counts as not sent.
+    pub fn release_proof(&self) -> Result<Option<ReleaseHash>, Problem> {
+        let secret = self.release_secret.as_deref().filter(|secret| !secret.is_empty());
+        at_most(MAX_SECRET, "release_secret", secret)?;
+        Ok(secret.map(ReleaseHash::of))
+    }
+}
+
+/// A string and nothing else: serde would accept `null` as an absent field.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error> {
+    #[derive(Deserialize)]
+    struct JsonText<'a>(#[serde(borrow)] Cow<'a, str>);
+    JsonText::deserialize(deserializer).map(|text| Some(text.0))
+}
+
+/// Reads the body up to its limit.
+pub async fn read_body(request: Request<Incoming>) -> Result<Bytes, Problem> {
+    body::read_json(request, MAX_BODY).await
+}
+
+/// Parses a request body. The error is [`Problem::Malformed`], which never quotes the body.
+pub fn parse(body: &[u8]) -> Result<Question<'_>, Problem> {
+    // serde would also accept an array for a struct.
+    let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    // SECURITY: the parser's own message may quote the body, which has a license key.
+    let malformed = |place: String| {
+        Problem::Malformed(format!(
+            "The body must be one JSON object in UTF-8. Its fields must be strings, each at most once{place}."
+        ))
+    };
+    if !is_object {
+        return Err(malformed(String::new()));
+    }
+    serde_json::from_slice(body)
+        .map_err(|error| malformed(format!("; see line {}, column {}", error.line(), error.column())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_malformed(body: &[u8]) -> bool {
+        matches!(parse(body), Err(Problem::Malformed(_)))
+    }
+
+    #[test]
+    fn only_an_object_of_strings_each_once_is_a_question() {
+        for bad in [
+            &b""[..],
+            b"null",
+            b"[]",
+            b"[\"K\",\"a.com\"]",
+            b"\"x\"",
+            b"{",
+            b"{}x",
+            b"{\"nonce\":1}",
+            b"{\"nonce\":null}",
+            b"{\"nonce\":[\"a\"]}",
+            b"{\"nonce\":\"a\",\"nonce\":\"b\"}",
+            b"{\"nonce\":\"\xff\"}",
+            b"{\"nonce\":\"\\ud800\"}",
+        ] {
+            assert!(is_malformed(bad), "{}", String::from_utf8_lossy(bad));
+        }
+        assert!(
+            parse(b" {\"extra\":{\"a\":[1]},\"extra\":2,\"nonce\":\"a\\u0062\"}")
+                .is_ok_and(|q| q.nonce.as_deref() == Some("ab"))
+        );
+    }
+
+    #[test]
+    fn what_was_sent_is_never_quoted() {
+        let Err(problem) = parse(b"{\"license_key\":{\"CANARY\":1}}") else {
+            panic!("it is malformed")
+        };
+        assert!(!format!("{problem:?}").contains("CANARY"));
+    }
+}

@@ -1,0 +1,264 @@
+//! `check_license`, `activate_license` and `deactivate_license`, with the fields and words of EDD.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chrono::Utc;
+use serde_json::{Map, Value, json};
+
+use crate::model::binding::CheckIn;
+use crate::model::license::{License, LicenseState, SiteLimit};
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::model::statement::Verdict;
+use crate::serve::api::params::find_license;
+use crate::serve::compat::items::MeantPlugins;
+use crate::serve::compat::question::{EddAbout, EddQuestion};
+use crate::serve::found_license::FoundLicense;
+use crate::serve::gate::release::NotReleased;
+use crate::serve::gate::{LicenseRequest, Snapshot};
+use crate::serve::reply::outcome::Code;
+use crate::serve::reply::problem::Problem;
+use crate::serve::state::Service;
+use crate::store::{Bindings, LedgerLook};
+
+type Answered = Result<(Code, Value), Problem>;
+
+/// Whether a request has read the ledger to its end. Once is enough.
+#[derive(Default)]
+pub(super) struct LedgerProof(AtomicBool);
+
+impl LedgerProof {
+    async fn take(&self, service: &Service) -> Result<(), Problem> {
+        if let Some(look) = service.gate.bindings().refresh(LedgerLook::Proved)
+            && !self.0.load(Ordering::Relaxed)
+        {
+            service.within_deadline(look).await?;
+            self.0.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// The license with this id, looked for so that "there is none", "it is over" and "not for this download" are certain.
+pub(super) async fn certain<'s>(
+    service: &Service,
+    snapshot: &'s Snapshot,
+    id: &LicenseId,
+    about: &EddAbout,
+    proof: &LedgerProof,
+) -> Result<Option<FoundLicense<'s>>, Problem> {
+    let found = find_license(service, snapshot, id)?;
+    let today = Utc::now().date_naive();
+    let is_yes = |license: &License| {
+        let meant = MeantPlugins::find(&snapshot.registry, about);
+        license.state(today) == LicenseState::Active && meant.covered(license, about).is_some()
+    };
+    let is_certain = found.as_ref().is_some_and(|found| found.is_in_file() || is_yes(found));
+    if is_certain {
+        return Ok(found);
+    }
+    proof.take(service).await?;
+    Ok(service.gate.license(snapshot, id))
+}
+
+/// Says what a license is on a site. Binds nothing.
+pub(super) async fn check(service: &Service, question: &EddQuestion) -> Answered {
+    let about = &question.about;
+    let snapshot = service.gate.snapshot();
+    require_issuing(service)?;
+    let Some(id) = about.license() else {
+        return Ok((
+            Code::MalformedLicenseKey,
+            answer("invalid", false, about, None, service),
+        ));
+    };
+    let found = certain(service, &snapshot, &id, about, &LedgerProof::default()).await?;
+    let Some(license) = found.as_deref() else {
+        return Ok((Code::UnknownLicense, answer("invalid", false, about, None, service)));
+    };
+    let meant = MeantPlugins::find(&snapshot.registry, about);
+    let now = Utc::now();
+    let (code, status) = match license.state(now.date_naive()) {
+        _ if meant.covered(license, about).is_none() => (Code::PluginNotCovered, meant.mismatch()),
+        LicenseState::Expired => (Code::Expired, "expired"),
+        LicenseState::Suspended => (Code::Suspended, "disabled"),
+        LicenseState::Revoked => (Code::Revoked, "disabled"),
+        LicenseState::Active => match about.host(service, &id).transpose()? {
+            // A client that names no site asks about the license alone.
+            None => (Code::Ok, "inactive"),
+            Some(host) => {
+                let check_in = check_in();
+                match service.is_active_on(license, &host, &check_in).await? {
+                    true => (Code::Ok, "valid"),
+                    false if sites(license, service.gate.bindings()) == 0 => (Code::LicenseNotBound, "inactive"),
+                    false => (Code::LicenseNotBound, "site_inactive"),
+                }
+            }
+        },
+    };
+    tracing::debug!(license = id.log_tag(), status, "an EDD client checked its license");
+    Ok((code, answer(status, true, about, Some(license), service)))
+}
+
+/// Binds a site.
+pub(super) async fn activate(service: &Service, question: &EddQuestion) -> Answered {
+    let about = &question.about;
+    let snapshot = service.gate.snapshot();
+    require_issuing(service)?;
+    let refused = |code, error: &str, license: Option<&License>| {
+        let mut document = answer("invalid", false, about, license, service);
+        document["error"] = error.into();
+        if error == "no_activations_left" {
+            document["max_sites"] = document["license_limit"].clone();
+        }
+        Ok((code, document))
+    };
+    let Some(id) = about.license() else {
+        return refused(Code::MalformedLicenseKey, "missing", None);
+    };
+    let found = certain(service, &snapshot, &id, about, &LedgerProof::default()).await?;
+    let Some(license) = found.as_deref() else {
+        return refused(Code::UnknownLicense, "missing", None);
+    };
+    let Some(host) = about.host(service, &id).transpose()? else {
+        return refused(Code::MissingField, "missing_url", Some(license));
+    };
+    let meant = MeantPlugins::find(&snapshot.registry, about);
+    let is_active = license.state(Utc::now().date_naive()) == LicenseState::Active;
+    if is_active && meant.covered(license, about).is_none() {
+        return refused(Code::PluginNotCovered, meant.mismatch(), Some(license));
+    }
+    let request = LicenseRequest {
+        id: &id,
+        license: Some(license),
+        host: &host,
+        check_in: check_in(),
+    };
+    let decision = service.gate.validate(&request, None).await?;
+    let code = decision.verdict.into();
+    tracing::debug!(license = id.log_tag(), site = %host, code = decision.verdict.code(), "an EDD client activated");
+    match decision.verdict {
+        Verdict::Ok => Ok((code, answer("valid", true, about, Some(license), service))),
+        Verdict::BoundElsewhere => refused(code, "no_activations_left", Some(license)),
+        Verdict::Expired => refused(code, "expired", Some(license)),
+        Verdict::Suspended | Verdict::Revoked => refused(code, "disabled", Some(license)),
+        Verdict::UnknownLicense | Verdict::Released => refused(code, "missing", None),
+    }
+}
+
+/// Gives a site's seat back.
+pub(super) async fn deactivate(service: &Service, question: &EddQuestion) -> Answered {
+    let about = &question.about;
+    let snapshot = service.gate.snapshot();
+    require_issuing(service)?;
+    let failed = |code, license: Option<&License>| Ok((code, answer("failed", false, about, license, service)));
+    let Some(id) = about.license() else {
+        return failed(Code::MalformedLicenseKey, None);
+    };
+    let found = certain(service, &snapshot, &id, about, &LedgerProof::default()).await?;
+    let Some(license) = found.as_deref() else {
+        return failed(Code::UnknownLicense, None);
+    };
+    let Some(host) = about.host(service, &id).transpose()? else {
+        return failed(Code::MissingField, Some(license));
+    };
+    if MeantPlugins::find(&snapshot.registry, about)
+        .covered(license, about)
+        .is_none()
+    {
+        return failed(Code::PluginNotCovered, Some(license));
+    }
+    match service.gate.release(license, &host, None, Utc::now()).await {
+        Ok(()) => {
+            tracing::info!(license = id.log_tag(), site = %host, "released by its client");
+            Ok((
+                Code::Released,
+                answer("deactivated", true, about, Some(license), service),
+            ))
+        }
+        Err(NotReleased::License(refusal)) => failed(Problem::Refused(refusal).code(), Some(license)),
+        Err(NotReleased::Site(refusal)) => {
+            tracing::info!(license = id.log_tag(), site = %host, ?refusal, "not released");
+            failed(Problem::NotReleased(refusal).code(), Some(license))
+        }
+        Err(NotReleased::Store(error)) => Err(error.into()),
+    }
+}
+
+/// A node whose secrets differ from the others' says nothing.
+pub(super) fn require_issuing(service: &Service) -> Result<(), Problem> {
+    match service.gate.bindings().may_issue() {
+        true => Ok(()),
+        false => Err(Problem::StoreUnavailable),
+    }
+}
+
+/// These clients report nothing but that they are there.
+fn check_in() -> CheckIn<'static> {
+    CheckIn {
+        time: Utc::now(),
+        build_id: None,
+        plugin_version: None,
+        current_version: None,
+    }
+}
+
+impl Service {
+    /// Whether a site holds a seat of an active license. Before it is said that it does not, the ledger is read to its end.
+    pub(super) async fn is_active_on(
+        &self,
+        license: &License,
+        host: &SiteHost,
+        check_in: &CheckIn<'_>,
+    ) -> Result<bool, Problem> {
+        if self.gate.is_active_on(license, host, check_in) {
+            return Ok(true);
+        }
+        let Some(look) = self.gate.bindings().refresh(LedgerLook::Proved) else {
+            return Ok(false);
+        };
+        self.within_deadline(look).await?;
+        Ok(self.gate.is_active_on(license, host, check_in))
+    }
+}
+
+/// How many sites a license is bound to.
+fn sites(license: &License, bindings: &dyn Bindings) -> usize {
+    let bound = bindings.of(&license.id);
+    let valid = bound.iter().filter(|binding| !license.is_void(binding));
+    let ahead = license.details.hosts.iter();
+    let ahead = ahead.filter(|host| !bound.iter().any(|binding| binding.host == **host));
+    valid.count() + ahead.count()
+}
+
+/// The members that every answer has, and those about a license that is known. Nobody's name or address is in it: they are
+/// there, empty, for clients that read them.
+fn answer(status: &str, success: bool, about: &EddAbout, license: Option<&License>, service: &Service) -> Value {
+    let mut document = Map::new();
+    let item_id = about.item_id().map_or(json!(false), |id| json!(id));
+    document.insert("success".into(), success.into());
+    document.insert("license".into(), status.into());
+    document.insert("item_id".into(), item_id);
+    document.insert("item_name".into(), about.shown_name().into());
+    if let Some(license) = license {
+        let count = sites(license, service.gate.bindings());
+        let (limit, left) = match license.sites {
+            SiteLimit::Unlimited => (0, json!("unlimited")),
+            SiteLimit::Limited(limit) => (limit.get(), json!((limit.get() as usize).saturating_sub(count))),
+        };
+        let is_lifetime = license.expires.to_string() == "9999-12-31";
+        let expires = match is_lifetime {
+            true => "lifetime".to_owned(),
+            false => format!("{} 23:59:59", license.expires),
+        };
+        document.insert("expires".into(), expires.into());
+        document.insert("license_limit".into(), limit.into());
+        document.insert("site_count".into(), count.into());
+        document.insert("activations_left".into(), left);
+        document.insert("payment_id".into(), 0.into());
+        document.insert("customer_name".into(), "".into());
+        document.insert("customer_email".into(), "".into());
+        document.insert("price_id".into(), false.into());
+    }
+    document.into()
+}

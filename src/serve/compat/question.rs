@@ -1,0 +1,199 @@
+//! A request of EDD's clients: a query or a form, whose values some clients encode twice.
+
+use std::collections::BTreeMap;
+
+use percent_encoding::percent_decode_str;
+use url::form_urlencoded;
+
+use crate::model::edd_items::EddName;
+use crate::model::foreign_key;
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::serve::api::params;
+use crate::serve::reply::problem::Problem;
+use crate::serve::state::Service;
+
+/// The most plugins in one request.
+const MAX_PRODUCTS: usize = 32;
+
+/// The longest value in bytes. Clients send short texts.
+const MAX_VALUE: usize = 2_048;
+
+/// What a client asks.
+#[derive(Debug, Default)]
+pub(crate) struct EddQuestion {
+    /// `edd_action`.
+    pub action: String,
+    /// About one plugin.
+    pub about: EddAbout,
+    /// About several, by the names that the client gives them.
+    pub products: BTreeMap<String, EddAbout>,
+}
+
+/// The fields about one plugin, as they were sent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EddAbout {
+    fields: BTreeMap<String, String>,
+    /// The site in the User-Agent, which WordPress puts there.
+    site: String,
+}
+
+impl EddQuestion {
+    /// Parses a query and a form. As in PHP, the form goes before the query, and the last of equal names counts.
+    pub(crate) fn parse(query: &[u8], form: &[u8], agent: &str) -> Result<Self, Problem> {
+        let site = agent.split(';').nth(1).unwrap_or_default().trim().to_owned();
+        let mut question = Self::default();
+        question.about.site = site.clone();
+        for (name, value) in form_urlencoded::parse(query).chain(form_urlencoded::parse(form)) {
+            if value.len() > MAX_VALUE {
+                // SECURITY: names are a client's, too, and are not quoted.
+                return Err(Problem::Malformed(format!("A value is longer than {MAX_VALUE} bytes.")));
+            }
+            if name == "edd_action" {
+                question.action = value.into_owned();
+            } else if let Some((product, field)) = of_product(&name) {
+                if !question.products.contains_key(product) && question.products.len() == MAX_PRODUCTS {
+                    return Err(Problem::Malformed(format!("More than {MAX_PRODUCTS} products.")));
+                }
+                let about = question.products.entry(product.to_owned()).or_default();
+                about.site.clone_from(&site);
+                about.fields.insert(field.to_owned(), value.into_owned());
+            } else if FIELDS.contains(&&*name) {
+                question.about.fields.insert(name.into_owned(), value.into_owned());
+            }
+        }
+        match question.action.is_empty() {
+            true => Err(Problem::MissingField("edd_action")),
+            false => Ok(question),
+        }
+    }
+}
+
+/// The fields that are read. Clients send others, too.
+const FIELDS: [&str; 7] = ["license", "item_id", "item_name", "name", "url", "slug", "version"];
+
+/// `products[acme][license]`: the product and the field.
+fn of_product(name: &str) -> Option<(&str, &str)> {
+    let (product, field) = name.strip_prefix("products[")?.strip_suffix(']')?.split_once("][")?;
+    FIELDS.contains(&field).then_some((product, field))
+}
+
+impl EddAbout {
+    fn text(&self, name: &str) -> &str {
+        self.fields.get(name).map_or("", |text| text.trim())
+    }
+
+    /// The license's id; `None` if the text is no key of any form, so that no license can have it.
+    pub(crate) fn license(&self) -> Option<LicenseId> {
+        let text = self.text("license");
+        let decoded = percent_decode_str(text).decode_utf8_lossy();
+        foreign_key::any_id(&decoded).ok()
+    }
+
+    /// Whether there is no key at all.
+    pub(crate) fn has_no_license(&self) -> bool {
+        self.text("license").is_empty()
+    }
+
+    /// The download's number, as EDD reads it: 0 is none.
+    pub(crate) fn item_id(&self) -> Option<u64> {
+        self.text("item_id").parse().ok().filter(|id| *id > 0)
+    }
+
+    /// The download's name.
+    pub(crate) fn item_name(&self) -> Option<EddName> {
+        let text = [self.text("item_name"), self.text("name")];
+        // PHP sends false as an empty text or as 0.
+        let text = text.into_iter().find(|text| !matches!(*text, "" | "0" | "false"));
+        text.and_then(EddName::new)
+    }
+
+    /// The name as it was sent, decoded.
+    pub(crate) fn shown_name(&self) -> String {
+        let text = self.text("item_name");
+        let plain = text.replace('+', " ");
+        percent_decode_str(&plain).decode_utf8_lossy().into_owned()
+    }
+
+    /// The slug that the client has for the plugin.
+    pub(crate) fn slug(&self) -> &str {
+        self.text("slug")
+    }
+
+    /// The version that the site runs.
+    pub(crate) fn version(&self) -> Option<&str> {
+        Some(self.text("version")).filter(|version| !version.is_empty() && version.len() <= params::MAX_VERSION)
+    }
+
+    /// The site, of the field or of the User-Agent; `None` if neither has one.
+    pub(crate) fn host(&self, service: &Service, id: &LicenseId) -> Option<Result<SiteHost, Problem>> {
+        let text = [self.text("url"), &self.site]
+            .into_iter()
+            .find(|text| !text.is_empty())?;
+        let is_encoded = text.contains("%3A") || text.contains("%2F") || text.contains("%3a") || text.contains("%2f");
+        let decoded = percent_decode_str(text).decode_utf8_lossy();
+        let text = if is_encoded { &*decoded } else { text };
+        Some(params::site_host(service, id, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(query: &str, form: &str) -> EddQuestion {
+        EddQuestion::parse(
+            query.as_bytes(),
+            form.as_bytes(),
+            "WordPress/6.5; https://agent.example",
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn the_form_goes_before_the_query_and_values_may_be_encoded_twice() {
+        let question = parse(
+            "edd_action=check_license&item_id=7&license=a",
+            "edd_action=get_version&item_name=Acme%2520Forms&license=+cc22c1ec86304b36883440e2e84cddff%0A",
+        );
+        assert_eq!(question.action, "get_version");
+        assert_eq!(question.about.item_id(), Some(7));
+        assert_eq!(question.about.item_name(), EddName::new("Acme Forms"));
+        assert_eq!(question.about.shown_name(), "Acme Forms");
+        assert!(question.about.license().is_some());
+        for none in ["", "0", "false"] {
+            assert_eq!(
+                parse("edd_action=x", &format!("item_id={none}&item_name={none}"))
+                    .about
+                    .item_id(),
+                None
+            );
+            assert_eq!(
+                parse("edd_action=x", &format!("item_name={none}")).about.item_name(),
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn several_products_have_their_own_fields() {
+        let question = parse(
+            "edd_action=get_version",
+            "products[a][license]=k&products%5Bb%5D%5Bitem_id%5D=3&products[c]=x",
+        );
+        assert_eq!(question.products.len(), 2);
+        assert_eq!(question.products["b"].item_id(), Some(3));
+    }
+
+    #[test]
+    fn what_names_no_action_or_too_much_is_malformed_and_not_quoted() {
+        let long = format!("edd_action=x&license={}", "k".repeat(MAX_VALUE + 1));
+        let many: String = (0..=MAX_PRODUCTS)
+            .map(|number| format!("&products[{number}][slug]=a"))
+            .collect();
+        for form in ["license=canary".to_owned(), long, format!("edd_action=x{many}")] {
+            let error = EddQuestion::parse(b"", form.as_bytes(), "").unwrap_err();
+            assert!(!format!("{error:?}").contains("canary") && !format!("{error:?}").contains("kkk"));
+        }
+    }
+}

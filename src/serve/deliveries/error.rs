@@ -1,0 +1,74 @@
+//! Why a delivery is not applied: it waits, or a person has to decide.
+
+use crate::mail::mail_queue_error::MailQueueError;
+use crate::serve::found_license::ChangeError;
+use crate::shop::event::DeliveryError;
+use crate::shop::grant::NoGrant;
+use crate::spool::SpoolError;
+use crate::store::{ChangeRefusal, StoreError};
+
+/// Why a delivery is not applied.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ApplyError {
+    /// The ledger cannot be written now.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The spool cannot be read or written now.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    /// The mail cannot be put into the queue now.
+    #[error(transparent)]
+    Mail(#[from] MailQueueError),
+    /// There is no secret to issue licenses with.
+    #[error(
+        "the keys to issue licenses with are missing: `countersign keys generate --issuing` and `--references` make them"
+    )]
+    NoSecrets,
+    /// The system has no random numbers.
+    #[error("the system has no random numbers: {0}")]
+    Random(std::io::Error),
+    /// It changes a sale that is not issued yet.
+    #[error("its sale is not issued yet")]
+    Early,
+    /// A person has to decide.
+    #[error(transparent)]
+    Parked(#[from] ParkReason),
+}
+
+/// Why a person has to decide.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ParkReason {
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    #[error("line {line} of the sale: {reason}")]
+    NoGrant { line: usize, reason: NoGrant },
+    #[error("the sale has no lines")]
+    NoLines,
+    #[error("it names no sale")]
+    NoName,
+    #[error("{0}")]
+    Shop(&'static str),
+    #[error("it names two sales that both have licenses")]
+    TwoSales,
+    #[error("the shop is not in countersign.toml")]
+    UnknownShop,
+    #[error("{0}")]
+    InFile(ChangeError),
+    #[error("the license cannot be issued or changed: {0:?}")]
+    Refused(ChangeRefusal),
+}
+
+impl From<ChangeError> for ApplyError {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Store(error) => Self::Store(error),
+            in_file @ ChangeError::InFile { .. } => Self::Parked(ParkReason::InFile(in_file)),
+        }
+    }
+}
+
+impl From<DeliveryError> for ApplyError {
+    fn from(error: DeliveryError) -> Self {
+        Self::Parked(error.into())
+    }
+}

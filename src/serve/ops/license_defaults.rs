@@ -1,0 +1,51 @@
+//! `GET /license-defaults` of the admin listener: the server's settings for licenses that have none of their own.
+//!
+//! A flag or a variable of the server may differ from the `countersign.toml` that a command reads.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::ServeConfig;
+use crate::serve::ops::admin_replies;
+use crate::serve::ops::admin_token::AdminToken;
+use crate::serve::reply::response::Response;
+use crate::serve::state::Service;
+
+/// The settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LicenseDefaults {
+    /// Hours that a site may go on without an answer.
+    pub grace_period_hours: u32,
+    /// How many staging copies need no seat.
+    pub staging_sites: u32,
+    /// How often a license may move in 30 days by itself.
+    pub site_moves: u32,
+}
+
+impl From<&ServeConfig> for LicenseDefaults {
+    fn from(config: &ServeConfig) -> Self {
+        Self {
+            grace_period_hours: config.grace_period_hours,
+            staging_sites: config.staging_sites,
+            site_moves: config.site_moves,
+        }
+    }
+}
+
+impl From<&Service> for LicenseDefaults {
+    fn from(service: &Service) -> Self {
+        let rules = service.gate.rules();
+        Self {
+            grace_period_hours: service.grace_period_hours,
+            staging_sites: rules.staging_sites,
+            site_moves: rules.site_moves,
+        }
+    }
+}
+
+/// The answer for who has the admin token.
+pub(super) fn reply(service: &Service, token: Option<&AdminToken>, authorization: Option<&str>) -> Response {
+    match admin_replies::may_ask(token, authorization) {
+        true => admin_replies::json(&LicenseDefaults::from(service)),
+        false => admin_replies::unauthorized(),
+    }
+}

@@ -1,0 +1,111 @@
+//! `POST /references` of the admin listener: erases the text of an order, for commands beside a running server.
+//!
+//! SECURITY: the order may be personal. It is in no log and in no error.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Buf;
+use chrono::{DateTime, Utc};
+use futures_util::Stream;
+use serde::{Deserialize, Serialize};
+
+use crate::model::issued_license::Hex128;
+use crate::serve::ledger_licenses::refresh;
+use crate::serve::ops::admin_replies;
+use crate::serve::ops::admin_token::AdminToken;
+use crate::serve::reply::response::Response;
+use crate::serve::state::Service;
+use crate::store::{Bindings, ErasedReference, StoreError};
+
+/// The order whose text is erased.
+#[derive(Serialize, Deserialize)]
+pub struct ErasureOrder {
+    /// Its text.
+    pub reference: String,
+}
+
+impl fmt::Debug for ErasureOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ErasureOrder(redacted)")
+    }
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErasureReply {
+    /// Its text is erased, durably.
+    Erased {
+        /// Since when.
+        time: DateTime<Utc>,
+        /// Whether there was a text until now.
+        had_text: bool,
+        /// How many licenses the order has.
+        licenses: usize,
+    },
+    /// There is neither a text nor a license of this order.
+    Unknown,
+    /// There is no key for references, so orders have no names.
+    NoKey,
+}
+
+/// Erases the text of the order that lines of the ledger name so.
+///
+/// # Errors
+/// It is not known whether the text is erased. The same order may be given again.
+pub async fn erase(bindings: &dyn Bindings, names: Vec<Hex128>) -> Result<ErasureReply, StoreError> {
+    if !bindings.may_issue() {
+        return Err(StoreError::Differs);
+    }
+    refresh(bindings).await?;
+    let licenses = bindings.issued_of_order(&names).len();
+    let Some(erased) = bindings.erase_reference(names, Utc::now()).await? else {
+        return Ok(ErasureReply::Unknown);
+    };
+    let ErasedReference { time, had_text } = erased;
+    tracing::info!(
+        licenses,
+        had_text,
+        by = "operator:cli",
+        "the text of an order is erased"
+    );
+    Ok(ErasureReply::Erased {
+        time,
+        had_text,
+        licenses,
+    })
+}
+
+/// Answers for who has the admin token.
+pub(crate) struct ReferenceAnswers {
+    service: Arc<Service>,
+    token: Option<Arc<AdminToken>>,
+}
+
+impl ReferenceAnswers {
+    /// Without an admin token, nobody is answered.
+    pub(crate) fn new(service: Arc<Service>, token: Option<Arc<AdminToken>>) -> Self {
+        Self { service, token }
+    }
+
+    /// The result of an order.
+    pub(crate) async fn erase(
+        &self,
+        authorization: Option<&str>,
+        body: impl Stream<Item = Result<impl Buf, warp::Error>>,
+    ) -> Response {
+        let order: ErasureOrder = match admin_replies::order(self.token.as_deref(), authorization, body).await {
+            Ok(order) => order,
+            Err(refused) => return refused,
+        };
+        let snapshot = self.service.gate.snapshot();
+        let Some(secrets) = &snapshot.secrets.licensing else {
+            return admin_replies::json(&ErasureReply::NoKey);
+        };
+        match erase(self.service.gate.bindings(), secrets.hidden(&order.reference)).await {
+            Ok(reply) => admin_replies::json(&reply),
+            Err(error) => admin_replies::unavailable(&error),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `/tokens`: lists, makes and revokes tokens of the management API, for commands beside a running server.
+//!
+//! Only who has the admin token is answered. A command makes the token's secret itself and sends its SHA-256.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Buf;
+use chrono::{DateTime, NaiveDate, Utc};
+use futures_util::Stream;
+use serde::{Deserialize, Serialize};
+
+use crate::model::api_token::{ApiToken, TokenScope};
+use crate::model::name::Name;
+use crate::serve::ops::admin_replies;
+use crate::serve::ops::admin_token::AdminToken;
+use crate::serve::reply::response::Response;
+use crate::serve::state::Service;
+use crate::store::{Bindings, StoreError, TokenChange, TokenOutcome, TokenStep};
+
+/// What to do with a token.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TokenOrder {
+    /// Which token.
+    pub name: Name,
+    /// What changes.
+    pub step: TokenStep,
+}
+
+/// A token, as commands show it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ToldToken {
+    /// Its name.
+    pub name: Name,
+    /// What it may do.
+    pub scopes: BTreeSet<TokenScope>,
+    /// When it was made.
+    pub issued: DateTime<Utc>,
+    /// The last day on which it was used, in UTC.
+    pub last_used: Option<NaiveDate>,
+    /// When it was revoked.
+    pub revoked: Option<DateTime<Utc>>,
+}
+
+/// What became of an order.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenReply {
+    /// It is carried out. The token as it is now.
+    Done(ToldToken),
+    /// Nothing was changed. Why.
+    Refused(String),
+}
+
+impl From<&ApiToken> for ToldToken {
+    fn from(token: &ApiToken) -> Self {
+        Self {
+            name: token.name.clone(),
+            scopes: token.scopes.clone(),
+            issued: token.issued,
+            last_used: token.used,
+            revoked: token.revoked.then_some(token.time),
+        }
+    }
+}
+
+/// Every token by name, also revoked ones.
+pub fn told(bindings: &dyn Bindings) -> Vec<ToldToken> {
+    bindings
+        .tokens()
+        .iter()
+        .map(|token| ToldToken::from(&**token))
+        .collect()
+}
+
+/// Carries out an order.
+///
+/// # Errors
+/// Nothing was written. The same order may be given again.
+pub async fn carry_out(bindings: &dyn Bindings, order: TokenOrder) -> Result<TokenReply, StoreError> {
+    let TokenOrder { name, step } = order;
+    let now = Utc::now();
+    match bindings.change_token(TokenChange { name, step, now }).await? {
+        TokenOutcome::Recorded(token) => Ok(TokenReply::Done(ToldToken::from(&*token))),
+        TokenOutcome::Refused(refusal) => Ok(TokenReply::Refused(refusal.to_string())),
+    }
+}
+
+/// Answers for who has the admin token.
+pub(crate) struct TokenAnswers {
+    service: Arc<Service>,
+    token: Option<Arc<AdminToken>>,
+}
+
+impl TokenAnswers {
+    /// Without an admin token, nobody is answered.
+    pub(crate) fn new(service: Arc<Service>, token: Option<Arc<AdminToken>>) -> Self {
+        Self { service, token }
+    }
+
+    /// The list.
+    pub(crate) fn list(&self, authorization: Option<&str>) -> Response {
+        match admin_replies::may_ask(self.token.as_deref(), authorization) {
+            true => admin_replies::json(&told(self.service.gate.bindings())),
+            false => admin_replies::unauthorized(),
+        }
+    }
+
+    /// The result of an order.
+    pub(crate) async fn change(
+        &self,
+        authorization: Option<&str>,
+        body: impl Stream<Item = Result<impl Buf, warp::Error>>,
+    ) -> Response {
+        let order = match admin_replies::order(self.token.as_deref(), authorization, body).await {
+            Ok(order) => order,
+            Err(refused) => return refused,
+        };
+        match carry_out(self.service.gate.bindings(), order).await {
+            Ok(reply) => admin_replies::json(&reply),
+            Err(error) => admin_replies::unavailable(&error),
+        }
+    }
+}

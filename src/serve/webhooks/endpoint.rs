@@ -1,0 +1,35 @@
+//! An endpoint of a running server, and the ledger that it is told.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::WebhookConfig;
+use crate::webhook::outbox::{Outbox, OutboxError};
+
+/// An endpoint with the place of its files.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// Its settings.
+    pub config: WebhookConfig,
+    /// How far it was told, and what it did not take.
+    pub outbox: Outbox,
+}
+
+/// The ledger that is told.
+#[derive(Clone, Debug)]
+pub enum ToldLedger {
+    /// In the store's folder.
+    Folder(PathBuf),
+    /// In the database with this address.
+    Database(String),
+}
+
+impl Endpoint {
+    /// The endpoint with its folder in `store`.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn open(config: WebhookConfig, store: &Path) -> Result<Self, OutboxError> {
+        let outbox = Outbox::open(store, &config.name)?;
+        Ok(Self { config, outbox })
+    }
+}

@@ -1,0 +1,43 @@
+//! Says once that an endpoint can be told nothing, and once that it is back, in the log, in the metrics and for commands.
+
+use std::sync::atomic::Ordering;
+
+use chrono::Utc;
+
+use crate::serve::webhooks::endpoint_thread::{EndpointThread, FIRST_PAUSE};
+use crate::serve::webhooks::sending_error::SendingError;
+use crate::webhook::outbox::EndpointTrouble;
+
+impl EndpointThread {
+    /// Notes that work was done.
+    pub(super) fn recover(&mut self) {
+        self.pause = FIRST_PAUSE;
+        let was_failing = self.counts.failing_since.swap(0, Ordering::Relaxed) != 0;
+        // The server before this one may have noted it.
+        let noted = self.told.as_ref().and_then(|(told, _)| told.trouble.as_ref());
+        if was_failing || noted.is_some() {
+            tracing::info!(webhook = %self.endpoint.config.name, "the endpoint takes messages again");
+            self.note_trouble(None);
+        }
+    }
+
+    /// Notes that nothing can be sent, and says so once.
+    pub(super) fn fail(&mut self, error: &SendingError) {
+        let now = Utc::now();
+        if self.counts.failing_since.load(Ordering::Relaxed) == 0 {
+            let since = u64::try_from(now.timestamp()).unwrap_or(1);
+            self.counts.failing_since.store(since, Ordering::Relaxed);
+            let reason = error.to_string();
+            self.note_trouble(Some(EndpointTrouble { since: now, reason }));
+            tracing::error!(webhook = %self.endpoint.config.name, %error, "messages wait");
+        }
+    }
+
+    /// Has commands tell it. Nothing depends on it.
+    fn note_trouble(&mut self, trouble: Option<EndpointTrouble>) {
+        if let Some((progress, _)) = &mut self.told {
+            progress.trouble = trouble;
+            let _ = self.place.save(progress);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a line of the ledger tells endpoints.
+
+use serde_json::{Value, json};
+
+use crate::model::change_kind::ChangeKind;
+use crate::model::event_kind::EventKind;
+use crate::model::issued_license::IssuedLicense;
+use crate::model::license::{License, SiteLimit};
+use crate::model::site_release::ReleasedBy;
+use crate::store::ledger_feed::FeedLine;
+use crate::store::log::record::LedgerEvent;
+use crate::webhook::event::{EventId, WebhookEvent};
+
+/// The event of a line; `None` for lines that nobody outside is told, such as those of tokens. The id names the line's
+/// content, not its place, which a compaction changes.
+pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
+    match &line.event {
+        LedgerEvent::Bound(entry) => {
+            let host = &entry.binding.host;
+            let time = entry.binding.bound_at;
+            let id = EventId::of(format_args!("bound {} {host} {time}", entry.license));
+            let data = json!({ "host": host });
+            Some(WebhookEvent::new(id, EventKind::Bound, entry.license, time, data))
+        }
+        LedgerEvent::Released(entry) => {
+            let release = &entry.release;
+            // The seat that its site took back from another one.
+            let by = match release.by {
+                ReleasedBy::Key | ReleasedBy::Secret => "site",
+                ReleasedBy::Return => "return of another site",
+            };
+            let id = EventId::of(format_args!(
+                "released {} {} {}",
+                entry.license, release.host, release.time
+            ));
+            let data = json!({ "host": release.host, "by": by });
+            Some(WebhookEvent::new(
+                id,
+                EventKind::Released,
+                entry.license,
+                release.time,
+                data,
+            ))
+        }
+        LedgerEvent::License(issued) => Some(license_event(issued)),
+        LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Compacted(_) => None,
+    }
+}
+
+fn license_event(issued: &IssuedLicense) -> WebhookEvent {
+    let kind = match issued.kind {
+        ChangeKind::Issued => EventKind::Issued,
+        ChangeKind::Renewed => EventKind::Renewed,
+        ChangeKind::Changed => EventKind::Changed,
+        ChangeKind::Suspended => EventKind::Suspended,
+        ChangeKind::Resumed => EventKind::Resumed,
+        ChangeKind::Revoked => EventKind::Revoked,
+        ChangeKind::Released => EventKind::Released,
+    };
+    let license = &issued.license;
+    let id = EventId::of(format_args!(
+        "license {} {} {}",
+        license.id, issued.revision, issued.time
+    ));
+    let mut data = terms(license);
+    data["by"] = json!(issued.scope.words());
+    data["revision"] = json!(issued.revision);
+    if let Some(replaces) = &license.details.replaces {
+        data["replaces"] = json!(replaces);
+    }
+    WebhookEvent::new(id, kind, license.id, issued.time, data)
+}
+
+/// What a license is for.
+pub(super) fn terms(license: &License) -> Value {
+    json!({
+        "status": license.status,
+        "expires": license.expires,
+        "modules": license.modules.keys().collect::<Vec<_>>(),
+        "sites": match license.sites {
+            SiteLimit::Limited(limit) => json!(limit),
+            SiteLimit::Unlimited => json!("unlimited"),
+        },
+    })
+}

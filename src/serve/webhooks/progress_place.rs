@@ -1,0 +1,122 @@
+//! Where it stands how far an endpoint was told: in the node's own folder, or in the database that nodes share.
+//!
+//! With a database, only the node that holds the endpoint's lease tells it what the ledger and the time have. What a node
+//! keeps in its own folder it sends itself, whoever holds the lease.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use chrono::{DateTime, Utc};
+
+use crate::serve::webhooks::endpoint::ToldLedger;
+use crate::serve::webhooks::sender_lease::SenderLease;
+use crate::serve::webhooks::sending_error::SendingError;
+use crate::store::log::Position;
+use crate::webhook::outbox::{Outbox, ToldProgress};
+
+/// Where it stands how far an endpoint was told.
+pub(super) enum ProgressPlace {
+    /// This server alone tells the endpoint.
+    Own(Outbox),
+    /// The nodes of a shared ledger take turns.
+    Shared {
+        lease: SenderLease,
+        /// The turn of the last look.
+        term: i64,
+    },
+}
+
+impl ProgressPlace {
+    /// The place for this ledger. `name` is the endpoint's, `node` what this node calls itself.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(super) fn new(
+        outbox: &Outbox,
+        ledger: &ToldLedger,
+        name: &str,
+        node: Option<&str>,
+        is_stopping: &Arc<AtomicBool>,
+    ) -> io::Result<Self> {
+        match (ledger, node) {
+            (ToldLedger::Database(address), Some(node)) => Ok(Self::Shared {
+                lease: SenderLease::start(address, name, node, Arc::clone(is_stopping))?,
+                term: 0,
+            }),
+            _ => Ok(Self::Own(outbox.clone())),
+        }
+    }
+
+    /// Whose turn it is.
+    pub(super) fn look(&mut self) -> Result<SenderTurn, SendingError> {
+        let Self::Shared { lease, term } = self else {
+            return Ok(SenderTurn::Own);
+        };
+        match lease.hold()? {
+            None => Ok(SenderTurn::Others),
+            Some(held) if held.term == *term => Ok(SenderTurn::Own),
+            Some(held) => {
+                *term = held.term;
+                Ok(SenderTurn::New)
+            }
+        }
+    }
+
+    /// Whether this node may tell the endpoint now.
+    pub(super) fn may_send(&self) -> bool {
+        match self {
+            Self::Own(_) => true,
+            Self::Shared { lease, .. } => lease.is_held(),
+        }
+    }
+
+    /// How far the endpoint was told. A new one begins behind this line.
+    pub(super) fn load(&self, end: Position, now: DateTime<Utc>) -> Result<ToldProgress, SendingError> {
+        let stored = match self {
+            Self::Own(outbox) => outbox.progress()?,
+            Self::Shared { lease, .. } => {
+                let held = lease.hold()?.ok_or(SendingError::OtherNode)?;
+                serde_json::from_str(&held.progress).map_err(|_| SendingError::Cursor)?
+            }
+        };
+        if let Some(progress) = stored {
+            return Ok(progress);
+        }
+        let progress = ToldProgress::beginning_after(end, now);
+        self.save(&progress)?;
+        Ok(progress)
+    }
+
+    /// Notes durably how far the endpoint was told.
+    pub(super) fn save(&self, progress: &ToldProgress) -> Result<(), SendingError> {
+        match self {
+            Self::Own(outbox) => Ok(outbox.save(progress)?),
+            Self::Shared { lease, term } => {
+                let json = serde_json::to_string(progress).map_err(|_| SendingError::Cursor)?;
+                match lease.save(*term, &json)? {
+                    true => Ok(()),
+                    false => Err(SendingError::OtherNode),
+                }
+            }
+        }
+    }
+
+    /// At the end of the server: lets another node go on at once.
+    pub(super) fn give_up(&self) {
+        if let Self::Shared { lease, .. } = self {
+            lease.give_up();
+        }
+    }
+}
+
+/// Whose turn it is to tell an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SenderTurn {
+    /// This node's, as at the last look.
+    Own,
+    /// This node's, and it was another one's since the last look.
+    New,
+    /// Another node's.
+    Others,
+}

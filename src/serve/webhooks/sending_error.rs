@@ -1,0 +1,27 @@
+//! Why an endpoint can be told nothing now.
+
+use std::io;
+
+use crate::store::StoreError;
+use crate::webhook::outbox::{MAX_KEPT, OutboxError};
+
+/// Why nothing can be sent now. Everything waits, and the thread tries again.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SendingError {
+    #[error("{0}")]
+    Endpoint(String),
+    #[error(transparent)]
+    Outbox(#[from] OutboxError),
+    #[error(transparent)]
+    Ledger(#[from] StoreError),
+    #[error("what sites reported cannot be read: {0}")]
+    Reports(#[from] io::Error),
+    #[error("{MAX_KEPT} messages wait: retry or drop them")]
+    Full,
+    #[error("another node tells the endpoint")]
+    OtherNode,
+    #[error("what the database says of the endpoint is not readable: use the same version on all nodes")]
+    Cursor,
+    #[error("the sending thread failed")]
+    Panic,
+}
