@@ -4,9 +4,12 @@
 mod compact;
 mod copy;
 mod export;
+mod import;
 mod installed;
 mod messages;
+mod progress;
 mod rebuild;
+mod repair;
 mod schema;
 mod verify;
 
@@ -23,8 +26,9 @@ Examples:
   countersign bindings rebuild                  rebuild the index from the ledger
   countersign bindings compact                  begin a new ledger without outdated lines
   countersign bindings schema | psql ADDRESS    make the tables for several nodes
+  countersign bindings repair --dry-run         say what a database lost, and what of it still fits
 
-To back up the bindings, copy the ledger, store/ledger.jsonl. A server may run meanwhile.
+To back up the bindings, copy store/ledger.jsonl, then store/references.jsonl. A server may run meanwhile.
 Exit codes: 0 done, 3 the ledger or the index is damaged, 4 the store is in use.")]
 pub struct Args {
     #[command(subcommand)]
@@ -57,9 +61,22 @@ Exit codes: 0 done, 3 the ledger lacks bindings that the old index has.")]
     /// Print every binding, one JSON object per line
     #[command(after_help = "Example:
   countersign bindings export | jq -r .host | sort -u
+  countersign bindings export --all >ledger-events.jsonl
 
-Works while a server runs.")]
-    Export,
+Works while a server runs. With --all, licenses that programs issued, sales, tokens and what sites gave
+back are there, too. A token is there with the SHA-256 of its secret: keep the file like the ledger.")]
+    Export(export::Args),
+    /// Begin a ledger with what `export --all` printed
+    #[command(after_help = "Examples:
+  countersign bindings import ledger-events.jsonl
+  ssh old-server countersign bindings export --all | countersign bindings import -
+
+The store must have no ledger yet. The new ledger has a chain of its own, and the same licenses, bindings,
+tokens and moves. To keep the chain, and the orders of licenses,
+copy store/ledger.jsonl and store/references.jsonl instead.
+
+Exit codes: 0 done, 3 a line is no event, or there is a ledger.")]
+    Import(import::Args),
     /// Count which versions of each plugin sites run
     #[command(after_help = "Examples:
   countersign bindings installed
@@ -92,6 +109,21 @@ the nodes. A copy that was cut short goes on where it ended. Every line keeps it
 
 Exit codes: 0 done, 3 the database has another ledger.")]
     Copy(copy::Args),
+    /// Append to a database what it lost and the nodes still know
+    #[command(after_help = "Examples:
+  countersign --store postgres://owner@db1/countersign bindings repair --dry-run
+  countersign --store postgres://owner@db1/countersign bindings repair
+  countersign --store postgres://owner@db1/countersign bindings repair app2/memory-1-7-3f9a0c21d4e5.jsonl
+
+When a database comes back without its last lines, every node writes what it knows to a file in its
+folder node/, serves the sites it knows, and binds no others. `repair` takes those files, of this
+folder and those that you name: it appends licenses and bindings that still fit, names the others,
+and lets the nodes serve again. Give it the files of all nodes at once: the first who comes gets a
+seat. Released bindings stay released. It needs the role that owns the tables, and the registry.
+The nodes may run meanwhile. The files of this folder are renamed to repaired-….jsonl.
+
+Exit codes: 0 done, 3 no node kept a file here, or a file cannot be read.")]
+    Repair(repair::Args),
     /// Print the SQL that makes the tables of a ledger in PostgreSQL
     #[command(after_help = "Examples:
   countersign bindings schema | psql postgres://owner@db1/countersign
@@ -115,9 +147,11 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Verify(args) => verify::run(args, config),
         Verb::Rebuild(args) => rebuild::run(args, config),
         Verb::Installed(args) => installed::run(args, config),
-        Verb::Export => export::run(config),
+        Verb::Export(args) => export::run(args, config),
+        Verb::Import(args) => import::run(args, config),
         Verb::Compact(args) => compact::run(args, config),
         Verb::Copy(args) => copy::run(args, config),
+        Verb::Repair(args) => repair::run(args, config),
         Verb::Schema(args) => schema::run(args),
     }
 }

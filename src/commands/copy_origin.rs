@@ -11,10 +11,11 @@ use uuid::Uuid;
 
 use crate::catalog::ReleaseIndex;
 use crate::commands::Failure;
-use crate::commands::keys::downloads;
+use crate::commands::keys::secrets;
+use crate::commands::known_licenses::KnownLicenses;
 use crate::commands::stored_sites::{self, SitesByLicense};
 use crate::config::Config;
-use crate::keys::download_keys::DownloadKeys;
+use crate::keys::secret_keys::DownloadKeys;
 use crate::model::build_id::BuildId;
 use crate::model::download_key::DownloadKey;
 use crate::model::license::License;
@@ -27,8 +28,8 @@ use crate::text::stderr;
 
 /// Everything that build ids are compared with.
 pub(super) struct KnownCopies {
-    keys: DownloadKeys,
-    pub registry: Registry,
+    keys: Option<DownloadKeys>,
+    pub licenses: KnownLicenses,
     pub sites: SitesByLicense,
     releases: BTreeMap<Slug, Vec<Version>>,
     today: NaiveDate,
@@ -102,18 +103,27 @@ impl KnownCopies {
     /// Loads what the instance knows. Warns of retired keys that cannot be used.
     pub(super) fn load(config: &Config) -> Result<Self, Failure> {
         let paths = &config.paths;
-        let registry = Registry::load(&paths.registry)?;
         let (keys, unusable) =
-            DownloadKeys::load(&paths.downloads_key, &paths.retired_keys).map_err(downloads::failure)?;
+            DownloadKeys::load(&paths.downloads_key, &paths.retired_keys).map_err(secrets::failure)?;
         for error in unusable {
             stderr::line(format_args!("warning: {error}: its build ids are not read"));
         }
+        Ok(Self {
+            keys: Some(keys),
+            ..Self::without_keys(config)?
+        })
+    }
+
+    /// The same where there is no build id to compare.
+    pub(super) fn without_keys(config: &Config) -> Result<Self, Failure> {
+        let paths = &config.paths;
+        let registry = Registry::load(&paths.registry)?;
         let index = ReleaseIndex::read(&paths.releases).map_err(Failure::input)?;
         Ok(Self {
-            keys,
+            keys: None,
             sites: stored_sites::bound_sites(config)?,
             releases: releases(&registry, &index.unwrap_or_default()),
-            registry,
+            licenses: KnownLicenses::new(registry, stored_sites::issued_licenses(config)?),
             today: Utc::now().date_naive(),
         })
     }
@@ -136,7 +146,7 @@ impl KnownCopies {
             };
         }
         let read = |key| Some((key, BuildId::decrypt(key, build_id)?));
-        let Some((key, id)) = self.keys.all().find_map(read) else {
+        let Some((key, id)) = self.keys.iter().flat_map(|keys| keys.all()).find_map(read) else {
             return nothing;
         };
         let licenses: Vec<_> = self.licenses_of(key, &id);
@@ -169,7 +179,7 @@ impl KnownCopies {
     }
 
     fn licenses_of(&self, key: &DownloadKey, id: &BuildId) -> Vec<TracedLicense> {
-        let fitting = self.registry.licenses().filter(|license| id.is_of_license(&license.id));
+        let fitting = self.licenses.all().filter(|license| id.is_of_license(&license.id));
         fitting.map(|license| self.license(license, key, id)).collect()
     }
 
@@ -194,11 +204,7 @@ impl KnownCopies {
     pub(super) fn successors(&self, license: &LicenseId) -> Vec<LicenseId> {
         let mut found: Vec<LicenseId> = Vec::new();
         let mut last = *license;
-        while let Some(next) = self
-            .registry
-            .licenses()
-            .find(|other| other.details.replaces == Some(last))
-        {
+        while let Some(next) = self.licenses.all().find(|other| other.details.replaces == Some(last)) {
             if found.contains(&next.id) || next.id == *license {
                 break;
             }

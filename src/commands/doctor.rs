@@ -7,11 +7,14 @@ mod database;
 mod finding;
 mod keys;
 mod links;
+mod mail;
+mod nodes;
 mod registry;
 mod repositories;
 mod server;
 mod signing;
 mod space;
+mod webhooks;
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -85,7 +88,12 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             .iter()
             .flat_map(|address| database::findings(address, assumed)),
     );
+    if paths.database.is_some() {
+        findings.extend(database::kept(&paths.store));
+    }
     findings.push(store(paths));
+    findings.extend(mail::findings(config));
+    findings.extend(webhooks::findings(config));
     findings.extend(registry.iter().flat_map(repositories::findings));
     findings.extend(space::findings(paths));
     findings.extend(server::findings(

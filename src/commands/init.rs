@@ -103,7 +103,7 @@ fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<Made, Failur
     instance::write(folder)?;
     let config = Config::load(folder, &PathSettings::default(), &ServeSettings::default())?;
     let key = keys::create(&config.paths, keys::DEFAULT_BITS, old_key_is_lost)?;
-    keys::create_download_key(&config.paths)?;
+    keys::create_secrets(&config.paths)?;
     let mut made = Made {
         folder: output::path_text(folder),
         files,
@@ -163,11 +163,13 @@ mod tests {
         for name in instance::NAMES {
             assert!(path.join(name).exists(), "{name}");
         }
-        let [signing, downloads] = ["keys/signing.pem", "keys/downloads.key"].map(|name| path.join(name));
-        for key in [&signing, &downloads] {
+        let names = ["signing.pem", "downloads.key", "issuing.key", "references.key"];
+        let [signing, secrets @ ..] = names.map(|name| path.join("keys").join(name));
+        for key in secrets.iter().chain([&signing]) {
             assert_eq!(fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        assert_eq!(fs::read(downloads).unwrap().len(), 32);
+        let secrets: std::collections::BTreeSet<_> = secrets.iter().map(|key| fs::read(key).unwrap()).collect();
+        assert!(secrets.len() == 3 && secrets.iter().all(|secret| secret.len() == 32));
         assert!(
             fs::read_to_string(signing)
                 .unwrap()

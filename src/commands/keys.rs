@@ -1,10 +1,9 @@
-//! `countersign keys`: creates signing keys and the secret of downloads, lists keys, and publishes public halves.
+//! `countersign keys`: creates signing keys and secrets, lists keys, and publishes public halves.
 //!
 //! Private keys are readable by their owner only. Public halves go to `public/`, where clients find the one a
 //! statement names. `make` creates keys, `rotate` changes the signing key, `retired` keeps old private keys,
-//! `downloads` has the secret of downloads, and `lost` detects that a key is missing.
+//! `secrets` has those of downloads, issuing and references, and `lost` detects that a key is missing.
 
-pub mod downloads;
 pub mod error;
 mod files;
 mod keys_lock;
@@ -14,19 +13,22 @@ mod publish;
 mod report;
 pub mod retired;
 mod rotate;
+pub mod secrets;
 
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use serde::Serialize;
+use strum::IntoEnumIterator as _;
 
-use crate::commands::keys::downloads::DownloadKeyInForce;
 use crate::commands::keys::make::GenerateArgs;
 use crate::commands::keys::report::{KeyInForce, PublishedKeys, Removed};
 use crate::commands::keys::retired::Which;
 use crate::commands::keys::rotate::Old;
+use crate::commands::keys::secrets::SecretInForce;
 use crate::commands::{Exit, Failure, output};
 use crate::config::{Config, KeySettings, Paths};
+use crate::keys::secret_keys::SecretUse;
 
 pub use crate::commands::keys::error::KeyCommandError;
 pub use crate::commands::keys::make::{DEFAULT_BITS, create, refuse_a_second};
@@ -52,12 +54,14 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
-    /// Create a signing key, or the key for downloads; never overwrites one
+    /// Create a signing key or a secret; never overwrites one
     #[command(after_help = "Examples:
   countersign keys generate
   countersign keys generate --out keys/next.pem
   countersign keys generate --rotate --bits 4096
   countersign keys generate --downloads --rotate
+  countersign keys generate --issuing
+  countersign keys generate --references
 
 Without --out, the public half is published at once. With --rotate, the new key also signs at once.
 The old key is kept: its public half for good, its private half for `keys rotate --back`.
@@ -68,7 +72,10 @@ Clients that pin keys must know a key before it signs:
 3. When your customers have that release, put the key in force with `keys rotate`.
 
 --downloads creates the key that makes links to packages and build ids. With --rotate, links of the old key expire at once; sites
-ask for new ones by themselves. The old key stays in keys/retired, so that its build ids can be traced.")]
+ask for new ones by themselves. The old key stays in keys/retired, so that its build ids can be traced.
+
+--issuing and --references create the keys for licenses that machines issue: one makes the license keys, the other hides the orders of
+shops in the ledger. Servers that share a ledger need the same ones. What retired ones made stays good, as long as keys/retired has them.")]
     Generate(GenerateArgs),
     /// Make a prepared key the signing key, and retire the old one
     #[command(after_help = "Examples:
@@ -89,7 +96,7 @@ place. The old private key stays in keys/retired, mode 0600, so that it can sign
 Without its private half, a retired key can never sign again. Clients still check old statements
 with its public half.")]
     Remove(RemoveArgs),
-    /// Show the signing key, the key for downloads and the retired keys
+    /// Show the signing key, the secrets and the retired keys
     #[command(after_help = "Examples:
   countersign keys list
   countersign keys list --json")]
@@ -137,11 +144,13 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let paths = &config.paths;
     let in_force = |key: KeyInForce| tell(args, &key, KeyInForce::text);
     match &args.verb {
-        Verb::Generate(generate) if generate.downloads => {
-            let made = downloads::generate(generate.rotate, paths)?;
-            tell(args, &made, DownloadKeyInForce::text)
-        }
-        Verb::Generate(generate) => make::generate(generate, paths).and_then(in_force),
+        Verb::Generate(generate) => match generate.secret() {
+            Some(purpose) => {
+                let made = secrets::generate(purpose, generate.rotate, paths)?;
+                tell(args, &made, SecretInForce::text)
+            }
+            None => make::generate(generate, paths).and_then(in_force),
+        },
         Verb::Rotate(RotateArgs {
             file, old_key_is_lost, ..
         }) => {
@@ -166,9 +175,9 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     }
 }
 
-/// Creates the secret of downloads if there is none.
-pub fn create_download_key(paths: &Paths) -> Result<(), Failure> {
-    downloads::create(paths).map(drop)
+/// Creates the secrets of a new instance.
+pub fn create_secrets(paths: &Paths) -> Result<(), Failure> {
+    SecretUse::iter().try_for_each(|purpose| secrets::generate(purpose, false, paths).map(drop))
 }
 
 /// Prints what was changed, as text or as JSON.

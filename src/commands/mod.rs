@@ -11,7 +11,11 @@ pub mod doctor;
 pub mod init;
 mod installed;
 pub mod keys;
+mod known_licenses;
+mod ledger_access;
 pub mod license;
+mod license_defaults;
+pub mod mail;
 pub mod manual;
 pub mod output;
 pub mod package;
@@ -24,9 +28,11 @@ pub mod shop;
 pub mod sign;
 mod store_source;
 mod stored_sites;
+pub mod token;
 pub mod trace;
 pub mod usage;
 pub mod verify;
+pub mod webhook;
 
 use std::error::Error;
 
@@ -103,6 +109,7 @@ impl Failure {
     pub fn of_store(error: StoreError) -> Self {
         match error {
             StoreError::Damaged { .. }
+            | StoreError::ReferencesDamaged { .. }
             | StoreError::Format { .. }
             | StoreError::Missing(_)
             | StoreError::Shared {

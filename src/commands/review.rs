@@ -1,4 +1,5 @@
-//! `countersign review`: build ids that sites report and that are not theirs, and licenses that many hosts ask for.
+//! `countersign review`: build ids that sites report and that are not theirs, licenses that many hosts ask for, and licenses
+//! that moved often.
 //!
 //! What a site reports is what it says: a finding is a reason to look, and nothing is decided from it.
 
@@ -10,16 +11,16 @@ use uuid::Uuid;
 
 use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId};
 use crate::commands::output::Table;
-use crate::commands::stored_sites::SitesByLicense;
+use crate::commands::stored_sites::MovesByLicense;
 use crate::commands::{Exit, Failure, output, stored_sites};
 use crate::config::Config;
 use crate::model::license_key::LicenseId;
-use crate::model::refused_hosts::MOST_HOSTS;
+use crate::model::refused_hosts::{MANY_HOSTS, MOST_HOSTS};
 use crate::model::site_host::SiteHost;
-use crate::registry::Registry;
+use crate::model::site_release::{MANY_MOVES, ReleasedBy, SiteRelease};
 use crate::store::RefusedByLicense;
 
-/// List what looks like abuse: build ids of others, and licenses that many hosts ask for
+/// List what looks like abuse: build ids of others, licenses that many hosts ask for, and licenses that moved often
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -27,21 +28,38 @@ Examples:
   countersign review --json
 
 Sites say which copy they run; a site can say anything. Look at a finding with `countersign trace UUID`. A license is listed
-once five hosts were refused because it is bound to others. While a server runs, it is asked for what sites reported.")]
+once five hosts were refused because it is bound to others, and once its sites gave a seat back three times
+in 30 days. While a server runs, it is asked for what sites reported.")]
 pub struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// A license that so many hosts were refused is worth a look. Fewer are staging sites and moves.
-const MANY_HOSTS: usize = 5;
-
 /// Everything that deserves a look.
 #[derive(Debug, Serialize)]
 struct Findings {
     odd_reports: Vec<OddReport>,
     many_hosts: Vec<WantedLicense>,
+    many_moves: Vec<MovedLicense>,
+}
+
+/// A license that moved often.
+#[derive(Debug, Serialize)]
+struct MovedLicense {
+    license: LicenseId,
+    note: String,
+    /// In the last 30 days, the latest last.
+    moves: Vec<SiteMove>,
+}
+
+/// A site that gave its seat back.
+#[derive(Debug, Serialize)]
+struct SiteMove {
+    host: SiteHost,
+    time: DateTime<Utc>,
+    /// `secret`, or `key` where the license key alone was enough.
+    by: ReleasedBy,
 }
 
 /// A license that many hosts ask for which it is not bound to.
@@ -85,44 +103,59 @@ struct OddReport {
 
 /// Compares what every site reported with what it was given.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    let known = KnownCopies::load(config)?;
     let reports = stored_sites::reports(config)??;
-    let many_hosts = many_hosts(stored_sites::refused(config)?, &known.registry, &known.sites);
-    let mut odd = Vec::new();
-    for (license, host, report) in &reports {
-        let Some(build_id) = report.build_id.filter(|id| !id.is_nil()) else {
-            continue;
-        };
-        let traced = known.trace(build_id);
-        if let Some(oddity) = oddity(&known, &traced, license, host) {
-            odd.push(OddReport {
-                oddity,
-                build_id,
-                license: *license,
-                host: host.clone(),
-                given_to: traced.licenses.iter().map(|license| license.id).collect(),
-            });
-        }
-    }
+    let reported = reports.into_iter().filter_map(|(license, host, report)| {
+        let build_id = report.build_id.filter(|id| !id.is_nil())?;
+        Some((license, host, build_id))
+    });
+    let reported: Vec<_> = reported.collect();
+    // A vendor whose packages are elsewhere has no keys to compare build ids with, and no site reports one.
+    let known = match reported.is_empty() {
+        true => KnownCopies::without_keys(config)?,
+        false => KnownCopies::load(config)?,
+    };
+    let many_hosts = many_hosts(stored_sites::refused(config)?, &known);
+    let many_moves = many_moves(stored_sites::moves(config, Utc::now())?, &known);
+    let odd_reports = odd_reports(&known, reported);
     let findings = Findings {
-        odd_reports: odd,
+        odd_reports,
         many_hosts,
+        many_moves,
     };
     output::print(&if args.json {
         output::json(&findings)?
     } else {
-        odd_text(&findings.odd_reports) + &many_hosts_text(&findings.many_hosts)
+        odd_text(&findings.odd_reports)
+            + &many_hosts_text(&findings.many_hosts)
+            + &many_moves_text(&findings.many_moves)
     })
+}
+
+/// What is odd about build ids that sites reported.
+fn odd_reports(known: &KnownCopies, reported: Vec<(LicenseId, SiteHost, Uuid)>) -> Vec<OddReport> {
+    let odd = reported.into_iter().filter_map(|(license, host, build_id)| {
+        let traced = known.trace(build_id);
+        let oddity = oddity(known, &traced, &license, &host)?;
+        let given_to = traced.licenses.iter().map(|license| license.id).collect();
+        Some(OddReport {
+            oddity,
+            build_id,
+            license,
+            host,
+            given_to,
+        })
+    });
+    odd.collect()
 }
 
 /// The licenses that many hosts were refused, those with the most hosts first. A host that was bound since does not
 /// count.
-fn many_hosts(refused: RefusedByLicense, registry: &Registry, sites: &SitesByLicense) -> Vec<WantedLicense> {
+fn many_hosts(refused: RefusedByLicense, known: &KnownCopies) -> Vec<WantedLicense> {
     let mut wanted: Vec<WantedLicense> = Vec::new();
     for (license, refused) in refused {
-        let details = registry.license(&license).map(|license| &license.details);
+        let details = known.licenses.with_id(&license).map(|license| &license.details);
         let ahead = details.map_or(&[][..], |details| &details.hosts);
-        let bound = sites.get(&license).map_or(&[][..], Vec::as_slice);
+        let bound = known.sites.get(&license).map_or(&[][..], Vec::as_slice);
         let hosts = refused.hosts().iter();
         let hosts: Vec<_> = hosts
             .filter(|host| !bound.contains(host) && !ahead.contains(host))
@@ -140,6 +173,25 @@ fn many_hosts(refused: RefusedByLicense, registry: &Registry, sites: &SitesByLic
     }
     wanted.sort_by_key(|wanted| (Reverse(wanted.hosts.len()), wanted.license));
     wanted
+}
+
+/// The licenses that moved often, those with the most moves first.
+fn many_moves(moves: MovesByLicense, known: &KnownCopies) -> Vec<MovedLicense> {
+    let often = moves.into_iter().filter(|(_, moves)| moves.len() >= MANY_MOVES);
+    let moved = often.map(|(license, moves)| MovedLicense {
+        license,
+        note: known
+            .licenses
+            .with_id(&license)
+            .map_or(String::new(), |license| license.details.note.clone()),
+        moves: moves
+            .into_iter()
+            .map(|SiteRelease { host, time, by }| SiteMove { host, time, by })
+            .collect(),
+    });
+    let mut moved: Vec<_> = moved.collect();
+    moved.sort_by_key(|moved| (Reverse(moved.moves.len()), moved.license));
+    moved
 }
 
 /// What is odd about a site that reports this copy.
@@ -200,6 +252,30 @@ fn many_hosts_text(wanted: &[WantedLicense]) -> String {
             &count,
             &license.since.date_naive(),
             &license.last.date_naive(),
+            &license.note,
+        ]);
+    }
+    format!("\n{table}")
+}
+
+fn many_moves_text(moved: &[MovedLicense]) -> String {
+    if moved.is_empty() {
+        return format!("No license moved {MANY_MOVES} times or more in 30 days.\n");
+    }
+    let mut table = Table::new(["LICENSE", "MOVES", "FIRST", "LAST", "RELEASED HOSTS", "NOTE"]);
+    for license in moved {
+        let [first, .., last] = &license.moves[..] else {
+            continue;
+        };
+        let mut hosts: Vec<_> = license.moves.iter().map(|site| site.host.as_str()).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        table.row([
+            &license.license.log_tag(),
+            &license.moves.len(),
+            &first.time.date_naive(),
+            &last.time.date_naive(),
+            &hosts.join(" "),
             &license.note,
         ]);
     }

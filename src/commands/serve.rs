@@ -1,7 +1,11 @@
 //! `countersign serve`: opens the store, starts the server, and passes signals on to it.
 
+mod log;
+mod mail;
+mod webhooks;
+
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
@@ -10,14 +14,11 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{fmt, registry};
 
-use crate::commands::keys::{downloads, lost};
+use crate::commands::keys::{lost, secrets};
 use crate::commands::{Exit, Failure, admin_file};
-use crate::config::{AdminListen, Config, Listen, LogFormat, Paths, ServeConfig, ServeSettings, StoreSettings};
+use crate::config::{AdminListen, Config, Listen, Paths, ServeConfig, ServeSettings, StoreSettings};
+use crate::serve::hooks::{HookError, Hooks};
 use crate::serve::net::tls::TlsError;
 use crate::serve::ops::admin_token::AdminToken;
 use crate::serve::public_files::folder::{self, Searched};
@@ -48,7 +49,7 @@ pub struct Args {
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    start_log(config.serve.log_format);
+    log::start(config.serve.log_format);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -83,6 +84,8 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
     };
     let mut shutdown = pin!(shutdown);
 
+    let sender = mail::account(config)?;
+    webhooks::check(config)?;
     let accept_dropped = args.accept_dropped_licenses;
     let own = config.clone();
     let Some(loaded) = unless(&mut shutdown, move || load(&own, accept_dropped)).await? else {
@@ -112,12 +115,16 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
         return Ok(None);
     };
     // Links of a server that only this machine can reach begin with its address, whose port the system may have chosen.
+    let hooks = Hooks::open(&config.shops, &config.paths.store).map_err(hook_failure)?;
     let serve = ServeConfig {
         listen: address.into(),
         ..config.serve.clone()
     };
-    let mut server =
-        Server::start(&serve, &config.paths.public, loaded, Arc::clone(&bindings)).map_err(Failure::environment)?;
+    let mut server = Server::start(&serve, &config.paths.public, loaded, Arc::clone(&bindings), hooks)
+        .map_err(Failure::environment)?;
+
+    server = mail::begin(server, sender, config)?;
+    server = webhooks::begin(server, config)?;
 
     let reloader = server.reloader();
     tokio::spawn(async move {
@@ -222,13 +229,23 @@ fn load_failure(error: LoadError, paths: &Paths) -> Failure {
             };
             failure.hint(hint)
         }
-        LoadError::DownloadKey(error) => downloads::failure(error),
+        LoadError::SecretKey(error) => secrets::failure(error),
         LoadError::Registry(error) => error.into(),
         error => {
             let hint = error.hint();
             let failure = Failure::input(error);
             hint.into_iter().fold(failure, Failure::hint)
         }
+    }
+}
+
+fn hook_failure(error: HookError) -> Failure {
+    match error {
+        HookError::Secret(error) => {
+            let hint = error.hint();
+            Failure::input(error).hint(hint)
+        }
+        error => Failure::environment(error),
     }
 }
 
@@ -241,11 +258,16 @@ fn store_failure(error: StoreError) -> Failure {
 pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
     of more, `countersign bindings rebuild` shows what would be lost";
 
+/// What to do about a damaged file with the orders of licenses.
+const REFERENCES_DAMAGED: &str =
+    "restore references.jsonl from a backup; without the file the server starts, but shows no order";
+
 /// The hint for a store that cannot be opened.
 pub fn store_hint(error: &StoreError) -> &'static str {
     match error {
         StoreError::InUse(_) => "stop the other process first, or give this one another --store",
         StoreError::Damaged { .. } => DAMAGED,
+        StoreError::ReferencesDamaged { .. } => REFERENCES_DAMAGED,
         StoreError::Address(error) => error.hint(),
         StoreError::Shared { state, .. } => shared_hint(*state),
         StoreError::Format { .. } => "move the store aside and restore it from a backup",
@@ -262,30 +284,11 @@ fn shared_hint(state: LedgerState) -> &'static str {
         }
         LedgerState::ReadOnly => "name the primary, or all servers: the one that takes changes is used",
         LedgerState::Pooler => "connect to the database itself, or set pool_mode = session",
+        LedgerState::LinesLost => "bring back the server that has these lines, or run `countersign bindings repair`",
         LedgerState::Damaged => "stop every node and restore the database from a backup; docs/operating.md says how",
         _ => {
             "check that the database runs, that this machine reaches it, and that sslrootcert names the certificate that \
              signed the database's own"
         }
-    }
-}
-
-// SECURITY: only our own events are logged. hyper's debug events can have a request's query with a license key.
-fn start_log(format: LogFormat) {
-    let level = std::env::var("COUNTERSIGN_LOG")
-        .ok()
-        .and_then(|level| level.parse().ok());
-    let ours = Targets::new().with_target("countersign", level.unwrap_or(LevelFilter::INFO));
-    // A line that cannot be written is lost. Reporting that on stderr would panic.
-    let log = fmt::layer()
-        .with_target(false)
-        .log_internal_errors(false)
-        .with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => registry()
-            .with(ours)
-            .with(log.with_ansi(std::io::stderr().is_terminal()))
-            .init(),
-        LogFormat::Json => registry().with(ours).with(log.json().flatten_event(true)).init(),
     }
 }

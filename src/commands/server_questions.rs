@@ -1,4 +1,5 @@
-//! Asks the running server of a store what sites reported, page by page, through its admin listener.
+//! Asks the running server of a store through its admin listener: what sites reported, page by page, and for changes of the
+//! ledger.
 //!
 //! [`admin_file`] says where, and has the token. Every wait has an end.
 
@@ -8,10 +9,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::Method;
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -20,7 +23,12 @@ use tokio::time::timeout;
 use crate::commands::Failure;
 use crate::commands::admin_file::{self, AdminFile};
 use crate::model::license_key::LicenseId;
+use crate::serve::imports::{ImportOrder, ImportReply};
+use crate::serve::ops::license_answers::{LicenseOrder, LicenseReply};
+use crate::serve::ops::license_defaults::LicenseDefaults;
+use crate::serve::ops::reference_answers::{ErasureOrder, ErasureReply};
 use crate::serve::ops::reports::{RefusedPage, ReportPage};
+use crate::serve::ops::token_answers::{TokenOrder, TokenReply, ToldToken};
 use crate::store::{RefusedByLicense, SiteReports};
 
 /// Time limit of one answer. A server that is busy says so after ten seconds.
@@ -43,10 +51,12 @@ pub(super) enum QuestionError {
     NoAnswer { address: SocketAddr, reason: String },
     #[error("the server on {0} is not the one of this store")]
     Another(SocketAddr),
-    #[error("the server on {0} is another version, which does not tell what sites reported")]
+    #[error("the server on {0} is another version, which does not answer this")]
     OtherVersion(SocketAddr),
     #[error("the server on {address} does not tell what sites reported: {reason}")]
     Refused { address: SocketAddr, reason: String },
+    #[error("the server on {address} changed nothing: {reason}")]
+    NotDone { address: SocketAddr, reason: String },
 }
 
 impl QuestionError {
@@ -60,7 +70,7 @@ impl QuestionError {
             Self::File { .. } => "run this as the user of the server",
             Self::NoAnswer { .. } => "run this where the server runs, and look at its log",
             Self::Another(_) | Self::OtherVersion(_) => "restart the server, with the same version as this command",
-            Self::Refused { .. } => "look at the server's log, and try again",
+            Self::Refused { .. } | Self::NotDone { .. } => "look at the server's log, and try again",
         }
     }
 }
@@ -112,6 +122,36 @@ pub(super) fn refused(store: &Path) -> Result<RefusedByLicense, QuestionError> {
     })
 }
 
+/// The server's settings for licenses that have none of their own.
+pub(super) fn license_defaults(store: &Path) -> Result<LicenseDefaults, QuestionError> {
+    ask(store, async |server| server.page("/license-defaults").await)
+}
+
+/// The tokens of the management API.
+pub(super) fn tokens(store: &Path) -> Result<Vec<ToldToken>, QuestionError> {
+    ask(store, async |server| server.page("/tokens").await)
+}
+
+/// Has the server make or revoke a token.
+pub(super) fn change_token(store: &Path, order: &TokenOrder) -> Result<TokenReply, QuestionError> {
+    ask(store, async |server| server.order("/tokens", order).await)
+}
+
+/// Has the server take a step of a license of the ledger.
+pub(super) fn change_license(store: &Path, order: &LicenseOrder) -> Result<LicenseReply, QuestionError> {
+    ask(store, async |server| server.order("/licenses", order).await)
+}
+
+/// Has the server erase the text of an order.
+pub(super) fn erase_reference(store: &Path, order: &ErasureOrder) -> Result<ErasureReply, QuestionError> {
+    ask(store, async |server| server.order("/references", order).await)
+}
+
+/// Has the server import licenses of another system.
+pub(super) fn import(store: &Path, order: &ImportOrder) -> Result<Vec<ImportReply>, QuestionError> {
+    ask(store, async |server| server.order("/imports", order).await)
+}
+
 /// Connects to the server and asks it, within the time limit.
 fn ask<T>(
     store: &Path,
@@ -140,7 +180,7 @@ fn ask<T>(
 /// A connection to the admin listener.
 struct Connection {
     file: AdminFile,
-    sender: SendRequest<Empty<Bytes>>,
+    sender: SendRequest<Full<Bytes>>,
     driver: JoinHandle<hyper::Result<()>>,
 }
 
@@ -164,10 +204,7 @@ impl Connection {
     /// One page.
     async fn page<T: DeserializeOwned>(&mut self, target: &str) -> Result<T, QuestionError> {
         let address = self.file.address;
-        let answer = in_time(self.get(target));
-        let (status, body) = answer
-            .await
-            .map_err(|reason| QuestionError::NoAnswer { address, reason })?;
+        let (status, body) = self.send(Method::GET, target, Bytes::new()).await?;
         match status {
             200 => serde_json::from_slice(&body).map_err(|_| QuestionError::OtherVersion(address)),
             401 => Err(QuestionError::Another(address)),
@@ -182,11 +219,36 @@ impl Connection {
         }
     }
 
-    async fn get(&mut self, target: &str) -> Result<(u16, Bytes), String> {
-        let request = hyper::Request::get(target)
+    /// A change.
+    async fn order<T: DeserializeOwned>(&mut self, target: &str, order: &impl Serialize) -> Result<T, QuestionError> {
+        let address = self.file.address;
+        let no_answer = |reason: String| QuestionError::NoAnswer { address, reason };
+        let body = serde_json::to_vec(order).map_err(|error| no_answer(error.to_string()))?;
+        let (status, body) = self.send(Method::POST, target, body.into()).await?;
+        match status {
+            200 => serde_json::from_slice(&body).map_err(|_| QuestionError::OtherVersion(address)),
+            401 => Err(QuestionError::Another(address)),
+            400 | 404 | 405 => Err(QuestionError::OtherVersion(address)),
+            _ => Err(QuestionError::NotDone {
+                address,
+                reason: String::from_utf8_lossy(&body).trim().to_owned(),
+            }),
+        }
+    }
+
+    async fn send(&mut self, method: Method, target: &str, body: Bytes) -> Result<(u16, Bytes), QuestionError> {
+        let address = self.file.address;
+        let answer = in_time(self.exchange(method, target, body)).await;
+        answer.map_err(|reason| QuestionError::NoAnswer { address, reason })
+    }
+
+    async fn exchange(&mut self, method: Method, target: &str, body: Bytes) -> Result<(u16, Bytes), String> {
+        let request = hyper::Request::builder()
+            .method(method)
+            .uri(target)
             .header("Host", self.file.address.to_string())
             .header("Authorization", format!("Bearer {}", self.file.token))
-            .body(Empty::<Bytes>::new())
+            .body(Full::new(body))
             .map_err(|error| error.to_string())?;
         self.sender.ready().await.map_err(|error| error.to_string())?;
         let response = self

@@ -1,16 +1,18 @@
-//! `countersign shop`: what shops sell, and what their deliveries would do.
+//! `countersign shop`: what shops sell, what their deliveries would do, and those that wait for a person.
 
 mod check;
 mod offers;
+mod parked;
 
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
 
-/// Show what your shops' products grant
+/// Show what your shops' products grant, and decide parked deliveries
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   countersign shop offers
-  countersign shop check stripe delivery.json")]
+  countersign shop check stripe delivery.json
+  countersign shop parked list")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -37,6 +39,8 @@ Examples:
 The file is the body of the request, byte for byte. Mail addresses in it are not printed.
 Exit codes: 0 it was read, 3 it is no delivery of this shop, or its signature is not accepted.")]
     Check(Box<check::Args>),
+    /// List, retry or delete deliveries that a person has to decide
+    Parked(parked::Args),
 }
 
 /// Runs the verb.
@@ -44,5 +48,6 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Offers(args) => offers::run(args, config),
         Verb::Check(args) => check::run(args, config),
+        Verb::Parked(args) => parked::run(args, config),
     }
 }

@@ -4,18 +4,25 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use chrono::{DateTime, Utc};
+
 use crate::commands::Failure;
 use crate::commands::serve::store_hint;
 use crate::commands::server_questions::{self, QuestionError};
 use crate::commands::store_source::store_source;
 use crate::config::Config;
+use crate::model::issued_license::IssuedLicense;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
+use crate::model::site_release::SiteRelease;
 use crate::store::{self, RefusedByLicense, SiteReports, StoreError, StoreReader};
 use crate::text::error_chain::ErrorChain;
 
 /// The sites of each license, void ones included.
 pub(super) type SitesByLicense = HashMap<LicenseId, Vec<SiteHost>>;
+
+/// The releases by clients of each license.
+pub(super) type MovesByLicense = HashMap<LicenseId, Vec<SiteRelease>>;
 
 /// Why what sites reported is not known.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +64,22 @@ pub(super) fn bound_sites(config: &Config) -> Result<SitesByLicense, Failure> {
             .map_err(failed)?,
     }
     Ok(sites)
+}
+
+/// The licenses that programs issued, sorted by id; none where there is no store.
+pub(super) fn issued_licenses(config: &Config) -> Result<Vec<IssuedLicense>, Failure> {
+    store::issued_licenses(store_source(&config.paths)).map_err(failed)
+}
+
+/// What clients released in the last 30 days, in the order of the ledger.
+pub(super) fn moves(config: &Config, now: DateTime<Utc>) -> Result<MovesByLicense, Failure> {
+    let mut moves = MovesByLicense::new();
+    if let Some(store) = opened(config)? {
+        store
+            .moves(now, |license, release| moves.entry(license).or_default().push(release))
+            .map_err(failed)?;
+    }
+    Ok(moves)
 }
 
 /// What every site reported; nothing where no server has run.

@@ -131,7 +131,8 @@ fn traced(known: &KnownCopies, found: FoundId, reports: Option<&SiteReports>) ->
         .to_string_lossy();
     let is_own = traced.releases.iter().any(|release| {
         let settings = known
-            .registry
+            .licenses
+            .registry()
             .plugin(release.plugin.as_str())
             .and_then(|plugin| plugin.package.as_ref());
         let name = settings.map_or(release.plugin.as_str(), |settings| settings.folder.as_str());

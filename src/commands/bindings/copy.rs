@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::commands::bindings::messages::failure;
+use crate::commands::bindings::progress::CopyProgress;
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
 use crate::store::{LedgerState, StoreError, copying};
@@ -26,6 +27,8 @@ struct CopyOutput {
     lines: u64,
     sequence: u64,
     last_digest: String,
+    /// Orders of licenses that were copied, erased ones included.
+    references: usize,
     /// Whether a server may have added lines since.
     again: bool,
 }
@@ -35,12 +38,17 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let is_database = ["postgres://", "postgresql://"]
         .iter()
         .any(|scheme| args.to.starts_with(scheme));
+    let mut progress = CopyProgress::start();
+    let mut note = |done, all| progress.note(done, all);
     let copied = match (&config.paths.database, is_database) {
-        (None, true) => copying::to_database(&config.paths.store, &args.to),
-        (Some(address), false) => copying::to_folder(address, Path::new(&args.to)),
-        (None, false) => return Err(Failure::input("both are folders").hint("copy the file ledger.jsonl")),
+        (None, true) => copying::to_database(&config.paths.store, &args.to, &mut note),
+        (Some(address), false) => copying::to_folder(address, Path::new(&args.to), &mut note),
+        (None, false) => {
+            return Err(Failure::input("both are folders").hint("copy the files ledger.jsonl and references.jsonl"));
+        }
         (Some(_), true) => return Err(Failure::input("both are databases").hint("use pg_dump and psql")),
     };
+    drop(progress);
     let copied = copied.map_err(|error| match error {
         StoreError::Shared {
             state: LedgerState::LinesLost,
@@ -52,6 +60,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         lines: copied.lines,
         sequence: copied.sequence,
         last_digest: copied.digest.to_string(),
+        references: copied.references,
         again: copied.in_use,
     };
     if shown.again {
@@ -61,8 +70,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         output::json(&shown)?
     } else {
         format!(
-            "{} lines copied, up to sequence {}\nlast digest  {}\n",
-            shown.lines, shown.sequence, shown.last_digest
+            "{} lines copied, up to sequence {}\nlast digest  {}\norders       {}\n",
+            shown.lines, shown.sequence, shown.last_digest, shown.references
         )
     })?;
     Ok(Exit::Done)

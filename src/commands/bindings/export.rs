@@ -8,6 +8,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::commands::bindings::messages::failure;
+use crate::commands::known_licenses::KnownLicenses;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output, stored_sites};
 use crate::config::Config;
@@ -15,17 +16,24 @@ use crate::model::binding::Binding;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
-use crate::store;
+use crate::store::{self, StoreReader};
 use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
 use crate::text::stderr;
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Print every event that counts, not bindings alone
+    #[arg(long)]
+    all: bool,
+}
 
 #[derive(Serialize)]
 struct Exported {
     bound_at: DateTime<Utc>,
     host: SiteHost,
     license: LicenseId,
-    /// Whether the vendor made it void; absent if the license files cannot be read.
+    /// Whether the vendor or the site released it; absent if the licenses cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     released: Option<bool>,
     /// What the site reported last; absent if it reported none.
@@ -34,16 +42,19 @@ struct Exported {
 }
 
 /// Checks the ledger, then prints the bindings.
-pub(super) fn run(config: &Config) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let store = store::read_only(store_source(&config.paths)).map_err(failure)?;
+    if args.all {
+        return every_event(store);
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     let mut written = Ok(());
     let mut room = Vec::new();
-    let registry = Registry::load_licenses(&config.paths.registry);
-    if let Err(error) = &registry {
+    let known = known_licenses(config);
+    if let Err(error) = &known {
         stderr::line(format_args!(
             "warning: released bindings are not marked: {}",
-            ErrorChain(error).first_line()
+            Printable(ErrorChain(&*error.error).first_line())
         ));
     }
     let reports = stored_sites::reports_in(&store, &config.paths.store);
@@ -59,13 +70,12 @@ pub(super) fn run(config: &Config) -> Result<Exit, Failure> {
         .collect();
     let exported = store.export(|license, binding| {
         if written.is_ok() {
-            let voids = |registry: &Registry| {
-                registry
-                    .license(&license)
-                    .is_some_and(|license| license.details.released.voids(&binding))
+            let released = match &known {
+                Ok(known) => Some(known.is_void(&license, &binding)),
+                // What the site itself released is in the ledger.
+                Err(_) => binding.is_released().then_some(true),
             };
-            let released = registry.as_ref().ok().map(voids);
-            let Binding { host, bound_at } = binding;
+            let Binding { host, bound_at, .. } = binding;
             let site = (license, host);
             let build_id = build_ids.remove(&site);
             let (license, host) = site;
@@ -83,6 +93,29 @@ pub(super) fn run(config: &Config) -> Result<Exit, Failure> {
         }
     });
     exported.map_err(failure)?;
+    ended(written, out)
+}
+
+fn known_licenses(config: &Config) -> Result<KnownLicenses, Failure> {
+    let registry = Registry::load_licenses(&config.paths.registry)?;
+    Ok(KnownLicenses::new(registry, stored_sites::issued_licenses(config)?))
+}
+
+/// Checks the ledger, then prints each event that counts.
+fn every_event(store: StoreReader) -> Result<Exit, Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut written = Ok(());
+    let exported = store.event_lines(|line| {
+        if written.is_ok() {
+            written = out.write_all(line.as_bytes());
+        }
+    });
+    exported.map_err(failure)?;
+    ended(written, out)
+}
+
+/// A reader that stops early is no failure.
+fn ended(written: io::Result<()>, mut out: impl Write) -> Result<Exit, Failure> {
     match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(error)),
         _ => Ok(Exit::Done),

@@ -23,7 +23,7 @@ pub(super) fn require_folder(paths: &Paths, message: &'static str) -> Result<(),
 pub(super) fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::Damaged { .. } => Failure::of_store(error).hint(DAMAGED),
-        StoreError::Shared { .. } | StoreError::Address(_) => {
+        StoreError::Shared { .. } | StoreError::ReferencesDamaged { .. } | StoreError::Address(_) => {
             let hint = store_hint(&error);
             Failure::of_store(error).hint(hint)
         }

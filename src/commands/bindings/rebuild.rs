@@ -6,7 +6,6 @@ use serde::Serialize;
 use crate::commands::bindings::messages::{counted_bindings, failure, require_folder};
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
-use crate::model::binding::Binding;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::store::maintenance;
@@ -53,7 +52,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         found
             .lacking
             .iter()
-            .map(|(license, Binding { host, bound_at })| (license, host, *bound_at))
+            .map(|(license, binding)| (license, &binding.host, binding.bound_at))
     };
     if args.json {
         let lacking = lacking()

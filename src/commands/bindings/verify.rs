@@ -28,6 +28,8 @@ struct VerificationOutput {
     licenses: usize,
     /// Licenses that machines issued.
     issued: usize,
+    /// Orders of which a text is kept, or that it was erased.
+    references: usize,
     index: &'static str,
     #[serde(skip)]
     in_database: bool,
@@ -52,6 +54,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         bindings: found.bindings,
         licenses: found.licenses,
         issued: found.issued,
+        references: found.references,
         in_database: found.index == IndexState::Database,
         index: match found.index {
             IndexState::Agrees => "agrees",
@@ -84,6 +87,7 @@ fn text(verified: &VerificationOutput) -> String {
         bindings,
         licenses,
         issued,
+        references,
         index,
         in_database,
     } = verified;
@@ -93,9 +97,13 @@ fn text(verified: &VerificationOutput) -> String {
         0 => String::new(),
         issued => format!("issued       {}\n", counted(issued, "license")),
     };
+    let references = match *references {
+        0 => String::new(),
+        references => format!("orders       {references}\n"),
+    };
     format!(
         "chain        whole, up to line {lines} of the {place} (sequence {sequence})\n{torn_end}last digest  {last_digest}\n\
-         bindings     {bindings}, of {}\n{issued}index        {index}\n",
+         bindings     {bindings}, of {}\n{issued}{references}index        {index}\n",
         counted(*licenses, "license")
     )
 }

@@ -1,6 +1,7 @@
 //! Checks the signing key, its published half, and retired private keys.
 
 use std::fs;
+use std::path::Path;
 use std::time::SystemTime;
 
 use crate::build::counted;
@@ -8,8 +9,10 @@ use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::keys::lost;
 use crate::commands::keys::retired::{self, Retired};
 use crate::config::Paths;
-use crate::keys::download_keys::{DownloadKeyError, DownloadKeys};
+use crate::keys::secret_keys::{SecretKey, SecretKeyError, SecretKeys};
 use crate::keys::signing_key::{KeyError, SigningKey};
+use crate::model::download_key::DownloadKey;
+use crate::model::issuing_key::{IssuingKey, ReferenceKey};
 use crate::regular_file;
 use crate::text::error_chain::ErrorChain;
 
@@ -19,7 +22,14 @@ const MAX_PUBLISHED: u64 = 1 << 20;
 /// Every key; retired private keys should be kept for `days`.
 pub(super) fn findings(paths: &Paths, days: u32, now: SystemTime, hosts_packages: bool) -> Vec<Finding> {
     let mut findings = signing_key(paths);
-    findings.extend(download_keys(paths, hosts_packages));
+    let makes = "makes links and build ids";
+    findings.extend(secrets::<DownloadKey>(
+        &paths.downloads_key,
+        &paths.retired_keys,
+        makes,
+        hosts_packages,
+    ));
+    findings.extend(licensing(paths));
     findings.extend(retired_keys(paths, days, now));
     findings.extend(interrupted(paths));
     findings
@@ -52,24 +62,37 @@ fn signing_key(paths: &Paths) -> Vec<Finding> {
     ]
 }
 
-/// The secret of downloads, and the retired ones.
-fn download_keys(paths: &Paths, hosts_packages: bool) -> Vec<Finding> {
-    let describe = |error: DownloadKeyError| {
+/// The secret of a use, and the retired ones. Without any, it is broken only if it `must_be`.
+fn secrets<K: SecretKey>(path: &Path, retired: &Path, makes: &str, must_be: bool) -> Vec<Finding> {
+    let describe = |error: SecretKeyError| {
         let hint = error.hint();
         broken("key", error.to_string(), Some(hint))
     };
-    match DownloadKeys::load(&paths.downloads_key, &paths.retired_keys) {
-        // Without packages, none is needed.
-        Err(DownloadKeyError::Missing(_)) if !hosts_packages => Vec::new(),
+    match SecretKeys::<K>::load(path, retired) {
+        Err(SecretKeyError::Missing { .. }) if !must_be => Vec::new(),
         Err(error) => vec![describe(error)],
         Ok((keys, unusable)) => {
-            let id = keys.current().fingerprint();
-            let finding = ok("key", format!("{id} makes links and build ids"));
+            let finding = ok("key", format!("{} {makes}", keys.current().name()));
             std::iter::once(finding)
                 .chain(unusable.into_iter().map(describe))
                 .collect()
         }
     }
+}
+
+/// The secrets of issuing and of references: neither is of use without the other.
+fn licensing(paths: &Paths) -> Vec<Finding> {
+    let [issuing, references] = [&paths.issuing_key, &paths.references_key];
+    let must_be = [issuing, references].iter().any(|path| path.exists());
+    let mut findings = secrets::<IssuingKey>(
+        issuing,
+        &paths.retired_keys,
+        "makes the keys of licenses that machines issue",
+        must_be,
+    );
+    let makes = "hides the orders of shops";
+    findings.extend(secrets::<ReferenceKey>(references, &paths.retired_keys, makes, must_be));
+    findings
 }
 
 /// Retired private keys. A thief of one can sign statements for plugins that pin it.

@@ -48,6 +48,8 @@ pub(super) const NAMES: &[&str] = &[
     "public/.well-known/jwks.json",
     "keys/signing.pem",
     "keys/downloads.key",
+    "keys/issuing.key",
+    "keys/references.key",
 ];
 
 /// Creates an empty instance, without its keys.

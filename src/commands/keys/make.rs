@@ -7,6 +7,7 @@ use rsa::pkcs8::{EncodePrivateKey as _, LineEnding};
 use rsa::rand_core::OsRng;
 
 use crate::config::Paths;
+use crate::keys::secret_keys::SecretUse;
 use crate::model::public_key::PublicKey;
 
 use crate::commands::Failure;
@@ -32,6 +33,12 @@ pub(super) struct GenerateArgs {
     /// Create the key for downloads instead of a signing key
     #[arg(long, conflicts_with_all = ["bits", "out", "old_key_is_lost"])]
     pub downloads: bool,
+    /// Create the key that makes the keys of licenses that machines issue
+    #[arg(long, conflicts_with_all = ["bits", "out", "old_key_is_lost", "downloads"])]
+    pub issuing: bool,
+    /// Create the key that hides the orders of shops in the ledger
+    #[arg(long, conflicts_with_all = ["bits", "out", "old_key_is_lost", "downloads", "issuing"])]
+    pub references: bool,
     /// Write the key to this file instead of the instance's, and print its public half without publishing it
     #[arg(long, value_name = "FILE", conflicts_with = "rotate")]
     pub out: Option<PathBuf>,
@@ -40,6 +47,20 @@ pub(super) struct GenerateArgs {
     #[arg(long, conflicts_with_all = ["rotate", "out"])]
     pub old_key_is_lost: bool,
 }
+
+impl GenerateArgs {
+    /// The use of the secret to create; `None` for a signing key.
+    pub(super) fn secret(&self) -> Option<SecretUse> {
+        let uses = [
+            (self.downloads, SecretUse::Downloads),
+            (self.issuing, SecretUse::Issuing),
+            (self.references, SecretUse::References),
+        ];
+        uses.into_iter()
+            .find_map(|(is_wanted, purpose)| is_wanted.then_some(purpose))
+    }
+}
+
 /// Creates the instance's signing key if it has none yet, and publishes it; returns its public half.
 ///
 /// An instance that had a key gets no new one unless a person says that the old one `is_lost`: every plugin that pins

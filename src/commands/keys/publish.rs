@@ -8,20 +8,20 @@ use serde::Serialize;
 
 use crate::config::Paths;
 use crate::durable_file::{self, Access};
-use crate::model::download_key::SECRET_LENGTH;
+use crate::model::keyed_mac::SECRET_LENGTH;
 use crate::model::public_key::{Jwk, PublicKey};
 use crate::regular_file;
 use crate::text::printable::Printable;
 
 use crate::commands::Failure;
-use crate::commands::keys::downloads;
 use crate::commands::keys::error::{KeyCommandError, io_error};
 use crate::commands::keys::files::{MAX_PEM, create_folder, read_key};
 use crate::commands::keys::report::PublishedKeys;
 use crate::commands::keys::retired;
+use crate::commands::keys::secrets;
 use crate::commands::output::{self, Table, path_text};
 
-/// What a secret of downloads has.
+/// What a secret has.
 const SECRET_BITS: usize = SECRET_LENGTH * 8;
 
 /// A key, and the file it comes from.
@@ -56,7 +56,7 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
             .find(|kept| !listed.current && kept.key_id == listed.key.key_id());
         kept.map(|kept| path_text(&kept.file))
     };
-    let secrets = downloads::list(paths)?;
+    let secrets = secrets::list(paths)?;
     if json {
         let rows = keys.iter().map(|listed| {
             let ListedKey { key, file, .. } = listed;
@@ -72,7 +72,7 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
         let secrets = secrets.iter().map(|secret| KeyRow {
             key_id: &secret.key_id,
             bits: SECRET_BITS,
-            purpose: "downloads",
+            purpose: secret.purpose.word(),
             state: secret.state,
             file: secret.file.clone(),
             private: None,
@@ -90,7 +90,13 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
     }
     for secret in &secrets {
         let file = Printable(&secret.file);
-        table.row([&secret.key_id, &SECRET_BITS, &"downloads", &secret.state, &file]);
+        table.row([
+            &secret.key_id,
+            &SECRET_BITS,
+            &secret.purpose.word(),
+            &secret.state,
+            &file,
+        ]);
     }
     Ok(table.to_string())
 }

@@ -31,6 +31,8 @@ impl Instance {
                 bits: 2048,
                 rotate,
                 downloads: false,
+                issuing: false,
+                references: false,
                 out,
                 old_key_is_lost: false,
             },
@@ -376,6 +378,8 @@ fn where_there_was_a_key_a_new_one_is_made_only_by_who_says_that_it_is_lost() {
         assert!(!instance.1.signing_key.exists());
         let lost = GenerateArgs {
             downloads: false,
+            issuing: false,
+            references: false,
             bits: 2048,
             rotate: false,
             out: None,
@@ -436,7 +440,7 @@ fn while_one_command_changes_the_keys_another_one_is_told() {
 fn the_key_for_downloads_is_made_once_and_rotated_with_the_old_one_kept() {
     let instance = Instance::new();
     let paths = &instance.1;
-    let generate = |rotate| downloads::generate(rotate, paths);
+    let generate = |rotate| secrets::generate(SecretUse::Downloads, rotate, paths);
     generate(false).unwrap();
     let first = fs::read(&paths.downloads_key).unwrap();
     assert_eq!(first.len(), 32);
@@ -489,10 +493,10 @@ fn a_key_for_downloads_that_is_broken_or_missing_is_not_rotated() {
     let instance = Instance::new();
     let paths = &instance.1;
     fs::create_dir_all(paths.downloads_key.parent().unwrap()).unwrap();
-    let missing = downloads::generate(true, paths).unwrap_err();
+    let missing = secrets::generate(SecretUse::Downloads, true, paths).unwrap_err();
     assert!(missing.exit == Exit::Input && missing.hint.unwrap().contains("restore it from the backup"));
     write_private(&paths.downloads_key, &[1; 31], "").unwrap();
-    let broken = downloads::generate(true, paths).unwrap_err();
+    let broken = secrets::generate(SecretUse::Downloads, true, paths).unwrap_err();
     assert!(
         broken
             .error
@@ -501,4 +505,33 @@ fn a_key_for_downloads_that_is_broken_or_missing_is_not_rotated() {
     );
     assert_eq!(fs::read(&paths.downloads_key).unwrap(), [1; 31]);
     assert!(!paths.retired_keys.exists());
+}
+
+#[test]
+fn each_secret_is_made_and_rotated_by_itself() {
+    let instance = Instance::new();
+    let paths = &instance.1;
+    instance.generate(false, None).unwrap();
+    for purpose in [SecretUse::Issuing, SecretUse::References] {
+        secrets::generate(purpose, false, paths).unwrap();
+    }
+    let [issuing, references] = [&paths.issuing_key, &paths.references_key].map(|path| fs::read(path).unwrap());
+    assert_ne!(issuing, references);
+    let told = secrets::generate(SecretUse::Issuing, true, paths).unwrap().text();
+    assert!(told.contains("license keys that it made stay good"), "{told}");
+    assert_eq!(fs::read(&paths.references_key).unwrap(), references);
+    let listed: serde_json::Value = serde_json::from_str(&list(true, paths).unwrap()).unwrap();
+    let of = |purpose: &str| {
+        listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|key| key["use"] == purpose)
+            .count()
+    };
+    assert_eq!(
+        (of("issuing"), of("references"), of("downloads")),
+        (2, 1, 0),
+        "{listed}"
+    );
 }

@@ -35,6 +35,24 @@ impl FromStr for ModuleArg {
     }
 }
 
+/// A limit that a license may have of its own; `None` for the server's setting.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnLimit(pub Option<u16>);
+
+impl FromStr for OwnLimit {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "default" => Ok(Self(None)),
+            number => number
+                .parse()
+                .map(|limit| Self(Some(limit)))
+                .map_err(|_| "expected a number from 0 to 65535, or 'default'"),
+        }
+    }
+}
+
 /// Parses a number of sites.
 pub(super) fn parse_sites(text: &str) -> Result<SiteLimit, &'static str> {
     match text {

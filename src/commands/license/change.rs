@@ -22,7 +22,7 @@ pub(super) struct RenewArgs {
     pub(super) license: LicenseArg,
     /// New last day, in UTC: a date, 'never', or a period that begins when the license ends, such as +1y
     #[arg(long, value_name = "DATE|+1y|+30d|never")]
-    expires: Expires,
+    pub(super) expires: Expires,
     #[command(flatten)]
     pub told: ChangeOptions,
 }
@@ -98,21 +98,21 @@ pub(super) fn revoke(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     })
 }
 
-/// The change to write, if any, and the end of the sentence about the license's new state.
+/// The changes to write, if any, and the end of the sentence about the license's new state.
 pub(super) struct PlannedChange {
-    pub change: Option<LicenseChange>,
+    pub changes: Vec<LicenseChange>,
     pub outcome: String,
 }
 
 pub(super) fn decided(news: bool, change: LicenseChange, state: String) -> PlannedChange {
     let word = if news { "now" } else { "already" };
     PlannedChange {
-        change: news.then_some(change),
+        changes: news.then_some(change).into_iter().collect(),
         outcome: format!(" is {word} {state}"),
     }
 }
 
-/// Finds the license, decides, and writes the change.
+/// Finds the license, decides, and writes the changes.
 pub(super) fn change(
     wanted: &LicenseArg,
     registry: &Path,
@@ -120,14 +120,14 @@ pub(super) fn change(
 ) -> Result<Done, Failure> {
     let editor = Editor::open(registry)?;
     let before = wanted.find(editor.registry())?.clone();
-    let PlannedChange { change, outcome } = decide(&before)?;
-    let changed = change.is_some();
-    let registry = match &change {
-        Some(change) => editor.change(&before, change)?,
-        None => editor.into_registry(),
+    let PlannedChange { changes, outcome } = decide(&before)?;
+    let changed = !changes.is_empty();
+    let registry = match changed {
+        true => editor.change(&before, &changes)?,
+        false => editor.into_registry(),
     };
     let message = format!("License {}{outcome}.", before.id.log_tag());
-    let license = change.map_or_else(|| before.clone(), |change| change.applied_to(&before));
+    let license = LicenseChange::all_applied_to(&changes, &before);
     Ok(Done {
         changed,
         message,

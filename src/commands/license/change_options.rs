@@ -60,6 +60,9 @@ impl ChangeOptions {
         } else {
             print(&PrintableLines(done.text()).to_string())
         };
+        if done.changed {
+            note_other_nodes(config);
+        }
         // Also if stdout cannot be written: whoever waits goes on with something that needs the change.
         let in_force = self.wait(config)?;
         if self.json {
@@ -99,6 +102,15 @@ impl ChangeOptions {
 
 const ADMIN: &str =
     "the change is written, and a running server reloads it; --admin-listen names the server to wait for";
+
+/// Says of a change in a file that other nodes have files of their own.
+pub(super) fn note_other_nodes(config: &Config) {
+    if config.paths.database.is_some() {
+        stderr::line(format_args!(
+            "note: this changed the registry of this node; each other node uses it when its own registry has it, too"
+        ));
+    }
+}
 
 fn written(failure: Failure, hint: &str) -> Failure {
     failure.hint(hint)

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use chrono::NaiveDate;
 
-use crate::model::period::{NEVER, Period};
+use crate::model::period::{self, NEVER, Period};
 
 /// When a license ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl Expires {
     /// The day, with a period counted from `start`.
     pub(super) fn from(self, start: NaiveDate) -> NaiveDate {
         match self {
-            Self::On(day) => day.min(NEVER),
+            Self::On(day) => day,
             Self::After(period) => period.after(start),
         }
     }
@@ -33,7 +33,10 @@ impl FromStr for Expires {
         match text.strip_prefix('+') {
             Some(period) => period.parse().map(Self::After).map_err(|_| expected),
             None if text == "never" => Ok(Self::On(NEVER)),
-            None => text.parse().map(Self::On).map_err(|_| expected),
+            None => {
+                let day = text.parse().ok().and_then(period::last_day);
+                day.map(Self::On).ok_or(expected)
+            }
         }
     }
 }
@@ -75,6 +78,8 @@ mod tests {
             "+1h",
             "Never",
             "2027-02-29",
+            "0000-12-31",
+            "-0001-12-31",
             "+1é",
         ] {
             assert!(from(text).is_err(), "{text}");

@@ -22,7 +22,7 @@ use crate::text::printable::Printable;
 use crate::text::stderr;
 
 use crate::commands::license::arguments::{ModuleArg, parse_host, parse_sites};
-use crate::commands::license::change_options::ChangeOptions;
+use crate::commands::license::change_options::{ChangeOptions, note_other_nodes};
 use crate::commands::license::expires::Expires;
 
 /// Arguments of `issue`.
@@ -44,6 +44,12 @@ pub(super) struct Args {
     /// Hours that a site may go on without an answer [default: the server's setting]
     #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u16).range(..=8_760))]
     grace_period_hours: Option<u16>,
+    /// Number of subdomains of its other sites that need no seat [default: the server's setting]
+    #[arg(long, value_name = "N")]
+    staging_sites: Option<u16>,
+    /// How often it may move to another site in 30 days without you [default: the server's setting]
+    #[arg(long, value_name = "N")]
+    site_moves: Option<u16>,
     /// A site to bind before its first validation; repeatable
     #[arg(long = "host", value_name = "HOST", value_parser = parse_host)]
     hosts: Vec<SiteHost>,
@@ -111,6 +117,7 @@ pub(super) fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Ut
             Printable(file.display())
         ));
     }
+    note_other_nodes(config);
     let waited = args.told.wait(config);
     shown.and(waited)?;
     Ok(Exit::Done)
@@ -180,6 +187,8 @@ fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Resu
         details: LicenseDetails {
             hosts: args.hosts.clone(),
             note: args.note.clone(),
+            staging_sites: args.staging_sites,
+            site_moves: args.site_moves,
             ..LicenseDetails::default()
         }
         .into(),

@@ -1,20 +1,21 @@
-//! `license list`: the licenses of the registry, in file order.
+//! `license list`: the licenses of the registry in file order, then those of the ledger by id.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt::Display;
+use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
-use std::sync::Arc;
 
 use chrono::NaiveDate;
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
 
 use crate::commands::candidates;
-use crate::commands::output::{self, Columns};
+use crate::commands::known_licenses::KnownLicenses;
+use crate::commands::output;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
-use crate::model::license::{License, LicenseState, Modules};
+use crate::keys::secret_keys::ReferenceKeys;
+use crate::model::issued_license::{Hex128, IssuedLicense};
+use crate::model::license::{License, LicenseState};
 use crate::model::license_key::LicenseId;
 use crate::model::name::Name;
 use crate::model::period::Period;
@@ -26,8 +27,12 @@ use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
 use crate::text::stderr;
 
+use crate::commands::keys::secrets;
 use crate::commands::license::arguments::{parse_day, parse_host};
-use crate::commands::license::view::{self, View};
+use crate::commands::license::issued;
+use crate::commands::license::list_table::{Listed, table};
+use crate::commands::license::orders::Orders;
+use crate::commands::license::view::View;
 
 /// Arguments of `list`.
 #[derive(clap::Args, Debug)]
@@ -41,7 +46,7 @@ pub(super) struct Args {
     /// Only licenses that cover this plugin
     #[arg(long, value_name = "SLUG", add = ArgValueCompleter::new(candidates::slugs))]
     plugin: Option<Slug>,
-    /// Only licenses that this site is bound to, or may bind to
+    /// Only licenses that this site is bound to, or whose `hosts` name it
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     host: Option<SiteHost>,
     /// Only licenses whose last day is before this date
@@ -53,6 +58,9 @@ pub(super) struct Args {
     /// Only licenses whose note contains this text, in upper or lower case
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
+    /// Only licenses that programs issued for this order of a shop
+    #[arg(long, value_name = "ORDER")]
+    reference: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -128,6 +136,7 @@ fn list(
     out: &mut impl Write,
 ) -> Result<io::Result<()>, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry)?;
+    let known = KnownLicenses::new(registry, issued::licenses_or_warning(config));
     let filter = Filter {
         args,
         today,
@@ -136,72 +145,61 @@ fn list(
         bound: args
             .host
             .as_ref()
-            .map(|host| bound_to(host, &registry, config))
+            .map(|host| bound_to(host, &known, config))
             .unwrap_or_default(),
     };
-    let licenses: Vec<&License> = registry
-        .licenses_in_order()
-        .filter(|license| filter.wants(license))
+    let orders = args
+        .reference
+        .as_deref()
+        .map(|order| orders(order, config))
+        .transpose()?;
+    let is_of_order = |issued: &&IssuedLicense| match &orders {
+        None => true,
+        Some(orders) => issued.reference.is_some_and(|order| orders.contains(&order)),
+    };
+    let issued = known.issued().iter().filter(is_of_order);
+    let of_files = known.registry().licenses_in_order().filter(|_| orders.is_none());
+    let licenses: Vec<Listed<'_>> = of_files
+        .map(|license| Listed { license, issued: None })
+        .chain(issued.map(|issued| Listed {
+            license: &issued.license,
+            issued: Some(issued),
+        }))
+        .filter(|listed| filter.wants(listed.license))
         .collect();
     if args.json {
-        return json(&licenses, &registry, today, out);
+        let orders = Orders::of(licenses.iter().filter_map(|listed| listed.issued), config);
+        return json(&licenses, known.registry(), &orders, today, out);
     }
     Ok(table(&licenses, today, width, out))
 }
 
-/// A row for each license, under headings.
-fn table(licenses: &[&License], today: NaiveDate, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
-    const HEADINGS: [&dyn Display; 6] = [&"ID", &"STATUS", &"EXPIRES", &"SITES", &"MODULES", &"NOTE"];
-    // Licenses with the same grant share it, so a million of them have few texts.
-    let mut texts: HashMap<*const Modules, String> = HashMap::new();
-    for license in licenses {
-        texts
-            .entry(Arc::as_ptr(&license.modules))
-            .or_insert_with(|| view::modules(license));
-    }
-    let with_cells = |license: &License, take: &mut dyn FnMut(&[&dyn Display]) -> io::Result<()>| {
-        let tag = license.id.log_tag();
-        let modules = &texts[&Arc::as_ptr(&license.modules)];
-        let state = view::state(license, today);
-        take(&[
-            &tag,
-            &state,
-            &license.expires,
-            &license.sites,
-            modules,
-            &license.details.note,
-        ])
-    };
-    let mut columns = Columns::new(HEADINGS.len());
-    columns.measure(&HEADINGS);
-    for license in licenses {
-        with_cells(license, &mut |cells| {
-            columns.measure(cells);
-            Ok(())
-        })?;
-    }
-    if let Some(width) = width {
-        columns.fit(width);
-    }
-    columns.write(&HEADINGS, out)?;
-    licenses
-        .iter()
-        .try_for_each(|license| with_cells(license, &mut |cells| columns.write(cells, out)))
+/// How lines of the ledger may name this order.
+fn orders(order: &str, config: &Config) -> Result<Vec<Hex128>, Failure> {
+    let paths = &config.paths;
+    let loaded = ReferenceKeys::load(&paths.references_key, &paths.retired_keys);
+    let (keys, _) = loaded.map_err(secrets::failure)?;
+    Ok(keys.names(order))
 }
 
 /// One array with a license on each line, written piece by piece.
 fn json(
-    licenses: &[&License],
+    licenses: &[Listed<'_>],
     registry: &Registry,
+    orders: &Orders,
     today: NaiveDate,
     out: &mut impl Write,
 ) -> Result<io::Result<()>, Failure> {
     let mut write = || -> io::Result<()> {
         out.write_all(b"[")?;
         let mut room = Vec::new();
-        for (number, license) in licenses.iter().enumerate() {
+        for (number, listed) in licenses.iter().enumerate() {
+            let view = match listed.issued {
+                Some(issued) => View::of_ledger(issued, today).with_order(orders.of_license(issued)),
+                None => View::new(listed.license, registry, today),
+            };
             out.write_all(if number == 0 { b"\n  " } else { b",\n  " })?;
-            out.write_all(output::json_line(&View::new(license, registry, today), &mut room)?.as_bytes())?;
+            out.write_all(output::json_line(&view, &mut room)?.as_bytes())?;
         }
         out.write_all(if licenses.is_empty() { b"]\n" } else { b"\n]\n" })
     };
@@ -221,16 +219,11 @@ fn module_of(slug: &Slug, config: &Config) -> Result<Name, Failure> {
 }
 
 /// The licenses in the store that a host is bound to; none, with a warning, if the store cannot be read.
-fn bound_to(host: &SiteHost, registry: &Registry, config: &Config) -> HashSet<LicenseId> {
+fn bound_to(host: &SiteHost, known: &KnownLicenses, config: &Config) -> HashSet<LicenseId> {
     let mut bound = HashSet::new();
     let exported = store::read_only(store_source(&config.paths)).and_then(|store| {
         store.export(|id, binding| {
-            let is_void = || {
-                registry
-                    .license(&id)
-                    .is_some_and(|license| license.details.released.voids(&binding))
-            };
-            if binding.host == *host && !is_void() {
+            if binding.host == *host && !known.is_void(&id, &binding) {
                 bound.insert(id);
             }
         })

@@ -19,7 +19,7 @@ use crate::text::printable::Printable;
 use crate::text::stderr;
 
 use crate::commands::license::change::refuse_revoked;
-use crate::commands::license::change_options::ChangeOptions;
+use crate::commands::license::change_options::{ChangeOptions, note_other_nodes};
 use crate::commands::license::issue::{new_key, show_key};
 use crate::commands::license::selector::LicenseArg;
 
@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[command(flatten)]
     pub(super) license: LicenseArg,
     #[command(flatten)]
-    told: ChangeOptions,
+    pub(super) told: ChangeOptions,
 }
 
 #[derive(Serialize)]
@@ -80,6 +80,7 @@ pub(super) fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit
             Printable(file.display())
         ));
     }
+    note_other_nodes(config);
     let waited = args.told.wait(config);
     shown.and(waited)?;
     Ok(Exit::Done)
@@ -116,6 +117,8 @@ fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<Replacement, 
         details: Details::from(LicenseDetails {
             note: note.clone(),
             replaces: Some(old.id),
+            staging_sites: old.details.staging_sites,
+            site_moves: old.details.site_moves,
             ..LicenseDetails::default()
         }),
         ..old.clone()

@@ -5,12 +5,13 @@
 
 use std::path::Path;
 
-use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::commands::Failure;
 use crate::model::binding::Binding;
 use crate::model::license::{License, SiteLimit};
 use crate::model::license_key::LicenseId;
+use crate::model::release_time::ReleaseTime;
 use crate::model::site_host::SiteHost;
 use crate::registry::LicenseChange;
 use crate::store::StoreError;
@@ -29,10 +30,10 @@ pub(super) struct Args {
     pub(super) license: LicenseArg,
     /// The site to release
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
-    host: Option<SiteHost>,
+    pub(super) host: Option<SiteHost>,
     /// Release all sites; a license for one site needs neither --host nor --all
     #[arg(long, conflicts_with = "host")]
-    all: bool,
+    pub(super) all: bool,
     #[command(flatten)]
     pub told: ChangeOptions,
 }
@@ -53,101 +54,40 @@ pub(super) fn release(
         let host = args.host.as_ref();
         let stored = bindings(&license.id);
         let release = ReleaseTime::new(license, host, stored.as_deref().ok(), now);
-        notes = release.notes(license, stored.as_ref().err());
+        notes = self::notes(&release, license, stored.as_ref().err());
         let is_known = |host| license.details.hosts.contains(host) || stored.is_err() || release.bound > 0;
         let whom = match host {
             None => "every site".to_owned(),
             Some(host) if is_known(host) => host.to_string(),
             Some(host) => format!("{host}, which was not bound to it,"),
         };
-        let change = Some(LicenseChange::Release(args.host.clone(), release.time));
+        let change = LicenseChange::Release(args.host.clone(), release.time);
         Ok(PlannedChange {
-            change,
+            changes: vec![change],
             outcome: format!(": {whom} is released"),
         })
     })?;
     Ok(done.with_notes(notes))
 }
 
-/// A release time, and the reason for it.
-pub(super) struct ReleaseTime {
-    pub time: DateTime<Utc>,
-    /// How many bindings it makes void.
-    pub bound: usize,
-    /// Why it is in the future, if it is.
-    ahead: Option<&'static str>,
-}
-
-impl ReleaseTime {
-    /// The release of `host`, or with `None` of all sites. Without `stored`, the bound sites are unknown.
-    pub(super) fn new(
-        license: &License,
-        host: Option<&SiteHost>,
-        stored: Option<&[Binding]>,
-        now: DateTime<Utc>,
-    ) -> Self {
-        let released = &license.details.released;
-        let affected = || {
-            stored
-                .unwrap_or_default()
-                .iter()
-                .filter(|binding| host.is_none_or(|host| binding.host == *host))
-        };
-        let earlier = match host {
-            Some(host) => released.hosts.get(host).copied(),
-            None => released.all,
-        };
-        // A site bound after a release gets a time no earlier than the release. If the bindings are unknown, one may
-        // have exactly that time.
-        let unknown = match (stored, host) {
-            (Some(_), _) => None,
-            (None, Some(host)) => released.time_of(host),
-            (None, None) => released.hosts.values().copied().max().max(released.all),
-        };
-        let now = now.trunc_subsecs(3);
-        let latest_binding = affected().map(|binding| binding.bound_at).max().map(after);
-        let earlier = earlier.max(unknown.map(after));
-        let time = now.max(latest_binding.unwrap_or(now)).max(earlier.unwrap_or(now));
-        let ahead = match time {
-            time if time == now => None,
-            time if Some(time) == latest_binding => {
-                Some("the clock of the server that bound the site is ahead of this one")
-            }
-            _ => Some("an earlier release has a time in the future"),
-        };
-        Self {
-            time,
-            bound: affected().count(),
-            ahead,
-        }
+/// More for the person to know.
+pub(super) fn notes(release: &ReleaseTime, license: &License, unreadable: Option<&StoreError>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(reason) = release.ahead {
+        let time = release.time.to_rfc3339_opts(SecondsFormat::Millis, true);
+        notes.push(format!(
+            "the release has the time {time}, which is in the future: {reason}; compare the clocks"
+        ));
     }
-
-    /// More for the person to know.
-    pub(super) fn notes(&self, license: &License, unreadable: Option<&StoreError>) -> Vec<String> {
-        let mut notes = Vec::new();
-        if let Some(reason) = self.ahead {
-            let time = self.time.to_rfc3339_opts(SecondsFormat::Millis, true);
-            notes.push(format!(
-                "the release has the time {time}, which is in the future: {reason}; compare the clocks"
-            ));
-        }
-        if let Some(error) = unreadable {
-            notes.push(format!(
-                "the bindings cannot be read here: {}\n      If the server's clock is ahead of this one, a site that it bound \
-                 a moment ago stays bound.\n      On the server, `countersign license show {}` tells.",
-                ErrorChain(error).first_line(),
-                license.id.log_tag()
-            ));
-        }
-        notes
+    if let Some(error) = unreadable {
+        notes.push(format!(
+            "the bindings cannot be read here: {}\n      If the server's clock is ahead of this one, a site that it bound \
+             a moment ago stays bound.\n      On the server, `countersign license show {}` tells.",
+            ErrorChain(error).first_line(),
+            license.id.log_tag()
+        ));
     }
-}
-
-/// The first time, in milliseconds as in the registry, that makes a binding of this time void.
-fn after(time: DateTime<Utc>) -> DateTime<Utc> {
-    time.checked_add_signed(TimeDelta::milliseconds(1))
-        .unwrap_or(time)
-        .trunc_subsecs(3)
+    notes
 }
 
 #[cfg(test)]
@@ -171,10 +111,7 @@ mod tests {
     }
 
     fn bound(host: &str, at: &str) -> Binding {
-        Binding {
-            host: host.parse().unwrap(),
-            bound_at: time(at),
-        }
+        Binding::new(host.parse().unwrap(), time(at))
     }
 
     /// A registry, bindings, and the time by this machine's clock.

@@ -1,22 +1,25 @@
-//! `license sites | move`: how many sites may use a license, and which.
+//! `license sites | move`: how many sites may use a license, how often it may move, and which sites use it.
 
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
+use crate::build::counted;
 use crate::commands::Failure;
 use crate::model::binding::Binding;
-use crate::model::license::{License, Seat, SiteLimit};
+use crate::model::license::{License, SiteLimit};
 use crate::model::license_key::LicenseId;
+use crate::model::release_time::ReleaseTime;
+use crate::model::seat::Seat;
 use crate::model::site_host::SiteHost;
 use crate::registry::LicenseChange;
 use crate::store::StoreError;
 
-use crate::commands::license::arguments::{parse_host, parse_sites};
-use crate::commands::license::change::{PlannedChange, change, decided, refuse_revoked};
+use crate::commands::license::arguments::{OwnLimit, parse_host, parse_sites};
+use crate::commands::license::change::{PlannedChange, change, refuse_revoked};
 use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::done::Done;
-use crate::commands::license::release::ReleaseTime;
+use crate::commands::license::release;
 use crate::commands::license::selector::LicenseArg;
 
 /// Arguments of `sites`.
@@ -25,10 +28,54 @@ pub(super) struct SitesArgs {
     #[command(flatten)]
     pub(super) license: LicenseArg,
     /// Number of sites that may use it at once, or 'unlimited'
-    #[arg(value_name = "N", value_parser = parse_sites)]
-    sites: SiteLimit,
+    #[arg(value_name = "N", value_parser = parse_sites, required_unless_present_any = ["staging_sites", "site_moves"])]
+    pub(super) sites: Option<SiteLimit>,
+    /// Number of staging copies that need no seat, or 'default' for the server's setting
+    #[arg(long, value_name = "N|default")]
+    pub(super) staging_sites: Option<OwnLimit>,
+    /// How often it may move to another site in 30 days without you, or 'default' for the server's setting
+    #[arg(long, value_name = "N|default")]
+    pub(super) site_moves: Option<OwnLimit>,
     #[command(flatten)]
     pub told: ChangeOptions,
+}
+
+impl MoveArgs {
+    /// The site that leaves, and the one that comes.
+    pub(super) fn hosts(&self) -> (&SiteHost, &SiteHost) {
+        (&self.from, &self.to)
+    }
+}
+
+impl SitesArgs {
+    /// The new limits, as the end of a sentence about the license.
+    pub(super) fn outcome(&self) -> String {
+        let sites = self.sites.map(|sites| match sites {
+            SiteLimit::Limited(limit) => counted(limit.get(), "site"),
+            SiteLimit::Unlimited => "any number of sites".to_owned(),
+        });
+        let copies = self.staging_sites.map(|OwnLimit(limit)| match limit {
+            Some(1) => "1 staging copy".to_owned(),
+            Some(limit) => format!("{limit} staging copies"),
+            None => "the server's number of staging copies".to_owned(),
+        });
+        let moves = self.site_moves.map(|OwnLimit(limit)| match limit {
+            Some(limit) => format!("{} in 30 days", counted(limit, "move")),
+            None => "the server's number of moves".to_owned(),
+        });
+        let limits: Vec<_> = [sites, copies, moves].into_iter().flatten().collect();
+        format!("for {}", limits.join(", "))
+    }
+
+    /// The limits as changes of a file.
+    fn changes(&self) -> impl Iterator<Item = LicenseChange> {
+        let sites = self.sites.map(LicenseChange::Sites);
+        let copies = self
+            .staging_sites
+            .map(|OwnLimit(limit)| LicenseChange::StagingSites(limit));
+        let moves = self.site_moves.map(|OwnLimit(limit)| LicenseChange::SiteMoves(limit));
+        [sites, copies, moves].into_iter().flatten()
+    }
 }
 
 /// Arguments of `move`.
@@ -49,41 +96,43 @@ pub(super) struct MoveArgs {
 /// Reads the bindings of a license, void ones included.
 pub(super) type BindingLookup<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<Binding>, StoreError>;
 
-/// Sets how many sites may use a license. Bound sites stay bound.
-pub(super) fn sites(args: &SitesArgs, registry: &Path, bindings: BindingLookup<'_>) -> Result<Done, Failure> {
+/// Sets the limits of a license. Bound sites stay bound. `staging_sites` is the server's setting.
+pub(super) fn sites(
+    args: &SitesArgs,
+    registry: &Path,
+    staging_sites: u32,
+    bindings: BindingLookup<'_>,
+) -> Result<Done, Failure> {
     let mut notes = Vec::new();
     let done = change(&args.license, registry, |license| {
         refuse_revoked(license)?;
-        let SiteLimit::Limited(limit) = args.sites else {
-            return Ok(decided(
-                license.sites != args.sites,
-                LicenseChange::Sites(args.sites),
-                "for any number of sites".into(),
-            ));
-        };
-        let ahead = license.details.hosts.len();
-        if ahead > limit.get() as usize {
-            let refusal = format!(
-                "license files list {} of license {}",
-                crate::build::counted(ahead, "site"),
-                license.id.log_tag()
-            );
-            return Err(Failure::input(refusal).hint("release some of them first: `countersign license release`"));
+        let news = |change: &LicenseChange| change.applied_to(license) != *license;
+        let changes: Vec<_> = args.changes().filter(news).collect();
+        let after = LicenseChange::all_applied_to(&changes, license);
+        if let SiteLimit::Limited(limit) = after.sites {
+            let ahead = after.details.hosts.len();
+            if ahead > limit.get() as usize {
+                let refusal = format!(
+                    "license files list {} of license {}",
+                    counted(ahead, "site"),
+                    license.id.log_tag()
+                );
+                return Err(Failure::input(refusal).hint("release some of them first: `countersign license release`"));
+            }
+            let used = bindings(&license.id)
+                .map(|stored| after.seat_use(&stored[..], staging_sites).seats)
+                .unwrap_or_default();
+            if used > limit.get() as usize {
+                notes.push(format!(
+                    "its sites use {used} seats; they stay bound until they are released"
+                ));
+            }
         }
-        let used = bindings(&license.id)
-            .map(|stored| used(license, &stored))
-            .unwrap_or_default();
-        if used > limit.get() as usize {
-            notes.push(format!(
-                "{used} sites are bound to it; they stay bound until they are released"
-            ));
-        }
-        let state = format!("for {}", crate::build::counted(limit.get() as usize, "site"));
-        Ok(decided(
-            license.sites != args.sites,
-            LicenseChange::Sites(args.sites),
-            state,
-        ))
+        let word = if changes.is_empty() { "already" } else { "now" };
+        Ok(PlannedChange {
+            changes,
+            outcome: format!(" is {word} {}", args.outcome()),
+        })
     })?;
     Ok(done.with_notes(notes))
 }
@@ -92,6 +141,7 @@ pub(super) fn sites(args: &SitesArgs, registry: &Path, bindings: BindingLookup<'
 pub(super) fn move_site(
     args: &MoveArgs,
     registry: &Path,
+    staging_sites: u32,
     bindings: BindingLookup<'_>,
     now: DateTime<Utc>,
 ) -> Result<Done, Failure> {
@@ -103,7 +153,7 @@ pub(super) fn move_site(
         }
         let stored = bindings(&license.id);
         let release = ReleaseTime::new(license, Some(&args.from), stored.as_deref().ok(), now);
-        notes = release.notes(license, stored.as_ref().err());
+        notes = release::notes(&release, license, stored.as_ref().err());
         let known = license.details.hosts.contains(&args.from) || stored.is_err() || release.bound > 0;
         if !known {
             let refusal = format!("{} is not bound to license {}", args.from, license.id.log_tag());
@@ -117,8 +167,8 @@ pub(super) fn move_site(
         let moved = change.applied_to(license);
         let stored = stored.unwrap_or_default();
         // If the vendor has lowered the number, a move between bound sites must still be possible.
-        let has_seat = matches!(license.seat(&stored[..], &args.to), Seat::Held);
-        if !has_seat && !fits(&moved, &stored) {
+        let has_seat = matches!(license.seat(&stored[..], staging_sites, &args.to), Seat::Held);
+        if !has_seat && !fits(&moved, &stored, staging_sites) {
             let all = match license.sites {
                 SiteLimit::DEFAULT => "1 site, and it is taken".to_owned(),
                 sites => format!("{sites} sites, and all of them are taken"),
@@ -127,26 +177,19 @@ pub(super) fn move_site(
             return Err(Failure::input(refusal).hint("release a site, or allow more with `countersign license sites`"));
         }
         Ok(PlannedChange {
-            change: Some(change),
+            changes: vec![change],
             outcome: format!(": {} is released, and {} is bound", args.from, args.to),
         })
     })?;
     Ok(done.with_notes(notes))
 }
 
-/// Whether no more sites are bound, by the registry or the store, than the license allows.
-fn fits(license: &License, stored: &[Binding]) -> bool {
+/// Whether the sites, bound by the registry or the store, need no more seats than the license has.
+fn fits(license: &License, stored: &[Binding], staging_sites: u32) -> bool {
     match license.sites {
         SiteLimit::Unlimited => true,
-        SiteLimit::Limited(limit) => used(license, stored) <= limit.get() as usize,
+        SiteLimit::Limited(limit) => license.seat_use(stored, staging_sites).seats <= limit.get() as usize,
     }
-}
-
-/// How many sites are bound, by the registry or the store.
-fn used(license: &License, stored: &[Binding]) -> usize {
-    let ahead = &license.details.hosts;
-    let valid = stored.iter().filter(|binding| !license.details.released.voids(binding));
-    ahead.len() + valid.filter(|binding| !ahead.contains(&binding.host)).count()
 }
 
 #[cfg(test)]
@@ -158,10 +201,7 @@ mod tests {
         let at = "2026-11-20T10:00:00Z".parse().unwrap();
         hosts
             .iter()
-            .map(|host| Binding {
-                host: host.parse().unwrap(),
-                bound_at: at,
-            })
+            .map(|host| Binding::new(host.parse().unwrap(), at))
             .collect()
     }
 
@@ -182,19 +222,38 @@ mod tests {
             said(sites_of(&line, &instance, hosts))
         };
         fn sites_of(line: &str, instance: &Instance, hosts: &[&str]) -> Result<Done, Failure> {
-            sites(&parse(line), instance.path(), &|_| Ok(bound(hosts)))
+            sites(&parse(line), instance.path(), 1, &|_| Ok(bound(hosts)))
         }
         assert_eq!(set(1, "3", &[]), "License first is now for 3 sites.\n");
         assert_eq!(set(1, "3", &[]), "License first is already for 3 sites.\n");
         assert_eq!(
             set(1, "1", &["a.com", "b.com"]),
-            "License first is now for 1 site.\nnote: 2 sites are bound to it; they stay bound until they are released\n"
+            "License first is now for 1 site.\nnote: its sites use 2 seats; they stay bound until they are released\n"
         );
         assert_eq!(
             set(1, "unlimited", &[]),
             "License first is now for any number of sites.\n"
         );
         assert_eq!(set(2, "2", &[]), "License second is now for 2 sites.\n");
+        let hosts = ["a.com", "b.a.com", "c.a.com"];
+        assert_eq!(
+            set(2, "1 --staging-sites 2 --site-moves 0", &hosts),
+            "License second is now for 1 site, 2 staging copies, 0 moves in 30 days.\n"
+        );
+        assert_eq!(
+            set(2, "--staging-sites 2", &hosts),
+            "License second is already for 2 staging copies.\n"
+        );
+        assert_eq!(
+            set(2, "--staging-sites default", &hosts),
+            "License second is now for the server's number of staging copies.\n\
+             note: its sites use 2 seats; they stay bound until they are released\n",
+            "two copies, of which one needs no seat"
+        );
+        assert_eq!(
+            set(2, "2 --site-moves default", &hosts),
+            "License second is now for 2 sites, the server's number of moves.\n"
+        );
         let registry = instance.registry();
         let sites = |number| registry.license(&Instance::key(number).id()).unwrap().sites.to_string();
         assert_eq!((sites(1), sites(2)), ("unlimited".into(), "2".into()));
@@ -205,7 +264,13 @@ mod tests {
         let instance = Instance::new();
         let moved = |line: &str, hosts: &[&str]| {
             let line = format!("{} {line}", Instance::key(1).id());
-            said(move_site(&parse(&line), instance.path(), &|_| Ok(bound(hosts)), now()))
+            said(move_site(
+                &parse(&line),
+                instance.path(),
+                1,
+                &|_| Ok(bound(hosts)),
+                now(),
+            ))
         };
         assert_eq!(
             moved("--from a.com --to a.com", &["a.com"]),
@@ -218,6 +283,11 @@ mod tests {
         let full = "Input: license first is for 1 site, and it is taken";
         let done = "License first: a.com is released, and b.com is bound.\n";
         assert_eq!(moved("--from a.com --to b.com", &["a.com", "x.com"]), full);
+        assert_eq!(
+            moved("--from a.com --to b.com", &["a.com", "staging.a.com"]),
+            full,
+            "the copy of the old site takes the seat"
+        );
         assert_eq!(moved("--from a.com --to https://www.B.com/", &["a.com"]), done);
         let registry = instance.registry();
         let license = registry.license(&Instance::key(1).id()).unwrap();

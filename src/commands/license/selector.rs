@@ -10,6 +10,8 @@ use clap_complete::engine::ArgValueCompleter;
 use zeroize::Zeroizing;
 
 use crate::commands::{Failure, candidates};
+use crate::model::foreign_key::ForeignKey;
+use crate::model::issued_license::IssuedLicense;
 use crate::model::license::License;
 use crate::model::license_key::{LicenseId, LicenseKey, LicenseKeyError};
 use crate::registry::Registry;
@@ -33,7 +35,17 @@ impl LicenseArg {
     pub(super) fn find<'r>(&self, registry: &'r Registry) -> Result<&'r License, Failure> {
         self.license.find(registry)
     }
+
+    /// The selected license of the ledger; `None` if it has none.
+    pub(super) fn find_issued<'i>(&self, issued: &'i [IssuedLicense]) -> Result<Option<&'i IssuedLicense>, Failure> {
+        self.license.find_issued(issued)
+    }
 }
+
+/// No file has the license.
+#[derive(Debug, thiserror::Error)]
+#[error("the registry has no license {0}")]
+pub(super) struct UnknownLicense(String);
 
 /// The argument as given.
 // SECURITY: it may be a key. So it is parsed after clap, whose errors quote what they reject, and is never shown.
@@ -61,13 +73,18 @@ impl fmt::Debug for Selector {
     }
 }
 
-enum IdOrPrefix {
-    Id(LicenseId),
-    Prefix(String),
+/// What the argument may mean. A key of another system may look like an id or the beginning of one.
+struct SelectedIds {
+    ids: Vec<LicenseId>,
+    prefix: Option<String>,
+    /// How a message names it.
+    shown: String,
+    /// Whether it is a key of ours with a mistake, unless it is one of another system.
+    error: Option<LicenseKeyError>,
 }
 
 impl Selector {
-    fn find<'r>(&self, registry: &'r Registry) -> Result<&'r License, Failure> {
+    fn wanted(&self) -> Result<SelectedIds, Failure> {
         let given = match (self.given.as_str(), self.read.get()) {
             ("-", Some(read)) => read,
             ("-", None) => {
@@ -76,25 +93,57 @@ impl Selector {
             }
             _ => &self.given,
         };
-        match wanted(given)? {
-            IdOrPrefix::Id(id) => registry.license(&id).ok_or_else(|| unknown(&id.log_tag())),
-            IdOrPrefix::Prefix(prefix) => {
-                let mut found = registry
-                    .licenses()
-                    .filter(|license| license.id.to_string().starts_with(&prefix));
-                match (found.next(), found.next()) {
-                    (Some(license), None) => Ok(license),
-                    (None, _) => Err(unknown(&prefix)),
-                    _ => Err(Failure::input(format!("more than one license id begins with {prefix}"))
-                        .hint("give more digits")),
-                }
-            }
+        wanted(given)
+    }
+
+    fn find<'r>(&self, registry: &'r Registry) -> Result<&'r License, Failure> {
+        let wanted = self.wanted()?;
+        if let Some(license) = wanted.ids.iter().find_map(|id| registry.license(id)) {
+            return Ok(license);
+        }
+        let found = match &wanted.prefix {
+            Some(prefix) => only(
+                registry.licenses().filter(|license| has_prefix(license, prefix)),
+                prefix,
+            )?,
+            None => None,
+        };
+        found.ok_or_else(|| {
+            Failure::input(UnknownLicense(wanted.shown)).hint("`countersign license list` shows them all")
+        })
+    }
+
+    fn find_issued<'i>(&self, issued: &'i [IssuedLicense]) -> Result<Option<&'i IssuedLicense>, Failure> {
+        let wanted = self.wanted()?;
+        let with = |id: &LicenseId| issued.iter().find(|issued| issued.license.id == *id);
+        let found = match (wanted.ids.iter().find_map(with), &wanted.prefix) {
+            (Some(found), _) => Some(found),
+            (None, Some(prefix)) => only(
+                issued.iter().filter(|issued| has_prefix(&issued.license, prefix)),
+                prefix,
+            )?,
+            (None, None) => None,
+        };
+        match (found, wanted.error) {
+            (None, Some(error)) => Err(Failure::usage(error)),
+            (found, _) => Ok(found),
         }
     }
 }
 
-fn unknown(tag: &str) -> Failure {
-    Failure::input(format!("the registry has no license {tag}")).hint("`countersign license list` shows them all")
+fn has_prefix(license: &License, prefix: &str) -> bool {
+    license.id.to_string().starts_with(prefix)
+}
+
+/// The only one, if there is one.
+fn only<T>(mut found: impl Iterator<Item = T>, prefix: &str) -> Result<Option<T>, Failure> {
+    let first = found.next();
+    match found.next() {
+        None => Ok(first),
+        Some(_) => {
+            Err(Failure::input(format!("more than one license id begins with {prefix}")).hint("give more digits"))
+        }
+    }
 }
 
 fn read_key(stdin: impl Read) -> Result<Zeroizing<String>, Failure> {
@@ -106,24 +155,48 @@ fn read_key(stdin: impl Read) -> Result<Zeroizing<String>, Failure> {
     Ok(given)
 }
 
-fn wanted(given: &str) -> Result<IdOrPrefix, Failure> {
+fn wanted(given: &str) -> Result<SelectedIds, Failure> {
     const HINT: &str = "`countersign license list` shows the licenses with the first digits of their ids";
     if given.trim().is_empty() {
         return Err(Failure::usage("no license is given: the argument or stdin is empty").hint(HINT));
     }
-    match given.parse::<LicenseKey>() {
-        Ok(key) => return Ok(IdOrPrefix::Id(key.id())),
-        Err(error @ LicenseKeyError::Checksum) => return Err(Failure::usage(error)),
-        Err(LicenseKeyError::Malformed) => {}
-    }
+    let error = match given.parse::<LicenseKey>() {
+        Ok(key) => {
+            let id = key.id();
+            return Ok(SelectedIds {
+                ids: vec![id],
+                prefix: None,
+                shown: id.log_tag(),
+                error: None,
+            });
+        }
+        Err(error) => error,
+    };
     let hex = given.trim().to_ascii_lowercase();
-    if let Ok(id) = hex.parse() {
-        return Ok(IdOrPrefix::Id(id));
+    let id: Option<LicenseId> = hex.parse().ok();
+    let foreign = ForeignKey::parse(given).ok().map(|key| key.id());
+    let is_prefix = (MIN_PREFIX..64).contains(&hex.len()) && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // SECURITY: digits that may be a key are not shown.
+    let shown = match (id, foreign) {
+        (Some(id), _) => id.log_tag(),
+        (None, Some(_)) => "with this key, or with an id that begins so".to_owned(),
+        (None, None) => hex.clone(),
+    };
+    let ids: Vec<_> = id.into_iter().chain(foreign).collect();
+    if ids.is_empty() && !is_prefix {
+        return Err(match error {
+            LicenseKeyError::Checksum => Failure::usage(error),
+            LicenseKeyError::Malformed => {
+                Failure::usage("expected a license key, an id, or the first 8 or more digits of an id").hint(HINT)
+            }
+        });
     }
-    if (MIN_PREFIX..64).contains(&hex.len()) && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Ok(IdOrPrefix::Prefix(hex));
-    }
-    Err(Failure::usage("expected a license key, an id, or the first 8 or more digits of an id").hint(HINT))
+    Ok(SelectedIds {
+        ids,
+        prefix: is_prefix.then_some(hex),
+        shown,
+        error: (error == LicenseKeyError::Checksum).then_some(error),
+    })
 }
 
 #[cfg(test)]
@@ -160,7 +233,13 @@ mod tests {
         );
         assert_eq!(find("00000000"), Err("the registry has no license 00000000".into()));
         let mistyped = Instance::key(1).reveal().replacen('1', "2", 1);
-        assert!(find(&mistyped).unwrap_err().contains("mistyped"));
+        let neither = "the registry has no license with this key, or with an id that begins so";
+        assert_eq!(find(&mistyped).unwrap_err(), neither);
+        assert_eq!(find(&mistyped[1..]).unwrap_err(), neither);
+        let selector: Selector = mistyped.parse().unwrap();
+        let told = selector.find_issued(&[]).unwrap_err().error.to_string();
+        assert!(told.contains("mistyped"), "{told}");
+        assert_eq!(find("cc22c1ec86304b36883440e2e84cddff").unwrap_err(), neither);
         for text in ["", " \n"] {
             assert_eq!(
                 find(text),

@@ -4,16 +4,21 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::commands::Failure;
+use crate::commands::license_defaults::license_defaults;
 use crate::commands::output::{self, Table};
 use crate::config::Config;
 use crate::model::binding::{Binding, SiteReport};
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
+use crate::model::seat::SeatUse;
 use crate::registry::Registry;
+use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::store::StoreError;
 use crate::text::printable::Printable;
 
-use crate::commands::license::selector::LicenseArg;
+use crate::commands::license::issued;
+use crate::commands::license::orders::Orders;
+use crate::commands::license::selector::{LicenseArg, UnknownLicense};
 use crate::commands::license::view::{self, View, shown_time};
 
 /// Reads the stored bindings of a license in the order of binding, with their sites' reports.
@@ -33,6 +38,9 @@ pub(super) struct Args {
 struct Shown<'a> {
     #[serde(flatten)]
     license: View<'a>,
+    /// How many seats its sites use. Absent if the store cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_seats: Option<usize>,
     /// Absent if the store cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     bindings: Option<Vec<BoundHost<'a>>>,
@@ -47,8 +55,10 @@ struct Shown<'a> {
 struct BoundHost<'a> {
     host: &'a str,
     bound_at: String,
-    /// Whether the vendor made it void.
+    /// Whether the vendor or the site itself released it.
     released: bool,
+    /// Whether it is a staging copy that needs no seat.
+    staging_copy: bool,
     #[serde(flatten)]
     report: &'a SiteReport,
 }
@@ -61,18 +71,40 @@ pub(super) fn show(
     now: DateTime<Utc>,
 ) -> Result<String, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry)?;
-    let license = args.license.find(&registry)?;
+    let mut issued = Vec::new();
+    let orders;
+    let (license, view) = match args.license.find(&registry) {
+        Ok(license) => {
+            let view = View::new(license, &registry, now.date_naive());
+            (license, view.with_successor(registry.licenses()))
+        }
+        // No file has it; a program may have issued it.
+        Err(failure) => {
+            if failure.error.is::<UnknownLicense>() {
+                issued = issued::licenses(config)?;
+            }
+            let found = args.license.find_issued(&issued)?.ok_or(failure)?;
+            orders = Orders::of(std::iter::once(found), config);
+            let view = View::of_ledger(found, now.date_naive()).with_order(orders.of_license(found));
+            let all = issued.iter().map(|issued| &issued.license);
+            (&found.license, view.with_successor(all))
+        }
+    };
     let stored = bindings(&license.id).map_err(|error| format!("Its bindings cannot be read: {error}"));
-    let view = View::new(license, &registry, now.date_naive()).with_successor(&registry);
+    let bindings: Vec<Binding> = stored.iter().flatten().map(|(binding, _)| binding.clone()).collect();
+    let defaults = license_defaults(config);
+    let used = license.seat_use(&bindings[..], defaults.staging_sites);
     let future = times_in_the_future(license, stored.as_deref().unwrap_or_default(), now);
     if args.json {
-        let bound = |(binding, report)| bound(license, binding, report);
-        let bindings = stored
-            .as_ref()
-            .ok()
-            .map(|stored| stored.iter().map(|(b, r)| bound((b, r))).collect());
+        let bindings = stored.as_deref().ok().map(|stored| {
+            let hosts = stored.iter();
+            hosts
+                .map(|(binding, report)| bound(license, &used, binding, report))
+                .collect()
+        });
         return output::json(&Shown {
             license: view,
+            used_seats: stored.is_ok().then_some(used.seats),
             bindings,
             bindings_error: stored.as_ref().err().cloned(),
             future,
@@ -84,8 +116,8 @@ pub(super) fn show(
         .collect::<String>();
     Ok(format!(
         "{}\n{}{notes}",
-        fields(license, &view, config, now),
-        bindings_text(license, &stored)
+        fields(license, &view, stored.is_ok().then_some(&used), defaults, now),
+        bindings_text(license, &used, &stored)
     ))
 }
 
@@ -99,17 +131,34 @@ fn times_in_the_future(license: &License, stored: &[(Binding, SiteReport)], now:
         .collect()
 }
 
-fn bound<'a>(license: &License, binding: &'a Binding, report: &'a SiteReport) -> BoundHost<'a> {
-    let released = license.details.released.voids(binding);
+fn bound<'a>(license: &License, used: &SeatUse<'_>, binding: &'a Binding, report: &'a SiteReport) -> BoundHost<'a> {
+    let released = license.is_void(binding);
     BoundHost {
         host: binding.host.as_str(),
         bound_at: shown_time(binding.bound_at),
         released,
+        staging_copy: !released && used.copies.contains(&&binding.host),
         report,
     }
 }
 
-fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc>) -> String {
+fn fields(
+    license: &License,
+    view: &View<'_>,
+    used: Option<&SeatUse<'_>>,
+    defaults: LicenseDefaults,
+    now: DateTime<Utc>,
+) -> String {
+    let seats = match used {
+        Some(used) => format!("{} ({} used)", license.sites, used.seats),
+        None => license.sites.to_string(),
+    };
+    let own_or_servers = |own: Option<u16>, servers: u32| match own {
+        Some(own) => own.to_string(),
+        None => format!("{servers} (the server's setting)"),
+    };
+    let staging = own_or_servers(license.details.staging_sites, defaults.staging_sites);
+    let moves = own_or_servers(license.details.site_moves, defaults.site_moves);
     let hosts = license
         .details
         .hosts
@@ -123,14 +172,16 @@ fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc
         .collect();
     let grace = match license.grace_period_hours {
         Some(hours) => format!("{hours} hours"),
-        None => format!("{} hours (the server's setting)", config.serve.grace_period_hours),
+        None => format!("{} hours (the server's setting)", defaults.grace_period_hours),
     };
     let lines = [
         ("id", license.id.to_string()),
         ("status", view::state(license, now.date_naive()).to_owned()),
         ("expires", license.expires.to_string()),
         ("modules", view::modules(license)),
-        ("sites", license.sites.to_string()),
+        ("sites", seats),
+        ("staging", staging),
+        ("moves", format!("{moves} in 30 days")),
         ("grace", grace),
         ("bound ahead", hosts),
         ("released", released.join(", ")),
@@ -144,6 +195,8 @@ fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc
         ),
         ("note", license.details.note.clone()),
         ("file", view.place().to_owned()),
+        ("issued by", view.whence()),
+        ("order", view.order()),
     ];
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
     shown
@@ -151,7 +204,7 @@ fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc
         .collect()
 }
 
-fn bindings_text(license: &License, stored: &Result<Vec<(Binding, SiteReport)>, String>) -> String {
+fn bindings_text(license: &License, used: &SeatUse<'_>, stored: &Result<Vec<(Binding, SiteReport)>, String>) -> String {
     let stored = match stored {
         Err(reason) => return format!("{}\n", Printable(reason)),
         Ok(stored) if stored.is_empty() => return "No site has validated it yet.\n".into(),
@@ -167,10 +220,10 @@ fn bindings_text(license: &License, stored: &Result<Vec<(Binding, SiteReport)>, 
         "PLUGINS",
     ]);
     for (binding, report) in stored {
-        let state = if license.details.released.voids(binding) {
-            "released"
-        } else {
-            "bound"
+        let state = match () {
+            () if license.is_void(binding) => "released",
+            () if used.copies.contains(&&binding.host) => "staging copy",
+            () => "bound",
         };
         let version = report.plugin_version.as_deref().unwrap_or("-");
         let seen = report.last_seen.map_or("-".into(), shown_time);
@@ -204,10 +257,7 @@ mod tests {
     use crate::store::StoreError;
 
     fn binding(host: &str, seconds: i64) -> Binding {
-        Binding {
-            host: host.parse().unwrap(),
-            bound_at: DateTime::from_timestamp(seconds, 0).unwrap(),
-        }
+        Binding::new(host.parse().unwrap(), DateTime::from_timestamp(seconds, 0).unwrap())
     }
 
     fn shown(line: &str, bindings: ReadBindings<'_>) -> String {
@@ -241,7 +291,9 @@ mod tests {
                  status       suspended\n\
                  expires      2027-01-31\n\
                  modules      base\n\
-                 sites        unlimited\n\
+                 sites        unlimited (1 used)\n\
+                 staging      1 (the server's setting)\n\
+                 moves        5 (the server's setting) in 30 days\n\
                  grace        72 hours (the server's setting)\n\
                  released     old.com before 2026-01-01T00:00:00Z\n\
                  note         se\\u{{1b}}cond\n\
@@ -274,7 +326,7 @@ mod tests {
             serde_json::from_str(&shown(&format!("--json {id}"), bindings)).unwrap()
         };
         let shown = json(&|_| Ok(vec![(binding("old.com", 0), SiteReport::default())]));
-        let expected = serde_json::json!([{"host": "old.com", "bound_at": "1970-01-01T00:00:00Z", "released": true}]);
+        let expected = serde_json::json!([{"host": "old.com", "bound_at": "1970-01-01T00:00:00Z", "released": true, "staging_copy": false}]);
         assert_eq!((&shown["id"], &shown["bindings"]), (&id.as_str().into(), &expected));
         let report = SiteReport {
             plugin_version: Some("1\u{9b}\u{202e}\u{7f}é".into()),

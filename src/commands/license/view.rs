@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
+use crate::model::issued_license::{ChangeScope, IssuedLicense};
 use crate::model::license::{License, LicenseState, LicenseStatus, Modules, SiteLimit};
 use crate::model::license_key::LicenseId;
+use crate::model::order_reference::StoredReference;
 use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
 
@@ -22,6 +24,10 @@ pub(super) struct View<'a> {
     sites: SiteLimit,
     #[serde(skip_serializing_if = "Option::is_none")]
     grace_period_hours: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    staging_sites: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site_moves: Option<u16>,
     hosts: &'a [SiteHost],
     released: BTreeMap<&'a str, String>,
     note: &'a str,
@@ -33,11 +39,44 @@ pub(super) struct View<'a> {
     replaced_by: Option<LicenseId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<String>,
+    /// `file` or `ledger`.
+    source: &'static str,
+    /// Who issued a license of the ledger, and who changed it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issued_by: Option<&'a ChangeScope>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_by: Option<&'a ChangeScope>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<u32>,
+    /// The shop's order, and when its text was erased.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference_erased: Option<String>,
 }
 
 impl<'a> View<'a> {
     /// The view of `license` on `today`, with its position in the `registry`.
     pub(super) fn new(license: &'a License, registry: &'a Registry, today: NaiveDate) -> Self {
+        let place = registry.place(&license.id);
+        Self {
+            place: place.map(|(file, line)| format!("{}:{line}", file.display())),
+            ..Self::without_place(license, today)
+        }
+    }
+
+    /// The view of a license of the ledger.
+    pub(super) fn of_ledger(issued: &'a IssuedLicense, today: NaiveDate) -> Self {
+        Self {
+            source: "ledger",
+            issued_by: Some(&issued.origin.scope),
+            changed_by: Some(&issued.scope),
+            revision: Some(issued.revision),
+            ..Self::without_place(&issued.license, today)
+        }
+    }
+
+    fn without_place(license: &'a License, today: NaiveDate) -> Self {
         Self {
             id: license.id,
             status: license.status,
@@ -46,25 +85,57 @@ impl<'a> View<'a> {
             modules: &license.modules,
             sites: license.sites,
             grace_period_hours: license.grace_period_hours,
+            staging_sites: license.details.staging_sites,
+            site_moves: license.details.site_moves,
             hosts: &license.details.hosts,
             released: released(license),
             note: &license.details.note,
             replaces: license.details.replaces,
             replaced_by: None,
-            place: registry
-                .place(&license.id)
-                .map(|(file, line)| format!("{}:{line}", file.display())),
+            place: None,
+            source: "file",
+            issued_by: None,
+            changed_by: None,
+            revision: None,
+            reference: None,
+            reference_erased: None,
+        }
+    }
+
+    /// The same with what is kept of its order.
+    pub(super) fn with_order(self, order: Option<&'a StoredReference>) -> Self {
+        Self {
+            reference: order.and_then(StoredReference::text),
+            reference_erased: order.and_then(StoredReference::erased_at).map(shown_time),
+            ..self
+        }
+    }
+
+    /// Its order, for people.
+    pub(super) fn order(&self) -> String {
+        let day = |time: &String| time.split('T').next().unwrap_or_default().to_owned();
+        match (self.reference, &self.reference_erased) {
+            (Some(text), _) => text.to_owned(),
+            (None, Some(time)) => format!("erased on {}", day(time)),
+            (None, None) => String::new(),
         }
     }
 
     /// The same with the license that replaced it, for which all licenses must be searched.
-    pub(super) fn with_successor(self, registry: &Registry) -> Self {
-        let successor = registry
-            .licenses()
-            .find(|other| other.details.replaces == Some(self.id));
+    pub(super) fn with_successor<'l>(self, mut licenses: impl Iterator<Item = &'l License>) -> Self {
+        let successor = licenses.find(|other| other.details.replaces == Some(self.id));
         Self {
             replaced_by: successor.map(|license| license.id),
             ..self
+        }
+    }
+
+    /// Whence it is, for people.
+    pub(super) fn whence(&self) -> String {
+        match (self.issued_by, self.changed_by) {
+            (Some(issuer), Some(changer)) if issuer == changer => issuer.words(),
+            (Some(issuer), Some(changer)) => format!("{}, changed by {}", issuer.words(), changer.words()),
+            _ => String::new(),
         }
     }
 

@@ -95,7 +95,7 @@ pub(super) fn run(args: &Args, paths: &Paths) -> Result<Exit, Failure> {
     if let Some(folder) = place.parent() {
         durable_file::create_folders(folder, Access::LikeFolder).map_err(|error| cannot(error.into()))?;
     }
-    let new = PendingFile::begin(&place).map_err(|error| cannot(error.into()))?;
+    let new = PendingFile::begin(&place, Access::LikeFolder).map_err(|error| cannot(error.into()))?;
     let packed = normalize(&archive, new.file(), &folder, TIME, false).map_err(|error| cannot(error.into()))?;
     new.file().rewind().map_err(|error| cannot(error.into()))?;
     let digest = digest_of(new.file(), |_| ()).map_err(|error| cannot(error.into()))?;

@@ -8,9 +8,10 @@ use serde::Serialize;
 
 use crate::commands::output;
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
+use crate::config::{Config, ShopConfig};
 use crate::model::license::Modules;
 use crate::model::offer::{SalesMode, ShopId};
+use crate::model::shop_kind::ShopKind;
 use crate::model::slug::Slug;
 use crate::registry::Registry;
 use crate::registry::offers::Offers;
@@ -18,7 +19,6 @@ use crate::regular_file;
 use crate::shop;
 use crate::shop::event::{MAX_DELIVERY, Sale, ShopAction, ShopDelivery, SoldLine};
 use crate::shop::grant::grant;
-use crate::shop::kind::ShopKind;
 use crate::shop::signature::{self, ShopSecret};
 use crate::text::printable::Printable;
 
@@ -30,19 +30,19 @@ pub(super) struct Args {
     /// The body of the delivery, byte for byte
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What the shop is: stripe, paddle, lemonsqueezy or woocommerce; without it, its name says it
+    /// What the shop is: stripe, paddle, lemonsqueezy or woocommerce; without it, countersign.toml or its name says it
     #[arg(long, value_name = "KIND")]
     kind: Option<ShopKind>,
-    /// A header of the delivery, such as 'Stripe-Signature: t=1700000000,v1=5f...'
+    /// A header of the delivery, such as 'Stripe-Signature: t=1700000000,v1=5f...'; with it, the signature is checked
     #[arg(long, value_name = "HEADER", value_parser = parse_header)]
     header: Vec<(String, String)>,
-    /// A file with the secret that the shop signs with: then the signature is checked
+    /// A file with the secret that the shop signs with; without it, the one of countersign.toml
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
     /// When the delivery arrived; without it, now
-    #[arg(long, value_name = "TIME", requires = "secret_file", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", requires = "header", value_parser = parse_time)]
     at: Option<DateTime<Utc>>,
-    /// The offers of live sales or of the test mode; without it, the delivery says it, or it is live
+    /// The offers of live sales or of the test mode; without it, the delivery or countersign.toml says it, or it is live
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     mode: Option<SalesMode>,
     /// Print one JSON document
@@ -108,20 +108,23 @@ struct PrintedGrant {
 
 /// Reads the delivery and prints what it would do.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    let kind = args.kind.or_else(|| args.shop.as_str().parse().ok()).ok_or_else(|| {
+    let settings = config.shops.iter().find(|settings| settings.name == args.shop);
+    let kind = args.kind.or(settings.map(|settings| settings.kind));
+    let kind = kind.or_else(|| args.shop.as_str().parse().ok()).ok_or_else(|| {
         Failure::usage(CheckError::Kind(args.shop.clone()))
             .hint("add --kind stripe, paddle, lemonsqueezy or woocommerce")
     })?;
     let offers = Registry::load_offers(&config.paths.registry)?;
     let body = read(&args.file, MAX_DELIVERY as u64)?;
     let now = args.at.unwrap_or_else(Utc::now);
-    let (is_refused, signature) = signature_state(args, kind, &body, now)?;
+    let (is_refused, signature) = signature_state(args, settings, kind, &body, now)?;
     let delivery = shop::read(kind, &body).map_err(|source| {
         let path = args.file.clone();
         Failure::input(CheckError::Delivery { path, source })
             .hint("save the body of the request as it came, and name the right --kind")
     })?;
-    let mode = args.mode.or(delivery.mode).unwrap_or(SalesMode::Live);
+    let of_settings = settings.and_then(|settings| settings.mode);
+    let mode = args.mode.or(delivery.mode).or(of_settings).unwrap_or(SalesMode::Live);
     let licenses = match &delivery.action {
         ShopAction::Issue(sale) | ShopAction::Renew(sale) | ShopAction::Change(sale) => {
             let sold_at = delivery.changed_at.unwrap_or(now);
@@ -155,22 +158,35 @@ fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
 }
 
 /// Whether the delivery would be refused for its signature, and the signature's state as text.
-fn signature_state(args: &Args, kind: ShopKind, body: &[u8], now: DateTime<Utc>) -> Result<(bool, String), Failure> {
-    let Some(path) = &args.secret_file else {
+fn signature_state(
+    args: &Args,
+    settings: Option<&ShopConfig>,
+    kind: ShopKind,
+    body: &[u8],
+    now: DateTime<Utc>,
+) -> Result<(bool, String), Failure> {
+    let of_settings = settings.filter(|_| !args.header.is_empty());
+    let path = args
+        .secret_file
+        .as_ref()
+        .or(of_settings.map(|settings| &settings.secret_file));
+    let Some(path) = path else {
         return Ok((false, "not_checked".to_owned()));
     };
     if signature::is_unsigned_ping(kind, body) {
         return Ok((false, "not_needed".to_owned()));
     }
-    let secret = String::from_utf8(read(path, 4_096)?).unwrap_or_default();
-    let secret = ShopSecret::new(&secret).map_err(|source| {
+    let text = String::from_utf8(read(path, 4_096)?).unwrap_or_default();
+    // While a secret is replaced, the file has two.
+    let secrets: Result<Vec<_>, _> = text.trim().split('\n').map(ShopSecret::new).collect();
+    let secrets = secrets.map_err(|source| {
         let path = path.clone();
         Failure::input(CheckError::Secret { path, source })
     })?;
     let name = kind.signature_header();
     let header = args.header.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
     let header = header.map(|(_, value)| value.as_str());
-    Ok(match signature::verify(kind, &[secret], header, body, now) {
+    Ok(match signature::verify(kind, &secrets, header, body, now) {
         Ok(()) => (false, "right".to_owned()),
         Err(error) => (true, error.to_string()),
     })
@@ -184,9 +200,13 @@ fn checked_line(
     line: &SoldLine,
     sold_at: DateTime<Utc>,
 ) -> CheckedLine {
-    let named = line.offer.as_deref().and_then(|name| offers.named(name));
-    let named = named.filter(|offer| offer.shop == *shop && offer.mode == mode);
-    let offer = named.or_else(|| offers.find(shop, mode, line.price.as_ref(), line.product.as_ref()));
+    let offer = offers.of_line(
+        shop,
+        mode,
+        line.offer.as_deref(),
+        line.price.as_ref(),
+        line.product.as_ref(),
+    );
     let granted = grant(sale, line, offer, sold_at);
     let ids = line.price.iter().chain(&line.product).map(ShopId::as_str);
     let sold: Vec<_> = ids.chain(line.offer.as_deref()).collect();

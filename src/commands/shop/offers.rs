@@ -28,6 +28,12 @@ struct ListedOffer<'a> {
     modules: &'a Modules,
     /// A number, or `unlimited`.
     sites: serde_json::Value,
+    /// Absent: the server's setting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    staging_sites: Option<u16>,
+    /// The same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site_moves: Option<u16>,
     /// `1y`, or `lifetime`.
     period: String,
     quantity: QuantityMeaning,
@@ -61,6 +67,8 @@ fn listed(offer: &Offer, file: String) -> ListedOffer<'_> {
             SiteLimit::Limited(limit) => limit.get().into(),
             SiteLimit::Unlimited => "unlimited".into(),
         },
+        staging_sites: offer.staging_sites,
+        site_moves: offer.site_moves,
         period: offer.lasts.to_string(),
         quantity: offer.quantity,
         file,

@@ -1,0 +1,80 @@
+//! Progress of a copy: a bar on a terminal, otherwise a line every ten seconds.
+
+use std::io::{self, IsTerminal as _};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::text::stderr;
+
+/// A copy that takes less says nothing.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// What was told of a copy.
+pub(super) struct CopyProgress {
+    /// `None` where stderr is not a terminal.
+    bar: Option<ProgressBar>,
+    told: Instant,
+}
+
+impl CopyProgress {
+    /// Nothing is copied yet.
+    pub(super) fn start() -> Self {
+        let style = ProgressStyle::with_template("{spinner} {human_pos} of {human_len} lines  {elapsed}, {eta} left");
+        let bar = || ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self {
+            bar: io::stderr().is_terminal().then(bar),
+            told: Instant::now(),
+        }
+    }
+
+    /// So many lines of all are done.
+    pub(super) fn note(&mut self, done: u64, all: u64) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(all);
+                bar.set_position(done);
+            }
+            None => self
+                .line_at(Instant::now(), done, all)
+                .into_iter()
+                .for_each(stderr::line),
+        }
+    }
+
+    /// The line to print at this time, if one is due.
+    fn line_at(&mut self, now: Instant, done: u64, all: u64) -> Option<String> {
+        let is_due = now.saturating_duration_since(self.told) >= EVERY;
+        is_due.then(|| {
+            self.told = now;
+            format!("copied {done} of {all} lines")
+        })
+    }
+}
+
+impl Drop for CopyProgress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_copy_tells_every_ten_seconds_how_far_it_is() {
+        let mut progress = CopyProgress {
+            bar: None,
+            told: Instant::now(),
+        };
+        let start = progress.told;
+        let mut line = |seconds, done| progress.line_at(start + Duration::from_secs(seconds), done, 900);
+        assert_eq!(line(9, 1), None);
+        assert_eq!(line(10, 500).as_deref(), Some("copied 500 of 900 lines"));
+        assert_eq!(line(19, 600), None);
+        assert_eq!(line(20, 700).as_deref(), Some("copied 700 of 900 lines"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Changes the ledger for a command: through the running server, or by itself where none runs.
+//!
+//! With a database, the command is one node more for a moment, so it works on any machine that has the database's address.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rustix::process::geteuid;
+
+use crate::commands::serve::store_hint;
+use crate::commands::server_questions::QuestionError;
+use crate::commands::{Failure, admin_file};
+use crate::config::Config;
+use crate::store::{self, Bindings, StoreError};
+
+/// Why a command does not open the store itself.
+#[derive(Debug, thiserror::Error)]
+enum AccessError {
+    #[error("{0}: there is no store yet")]
+    NoStore(String),
+    #[error("{0}: the store belongs to another user")]
+    AnotherUser(String),
+}
+
+/// Asks the running server; without one, works on the store itself.
+pub(super) fn through<T>(
+    config: &Config,
+    ask: impl FnOnce(&Path) -> Result<T, QuestionError>,
+    own: impl AsyncFnOnce(&dyn Bindings) -> Result<T, StoreError>,
+) -> Result<T, Failure> {
+    let folder = &config.paths.store;
+    let mut unanswered = QuestionError::NoFile(admin_file::path_in(folder));
+    if admin_file::path_in(folder).exists() {
+        match ask(folder) {
+            // The file of a server that was killed, or of one that hangs.
+            Err(error @ QuestionError::NoAnswer { .. }) => unanswered = error,
+            asked => return Ok(asked?),
+        }
+    }
+    let opened = match &config.paths.database {
+        Some(address) => store::open_shared(address, folder, config.store.is_synchronous_assumed()),
+        None => {
+            require_own(folder)?;
+            store::open(folder)
+        }
+    };
+    let bindings = match opened {
+        Err(StoreError::InUse(_)) => return Err(unanswered.into()),
+        opened => opened.map_err(failed)?,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = runtime.map_err(Failure::environment)?.block_on(own(&*bindings));
+    let closed = bindings.close();
+    let done = done.map_err(failed)?;
+    closed.map_err(failed)?;
+    Ok(done)
+}
+
+/// A store that this user made for the server, or files in it, could not be opened by the server.
+fn require_own(folder: &Path) -> Result<(), Failure> {
+    let shown = folder.display().to_string();
+    match fs::metadata(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Failure::input(AccessError::NoStore(shown))
+            .hint("start `countersign serve` once, as the server's user: it makes the store")),
+        Ok(found) if found.uid() != geteuid().as_raw() => {
+            Err(Failure::environment(AccessError::AnotherUser(shown)).hint("run this as the user of the server"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn failed(error: StoreError) -> Failure {
+    let hint = store_hint(&error);
+    Failure::of_store(error).hint(hint)
+}

@@ -1,0 +1,153 @@
+//! What became of the rows of an export, for people and as JSON. Quotes nothing of a row.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::import::columns::ExportColumns;
+use crate::text::printable::PrintableLines;
+
+/// The most rejected rows that are listed. The file of rejects has them all.
+const MOST_LISTED: usize = 1_000;
+
+/// How many lines are named for one reason.
+const MOST_LINES: usize = 10;
+
+/// Counts of rows and sites.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    pub rows: u64,
+    pub new: u64,
+    pub changed: u64,
+    pub unchanged: u64,
+    pub sites_bound: u64,
+    /// Sites that only their own network reaches, which need no seat.
+    pub local_sites: u64,
+    /// Headers of columns that say nothing of a license here.
+    unused_columns: Vec<String>,
+    rejected: u64,
+    listed: Vec<RejectedRow>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct RejectedRow {
+    line: u64,
+    reason: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct TotalsDocument<'a> {
+    changed: bool,
+    dry_run: bool,
+    rows: u64,
+    new_licenses: u64,
+    changed_licenses: u64,
+    unchanged_licenses: u64,
+    sites_bound: u64,
+    local_sites: u64,
+    unused_columns: &'a [String],
+    rejected: u64,
+    /// The first thousand.
+    rejected_rows: &'a [RejectedRow],
+    notes: &'a [String],
+}
+
+impl Totals {
+    /// Of a file with these columns.
+    pub(super) fn new(columns: &ExportColumns) -> Self {
+        Self {
+            unused_columns: columns.unused().to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// Counts a row that was not taken.
+    pub(super) fn reject(&mut self, line: u64, reason: &str) {
+        self.rejected += 1;
+        if self.listed.len() < MOST_LISTED {
+            let reason = reason.to_owned();
+            self.listed.push(RejectedRow { line, reason });
+        }
+    }
+
+    /// How many rows were not taken.
+    pub(super) fn rejected(&self) -> u64 {
+        self.rejected
+    }
+
+    /// How many licenses and sites are or would be otherwise than before.
+    pub(super) fn changes(&self) -> u64 {
+        self.new + self.changed + self.sites_bound
+    }
+
+    /// As one JSON document.
+    pub(super) fn document<'a>(&'a self, notes: &'a [String], dry_run: bool) -> TotalsDocument<'a> {
+        TotalsDocument {
+            changed: self.changes() > 0 && !dry_run,
+            dry_run,
+            rows: self.rows,
+            new_licenses: self.new,
+            changed_licenses: self.changed,
+            unchanged_licenses: self.unchanged,
+            sites_bound: self.sites_bound,
+            local_sites: self.local_sites,
+            unused_columns: &self.unused_columns,
+            rejected: self.rejected,
+            rejected_rows: &self.listed,
+            notes,
+        }
+    }
+
+    /// For people.
+    pub(super) fn text(&self, dry_run: bool) -> String {
+        let counted = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+        let mut text = match dry_run {
+            true => "Nothing was changed. An import would give:\n".to_owned(),
+            false => String::new(),
+        };
+        text += &format!(
+            "{}: {} new, {} changed, {} as before, {} not taken. {} bound.\n",
+            counted(self.rows, "row"),
+            self.new,
+            self.changed,
+            self.unchanged,
+            self.rejected,
+            counted(self.sites_bound, "site")
+        );
+        if self.changes() == 0 && self.rejected == 0 {
+            text += "Everything was imported before.\n";
+        }
+        if self.local_sites > 0 {
+            text += &format!(
+                "{} on localhost or a private network, which need no seat.\n",
+                counted(self.local_sites, "site")
+            );
+        }
+        if !self.unused_columns.is_empty() {
+            text += &format!("Columns that were not used: {}\n", self.unused_columns.join(", "));
+        }
+        let mut by_reason: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for row in &self.listed {
+            by_reason.entry(&row.reason).or_default().push(row.line);
+        }
+        if self.rejected > 0 {
+            text += "\nNot taken:\n";
+        }
+        for (reason, lines) in by_reason {
+            let named: Vec<_> = lines.iter().take(MOST_LINES).map(u64::to_string).collect();
+            let more = lines.len() - named.len();
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            let word = if lines.len() == 1 { "line" } else { "lines" };
+            text += &format!("  {word} {}{more}: {reason}\n", named.join(", "));
+        }
+        let unlisted = self.rejected - self.listed.len() as u64;
+        if unlisted > 0 {
+            text += &format!("  and {}\n", counted(unlisted, "more row"));
+        }
+        PrintableLines(text).to_string()
+    }
+}

@@ -1,0 +1,138 @@
+//! Verbs on licenses of the ledger: those that programs issued. The running server changes them, or the command itself.
+
+use chrono::{DateTime, Utc};
+
+use crate::commands::license_defaults::license_defaults;
+use crate::commands::{Exit, Failure, output};
+use crate::config::Config;
+use crate::model::issued_license::IssuedLicense;
+use crate::model::license::SiteLimit;
+use crate::serve::license_steps::{LicenseStep, LicenseTerms};
+use crate::serve::ops::license_answers::{LicenseAction, LicenseReply};
+use crate::text::printable::PrintableLines;
+
+use crate::commands::license::arguments::OwnLimit;
+use crate::commands::license::change_options::ChangeOptions;
+use crate::commands::license::issued::licenses;
+use crate::commands::license::ledger_key;
+use crate::commands::license::selector::LicenseArg;
+use crate::commands::license::verb::Verb;
+use crate::commands::license::view::View;
+
+/// Carries out a verb on a license that no file has; `None` if the ledger has none either.
+pub(super) fn change(verb: &Verb, config: &Config, now: DateTime<Utc>) -> Result<Option<Exit>, Failure> {
+    let Some(wanted) = verb.license() else { return Ok(None) };
+    let issued = licenses(config)?;
+    let Some(issued) = wanted.find_issued(&issued)? else {
+        return Ok(None);
+    };
+    let id = issued.license.id;
+    if let Verb::Rekey(args) = verb {
+        return ledger_key::rekey(id, args.told.json, config).map(Some);
+    }
+    let Some((step, told, outcome)) = planned(verb, issued, config, now)? else {
+        return Ok(None);
+    };
+    let reply = ledger_key::carry_out(config, id, LicenseAction::Step(step))?;
+    let changed = matches!(reply, LicenseReply::Done { changed: true });
+    let word = if changed { "now" } else { "already" };
+    let message = format!("License {} is {word} {outcome}.", id.log_tag());
+    tell(wanted, told, config, changed, &message, now).map(Some)
+}
+
+/// What a verb does, its options, and the end of the sentence about it.
+fn planned<'v>(
+    verb: &'v Verb,
+    issued: &IssuedLicense,
+    config: &Config,
+    now: DateTime<Utc>,
+) -> Result<Option<(LicenseStep, &'v ChangeOptions, String)>, Failure> {
+    let today = now.date_naive();
+    let license = &issued.license;
+    Ok(Some(match verb {
+        Verb::Renew(args) => {
+            let expires = args.expires.from(license.expires.max(today));
+            (
+                LicenseStep::Renew(expires),
+                &args.told,
+                format!("set to expire on {expires}"),
+            )
+        }
+        Verb::Suspend(args) => (LicenseStep::Suspend, &args.told, "suspended".to_owned()),
+        Verb::Resume(args) => (LicenseStep::Resume, &args.told, "active".to_owned()),
+        Verb::Revoke(args) => (LicenseStep::Revoke, &args.told, "revoked".to_owned()),
+        Verb::Release(args) => match (&args.host, args.all) {
+            (Some(host), _) => {
+                let outcome = format!("released from {host}");
+                (LicenseStep::ReleaseHost(host.clone()), &args.told, outcome)
+            }
+            (None, true) => (
+                LicenseStep::ReleaseAll,
+                &args.told,
+                "released from every site".to_owned(),
+            ),
+            (None, false) if license.sites != SiteLimit::DEFAULT => {
+                let hint = "name the site with --host, or release all of them with --all";
+                return Err(Failure::usage("this license is for more than one site").hint(hint));
+            }
+            (None, false) => (LicenseStep::ReleaseOne, &args.told, "released from its site".to_owned()),
+        },
+        Verb::Sites(args) => {
+            let limit = |sites| match sites {
+                SiteLimit::Limited(limit) => Some(limit),
+                SiteLimit::Unlimited => None,
+            };
+            let terms = LicenseTerms {
+                sites: args.sites.map(limit),
+                staging_sites: args.staging_sites.map(|OwnLimit(limit)| limit),
+                site_moves: args.site_moves.map(|OwnLimit(limit)| limit),
+                ..LicenseTerms::default()
+            };
+            (LicenseStep::Edit(terms), &args.told, args.outcome())
+        }
+        Verb::Move(args) => {
+            let (from, to) = args.hosts();
+            if from == to {
+                return Err(Failure::usage(format!("--from and --to are both {to}")));
+            }
+            let step = LicenseStep::Move {
+                from: from.clone(),
+                to: to.clone(),
+                staging_sites: license_defaults(config).staging_sites,
+            };
+            (step, &args.told, format!("moved from {from} to {to}"))
+        }
+        Verb::Issue(_)
+        | Verb::List(_)
+        | Verb::Show(_)
+        | Verb::Rekey(_)
+        | Verb::Resend(_)
+        | Verb::Forget(_)
+        | Verb::Import(_) => return Ok(None),
+    }))
+}
+
+fn tell(
+    wanted: &LicenseArg,
+    told: &ChangeOptions,
+    config: &Config,
+    changed: bool,
+    message: &str,
+    now: DateTime<Utc>,
+) -> Result<Exit, Failure> {
+    let print = if changed { output::print_change } else { output::print };
+    if !told.json {
+        return print(&PrintableLines(format!("{message}\n")).to_string());
+    }
+    let issued = licenses(config)?;
+    let Some(issued) = wanted.find_issued(&issued)? else {
+        return print(&format!("{message}\n"));
+    };
+    let document = serde_json::json!({
+        "changed": changed,
+        "message": message,
+        "notes": [],
+        "license": View::of_ledger(issued, now.date_naive()),
+    });
+    print(&output::json(&document)?)
+}

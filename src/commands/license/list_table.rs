@@ -1,0 +1,67 @@
+//! The table of `license list`. If programs issued some of the licenses, a column says who issued each.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use chrono::NaiveDate;
+
+use crate::commands::output::Columns;
+use crate::model::issued_license::IssuedLicense;
+use crate::model::license::{License, Modules};
+
+use crate::commands::license::view;
+
+/// A license of a file, or of the ledger.
+pub(super) struct Listed<'a> {
+    pub license: &'a License,
+    /// What the ledger says of it.
+    pub issued: Option<&'a IssuedLicense>,
+}
+
+/// A row for each license, under headings.
+pub(super) fn table(
+    listed: &[Listed<'_>],
+    today: NaiveDate,
+    width: Option<usize>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let has_issued = listed.iter().any(|listed| listed.issued.is_some());
+    let mut headings: Vec<&dyn Display> = vec![&"ID", &"STATUS", &"EXPIRES", &"SITES", &"MODULES"];
+    headings.extend(has_issued.then_some::<&dyn Display>(&"FROM"));
+    headings.push(&"NOTE");
+    // Licenses with the same grant share it, so a million of them have few texts.
+    let mut texts: HashMap<*const Modules, String> = HashMap::new();
+    for Listed { license, .. } in listed {
+        texts
+            .entry(Arc::as_ptr(&license.modules))
+            .or_insert_with(|| view::modules(license));
+    }
+    let with_cells = |listed: &Listed<'_>, take: &mut dyn FnMut(&[&dyn Display]) -> io::Result<()>| {
+        let Listed { license, issued } = listed;
+        let tag = license.id.log_tag();
+        let state = view::state(license, today);
+        let modules = &texts[&Arc::as_ptr(&license.modules)];
+        let whence = issued.map_or("file".to_owned(), |issued| issued.origin.scope.words());
+        let mut cells: Vec<&dyn Display> = vec![&tag, &state, &license.expires, &license.sites, modules];
+        cells.extend(has_issued.then_some::<&dyn Display>(&whence));
+        cells.push(&license.details.note);
+        take(&cells)
+    };
+    let mut columns = Columns::new(headings.len());
+    columns.measure(&headings);
+    for listed in listed {
+        with_cells(listed, &mut |cells| {
+            columns.measure(cells);
+            Ok(())
+        })?;
+    }
+    if let Some(width) = width {
+        columns.fit(width);
+    }
+    columns.write(&headings, out)?;
+    listed
+        .iter()
+        .try_for_each(|listed| with_cells(listed, &mut |cells| columns.write(cells, out)))
+}

@@ -1,0 +1,42 @@
+//! What the store keeps of the orders of licenses, for `license show` and `license list`, also beside a running server.
+
+use std::collections::HashMap;
+
+use crate::commands::store_source::store_source;
+use crate::config::Config;
+use crate::model::issued_license::{Hex128, IssuedLicense};
+use crate::model::order_reference::StoredReference;
+use crate::store;
+use crate::text::error_chain::ErrorChain;
+use crate::text::printable::Printable;
+use crate::text::stderr;
+
+/// What is kept of some orders.
+#[derive(Default)]
+pub(super) struct Orders(HashMap<Hex128, StoredReference>);
+
+impl Orders {
+    /// What is kept of the orders of these licenses. Where it cannot be read, a warning says so, and none is shown.
+    pub(super) fn of<'l>(licenses: impl Iterator<Item = &'l IssuedLicense>, config: &Config) -> Self {
+        let names: Vec<_> = licenses.filter_map(|issued| issued.reference).collect();
+        if names.is_empty() {
+            return Self::default();
+        }
+        match store::order_references(store_source(&config.paths), &names) {
+            Ok(found) => Self(found.into_iter().collect()),
+            Err(error) => {
+                let reason = ErrorChain(&error).first_line();
+                stderr::line(format_args!(
+                    "warning: the orders of licenses are not shown, because they cannot be read: {}",
+                    Printable(reason)
+                ));
+                Self::default()
+            }
+        }
+    }
+
+    /// What is kept of the order of a license.
+    pub(super) fn of_license(&self, issued: &IssuedLicense) -> Option<&StoredReference> {
+        self.0.get(&issued.reference?)
+    }
+}

@@ -1,0 +1,147 @@
+//! The verbs of `license`, their help, and which license and file each changes.
+
+use std::path::{Path, PathBuf};
+
+use crate::commands::Failure;
+use crate::registry::Registry;
+
+use crate::commands::license::selector::LicenseArg;
+use crate::commands::license::{change, forget, import, issue, ledger_key, list, rekey, release, seats, show};
+
+/// A verb and its arguments.
+#[derive(clap::Subcommand, Debug)]
+pub(super) enum Verb {
+    /// Issue a license and print its key
+    #[command(after_help = "Examples:
+  countersign license issue --module forms=pdf,api --module base --expires 2027-12-31
+  countersign license issue --module base --expires +1y --sites unlimited --note 'Order 1234'
+
+The key goes to stdout and is not stored: the registry has only its id.")]
+    Issue(issue::Args),
+    /// Import licenses from another system, with their keys and sites
+    #[command(after_help = "Examples:
+  countersign license import edd-export-licenses.csv --from edd --dry-run
+  countersign license import edd-export-licenses.csv --from edd --rejects rejects.csv
+  countersign license import - --from csv --delimiter ';' --column expires='Valid until' <licenses.csv
+
+The old keys work if [serve] has foreign_keys = true. Only their SHA-256 is stored.
+Another import of the same file changes nothing. A row that cannot be taken is told with its line;
+then the exit code is 3.")]
+    Import(import::Args),
+    /// List licenses
+    #[command(after_help = "Examples:
+  countersign license list --status active --module forms
+  countersign license list --plugin acme-forms --expires-within 30d --json
+  countersign license list --host shop.example.com")]
+    List(list::Args),
+    /// Show one license and the sites that use it
+    #[command(after_help = "Examples:
+  countersign license show 3f9a0c21d4e5
+  countersign license show - --json <key.txt")]
+    Show(show::Args),
+    /// Change the last day of a license
+    #[command(after_help = "Examples:
+  countersign license renew 3f9a0c21d4e5 --expires 2028-12-31
+  countersign license renew 3f9a0c21d4e5 --expires +1y
+
+A period such as +1y counts from the last day, or from today if that is past.")]
+    Renew(change::RenewArgs),
+    /// Suspend a license until you resume it
+    #[command(after_help = "Example:
+  countersign license suspend 3f9a0c21d4e5")]
+    Suspend(change::OneArgs),
+    /// Resume a suspended license
+    #[command(after_help = "Example:
+  countersign license resume 3f9a0c21d4e5")]
+    Resume(change::OneArgs),
+    /// Revoke a license for good
+    #[command(after_help = "Example:
+  countersign license revoke 3f9a0c21d4e5")]
+    Revoke(change::OneArgs),
+    /// Release a site from its license, so that another site can use it
+    #[command(after_help = "Examples:
+  countersign license release 3f9a0c21d4e5
+  countersign license release 3f9a0c21d4e5 --host old.example.com")]
+    Release(release::Args),
+    /// Move a license from one site to another
+    #[command(after_help = "Example:
+  countersign license move 3f9a0c21d4e5 --from old.example.com --to new.example.com
+
+The new site has the seat at once, before its first validation.")]
+    Move(seats::MoveArgs),
+    /// Set how many sites may use a license at once, how many staging copies need no seat, and how often it may move
+    #[command(after_help = "Examples:
+  countersign license sites 3f9a0c21d4e5 5
+  countersign license sites 3f9a0c21d4e5 unlimited
+  countersign license sites 3f9a0c21d4e5 --staging-sites 2 --site-moves 10
+  countersign license sites 3f9a0c21d4e5 --site-moves default
+
+A limit that is not named stays. 'default' removes the license's own limit: then the server's
+setting counts. Bound sites stay bound, even if a new limit allows fewer.")]
+    Sites(seats::SitesArgs),
+    /// Give a license a new key, and revoke the old one
+    #[command(after_help = "Example:
+  countersign license rekey 3f9a0c21d4e5
+
+The new license grants the same and names the one it replaces. Its sites bind again with the new
+key. The key goes to stdout and is not stored.")]
+    Rekey(rekey::Args),
+    /// Mail the key of a license that a program issued
+    #[command(after_help = "Example:
+  countersign license resend 3f9a0c21d4e5 --to anna@example.com
+
+The mail waits in the queue of this node until the mail server takes it. Only that queue has the
+address. The key of a license in a file is stored nowhere: give it a new one with `license rekey`.")]
+    Resend(ledger_key::ResendArgs),
+    /// Erase the text of a shop's order. Its licenses stay
+    #[command(after_help = "Example:
+  countersign license forget --reference order-1234
+
+The server keeps the order as text, because it may name a person, beside the ledger. No later delivery, retry or
+import brings an erased text back. Who knows the order still finds its licenses: the ledger has an HMAC of it.
+Backups and deliveries that are parked keep what they have; docs/management-api.md says where else it may be.")]
+    Forget(forget::Args),
+}
+
+impl Verb {
+    /// Its name, if it changes the registry.
+    pub(super) fn change(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::List(_) | Self::Show(_) | Self::Resend(_) | Self::Forget(_) | Self::Import(_) => return None,
+            Self::Issue(_) => "issue",
+            Self::Renew(_) => "renew",
+            Self::Suspend(_) => "suspend",
+            Self::Resume(_) => "resume",
+            Self::Revoke(_) => "revoke",
+            Self::Release(_) => "release",
+            Self::Move(_) => "move",
+            Self::Sites(_) => "sites",
+            Self::Rekey(_) => "rekey",
+        })
+    }
+
+    /// The license that it changes; `None` for one that issues or reads.
+    pub(super) fn license(&self) -> Option<&LicenseArg> {
+        Some(match self {
+            Self::Issue(_) | Self::List(_) | Self::Show(_) | Self::Resend(_) | Self::Forget(_) | Self::Import(_) => {
+                return None;
+            }
+            Self::Renew(args) => &args.license,
+            Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => &args.license,
+            Self::Release(args) => &args.license,
+            Self::Move(args) => &args.license,
+            Self::Sites(args) => &args.license,
+            Self::Rekey(args) => &args.license,
+        })
+    }
+
+    /// The license file that it will change. For a new file with its own name, a file beside it.
+    pub(super) fn file(&self, folder: &Path, registry: &Registry) -> Result<Option<PathBuf>, Failure> {
+        if let Self::Issue(args) = self {
+            return args.file_in(folder).map(Some);
+        }
+        let Some(license) = self.license() else { return Ok(None) };
+        let place = registry.place(&license.find(registry)?.id);
+        Ok(place.map(|(file, _)| file.to_owned()))
+    }
+}

@@ -1,0 +1,25 @@
+//! The server's settings for licenses that have none of their own: those of the running server, or of `countersign.toml`.
+
+use crate::commands::server_questions::{self, QuestionError};
+use crate::config::Config;
+use crate::serve::ops::license_defaults::LicenseDefaults;
+use crate::text::error_chain::ErrorChain;
+use crate::text::printable::Printable;
+use crate::text::stderr;
+
+/// Asks the running server. Without one, the settings of this command count.
+pub(super) fn license_defaults(config: &Config) -> LicenseDefaults {
+    match server_questions::license_defaults(&config.paths.store) {
+        Ok(defaults) => defaults,
+        Err(error) => {
+            // A server that answers no commands has no file; usually there is no server.
+            if !matches!(error, QuestionError::NoFile(_)) {
+                stderr::line(format_args!(
+                    "note: the server's settings are read from countersign.toml, and a running server may have others: {}",
+                    Printable(ErrorChain(&error).first_line())
+                ));
+            }
+            LicenseDefaults::from(&config.serve)
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `countersign mail`: the mails with license keys that buyers get.
+
+pub(crate) mod made_up;
+mod mail_account;
+mod preview;
+mod queue;
+mod send_test;
+mod write_texts;
+
+use crate::commands::{Exit, Failure};
+use crate::config::Config;
+use crate::mail::account::MailAccountError;
+use crate::mail::texts::MailTextError;
+
+/// Show, test and look after the mails that buyers get
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  countersign mail preview
+  countersign mail send-test you@example.com
+  countersign mail write-texts
+  countersign mail list
+
+The mail server is set in table [mail] of countersign.toml.")]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Verb {
+    /// Show the mail as a buyer gets it, with made-up values
+    #[command(after_help = "\
+Examples:
+  countersign mail preview
+  countersign mail preview --html > mail.html      open it in a browser
+  countersign mail preview --raw > mail.eml        open it in a mail program
+  countersign mail preview --licenses 3            an order of three licenses
+
+Nothing is sent. Your own texts are registry/mail/license.txt and license.html.")]
+    Preview(preview::Args),
+    /// Send this mail to an address of yours, with made-up values
+    #[command(after_help = "\
+Examples:
+  countersign mail send-test you@example.com
+  countersign mail send-test you@example.com --json
+
+It goes the same way as the mails to buyers. The key in it is no license.
+Exit codes: 0 the mail server has it, 3 it refused it or a setting is wrong, 4 it cannot be reached.")]
+    SendTest(send_test::Args),
+    /// Write the built-in texts into registry/mail/, so that you can change them
+    #[command(after_help = "\
+Example:
+  countersign mail write-texts
+
+The files are templates: docs/mail.md lists what they can show. A file that is there stays as it is.")]
+    WriteTexts(write_texts::Args),
+    /// List the mails that are not sent yet
+    #[command(after_help = "\
+Examples:
+  countersign mail list
+  countersign mail list --parked --json
+
+A mail waits until the mail server takes it. It is parked if the mail server never will, or was asked for five days.
+Each node has its own mails.")]
+    List(queue::ListArgs),
+    /// Send mails again at once
+    #[command(after_help = "\
+Examples:
+  countersign mail retry 0f9a8b7c
+  countersign mail retry --all
+
+The running server sends them within five seconds.")]
+    Retry(queue::RetryArgs),
+    /// Delete mails without sending them
+    #[command(after_help = "\
+Example:
+  countersign mail drop 0f9a8b7c
+
+The license stays. A mail that is under way may still arrive.")]
+    Drop(queue::DropArgs),
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::Preview(args) => preview::run(args, config),
+        Verb::SendTest(args) => send_test::run(args, config),
+        Verb::WriteTexts(args) => write_texts::run(args, config),
+        Verb::List(args) => queue::list(args, config),
+        Verb::Retry(args) => queue::retry(args, config),
+        Verb::Drop(args) => queue::drop_mails(args, config),
+    }
+}
+
+impl From<MailAccountError> for Failure {
+    fn from(error: MailAccountError) -> Self {
+        let hint = error.hint();
+        Self::input(error).hint(hint)
+    }
+}
+
+impl From<MailTextError> for Failure {
+    fn from(error: MailTextError) -> Self {
+        let hint = error.hint();
+        Self::input(error).hint(hint)
+    }
+}

@@ -1,0 +1,13 @@
+//! The made-up licenses of a mail that is shown or tried: those of the first plugin in the registry.
+
+use crate::config::Config;
+use crate::mail::{MailedLicense, made_up};
+use crate::registry::{RegistryFiles, plugins};
+
+/// Made-up licenses, `count` of them. A registry that cannot be read has no plugin.
+pub(crate) fn licenses(config: &Config, count: u8) -> Vec<MailedLicense> {
+    let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).unwrap_or_default();
+    let plugins = entries.iter().filter_map(|entry| entry.plugin.as_ref().ok());
+    let first = plugins.min_by_key(|plugin| plugin.slug.as_str());
+    made_up::licenses(first, count)
+}

@@ -1,0 +1,32 @@
+//! Mail of a server: checks the settings before it starts, and opens the queue.
+
+use chrono::Utc;
+
+use crate::commands::Failure;
+use crate::config::Config;
+use crate::mail::account::MailAccount;
+use crate::mail::queue::MailQueue;
+use crate::serve::Server;
+
+/// The account that sends; `None` without a mail server.
+///
+/// # Errors
+/// A setting is wrong, or a file of it cannot be read.
+pub(super) fn account(config: &Config) -> Result<Option<MailAccount>, Failure> {
+    let Some(settings) = &config.mail else { return Ok(None) };
+    let account = MailAccount::new(settings)?;
+    account.check_files()?;
+    Ok(Some(account))
+}
+
+/// Has a server send mails by `account`, if there is one.
+///
+/// # Errors
+/// The queue cannot be opened, or a thread cannot be started.
+pub(super) fn begin(server: Server, account: Option<MailAccount>, config: &Config) -> Result<Server, Failure> {
+    let Some(account) = account else { return Ok(server) };
+    let queue = MailQueue::open(&config.paths.store, Utc::now())?;
+    server
+        .with_mail(queue, account, config.paths.registry.clone())
+        .map_err(Failure::environment)
+}

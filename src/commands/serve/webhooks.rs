@@ -1,0 +1,37 @@
+//! Webhooks of a server: checks the secrets before it starts, and opens the outboxes.
+
+use crate::commands::Failure;
+use crate::config::Config;
+use crate::keys::webhook_secrets;
+use crate::serve::Server;
+use crate::serve::webhooks::endpoint::{Endpoint, ToldLedger};
+
+/// Checks that every endpoint has a secret.
+///
+/// # Errors
+/// A secret cannot be read.
+pub(super) fn check(config: &Config) -> Result<(), Failure> {
+    for endpoint in &config.webhooks {
+        webhook_secrets::read(&endpoint.secret_file)?;
+    }
+    Ok(())
+}
+
+/// Has a server tell the endpoints, if there are any.
+///
+/// # Errors
+/// An outbox cannot be opened, or a thread cannot be started.
+pub(super) fn begin(server: Server, config: &Config) -> Result<Server, Failure> {
+    if config.webhooks.is_empty() {
+        return Ok(server);
+    }
+    let mut endpoints = Vec::new();
+    for endpoint in &config.webhooks {
+        endpoints.push(Endpoint::open(endpoint.clone(), &config.paths.store)?);
+    }
+    let ledger = match &config.paths.database {
+        Some(address) => ToldLedger::Database(address.clone()),
+        None => ToldLedger::Folder(config.paths.store.clone()),
+    };
+    server.with_webhooks(endpoints, &ledger).map_err(Failure::environment)
+}

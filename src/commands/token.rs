@@ -1,0 +1,216 @@
+//! `countersign token`: tokens with which a shop's program uses the management API.
+//!
+//! The ledger keeps the SHA-256 of a token's secret. The secret is shown once.
+
+use std::io;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+use crate::commands::output::{Table, Untold};
+use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
+use crate::config::Config;
+use crate::model::api_token::{TOKEN_BYTES, TokenScope, TokenSecret};
+use crate::model::name::Name;
+use crate::serve::ops::token_answers::{self, TokenOrder, TokenReply, ToldToken};
+use crate::store::TokenStep;
+use crate::text::stderr;
+
+/// Create, list and revoke tokens of the management API
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  countersign token create shop --scope licenses:write
+  countersign token list
+  countersign token revoke shop
+
+A program that has a token reads or changes licenses over HTTP, as docs/management-api.md describes.")]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Print one JSON document
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Verb {
+    /// Create a token and print it
+    #[command(after_help = "Examples:
+  countersign token create shop --scope licenses:write
+  countersign token create dashboard --scope licenses:read --scope reports:read
+
+Scopes:
+  licenses:read    read licenses
+  licenses:write   issue and change licenses, and read them
+  reports:read     read what sites reported
+  keys:read        tell again the keys of licenses that were issued more than seven days ago
+
+The token goes to stdout and is not stored: the ledger has only its SHA-256. Changes that a program
+makes with it are told under NAME. To change a token, revoke it and create another with the same NAME.")]
+    Create(CreateArgs),
+    /// List tokens, and the days on which they were last used
+    #[command(after_help = "Examples:
+  countersign token list
+  countersign token list --json")]
+    List,
+    /// Revoke a token at once
+    #[command(after_help = "Example:
+  countersign token revoke shop
+
+On other nodes it is in force within a second.")]
+    Revoke(NameArgs),
+}
+
+#[derive(clap::Args, Debug)]
+struct CreateArgs {
+    #[command(flatten)]
+    token: NameArgs,
+    /// What the token may do; may be given several times
+    #[arg(long = "scope", value_name = "SCOPE", required = true, value_parser = parse_scope)]
+    scopes: Vec<TokenScope>,
+}
+
+#[derive(clap::Args, Debug)]
+struct NameArgs {
+    /// What you call the token: letters, digits, '.', '_' and '-'
+    #[arg(value_name = "NAME", value_parser = parse_name)]
+    name: Name,
+}
+
+/// Why a token was not made or revoked.
+#[derive(Debug, thiserror::Error)]
+#[error("token {name}: {reason}")]
+struct TokenRefused {
+    name: Name,
+    reason: String,
+}
+
+/// A token that was made.
+#[derive(Serialize)]
+struct CreatedToken<'a> {
+    token: &'a str,
+    #[serde(flatten)]
+    told: &'a ToldToken,
+}
+
+fn parse_name(text: &str) -> Result<Name, String> {
+    text.parse()
+        .map_err(|error: crate::model::name::NotAName| error.to_string())
+}
+
+fn parse_scope(text: &str) -> Result<TokenScope, String> {
+    text.parse()
+        .map_err(|_| "expected licenses:read, licenses:write, reports:read or keys:read".to_owned())
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::Create(create) => self::create(create, args.json, config),
+        Verb::List => {
+            let tokens = ledger_access::through(config, server_questions::tokens, async |bindings| {
+                Ok(token_answers::told(bindings))
+            })?;
+            output::print(&match args.json {
+                true => output::json(&tokens)?,
+                false => table(&tokens),
+            })
+        }
+        Verb::Revoke(NameArgs { name }) => {
+            let revoked = change(
+                config,
+                name,
+                TokenStep::Revoke,
+                "`countersign token list` shows the tokens",
+            )?;
+            output::print_change(&match args.json {
+                true => output::json(&revoked)?,
+                false => format!("Token {name} is revoked.\n"),
+            })
+        }
+    }
+}
+
+fn create(args: &CreateArgs, json: bool, config: &Config) -> Result<Exit, Failure> {
+    if !config.paths.issuing_key.exists() || !config.paths.references_key.exists() {
+        let hint = "run `countersign keys generate --issuing` and `countersign keys generate --references`; nodes of one \
+                    ledger need the same keys";
+        return Err(Failure::input("this instance has no keys for licenses that machines issue").hint(hint));
+    }
+    output::refuse_unseen()?;
+    let name = &args.token.name;
+    let secret = new_secret()?;
+    let step = TokenStep::Create {
+        hash: secret.hash(),
+        scopes: args.scopes.iter().copied().collect(),
+    };
+    let told = change(config, name, step, "revoke it first, or choose another name")?;
+    let created = CreatedToken {
+        token: secret.reveal(),
+        told: &told,
+    };
+    let text = Zeroizing::new(match json {
+        true => output::json(&created)?,
+        false => format!("{}\n", secret.reveal()),
+    });
+    // A reader that stops early may have lost it. Unlike elsewhere, that is a failure.
+    output::write_whole(&mut io::stdout().lock(), &text).map_err(|error| {
+        let hint = format!("nobody has seen the token: countersign token revoke {name}");
+        Failure::environment(Untold(error)).hint(hint)
+    })?;
+    if !json {
+        stderr::line(format_args!(
+            "Token {name} may use {}. Save it: it is shown only once and not stored.",
+            scopes(&told)
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// Carries out one change. `refused` is the hint if it is not possible.
+fn change(config: &Config, name: &Name, step: TokenStep, refused: &str) -> Result<ToldToken, Failure> {
+    let order = TokenOrder {
+        name: name.clone(),
+        step,
+    };
+    let again = order.clone();
+    let reply = ledger_access::through(
+        config,
+        |store| server_questions::change_token(store, &order),
+        async |bindings| token_answers::carry_out(bindings, again).await,
+    )?;
+    match reply {
+        TokenReply::Done(token) => Ok(token),
+        TokenReply::Refused(reason) => Err(Failure::input(TokenRefused {
+            name: name.clone(),
+            reason,
+        })
+        .hint(refused)),
+    }
+}
+
+fn new_secret() -> Result<TokenSecret, Failure> {
+    let mut random = Zeroizing::new([0; TOKEN_BYTES]);
+    getrandom::fill(random.as_mut_slice()).map_err(Failure::environment)?;
+    Ok(TokenSecret::from_random(&random))
+}
+
+fn scopes(token: &ToldToken) -> String {
+    let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
+    scopes.join(", ")
+}
+
+fn table(tokens: &[ToldToken]) -> String {
+    if tokens.is_empty() {
+        return "There is no token. Create one: countersign token create NAME --scope licenses:write\n".to_owned();
+    }
+    let day = |time: &DateTime<Utc>| time.date_naive().to_string();
+    let mut table = Table::new(["NAME", "SCOPES", "CREATED", "LAST USED", "REVOKED"]);
+    for token in tokens {
+        let used = token.last_used.map_or("never".to_owned(), |used| used.to_string());
+        let revoked = token.revoked.as_ref().map_or(String::new(), day);
+        table.row([&token.name, &scopes(token), &day(&token.issued), &used, &revoked]);
+    }
+    table.to_string()
+}

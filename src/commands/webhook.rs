@@ -1,0 +1,84 @@
+//! `countersign webhook`: the vendor's own services that are told of events.
+
+mod endpoints;
+mod list;
+mod parked;
+mod secret;
+mod test;
+
+use crate::commands::{Exit, Failure};
+use crate::config::Config;
+use crate::keys::service_secrets::ServiceSecretError;
+use crate::webhook::outbox::OutboxError;
+
+/// Make, test and look after webhooks: messages to your own services
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  countersign webhook secret crm
+  countersign webhook test crm
+  countersign webhook list
+
+Each endpoint is a table [webhooks.NAME] of countersign.toml. docs/webhooks.md lists the events.")]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Verb {
+    /// List the endpoints: how far each was told, and what waits
+    #[command(after_help = "\
+Examples:
+  countersign webhook list
+  countersign webhook list --json
+
+Each node tells its own endpoints.")]
+    List(list::Args),
+    /// Make the secret that signs the messages to an endpoint
+    #[command(after_help = "\
+Examples:
+  countersign webhook secret crm
+  countersign webhook secret crm --rotate     messages have a signature by each, until the file has one
+
+The secret is shown once. Give it to the receiver.")]
+    Secret(secret::Args),
+    /// Send a test message to an endpoint now
+    #[command(after_help = "\
+Example:
+  countersign webhook test crm
+
+Exit codes: 0 the endpoint took it, 3 it refused it or a setting is wrong, 4 it cannot be reached.")]
+    Test(test::Args),
+    /// Messages that an endpoint refused for three days
+    #[command(subcommand)]
+    Parked(parked::Verb),
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::List(args) => list::run(args, config),
+        Verb::Secret(args) => secret::run(args, config),
+        Verb::Test(args) => test::run(args, config),
+        Verb::Parked(verb) => parked::run(verb, config),
+    }
+}
+
+impl From<ServiceSecretError> for Failure {
+    fn from(error: ServiceSecretError) -> Self {
+        let hint = error.hint();
+        Self::input(error).hint(hint)
+    }
+}
+
+impl From<OutboxError> for Failure {
+    fn from(error: OutboxError) -> Self {
+        let hint = match &error {
+            OutboxError::Io { .. } => "check the folder's owner, mode and free space",
+            OutboxError::Damaged(_) => {
+                "move the file aside: without progress.json, the endpoint is told what happens from now on"
+            }
+        };
+        Self::environment(error).hint(hint)
+    }
+}
