@@ -6,6 +6,7 @@
 
 pub mod compare;
 pub mod json;
+pub mod license_mail;
 pub mod live;
 mod markup;
 pub mod package;

@@ -8,6 +8,7 @@ use askama::Template;
 
 use crate::build::{PluginState, Remark};
 use crate::preview::compare::LineChange;
+use crate::preview::license_mail::LicenseMail;
 use crate::preview::site::{Level, PluginRow};
 use crate::preview::snapshot::{PreviewSnapshot, Previewed};
 use crate::preview::target::Target;
@@ -15,6 +16,9 @@ use crate::preview::view::VersionView;
 pub use address::{Address, Tab};
 use list::{LeftOut, PluginLink, VersionLink};
 use version::VersionBody;
+
+/// The title of the page with the mail.
+const MAIL_TITLE: &str = "License mail";
 
 #[derive(Template)]
 #[template(path = "page.html")]
@@ -26,6 +30,9 @@ struct Page<'a> {
     plugins: Vec<PluginLink>,
     versions: Vec<VersionLink>,
     left_out: Vec<LeftOut>,
+    /// Whether there is a mail to show, and whether it is this page.
+    has_mail: bool,
+    is_mail: bool,
     body: Body<'a>,
 }
 
@@ -47,6 +54,8 @@ enum Body<'a> {
         remark: &'a Remark,
     },
     Version(Box<VersionBody<'a>>),
+    /// The mail to a buyer.
+    Mail(&'a LicenseMail),
 }
 
 /// A page.
@@ -79,8 +88,9 @@ pub fn render(
         Body::Version(body) => format!("{} {}", body.name, body.manifest.version),
         Body::Broken { name, .. } | Body::Refused { name, .. } => name.clone(),
         Body::Nothing { .. } => "Nothing to show".to_owned(),
+        Body::Mail(_) => MAIL_TITLE.to_owned(),
     };
-    let page = Page {
+    Page {
         stamp,
         title,
         problems: &snapshot.problems,
@@ -92,13 +102,45 @@ pub fn render(
             .collect(),
         versions,
         left_out,
+        has_mail: snapshot.mail.is_some(),
+        is_mail: false,
         body,
+    }
+    .rendered()
+}
+
+/// The page with the mail to a buyer. Without an instance there is none.
+pub fn render_mail(snapshot: &PreviewSnapshot, target: &Target, stamp: &str) -> Result<RenderedPage, askama::Error> {
+    let nothing = Body::Nothing {
+        message: "Without an instance there is no mail.",
+        is_absent: true,
     };
-    let is_found = !matches!(page.body, Body::Nothing { is_absent: true, .. });
-    Ok(RenderedPage {
-        html: page.render()?,
-        is_found,
-    })
+    Page {
+        stamp,
+        title: MAIL_TITLE.to_owned(),
+        problems: &snapshot.problems,
+        assumptions: target.assumptions(),
+        plugins: snapshot
+            .plugins
+            .iter()
+            .map(|known| list::plugin(known, false))
+            .collect(),
+        versions: Vec::new(),
+        left_out: Vec::new(),
+        has_mail: snapshot.mail.is_some(),
+        is_mail: true,
+        body: snapshot.mail.as_ref().map_or(nothing, Body::Mail),
+    }
+    .rendered()
+}
+
+impl Page<'_> {
+    fn rendered(&self) -> Result<RenderedPage, askama::Error> {
+        Ok(RenderedPage {
+            html: self.render()?,
+            is_found: !matches!(self.body, Body::Nothing { is_absent: true, .. }),
+        })
+    }
 }
 
 fn body<'a>(plugin: Option<&'a Previewed>, look: Option<VersionView<'a>>, address: &Address) -> Body<'a> {

@@ -5,6 +5,7 @@
 //! | GET, HEAD | `/`, `/plugins/<slug>`, `/plugins/<slug>/<version>` | the page |
 //! | GET | `/events` | the number of each new snapshot, as server-sent events |
 //! | GET, HEAD | `/art/<slug>/<picture>` | a picture out of the repository |
+//! | GET, HEAD | `/mail`, `/mail/<licenses>.html` | the mail to a buyer of so many licenses, and its HTML |
 //! | GET, HEAD | `/assets/…` | style, script and icon, out of the program |
 
 use std::collections::HashMap;
@@ -23,16 +24,21 @@ use warp::{Filter, Reply};
 
 use crate::build::draft;
 use crate::preview::live::LatestSnapshot;
-use crate::preview::page::{self, Address};
+use crate::preview::page::{self, Address, RenderedPage};
 use crate::preview::target::Target;
 use crate::preview::view::Selection;
 
 /// Nothing is loaded from elsewhere, nothing inline runs, nothing is sent elsewhere, nobody frames the page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+                      frame-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// An image must act as an image even if it is opened by itself: an SVG may have a script.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'";
+
+/// The HTML of a mail acts as in a mail program: nothing runs, and nothing is loaded. The page shows it in a frame.
+const MAIL_POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'self'";
 
 const ASSETS: [(&str, &str, &str); 3] = [
     (
@@ -96,6 +102,8 @@ async fn answer(preview: Arc<Preview>, path: &[&str], query: HashMap<String, Str
         [""] => show(preview, None, None, query).await,
         ["plugins", slug] => show(preview, Some(slug), None, query).await,
         ["plugins", slug, version] => show(preview, Some(slug), Some(version), query).await,
+        ["mail"] => show_mail(preview).await,
+        ["mail", name] => mail_html(&preview, name),
         ["events"] => events(&preview),
         ["art", slug, name] => picture(preview, slug, name).await,
         ["assets", name] => match ASSETS.iter().find(|(known, ..)| *known == name) {
@@ -159,7 +167,19 @@ async fn show(
         let (number, snapshot) = preview.latest.borrow().clone();
         page::render(&snapshot, &preview.target, &address, &preview.stamp(number))
     });
-    match rendered.await {
+    shown(rendered.await)
+}
+
+async fn show_mail(preview: Arc<Preview>) -> Response {
+    let rendered = blocking(move || {
+        let (number, snapshot) = preview.latest.borrow().clone();
+        page::render_mail(&snapshot, &preview.target, &preview.stamp(number))
+    });
+    shown(rendered.await)
+}
+
+fn shown(rendered: Option<Result<RenderedPage, askama::Error>>) -> Response {
+    match rendered {
         Some(Ok(page)) => {
             let status = if page.is_found {
                 StatusCode::OK
@@ -173,6 +193,19 @@ async fn show(
         }
         _ => plain(StatusCode::INTERNAL_SERVER_ERROR, "The page cannot be made.\n"),
     }
+}
+
+fn mail_html(preview: &Preview, name: &str) -> Response {
+    let snapshot = Arc::clone(&preview.latest.borrow().1);
+    let count = name.strip_suffix(".html").and_then(|count| count.parse().ok());
+    let html = count.and_then(|count| snapshot.mail.as_ref()?.html(count));
+    let Some(html) = html else {
+        return plain(StatusCode::NOT_FOUND, "There is nothing here.\n");
+    };
+    let mut answer = of_kind("text/html; charset=utf-8", html.to_owned().into_response());
+    let policy = HeaderValue::from_static(MAIL_POLICY);
+    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    answer
 }
 
 /// The number of the current snapshot, then of each new one.

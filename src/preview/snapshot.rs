@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::build::PluginState;
 use crate::build::draft::{self, Draft, WatchedFolder};
 use crate::catalog::{ReleaseIndex, Releases};
+use crate::preview::license_mail::LicenseMail;
 use crate::preview::target::Target;
 use crate::registry::plugins::PluginEntry;
 use crate::text::error_chain::ErrorChain;
@@ -18,6 +19,8 @@ use crate::text::error_chain::ErrorChain;
 pub struct PreviewSnapshot {
     /// The plugins, in the order of their files.
     pub plugins: Vec<Arc<Previewed>>,
+    /// What a buyer gets; `None` without an instance.
+    pub mail: Option<LicenseMail>,
     /// Errors that concern all plugins, escaped for a terminal.
     pub problems: Vec<String>,
 }
@@ -88,7 +91,13 @@ impl PreviewSnapshot {
                 problems.extend(lines.iter().cloned());
             }
         }
-        Self { plugins, problems }
+        let first = plugins.iter().find_map(|plugin| plugin.entry.plugin.as_ref().ok());
+        let mail = target.registry().map(|registry| LicenseMail::read(registry, first));
+        Self {
+            plugins,
+            mail,
+            problems,
+        }
     }
 
     /// The plugin of that slug.
@@ -108,6 +117,7 @@ impl PreviewSnapshot {
                 && a.is_index_broken == b.is_index_broken
         };
         self.problems == other.problems
+            && self.mail == other.mail
             && self.plugins.len() == other.plugins.len()
             && self.plugins.iter().zip(&other.plugins).all(same)
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::build::draft::{self, Draft};
+use crate::mail::texts;
 use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
@@ -108,6 +109,14 @@ impl Target {
         }
     }
 
+    /// The registry, if there is an instance.
+    pub fn registry(&self) -> Option<&Path> {
+        match &self.plugins {
+            Plugins::Registry(folder, _) => Some(folder),
+            Plugins::Assumed(_) => None,
+        }
+    }
+
     /// The assumptions made without a registry entry, one sentence each.
     pub fn assumptions(&self) -> Vec<String> {
         let Plugins::Assumed(plugin) = &self.plugins else {
@@ -131,7 +140,7 @@ impl Target {
     /// Paths to watch besides the repositories.
     pub fn places(&self) -> Vec<PathBuf> {
         let registry = match &self.plugins {
-            Plugins::Registry(folder, _) => vec![folder.clone(), folder.join("plugins")],
+            Plugins::Registry(folder, _) => vec![folder.clone(), folder.join("plugins"), folder.join(texts::FOLDER)],
             Plugins::Assumed(_) => Vec::new(),
         };
         registry.into_iter().chain(self.releases.clone()).collect()
@@ -164,6 +173,7 @@ fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
         icons: BTreeMap::new(),
         banners: BTreeMap::new(),
         allow_version_mismatch: false,
+        edd: Default::default(),
         slug,
     };
     let Draft { artwork, .. } = draft::draft(&entry(&plugin), None, Path::new(""), read_timeout, None);
