@@ -67,7 +67,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @return string What came of it: `ok`, or why not, by its name in Texts.
 		 */
 		public function activate( string $typed ): string {
-			$read = License_Key::read( $typed );
+			$read = $this->config->read_key( $typed );
 			if ( ! isset( $read['key'] ) ) {
 				return $read['error'];
 			}
@@ -75,12 +75,22 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
-		 * Removes the license from this site, as the button of the license page does.
+		 * Deactivates the license on this site, as the button of the license page does: the server gives the site's place back,
+		 * and the site forgets the license.
 		 *
-		 * @return string `deactivated`, or why not, by its name in Texts.
+		 * @return string `deactivated`; `removed` where the server had nothing to give back; or why not, by its name in Texts.
 		 */
 		public function deactivate(): string {
 			return $this->license->is_elsewhere() ? 'moved' : $this->license->deactivate();
+		}
+
+		/**
+		 * Forgets the license without asking the server, so that the site keeps its place there.
+		 *
+		 * @return string `removed`, or why not, by its name in Texts.
+		 */
+		public function remove(): string {
+			return $this->license->is_elsewhere() ? 'moved' : $this->license->remove();
 		}
 
 		/**
@@ -135,10 +145,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				is_multisite() && switch_to_blog( $site );
 				delete_option( $name );
 				delete_option( $name . '.lock' );
+				delete_option( $name . '_secret' );
 				wp_unschedule_hook( $name );
 				is_multisite() && restore_current_blog();
 			}
 			delete_site_option( $name );
+			delete_site_option( $name . '_secret' );
 			delete_site_transient( $name );
 			delete_site_transient( $name . '_pause' );
 			delete_site_transient( $name . '_again' );
@@ -181,6 +193,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			'names'       => [],
 			// A constant of wp-config.php that has the license key, if a site defines it.
 			'key_constant' => '',
+			// True where the server takes the keys of another system, too, because your customers have such keys.
+			'foreign_keys' => false,
+			// Where your plugin's former client kept the license key: the name of its option, or a function that returns the key.
+			'key_from'     => '',
 			// The menu that has the license page, by its file or the slug of its page; empty for Settings.
 			'menu_parent' => '',
 			// False where your plugin shows a page of its own.
@@ -204,6 +220,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public string $account_url;
 		public string $renew_url;
 		public string $key_constant;
+		public bool $foreign_keys;
+		/** @var string|callable(): mixed Empty where there is no former client. */
+		public $key_from;
 		public string $menu_parent;
 		public bool $has_page;
 		public Texts $texts;
@@ -238,10 +257,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->names       = (array) $settings['names'];
 
 			$this->key_constant = (string) $settings['key_constant'];
+			$this->foreign_keys = (bool) $settings['foreign_keys'];
+			$this->key_from     = is_string( $settings['key_from'] ) || is_callable( $settings['key_from'] ) ? $settings['key_from'] : '';
 			$this->menu_parent  = (string) $settings['menu_parent'];
 			$this->has_page     = (bool) $settings['page'];
 			$this->texts        = new Texts( $settings['texts'], (string) $settings['text_domain'], $this->name() . '_texts' );
-			$this->complain( count( $lines ), $settings['release_threshold'] );
+			$this->complain( count( $lines ), $settings['release_threshold'], $settings['key_from'] );
 		}
 
 		/** What all that is stored and hooked for a plugin is called. */
@@ -266,7 +287,37 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( null === $value || '' === $value || false === $value ) {
 				return null;
 			}
-			return License_Key::read( is_string( $value ) ? $value : '?' )['key'] ?? '';
+			return $this->read_key( is_string( $value ) ? $value : '?' )['key'] ?? '';
+		}
+
+		/**
+		 * Reads what a person typed, as License_Key::read does, in the forms that this plugin takes.
+		 *
+		 * @return array{key?: string, error?: string, groups?: int[]}
+		 */
+		public function read_key( string $typed ): array {
+			return License_Key::read( $typed, $this->foreign_keys );
+		}
+
+		/** The key that the plugin's former client kept; empty where it kept none that this plugin takes. */
+		public function former_key(): string {
+			try {
+				$value = is_string( $this->key_from ) ? $this->former_option( $this->key_from ) : ( $this->key_from )();
+			} catch ( \Throwable $error ) {
+				// What another client left is not worth a broken site.
+				$value = null;
+			}
+			return is_string( $value ) ? $this->read_key( $value )['key'] ?? '' : '';
+		}
+
+		/** @return mixed */
+		private function former_option( string $name ) {
+			if ( ! $this->network ) {
+				return get_option( $name );
+			}
+			// SECURITY: no other site of the network says which license the network has.
+			$value = get_site_option( $name );
+			return false === $value ? get_blog_option( get_main_site_id(), $name ) : $value;
 		}
 
 		/** The UUID that the server put into this site's package; empty where it put none. */
@@ -340,8 +391,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * Tells the plugin's author, where WP_DEBUG is on, what would not work.
 		 *
 		 * @param mixed $threshold The setting.
+		 * @param mixed $key_from  The setting.
 		 */
-		private function complain( int $release_keys, $threshold ): void {
+		private function complain( int $release_keys, $threshold, $key_from ): void {
 			if ( ! WP_DEBUG ) {
 				return;
 			}
@@ -373,6 +425,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( $release_keys && ! function_exists( 'sodium_crypto_sign_verify_detached' ) ) {
 				$wrong[] = 'PHP lets nobody call sodium_crypto_sign_verify_detached: no update is ever installed';
 			}
+			if ( $key_from !== $this->key_from ) {
+				$wrong[] = 'key_from must be the name of an option, or a function';
+			}
 			if ( wp_parse_url( $this->header( 'Update URI' ), PHP_URL_HOST ) !== $host ) {
 				$wrong[] = 'the host in the Update URI of the plugin\'s header is not that of base_url: no update is offered';
 			}
@@ -396,7 +451,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public const CONDITION_GRACE      = 'grace';
 		public const CONDITION_GRACE_OVER = 'grace_over';
 
-		/** The license key, in canonical form. */
+		/** The license key: in canonical form, or as another system wrote it. */
 		public string $key = '';
 		/** The host that a person activated the key on; empty where that was before this was kept, or never. */
 		public string $host = '';
@@ -416,6 +471,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public int $retry_not_before = 0;
 		/** The condition an administrator was told of. */
 		public string $told = '';
+		/** Whether the former client's key was looked for, or a person removed a license: no key is taken over after that. */
+		public bool $looked_for_former = false;
 
 		/** @param mixed $stored What the option holds. */
 		public static function from( $stored ): self {
@@ -546,22 +603,70 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	}
 
 	/**
-	 * The license of this site: activated by a person, validated again in the background, forgotten on request.
+	 * The secret with which this site, and nobody else, gives its place back. It stands in an option of its own that no page
+	 * loads; the server knows its hash only.
+	 */
+	final class Secret {
+
+		private string $name;
+		private bool $network;
+
+		public function __construct( Config $config ) {
+			$this->name    = $config->name() . '_secret';
+			$this->network = $config->network;
+		}
+
+		/** The secret that is kept; empty where there is none. */
+		public function read(): string {
+			$kept = $this->network ? get_site_option( $this->name ) : get_option( $this->name );
+			return is_string( $kept ) && preg_match( '/^[0-9a-f]{64}$/D', $kept ) ? $kept : '';
+		}
+
+		/** The hash of the secret, made where there is none yet. Empty where it cannot be kept: then it must not be told. */
+		public function hash(): string {
+			if ( '' === $this->read() ) {
+				$this->forget();
+				$made = bin2hex( random_bytes( 32 ) );
+				$this->network ? add_site_option( $this->name, $made ) : add_option( $this->name, $made, '', false );
+				// SECURITY: a hash whose secret is lost would keep the site from ever giving its place back.
+				wp_cache_delete( $this->name, 'options' );
+				wp_cache_delete( get_current_network_id() . ':' . $this->name, 'site-options' );
+			}
+			$secret = $this->read();
+			return '' === $secret ? '' : hash( 'sha256', $secret );
+		}
+
+		public function forget(): void {
+			$this->network ? delete_site_option( $this->name ) : delete_option( $this->name );
+		}
+	}
+
+	/**
+	 * The license of this site: activated by a person, validated again in the background, given back on request.
 	 */
 	final class License {
 
+		/** Problems that say that there is no place to give back, or that this license or server gives none back. */
+		private const NOTHING_TO_RELEASE = [ 'license_not_bound', 'unknown_license', 'license_suspended', 'license_revoked', 'not_found' ];
+
+		/** Problems that say that no license has a key that is not of the server's own form, and what a person is told. */
+		private const NO_KEY = [ 'license_key_checksum' => 'key_mistyped', 'malformed_license_key' => 'unknown_license' ];
+
 		private Config $config;
 		private Server $server;
+		private Secret $secret;
 		/** @var array<int, array{0: string, 1: array<int, mixed>}> Actions that wait for the lock to be free. */
 		private array $announced = [];
 
 		public function __construct( Config $config ) {
 			$this->config = $config;
 			$this->server = new Server( $config );
+			$this->secret = new Secret( $config );
 		}
 
 		public function hook(): void {
 			add_action( $this->config->name(), [ $this, 'validate_if_due' ] );
+			add_action( 'init', [ $this, 'take_over' ] );
 			add_action( 'init', [ $this, 'schedule' ] );
 			add_action( 'admin_init', [ $this, 'look_at_clock' ] );
 			add_action( 'admin_footer', [ $this, 'catch_up_later' ] );
@@ -606,6 +711,23 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			);
 		}
 
+		/** Takes over the key that the plugin's former client kept, once, where there is no key. It is validated when that is due. */
+		public function take_over(): void {
+			$memory = $this->memory();
+			if ( '' === $this->config->key_from || '' !== $memory->key || $memory->looked_for_former || null !== $this->config->fixed_key() ) {
+				return;
+			}
+			$this->exclusively(
+				function ( Memory $memory ): string {
+					if ( '' === $memory->key && ! $memory->looked_for_former ) {
+						$memory->looked_for_former = true;
+						$memory->key               = $this->config->former_key();
+					}
+					return '';
+				}
+			);
+		}
+
 		/**
 		 * Takes the license along to the host that the site has now, because a person says that the site has moved.
 		 *
@@ -626,13 +748,16 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		private function take( string $key, Memory $memory ): string {
-			$answer = $this->server->validate( $key, $memory );
+			$answer = $this->server->validate( $key, $memory, $this->secret->hash() );
 			if ( $answer->statement && ( 'active' === $answer->statement['status'] || ! $memory->is_active() ) ) {
 				$memory->learn( $key, $answer->statement );
 				$this->plan( $memory );
 				$this->announce( 'activated', $answer->statement );
 				// A license opens the way to updates: let WordPress look again.
 				delete_site_transient( 'update_plugins' );
+			} elseif ( isset( self::NO_KEY[ $answer->code() ] ) ) {
+				// Nothing is signed about a key that the server does not know, and nothing changes.
+				return self::NO_KEY[ $answer->code() ];
 			} elseif ( ! $answer->statement && ! $memory->is_active() ) {
 				$memory->statement = $key === $memory->key ? $memory->statement : null;
 				$memory->key       = $key;
@@ -673,7 +798,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( $memory->pause() ) {
 				return 'not_before';
 			}
-			$answer = $this->server->validate( $memory->key, $memory );
+			$answer = $this->server->validate( $memory->key, $memory, $this->secret->hash() );
 			if ( ! $answer->statement ) {
 				$this->fail( $memory, $answer );
 				return 'no_answer';
@@ -684,25 +809,69 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $answer->statement['code'];
 		}
 
-		/** Forgets the key and all that was learned with it. The server is not told: its owner releases the site. */
+		/**
+		 * Gives the site's place back, and forgets the license where the server has signed that it did.
+		 *
+		 * @return string What came of it: a Texts name.
+		 */
 		public function deactivate(): string {
 			if ( null !== $this->config->fixed_key() ) {
 				return 'key_is_fixed';
 			}
 			return $this->exclusively(
 				function ( Memory $memory ): string {
-					// What the server said for this license is not for the next one.
-					delete_site_transient( $this->config->name() );
-					delete_site_transient( $this->config->name() . '_refused' );
-					delete_site_transient( 'update_plugins' );
-					$this->announce( 'deactivated' );
-					foreach ( get_object_vars( new Memory() ) as $name => $blank ) {
-						$memory->$name = $blank;
+					if ( '' === $memory->key ) {
+						return $this->forget( $memory, 'removed' );
 					}
-					$this->unschedule();
-					return 'deactivated';
+					$memory->look_at_clock();
+					if ( ! $this->save( $memory ) ) {
+						// The place would be given back, and the site would not know it.
+						return 'not_saved';
+					}
+					$answer = $this->server->release( $memory->key, $memory, $this->secret->read() );
+					if ( $answer->statement ) {
+						// The next binding gets a secret of its own.
+						$this->secret->forget();
+						return $this->forget( $memory, 'deactivated' );
+					}
+					if ( ! $memory->grants() || in_array( $answer->code(), self::NOTHING_TO_RELEASE, true ) ) {
+						return $this->forget( $memory, 'removed' );
+					}
+					$memory->trouble = '' !== $answer->detail() ? $answer->detail() : $answer->trouble;
+					return 'not_released';
 				}
 			);
+		}
+
+		/**
+		 * Forgets the license without asking the server: the site keeps its place until its vendor releases it.
+		 *
+		 * @return string What came of it: a Texts name.
+		 */
+		public function remove(): string {
+			if ( null !== $this->config->fixed_key() ) {
+				return 'key_is_fixed';
+			}
+			return $this->exclusively(
+				function ( Memory $memory ): string {
+					return $this->forget( $memory, 'removed' );
+				}
+			);
+		}
+
+		/** Forgets the key and all that was learned with it. */
+		private function forget( Memory $memory, string $outcome ): string {
+			// What the server said for this license is not for the next one.
+			delete_site_transient( $this->config->name() );
+			delete_site_transient( $this->config->name() . '_refused' );
+			delete_site_transient( 'update_plugins' );
+			$this->announce( 'deactivated' );
+			foreach ( get_object_vars( new Memory() ) as $name => $blank ) {
+				$memory->$name = $blank;
+			}
+			$memory->looked_for_former = true;
+			$this->unschedule();
+			return $outcome;
 		}
 
 		/** Remembers what an administrator was told of. */
@@ -909,7 +1078,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	}
 
 	/**
-	 * The two questions to the server, over HTTP.
+	 * The questions to the server, over HTTP.
 	 */
 	final class Server {
 
@@ -919,34 +1088,34 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->config = $config;
 		}
 
-		/** Whether the license is good for this site. */
-		public function validate( string $key, Memory $memory ): Answer {
-			$nonce    = bin2hex( random_bytes( 16 ) );
-			$site_url = $this->config->site_url();
-			$answer   = $this->ask_about( $key, $site_url, $nonce );
-			if ( '' !== $answer->trouble ) {
-				return $answer;
-			}
-			try {
-				$expected          = [ 'nonce' => $nonce, 'site_url' => $site_url, 'domain' => Statement::host( $site_url ) ];
-				$last_issued_at    = $memory->statement['issued_at'] ?? '';
-				$answer->statement = Statement::verify( $answer->body, $this->config->public_keys, $expected, $last_issued_at );
-			} catch ( Not_Genuine $reason ) {
-				$answer->trouble = $reason->getMessage();
-			}
-			return $answer;
-		}
-
-		private function ask_about( string $key, string $site_url, string $nonce ): Answer {
+		/** Whether the license is good for this site. The hash is that of the secret that releases it. */
+		public function validate( string $key, Memory $memory, string $release_hash ): Answer {
 			$question = [
-				'license_key'    => $key,
-				'site_url'       => $site_url,
 				'plugin_version' => $this->config->header( 'Version' ),
 				'build_id'       => $this->config->build_id(),
-				'nonce'          => $nonce,
+				'release_hash'   => $release_hash,
 			];
-			return $this->request(
-				'/api/v1/validate-license',
+			return $this->ask_about( $key, $memory, '/api/v1/validate-license', $question, [] );
+		}
+
+		/** Gives this site's place back; there is a statement only where the server signed that it did. */
+		public function release( string $key, Memory $memory, string $secret ): Answer {
+			$question = [ 'release_secret' => $secret ];
+			return $this->ask_about( $key, $memory, '/api/v1/release-site', $question, [ 'status' => 'released' ] );
+		}
+
+		/**
+		 * Asks something about a license and this site, and verifies what comes back.
+		 *
+		 * @param array<string, string> $question
+		 * @param array<string, string> $expected What the statement must say beside what every statement must.
+		 */
+		private function ask_about( string $key, Memory $memory, string $target, array $question, array $expected ): Answer {
+			$nonce    = bin2hex( random_bytes( 16 ) );
+			$site_url = $this->config->site_url();
+			$question = [ 'license_key' => $key, 'site_url' => $site_url, 'nonce' => $nonce ] + $question;
+			$answer   = $this->request(
+				$target,
 				[
 					'method'  => 'POST',
 					// Nobody waits for WP-Cron.
@@ -955,6 +1124,17 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 					'body'    => (string) wp_json_encode( $question ),
 				]
 			);
+			if ( '' !== $answer->trouble ) {
+				return $answer;
+			}
+			try {
+				$expected         += [ 'nonce' => $nonce, 'site_url' => $site_url, 'domain' => Statement::host( $site_url ) ];
+				$last_issued_at    = $memory->statement['issued_at'] ?? '';
+				$answer->statement = Statement::verify( $answer->body, $this->config->public_keys, $expected, $last_issued_at );
+			} catch ( Not_Genuine $reason ) {
+				$answer->trouble = $reason->getMessage();
+			}
+			return $answer;
 		}
 
 		/** The latest manifest, or an empty answer where the version is the latest. An empty version asks for any. */
@@ -1570,6 +1750,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public ?array $latest = null;
 		/** Whether the license has expired, and what names the latest version cannot be read. */
 		public bool $unreadable = false;
+
+		/** The `code` of a problem document; empty where it is none. */
+		public function code(): string {
+			$problem = $this->status >= 400 ? json_decode( $this->body, true, 4 ) : null;
+			return is_array( $problem ) && is_string( $problem['code'] ?? null ) ? $problem['code'] : '';
+		}
 
 		/** Why the server refused, in its own words; empty where it did not, or said nothing. */
 		public function detail(): string {
@@ -2303,7 +2489,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	}
 
 	/**
-	 * License keys: 25 symbols of Crockford's base32, the last five of them Reed-Solomon check symbols over GF(32).
+	 * License keys: 25 symbols of Crockford's base32, the last five of them Reed-Solomon check symbols over GF(32). And keys of
+	 * other systems, which have no check symbols.
 	 */
 	final class License_Key {
 
@@ -2313,13 +2500,33 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** What is XORed onto the five check symbols: `KEY01`. */
 		private const CHECK_MASK = [ 19, 14, 30, 0, 1 ];
 
+		/** A key of another system, as the server takes it. Its case does not matter there. */
+		private const FOREIGN = '#^[A-Za-z0-9][A-Za-z0-9_.:/+=-]{15,127}$#D';
+
 		/**
 		 * Reads what a person typed. An error is pointed at and never corrected.
 		 *
-		 * @return array{key?: string, error?: string, groups?: int[]} The canonical key; or a Texts name, and the groups,
-		 *                                                              counted from 1, that look wrong.
+		 * A foreign key may have the form of ours: one in 116 of those looks like a key of ours with one or two typing errors. So
+		 * the server is asked about it, and the groups are for when it says that there is a typing error.
+		 *
+		 * @param bool $foreign Whether keys of another system are keys, too.
+		 * @return array{key?: string, error?: string, groups?: int[]} The key, canonical if it is one of ours; or a Texts name; and
+		 *                                                              the groups, counted from 1, that look wrong.
 		 */
-		public static function read( string $typed ): array {
+		public static function read( string $typed, bool $foreign = false ): array {
+			$read = self::read_ours( $typed );
+			if ( ! $foreign || isset( $read['key'] ) || 'key_missing' === $read['error'] ) {
+				return $read;
+			}
+			$key = trim( $typed, " \t\r\n" );
+			if ( ! preg_match( self::FOREIGN, $key ) ) {
+				return [ 'error' => 'key_unreadable', 'groups' => [] ];
+			}
+			return [ 'key' => $key, 'groups' => 'key_mistyped' === $read['error'] ? $read['groups'] : [] ];
+		}
+
+		/** @return array{key?: string, error?: string, groups?: int[]} */
+		private static function read_ours( string $typed ): array {
 			$groups = strlen( $typed ) > 128 ? false : preg_split( self::SEPARATOR, $typed, -1, PREG_SPLIT_NO_EMPTY );
 			if ( ! $groups ) {
 				return [ 'error' => [] === $groups ? 'key_missing' : 'key_malformed', 'groups' => [] ];
@@ -3112,10 +3319,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				case 'remove_really':
 					$this->outcome = $this->license->deactivate();
 					break;
+				case 'remove_only':
+					$this->outcome = $this->license->remove();
+					break;
 				default:
 					return;
 			}
-			if ( in_array( $this->outcome, [ 'ok', 'deactivated' ], true ) ) {
+			if ( in_array( $this->outcome, [ 'ok', 'deactivated', 'removed' ], true ) ) {
 				$now = time();
 				wp_safe_redirect( add_query_arg( [ 'outcome' => $this->outcome, 'at' => $now, 'proof' => $this->proof( $this->outcome, $now ) ], $this->url() ) );
 				exit;
@@ -3125,10 +3335,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** @param mixed $typed */
 		private function activate( $typed ): void {
 			$typed = is_string( $typed ) ? wp_unslash( $typed ) : '';
-			$read  = License_Key::read( $typed );
+			$read  = $this->config->read_key( $typed );
 
 			$this->outcome = isset( $read['key'] ) ? $this->license->activate( $read['key'] ) : $read['error'];
-			$this->groups  = $read['groups'] ?? [];
+			$this->groups  = isset( $read['key'] ) && 'key_mistyped' !== $this->outcome ? [] : $read['groups'] ?? [];
 			// A key that was kept need not be typed again.
 			$kept        = isset( $read['key'] ) && $read['key'] === $this->license->memory()->key;
 			$this->typed = $kept ? '' : substr( wp_check_invalid_utf8( $typed ), 0, 128 );
@@ -3165,13 +3375,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** The one message of the page: what came of a button, or what an administrator should know of the license. */
 		private function show_message( Memory $memory ): void {
-			$good = in_array( $this->outcome, [ 'ok', 'deactivated' ], true );
+			$good = in_array( $this->outcome, [ 'ok', 'deactivated', 'removed' ], true );
 			$text = '';
 			if ( 'remove_really' === $this->outcome ) {
 				return;
 			}
 			if ( '' !== $this->outcome && 'moved' !== $this->outcome && $this->outcome !== $memory->condition() ) {
-				$text = $this->text( $this->outcome );
+				$text = $this->text( $this->outcome, [ '{reason}' => $memory->trouble ] );
 				if ( $this->groups ) {
 					$text .= ' ' . $this->text( 'groups', [ '{groups}' => implode( ', ', $this->groups ) ] );
 				}
@@ -3235,6 +3445,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( '' !== $memory->key ) {
 				$this->show_button( 'check', 'button' );
 				$fixed || $this->show_button( 'remove', 'button' );
+				'not_released' === $this->outcome && $this->show_button( 'remove_only', 'button' );
 			}
 			echo '</p>';
 		}
@@ -3341,7 +3552,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				esc_attr( $this->typed )
 			);
 			$this->show_button( 'activate', $active ? 'button' : 'button button-primary' );
-			printf( '<p class="description" id="%s-hint">%s</p>%s</td></tr>', esc_attr( $id ), esc_html( $this->text( 'key_hint' ) ), $active ? '</details>' : '' );
+			printf( '<p class="description" id="%s-hint">%s</p>%s</td></tr>', esc_attr( $id ), esc_html( $this->text( $this->config->foreign_keys ? 'key_hint_foreign' : 'key_hint' ) ), $active ? '</details>' : '' );
 		}
 
 		private function show_button( string $action, string $class ): void {
@@ -3474,7 +3685,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @param string[] $arguments
 		 */
 		public function activate( $arguments ): void {
-			$read = License_Key::read( trim( $arguments[0] ?? (string) fgets( STDIN ) ) );
+			$read = $this->config->read_key( trim( $arguments[0] ?? (string) fgets( STDIN ) ) );
 			$this->tell( isset( $read['key'] ) ? $this->license->activate( $read['key'] ) : $read['error'] );
 		}
 
@@ -3486,18 +3697,25 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
-		 * Removes the license from this site.
+		 * Deactivates the license on this site, so that it can be used on another one.
+		 */
+		public function deactivate(): void {
+			$this->tell( $this->license->deactivate() );
+		}
+
+		/**
+		 * Removes the license from this site without asking the license server.
 		 */
 		public function remove(): void {
-			$this->tell( $this->license->deactivate() );
+			$this->tell( $this->license->remove() );
 		}
 
 		private function tell( string $outcome ): void {
 			$memory = $this->license->memory();
 			$text   = 'moved' === $outcome || $outcome === $memory->condition()
 				? Settings_Page::plain( $this->config, $memory )
-				: $this->config->texts->get( $outcome, [ '{constant}' => $this->config->key_constant ] );
-			in_array( $outcome, [ 'ok', 'deactivated' ], true ) ? \WP_CLI::success( $text ) : \WP_CLI::error( $text );
+				: $this->config->texts->get( $outcome, [ '{constant}' => $this->config->key_constant, '{reason}' => $memory->trouble ] );
+			in_array( $outcome, [ 'ok', 'deactivated', 'removed' ], true ) ? \WP_CLI::success( $text ) : \WP_CLI::error( $text );
 		}
 	}
 
@@ -3548,13 +3766,15 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'update'             => __( 'Update', $d ),
 				'key'                => __( 'License key', $d ),
 				'key_hint'           => __( 'Five groups of five letters and digits. Dashes, blanks and small letters do not matter.', $d ),
+				'key_hint_foreign'   => __( 'Exactly as it was sent to you.', $d ),
 				'activate'           => __( 'Activate', $d ),
 				'replace'            => __( 'Use another key', $d ),
 				'check'              => __( 'Check now', $d ),
 				'move'               => __( 'Use the license here', $d ),
-				'remove'             => __( 'Remove from this site…', $d ),
-				'remove_question'    => __( 'Remove the license from this site? The plugin gets no updates any more, and what the license covers stops working here.', $d ),
-				'remove_really'      => __( 'Remove the license', $d ),
+				'remove'             => __( 'Deactivate on this site…', $d ),
+				'remove_question'    => __( 'Deactivate the license on this site? It can then be used on another site. The plugin gets no updates here any more, and what the license covers stops working here.', $d ),
+				'remove_really'      => __( 'Deactivate on this site', $d ),
+				'remove_only'        => __( 'Remove it here all the same', $d ),
 				'cancel'             => __( 'Cancel', $d ),
 				'renew'              => __( 'Renew the license', $d ),
 				'account'            => __( 'Manage your licenses', $d ),
@@ -3596,10 +3816,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'not_before'         => __( 'The license server asked to wait a little. Please try again later.', $d ),
 				'not_saved'          => __( 'WordPress could not save the license in its database, so nothing was changed. Please try again, or ask whoever hosts the site.', $d ),
 				'busy'               => __( 'The license is being checked at this moment. Please try again in a minute.', $d ),
-				'deactivated'        => __( 'The license was removed from this site. To use it on another site, ask the vendor to release it.', $d ),
+				'deactivated'        => __( 'The license was removed from this site. It can be used on another site now.', $d ),
+				'removed'            => __( 'The license was removed from this site. To use it on another site, ask the vendor to release it.', $d ),
+				'not_released'       => __( 'The license server did not release this site, so the license is still here: {reason} Please try again, or ask the vendor to release the site.', $d ),
 				'key_missing'        => __( 'Please enter a license key.', $d ),
 				'key_malformed'      => __( 'A license key has five groups of five letters or digits.', $d ),
 				'key_mistyped'       => __( 'There is a typing error in the license key.', $d ),
+				'key_unreadable'     => __( 'This is not a license key. Please compare it with the one you were sent.', $d ),
 				'key_is_fixed'       => __( 'The license key is set in wp-config.php ({constant}). Please change it there.', $d ),
 				'groups'             => __( 'Please look at this group again: {groups}.', $d ),
 

@@ -23,6 +23,7 @@ use Countersign\Client\{License_Key, Memory, Not_Genuine, Statement};
 $input = json_decode(file_get_contents('/input.json'), true);
 
 $keys = array_map([License_Key::class, 'read'], $input['keys']);
+$foreign = array_map(fn(string $typed) => License_Key::read($typed, true)['key'] ?? '', $input['foreign']);
 
 // One or two wrong symbols of a key are in the groups that are pointed at, and no others are.
 $misplaced = [];
@@ -80,4 +81,4 @@ $memory->seen = 0;
 $memory->look_at_clock();
 $long[] = is_int($memory->elapsed());
 
-echo PHP_VERSION, "\n", json_encode(['keys' => $keys, 'misplaced' => $misplaced, 'statements' => $statements, 'otherwise' => $otherwise, 'grace' => $grace, 'long' => $long]);
+echo PHP_VERSION, "\n", json_encode(['keys' => $keys, 'foreign' => $foreign, 'misplaced' => $misplaced, 'statements' => $statements, 'otherwise' => $otherwise, 'grace' => $grace, 'long' => $long]);
