@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use crate::hosted::{SECRET, hosting, link_of, put_secret};
-use crate::support::instance::{LATEST, question};
+use crate::management::{Shop, forms, license_of};
+use crate::support::instance::{LATEST, question, sha256};
 use crate::support::server::{countersign, updates};
 use crate::support::{Instance, License, Server, get, request};
 
@@ -65,6 +66,7 @@ fn no_route_log_or_file_has_a_license_key() {
             json!({ "license_key": [key], "site_url": "a.com" }),
             json!({ "license_key": { key: key }, "site_url": key }),
             json!({ "license_key": key, "site_url": "a.com", "build_id": key }),
+            json!({ "license_key": key, "site_url": "a.com", "release_hash": key }),
             json!({ "license_key": key, "site_url": "a.com", "plugin_version": key }),
             json!({ "license_key": key, "site_url": "a.com", "plugin_version": format!("1.0-{}", key.to_lowercase()) }),
             json!({ "license_key": format!("{}U", &key[..28]), "site_url": "a.com" }),
@@ -173,6 +175,46 @@ fn no_route_log_or_file_has_a_license_key() {
     assert_clean("the log", log.as_bytes(), &canaries);
     server.stop();
     assert_no_file_has_it(instance.path(), &canaries);
+}
+
+#[test]
+fn no_answer_log_metric_or_file_has_a_release_secret() {
+    const SECRET: &str = "canary-of-the-release-secret";
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("sites = 2")]);
+    let server = Server::start(&instance);
+    let mut guarded = question(&license, "a.com");
+    guarded["release_hash"] = sha256(SECRET).into();
+    assert_eq!(server.ask(&guarded).code(), "ok");
+    server.validate(&license, "b.com");
+    let key = &license.key;
+    let mut said = Vec::new();
+    for body in [
+        json!({ "license_key": key, "site_url": "b.com", "release_hash": SECRET }),
+        json!({ "license_key": key, "site_url": "c.com", "release_secret": SECRET }),
+        json!({ "license_key": key, "site_url": "a.com", "release_secret": format!("{SECRET}-") }),
+        json!({ "license_key": key, "site_url": "a.com", "release_secret": [SECRET] }),
+        json!({ "license_key": key, "site_url": "a.com", "release_secret": SECRET.repeat(9) }),
+        json!({ "license_key": key, "site_url": "b.com", "release_secret": SECRET }),
+        json!({ "license_key": key, "site_url": "a.com", "release_secret": SECRET }),
+    ] {
+        for path in ["/api/v1/validate-license", "/api/v1/release-site"] {
+            let answer = request(server.address, "POST", path, &[], body.to_string().as_bytes());
+            said.push(answer.text() + &format!("{:?}", answer.headers));
+        }
+    }
+    assert!(said.iter().any(|said| said.contains("\"released\"")), "{said:?}");
+    said.push(get(server.admin, "/metrics").text());
+    said.push(server.log());
+    assert!(server.log().contains("not released"));
+    server.stop();
+    let files = files_in(instance.path());
+    said.extend(
+        files
+            .iter()
+            .map(|file| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned()),
+    );
+    assert!(said.iter().all(|said| !said.contains(SECRET)));
 }
 
 #[test]
@@ -374,7 +416,7 @@ impl Secrets {
 }
 
 /// Every file in a folder and those beneath.
-fn files_in(folder: &Path) -> Vec<PathBuf> {
+pub fn files_in(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -388,4 +430,99 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
         }
     }
     files
+}
+
+#[test]
+fn no_route_log_or_file_has_a_token_or_the_key_of_an_issued_license() {
+    let shop = Shop::open(&[]);
+    const ORDER: &str = "canary-order-of-jane";
+    let mut body = forms();
+    body["reference"] = json!(ORDER);
+    let license = license_of(&shop.issue("order-of-anna", &body));
+    let token = shop.bearer.trim_start_matches("Bearer ");
+    let server = &shop.server;
+    let mut bodies = vec![
+        get(server.admin, "/metrics"),
+        get(server.admin, "/readyz"),
+        get(server.admin, "/tokens"),
+    ];
+    // In every place where a token does not belong, too.
+    let placed = format!("{{\"reference\":\"{token}\"");
+    for (method, target, authorization) in [
+        ("GET", "/api/v1/licenses?limit=9".to_owned(), shop.bearer.as_str()),
+        ("GET", format!("/api/v1/licenses/{}", license.id), &shop.bearer),
+        ("GET", format!("/api/v1/licenses?cursor={token}"), &shop.bearer),
+        ("GET", format!("/api/v1/licenses/{token}"), &shop.bearer),
+        ("GET", format!("/api/v1/licenses/{}", license.key), &shop.bearer),
+        (
+            "GET",
+            format!("/api/v1/licenses?reference={}", license.key),
+            &shop.bearer,
+        ),
+        ("POST", format!("/api/v1/licenses/{}/{token}", license.id), &shop.bearer),
+        ("POST", "/api/v1/licenses".to_owned(), token),
+        ("POST", "/api/v1/licenses".to_owned(), &shop.bearer[..70]),
+        ("DELETE", format!("/{token}"), &shop.bearer),
+        ("GET", "/api/v1/updates/acme-forms".to_owned(), &shop.bearer),
+    ] {
+        let headers = [("Authorization", authorization), ("Idempotency-Key", token)];
+        bodies.push(request(server.address, method, &target, &headers, placed.as_bytes()));
+    }
+    for arguments in [
+        &["token", "list"][..],
+        &["token", "revoke", token],
+        &["license", "show", &license.id],
+        &["license", "list", "--json"],
+        &["bindings", "export"],
+        &["doctor"],
+    ] {
+        let output = countersign(&shop.instance).args(arguments).output().unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        // An argument that is rejected is quoted to who typed it.
+        if !arguments.contains(&token) {
+            assert!(!String::from_utf8_lossy(&told).contains(&token[4..]), "{arguments:?}");
+        }
+        assert_clean(&format!("{arguments:?}"), &told, &[&license]);
+        let shows_orders = arguments[0] == "license";
+        let has_order = String::from_utf8_lossy(&told).contains(ORDER);
+        assert_eq!(has_order, shows_orders, "{arguments:?}");
+    }
+    // What the API shows to who has the token is not looked at here, but what it refuses is.
+    let missing = shop.instance.file("store/references.jsonl");
+    fs::rename(&missing, shop.instance.file("aside")).unwrap();
+    let refused = shop.issue("another", &body);
+    assert_eq!(refused.status, 503);
+    fs::rename(shop.instance.file("aside"), &missing).unwrap();
+    bodies.push(refused);
+    bodies.retain(|body| !(body.status == 200 && body.text().contains("\"source\"")));
+    bodies.push(get(server.admin, "/metrics"));
+    let forgotten = countersign(&shop.instance)
+        .args(["license", "forget", "--reference", &format!("{ORDER}-2")])
+        .output()
+        .unwrap();
+    assert_eq!(forgotten.status.code(), Some(3));
+    assert!(!String::from_utf8_lossy(&forgotten.stderr).contains(ORDER));
+    let log = server.log();
+    for (place, text) in bodies
+        .iter()
+        .map(|body| ("a body", body.text()))
+        .chain([("the log", log.clone())])
+    {
+        assert!(!text.contains(&token[4..]), "{place}: {text}");
+        assert!(!text.contains("order-of-anna"), "{place}: {text}");
+        assert!(!text.contains(ORDER), "{place}: {text}");
+        assert_clean(place, text.as_bytes(), &[&license]);
+    }
+    assert_no_file_has_it(shop.instance.path(), &[&license]);
+    let secret = fs::read(shop.instance.file("keys/issuing.key")).unwrap();
+    let hex = const_hex::encode(&secret);
+    for file in files_in(shop.instance.path()) {
+        let bytes = fs::read(&file).unwrap();
+        let has = |trace: &[u8]| bytes.windows(trace.len()).any(|window| window == trace);
+        assert!(!has(&token.as_bytes()[4..]), "the token is in {}", file.display());
+        let is_kept = file.ends_with("store/references.jsonl");
+        assert_eq!(has(ORDER.as_bytes()), is_kept, "the order is in {}", file.display());
+        let is_key = file.ends_with("keys/issuing.key");
+        assert!(is_key || !has(&secret) && !has(hex.as_bytes()), "{}", file.display());
+    }
 }

@@ -1,75 +1,36 @@
 //! The output of commands with `--json` matches the schemas of docs/cli-json.md.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Output;
 
-use boon::{Compiler, Draft, Schemas};
 use chrono::Utc;
 use clap::CommandFactory as _;
 use countersign::cli::Cli;
+use countersign::mail::queue::MailQueue;
+use countersign::model::license_key::LicenseId;
 use countersign::package::writer::PackageWriter;
 use serde_json::{Value, json};
 
+use crate::support::cli_json::Page;
 use crate::support::history::make_repository;
 use crate::support::server::{countersign, countersign_in};
 use crate::support::{Instance, License, Server};
 
-const PAGE: &str = include_str!("../../docs/cli-json.md");
-
 /// Verbs that print no JSON document, and why.
-const WITHOUT: [(&str, &str); 6] = [
+const WITHOUT: [(&str, &str); 7] = [
     ("serve", "it prints nothing to stdout"),
     ("completions", "it prints a script for a shell"),
     ("manual", "it prints a page for people"),
     ("bindings export", "it prints JSON without being asked"),
     ("bindings schema", "it prints SQL"),
-    ("bindings copy", "it needs a database: nodes::commands runs it"),
+    ("webhook test", "it needs a receiver: external webhooks:: runs it"),
+    ("mail send-test", "it needs a mail server: external mail:: runs it"),
 ];
 
-/// The schemas of the page by name.
-struct Page(BTreeMap<&'static str, Value>);
-
-impl Page {
-    fn read() -> Self {
-        let blocks = PAGE.split("\n```json schema=").skip(1).map(|block| {
-            let (name, rest) = block.split_once('\n').unwrap();
-            let (text, _) = rest.split_once("\n```").unwrap();
-            (
-                name,
-                serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}")),
-            )
-        });
-        Self(blocks.collect())
-    }
-
-    /// Why `document` does not conform to a schema, if it does not.
-    fn fault(&self, name: &str, document: &Value) -> Option<String> {
-        let at = |name: &str| format!("http://localhost/{name}");
-        let mut compiler = Compiler::new();
-        compiler.set_default_draft(Draft::V2020_12);
-        compiler.enable_format_assertions();
-        for (name, schema) in &self.0 {
-            compiler.add_resource(&at(name), schema.clone()).unwrap();
-        }
-        let mut schemas = Schemas::new();
-        let schema = compiler
-            .compile(&at(name), &mut schemas)
-            .unwrap_or_else(|error| panic!("{name}: {error:#}"));
-        schemas
-            .validate(document, schema)
-            .err()
-            .map(|error| format!("{error:#}"))
-    }
-
-    #[track_caller]
-    fn check(&self, name: &str, document: &Value) {
-        if let Some(fault) = self.fault(name, document) {
-            panic!("{name}: {fault}\n{document:#}");
-        }
-    }
-}
+/// Verbs that need a database. The tests of nodes check what they print.
+const OF_DATABASE: [&str; 2] = ["bindings copy", "bindings repair"];
 
 /// Runs commands of one instance and checks what each prints; remembers which verbs were run.
 struct Checker<'a> {
@@ -80,7 +41,10 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn run(&mut self, arguments: &[&str]) -> Output {
-        let is_group = matches!(arguments[0], "license" | "bindings" | "keys" | "package" | "shop");
+        let is_group = matches!(
+            arguments[0],
+            "license" | "bindings" | "keys" | "package" | "shop" | "mail" | "token" | "webhook"
+        );
         self.verbs.insert(arguments[..if is_group { 2 } else { 1 }].join(" "));
         // After `--`, it would be a value.
         let values = arguments.iter().position(|argument| *argument == "--");
@@ -169,6 +133,7 @@ fn every_command_prints_what_the_page_of_json_says() {
         &["suspend", id],
         &["resume", id],
         &["sites", id, "unlimited"],
+        &["sites", id, "--staging-sites", "2", "--site-moves", "default"],
         &["move", id, "--from", "a.example.com", "--to", "b.example.com"],
         &["release", id, "--all"],
     ] {
@@ -182,6 +147,7 @@ fn every_command_prints_what_the_page_of_json_says() {
         &["license", "revoke", rekeyed["id"].as_str().unwrap()],
     );
     checker.fails(3, &["license", "resume", id]);
+    checker.fails(3, &["license", "resend", id, "--to", "anna@example.com"]);
     checker.done("license-list", &["license", "list"]);
 
     checker.done(
@@ -236,6 +202,65 @@ fn every_command_prints_what_the_page_of_json_says() {
     );
     checker.fails(3, &["shop", "check", "paddle", file.to_str().unwrap()]);
     checker.fails(2, &["shop", "check", "my-shop", file.to_str().unwrap()]);
+    assert_eq!(checker.done("shop-parked-list", &["shop", "parked", "list"]), json!([]));
+    assert_eq!(
+        checker.done("shop-parked", &["shop", "parked", "retry", "--all"])["deliveries"],
+        json!([])
+    );
+    checker.fails(3, &["shop", "parked", "drop", &"0".repeat(32)]);
+    assert_eq!(checker.done("webhook-list", &["webhook", "list"]), json!([]));
+    let settings = instance.join("countersign.toml");
+    let before = fs::read_to_string(&settings).unwrap();
+    let webhook = "\n[webhooks.crm]\nurl = \"https://crm.example/in?token=1\"\nevents = [\"site.bound\"]\n";
+    fs::write(&settings, before.clone() + webhook).unwrap();
+    let made = checker.done("webhook-secret", &["webhook", "secret", "crm"]);
+    assert!(made["file"].as_str().unwrap().ends_with("keys/webhooks/crm.secret"));
+    checker.fails(3, &["webhook", "secret", "crm"]);
+    checker.fails(3, &["webhook", "test", "cmr"]);
+    let listed = checker.done("webhook-list", &["webhook", "list"]);
+    assert_eq!(listed[0]["origin"], "https://crm.example");
+    assert_eq!(
+        checker.done("webhook-parked-list", &["webhook", "parked", "list"]),
+        json!([])
+    );
+    assert_eq!(
+        checker.done("webhook-parked", &["webhook", "parked", "retry", "--all"])["messages"],
+        json!([])
+    );
+    checker.fails(3, &["webhook", "parked", "drop", &"0".repeat(32)]);
+    fs::write(&settings, before).unwrap();
+    let built_in = checker.done("mail-preview", &["mail", "preview"]);
+    assert_eq!((&built_in["from"], &built_in["texts"]), (&Value::Null, &Value::Null));
+    let written = checker.done("mail-write-texts", &["mail", "write-texts"]);
+    assert_eq!(written["written"].as_array().map(Vec::len), Some(2));
+    let kept = checker.done("mail-write-texts", &["mail", "write-texts"]);
+    assert_eq!(kept["kept"], written["written"]);
+    let own = checker.done("mail-preview", &["mail", "preview"]);
+    assert_eq!(own["text"], built_in["text"]);
+    assert!(own["texts"].as_str().unwrap().ends_with("registry/mail"));
+    checker.fails(3, &["mail", "send-test", "you@example.com"]);
+    assert_eq!(checker.done("mail-list", &["mail", "list"]), json!([]));
+    let queue = MailQueue::open(&instance.join("store"), Utc::now()).unwrap();
+    let license = [LicenseId::from_bytes([7; 32])];
+    queue
+        .enqueue(&"anna@example.com".parse().unwrap(), &license, "evt_1", Utc::now())
+        .unwrap();
+    let listed = checker.done("mail-list", &["mail", "list"]);
+    let mail = listed[0]["id"].as_str().unwrap();
+    assert_eq!(
+        (&listed[0]["state"], &listed[0]["event"]),
+        (&json!("waiting"), &json!("evt_1"))
+    );
+    assert_eq!(
+        checker.done("mail-retry", &["mail", "retry", "--all"])["retried"],
+        json!([mail])
+    );
+    assert_eq!(
+        checker.done("mail-drop", &["mail", "drop", &mail[..8]])["dropped"],
+        json!([mail])
+    );
+    checker.fails(3, &["mail", "drop", mail]);
+    checker.fails(2, &["mail", "retry", "0f"]);
     checker.done("doctor", &["doctor"]);
     checker.fails(3, &["bindings", "verify"]);
     checker.fails(2, &["license", "renew", id, "--expires", "tomorrow"]);
@@ -252,8 +277,13 @@ fn every_command_prints_what_the_page_of_json_says() {
         .chain(of_packages)
         .chain(of_releases)
         .chain(WITHOUT.map(|(verb, _)| verb.to_owned()))
+        .chain(OF_DATABASE.map(str::to_owned))
         .collect();
-    assert_eq!(run, verbs(), "each verb is run with --json, or stands in WITHOUT");
+    assert_eq!(
+        run,
+        verbs(),
+        "each verb is run with --json, or stands in WITHOUT or OF_DATABASE"
+    );
 }
 
 /// The verbs that need a store.
@@ -261,13 +291,42 @@ fn bindings() -> BTreeSet<String> {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("sites = 3")]);
     let server = Server::start(&instance);
-    assert_eq!(server.validate(&license, "a.com").code(), "ok");
-    assert_eq!(server.validate(&license, "b.com").code(), "ok");
     let mut checker = Checker {
         instance: instance.path(),
         page: Page::read(),
         verbs: BTreeSet::new(),
     };
+    checker.done("keys-generate", &["keys", "generate", "--issuing"]);
+    checker.done("keys-generate", &["keys", "generate", "--references"]);
+    let create = ["token", "create", "shop", "--scope", "licenses:write"];
+    checker.done("token-create", &create);
+    checker.fails(3, &create);
+    checker.done("token-revoke", &["token", "revoke", "shop"]);
+    assert_eq!(checker.done("token-list", &["token", "list"])[0]["name"], "shop");
+    let export = instance.file("export.csv");
+    let key = "cc22c1ec86304b36883440e2e84cddff";
+    let rows = format!("key,expires,modules,mail,reference\n{key},lifetime,forms,a@b.example,order 7\n");
+    fs::write(&export, &rows).unwrap();
+    let export = export.to_str().unwrap();
+    for more in [&["--dry-run"][..], &[], &[]] {
+        let arguments = [&["license", "import", export, "--from", "csv"], more].concat();
+        checker.done("license-import", &arguments);
+    }
+    fs::write(export, rows + "short,lifetime,forms,,\n").unwrap();
+    let refused = checker.run(&["license", "import", export, "--from", "csv"]);
+    assert_eq!(refused.status.code(), Some(3));
+    let told = checker.checked("license-import", &refused);
+    assert_eq!(told["rejected_rows"][0]["line"], 3);
+    let listed = checker.done("license-list", &["license", "list", "--reference", "order 7"]);
+    assert_eq!(listed[0]["reference"], "order 7");
+    let forget = ["license", "forget", "--reference", "order 7"];
+    assert_eq!(checker.done("license-forget", &forget)["changed"], true);
+    assert_eq!(checker.done("license-forget", &forget)["changed"], false);
+    checker.fails(3, &["license", "forget", "--reference", "order 8"]);
+    let listed = checker.done("license-list", &["license", "list", "--reference", "order 7"]);
+    assert!(listed[0].get("reference_erased").is_some(), "{listed}");
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    assert_eq!(server.validate(&license, "b.com").code(), "ok");
     let admin = server.admin.to_string();
     let waited = [
         "license",
@@ -322,6 +381,15 @@ fn bindings() -> BTreeSet<String> {
     lines
         .iter()
         .for_each(|line| checker.page.check("bindings-export", line));
+    let every = countersign(&instance)
+        .args(["bindings", "export", "--all"])
+        .output()
+        .unwrap();
+    let file = instance.file("events.jsonl");
+    fs::write(&file, every.stdout).unwrap();
+    let [store, file] = [instance.file("new-store"), file].map(|path| path.to_str().unwrap().to_owned());
+    checker.done("bindings-import", &["bindings", "import", &file, "--store", &store]);
+    checker.fails(3, &["bindings", "import", &file]);
     let released = |host: &str| lines.iter().find(|line| line["host"] == host).unwrap()["released"].clone();
     assert_eq!((released("a.com"), released("b.com")), (json!(false), json!(true)));
     checker.verbs

@@ -6,14 +6,22 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
+use chrono::DateTime;
 use countersign::config::{Config, PathSettings, ServeSettings};
+use countersign::model::api_token::ApiToken;
 use countersign::model::binding::CheckIn;
+use countersign::model::digest::Digest;
+use countersign::model::issued_license::Hex128;
 use countersign::model::license_key::LicenseId;
+use countersign::model::sale_state::SaleState;
 use countersign::model::site_host::SiteHost;
+use countersign::model::site_release::SiteRelease;
 use countersign::serve;
+use countersign::serve::hooks::Hooks;
 use countersign::store::{
-    BindFuture, Bindings, BoundSites, ChangeFuture, LedgerChange, LedgerLicense, LedgerState, StoreError, StoreHealth,
+    BindFuture, Bindings, BoundSites, ChangeFuture, EraseReferenceFuture, FindReferencesFuture, ImportFuture,
+    ImportOutcome, ImportRequest, LedgerChange, LedgerLicense, LedgerState, ReleaseFuture, ReleaseRequest, SaleChange,
+    SaleFuture, SeatRequest, StoreError, StoreHealth, TokenChange, TokenFuture,
 };
 use serde_json::{Value, json};
 
@@ -31,12 +39,16 @@ impl Bindings for Broken {
         BoundSites::default()
     }
 
-    fn bind<'a>(
-        &'a self,
-        _: &'a countersign::model::license::License,
-        _: &'a SiteHost,
-        _: DateTime<Utc>,
-    ) -> BindFuture<'a> {
+    fn bind<'a>(&'a self, _: SeatRequest<'a>) -> BindFuture<'a> {
+        Box::pin(async {
+            match (self.0)() {
+                Some(error) => Err(error),
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn release(&self, _: ReleaseRequest) -> ReleaseFuture<'_> {
         Box::pin(async {
             match (self.0)() {
                 Some(error) => Err(error),
@@ -53,11 +65,72 @@ impl Bindings for Broken {
         None
     }
 
+    fn issued_for(&self, _: Hex128) -> Option<LedgerLicense> {
+        None
+    }
+
+    fn sale(&self, _: Hex128) -> Option<SaleState> {
+        None
+    }
+
+    fn record_sale(&self, _: SaleChange) -> SaleFuture<'_> {
+        Box::pin(async { Err(StoreError::Closed) })
+    }
+
+    fn issued_of_order(&self, _: &[Hex128]) -> Vec<LicenseId> {
+        Vec::new()
+    }
+
+    fn issued_after(
+        &self,
+        _: Option<&LicenseId>,
+        _: usize,
+        _: &dyn Fn(&countersign::model::license::License) -> bool,
+    ) -> Vec<LedgerLicense> {
+        Vec::new()
+    }
+
+    fn licenses_of_host(&self, _: &SiteHost) -> Vec<LicenseId> {
+        Vec::new()
+    }
+
+    fn moves(&self, _: chrono::DateTime<chrono::Utc>) -> Vec<(LicenseId, Vec<SiteRelease>)> {
+        Vec::new()
+    }
+
     fn issued_count(&self) -> usize {
         0
     }
 
+    fn import(&self, _: ImportRequest) -> ImportFuture<'_> {
+        unreachable!("nobody imports")
+    }
+
+    fn preview_import(&self, _: &ImportRequest) -> Vec<ImportOutcome> {
+        unreachable!("nobody imports")
+    }
+
     fn change_license(&self, _: LedgerChange) -> ChangeFuture<'_> {
+        Box::pin(async { Err(StoreError::Closed) })
+    }
+
+    fn references(&self, _: Vec<Hex128>) -> FindReferencesFuture<'_> {
+        Box::pin(async { Err(StoreError::Closed) })
+    }
+
+    fn erase_reference(&self, _: Vec<Hex128>, _: chrono::DateTime<chrono::Utc>) -> EraseReferenceFuture<'_> {
+        Box::pin(async { Err(StoreError::Closed) })
+    }
+
+    fn tokens(&self) -> Vec<Arc<ApiToken>> {
+        Vec::new()
+    }
+
+    fn token_of(&self, _: &Digest) -> Option<Arc<ApiToken>> {
+        None
+    }
+
+    fn change_token(&self, _: TokenChange) -> TokenFuture<'_> {
         Box::pin(async { Err(StoreError::Closed) })
     }
 
@@ -68,6 +141,7 @@ impl Bindings for Broken {
             state: Err(StoreError::NotDurable("no space left".into())),
             since: DateTime::UNIX_EPOCH,
             ledger: LedgerState::Disk,
+            clock_lead: None,
             age: None,
         }
     }
@@ -95,8 +169,14 @@ fn with_broken_store(error: fn() -> Option<StoreError>, test: impl FnOnce(Addres
     let loaded = serve::load(&config.paths, false).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let server =
-            serve::Server::start(&config.serve, &config.paths.public, loaded, Arc::new(Broken(error))).unwrap();
+        let server = serve::Server::start(
+            &config.serve,
+            &config.paths.public,
+            loaded,
+            Arc::new(Broken(error)),
+            Hooks::none(),
+        )
+        .unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let admin = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addresses = Addresses {

@@ -22,6 +22,7 @@ fn issue(license: &License) -> LedgerChange {
         salt: Hex128([3; 16]),
         scope: Arc::clone(&scope),
         secret: 1,
+        issued: DateTime::UNIX_EPOCH,
     };
     LedgerChange {
         license: ModelLicense {
@@ -36,7 +37,7 @@ fn issue(license: &License) -> LedgerChange {
         reference: None,
         scope,
         now: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
-        basis: ChangeBasis::Issue(origin),
+        basis: origin.into(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! First bindings are linearizable: 64 threads bind 16 hosts at once, and a single list of hosts could have given
+//! Bindings are linearizable, also where sites leave: 64 threads bind 16 hosts at once, and a single list of hosts could have given
 //! every answer (`support::linear`).
 
 use std::num::NonZeroU32;
@@ -9,11 +9,16 @@ use std::thread;
 use chrono::{NaiveDate, Utc};
 use countersign::model::license::{Details, License as Granted, LicenseStatus, SiteLimit};
 use countersign::model::license_key::LicenseId;
-use countersign::store::{self, BindOutcome};
+use countersign::model::site_release::ReleaseHash;
+use countersign::store::{
+    self, BindOutcome, Bindings, ReleaseRefusal, ReleaseRequest, SeatRequest, SiteReleaseOutcome,
+};
 use tempfile::TempDir;
 
 use crate::support::http::Client;
 use crate::support::instance::question;
+use crate::support::linear::clock::Clock;
+use crate::support::linear::releases::{self, Change, How, Rules, changes};
 use crate::support::linear::{Event, What, check};
 use crate::support::random::Random;
 use crate::support::server::countersign;
@@ -95,7 +100,7 @@ pub fn in_process(sites: u32, rounds: usize) {
                 return What::Read(read(&license));
             };
             match runtime
-                .block_on(store.bind(&license, &host.parse().unwrap(), Utc::now()))
+                .block_on(store.bind(SeatRequest::new(&license, &host.parse().unwrap(), Utc::now())))
                 .unwrap()
             {
                 BindOutcome::Bound => What::Bound(host),
@@ -109,6 +114,106 @@ pub fn in_process(sites: u32, rounds: usize) {
         check(sites as usize, &list, history).unwrap_or_else(|error| panic!("round {round}, {sites} sites: {error}"));
     }
     eprintln!("linearizability: {rounds} rounds of {THREADS} threads and {HOSTS} hosts with {sites} sites");
+}
+
+/// How often a license may move in these tests.
+const MOVES: u32 = 5;
+
+/// What a host releases its site with: every second one has a secret, and the others have the key alone.
+fn secret(host: &str) -> Option<ReleaseHash> {
+    let number = host.bytes().rfind(u8::is_ascii_digit).unwrap();
+    (number % 2 == 1).then(|| ReleaseHash::of(host))
+}
+
+/// The same with hosts that leave: every third question gives a seat back.
+fn with_releases(sites: u32, rounds: usize) {
+    const LEAVERS: usize = 16;
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let store = store::open(&path).unwrap();
+    let clock = Clock::start();
+    let barrier = Barrier::new(LEAVERS);
+    let histories: Vec<Mutex<Vec<Event>>> = (0..rounds).map(|_| Mutex::default()).collect();
+    thread::scope(|scope| {
+        for number in 0..LEAVERS {
+            let store = &store;
+            let clock = &clock;
+            let barrier = &barrier;
+            let histories = &histories;
+            scope.spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                let mut random = Random::new(number as u64 + 1);
+                for (round, history) in histories.iter().enumerate() {
+                    let license = granted(round, sites);
+                    barrier.wait();
+                    for turn in 0..6 {
+                        let host = format!("site-{}.com", random.below(8));
+                        let asked = clock.now();
+                        let what = match turn % 3 {
+                            2 => runtime.block_on(leave(&**store, &license, host)),
+                            _ => runtime.block_on(ask(&**store, &license, host)),
+                        };
+                        let answered = clock.now();
+                        history.lock().unwrap().push(Event { asked, answered, what });
+                    }
+                }
+            });
+        }
+    });
+    store.close().unwrap();
+    let ledger = std::fs::read_to_string(path.join("ledger.jsonl")).unwrap();
+    let mut changes = changes(ledger.lines());
+    let rules = Rules {
+        sites: sites as usize,
+        most_moves: MOVES as usize,
+        age: 0,
+    };
+    let mut returns = 0;
+    for (round, history) in histories.into_iter().enumerate() {
+        let changes = changes.remove(&granted(round, sites).id.to_string()).unwrap();
+        let is_return = |change: &&Change| matches!(change, Change::Released(_, How::Return, _));
+        returns += changes.iter().filter(is_return).count();
+        let history = history.into_inner().unwrap();
+        releases::check(rules, &changes, &history)
+            .unwrap_or_else(|error| panic!("round {round}, {sites} sites: {error}: {changes:?}, {history:#?}"));
+    }
+    eprintln!("linearizability: {rounds} rounds with releases and {sites} sites, {returns} seats taken back");
+    assert!(returns > 0);
+}
+
+async fn ask(store: &dyn Bindings, license: &Granted, host: String) -> What {
+    let site = host.parse().unwrap();
+    let request = SeatRequest {
+        release_hash: secret(&host),
+        ..SeatRequest::new(license, &site, Utc::now())
+    };
+    match store.bind(request).await.unwrap() {
+        BindOutcome::Bound => What::Bound(host),
+        BindOutcome::Elsewhere { first } => What::Elsewhere(host, first.to_string()),
+    }
+}
+
+async fn leave(store: &dyn Bindings, license: &Granted, host: String) -> What {
+    let request = ReleaseRequest {
+        license: license.clone(),
+        host: host.parse().unwrap(),
+        proof: secret(&host),
+        most_moves: MOVES,
+        now: Utc::now(),
+    };
+    match store.release(request).await.unwrap() {
+        SiteReleaseOutcome::Released => What::Released(host),
+        SiteReleaseOutcome::Refused(ReleaseRefusal::NotBound) => What::NotBound(host),
+        SiteReleaseOutcome::Refused(ReleaseRefusal::TooManyMoves) => What::TooManyMoves(host),
+        SiteReleaseOutcome::Refused(other) => panic!("{host}: {other:?}"),
+    }
+}
+
+#[test]
+fn bindings_are_linearizable_where_sites_leave() {
+    for sites in [1, 2, 5] {
+        with_releases(sites, 200);
+    }
 }
 
 #[test]

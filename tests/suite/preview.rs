@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::http::{Client, Response};
 use crate::support::preview::{Preview, Workplace, header, print, readme};
-use crate::support::{Instance, Server, get};
+use crate::support::{Instance, Server, eventually, get};
 
 fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
@@ -448,6 +448,8 @@ fn nothing_is_written_whatever_is_looked_at() {
         "/plugins/acme-forms/head",
         "/plugins/acme-forms/1.0.0",
         "/art/acme-forms/icon.svg",
+        "/mail",
+        "/mail/1.html",
     ] {
         assert_eq!(preview.get(path).status, 200, "{path}");
     }
@@ -493,6 +495,7 @@ fn preview_has_none_of_the_servers_routes_and_the_server_none_of_the_previews() 
         "/events",
         "/assets/preview.css",
         "/art/acme-forms/icon.svg",
+        "/mail",
     ] {
         assert_eq!(get(server.address, path).status, 404, "{path}");
     }
@@ -540,6 +543,7 @@ fn every_answer_forbids_whatever_comes_from_elsewhere() {
         "/assets/preview.js",
         "/nowhere",
         "/art/acme-forms/icon.svg",
+        "/mail",
     ] {
         let answer = preview.get(path);
         let policy = answer.header("content-security-policy").unwrap();
@@ -648,6 +652,57 @@ fn what_is_not_there_is_answered_with_404_and_names_are_read_in_any_case() {
         printed,
         "no plugins in registry/plugins; its README.md has an example to start from\n"
     );
+}
+
+#[test]
+fn the_mail_to_a_buyer_is_shown_with_the_vendors_text_and_what_is_wrong_with_it() {
+    let work = Workplace::new();
+    let preview = Preview::start(work.path(), &[]);
+    let page = preview.get("/mail").text();
+    for part in [
+        "Built-in texts",
+        "<strong>Your license key</strong>",
+        "An order of 3 licenses",
+        "<strong>Your license keys</strong>",
+        "acme-forms",
+        "src=\"/mail/1.html\" title=\"HTML of the mail\" sandbox",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    let html = preview.get("/mail/3.html");
+    assert_eq!(html.header("content-type"), Some("text/html; charset=utf-8"));
+    let policy = html.header("content-security-policy").unwrap();
+    assert!(
+        policy.starts_with("default-src 'none'") && policy.contains("sandbox"),
+        "{policy}"
+    );
+    assert!(!policy.contains("script") && !policy.contains("http"), "{policy}");
+    for path in ["/mail/2.html", "/mail/1", "/mail/license.txt", "/mail/"] {
+        assert_eq!(preview.get(path).status, 404, "{path}");
+    }
+
+    work.write("registry/mail/license.txt", "Subject: Hi\n\n<b>{{ license.key }}</b>\n");
+    let shows = |part: &str| {
+        eventually(part, Duration::from_secs(20), || {
+            preview.get("/mail").text().contains(part)
+        });
+    };
+    shows("<strong>Hi</strong>");
+    let page = preview.get("/mail").text();
+    assert!(page.contains("&#60;b&#62;"), "a text is no HTML: {page}");
+    assert!(
+        page.contains("The mail has no HTML") && page.contains("registry/mail</code>"),
+        "{page}"
+    );
+    assert_eq!(preview.get("/mail/1.html").status, 404);
+
+    work.write("registry/mail/license.txt", "Subject: Hi\n\n{{ licence.key }}\n");
+    shows("license.txt:3: there is no &#34;licence.key&#34;");
+    assert!(preview.get("/").text().contains("href=\"/mail\""));
+
+    let alone = Preview::start(&work.repository(), &["."]);
+    assert_eq!(alone.get("/mail").status, 404);
+    assert!(!alone.get("/").text().contains("href=\"/mail\""));
 }
 
 #[test]

@@ -154,6 +154,12 @@ fn only_who_can_read_the_servers_own_file_is_told() {
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let right = format!("Bearer {}", token(&instance));
     let wrong = format!("Bearer {}", "0".repeat(64));
+    let defaults = |headers: &[(&str, &str)]| request(server.admin, "GET", "/license-defaults", headers, b"");
+    assert_eq!(defaults(&[("Authorization", &right)]).json()["staging_sites"], 1);
+    assert_eq!(
+        [defaults(&[]), defaults(&[("Authorization", &wrong)])].map(|answer| answer.status),
+        [401; 2]
+    );
     for path in ["/reports", "/refused"] {
         let ask = |method: &str, query: &str, headers: &[(&str, &str)]| {
             request(server.admin, method, &format!("{path}{query}"), headers, b"").status

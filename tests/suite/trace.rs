@@ -34,7 +34,7 @@ fn traced(instance: &Instance, copy: &str) -> Vec<Value> {
 }
 
 /// The id that a site's copy has.
-fn build_id(secret: &[u8; 32], license: &License, host: &str, day: NaiveDate, slug: &str, version: &str) -> Uuid {
+pub fn build_id(secret: &[u8; 32], license: &License, host: &str, day: NaiveDate, slug: &str, version: &str) -> Uuid {
     let key = DownloadKey::new(secret);
     let license = license.id.parse().unwrap();
     let id = BuildId::new(&key, &license, &host.parse().unwrap(), day, slug, version).unwrap();

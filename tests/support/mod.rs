@@ -4,6 +4,7 @@
 //! Each target compiles it. What only one target uses is in that target.
 
 pub mod certificate;
+pub mod cli_json;
 pub mod history;
 pub mod http;
 pub mod instance;
@@ -12,6 +13,7 @@ pub mod preview;
 pub mod random;
 pub mod rotation;
 pub mod server;
+pub mod shop;
 pub mod soak;
 pub mod upstream;
 pub mod vectors;

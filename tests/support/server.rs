@@ -79,7 +79,7 @@ impl Server {
             }
         }
         let mut child = command
-            .env("COUNTERSIGN_LOG", "debug")
+            .env("COUNTERSIGN_LOG", "trace")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -3,8 +3,11 @@
 //!
 //! The object is a list of at most `sites` hosts. Binding a host in the list, or appending it if there is space,
 //! answers "bound"; otherwise the answer is the first host. Reading returns the list. A question without an answer may
-//! have bound its host at any later time, or never. `wgl` asks a second checker.
+//! have bound its host at any later time, or never. `wgl` asks a second checker, and `releases` checks histories in which
+//! hosts also leave.
 
+pub mod clock;
+pub mod releases;
 pub mod wgl;
 
 /// A question, and when it was asked and answered on one clock that counts events.
@@ -24,6 +27,14 @@ pub enum What {
     Read(Vec<String>),
     /// The host that asked, and nobody knows what became of it.
     Unknown(String),
+    /// The host that leaves holds no seat any more.
+    Released(String),
+    /// The host that wants to leave has never held a seat.
+    NotBound(String),
+    /// The host stays, because the license has moved too often.
+    TooManyMoves(String),
+    /// The host that wants to leave, and nobody knows what became of it.
+    UnknownRelease(String),
 }
 
 /// Checks the history of a license whose list was `list` in the end; the error says what is impossible.
@@ -70,6 +81,9 @@ pub fn check(sites: usize, list: &[String], history: &[Event]) -> Result<(), Str
                 if let Some(next) = not_before.get_mut(seen.len()) {
                     *next = (*next).max(*asked);
                 }
+            }
+            What::Released(_) | What::NotBound(_) | What::TooManyMoves(_) | What::UnknownRelease(_) => {
+                return Err("a host asked to leave: `releases` checks that".to_owned());
             }
         }
     }

@@ -1,0 +1,431 @@
+//! What deliveries of a shop do: licenses follow the state of their sale, whatever comes, however often, in any order.
+
+use std::fs;
+use std::time::Duration;
+
+use chrono::{Days, Utc};
+use countersign::model::issued_license::IssueOrigin;
+use countersign::model::issuing_key::IssuingKey;
+use serde_json::{Value, json};
+
+use crate::support::server::countersign;
+use crate::support::shop::{add_shop, deliver, deliver_text, invoice};
+use crate::support::{Instance, Server, eventually};
+
+pub struct Shop {
+    pub instance: Instance,
+    pub server: Server,
+}
+
+/// A license of the ledger, as its last line says.
+pub struct Issued {
+    pub key: String,
+    pub line: Value,
+}
+
+impl Shop {
+    fn open() -> Self {
+        let instance = Instance::new();
+        add_shop(&instance);
+        Self::of(instance)
+    }
+
+    pub fn of(instance: Instance) -> Self {
+        let server = Server::start(&instance);
+        Self { instance, server }
+    }
+
+    fn deliver(&self, kind: &str, second: i64, object: &Value) {
+        assert_eq!(
+            deliver(&self.server, kind, second, object),
+            200,
+            "{}",
+            self.server.log()
+        );
+    }
+
+    /// Waits until every delivery is applied or parked.
+    pub fn settle(&self) {
+        eventually("every delivery is applied", Duration::from_secs(60), || {
+            self.files("").is_empty()
+        });
+    }
+
+    /// The same, but for changes of sales that are not issued yet.
+    pub fn settle_but_what_waits(&self) {
+        eventually("every delivery is applied or waits", Duration::from_secs(60), || {
+            self.files("").iter().all(|name| name.ends_with(".early"))
+        });
+    }
+
+    pub fn files(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.instance.file("store/deliveries").join(folder)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| name != "parked" && !name.ends_with(".reason"))
+            .collect()
+    }
+
+    /// The licenses of the ledger in the order of their first lines.
+    pub fn licenses(&self) -> Vec<Issued> {
+        let secret: [u8; 32] = fs::read(self.instance.file("keys/issuing.key"))
+            .unwrap()
+            .try_into()
+            .unwrap();
+        let secret = IssuingKey::new(&secret);
+        let ledger = fs::read_to_string(self.instance.file("store/ledger.jsonl")).unwrap();
+        let mut found: Vec<Issued> = Vec::new();
+        for line in ledger.lines().filter(|line| line.starts_with("{\"event\":\"license\"")) {
+            let line: Value = serde_json::from_str(line).unwrap();
+            if let Some(known) = found.iter_mut().find(|known| known.line["license"] == line["license"]) {
+                known.line = line;
+                continue;
+            }
+            let part = |name: &str| line["origin"][name].as_str().unwrap().parse().unwrap();
+            let origin = IssueOrigin {
+                body: part("body"),
+                key: part("key"),
+                salt: part("salt"),
+                scope: std::sync::Arc::new(line["origin"]["scope"].as_str().unwrap().parse().unwrap()),
+                secret: secret.number(),
+                issued: chrono::DateTime::UNIX_EPOCH,
+            };
+            let key = secret.license_key(&origin).reveal().to_owned();
+            found.push(Issued { key, line });
+        }
+        found
+    }
+
+    fn code(&self, license: &Issued, site: &str) -> String {
+        self.server
+            .ask(&json!({ "license_key": license.key, "site_url": site }))
+            .code()
+    }
+
+    fn parked(&self, arguments: &[&str]) -> Value {
+        let all = [&["shop", "parked"][..], arguments, &["--json"]].concat();
+        let output = countersign(&self.instance).args(all).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// The subscription, as it is now.
+fn subscription(price: &str, quantity: u32) -> Value {
+    json!({ "id": "sub_1", "status": "active", "items": { "data": [{ "price": { "id": price }, "quantity": quantity }] } })
+}
+
+/// The day that many days from now.
+pub fn day(days: u64) -> String {
+    Utc::now()
+        .checked_add_days(Days::new(days))
+        .unwrap()
+        .date_naive()
+        .to_string()
+}
+
+#[test]
+fn a_sale_issues_once_is_renewed_changed_suspended_and_revoked() {
+    let shop = Shop::open();
+    let first = invoice("in_1", "subscription_create", "price_small", 1, 30);
+    for second in [1, 1, 2] {
+        shop.deliver("invoice.paid", second, &first);
+    }
+    shop.settle();
+    let licenses = shop.licenses();
+    assert_eq!(licenses.len(), 1, "{}", shop.server.log());
+    let license = &licenses[0];
+    assert_eq!(
+        (&license.line["expires"], &license.line["sites"]),
+        (&json!(day(30)), &json!(1))
+    );
+    assert_eq!(shop.code(license, "a.com"), "ok");
+    assert_eq!(shop.code(license, "b.com"), "bound_elsewhere");
+
+    shop.deliver(
+        "invoice.paid",
+        10,
+        &invoice("in_2", "subscription_cycle", "price_small", 1, 60),
+    );
+    shop.deliver("customer.subscription.updated", 12, &subscription("price_large", 1));
+    // What is older than the last change of the subscription changes nothing.
+    shop.settle();
+    shop.deliver("customer.subscription.updated", 11, &subscription("price_small", 1));
+    shop.settle();
+    let line = &shop.licenses()[0].line;
+    assert_eq!(
+        (&line["expires"], &line["sites"]),
+        (&json!(day(60)), &json!(5)),
+        "a change moves no end"
+    );
+    assert_eq!(line["modules"], json!({ "forms": [], "maps": [] }));
+    assert_eq!(shop.code(license, "b.com"), "ok");
+
+    // One more, and one less again.
+    shop.deliver("customer.subscription.updated", 13, &subscription("price_large", 2));
+    shop.settle();
+    let two = shop.licenses();
+    assert_eq!((two.len(), &two[1].line["expires"]), (2, &json!(day(60))));
+    shop.deliver("customer.subscription.updated", 14, &subscription("price_large", 1));
+    shop.settle();
+    assert_eq!(shop.code(&two[1], "c.com"), "suspended");
+    assert_eq!(shop.code(license, "a.com"), "ok");
+
+    // The payment is joined to its invoice only now, and is disputed, won, and refunded at last.
+    let payment = json!({ "invoice": "in_2", "payment": { "payment_intent": "pi_2" } });
+    shop.deliver("invoice_payment.paid", 15, &payment);
+    shop.settle();
+    shop.deliver(
+        "charge.dispute.created",
+        20,
+        &json!({ "payment_intent": "pi_2", "status": "needs_response" }),
+    );
+    shop.settle();
+    assert_eq!(shop.code(license, "a.com"), "suspended");
+    shop.deliver(
+        "charge.dispute.closed",
+        30,
+        &json!({ "payment_intent": "pi_2", "status": "won" }),
+    );
+    shop.settle();
+    assert_eq!(shop.code(license, "a.com"), "ok");
+    shop.deliver(
+        "charge.refunded",
+        40,
+        &json!({ "id": "ch_2", "payment_intent": "pi_2", "refunded": true }),
+    );
+    // The shop delivers an older event late.
+    shop.deliver(
+        "charge.dispute.closed",
+        31,
+        &json!({ "payment_intent": "pi_2", "status": "won" }),
+    );
+    shop.settle();
+    assert_eq!(shop.code(license, "a.com"), "revoked");
+    assert_eq!(shop.licenses().len(), 2);
+
+    let verified = countersign(&shop.instance)
+        .args(["bindings", "verify"])
+        .output()
+        .unwrap();
+    assert!(
+        verified.status.success(),
+        "{}",
+        String::from_utf8_lossy(&verified.stderr)
+    );
+    assert!(!shop.server.log().contains("CANARY"));
+    let ledger = fs::read_to_string(shop.instance.file("store/ledger.jsonl")).unwrap();
+    assert!(
+        !["CANARY", "sub_1", "pi_2", "price_"]
+            .iter()
+            .any(|personal| ledger.contains(personal))
+    );
+}
+
+#[test]
+fn deliveries_in_any_order_end_in_the_same_licenses() {
+    let refunded = json!({ "id": "ch_1", "payment_intent": "pi_1", "refunded": true });
+    let payment = json!({ "invoice": "in_1", "payment": { "payment_intent": "pi_1" } });
+    let sold = invoice("in_1", "subscription_create", "price_small", 2, 30);
+    let renewed = invoice("in_2", "subscription_cycle", "price_large", 2, 60);
+    let larger = subscription("price_large", 2);
+    let events = [
+        ("invoice.paid", 1, &sold),
+        ("invoice_payment.paid", 2, &payment),
+        ("customer.subscription.updated", 3, &larger),
+        ("invoice.paid", 4, &renewed),
+        ("charge.refunded", 5, &refunded),
+    ];
+    let forwards = [0, 1, 2, 3, 4];
+    for order in [
+        forwards,
+        [4, 3, 2, 1, 0],
+        [2, 0, 3, 1, 4],
+        [3, 1, 0, 4, 2],
+        [2, 4, 1, 3, 0],
+    ] {
+        for is_refunded in [false, true] {
+            let shop = Shop::open();
+            for number in order.into_iter().filter(|number| is_refunded || *number < 4) {
+                let (kind, second, object) = events[number];
+                shop.deliver(kind, second, object);
+                shop.settle_but_what_waits();
+            }
+            shop.settle();
+            let expected = json!([
+                if is_refunded { "revoked" } else { "active" },
+                5,
+                { "forms": [], "maps": [] },
+                day(60)
+            ]);
+            let licenses = shop.licenses();
+            let lines = licenses.iter().map(|license| &license.line);
+            let terms: Vec<_> = lines
+                .map(|line| json!([line["status"], line["sites"], line["modules"], line["expires"]]))
+                .collect();
+            assert_eq!(terms, [expected.clone(), expected], "{order:?} {is_refunded}");
+            assert_eq!(shop.files("parked"), [""; 0]);
+        }
+    }
+}
+
+/// The mails of the queue: the licenses of each.
+fn mails(shop: &Shop) -> Vec<Vec<String>> {
+    let entries = fs::read_dir(shop.instance.file("store/mail")).unwrap();
+    let files = entries.map(|entry| entry.unwrap().path());
+    let texts = files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .map(|path| fs::read_to_string(path).unwrap());
+    let mails = texts.map(|text| serde_json::from_str::<Value>(&text).unwrap());
+    mails
+        .map(|mail| serde_json::from_value(mail["licenses"].clone()).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_sale_of_many_licenses_mails_every_key() {
+    for (count, expected) in [(3, 1), (100, 1), (101, 2), (250, 3)] {
+        let instance = Instance::new();
+        add_shop(&instance);
+        // Nobody answers there, so the mails wait.
+        let mail = "[mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n";
+        instance.write("countersign.toml", &format!("[shops.stripe]\n{mail}"));
+        let shop = Shop::of(instance);
+        shop.deliver(
+            "invoice.paid",
+            1,
+            &invoice("in_1", "subscription_create", "price_small", count, 30),
+        );
+        shop.settle();
+        let mails = mails(&shop);
+        assert_eq!(mails.len(), expected, "{count}");
+        assert!(mails.iter().all(|licenses| licenses.len() <= 100));
+        let mut mailed = mails.concat();
+        let licenses = shop.licenses();
+        let mut issued: Vec<_> = licenses
+            .iter()
+            .map(|license| license.line["license"].as_str().unwrap())
+            .collect();
+        mailed.sort_unstable();
+        issued.sort_unstable();
+        assert_eq!(
+            (mailed.len(), mailed),
+            (count as usize, issued.iter().map(ToString::to_string).collect())
+        );
+    }
+}
+
+#[test]
+fn without_a_mail_server_the_log_says_once_that_nobody_got_the_key() {
+    let shop = Shop::open();
+    for second in [1, 2] {
+        shop.deliver(
+            "invoice.paid",
+            second,
+            &invoice("in_1", "subscription_create", "price_small", 1, 30),
+        );
+        shop.settle();
+    }
+    let log = shop.server.log();
+    assert_eq!(log.matches("nobody was sent the keys").count(), 1, "{log}");
+    let license = shop.licenses().remove(0);
+    let tag = &license.line["license"].as_str().unwrap()[..12];
+    assert!(log.contains(tag) && !log.contains("CANARY"), "{log}");
+}
+
+#[test]
+fn a_delivery_for_a_license_that_stands_in_a_file_is_parked_and_told() {
+    let shop = Shop::open();
+    shop.deliver(
+        "invoice.paid",
+        1,
+        &invoice("in_1", "subscription_create", "price_small", 1, 30),
+    );
+    shop.settle();
+    let before = shop.licenses().remove(0);
+    let id = before.line["license"].as_str().unwrap();
+    let table = format!("[[license]]\nid = \"{id}\"\nexpires = 2099-12-31\n[license.modules]\nforms = []\n");
+    shop.instance.write_licenses(&[table]);
+    let ask = json!({ "license_key": before.key, "site_url": "a.com" });
+    eventually("the file is loaded", Duration::from_secs(10), || {
+        shop.server.ask(&ask).json()["expires"] == "2099-12-31"
+    });
+    shop.deliver(
+        "invoice.paid",
+        2,
+        &invoice("in_2", "subscription_cycle", "price_small", 1, 60),
+    );
+    shop.settle();
+    let listed = shop.parked(&["list"]);
+    let reason = listed[0]["reason"].as_str().unwrap();
+    assert!(reason.contains("licenses.toml"), "{listed}");
+    assert!(shop.server.log().contains(reason), "{}", shop.server.log());
+    assert_eq!(shop.licenses()[0].line, before.line);
+}
+
+#[test]
+fn what_fits_no_offer_is_parked_and_applied_once_there_is_one() {
+    let shop = Shop::open();
+    shop.deliver(
+        "invoice.paid",
+        1,
+        &invoice("in_1", "subscription_create", "price_new", 1, 30),
+    );
+    assert_eq!(deliver_text(&shop.server, "{\"no\":\"event of Stripe\"}"), 200);
+    shop.deliver("invoice.created", 2, &json!({ "id": "in_9" }));
+    shop.settle();
+    let listed = shop.parked(&["list"]);
+    let listed = listed.as_array().unwrap();
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    let of_sale = listed.iter().find(|parked| parked["event"] == "invoice.paid").unwrap();
+    let reason = "line 1 of the sale: no offer of this shop and mode is for this product or price";
+    assert_eq!(
+        (&of_sale["reason"], &of_sale["shop"]),
+        (&json!(reason), &json!("stripe"))
+    );
+    assert!(shop.server.log().contains(reason));
+    assert!(shop.licenses().is_empty());
+
+    let offer = "shop = 'stripe'\nprices = ['price_new']\nperiod = '1y'\nmodules.forms = []\n";
+    shop.instance.write("registry/offers/new.toml", offer);
+    eventually("the offer is loaded", Duration::from_secs(10), || {
+        shop.server.log().contains("reloaded")
+    });
+    let name = of_sale["delivery"].as_str().unwrap();
+    assert_eq!(shop.parked(&["retry", name])["deliveries"], json!([name]));
+    shop.settle();
+    assert_eq!(shop.licenses().len(), 1);
+    assert_eq!(
+        shop.parked(&["drop", "--all"])["deliveries"].as_array().unwrap().len(),
+        1
+    );
+    assert_eq!(shop.parked(&["list"]), json!([]));
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_applies_issues_nothing_twice() {
+    let mut shop = Shop::open();
+    for round in 0..5 {
+        for number in 0..10 {
+            let mut sale = invoice(
+                &format!("in_{round}_{number}"),
+                "subscription_create",
+                "price_small",
+                1,
+                30,
+            );
+            sale["parent"]["subscription_details"]["subscription"] = json!(format!("sub_{round}_{number}"));
+            shop.deliver("invoice.paid", round * 10 + number, &sale);
+        }
+        let Shop { instance, server } = shop;
+        server.kill();
+        let server = Server::start(&instance);
+        shop = Shop { instance, server };
+    }
+    shop.settle();
+    let licenses = shop.licenses();
+    assert_eq!(licenses.len(), 50);
+    for license in &licenses {
+        assert_eq!(shop.code(license, "a.com"), "ok");
+    }
+}

@@ -1,0 +1,190 @@
+//! Deliveries of shops: what their shop signed is on disk before the answer, and nothing else is taken.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
+
+use crate::support::server::countersign;
+use crate::support::{Instance, Response, Server, eventually, request};
+
+const SECRET: &str = "whsec_CANARY_of_the_hook";
+const TEST_SHOPS: &str = "[shops.lemonsqueezy]\n[shops.own-store]\nkind = \"woocommerce\"\n";
+
+/// The hex HMAC that Lemon Squeezy sends.
+fn sign(secret: &str, body: &[u8]) -> String {
+    let mac = <Hmac<Sha256> as hmac::Mac>::new_from_slice(secret.as_bytes()).unwrap();
+    const_hex::encode(mac.chain_update(body).finalize().into_bytes())
+}
+
+fn with_shops() -> Instance {
+    let instance = Instance::new();
+    instance.write("countersign.toml", TEST_SHOPS);
+    instance.write_secret("keys/shops/lemonsqueezy.secret", &format!("{SECRET}\nwhsec_old\n"));
+    instance.write_secret("keys/shops/own-store.secret", SECRET);
+    instance
+}
+
+fn deliver(server: &Server, shop: &str, signature: Option<&str>, body: &[u8]) -> Response {
+    let mut headers = vec![("Content-Type", "application/json")];
+    headers.extend(signature.map(|signature| ("X-Signature", signature)));
+    request(server.address, "POST", &format!("/hooks/{shop}"), &headers, body)
+}
+
+/// The files of all deliveries. Those of this file are no events of the shop, so the server soon parks them.
+fn kept(instance: &Instance) -> Vec<PathBuf> {
+    let folder = instance.file("store/deliveries");
+    let files = |folder: &Path| {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries
+            .filter(|path| path.is_file() && path.extension().is_none())
+            .collect::<Vec<_>>()
+    };
+    // Parked ones last: one that is moved meanwhile is seen at least once.
+    let mut kept = files(&folder);
+    kept.extend(files(&folder.join("parked")));
+    kept.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
+    kept.dedup_by_key(|path| path.file_name().map(ToOwned::to_owned));
+    kept
+}
+
+#[test]
+fn a_signed_delivery_is_kept_once_and_survives_a_kill() {
+    let instance = with_shops();
+    let server = Server::start(&instance);
+    let bodies = [&b"{\"meta\":{},\"buyer\":\"jane@example.com\"}"[..], b"{\"meta\":{}}\n"];
+    for body in bodies {
+        for secret in [SECRET, "whsec_old"] {
+            let answer = deliver(&server, "lemonsqueezy", Some(&sign(secret, body)), body);
+            assert_eq!((answer.status, answer.text().as_str()), (200, "{}"), "{}", server.log());
+        }
+    }
+    server.kill();
+    for file in kept(&instance) {
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o600,
+            "{}",
+            file.display()
+        );
+        let content = fs::read(&file).unwrap();
+        assert!(bodies.iter().any(|body| content.ends_with(body)), "byte for byte");
+    }
+    assert_eq!(kept(&instance).len(), 2);
+}
+
+#[test]
+fn what_no_shop_signed_is_refused_and_nothing_is_kept_or_told() {
+    let instance = with_shops();
+    let server = Server::start(&instance);
+    let body = b"{\"meta\":{}}";
+    let right = sign(SECRET, body);
+    let forged = sign("whsec_other", body);
+    for (shop, signature, sent, status, code) in [
+        ("lemonsqueezy", None, &body[..], 401, "unauthorized"),
+        ("lemonsqueezy", Some(forged.as_str()), body, 401, "unauthorized"),
+        ("lemonsqueezy", Some("sha256=none"), body, 401, "unauthorized"),
+        ("lemonsqueezy", Some(&right[..62]), body, 401, "unauthorized"),
+        (
+            "lemonsqueezy",
+            Some(right.as_str()),
+            b"{\"meta\":{} }",
+            401,
+            "unauthorized",
+        ),
+        // Its secret is the same one, its header is another.
+        ("own-store", Some(right.as_str()), body, 401, "unauthorized"),
+        ("stripe", Some(right.as_str()), body, 404, "not_found"),
+        ("lemonsqueezy/x", Some(right.as_str()), body, 404, "not_found"),
+    ] {
+        let answer = deliver(&server, shop, signature, sent);
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (status, code),
+            "{shop} {signature:?}"
+        );
+        assert!(!answer.text().contains("whsec"));
+    }
+    let large = vec![b' '; (1 << 20) + 1];
+    assert_eq!(
+        deliver(&server, "lemonsqueezy", Some(&sign(SECRET, &large)), &large).status,
+        413
+    );
+    let ping = request(server.address, "POST", "/hooks/own-store", &[], b"webhook_id=12");
+    assert_eq!(ping.status, 200);
+    assert_eq!(
+        request(server.address, "GET", "/hooks/lemonsqueezy", &[], b"").status,
+        405
+    );
+    assert!(kept(&instance).is_empty());
+    eventually("the failure is logged once a minute", Duration::from_secs(5), || {
+        server.log().matches("a delivery was not taken").count() == 2
+    });
+    assert!(!server.log().contains("CANARY"));
+    let refused = server.metric("countersign_requests_total{operation=\"hooks\",code=\"unauthorized\"}");
+    assert_eq!(refused, Some(6.0));
+}
+
+#[test]
+fn a_whole_day_of_sales_from_one_address_is_taken() {
+    let instance = with_shops();
+    let server = Server::start_with(&instance, &["--requests-per-minute", "20"]);
+    for number in 0..60 {
+        let body = format!("{{\"meta\":{number}}}");
+        let signature = sign(SECRET, body.as_bytes());
+        assert_eq!(
+            deliver(&server, "lemonsqueezy", Some(&signature), body.as_bytes()).status,
+            200
+        );
+    }
+    assert_eq!(kept(&instance).len(), 60);
+}
+
+#[test]
+fn a_delivery_that_cannot_be_kept_is_sent_again_and_a_new_secret_counts_at_once() {
+    let instance = with_shops();
+    let server = Server::start(&instance);
+    let body = b"{\"meta\":{}}";
+    instance.write_secret("keys/shops/lemonsqueezy.secret", "whsec_new");
+    assert_eq!(
+        deliver(&server, "lemonsqueezy", Some(&sign(SECRET, body)), body).status,
+        401
+    );
+    assert_eq!(
+        deliver(&server, "lemonsqueezy", Some(&sign("whsec_new", body)), body).status,
+        200
+    );
+
+    fs::remove_dir_all(instance.file("store/deliveries")).unwrap();
+    fs::write(instance.file("store/deliveries"), "").unwrap();
+    let answer = deliver(&server, "lemonsqueezy", Some(&sign("whsec_new", body)), body);
+    assert_eq!((answer.status, answer.code().as_str()), (503, "store_unavailable"));
+    assert_eq!(answer.header("retry-after"), Some("60"));
+
+    fs::remove_file(instance.file("keys/shops/lemonsqueezy.secret")).unwrap();
+    assert_eq!(
+        deliver(&server, "lemonsqueezy", Some(&sign("whsec_new", body)), body).status,
+        503
+    );
+}
+
+#[test]
+fn a_server_does_not_start_with_a_shop_that_it_cannot_check() {
+    let instance = with_shops();
+    let secret = instance.file("keys/shops/lemonsqueezy.secret");
+    let fails = |with: &str| {
+        let output = countersign(&instance).arg("serve").output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains(with), "{error}");
+        assert!(error.contains("hint: "), "{error}");
+    };
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).unwrap();
+    fails("others can read the secret of this shop (mode 0644)");
+    instance.write_secret("keys/shops/lemonsqueezy.secret", "x y");
+    fails("not the secret of a shop");
+    fs::remove_file(&secret).unwrap();
+    fails("there is no secret of this shop");
+}

@@ -1,0 +1,111 @@
+//! Strangers at the shops' door: who sends slowly or unsigned stops no shop, and is limited.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
+
+use crate::support::http::Client;
+use crate::support::{Instance, Server, request};
+
+const SECRET: &str = "whsec_CANARY_of_the_hook";
+
+fn with_shops() -> Instance {
+    let instance = Instance::new();
+    let shops = "[shops.lemonsqueezy]\n[shops.own-store]\nkind = \"woocommerce\"\n";
+    instance.write("countersign.toml", shops);
+    instance.write_secret("keys/shops/lemonsqueezy.secret", SECRET);
+    instance.write_secret("keys/shops/own-store.secret", SECRET);
+    instance
+}
+
+/// The hex HMAC that Lemon Squeezy sends.
+fn sign(body: &[u8]) -> String {
+    let mac = <Hmac<Sha256> as hmac::Mac>::new_from_slice(SECRET.as_bytes()).unwrap();
+    const_hex::encode(mac.chain_update(body).finalize().into_bytes())
+}
+
+/// A connection from another address of this machine.
+fn connect_from(source: [u8; 4], server: &Server) -> Client {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from((source, 0))).unwrap();
+    connect(&socket, &server.address).unwrap();
+    Client::over(TcpStream::from(socket)).unwrap()
+}
+
+#[test]
+fn a_shop_is_answered_though_a_stranger_sends_many_slow_bodies() {
+    let instance = with_shops();
+    let server = Server::start(&instance);
+    let wrong = "0".repeat(64);
+    let head = format!(
+        "POST /hooks/lemonsqueezy HTTP/1.1\r\nHost: t\r\nX-Signature: {wrong}\r\nContent-Length: 1000\r\n\r\n{{\"meta\""
+    );
+    let mut slow: Vec<_> = (0..150)
+        .map(|_| {
+            let mut client = Client::connect(server.address);
+            client.send(head.as_bytes()).unwrap();
+            client
+        })
+        .collect();
+    let started = Instant::now();
+    let body = b"{\"meta\":{}}";
+    let mut shop = connect_from([127, 0, 0, 2], &server);
+    let signature = sign(body);
+    let answer = shop.request(
+        "POST",
+        "/hooks/lemonsqueezy",
+        &[("X-Signature", signature.as_str())],
+        body,
+    );
+    assert_eq!(answer.status, 200, "{}", server.log());
+    assert!(
+        started.elapsed() < Duration::from_secs(2),
+        "took {:?}",
+        started.elapsed()
+    );
+    assert_eq!(slow[0].receive().unwrap().status, 408, "a body has its time");
+    assert!(
+        started.elapsed() < Duration::from_secs(8),
+        "took {:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
+fn who_has_no_usable_signature_is_refused_before_the_body() {
+    let instance = with_shops();
+    let server = Server::start(&instance);
+    for (shop, header) in [
+        ("lemonsqueezy", ""),
+        ("lemonsqueezy", "X-Signature: sha256=none\r\n"),
+        ("own-store", "X-WC-Webhook-Signature: ?\r\n"),
+        ("own-store", ""),
+    ] {
+        let mut client = Client::connect(server.address);
+        let head = format!("POST /hooks/{shop} HTTP/1.1\r\nHost: t\r\n{header}Content-Length: 1000\r\n\r\n");
+        client.send(head.as_bytes()).unwrap();
+        let started = Instant::now();
+        assert_eq!(client.receive().unwrap().status, 401, "{shop} {header:?}");
+        assert!(started.elapsed() < Duration::from_secs(2), "{shop} {header:?}");
+    }
+}
+
+#[test]
+fn unsigned_pings_have_the_limit_of_their_address_and_what_a_shop_signed_has_none() {
+    let instance = with_shops();
+    let server = Server::start_with(&instance, &["--requests-per-minute", "30"]);
+    let deliver = |number: usize| {
+        let body = format!("{{\"meta\":{number}}}");
+        let signature = sign(body.as_bytes());
+        let headers = [("X-Signature", signature.as_str())];
+        request(server.address, "POST", "/hooks/lemonsqueezy", &headers, body.as_bytes()).status
+    };
+    assert!((0..60).all(|number| deliver(number) == 200), "signed");
+    let ping = || request(server.address, "POST", "/hooks/own-store", &[], b"webhook_id=1").status;
+    assert_eq!(ping(), 200);
+    let statuses: Vec<_> = (0..60).map(|_| ping()).collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+}

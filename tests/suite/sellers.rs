@@ -1,0 +1,426 @@
+//! What each of the four shops can tell, from the signed delivery to the license.
+
+mod told;
+
+use chrono::Utc;
+use serde_json::{Value, json};
+
+use crate::deliveries::{Shop, day};
+use crate::support::server::countersign;
+
+use told::{LARGE, SEATS, SELLERS, SMALL, Seller, ShopSale, Told, with_sellers};
+
+/// Status, sites, modules and last day of a license.
+type Terms = (String, Value, Value, String);
+
+fn terms(status: &str, price: u32, days: u64) -> Terms {
+    let (sites, modules) = match price {
+        LARGE => (5, json!({ "forms": [], "maps": [] })),
+        _ => (1, json!({ "forms": [] })),
+    };
+    (status.to_owned(), json!(sites), modules, day(days))
+}
+
+fn terms_of(line: &Value) -> Terms {
+    let text = |name: &str| line[name].as_str().unwrap().to_owned();
+    (
+        text("status"),
+        line["sites"].clone(),
+        line["modules"].clone(),
+        text("expires"),
+    )
+}
+
+impl Shop {
+    /// Delivers what happened, and waits until it is applied.
+    fn tell(&self, sale: ShopSale, told: Told, second: u32) {
+        for body in sale.bodies(told, second) {
+            assert_eq!(sale.seller.deliver(&self.server, &body), 200, "{}", self.server.log());
+            self.settle();
+        }
+        assert_eq!(self.files("parked"), [""; 0], "{told:?}: {}", self.server.log());
+    }
+
+    /// The terms of the licenses after the first `known`.
+    fn terms_after(&self, known: usize) -> Vec<Terms> {
+        self.licenses()[known..]
+            .iter()
+            .map(|license| terms_of(&license.line))
+            .collect()
+    }
+}
+
+#[test]
+fn every_shop_issues_renews_changes_suspends_resumes_and_revokes() {
+    let shop = Shop::of(with_sellers(""));
+    for seller in SELLERS {
+        let known = shop.licenses().len();
+        let sale = ShopSale::new(seller, 1);
+        for (second, told, expected) in [
+            (1, Told::Sold(SMALL, 1, 30), terms("active", SMALL, 30)),
+            // A second time, and a part of the money back.
+            (1, Told::Sold(SMALL, 1, 30), terms("active", SMALL, 30)),
+            (2, Told::PartRefunded, terms("active", SMALL, 30)),
+            (3, Told::Paid(SMALL, 60), terms("active", SMALL, 60)),
+            (4, Told::Changed(LARGE, 1, 60), terms("active", LARGE, 60)),
+            (5, Told::Unpaid, terms("suspended", LARGE, 60)),
+            (6, Told::Paid(LARGE, 90), terms("active", LARGE, 90)),
+            (7, Told::Unpaid, terms("suspended", LARGE, 90)),
+            // What is older changes nothing.
+            (6, Told::Changed(LARGE, 1, 90), terms("suspended", LARGE, 90)),
+            (8, Told::Changed(LARGE, 1, 90), terms("active", LARGE, 90)),
+            (9, Told::Refunded, terms("revoked", LARGE, 90)),
+            (10, Told::Paid(LARGE, 120), terms("revoked", LARGE, 120)),
+        ] {
+            shop.tell(sale, told, second);
+            assert_eq!(shop.terms_after(known), [expected], "{seller:?} {second} {told:?}");
+        }
+    }
+}
+
+#[test]
+fn every_shop_sells_copies_seats_and_trials() {
+    let shop = Shop::of(with_sellers(""));
+    for seller in SELLERS {
+        let known = shop.licenses().len();
+        shop.tell(ShopSale::new(seller, 1), Told::Sold(SMALL, 2, 30), 1);
+        assert_eq!(
+            shop.terms_after(known),
+            [terms("active", SMALL, 30), terms("active", SMALL, 30)]
+        );
+        shop.tell(ShopSale::new(seller, 2), Told::Sold(SEATS, 3, 30), 1);
+        let seats = shop.terms_after(known + 2);
+        assert_eq!((seats.len(), &seats[0].1), (1, &json!(6)), "{seller:?}");
+        let trial = ShopSale::new(seller, 3);
+        shop.tell(trial, Told::Trial(SMALL, 14), 1);
+        assert_eq!(shop.terms_after(known + 3), [terms("active", SMALL, 14)], "{seller:?}");
+        shop.tell(trial, Told::Paid(SMALL, 44), 2);
+        assert_eq!(shop.terms_after(known + 3), [terms("active", SMALL, 44)], "{seller:?}");
+    }
+}
+
+#[test]
+fn every_shop_takes_the_offers_of_the_test_mode_for_tests() {
+    let shop = Shop::of(with_sellers("mode = 'test'"));
+    for seller in SELLERS {
+        let known = shop.licenses().len();
+        let sale = ShopSale {
+            is_test: true,
+            ..ShopSale::new(seller, 1)
+        };
+        shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
+        let issued = shop.terms_after(known);
+        assert_eq!((issued.len(), &issued[0].1), (1, &json!(9)), "{seller:?}");
+    }
+}
+
+#[test]
+fn a_saved_delivery_is_checked_as_the_server_would_take_it() {
+    let instance = with_sellers("mode = 'test'");
+    let settings = "[shops.own-store]\nkind = 'woocommerce'\nmode = 'test'\nsecret_file = 'store.secret'\n";
+    instance.write("countersign.toml", settings);
+    instance.write_secret("store.secret", "whsec_new\nwhsec_old\n");
+    let offer = "shop = 'own-store'\nmode = 'test'\nprices = ['11']\nperiod = '1y'\nsites = 9\nmodules.forms = []\n";
+    instance.write("registry/offers/own-store.toml", offer);
+    let body = ShopSale::new(Seller::WooCommerce, 1)
+        .bodies(Told::Sold(SMALL, 1, 30), 1)
+        .remove(0);
+    instance.write("order.json", &body);
+    let check = |more: &[&str]| {
+        let mut command = countersign(&instance);
+        command.args(["shop", "check", "own-store", "--json"]).args(more);
+        let output = command.arg(instance.file("order.json")).output().unwrap();
+        let printed: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        printed
+    };
+    let printed = check(&[]);
+    assert_eq!(
+        (&printed["kind"], &printed["offers_of"]),
+        (&json!("woocommerce"), &json!("test"))
+    );
+    assert_eq!(printed["licenses"][0]["grants"]["sites"], "9", "{printed}");
+    assert_eq!(printed["signature"], "not_checked");
+    assert_eq!(check(&["--mode", "live"])["offers_of"], "live");
+    for (secret, expected) in [("whsec_new", true), ("whsec_old", true), ("whsec_other", false)] {
+        let signature = Seller::WooCommerce.signature(secret, 0, &body);
+        let header = format!("{}: {signature}", Seller::WooCommerce.header());
+        assert_eq!(
+            check(&["--header", &header])["signature"] == "right",
+            expected,
+            "{secret}"
+        );
+    }
+}
+
+/// Every order of so many things.
+fn orders(count: usize) -> Vec<Vec<usize>> {
+    if count == 0 {
+        return vec![Vec::new()];
+    }
+    let insert = |order: Vec<usize>| {
+        (0..count).map(move |place| {
+            let mut order = order.clone();
+            order.insert(place, count - 1);
+            order
+        })
+    };
+    orders(count - 1).into_iter().flat_map(insert).collect()
+}
+
+/// Delivers these bodies of a sale in every order, each order to a sale of its own, and compares all licenses.
+fn in_every_order(seller: Seller, bodies: impl Fn(ShopSale) -> Vec<String>, expected: &Terms) {
+    let shop = Shop::of(with_sellers(""));
+    let count = bodies(ShopSale::new(seller, 0)).len();
+    let orders = orders(count);
+    for step in 0..count {
+        for (number, order) in (0..).zip(&orders) {
+            let bodies = bodies(ShopSale::new(seller, number));
+            assert_eq!(seller.deliver(&shop.server, &bodies[order[step]]), 200);
+        }
+        // What changes a sale that is not issued yet waits for it.
+        if step == count - 1 {
+            shop.settle();
+        } else {
+            shop.settle_but_what_waits();
+        }
+    }
+    assert_eq!(shop.files("parked"), [""; 0], "{}", shop.server.log());
+    let all = shop.terms_after(0);
+    assert_eq!(all.len(), orders.len(), "{seller:?}");
+    for (place, found) in all.iter().enumerate() {
+        assert_eq!(found, expected, "{seller:?} {place}");
+    }
+}
+
+#[test]
+fn deliveries_of_every_shop_in_any_order_end_in_the_same_license() {
+    for seller in SELLERS {
+        let told = |with_refund: bool| {
+            move |sale: ShopSale| {
+                let mut all = vec![
+                    (Told::Sold(SMALL, 1, 14), 1),
+                    (Told::Unpaid, 4),
+                    // It is paid: by an invoice, or as the subscription itself says.
+                    (Told::Paid(LARGE, 60), 6),
+                ];
+                if matches!(seller, Seller::Stripe | Seller::Paddle) {
+                    all.push((Told::Changed(LARGE, 1, 60), 3));
+                }
+                if with_refund {
+                    all.remove(1);
+                    all.push((Told::Refunded, 5));
+                }
+                all.into_iter()
+                    .flat_map(|(told, second)| sale.bodies(told, second))
+                    .collect()
+            }
+        };
+        in_every_order(seller, told(false), &terms("active", LARGE, 60));
+        in_every_order(seller, told(true), &terms("revoked", LARGE, 60));
+    }
+}
+
+#[test]
+fn only_the_end_of_a_dispute_lifts_what_a_dispute_suspends() {
+    let dispute = |sale: ShopSale, status: &str, second: u32| {
+        let kind = match status {
+            "needs_response" => "charge.dispute.created",
+            _ => "charge.dispute.closed",
+        };
+        let object = json!({ "payment_intent": format!("pi_{}", sale.number), "status": status });
+        sale.stripe_event(kind, second, &object).to_string()
+    };
+    let paid = |sale: ShopSale| {
+        [
+            sale.bodies(Told::Sold(SMALL, 1, 30), 1),
+            vec![dispute(sale, "needs_response", 3)],
+            sale.bodies(Told::Paid(SMALL, 60), 5),
+        ]
+        .concat()
+    };
+    in_every_order(Seller::Stripe, paid, &terms("suspended", SMALL, 60));
+    let won = |sale: ShopSale| [paid(sale), vec![dispute(sale, "won", 6)]].concat();
+    in_every_order(Seller::Stripe, won, &terms("active", SMALL, 60));
+    // The money went back before: to win the dispute brings no license back.
+    let refunded = |sale: ShopSale| {
+        [
+            sale.bodies(Told::Sold(SMALL, 1, 30), 1),
+            vec![dispute(sale, "needs_response", 3), dispute(sale, "won", 6)],
+            sale.bodies(Told::Refunded, 4),
+        ]
+        .concat()
+    };
+    in_every_order(Seller::Stripe, refunded, &terms("revoked", SMALL, 30));
+}
+
+#[test]
+fn a_recovered_payment_and_a_renewal_in_the_same_second_resume() {
+    let shop = Shop::of(with_sellers(""));
+    let sale = ShopSale::new(Seller::LemonSqueezy, 1);
+    shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
+    shop.tell(sale, Told::Unpaid, 2);
+    let recovered = json!({ "meta": { "event_name": "subscription_payment_recovered", "test_mode": false },
+        "data": { "type": "subscription-invoices", "id": "5", "attributes": {
+            "subscription_id": 2_001, "status": "paid", "updated_at": "2023-11-14T22:13:23Z" } } });
+    assert_eq!(sale.seller.deliver(&shop.server, &recovered.to_string()), 200);
+    shop.settle();
+    assert_eq!(shop.terms_after(0), [terms("active", SMALL, 30)]);
+    // A renewal of WooCommerce passes through on-hold within a second, and the two may arrive in any order.
+    let sale = ShopSale::new(Seller::WooCommerce, 1);
+    shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
+    shop.tell(sale, Told::Paid(SMALL, 60), 2);
+    shop.tell(sale, Told::Unpaid, 2);
+    assert_eq!(shop.terms_after(1), [terms("active", SMALL, 60)]);
+}
+
+#[test]
+fn what_the_vendor_suspends_stays_suspended_whatever_is_paid() {
+    let shop = Shop::of(with_sellers(""));
+    for (known, seller) in SELLERS.into_iter().enumerate() {
+        let sale = ShopSale::new(seller, 1);
+        shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
+        let id = shop.licenses()[known].line["license"].as_str().unwrap().to_owned();
+        let suspended = countersign(&shop.instance)
+            .args(["license", "suspend", &id])
+            .output()
+            .unwrap();
+        assert!(
+            suspended.status.success(),
+            "{}",
+            String::from_utf8_lossy(&suspended.stderr)
+        );
+        for (second, told) in [
+            (2, Told::Paid(SMALL, 60)),
+            (3, Told::Unpaid),
+            (4, Told::Changed(LARGE, 1, 60)),
+            (5, Told::Paid(LARGE, 60)),
+        ] {
+            shop.tell(sale, told, second);
+            let found = &shop.terms_after(known)[0];
+            assert_eq!(found.0, "suspended", "{seller:?} {told:?}");
+        }
+        assert_eq!(shop.terms_after(known), [terms("suspended", LARGE, 60)], "{seller:?}");
+        shop.tell(sale, Told::Refunded, 6);
+        assert_eq!(shop.terms_after(known), [terms("revoked", LARGE, 60)], "{seller:?}");
+    }
+}
+
+#[test]
+fn a_sale_follows_its_license_to_a_new_key() {
+    let shop = Shop::of(with_sellers(""));
+    let sale = ShopSale::new(Seller::Stripe, 1);
+    shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
+    let id = shop.licenses()[0].line["license"].as_str().unwrap().to_owned();
+    let mut command = countersign(&shop.instance);
+    let rekeyed = command.args(["license", "rekey", &id]).output().unwrap();
+    assert!(rekeyed.status.success(), "{}", String::from_utf8_lossy(&rekeyed.stderr));
+    for (second, told, expected) in [
+        (2, Told::Paid(SMALL, 60), terms("active", SMALL, 60)),
+        (3, Told::Changed(LARGE, 1, 60), terms("active", LARGE, 60)),
+        (4, Told::Unpaid, terms("suspended", LARGE, 60)),
+        (5, Told::Paid(LARGE, 90), terms("active", LARGE, 90)),
+        (6, Told::Refunded, terms("revoked", LARGE, 90)),
+    ] {
+        shop.tell(sale, told, second);
+        let old = terms("revoked", SMALL, 30);
+        assert_eq!(shop.terms_after(0), [old, expected], "{told:?}");
+    }
+}
+
+#[test]
+fn hostile_calls_to_every_shop_change_nothing() {
+    let shop = Shop::of(with_sellers(""));
+    let now = Utc::now().timestamp();
+    let mut calls = 0;
+    for seller in SELLERS {
+        let body = ShopSale::new(seller, 1).bodies(Told::Sold(SMALL, 1, 30), 1).remove(0);
+        let secret = seller.secret();
+        let right = seller.signature(&secret, now, &body);
+        let mac = seller.mac(&secret, now, &body);
+        let header = seller.header();
+        let large = format!("{body}{}", " ".repeat(1 << 20));
+        let signed_large = seller.signature(&secret, now, &large);
+        let mut hostile: Vec<(&str, String, &str)> = vec![
+            (header, String::new(), &body),
+            (header, seller.signature("whsec_of_nobody", now, &body), &body),
+            (header, seller.signature(&secret, now, ""), &body),
+            (header, right[..right.len() - 2].to_owned(), &body),
+            (header, format!("sha256={mac}"), &body),
+            (header, "alg=none".to_owned(), &body),
+            (header, right.clone(), &body[..body.len() - 1]),
+            (header, right.clone(), ""),
+            (header, signed_large, &large),
+            ("X-Other-Signature", right.clone(), &body),
+        ];
+        for other in SELLERS.into_iter().filter(|other| *other != seller) {
+            // With its own secret and header, and with this shop's secret in that shop's form.
+            hostile.push((other.header(), other.signature(&other.secret(), now, &body), &body));
+            hostile.push((other.header(), other.signature(&secret, now, &body), &body));
+        }
+        let at = |time: i64| seller.signature(&secret, time, &body);
+        match seller {
+            Seller::Stripe => {
+                for value in [
+                    at(now - 310),
+                    at(now + 310),
+                    format!("t={},{right}", now - 5),
+                    format!("{right},t={}", now + 5),
+                    format!("t={now},v0={mac}"),
+                    format!("t={now},none={mac}"),
+                    format!("v1={mac}"),
+                    format!("t={now}"),
+                    format!("t=now,v1={mac}"),
+                    format!("t={},v1={mac}", now - 1),
+                ] {
+                    hostile.push((header, value, &body));
+                }
+            }
+            Seller::Paddle => {
+                for value in [
+                    at(now - 70),
+                    at(now + 70),
+                    format!("ts={};{right}", now - 5),
+                    format!("{right};ts={}", now + 5),
+                    format!("ts={now};h2={mac}"),
+                    format!("h1={mac}"),
+                    format!("ts={now}"),
+                    format!("ts={};h1={mac}", now - 1),
+                ] {
+                    hostile.push((header, value, &body));
+                }
+            }
+            Seller::LemonSqueezy | Seller::WooCommerce => {}
+        }
+        let unsigned = seller.send(&shop.server, &[], &body);
+        assert_eq!(unsigned.status, 401, "{seller:?}");
+        calls += 1;
+        for (name, value, sent) in &hostile {
+            let answer = seller.send(&shop.server, &[(name, value)], sent);
+            let expected = if sent.len() > 1 << 20 { 413 } else { 401 };
+            assert_eq!(answer.status, expected, "{seller:?} {name}: {value}");
+            assert!(!answer.text().contains("CANARY"));
+            calls += 1;
+        }
+    }
+    assert!(calls >= 40, "{calls}");
+    assert_eq!(shop.files(""), [""; 0]);
+    assert_eq!(shop.files("parked"), [""; 0]);
+    assert!(shop.licenses().is_empty());
+    assert!(!shop.server.log().contains("CANARY"));
+
+    // What is right is taken, and taken once.
+    for (known, seller) in SELLERS.into_iter().enumerate() {
+        let sale = ShopSale::new(seller, 1);
+        let body = sale.bodies(Told::Sold(SMALL, 1, 30), 1).remove(0);
+        let right = seller.signature(&seller.secret(), Utc::now().timestamp(), &body);
+        for _ in 0..3 {
+            assert_eq!(
+                seller.send(&shop.server, &[(seller.header(), &right)], &body).status,
+                200
+            );
+            shop.settle();
+        }
+        assert_eq!(shop.licenses().len(), known + 1, "{seller:?}");
+    }
+}

@@ -1,0 +1,424 @@
+//! Sites that give their seat back: with a secret or the key alone, at once, under kill -9, and against hostile calls.
+
+use std::collections::BTreeSet;
+use std::sync::{Barrier, Mutex};
+use std::thread;
+
+use countersign::model::digest::Digest;
+use serde_json::{Value, json};
+
+use crate::support::http::Client;
+use crate::support::instance::{question, shared_keys};
+use crate::support::server::countersign;
+use crate::support::{Instance, License, Response, Server, post_json, request};
+
+const VALIDATE: &str = "/api/v1/validate-license";
+const RELEASE: &str = "/api/v1/release-site";
+const SECRET: &str = "a secret that only one site has";
+
+/// A validation of a client that keeps a secret.
+fn guarded(license: &License, site: &str, secret: &str) -> Value {
+    let mut question = question(license, site);
+    question["release_hash"] = Digest::of(secret.as_bytes()).to_string().into();
+    question
+}
+
+fn leaving(license: &License, site: &str, secret: &str) -> Value {
+    json!({ "license_key": license.key, "site_url": site, "nonce": "n-1", "release_secret": secret })
+}
+
+fn release(server: &Server, license: &License, site: &str, secret: &str) -> Response {
+    post_json(server.address, RELEASE, &leaving(license, site, secret))
+}
+
+/// The lines of the ledger that say so.
+fn released(instance: &Instance) -> Vec<Value> {
+    let ledger = std::fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap();
+    let lines = ledger.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["event"] == "released").collect()
+}
+
+#[test]
+fn a_site_leaves_with_its_secret_and_the_answer_is_signed() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    instance.publish("2.0.0");
+    let server = Server::start(&instance);
+    assert_eq!(server.ask(&guarded(&license, "https://old.com/", SECRET)).code(), "ok");
+    assert_eq!(server.updates(&license, "old.com", "").status, 200);
+    for wrong in ["", "another secret"] {
+        let refused = release(&server, &license, "old.com", wrong);
+        assert_eq!((refused.status, refused.code()), (403, "wrong_release_secret".into()));
+    }
+    assert_eq!(server.validate(&license, "new.com").code(), "bound_elsewhere");
+    for _ in 0..2 {
+        let answer = release(&server, &license, "https://old.com/", SECRET);
+        let received = answer.json();
+        assert_eq!((answer.status, answer.header("cache-control")), (200, Some("no-store")));
+        let mut expected = json!({
+            "status": "released", "code": "released", "message": "This site is released.", "modules": [], "features": {},
+            "expires": "2099-12-31", "grace_period_hours": 0, "nonce": "n-1", "site_url": "https://old.com/",
+            "domain": "old.com",
+        });
+        for name in ["issued_at", "key_id", "signature"] {
+            expected[name] = received[name].clone();
+        }
+        assert_eq!(received, expected);
+        let file = instance.file("answer.json");
+        std::fs::write(&file, answer.body).unwrap();
+        let key = instance.file("public.pem");
+        std::fs::write(&key, &shared_keys().public).unwrap();
+        let verified = countersign(&instance)
+            .arg("verify")
+            .arg(&file)
+            .arg("--key")
+            .arg(&key)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&verified.stdout).into_owned();
+        assert!(
+            said.contains("released"),
+            "{said}{}",
+            String::from_utf8_lossy(&verified.stderr)
+        );
+    }
+    assert_eq!(server.updates(&license, "old.com", "").code(), "license_not_bound");
+    assert_eq!(server.validate(&license, "new.com").code(), "ok");
+    assert_eq!(server.validate(&license, "old.com").code(), "bound_elsewhere");
+    assert!(server.log().contains("released by its client"));
+    let lines = released(&instance);
+    assert_eq!(lines.len(), 1, "the second release had nothing to do");
+    assert_eq!(
+        (&lines[0]["host"], &lines[0]["how"]),
+        (&json!("old.com"), &json!("secret"))
+    );
+    assert!(server.stop().success());
+
+    let shown = countersign(&instance)
+        .args(["license", "show", &license.id, "--json"])
+        .output()
+        .unwrap();
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let bindings: Vec<_> = shown["bindings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|binding| {
+            (
+                binding["host"].as_str().unwrap(),
+                binding["released"].as_bool().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(bindings, [("old.com", true), ("new.com", false)]);
+    let verified = countersign(&instance).args(["bindings", "verify"]).output().unwrap();
+    assert!(
+        verified.status.success(),
+        "{}",
+        String::from_utf8_lossy(&verified.stderr)
+    );
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "old.com").code(), "bound_elsewhere");
+    assert!(!server.log().contains("rebuilding"), "{}", server.log());
+}
+
+#[test]
+fn a_site_without_a_secret_is_released_by_the_key_and_takes_its_seat_back() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start_with(&instance, &["--site-moves", "1"]);
+    assert_eq!(server.validate(&license, "old.com").code(), "ok");
+    assert_eq!(release(&server, &license, "old.com", "ignored").code(), "released");
+    assert_eq!(server.ask(&guarded(&license, "thief.com", SECRET)).code(), "ok");
+    assert_eq!(server.validate(&license, "third.com").code(), "bound_elsewhere");
+    assert_eq!(server.validate(&license, "old.com").code(), "ok", "taken back");
+    assert_eq!(server.validate(&license, "thief.com").code(), "bound_elsewhere");
+    let again = release(&server, &license, "old.com", "");
+    assert_eq!((again.status, again.code()), (403, "too_many_moves".into()));
+    let how: Vec<_> = released(&instance).iter().map(|line| line["how"].clone()).collect();
+    assert_eq!(how, ["key", "return"]);
+}
+
+#[test]
+fn every_refusal_of_a_release_has_its_problem_and_releases_nothing() {
+    let all: Vec<License> = (0..6).map(|_| License::new()).collect();
+    let [good, expired, suspended, revoked, ahead, unknown] = &all[..] else {
+        unreachable!()
+    };
+    let instance = Instance::with_licenses(&[
+        good.toml(""),
+        expired.toml(""),
+        suspended.toml(""),
+        revoked.toml(""),
+        ahead.toml("hosts = [\"a.com\"]"),
+    ]);
+    let server = Server::start(&instance);
+    for license in [good, expired, suspended, revoked] {
+        assert_eq!(server.ask(&guarded(license, "a.com", SECRET)).code(), "ok");
+    }
+    assert!(server.stop().success());
+    instance.write_licenses(&[
+        good.toml(""),
+        expired.toml_with("2001-01-01", "", "forms = []"),
+        suspended.toml("status = \"suspended\""),
+        revoked.toml("status = \"revoked\""),
+        ahead.toml("hosts = [\"a.com\"]"),
+    ]);
+    let server = Server::start(&instance);
+    for (license, site, secret, code) in [
+        (unknown, "a.com", SECRET, "unknown_license"),
+        (suspended, "a.com", SECRET, "license_suspended"),
+        (revoked, "a.com", SECRET, "license_revoked"),
+        (good, "b.com", SECRET, "license_not_bound"),
+        (ahead, "a.com", SECRET, "bound_by_vendor"),
+        (good, "a.com", "wrong", "wrong_release_secret"),
+    ] {
+        let refused = release(&server, license, site, secret);
+        assert_eq!((refused.status, refused.code()), (403, code.into()));
+        assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+        assert!(refused.json()["detail"].as_str().unwrap().ends_with('.'));
+    }
+    let long = release(&server, good, "a.com", &"x".repeat(129));
+    assert_eq!((long.status, &long.json()["field"]), (422, &json!("release_secret")));
+    let odd = server.ask(&json!({ "license_key": good.key, "site_url": "a.com", "release_hash": "AB" }));
+    assert_eq!((odd.status, odd.code()), (422, "malformed_release_hash".into()));
+    let get = request(server.address, "GET", RELEASE, &[], b"");
+    assert_eq!((get.status, get.header("allow")), (405, Some("POST")));
+    assert!(released(&instance).is_empty());
+    // Who renews later may do so for another site.
+    assert_eq!(release(&server, expired, "a.com", SECRET).code(), "released");
+    assert_eq!(
+        server.metric("countersign_requests_total{operation=\"release\",code=\"released\"}"),
+        Some(1.0)
+    );
+}
+
+#[test]
+fn a_host_that_takes_no_seat_has_nothing_to_release() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start_with(&instance, &["--local-hosts", "allow"]);
+    assert_eq!(server.validate(&license, "localhost").code(), "ok");
+    assert_eq!(release(&server, &license, "localhost", "").code(), "released");
+    assert!(released(&instance).is_empty());
+}
+
+/// In each round, a bound site leaves at eight connections while eight other sites ask for its seat.
+#[test]
+fn of_those_who_ask_while_a_site_leaves_at_most_one_gets_the_seat_and_it_leaves_once() {
+    const ROUNDS: usize = 60;
+    const EACH: usize = 8;
+    let licenses: Vec<License> = (0..ROUNDS).map(|_| License::new()).collect();
+    let tables: Vec<String> = licenses.iter().map(|license| license.toml("")).collect();
+    let instance = Instance::with_licenses(&tables);
+    let server = Server::start_with(&instance, &["--signing-queue", "1024"]);
+    for license in &licenses {
+        assert_eq!(server.ask(&guarded(license, "old.com", SECRET)).code(), "ok");
+    }
+    let barrier = Barrier::new(2 * EACH);
+    let winners = Mutex::new(vec![BTreeSet::new(); ROUNDS]);
+    thread::scope(|scope| {
+        for number in 0..2 * EACH {
+            let barrier = &barrier;
+            let winners = &winners;
+            let licenses = &licenses;
+            let address = server.address;
+            scope.spawn(move || {
+                let mut client = Client::connect(address);
+                for (round, license) in licenses.iter().enumerate() {
+                    barrier.wait();
+                    if number < EACH {
+                        let answer = client.post_json(RELEASE, &leaving(license, "old.com", SECRET));
+                        assert_eq!(answer.code(), "released", "{}", answer.text());
+                        continue;
+                    }
+                    let site = format!("site-{number}.com");
+                    if client.post_json(VALIDATE, &question(license, &site)).code() == "ok" {
+                        winners.lock().unwrap()[round].insert(site);
+                    }
+                }
+            });
+        }
+    });
+    let winners = winners.into_inner().unwrap();
+    assert!(winners.iter().all(|winners| winners.len() <= 1), "{winners:?}");
+    assert!(
+        winners.iter().any(|winners| winners.len() == 1),
+        "some asked at the right moment"
+    );
+    for (license, winners) in licenses.iter().zip(&winners) {
+        let site = winners.first().map_or("late.com", String::as_str);
+        assert_eq!(server.validate(license, site).code(), "ok");
+        assert_eq!(server.validate(license, "old.com").code(), "bound_elsewhere");
+    }
+    assert_eq!(released(&instance).len(), ROUNDS);
+}
+
+#[test]
+fn every_acknowledged_release_survives_kill_9() {
+    const KILLS: usize = 8;
+    const EACH: usize = 40;
+    let licenses: Vec<License> = (0..KILLS * EACH).map(|_| License::new()).collect();
+    let tables: Vec<String> = licenses.iter().map(|license| license.toml("")).collect();
+    let instance = Instance::with_licenses(&tables);
+    let mut acknowledged = Vec::new();
+    for (kill, licenses) in licenses.chunks(EACH).enumerate() {
+        let server = Server::start_with(&instance, &["--signing-queue", "1024"]);
+        for license in licenses {
+            assert_eq!(server.ask(&guarded(license, "old.com", SECRET)).code(), "ok");
+        }
+        let done = Mutex::new(Vec::new());
+        let enough = 5 + (kill * 7) % (EACH - 10);
+        thread::scope(|scope| {
+            for licenses in licenses.chunks(EACH / 4) {
+                let done = &done;
+                let address = server.address;
+                scope.spawn(move || {
+                    let Ok(mut client) = Client::try_connect(address) else {
+                        return;
+                    };
+                    for license in licenses {
+                        let body = leaving(license, "old.com", SECRET).to_string();
+                        match client.try_request("POST", RELEASE, &[], body.as_bytes()) {
+                            Ok(answer) if answer.code() == "released" => done.lock().unwrap().push(license),
+                            _ => return,
+                        }
+                    }
+                });
+            }
+            while done.lock().unwrap().len() < enough {
+                thread::yield_now();
+            }
+            server.kill();
+        });
+        acknowledged.extend(done.into_inner().unwrap());
+    }
+    assert!(acknowledged.len() >= KILLS * 5);
+    let server = Server::start_with(&instance, &["--signing-queue", "1024"]);
+    for license in acknowledged {
+        assert_eq!(server.validate(license, "new.com").code(), "ok");
+    }
+}
+
+#[test]
+fn of_a_hundred_hostile_calls_none_releases_a_site() {
+    let license = License::new();
+    let other = License::new();
+    let instance = Instance::with_licenses(&[license.toml("sites = 2"), other.toml("")]);
+    let server = Server::start_with(&instance, &["--failures-per-minute", "100000"]);
+    assert_eq!(server.ask(&guarded(&license, "a.com", SECRET)).code(), "ok");
+    assert_eq!(server.ask(&guarded(&other, "other.com", "theirs")).code(), "ok");
+    let key = &license.key;
+    let hash = Digest::of(SECRET.as_bytes()).to_string();
+    let mut bodies = vec![
+        json!([key, "a.com", SECRET]).to_string(),
+        json!({ "license_key": key, "site_url": "a.com", "release_secret": [SECRET] }).to_string(),
+        json!({ "license_key": key, "site_url": "a.com", "release_secret": null }).to_string(),
+        json!({ "license_key": key, "site_url": ["a.com"], "release_secret": SECRET }).to_string(),
+        format!(
+            "{{\"license_key\":\"{key}\",\"site_url\":\"a.com\",\"release_secret\":\"x\",\"release_secret\":\"{SECRET}\"}}"
+        ),
+        json!({ "license_key": key, "release_secret": SECRET }).to_string(),
+        json!({ "site_url": "a.com", "release_secret": SECRET }).to_string(),
+        json!({ "license_key": other.key, "site_url": "a.com", "release_secret": SECRET }).to_string(),
+        json!({ "license_key": key, "site_url": "a.com", "release_hash": hash }).to_string(),
+        json!({ "license_key": key, "site_url": "a.com", "release_hash": hash, "release_secret": hash }).to_string(),
+        json!({ "license_key": key, "site_url": "a.com", "secret": SECRET }).to_string(),
+        String::new(),
+        "{".into(),
+    ];
+    for site in [
+        "b.com",
+        "a.com.evil.com",
+        "a.com@evil.com",
+        "ftp://a.com",
+        "",
+        "*",
+        "a.com\\",
+        "com",
+    ] {
+        bodies.push(leaving(&license, site, SECRET).to_string());
+    }
+    for secret in [
+        "",
+        " ",
+        "theirs",
+        "*",
+        "null",
+        "0",
+        &hash,
+        &hash.to_uppercase(),
+        &SECRET.to_uppercase(),
+    ] {
+        bodies.push(leaving(&license, "a.com", secret).to_string());
+    }
+    for cut in 0..SECRET.len() {
+        bodies.push(leaving(&license, "a.com", &SECRET[..cut]).to_string());
+        bodies.push(leaving(&license, "a.com", &format!("{SECRET}{}", "x".repeat(cut + 1))).to_string());
+    }
+    bodies.push(leaving(&license, "a.com", &format!("{SECRET}\0")).to_string());
+    bodies.push(leaving(&license, "a.com", &format!(" {SECRET}")).to_string());
+    bodies.push(leaving(&license, "a.com", &"x".repeat(9_000)).to_string());
+    for wrong in 0..10_u32 {
+        let guess = License::new();
+        bodies.push(leaving(&guess, "a.com", &wrong.to_string()).to_string());
+    }
+    assert!(bodies.len() >= 100, "{}", bodies.len());
+    for body in &bodies {
+        let answer = request(
+            server.address,
+            "POST",
+            RELEASE,
+            &[("Content-Type", "application/json")],
+            body.as_bytes(),
+        );
+        assert!((400..500).contains(&answer.status), "{body}: {}", answer.text());
+        assert_eq!(
+            answer.header("content-type"),
+            Some("application/problem+json"),
+            "{body}"
+        );
+    }
+    assert!(released(&instance).is_empty());
+    assert_eq!(
+        release(&server, &license, "a.com", SECRET).code(),
+        "released",
+        "and the right one does"
+    );
+}
+
+#[test]
+fn a_license_that_moves_often_is_reviewed_with_each_release() {
+    let [restless, calm] = [License::new(), License::new()];
+    let instance = Instance::with_licenses(&[restless.toml("note = \"Order 7\"\n"), calm.toml("")]);
+    let server = Server::start(&instance);
+    let moves = |license: &License, sites: &[&str]| {
+        for site in sites {
+            assert_eq!(server.ask(&guarded(license, site, SECRET)).code(), "ok", "{site}");
+            assert_eq!(release(&server, license, site, SECRET).status, 200, "{site}");
+        }
+    };
+    moves(&calm, &["a.com", "b.com"]);
+    moves(&restless, &["a.com", "b.com"]);
+    let reviewed = || crate::management::stdout_json(&instance, &["review"])["many_moves"].clone();
+    assert_eq!(reviewed(), json!([]), "two are a move and its staging copy");
+    assert_eq!(server.validate(&restless, "c.com").code(), "ok");
+    assert_eq!(release(&server, &restless, "c.com", "").status, 200);
+    let found = reviewed();
+    assert_eq!(found.as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&found[0]["license"], &found[0]["note"]),
+        (&json!(restless.id), &json!("Order 7"))
+    );
+    let released: Vec<_> = found[0]["moves"].as_array().unwrap().iter().collect();
+    let said: Vec<_> = released
+        .iter()
+        .map(|site| (site["host"].as_str().unwrap(), site["by"].as_str().unwrap()))
+        .collect();
+    assert_eq!(said, [("a.com", "secret"), ("b.com", "secret"), ("c.com", "key")]);
+    // A host that takes its seat back is no move, and a compaction forgets none that counts.
+    assert_eq!(server.validate(&restless, "c.com").code(), "ok");
+    assert!(server.stop().success());
+    crate::management::run(&instance, &["bindings", "compact"]);
+    assert_eq!(reviewed(), found);
+}
