@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::database::prepared_cluster;
+use crate::support::cli_json::Page;
 use crate::support::eventually;
 use crate::support::instance::{Instance, License, sha256};
 use crate::support::server::{Server, countersign};
@@ -20,14 +22,10 @@ struct Shared {
 
 impl Shared {
     fn start(tables: &[String]) -> Self {
-        let cluster = Cluster::start();
-        cluster.psql("CREATE ROLE node LOGIN");
-        // It needs no instance.
-        let nowhere = Instance::empty();
-        let schema = run(countersign(&nowhere).args(["bindings", "schema", "--node", "node"]));
-        cluster.psql(&schema);
-        let instance = Instance::with_licenses(tables);
-        Self { cluster, instance }
+        Self {
+            cluster: prepared_cluster(),
+            instance: Instance::with_licenses(tables),
+        }
     }
 
     fn command(&self) -> Command {
@@ -182,61 +180,6 @@ fn what_a_database_does_not_have_is_said() {
 }
 
 #[test]
-fn the_doctor_looks_at_each_server_the_role_and_the_nodes() {
-    let shared = Shared::start(&[License::new().toml("")]);
-    let node = Server::start_command(shared.command(), &[]);
-    let found = |address: &str| -> String {
-        let mut doctor = countersign(&shared.instance);
-        doctor.env("COUNTERSIGN_STORE", address).args(["doctor", "--json"]);
-        let output = doctor.output().unwrap();
-        let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-        let shown = findings
-            .iter()
-            .filter(|finding| ["database", "nodes", "store"].contains(&finding["part"].as_str().unwrap()));
-        shown
-            .map(|finding| format!("{} {}\n", finding["verdict"], finding["finding"]))
-            .collect()
-    };
-    let url = shared.cluster.url("node");
-    eventually("the node is in the table", SOON, || {
-        found(&url).contains("1 node, of version")
-    });
-    let as_node = found(&url);
-    assert!(
-        as_node.contains("takes changes") && as_node.contains("205 of 110,999"),
-        "{as_node}"
-    );
-    assert!(!as_node.contains("delete lines"), "{as_node}");
-    shared
-        .instance
-        .write("countersign.toml", "[store]\nsynchronous = \"assumed\"\n");
-    let assumed = found(&url);
-    assert!(
-        assumed.contains(r#""ok" "no standby confirms"#) && !assumed.contains("205 of"),
-        "{assumed}"
-    );
-    shared.instance.write("countersign.toml", "");
-    assert!(as_node.contains("the ledger's chain is whole"), "{as_node}");
-    assert!(found(&shared.cluster.url("postgres")).contains("delete lines"));
-
-    let standby = shared.cluster.standby();
-    let synchronous = found(&shared.cluster.url("postgres"));
-    assert!(
-        !synchronous.contains("205 of") && synchronous.contains("sync, "),
-        "{synchronous}"
-    );
-    let own = format!("127.0.0.1:{}", standby.port);
-    let as_standby = found(&standby.url("node"));
-    assert!(
-        as_standby.contains(&format!("{own}: PostgreSQL"))
-            && as_standby.contains("no server of the address takes changes"),
-        "{as_standby}"
-    );
-    drop(standby);
-    node.stop();
-}
-
-#[test]
 fn a_ledger_is_copied_into_a_database_and_back() {
     let license = License::new();
     let shared = Shared::start(&[license.toml("sites = \"unlimited\"")]);
@@ -245,7 +188,13 @@ fn a_ledger_is_copied_into_a_database_and_back() {
         let site = format!("https://s{number}.example");
         assert_eq!(server.validate(&license, &site).status, 200);
     };
-    (0..600).for_each(|number| bind(&single, number));
+    // At once, so that they share the waits for the disk.
+    std::thread::scope(|scope| {
+        for part in 0..6 {
+            let single = &single;
+            scope.spawn(move || (part * 100..part * 100 + 100).for_each(|number| bind(single, number)));
+        }
+    });
     let url = shared.cluster.url("node");
     let copy = || {
         let mut command = countersign(&shared.instance);
@@ -254,8 +203,11 @@ fn a_ledger_is_copied_into_a_database_and_back() {
             .output()
             .unwrap()
     };
-    let told =
-        |output: &Output| -> Value { serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}")) };
+    let told = |output: &Output| -> Value {
+        let document = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        Page::read().check("bindings-copy", &document);
+        document
+    };
     let first = told(&copy());
     assert_eq!(
         [&first["lines"], &first["again"]],
@@ -282,6 +234,7 @@ fn a_ledger_is_copied_into_a_database_and_back() {
     let back = folder.to_str().unwrap();
     let returned = shared.json(&["bindings", "copy", "--json", "--to", back]);
     assert_eq!(returned["lines"], 604);
+    Page::read().check("bindings-copy", &returned);
     let lines = std::fs::read_to_string(folder.join("ledger.jsonl")).unwrap();
     let old = std::fs::read_to_string(shared.instance.file("store/ledger.jsonl")).unwrap();
     assert!(lines.starts_with(&old));

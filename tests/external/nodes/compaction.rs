@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::database::prepared_cluster;
 use crate::support::eventually;
 use crate::support::instance::{Instance, License};
 use crate::support::server::{Server, countersign};
@@ -22,15 +23,10 @@ struct Shared {
 
 impl Shared {
     fn start(licenses: &[String]) -> Self {
-        let cluster = Cluster::start();
-        cluster.psql("CREATE ROLE node LOGIN");
-        let instance = Instance::with_licenses(licenses);
-        let schema = countersign(&instance)
-            .args(["bindings", "schema", "--node", "node"])
-            .output()
-            .unwrap();
-        cluster.psql(&String::from_utf8(schema.stdout).unwrap());
-        Self { cluster, instance }
+        Self {
+            cluster: prepared_cluster(),
+            instance: Instance::with_licenses(licenses),
+        }
     }
 
     fn node(&self) -> Server {

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::database::{prepare, prepared_cluster};
 use super::fault_proxy::{AtCommit, Fault, FaultProxy};
-use super::node::{code, instance, prepare, prepared_cluster, refusal, start};
+use super::node::{code, instance, refusal, start};
 use crate::support::eventually;
 use crate::support::instance::{License, new_keys};
 use crate::support::server::Server;
@@ -133,6 +134,34 @@ fn a_database_that_falls_silent_or_cuts_a_commit_costs_no_seat() {
 }
 
 #[test]
+fn a_slow_database_delays_new_sites_and_nobody_else() {
+    let cluster = prepared_cluster();
+    let proxy = FaultProxy::start(cluster.port);
+    let bound = License::new();
+    let licenses = [License::new(), License::new()];
+    let own = instance(&[&bound, &licenses[0], &licenses[1]]);
+    let node = start(&own, &proxy.url("node"));
+    assert_eq!(code(&node.validate(&bound, "https://a.example")), "ok");
+    // A round trip takes a fifth of a second more.
+    proxy.set(Fault::Delay(Duration::from_millis(100)));
+    for license in &licenses {
+        let asked = Instant::now();
+        assert_eq!(code(&node.validate(license, "https://a.example")), "ok");
+        let slow = asked.elapsed();
+        assert!(slow > Duration::from_millis(200), "{slow:?}");
+        let asked = Instant::now();
+        assert_eq!(node.updates(&bound, "https://a.example", "").status, 200);
+        assert!(asked.elapsed() < Duration::from_millis(200), "{:?}", asked.elapsed());
+    }
+    assert_eq!(node.metric("countersign_ledger_state{state=\"ok\"}"), Some(1.0));
+    assert!(
+        node.metric("countersign_ledger_age_seconds")
+            .is_some_and(|age| age < 5.0)
+    );
+    assert!(!node.log().contains("ERROR"), "{}", node.log());
+}
+
+#[test]
 fn a_start_that_cannot_work_says_why() {
     let cluster = Cluster::start();
     let license = License::new();
@@ -203,7 +232,9 @@ fn lines_that_were_changed_or_lost_are_named_and_known_sites_are_served() {
 
     cluster.psql("UPDATE countersign.ledger SET line = replace(line, 'a.example', 'b.example')");
     cluster.psql("INSERT INTO countersign.ledger VALUES (2, '{\"event\":\"bound\"}')");
-    let told = refusal(&own, &cluster.url("node"), 3);
+    // A node that never knew anything else.
+    let other = instance(&[&first]);
+    let told = refusal(&other, &cluster.url("node"), 3);
     assert!(told.contains("line 2 of the ledger"), "{told}");
 }
 
@@ -249,5 +280,78 @@ fn a_node_warns_of_a_missing_standby_unless_none_is_needed() {
         eventually("the node has stopped", SOON, || node.log().contains("INFO stopped"));
         let warns = node.log().contains("the database waits for no standby");
         assert_eq!(warns, rule == "checked", "{rule}: {}", node.log());
+    }
+}
+
+#[test]
+fn what_an_operator_breaks_under_a_running_node_has_a_state_and_is_well_again_when_it_is_mended() {
+    let cluster = prepared_cluster();
+    let bound = License::new();
+    let licenses: Vec<License> = (0..5).map(|_| License::new()).collect();
+    let own = instance(&licenses.iter().chain([&bound]).collect::<Vec<_>>());
+    cluster.psql("ALTER ROLE node PASSWORD 'right'");
+    cluster.require_passwords();
+    let told = refusal(&own, &cluster.url("node"), 4);
+    assert!(
+        told.contains("password missing") && told.contains("check the user, PGPASSWORD"),
+        "{told}"
+    );
+    own.write_secret("passfile", "*:*:*:node:right\n");
+    let passfile = own.file("passfile");
+    let node = start(
+        &own,
+        &format!("{}?passfile={}", cluster.url("node"), passfile.display()),
+    );
+    assert_eq!(code(&node.validate(&bound, "https://a.example")), "ok");
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'node'";
+    let append = "INSERT INTO countersign.ledger VALUES ((SELECT max(sequence) + 1 FROM countersign.ledger), '{}'); \
+         UPDATE countersign.head SET sequence = sequence + 1";
+    let remove =
+        "DELETE FROM countersign.ledger WHERE line = '{}'; UPDATE countersign.head SET sequence = sequence - 1";
+    let faults = [
+        (
+            "refused",
+            "ALTER ROLE node PASSWORD 'wrong'",
+            end,
+            "ALTER ROLE node PASSWORD 'right'",
+            "password",
+        ),
+        (
+            "refused",
+            "REVOKE SELECT ON countersign.head FROM node",
+            end,
+            "GRANT SELECT ON countersign.head TO node",
+            "permission denied",
+        ),
+        (
+            "read_only",
+            "ALTER ROLE node SET default_transaction_read_only = on",
+            end,
+            "ALTER ROLE node RESET default_transaction_read_only",
+            "takes no changes",
+        ),
+        (
+            "schema",
+            "UPDATE countersign.head SET format = 2",
+            "SELECT 1",
+            "UPDATE countersign.head SET format = 1",
+            "format 2, and this version reads 1",
+        ),
+        ("damaged", append, "SELECT 1", remove, "line 6 of the ledger"),
+    ];
+    for ((state, breaks, more, mends, says), license) in faults.into_iter().zip(&licenses) {
+        cluster.psql(breaks);
+        cluster.psql(more);
+        wait_for_state(&node, state);
+        let part = node.part("store");
+        assert_eq!(part["state"], "failing", "{state}");
+        assert!(part["detail"].as_str().unwrap().contains(says), "{state}: {part}");
+        assert_eq!(code(&node.validate(&bound, "https://a.example")), "ok", "{state}");
+        assert_eq!(node.validate(license, "https://a.example").status, 503, "{state}");
+        cluster.psql(mends);
+        eventually(&format!("well again after {state}"), SOON, || {
+            code(&node.validate(license, "https://a.example")) == "ok"
+        });
+        wait_for_state(&node, "ok");
     }
 }

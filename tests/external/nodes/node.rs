@@ -1,35 +1,11 @@
-//! Nodes on one ledger: an instance each, with the same keys and licenses.
+//! A node: an instance with the same keys and licenses as the others, and its process on the shared ledger.
 
-use std::process::Command;
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard};
 
 use crate::support::http::Response;
 use crate::support::instance::{Instance, License};
 use crate::support::server::{Server, countersign};
-use crate::tools::postgres::Cluster;
-
-/// A cluster with the tables, and a role `node` that can only append.
-pub fn prepared_cluster() -> Cluster {
-    let cluster = Cluster::start();
-    prepare(&cluster);
-    cluster
-}
-
-/// Makes the tables and the role.
-pub fn prepare(cluster: &Cluster) {
-    cluster.psql(&schema());
-}
-
-/// The statements that make the tables and the role `node`.
-pub fn schema() -> String {
-    let schema = Command::new(env!("CARGO_BIN_EXE_countersign"))
-        .arg("-C")
-        .arg(Instance::new().path())
-        .args(["bindings", "schema", "--node", "node"])
-        .output()
-        .unwrap();
-    assert!(schema.status.success(), "{schema:?}");
-    format!("CREATE ROLE node LOGIN;\n{}", String::from_utf8(schema.stdout).unwrap())
-}
 
 /// An instance with these licenses, for one node.
 pub fn instance(licenses: &[&License]) -> Instance {
@@ -63,4 +39,65 @@ pub fn refusal(instance: &Instance, address: &str, exit: i32) -> String {
 /// The `code` of an answer.
 pub fn code(response: &Response) -> String {
     response.json()["code"].as_str().unwrap_or_default().to_owned()
+}
+
+/// A node that tests kill, freeze and start again: its folder, and its process while it runs.
+pub struct Node {
+    instance: Instance,
+    store: String,
+    server: Mutex<Option<Server>>,
+}
+
+impl Node {
+    /// A running one with these licenses, on the database at `store`.
+    pub fn start(licenses: &[String], store: String) -> Self {
+        Self::with(Instance::with_licenses(licenses), store)
+    }
+
+    /// A running one of this instance.
+    pub fn with(instance: Instance, store: String) -> Self {
+        let node = Self {
+            instance,
+            store,
+            server: Mutex::default(),
+        };
+        node.restart();
+        node
+    }
+
+    /// Starts its process; one that runs is killed.
+    pub fn restart(&self) {
+        let flags = ["--store", &self.store, "--signing-queue", "1024"];
+        let server = Server::start_command(countersign(&self.instance), &flags);
+        *self.server() = Some(server);
+    }
+
+    /// kill -9.
+    pub fn kill(&self) {
+        self.server().take().expect("it runs").kill();
+    }
+
+    /// SIGSTOP: it does nothing, and its connections stay open.
+    pub fn freeze(&self) {
+        self.server().as_ref().expect("it runs").signal("STOP");
+    }
+
+    /// SIGCONT.
+    pub fn thaw(&self) {
+        self.server().as_ref().expect("it runs").signal("CONT");
+    }
+
+    /// The value of a series on `/metrics`, if it runs.
+    pub fn metric(&self, series: &str) -> Option<f64> {
+        self.server().as_ref()?.metric(series)
+    }
+
+    /// Where it listens, if it runs.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.server().as_ref().map(|server| server.address)
+    }
+
+    fn server(&self) -> MutexGuard<'_, Option<Server>> {
+        self.server.lock().unwrap()
+    }
 }

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::node::{code, instance, prepared_cluster, refusal, start};
+use super::database::prepared_cluster;
+use super::node::{code, instance, refusal, start};
 use crate::support::License;
 use crate::tools::daemon::{give, run};
 use crate::tools::postgres::Cluster;

@@ -8,4 +8,6 @@ pub mod power;
 pub mod preload;
 pub mod program;
 mod random;
+pub mod receiver;
+pub mod smtp;
 mod strace;

@@ -59,6 +59,8 @@ struct State {
     armed: Option<(usize, AtCommit)>,
     /// Commits that the server said it did.
     commits: usize,
+    /// How often a client asked while no answer was due.
+    turns: usize,
     links: Vec<Arc<Link>>,
     has_ended: bool,
 }
@@ -71,6 +73,8 @@ struct Link {
     is_held: AtomicBool,
     /// How many answers of the server are one byte each: it takes encryption or does not.
     short_answers: AtomicUsize,
+    /// How many answers the server owes.
+    due: AtomicUsize,
 }
 
 impl FaultProxy {
@@ -83,6 +87,7 @@ impl FaultProxy {
                 fault: Fault::Pass,
                 armed: None,
                 commits: 0,
+                turns: 0,
                 links: Vec::new(),
                 has_ended: false,
             }),
@@ -126,6 +131,11 @@ impl FaultProxy {
     /// How many commits the server said it did.
     pub fn commits(&self) -> usize {
         self.shared.lock().commits
+    }
+
+    /// How many round trips there were: questions that were sent at once count as one.
+    pub fn turns(&self) -> usize {
+        self.shared.lock().turns
     }
 }
 
@@ -175,6 +185,7 @@ impl Shared {
             is_cut: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
             short_answers: AtomicUsize::new(0),
+            due: AtomicUsize::new(0),
         });
         {
             let mut state = self.lock();
@@ -193,6 +204,9 @@ impl Shared {
             messages.push(bytes);
             while let Some(message) = messages.next() {
                 link.short_answers.fetch_add(message.short_answers, Ordering::SeqCst);
+                if message.asks() && link.due.fetch_add(1, Ordering::SeqCst) == 0 {
+                    self.lock().turns += 1;
+                }
                 if message.is_commit && self.is_time(&[AtCommit::CutBefore]).is_some() {
                     return false;
                 }
@@ -207,6 +221,11 @@ impl Shared {
         self.forward(&link.server, &link.client, link, |bytes, out| {
             messages.push(bytes);
             while let Some(message) = messages.next(&link.short_answers) {
+                if message.answers() {
+                    // The first one answers no question.
+                    let one_less = |due: usize| due.checked_sub(1);
+                    let _ = link.due.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+                }
                 if message.is_commit {
                     self.lock().commits += 1;
                     match self.is_time(&[AtCommit::CutAfter, AtCommit::CutInAnswer, AtCommit::Hold]) {

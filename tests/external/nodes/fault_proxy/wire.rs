@@ -14,6 +14,18 @@ pub struct Message {
     pub short_answers: usize,
 }
 
+impl Message {
+    /// Whether a client waits for an answer from here on: a query, or the end of an extended one (Sync).
+    pub fn asks(&self) -> bool {
+        matches!(self.bytes.first(), Some(b'Q' | b'S'))
+    }
+
+    /// Whether the server has answered (ReadyForQuery).
+    pub fn answers(&self) -> bool {
+        self.bytes.first() == Some(&b'Z')
+    }
+}
+
 /// Splits what a client sends.
 #[derive(Default)]
 pub struct FromClient {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use self::config::Ports;
-use super::daemon::{Daemon, free_ports, give, kill_family, signal, tool, unprivileged};
+use super::daemon::{Daemon, family, free_ports, give, kill_family, signal, tool, unprivileged};
 use super::postgres::{Version, psql, remove_shared_memory};
 use crate::support::eventually;
 
@@ -113,6 +113,11 @@ impl Patroni {
         self.wait_for("sync_standby");
     }
 
+    /// Waits until there is a primary, and a standby that follows it.
+    pub fn wait_for_replica(&self) {
+        self.wait_for("replica");
+    }
+
     /// Waits until there is a primary, and as well a server in a role.
     fn wait_for(&self, role: &str) {
         eventually(&format!("a primary and a {role}"), PATIENCE, || {
@@ -129,6 +134,19 @@ impl Patroni {
         let member = &self.members[primary];
         kill_family(member.postmaster().expect("the primary runs"));
         primary
+    }
+
+    /// Stops what sends the primary's log to its standbys, as where the network to them is cut.
+    pub fn cut_standbys_off(&self) {
+        let primary = self.primary().expect("there is a primary");
+        let postmaster = self.members[primary].postmaster().expect("the primary runs");
+        let is_sender = |pid: &u32| {
+            let title = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            title.contains("walsender")
+        };
+        let senders: Vec<_> = family(postmaster).into_iter().filter(is_sender).collect();
+        assert!(!senders.is_empty(), "it has a standby");
+        senders.into_iter().for_each(|pid| signal(pid, Signal::STOP));
     }
 
     /// Stops the Patroni of a member; its server goes on. The others take it for dead after 20 s.

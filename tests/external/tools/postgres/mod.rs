@@ -15,6 +15,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::daemon::{Daemon, family, free_port, give, run, signal, unprivileged};
+use super::preload;
 pub use template::Version;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,6 +37,8 @@ pub struct Cluster {
     folder: TempDir,
     version: Version,
     pub port: u16,
+    /// The file that says how wrong its clock is.
+    clock: Option<PathBuf>,
     postmaster: Option<Daemon>,
 }
 
@@ -59,6 +62,14 @@ impl Cluster {
         cluster
     }
 
+    /// Debian's PostgreSQL with a clock that [`preload::clock`] makes wrong, by as many seconds as this file says.
+    pub fn start_with_clock(offset: &Path) -> Self {
+        let mut cluster = Self::start();
+        cluster.clock = Some(offset.to_owned());
+        cluster.restart();
+        cluster
+    }
+
     /// One that has no data yet.
     fn stopped(version: Version) -> Self {
         let folder = TempDir::new().unwrap();
@@ -67,6 +78,7 @@ impl Cluster {
             folder,
             version,
             port: free_port(),
+            clock: None,
             postmaster: None,
         }
     }
@@ -159,6 +171,9 @@ impl Cluster {
             let mut command = unprivileged(self.version.program("postgres"));
             command.arg("-D").arg(self.data()).arg("-k").arg(self.folder.path());
             command.args(["-p", &self.port.to_string()]);
+            if let Some(offset) = &self.clock {
+                command.env("LD_PRELOAD", preload::clock()).env("CLOCK_OFFSET", offset);
+            }
             let mut postmaster = Daemon::start("postgres", command, &log);
             let expected = postmaster.pid();
             let data = self.data();

@@ -1,81 +1,14 @@
-//! Nodes that share one ledger: an instance and a process for each, and clients that go to the next node after a
-//! failure, as behind a load balancer.
+//! A client of several nodes that goes to the next one after a failure, as behind a load balancer.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard};
+use countersign::model::digest::Digest;
+use serde_json::{Value, json};
 
-use serde_json::Value;
-
+use super::node::Node;
+use crate::support::License;
 use crate::support::http::Client as Connection;
 use crate::support::instance::question;
 use crate::support::linear::What;
-use crate::support::server::{countersign, updates};
-use crate::support::{Instance, License, Server};
-
-/// The hosts of each license, by its id, in the order of the ledger.
-pub type Ledger = BTreeMap<String, Vec<String>>;
-
-/// A node: its folder, and its process while it runs.
-pub struct Node {
-    instance: Instance,
-    store: String,
-    server: Mutex<Option<Server>>,
-}
-
-impl Node {
-    /// A running one with these licenses, on the database at `store`.
-    pub fn start(licenses: &[String], store: String) -> Self {
-        let node = Self {
-            instance: Instance::with_licenses(licenses),
-            store,
-            server: Mutex::default(),
-        };
-        node.restart();
-        node
-    }
-
-    /// Starts its process; one that runs is killed.
-    pub fn restart(&self) {
-        let flags = ["--store", &self.store, "--signing-queue", "1024"];
-        let server = Server::start_command(countersign(&self.instance), &flags);
-        *self.server() = Some(server);
-    }
-
-    /// kill -9.
-    pub fn kill(&self) {
-        self.server().take().expect("it runs").kill();
-    }
-
-    /// Where it listens, if it runs.
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.server().as_ref().map(|server| server.address)
-    }
-
-    fn server(&self) -> MutexGuard<'_, Option<Server>> {
-        self.server.lock().unwrap()
-    }
-}
-
-/// Reads the whole ledger, after every transaction that has begun to append. No line is missing, and none is there twice.
-pub fn ledger(psql: impl Fn(&str) -> String) -> Ledger {
-    let lines = psql(
-        "DO 'BEGIN PERFORM 1 FROM countersign.head FOR UPDATE; END'; \
-         SELECT line FROM countersign.ledger ORDER BY sequence",
-    );
-    let mut ledger = Ledger::new();
-    let mut seen = BTreeSet::new();
-    for (line, number) in lines.lines().zip(1..) {
-        let line: Value = serde_json::from_str(line).unwrap();
-        assert_eq!(line["sequence"], number);
-        let text = |member: &str| line[member].as_str().unwrap().to_owned();
-        let license = text("license");
-        let host = text("host");
-        assert!(seen.insert((license.clone(), host.clone())), "{line} is there twice");
-        ledger.entry(license).or_default().push(host);
-    }
-    ledger
-}
+use crate::support::server::updates;
 
 /// A client of all nodes. It stays with one until that fails.
 pub struct Client<'a> {
@@ -97,7 +30,11 @@ impl<'a> Client<'a> {
 
     /// Asks to bind a host.
     pub fn bind(&mut self, license: &License, host: &str) -> What {
-        let body = question(license, host).to_string();
+        self.bind_with(&question(license, host), host)
+    }
+
+    fn bind_with(&mut self, question: &Value, host: &str) -> What {
+        let body = question.to_string();
         let json = [("Content-Type", "application/json")];
         let answer = self.ask("POST", "/api/v1/validate-license", &json, body.as_bytes());
         let unknown = || What::Unknown(host.to_owned());
@@ -112,6 +49,39 @@ impl<'a> Client<'a> {
             (503, _) => {
                 self.go_on();
                 unknown()
+            }
+            _ => panic!("{status}: {answer}"),
+        }
+    }
+
+    /// The same, with the secret that the host has, if it has one.
+    pub fn bind_guarded(&mut self, license: &License, host: &str) -> What {
+        let mut question = question(license, host);
+        if let Some(secret) = secret_of(host) {
+            question["release_hash"] = Digest::of(secret.as_bytes()).to_string().into();
+        }
+        self.bind_with(&question, host)
+    }
+
+    /// Asks to release a host, with its secret if it has one.
+    pub fn release(&mut self, license: &License, host: &str) -> What {
+        let mut body = json!({ "license_key": license.key, "site_url": host });
+        if let Some(secret) = secret_of(host) {
+            body["release_secret"] = secret.into();
+        }
+        let json = [("Content-Type", "application/json")];
+        let answer = self.ask("POST", "/api/v1/release-site", &json, body.to_string().as_bytes());
+        let host = host.to_owned();
+        let Some((status, answer)) = answer else {
+            return What::UnknownRelease(host);
+        };
+        match (status, answer["code"].as_str().unwrap_or_default()) {
+            (200, "released") => What::Released(host),
+            (403, "license_not_bound") => What::NotBound(host),
+            (403, "too_many_moves") => What::TooManyMoves(host),
+            (503, _) => {
+                self.go_on();
+                What::UnknownRelease(host)
             }
             _ => panic!("{status}: {answer}"),
         }
@@ -146,4 +116,10 @@ impl<'a> Client<'a> {
         self.connection = None;
         self.at = (self.at + 1) % self.nodes.len();
     }
+}
+
+/// What releases a host: every second one has a secret, and the others have the key alone.
+fn secret_of(host: &str) -> Option<String> {
+    let number = host.bytes().rfind(u8::is_ascii_digit)?;
+    (number % 2 == 1).then(|| format!("the secret of {host}"))
 }

@@ -1,0 +1,138 @@
+//! Sites that leave through one node while others ask another node for their seats.
+
+use std::collections::BTreeSet;
+use std::sync::{Barrier, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use countersign::model::digest::Digest;
+use serde_json::{Value, json};
+
+use super::database::prepared_cluster;
+use super::node::{code, instance, start};
+use crate::support::http::Client;
+use crate::support::instance::{License, question};
+use crate::support::server::countersign;
+use crate::support::{eventually, post_json};
+
+const VALIDATE: &str = "/api/v1/validate-license";
+const RELEASE: &str = "/api/v1/release-site";
+const SECRET: &str = "a secret that only one site has";
+
+/// What another node appended is read four times a second.
+const A_SECOND: Duration = Duration::from_secs(1);
+
+fn guarded(license: &License, site: &str) -> Value {
+    let mut question = question(license, site);
+    question["release_hash"] = Digest::of(SECRET.as_bytes()).to_string().into();
+    question
+}
+
+fn leaving(license: &License, site: &str, secret: &str) -> Value {
+    json!({ "license_key": license.key, "site_url": site, "release_secret": secret })
+}
+
+#[test]
+fn a_site_leaves_through_any_node_once_and_at_most_one_gets_its_seat() {
+    const ROUNDS: usize = 25;
+    const EACH: usize = 4;
+    let cluster = prepared_cluster();
+    let licenses: Vec<License> = (0..ROUNDS).map(|_| License::new()).collect();
+    let all: Vec<&License> = licenses.iter().collect();
+    let instances = [instance(&all), instance(&all)];
+    let nodes = instances
+        .each_ref()
+        .map(|instance| start(instance, &cluster.url("node")));
+    for license in &licenses {
+        assert_eq!(nodes[0].ask(&guarded(license, "old.com")).code(), "ok");
+        let refused = post_json(nodes[1].address, RELEASE, &leaving(license, "old.com", "wrong"));
+        assert_eq!(code(&refused), "wrong_release_secret");
+    }
+    let barrier = Barrier::new(2 * EACH);
+    let winners = Mutex::new(vec![BTreeSet::new(); ROUNDS]);
+    thread::scope(|scope| {
+        for number in 0..2 * EACH {
+            let barrier = &barrier;
+            let winners = &winners;
+            let licenses = &licenses;
+            // Of those who leave, and of those who ask, every second one at each node.
+            let address = nodes[number / 2 % 2].address;
+            scope.spawn(move || {
+                let mut client = Client::connect(address);
+                for (round, license) in licenses.iter().enumerate() {
+                    barrier.wait();
+                    if number % 2 == 0 {
+                        let answer = client.post_json(RELEASE, &leaving(license, "old.com", SECRET));
+                        assert_eq!(code(&answer), "released", "{}", answer.text());
+                        continue;
+                    }
+                    let site = format!("site-{number}.com");
+                    if code(&client.post_json(VALIDATE, &question(license, &site))) == "ok" {
+                        winners.lock().unwrap()[round].insert(site);
+                    }
+                }
+            });
+        }
+    });
+    let winners = winners.into_inner().unwrap();
+    assert!(winners.iter().all(|winners| winners.len() <= 1), "{winners:?}");
+    for (license, winners) in licenses.iter().zip(&winners) {
+        let site = winners.first().map_or("late.com", String::as_str);
+        assert_eq!(code(&nodes[0].validate(license, site)), "ok");
+        eventually("the other node knows who has the seat", A_SECOND, || {
+            code(&nodes[1].validate(license, site)) == "ok"
+                && code(&nodes[1].validate(license, "old.com")) == "bound_elsewhere"
+        });
+    }
+    let count = cluster.psql("SELECT count(*) FROM countersign.ledger WHERE line LIKE '%\"event\":\"released\"%'");
+    assert_eq!(count.trim(), ROUNDS.to_string(), "each site left once");
+    for node in nodes {
+        assert!(node.stop().success());
+    }
+    let verified = countersign(&instances[0])
+        .env("COUNTERSIGN_STORE", cluster.url("node"))
+        .args(["bindings", "verify"])
+        .output()
+        .unwrap();
+    assert!(
+        verified.status.success(),
+        "{}",
+        String::from_utf8_lossy(&verified.stderr)
+    );
+    // A node that starts anew reads all of it.
+    let node = start(&instances[1], &cluster.url("node"));
+    assert_eq!(code(&node.validate(&licenses[0], "old.com")), "bound_elsewhere");
+}
+
+#[test]
+fn what_sites_gave_back_to_any_node_is_reviewed_on_each() {
+    let cluster = prepared_cluster();
+    let license = License::new();
+    let instances = [instance(&[&license]), instance(&[&license])];
+    let nodes = instances
+        .each_ref()
+        .map(|instance| start(instance, &cluster.url("node")));
+    for (number, site) in ["a.com", "b.com", "c.com"].iter().enumerate() {
+        let node = &nodes[number % 2];
+        assert_eq!(code(&node.ask(&guarded(&license, site))), "ok");
+        assert_eq!(
+            code(&post_json(node.address, RELEASE, &leaving(&license, site, SECRET))),
+            "released"
+        );
+    }
+    for instance in &instances {
+        let reviewed = countersign(instance)
+            .env("COUNTERSIGN_STORE", cluster.url("node"))
+            .args(["review", "--json"])
+            .output()
+            .unwrap();
+        assert!(reviewed.status.success(), "{reviewed:?}");
+        let found: Value = serde_json::from_slice(&reviewed.stdout).unwrap();
+        let moves = found["many_moves"][0]["moves"].as_array().unwrap();
+        let hosts: Vec<_> = moves.iter().map(|site| site["host"].as_str().unwrap()).collect();
+        assert_eq!(
+            (&found["many_moves"][0]["license"], hosts),
+            (&json!(license.id), vec!["a.com", "b.com", "c.com"])
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! The orders of licenses in the shared table: written on one node, shown and erased on another, and copied both ways.
+
+use std::fs;
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use super::database::prepared_cluster;
+use super::management::{license_of, run, send};
+use super::node::{instance, start};
+use crate::support::instance::{Instance, License};
+use crate::support::server::{Server, countersign};
+use crate::tools::postgres::Cluster;
+
+const ORDER: &str = "order 7 of anna@buyer.example";
+
+/// Two nodes of one ledger, and who asks them.
+struct Nodes {
+    cluster: Cluster,
+    instances: [Instance; 2],
+    servers: [Server; 2],
+    bearer: String,
+}
+
+impl Nodes {
+    fn start() -> Self {
+        let cluster = prepared_cluster();
+        let store = cluster.url("node");
+        let in_file = License::new();
+        let instances = [instance(&[&in_file]), instance(&[&in_file])];
+        for key in ["--issuing", "--references"] {
+            run(&instances[0], &store, &["keys", "generate", key]);
+        }
+        for name in ["issuing.key", "references.key"] {
+            let [from, to] = instances.each_ref().map(|instance| instance.file("keys").join(name));
+            fs::copy(from, to).unwrap();
+        }
+        let create = ["token", "create", "shop", "--scope", "licenses:write"];
+        let made = run(&instances[0], &store, &create);
+        let bearer = format!("Bearer {}", String::from_utf8(made.stdout).unwrap().trim());
+        let servers = instances.each_ref().map(|instance| start(instance, &store));
+        Self {
+            cluster,
+            instances,
+            servers,
+            bearer,
+        }
+    }
+
+    fn issue(&self, node: usize, key: &str, order: &str) -> (License, Value) {
+        let body = json!({ "modules": { "forms": [] }, "expires": "never", "reference": order });
+        let issued = send(&self.servers[node], &self.bearer, "POST", "", key, &body);
+        assert!([200, 201].contains(&issued.status), "{}", issued.text());
+        (license_of(&issued), issued.json())
+    }
+
+    fn shown(&self, node: usize, license: &License) -> Option<String> {
+        let target = format!("/{}", license.id);
+        let shown = send(&self.servers[node], &self.bearer, "GET", &target, "", &json!({}));
+        assert_eq!(shown.status, 200, "{}", shown.text());
+        let shown = shown.json();
+        shown.get("reference").map(|text| text.as_str().unwrap().to_owned())
+    }
+
+    fn forget(&self, node: usize, order: &str) -> Output {
+        countersign(&self.instances[node])
+            .env("COUNTERSIGN_STORE", self.cluster.url("node"))
+            .args(["license", "forget", "--json", "--reference", order])
+            .output()
+            .unwrap()
+    }
+}
+
+#[test]
+fn an_order_is_shown_on_every_node_and_what_one_erases_is_gone_on_all() {
+    let nodes = Nodes::start();
+    let (license, told) = nodes.issue(0, "1", ORDER);
+    assert_eq!(told["reference"], ORDER);
+    let (odd, _) = nodes.issue(0, "2", "a\0b");
+    assert_eq!(nodes.shown(1, &license).as_deref(), Some(ORDER));
+    assert_eq!(nodes.shown(1, &odd).as_deref(), Some("a\u{fffd}b"));
+    let unknown = nodes.forget(1, "order 9");
+    assert_eq!(unknown.status.code(), Some(3), "{unknown:?}");
+
+    let erased = nodes.forget(1, ORDER);
+    assert!(erased.status.success(), "{erased:?}");
+    let erased: Value = serde_json::from_slice(&erased.stdout).unwrap();
+    assert_eq!((&erased["changed"], &erased["licenses"]), (&json!(true), &json!(1)));
+    assert_eq!(nodes.shown(0, &license), None);
+    let (again, told) = nodes.issue(0, "1", ORDER);
+    assert_eq!((again.id, told.get("reference")), (license.id.clone(), None));
+    let (_, told) = nodes.issue(0, "3", ORDER);
+    assert_eq!(told.get("reference"), None);
+    let kept = "SELECT count(*) FROM countersign.order_references WHERE reference LIKE '%anna%'";
+    assert_eq!(nodes.cluster.psql(kept), "0");
+
+    // The role of the nodes can do no more than it needs.
+    let rights = "SELECT has_table_privilege('node', 'countersign.order_references', 'DELETE')";
+    assert_eq!(nodes.cluster.psql(rights), "f");
+}
+
+#[test]
+fn bindings_copy_takes_orders_along_both_ways_and_brings_back_nothing_that_was_erased() {
+    let nodes = Nodes::start();
+    let (license, _) = nodes.issue(0, "1", ORDER);
+    let (other, _) = nodes.issue(0, "2", "order 8");
+    let store = nodes.cluster.url("node");
+    let Nodes {
+        cluster,
+        instances,
+        servers,
+        ..
+    } = nodes;
+    for server in servers {
+        server.stop();
+    }
+    let folder = instances[0].file("back");
+    let folder = folder.to_str().unwrap();
+    let copied = run(&instances[0], &store, &["bindings", "copy", "--json", "--to", folder]);
+    let copied: Value = serde_json::from_slice(&copied.stdout).unwrap();
+    assert_eq!(copied["references"], 2);
+    let order_of = |store: &str, license: &License| {
+        let shown = run(&instances[0], store, &["license", "show", "--json", &license.id]);
+        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+        shown.get("reference").map(|text| text.as_str().unwrap().to_owned())
+    };
+    assert_eq!(order_of(folder, &license).as_deref(), Some(ORDER));
+
+    // Erased in the database, and not in the copy.
+    run(&instances[0], &store, &["license", "forget", "--reference", ORDER]);
+    run(&instances[0], folder, &["bindings", "copy", "--to", &store]);
+    assert_eq!(order_of(&store, &license), None);
+    assert_eq!(order_of(&store, &other).as_deref(), Some("order 8"));
+    // Erased in the copy, and not in the database.
+    run(&instances[0], folder, &["license", "forget", "--reference", "order 8"]);
+    run(&instances[0], folder, &["bindings", "copy", "--to", &store]);
+    assert_eq!(order_of(&store, &other), None);
+    let kept = "SELECT count(*) FROM countersign.order_references WHERE reference IS NOT NULL";
+    assert_eq!(cluster.psql(kept), "0");
+    let empty = prepared_cluster();
+    run(&instances[0], folder, &["bindings", "copy", "--to", &empty.url("node")]);
+    assert_eq!(order_of(&empty.url("node"), &license).as_deref(), Some(ORDER));
+}

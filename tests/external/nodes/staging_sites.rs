@@ -1,0 +1,53 @@
+//! A staging copy that asks one node and its site that asks another: together they take one seat, whoever is first.
+
+use std::thread;
+
+use super::database::prepared_cluster;
+use super::node::{code, instance, start};
+use crate::support::instance::License;
+
+#[test]
+fn a_site_and_its_copies_that_ask_two_nodes_at_once_take_one_seat() {
+    let cluster = prepared_cluster();
+    let licenses: Vec<_> = (0..20).map(|_| License::new()).collect();
+    let folders = [(); 2].map(|()| instance(&licenses.iter().collect::<Vec<_>>()));
+    let nodes = folders.each_ref().map(|folder| start(folder, &cluster.url("node")));
+    let sites = ["example.com", "staging.example.com", "dev.example.com", "other.com"];
+    for license in &licenses {
+        let answers: Vec<String> = thread::scope(|scope| {
+            let asked = sites.iter().enumerate().map(|(at, site)| {
+                let node = &nodes[at % 2];
+                scope.spawn(move || code(&node.validate(license, site)))
+            });
+            let asked: Vec<_> = asked.collect();
+            asked.into_iter().map(|answer| answer.join().unwrap()).collect()
+        });
+        let bound: Vec<_> = sites
+            .iter()
+            .zip(&answers)
+            .filter(|(_, code)| *code == "ok")
+            .map(|(site, _)| *site)
+            .collect();
+        // The site and a copy; or whoever was first, if the others do not belong to it.
+        let is_right = match bound[..] {
+            [first, second] => first == "example.com" && second.ends_with(".example.com"),
+            [alone] => alone != "example.com",
+            _ => false,
+        };
+        assert!(is_right, "{answers:?}");
+        // Both nodes say the same afterwards.
+        for node in &nodes {
+            let again: Vec<_> = sites.iter().map(|site| code(&node.validate(license, site))).collect();
+            let bound_now = sites
+                .iter()
+                .zip(&again)
+                .filter(|(_, code)| *code == "ok")
+                .map(|(site, _)| *site);
+            let bound_now: Vec<_> = bound_now.collect();
+            assert!(
+                bound.iter().all(|site| bound_now.contains(site)) && bound_now.len() <= 2,
+                "{bound:?} {again:?}"
+            );
+        }
+    }
+}
