@@ -9,6 +9,11 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
+
 use crate::support::certificate::{Certificate, flags};
 use crate::support::instance::question;
 use crate::support::server::updates;
@@ -278,6 +283,9 @@ fn curl(url: &str, to: SocketAddr, from: &str, more: &[&str]) -> (String, String
     (status.to_owned(), body.to_owned())
 }
 
+/// The secret of the shop that delivers through the proxy.
+const SHOP_SECRET: &str = "whsec_of_the_recipe";
+
 /// What a recipe has to do: serve, tell the server who asks, and keep secrets out of its logs, also beside errors.
 fn holds(front: &Front, server: Server, license: &License) {
     let ask = |path: &str, more: &[&str]| front.ask("127.0.0.2", path, more);
@@ -303,6 +311,29 @@ fn holds(front: &Front, server: Server, license: &License) {
         curl(&redirected, front.plain, "127.0.0.2", &[]).0.starts_with("30"),
         "no TLS, no answer"
     );
+
+    // An order of a shop is larger than what a site sends.
+    let body = format!("{{\"id\":1,\"status\":\"draft\",\"note\":\"{}\"}}", "x".repeat(200_000));
+    let mac = <Hmac<Sha256> as hmac::Mac>::new_from_slice(SHOP_SECRET.as_bytes()).unwrap();
+    let mac = mac.chain_update(&body).finalize().into_bytes();
+    let signature = format!("X-WC-Webhook-Signature: {}", STANDARD.encode(mac));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("order.json");
+    fs::write(&file, &body).unwrap();
+    let data = format!("@{}", file.display());
+    let order = [
+        "--header",
+        "Content-Type: application/json",
+        "--header",
+        &signature,
+        "--data-binary",
+        &data,
+    ];
+    assert_eq!(ask("/hooks/woocommerce", &order).0, "200");
+    let large = ["--header", "Content-Type: application/json", "--data-binary", &data];
+    // Caddy breaks the request off: curl then has no status, or 502.
+    let (status, _) = ask("/api/v1/validate-license", &large);
+    assert!(["413", "502", "000"].contains(&&*status), "{status}");
 
     // One client uses up its requests, whatever it says of itself; another one is served on.
     let asked = (0..8).map(|number| ask(&target, &["--header", &format!("X-Forwarded-For: 10.0.0.{number}")]).0);
@@ -342,6 +373,8 @@ fn holds(front: &Front, server: Server, license: &License) {
 fn server() -> (Server, License, Instance) {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
+    instance.write("countersign.toml", "[shops.woocommerce]\n");
+    instance.write_secret("keys/shops/woocommerce.secret", SHOP_SECRET);
     let server = Server::start_with(&instance, &["--proxies", "127.0.0.1", "--requests-per-minute", "8"]);
     (server, license, instance)
 }

@@ -454,6 +454,45 @@ fn a_hostile_readme_runs_nothing_and_loads_nothing() {
 }
 
 #[test]
+fn the_mail_to_a_buyer_follows_the_texts_and_nothing_of_it_runs_or_loads() {
+    let work = Workplace::new();
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    let elsewhere = format!("http://{}/p.png", stranger.local_addr().unwrap());
+    let (_preview, mut browser) = page(&work, "/");
+    browser.does("click", &[".nav a >> text=License mail"]);
+    browser.does("shows", &["#mail-1 strong", "Your license key"]);
+    let in_frame = "#mail-1 iframe >> internal:control=enter-frame >> body";
+    browser.does("shows", &[in_frame, "Your license key"]);
+    browser.evaluate("window.marked = true");
+
+    work.write("registry/mail/license.txt", "Subject: Welcome\n\n{{ license.key }}\n");
+    let hostile = format!(
+        "<p>Hello</p><script>parent.marked = 'script'; document.body.textContent = 'ran'</script>\
+         <img src=\"{elsewhere}\" onerror=\"parent.marked = 'image'\">{{{{ license.plugins[0] }}}}"
+    );
+    work.write("registry/mail/license.html", &hostile);
+    browser.does("shows", &["#mail-1 strong", "Welcome"]);
+    browser.does("shows", &[in_frame, "Hello"]);
+    browser.does("shows", &[in_frame, "acme-forms"]);
+    assert_eq!(
+        browser.evaluate("window.marked"),
+        true,
+        "nothing ran, and the page is the same"
+    );
+    let refused = browser.complaints();
+    assert!(
+        refused.iter().any(|complaint| complaint.contains("p.png")),
+        "{refused:?}"
+    );
+    assert_eq!(
+        stranger.accept().unwrap_err().kind(),
+        ErrorKind::WouldBlock,
+        "nobody was asked"
+    );
+}
+
+#[test]
 fn the_policy_stops_what_a_slip_of_ours_would_let_through() {
     let work = Workplace::new();
     let (preview, mut browser) = page(&work, "/");

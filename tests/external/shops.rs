@@ -3,7 +3,7 @@
 use std::fs;
 
 use chrono::DateTime;
-use countersign::shop::kind::ShopKind;
+use countersign::model::shop_kind::ShopKind;
 use countersign::shop::signature::{ShopSecret, SignatureError, verify};
 use serde_json::{Value, json};
 

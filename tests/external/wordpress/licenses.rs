@@ -130,7 +130,7 @@ fn an_administrator_reads_what_is_wrong_with_a_license() {
 
         let page = site.press("acme-forms", "remove", "");
         assert!(
-            page.text().contains("Remove the license from this site?"),
+            page.text().contains("Deactivate the license on this site?"),
             "{}",
             page.text()
         );
@@ -220,7 +220,7 @@ fn a_vendor_says_it_in_other_words_and_other_languages() {
     let page = site.press("acme-forms", "activate", &license.key);
     assert_eq!(page.notices(), ["Danke für Acme Forms."]);
     assert!(
-        page.text().contains("Jetzt prüfen Remove from this site…"),
+        page.text().contains("Jetzt prüfen Deactivate on this site…"),
         "{}",
         page.text()
     );

@@ -2,7 +2,10 @@
 
 mod browser;
 mod downloads;
+mod edd;
+mod edd_updaters;
 mod faults;
+mod foreign_keys;
 mod front;
 mod hosting;
 mod hosts;
@@ -21,6 +24,7 @@ mod signatures;
 mod signed_release;
 mod signer;
 mod site;
+mod site_moves;
 mod three_readers;
 mod transports;
 mod tutorial;

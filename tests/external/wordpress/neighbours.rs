@@ -103,7 +103,10 @@ fn two_plugins_with_two_versions_of_the_client_do_not_disturb_each_other() {
         // Each is deactivated, and deleted with all its traces, for itself.
         let traces =
             "_site_transient_countersign_acme-maps _site_transient_timeout_countersign_acme-maps countersign_acme-maps";
-        assert_eq!(site.traces("acme-maps"), format!("{traces} event"));
+        assert_eq!(
+            site.traces("acme-maps"),
+            format!("{traces} countersign_acme-maps_secret event")
+        );
         site.press("acme-forms", "remove_really", "");
         let [by_forms, by_maps] = both(&site);
         assert_eq!((&by_forms["active"], &by_maps["active"]), (&false.into(), &true.into()));

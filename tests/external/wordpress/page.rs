@@ -136,7 +136,7 @@ fn a_page_says_each_thing_once_by_its_name_and_asks_before_it_removes() {
 
     let page = site.press("acme-forms", "remove", "");
     assert!(
-        page.text().contains("Remove the license from this site?"),
+        page.text().contains("Deactivate the license on this site?"),
         "{}",
         page.text()
     );

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use countersign::model::foreign_key::ForeignKey;
 use serde_json::{Value, json};
 
 use crate::support::vectors;
@@ -25,6 +26,31 @@ fn license_keys() -> Vec<Value> {
     serde_json::from_str(&read("tests/vectors/license_keys.json")).unwrap()
 }
 
+/// Texts that are keys of another system, or nearly.
+fn foreign_keys() -> Vec<String> {
+    let longest = "a".repeat(128);
+    let texts = [
+        "cc22c1ec86304b36883440e2e84cddff",
+        "  CC22C1EC86304B36883440E2E84CDDFF\r\n",
+        "38b1460a-5104-4067-a91d-77b872934d51",
+        "sk_9.a:b/c+d=0123456",
+        "0123456789abcdef",
+        "0123456789abcde",
+        &longest,
+        &format!(" {longest} "),
+        &format!("{longest}a"),
+        "0123456789 abcdef",
+        "0123456789abcdeé",
+        "0123456789abcdef\u{feff}",
+        "0123456789abcdef\u{b}",
+        "=0123456789abcdef",
+        "-0123456789abcdef",
+        "0123456789abcdef\nX: y",
+        "ABCDE-FGH23-45678-9ABCD-EFGH2",
+    ];
+    texts.map(str::to_owned).to_vec()
+}
+
 /// PHP's version, the script, and the JSON it printed; seven versions start once for all tests.
 fn results() -> &'static [(String, String, Value)] {
     static RESULTS: OnceLock<Vec<(String, String, Value)>> = OnceLock::new();
@@ -32,6 +58,7 @@ fn results() -> &'static [(String, String, Value)] {
         let keys: Vec<Value> = license_keys().iter().map(|key| key["input"].clone()).collect();
         let mut input = vectors::statements();
         input["keys"] = json!(keys);
+        input["foreign"] = json!(foreign_keys());
         let mut files = json!({ "/input.json": input.to_string() });
         files[CLIENT] = json!(read("tests/tools/wordpress/client.php"));
         let mut scripts = vec![CLIENT.to_owned()];
@@ -112,6 +139,14 @@ fn every_php_reads_keys_and_statements_alike() {
                     "{version}: {key}"
                 ),
             }
+        }
+        for (text, key) in foreign_keys().iter().zip(results["foreign"].as_array().unwrap()) {
+            // What the server takes is sent as it was typed, without the blanks around it.
+            let expected = match ForeignKey::parse(text) {
+                Ok(_) => text.trim(),
+                Err(_) => "",
+            };
+            assert_eq!(key, expected, "{version}: {text:?}");
         }
         let expected: Vec<_> = statements["statements"]
             .as_array()

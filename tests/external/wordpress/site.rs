@@ -135,6 +135,11 @@ impl Site {
         site
     }
 
+    /// Where its PHP listens.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
     /// A browser of somebody who is not logged in.
     pub fn visitor(&self) -> Browser {
         Browser::new(self.address, &self.host)

@@ -107,6 +107,12 @@ impl Vendor {
         vendor
     }
 
+    /// Stops the server, and leaves the rest for another one.
+    pub fn leave(self) -> (Front, Instance) {
+        assert!(self.server.stop().success());
+        (self.front, self.instance)
+    }
+
     /// Tags another version of the plugin, builds, and waits for the server to have it.
     pub fn release(&self, version: &str, change: impl Fn(String) -> String) {
         self.tag(version, change);

@@ -65,7 +65,7 @@ fn every_documented_action_and_filter_is_called() {
     site.check_again();
     vendor.front.answer_with(super::front::Answer::Nothing);
     site.press("acme-forms", "check", "");
-    site.press("acme-forms", "remove_really", "");
+    site.press("acme-forms", "remove_only", "");
     site.admin.get("/wp-admin/tools.php");
     let heard = std::fs::read_to_string(site.file("heard")).unwrap();
     let mut heard: Vec<_> = heard.lines().collect();

@@ -1,0 +1,445 @@
+//! Webhooks to a real receiver, which checks each message with the library of the Standard Webhooks project.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Output;
+use std::time::Duration;
+
+use chrono::{TimeDelta, Utc};
+use countersign::model::build_id::BuildId;
+use countersign::model::download_key::DownloadKey;
+use serde_json::{Value, json};
+
+use crate::support::instance::question;
+use crate::support::server::countersign;
+use crate::support::shop::{add_shop, deliver, invoice};
+use crate::support::{Instance, License, Server, eventually};
+use crate::tools::preload;
+use crate::tools::receiver::Receiver;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn done_plain(instance: &Instance, arguments: &[&str]) {
+    let output = run(instance, arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn run(instance: &Instance, arguments: &[&str]) -> Output {
+    countersign(instance).args(arguments).output().unwrap()
+}
+
+#[track_caller]
+fn done(instance: &Instance, arguments: &[&str]) -> Value {
+    let output = countersign(instance).args(arguments).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// An instance with a shop and this license, whose server tells the receiver everything.
+fn instance(receiver: &Receiver, more: &str, licenses: &[String]) -> Instance {
+    let instance = match licenses {
+        [] => Instance::new(),
+        licenses => Instance::with_licenses(licenses),
+    };
+    add_shop(&instance);
+    let webhook = format!("[webhooks.crm]\nurl = \"{}\"\n{more}", receiver.url());
+    instance.write("countersign.toml", &format!("[shops.stripe]\n{webhook}"));
+    let made = done(&instance, &["webhook", "secret", "crm"]);
+    receiver.know(made["secret"].as_str().unwrap());
+    instance
+}
+
+fn sell(server: &Server, number: i64) {
+    let mut sale = invoice(&format!("in_{number}"), "subscription_create", "price_small", 1, 30);
+    sale["parent"]["subscription_details"]["subscription"] = json!(format!("sub_{number}"));
+    assert_eq!(deliver(server, "invoice.paid", number, &sale), 200);
+}
+
+/// The types of the messages of a license that were taken, in order.
+fn types(receiver: &Receiver, license: &str) -> Vec<String> {
+    let taken = receiver.taken().into_iter();
+    let own = taken.filter(|body| body["data"]["license"] == license);
+    own.map(|body| body["type"].as_str().unwrap().to_owned()).collect()
+}
+
+fn of_type(receiver: &Receiver, wanted: &str) -> Vec<Value> {
+    let mut taken = receiver.taken();
+    taken.retain(|body| body["type"] == wanted);
+    taken
+}
+
+/// The only license that was sold.
+fn sold(receiver: &Receiver) -> String {
+    eventually("the sale is told", PATIENCE, || {
+        of_type(receiver, "license.issued").len() == 1
+    });
+    let issued = of_type(receiver, "license.issued").remove(0);
+    assert_eq!(issued["data"]["by"], "shop stripe");
+    assert_eq!(
+        (&issued["data"]["sites"], &issued["data"]["modules"]),
+        (&json!(1), &json!(["forms"]))
+    );
+    issued["data"]["license"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_happens_is_told_signed_and_in_order() {
+    let receiver = Receiver::start();
+    let license = License::new();
+    let instance = instance(&receiver, "", &[license.toml("")]);
+    let server = Server::start(&instance);
+    sell(&server, 1);
+    let id = sold(&receiver);
+    let steps: [(&[&str], &str); 5] = [
+        (&["suspend"], "license.suspended"),
+        (&["resume"], "license.resumed"),
+        (&["renew", "--expires", "2098-12-31"], "license.renewed"),
+        (&["sites", "3"], "license.changed"),
+        (&["revoke"], "license.revoked"),
+    ];
+    let mut expected = vec!["license.issued"];
+    for (verb, event) in steps {
+        let arguments: Vec<_> = [&["license", verb[0], id.as_str()], &verb[1..]].concat();
+        done(&instance, &arguments);
+        expected.push(event);
+    }
+    assert_eq!(server.validate(&license, "https://shop.example.com").code(), "ok");
+    eventually("all is told", PATIENCE, || {
+        types(&receiver, &id).len() == expected.len() && types(&receiver, &license.id).len() == 1
+    });
+    assert_eq!(types(&receiver, &id), expected);
+    let bound = of_type(&receiver, "site.bound").remove(0);
+    assert_eq!(
+        bound["data"],
+        json!({ "license": license.id, "host": "shop.example.com" })
+    );
+    for message in receiver.received() {
+        assert_eq!(
+            (&message["verified"], &message["type"]),
+            (&json!(true), &json!("application/json")),
+            "{message}"
+        );
+        assert_eq!(message["path"], "/in?token=CANARY-of-the-url");
+    }
+    assert_eq!(
+        server.metric("countersign_webhook_messages_total{webhook=\"crm\",result=\"sent\"}"),
+        Some(7.0)
+    );
+    let listed = done(&instance, &["webhook", "list"]);
+    assert_eq!((&listed[0]["waiting"], &listed[0]["parked"]), (&json!(0), &json!(0)));
+    // Neither the secret in the URL nor a buyer is told anywhere.
+    for text in [server.log(), listed.to_string(), format!("{:?}", receiver.taken())] {
+        assert!(!text.contains("CANARY"), "{text}");
+    }
+}
+
+#[test]
+fn an_endpoint_that_was_away_is_told_all_in_order_and_a_killed_server_loses_nothing() {
+    let mut receiver = Receiver::start();
+    let instance = instance(&receiver, "", &[]);
+    receiver.end();
+    let mut server = Server::start(&instance);
+    for round in 0..3 {
+        for number in 0..5 {
+            sell(&server, round * 5 + number);
+        }
+        server.kill();
+        server = Server::start(&instance);
+    }
+    eventually("the log says that it is away", PATIENCE, || {
+        server.log().contains("messages wait")
+    });
+    let listed = done(&instance, &["webhook", "list"]);
+    assert!(
+        listed[0]["reason"].as_str().unwrap().contains("http://localhost:"),
+        "{listed}"
+    );
+    receiver.behave("503");
+    receiver.start_again();
+    eventually("it answers, but takes nothing", PATIENCE, || {
+        !receiver.received().is_empty()
+    });
+    receiver.behave("");
+    eventually("all are told", PATIENCE, || {
+        let ids: BTreeSet<_> = of_type(&receiver, "license.issued")
+            .iter()
+            .map(|body| body["data"]["license"].to_string())
+            .collect();
+        ids.len() == 15
+    });
+    eventually("the log says that it is back", PATIENCE, || {
+        server.log().contains("takes messages again")
+    });
+    assert_eq!(server.log().matches("messages wait").count(), 1, "it is said once");
+    // In the middle of sending, a kill may have a message sent twice: with one id.
+    let mut killed = server;
+    for number in 15..40 {
+        sell(&killed, number);
+        if number % 8 == 0 {
+            killed.kill();
+            killed = Server::start(&instance);
+        }
+    }
+    eventually("all are told", PATIENCE, || {
+        let taken = of_type(&receiver, "license.issued");
+        taken
+            .iter()
+            .map(|body| body["data"]["license"].to_string())
+            .collect::<BTreeSet<_>>()
+            .len()
+            == 40
+    });
+    let received = receiver.received();
+    let taken = || received.iter().filter(|message| message["status"] == 200);
+    let ids: BTreeSet<_> = taken().map(|message| message["id"].to_string()).collect();
+    let licenses: BTreeSet<_> = taken()
+        .map(|message| message["body"]["data"]["license"].to_string())
+        .collect();
+    assert_eq!((ids.len(), licenses.len()), (40, 40));
+    // A server that was killed while the endpoint was away noted that; the next one takes it back.
+    receiver.end();
+    sell(&killed, 40);
+    let failing = || done(&instance, &["webhook", "list"])[0].get("failing_since").is_some();
+    eventually("it is away again", PATIENCE, failing);
+    killed.kill();
+    receiver.start_again();
+    let _server = Server::start(&instance);
+    eventually("it is told that it is back", PATIENCE, || !failing());
+}
+
+#[test]
+fn a_message_that_is_refused_holds_up_its_license_alone() {
+    let receiver = Receiver::start();
+    let [one, two] = [(); 2].map(|()| License::new());
+    let licenses = [one.toml("sites = 5"), two.toml("sites = 5")];
+    let instance = instance(&receiver, "events = [\"site.bound\"]\n", &licenses);
+    let server = Server::start(&instance);
+    receiver.behave("422 first.example");
+    for host in ["first.example", "second.example", "third.example"] {
+        assert_eq!(server.validate(&one, host).code(), "ok");
+        assert_eq!(server.validate(&two, &format!("other-{host}")).code(), "ok");
+    }
+    let hosts = |license: &License| -> Vec<String> {
+        let taken = receiver
+            .taken()
+            .into_iter()
+            .filter(|body| body["data"]["license"] == license.id);
+        taken
+            .map(|body| body["data"]["host"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // Both names have the refused text: the later ones of each license wait behind.
+    receiver.behave(&format!("422 {}", one.id));
+    eventually("the other license is told", PATIENCE, || hosts(&two).len() == 3);
+    eventually("three wait", PATIENCE, || {
+        done(&instance, &["webhook", "parked", "list"])
+            .as_array()
+            .unwrap()
+            .len()
+            == 3
+    });
+    assert_eq!(hosts(&one), [""; 0]);
+    let kept = done(&instance, &["webhook", "parked", "list"]);
+    assert!(
+        kept[0]["reason"]
+            .as_str()
+            .unwrap()
+            .ends_with("answered 422 Unprocessable Entity"),
+        "{kept}"
+    );
+    assert!(kept[1].get("reason").is_none(), "it was not tried: {kept}");
+    receiver.behave("");
+    let first = kept[0]["message"].as_str().unwrap();
+    done(&instance, &["webhook", "parked", "retry", first]);
+    eventually("they are told in order", PATIENCE, || hosts(&one).len() == 3);
+    assert_eq!(hosts(&one), ["first.example", "second.example", "third.example"]);
+    assert_eq!(done(&instance, &["webhook", "parked", "list"]), json!([]));
+    let unknown = run(&instance, &["webhook", "parked", "drop", first]);
+    assert_eq!(unknown.status.code(), Some(3));
+}
+
+#[test]
+fn licenses_that_end_soon_and_licenses_that_too_many_ask_for_are_told_once_a_day() {
+    // The receiver's clock is the server's: a signature of another time is refused.
+    let receiver = Receiver::start_with_clock();
+    let on = |days| (Utc::now() + TimeDelta::days(days)).date_naive().to_string();
+    let [month, week, later, wanted] = [(); 4].map(|()| License::new());
+    let instance = instance(
+        &receiver,
+        "",
+        &[
+            month.toml_with(&on(30), "", "forms = []"),
+            week.toml_with(&on(7), "", "forms = []"),
+            later.toml_with(&on(8), "", "forms = []"),
+            wanted.toml(""),
+        ],
+    );
+    let offset = receiver.clock();
+    let environment: [(&str, &Path); 2] = [("LD_PRELOAD", preload::clock()), ("CLOCK_OFFSET", &offset)];
+    let start = || Server::start_with_environment(&instance, &[], &environment);
+    let server = start();
+    for host in [
+        "mine.example",
+        "1.example",
+        "2.example",
+        "3.example",
+        "4.example",
+        "5.example",
+    ] {
+        server.validate(&wanted, host);
+    }
+    eventually("two end soon", PATIENCE, || {
+        of_type(&receiver, "license.expiring").len() == 2
+    });
+    let days: BTreeSet<_> = of_type(&receiver, "license.expiring")
+        .iter()
+        .map(|body| body["data"].to_string())
+        .collect();
+    assert!(
+        days.iter()
+            .any(|data| data.contains(&month.id) && data.contains("\"days\":30")),
+        "{days:?}"
+    );
+    assert!(
+        days.iter()
+            .any(|data| data.contains(&week.id) && data.contains("\"days\":7")),
+        "{days:?}"
+    );
+    // What was refused is written when the server ends, and told some minutes later.
+    assert!(server.stop().success());
+    for minutes in [10, 20] {
+        receiver.set_clock(minutes * 60);
+        let server = start();
+        eventually("the leak is told", PATIENCE, || {
+            of_type(&receiver, "license.leak_suspected").len() == 1
+        });
+        let sequence = "countersign_webhook_sequence{webhook=\"crm\"}";
+        eventually("the ledger is told", PATIENCE, || server.metric(sequence) == Some(1.0));
+        assert!(server.stop().success());
+    }
+    let leak = of_type(&receiver, "license.leak_suspected").remove(0);
+    assert_eq!(leak["data"]["hosts"].as_array().unwrap().len(), 5);
+    let limit = of_type(&receiver, "license.limit_reached");
+    assert_eq!((limit.len(), &limit[0]["data"]["host"]), (1, &json!("5.example")));
+    assert_eq!(of_type(&receiver, "license.expiring").len(), 2, "not told again");
+    // A day later, the one of eight days ends in seven.
+    receiver.set_clock(86_400);
+    let server = start();
+    eventually("it ends soon", PATIENCE, || {
+        of_type(&receiver, "license.expiring").len() == 3
+    });
+    assert_eq!(of_type(&receiver, "license.expiring")[2]["data"]["license"], later.id);
+    assert!(server.stop().success());
+}
+
+/// The build id of the copy that `given` got for a host today.
+fn copy_of(instance: &Instance, given: &License, host: &str) -> Value {
+    let secret: [u8; 32] = std::fs::read(instance.file("keys/downloads.key"))
+        .unwrap()
+        .try_into()
+        .unwrap();
+    let key = DownloadKey::new(&secret);
+    let license = given.id.parse().unwrap();
+    let today = Utc::now().date_naive();
+    let copy = BuildId::new(&key, &license, &host.parse().unwrap(), today, "acme-forms", "1.20.0").unwrap();
+    json!(copy.encrypt(&key))
+}
+
+#[test]
+fn licenses_whose_sites_report_copies_of_others_or_forged_ones_are_told_once_a_day() {
+    let receiver = Receiver::start_with_clock();
+    let [honest, given, forging] = [(); 3].map(|()| License::new());
+    let licenses = [&honest, &given, &forging].map(|license| license.toml("sites = 5"));
+    let instance = instance(&receiver, "events = [\"license.leak_suspected\"]\n", &licenses);
+    done_plain(&instance, &["keys", "generate", "--downloads"]);
+    let offset = receiver.clock();
+    let environment: [(&str, &Path); 2] = [("LD_PRELOAD", preload::clock()), ("CLOCK_OFFSET", &offset)];
+    let start = || Server::start_with_environment(&instance, &[], &environment);
+    let sequence = "countersign_webhook_sequence{webhook=\"crm\"}";
+    let server = start();
+    let forged = json!("018f3b2e-7c1a-8000-8000-3f1c2d4e5f60");
+    for (license, host, copy) in [
+        (&honest, "honest.example", copy_of(&instance, &honest, "honest.example")),
+        (&given, "buyer.example", copy_of(&instance, &honest, "honest.example")),
+        (&forging, "forging.example", forged.clone()),
+    ] {
+        let mut question = question(license, host);
+        question["build_id"] = copy;
+        assert_eq!(server.ask(&question).code(), "ok");
+    }
+    eventually("the ledger is told", PATIENCE, || server.metric(sequence) == Some(3.0));
+    assert!(server.stop().success());
+    // A look each day. Nobody reports meanwhile, so the next day has nothing new.
+    for days in [1, 2] {
+        receiver.set_clock(days * 86_400 + 60);
+        let server = start();
+        eventually("two are told", PATIENCE, || {
+            of_type(&receiver, "license.leak_suspected").len() == 2
+        });
+        // Once a line that came later is told, the look was over.
+        assert_eq!(server.validate(&honest, &format!("{days}.example")).code(), "ok");
+        let all = Some(3.0 + f64::from(days));
+        eventually("the ledger is told", PATIENCE, || server.metric(sequence) == all);
+        assert!(server.stop().success());
+    }
+    let told = of_type(&receiver, "license.leak_suspected");
+    assert_eq!(told.len(), 2, "{told:?}");
+    let copies = |license: &License| {
+        let of_license = told.iter().find(|body| body["data"]["license"] == license.id);
+        of_license.map(|body| body["data"]["copies"].clone())
+    };
+    assert_eq!(copies(&honest), None);
+    assert_eq!(copies(&given).unwrap()[0]["host"], "buyer.example");
+    assert_eq!(
+        copies(&forging).unwrap(),
+        json!([{ "host": "forging.example", "build_id": forged }])
+    );
+}
+
+#[test]
+fn a_test_message_tells_what_is_wrong_and_a_secret_is_replaced_without_a_gap() {
+    let receiver = Receiver::start_tls("localhost");
+    let certificates = format!("certificates = \"{}\"\n", receiver.authority().display());
+    let instance = instance(&receiver, &certificates, &[]);
+    assert_eq!(done(&instance, &["webhook", "test", "crm"])["status"], 200);
+    let refused = |code: i32, reason: &str| {
+        let output = run(&instance, &["webhook", "test", "crm"]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains(reason) && !stderr.contains("CANARY"), "{stderr}");
+    };
+    // The receiver knows only the new secret, then only the old one.
+    let old = std::fs::read_to_string(instance.file("keys/webhooks/crm.secret")).unwrap();
+    let twice = run(&instance, &["webhook", "secret", "crm"]);
+    assert_eq!(twice.status.code(), Some(3), "a secret is not overwritten");
+    let new = done(&instance, &["webhook", "secret", "crm", "--rotate"]);
+    for known in [new["secret"].as_str().unwrap(), old.trim()] {
+        receiver.know(known);
+        done(&instance, &["webhook", "test", "crm"]);
+    }
+    assert_eq!(receiver.received().last().unwrap()["signatures"], 2);
+    receiver.know("whsec_bm90IHRoZSBzZWNyZXQgb2YgYW55Ym9keSBoZXJl");
+    refused(3, "answered 401 Unauthorized");
+    // Another authority, a name that the certificate has not, and nobody.
+    let text = std::fs::read_to_string(instance.file("countersign.toml")).unwrap();
+    instance.write("countersign.toml", &text.replace(&certificates, ""));
+    refused(4, "invalid peer certificate: UnknownIssuer");
+    instance.write(
+        "countersign.toml",
+        &text.replace("https://localhost", "https://127.0.0.1"),
+    );
+    refused(4, "invalid peer certificate");
+    instance.write(
+        "countersign.toml",
+        &text.replace(&format!(":{}/", receiver.port), ":1/"),
+    );
+    refused(4, "Connection refused");
+    std::fs::remove_file(instance.file("keys/webhooks/crm.secret")).unwrap();
+    refused(3, "there is no secret of this webhook");
+    let start = run(&instance, &["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(
+        start.status.code(),
+        Some(3),
+        "a server without the secret does not start"
+    );
+}

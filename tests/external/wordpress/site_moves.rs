@@ -1,0 +1,142 @@
+//! A customer deactivates the license on one site, so that another one can use it; and what happens where that fails.
+
+use serde_json::Value;
+
+use super::front::{Answer, response};
+use super::site::{Core, Site};
+use super::vendor::Vendor;
+use super::{ACTIVE, HOST, licensed};
+use crate::support::server::countersign;
+
+const SECRET: &str = "countersign_acme-forms_secret";
+
+fn active_site(core: Core, vendor: &Vendor, host: &str, key: &str) -> Site {
+    let mut site = Site::new(core, host, &vendor.front);
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    assert_eq!(site.press("acme-forms", "activate", key).notices(), [ACTIVE]);
+    site
+}
+
+/// The lines of the vendor's ledger about releases.
+fn released(vendor: &Vendor) -> Vec<Value> {
+    let ledger = std::fs::read_to_string(vendor.instance.file("store/ledger.jsonl")).unwrap();
+    let lines = ledger.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["event"] == "released").collect()
+}
+
+#[test]
+fn a_license_that_is_deactivated_on_one_site_is_active_on_another() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    let mut old = active_site(Core::Debian, &vendor, HOST, &license.key);
+    let kept = format!(
+        "global $wpdb; echo $wpdb->get_var(\"SELECT autoload FROM $wpdb->options WHERE option_name = '{SECRET}'\");"
+    );
+    assert!(["no", "off"].contains(&&*old.run(&kept)), "no page loads the secret");
+    let secret = old.run(&format!("echo get_option('{SECRET}');"));
+    let mut new = Site::new(Core::Newest, "new.example", &vendor.front);
+    new.install("acme-forms", &vendor.archive("1.0.0"));
+    assert!(new.press("acme-forms", "activate", &license.key).notices()[0].contains("in use on another site"));
+
+    let page = old.press("acme-forms", "remove", "");
+    assert!(
+        page.text().contains("Deactivate the license on this site?"),
+        "{}",
+        page.text()
+    );
+    vendor.front.take_asked();
+    let page = old.press("acme-forms", "remove_really", "");
+    assert!(
+        page.notices()[0].contains("It can be used on another site now."),
+        "{:?}",
+        page.notices()
+    );
+    let asked = vendor.front.take_asked();
+    let release = asked
+        .iter()
+        .find(|asked| asked.target == "/api/v1/release-site")
+        .unwrap()
+        .json();
+    assert_eq!(release["release_secret"], *secret);
+    assert_eq!(old.vendor_sees("acme-forms")["condition"], "no_key");
+    assert_eq!(
+        old.run(&format!("var_export(get_option('{SECRET}'));")),
+        "false",
+        "the next binding gets another one"
+    );
+    let lines = released(&vendor);
+    assert_eq!(
+        (lines.len(), &lines[0]["how"], &lines[0]["host"]),
+        (1, &"secret".into(), &HOST.into())
+    );
+
+    assert_eq!(new.press("acme-forms", "check", "").notices(), [ACTIVE]);
+    assert!(old.press("acme-forms", "activate", &license.key).notices()[0].contains("in use on another site"));
+    for site in [&old, &new] {
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn without_a_signed_answer_the_license_stays_until_a_person_removes_it_all_the_same() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    let mut site = active_site(Core::Newest, &vendor, HOST, &license.key);
+    let json = [("Content-Type", "application/json")];
+    let forged = r#"{"code":"released","signature":"AAAA","status":"released"}"#;
+    for answer in [
+        Answer::Nothing,
+        Answer::Fixed(response(200, &json, "{}")),
+        Answer::Fixed(response(200, &json, forged)),
+        Answer::Fixed(response(503, &json, "{}")),
+    ] {
+        vendor.front.answer_with(answer);
+        let page = site.press("acme-forms", "remove_really", "");
+        assert!(
+            page.notices()[0].contains("did not release this site"),
+            "{:?}",
+            page.notices()
+        );
+        assert!(page.html.contains("value=\"remove_only\""));
+        assert_eq!(site.vendor_sees("acme-forms")["active"], true);
+    }
+    // A signed answer that says something else releases nothing either.
+    vendor.front.answer_with(Answer::Forward);
+    site.run(&format!("update_option('{SECRET}', str_repeat('0', 64));"));
+    let page = site.press("acme-forms", "remove_really", "");
+    assert!(
+        page.notices()[0].contains("Only this site can release itself"),
+        "{:?}",
+        page.notices()
+    );
+    assert_eq!(site.vendor_sees("acme-forms")["active"], true);
+    assert!(released(&vendor).is_empty());
+
+    // Whose secret is lost is released by the vendor.
+    let output = countersign(&vendor.instance)
+        .args(["license", "release", &license.id])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    crate::support::eventually("the release is in force", super::LIVE, || {
+        vendor.server.updates(&license, HOST, "").code() == "license_not_bound"
+    });
+    let page = site.press("acme-forms", "remove_really", "");
+    assert!(
+        page.notices()[0].contains("ask the vendor to release it"),
+        "{:?}",
+        page.notices()
+    );
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
+
+    site.press("acme-forms", "activate", &license.key);
+    vendor.front.answer_with(Answer::Nothing);
+    let page = site.press("acme-forms", "remove_only", "");
+    assert!(
+        page.notices()[0].contains("was removed from this site"),
+        "{:?}",
+        page.notices()
+    );
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
+    assert_eq!(site.complaints(), [""; 0]);
+}
