@@ -100,6 +100,21 @@ impl Instance {
         Ok(instance)
     }
 
+    /// A copy of it beside it, in the place of an earlier one of that name.
+    pub fn copied(&self, name: &str) -> io::Result<Self> {
+        let copy = Self {
+            folder: self.folder.with_file_name(name),
+            licenses: self.licenses,
+        };
+        let _ = fs::remove_dir_all(&copy.folder);
+        let mut command = Command::new("cp");
+        command.arg("-a").arg(&self.folder).arg(&copy.folder);
+        match command.status()?.success() {
+            true => Ok(copy),
+            false => Err(io::Error::other(format!("{} is not copied", self.folder.display()))),
+        }
+    }
+
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

@@ -19,13 +19,18 @@ mod baseline;
 mod client;
 mod downloads;
 mod hosted;
+mod import;
 mod instance;
+mod issued;
 mod million;
+mod nodes;
 mod overload;
 mod paced;
+mod postgres;
 mod process;
 mod reload;
 mod report;
+mod sales;
 mod sites;
 mod updates;
 mod validate;
@@ -37,15 +42,19 @@ use std::path::Path;
 /// Measures and prints some figures; instances are kept in the folder.
 type Figures = fn(&Path) -> io::Result<()>;
 
-const FIGURES: [(&str, Figures); 8] = [
+const FIGURES: [(&str, Figures); 12] = [
     ("sites", sites::run),
     ("updates", updates::run),
     ("validate", validate::run),
     ("overload", overload::run),
     ("million", million::run),
+    ("issued", issued::run),
     ("downloads", downloads::run),
+    ("sales", sales::run),
+    ("import", import::run),
     ("reload", reload::run),
     ("attacks", attacks::run),
+    ("nodes", nodes::run),
 ];
 
 fn main() -> io::Result<()> {

@@ -13,12 +13,12 @@ use crate::process::Server;
 use crate::report::{Target, heading, median, row};
 use crate::wrk::Questions;
 
-const MILLION: usize = 1_000_000;
+pub const MILLION: usize = 1_000_000;
 
 /// Licenses that are asked about, spread over all: as many for each size, so that wrk does the same.
 const ASKED: usize = 100_000;
 
-const ROUNDS: usize = 5;
+pub const ROUNDS: usize = 5;
 
 pub fn run(bench: &Path) -> io::Result<()> {
     let instance = Instance::new(bench, MILLION, true, 3072)?;
@@ -159,7 +159,7 @@ fn grow(bench: &Path, million: Server) -> io::Result<()> {
 }
 
 /// Questions about licenses spread over all `licenses`.
-fn spread(bench: &Path, licenses: usize) -> io::Result<Questions> {
+pub fn spread(bench: &Path, licenses: usize) -> io::Result<Questions> {
     // 997 has no factor in common with the sizes. The number makes each question another one: wrk holds equal ones
     // once, and would have less to do for few licenses.
     let ask = move |at: usize| updates(at * 997 % licenses, &format!("&current_version=1.19.0&n={at}"));

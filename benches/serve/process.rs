@@ -1,9 +1,10 @@
 //! The server process under load, the program or the baseline: its address, CPU time and memory.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,10 +19,16 @@ pub struct Server {
 impl Server {
     /// The program on an instance; its log goes to `serve.log` there.
     pub fn countersign(instance: &Path) -> io::Result<Self> {
+        Self::countersign_with(instance, &[])
+    }
+
+    /// The same with more flags.
+    pub fn countersign_with(instance: &Path, flags: &[&str]) -> io::Result<Self> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
         command
             .arg("-C")
             .arg(instance)
+            .args(flags)
             .arg("serve")
             .stderr(fs::File::create(instance.join("serve.log"))?);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("COUNTERSIGN_")) {
@@ -56,9 +63,9 @@ impl Server {
         })
     }
 
-    /// The CPU time of all its threads so far, user and kernel, in seconds.
-    pub fn cpu(&self) -> f64 {
-        cpu_of(self.child.id())
+    /// The CPU time of its threads so far.
+    pub fn cpu(&self) -> CpuTimes {
+        CpuTimes::of(&[self.child.id()])
     }
 
     /// Its resident set now, and the largest it ever was, in MiB.
@@ -95,15 +102,28 @@ impl Drop for Server {
     }
 }
 
-/// The CPU time of a process' threads, in seconds. `schedstat` counts what utime and stime count, in nanoseconds.
-pub fn cpu_of(pid: u32) -> f64 {
-    let threads = fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let spent = threads.filter_map(|thread| {
-        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<f64>().ok()
-    });
-    spent.sum::<f64>() / 1e9
+/// The CPU time of threads, user and kernel, in seconds, by thread.
+pub struct CpuTimes(HashMap<PathBuf, f64>);
+
+impl CpuTimes {
+    /// The times of all threads of these processes. `schedstat` counts what utime and stime count, in nanoseconds.
+    pub fn of(processes: &[u32]) -> Self {
+        let tasks = processes
+            .iter()
+            .filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
+        let spent = tasks.flatten().flatten().filter_map(|thread| {
+            let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            let nanoseconds = text.split(' ').next()?.parse::<f64>().ok()?;
+            Some((thread.path(), nanoseconds / 1e9))
+        });
+        Self(spent.collect())
+    }
+
+    /// What was spent since an earlier look. What a thread spent that ended meanwhile is not known: it counts for nothing.
+    pub fn since(&self, before: &Self) -> f64 {
+        let spent = self.0.iter();
+        spent
+            .map(|(thread, now)| now - before.0.get(thread).unwrap_or(&0.0))
+            .sum()
+    }
 }

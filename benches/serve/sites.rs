@@ -204,7 +204,7 @@ fn measure(server: &Server, validations: f64) -> io::Result<Load> {
     std::thread::sleep(began.saturating_duration_since(Instant::now()));
     let before = server.cpu();
     std::thread::sleep(end.saturating_duration_since(Instant::now()));
-    let cpu = (server.cpu() - before) / STRETCH.as_secs_f64() / std::thread::available_parallelism()?.get() as f64;
+    let cpu = server.cpu().since(&before) / STRETCH.as_secs_f64() / std::thread::available_parallelism()?.get() as f64;
     let mut load = Load {
         validations: 0.0,
         validation: Vec::new(),

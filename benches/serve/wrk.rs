@@ -108,7 +108,7 @@ impl Questions {
             .arg(&self.file)
             .arg(self.at.to_string())
             .output()?;
-        let cpu = server.cpu() - before;
+        let cpu = server.cpu().since(&before);
         let text = String::from_utf8_lossy(&output.stdout);
         let numbers: Vec<f64> = text
             .lines()

@@ -1,0 +1,97 @@
+//! A million licenses in the ledger beside a million in files: start, memory, and CPU for an update.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use crate::instance::{Instance, hex, host, key};
+use crate::million::{MILLION, ROUNDS, spread};
+use crate::process::Server;
+use crate::report::{Target, heading, median, row};
+
+pub fn run(bench: &Path) -> io::Result<()> {
+    let issued = instance(bench)?;
+    let files = Instance::new(bench, MILLION, true, 3072)?;
+    heading("1,000,000 licenses of the ledger, each bound, beside those of a file");
+    let mut servers = Vec::new();
+    for (name, folder) in [("of the ledger", &issued.folder), ("of a file", &files.folder)] {
+        Server::countersign(folder)?.stop()?;
+        let server = Server::countersign(folder)?;
+        let (resident, most) = server.memory();
+        let took = server.started_in.as_secs_f64();
+        row(
+            &format!("{name}: start after a clean stop"),
+            took,
+            "s",
+            Target::AtMost(10.0),
+        );
+        let label = format!("{name}: resident (at most {most:.0} MiB on the way)");
+        row(&label, resident, "MiB", Target::AtMost(600.0));
+        servers.push(server);
+    }
+    let mut runs = [const { Vec::new() }; 2];
+    for _ in 0..ROUNDS {
+        for (server, runs) in servers.iter().zip(&mut runs) {
+            runs.push(spread(bench, MILLION)?.ask(server, Duration::from_secs(2))?);
+        }
+    }
+    let [ledger, file] = runs.each_ref().map(|runs| median(runs.iter().map(|run| run.cpu)) * 1e6);
+    let label = format!("CPU an update, ledger : file ({ledger:.2}, {file:.2} µs, medians of {ROUNDS})");
+    row(&label, ledger / file, "x", Target::AtMost(1.2));
+    Ok(())
+}
+
+/// An instance without licenses in files, whose ledger has as many as the other one's files.
+fn instance(bench: &Path) -> io::Result<Instance> {
+    let instance = Instance {
+        folder: bench.join(format!("{MILLION}-issued-3072")),
+        licenses: MILLION,
+    };
+    if instance.file("made").exists() {
+        return Ok(instance);
+    }
+    eprintln!("making {}", instance.folder.display());
+    let small = Instance::new(bench, 1_000, true, 3072)?;
+    small.copied(&format!("{MILLION}-issued-3072"))?;
+    fs::remove_dir_all(instance.file("registry/licenses"))?;
+    fs::create_dir(instance.file("registry/licenses"))?;
+    instance.clear_store()?;
+    write_ledger(&instance)?;
+    instance.write("made", "1")?;
+    Ok(instance)
+}
+
+/// A line for each license, then one for its site, as a server would have written them (docs/design.md).
+fn write_ledger(instance: &Instance) -> io::Result<()> {
+    let mut lines = BufWriter::new(File::create(instance.file("store/ledger.jsonl"))?);
+    let mut previous = Sha256::digest(b"countersign ledger 1\n");
+    for at in 0..2 * MILLION {
+        let number = at % MILLION;
+        let id = key(number).id();
+        let before = hex(&previous);
+        let sequence = at + 1;
+        let time = "2026-01-01T00:00:00Z";
+        let line = if at < MILLION {
+            let features = ["\"pdf\",\"api\"", "\"pdf\"", "", "\"pdf\",\"api\",\"sso\""][number % 4];
+            let hash = hex(&Sha256::digest(number.to_le_bytes()))[..32].to_owned();
+            format!(
+                "{{\"event\":\"license\",\"expires\":\"2099-12-31\",\"kind\":\"issued\",\"license\":\"{id}\",\"modules\":{{\"forms\":[{features}]}},\
+                 \"origin\":{{\"body\":\"{hash}\",\"issued\":\"{time}\",\"key\":\"{hash}\",\"salt\":\"{hash}\",\"scope\":\"shop:stripe\",\
+                 \"secret\":1}},\"previous\":\"{before}\",\"reference\":\"{hash}\",\"revision\":1,\"scope\":\"shop:stripe\",\
+                 \"sequence\":{sequence},\"sites\":1,\"status\":\"active\",\"synced\":{at},\"time\":\"{time}\"}}\n"
+            )
+        } else {
+            let host = host(number);
+            format!(
+                "{{\"event\":\"bound\",\"host\":\"{host}\",\"license\":\"{id}\",\"previous\":\"{before}\",\
+                 \"sequence\":{sequence},\"synced\":{at},\"time\":\"{time}\"}}\n"
+            )
+        };
+        previous = Sha256::digest(&line);
+        lines.write_all(line.as_bytes())?;
+    }
+    lines.flush()
+}
