@@ -2,17 +2,16 @@
 //! table and quotes nothing.
 #![no_main]
 
-use std::borrow::Cow;
-
-use countersign::config::LocalHosts;
-use countersign::serve::api::{params, validate};
+use countersign::model::foreign_key::ForeignKey;
+use countersign::model::license_key::LicenseKey;
+use countersign::serve::api::{params, question};
 use countersign::serve::reply::problem::Problem;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
 fuzz_target!(|body: &[u8]| {
     let json = serde_json::from_slice::<Value>(body).ok();
-    let question = match validate::parse(body) {
+    let question = match question::parse(body) {
         Ok(question) => question,
         Err(problem) => {
             let Problem::Malformed(detail) = &problem else {
@@ -39,6 +38,8 @@ fuzz_target!(|body: &[u8]| {
         ("plugin_version", &question.plugin_version),
         ("build_id", &question.build_id),
         ("nonce", &question.nonce),
+        ("release_hash", &question.release_hash),
+        ("release_secret", &question.release_secret),
     ];
     // Where the ignored fields are deeper than a tree can be, or out of a number's range, there is no second opinion.
     if let Some(json) = json {
@@ -57,20 +58,21 @@ fuzz_target!(|body: &[u8]| {
         .collect();
     let again = serde_json::to_vec(&sent).unwrap();
     assert_eq!(
-        format!("{:?}", validate::parse(&again).unwrap()),
+        format!("{:?}", question::parse(&again).unwrap()),
         format!("{question:?}")
     );
 
-    let site_url = question
-        .site_url
-        .as_ref()
-        .or(question.domain.as_ref())
-        .map(Cow::as_ref)
-        .unwrap_or_default();
+    let license_key = question.license_key.as_deref().unwrap_or_default();
+    let key = license_key.parse::<LicenseKey>();
+    // A key of another system is asked for only where the text is none of ours.
+    if key.is_err() && ForeignKey::parse(license_key).is_ok() {
+        assert!((16..=128).contains(&license_key.trim().len()));
+    }
     for problem in [
-        params::license_id(question.license_key.as_deref()).err(),
-        params::site_host(site_url, LocalHosts::Refuse).err(),
+        key.err().map(Problem::LicenseKey),
         params::build_id(question.build_id.as_deref()).err(),
+        question.release_hash().err(),
+        question.release_proof().err(),
         params::at_most(
             params::MAX_VERSION,
             "plugin_version",

@@ -2,9 +2,9 @@
 #![no_main]
 
 use chrono::DateTime;
+use countersign::model::shop_kind::ShopKind;
 use countersign::shop;
 use countersign::shop::event::{Sale, ShopAction};
-use countersign::shop::kind::ShopKind;
 use countersign::shop::signature::{self, ShopSecret};
 use libfuzzer_sys::fuzz_target;
 
