@@ -29,8 +29,9 @@ release: ## Build the program as it is to be installed: target/release/countersi
 	packaging/check-binary $(COUNTERSIGN)
 
 .PHONY: test
+# Twice as many tests at once as there are cores: most of them wait for servers that they started.
 test: tools ## Run every test, on a fresh machine too
-	cargo test
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} cargo test
 
 .PHONY: suite
 suite: ## Run the integration tests that need Rust, gcc and git alone
@@ -43,8 +44,8 @@ ci: ## What CI runs: lint, deny, test; lint holds the oldest Rust, too
 	$(MAKE) test
 
 .PHONY: soak
-soak: tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads, all at once; two hours
-	timeout 3h $(RELEASE) cargo test --release --test suite --test external soak:: -- --ignored --nocapture --test-threads=1
+soak: tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads, failovers of nodes; three hours
+	timeout 5h $(RELEASE) cargo test --release --test suite --test external soak:: -- --ignored --nocapture --test-threads=1
 
 .PHONY: fuzz
 FUZZ_SECONDS ?= 60
