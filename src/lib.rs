@@ -32,7 +32,7 @@
 //!   other commands.
 //! - [`histogram`]: histograms of durations for many threads.
 //! - [`time_limit`]: ends the wait for work that may hang.
-//! - [`tls_client`]: which certificates of other servers are trusted.
+//! - [`http_client`]: asks another server; [`tls_client`]: which certificates of other servers are trusted.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] have their arguments and settings.
 //!
 //! Imports run one way: `commands -> build | preview | serve -> registry | catalog | store | keys | watch -> release ->
@@ -49,6 +49,7 @@ pub mod config;
 pub mod durable_file;
 pub mod folder_lock;
 pub mod histogram;
+pub mod http_client;
 pub mod import;
 pub mod keys;
 pub mod mail;

@@ -1,35 +1,31 @@
 //! Tables `[webhooks.NAME]`: addresses of the vendor's own services that are told of events.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use toml::Value;
-use url::{Host, Url};
 
-use crate::config::value::{self, Setting};
+use crate::config::service_url::ServiceUrl;
+use crate::config::value;
 use crate::model::event_kind::EventKind;
 use crate::model::slug::Slug;
 
 /// The folder of the secrets, in the instance.
 const SECRETS: &str = "keys/webhooks";
 
-/// The longest URL in bytes.
-const MAX_URL: usize = 2_048;
-
 /// All tables `[webhooks.NAME]`.
 #[derive(Default, Deserialize)]
 #[serde(try_from = "BTreeMap<Slug, WebhookTable>")]
-pub(super) struct WebhookSettings(BTreeMap<Slug, (WebhookUrl, WebhookTable)>);
+pub(super) struct WebhookSettings(BTreeMap<Slug, (ServiceUrl, WebhookTable)>);
 
 /// One table.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct WebhookTable {
     #[serde(deserialize_with = "value::one")]
-    url: Option<WebhookUrl>,
+    url: Option<ServiceUrl>,
     #[serde(deserialize_with = "value::one")]
     secret_file: Option<PathBuf>,
     #[serde(deserialize_with = "value::one")]
@@ -44,50 +40,13 @@ pub struct WebhookConfig {
     /// Its name, in commands, metrics and the log.
     pub name: Slug,
     /// Where messages are posted to.
-    pub url: WebhookUrl,
+    pub url: ServiceUrl,
     /// The file with the secret that signs, or two while one is replaced: one in a line.
     pub secret_file: PathBuf,
     /// The certificates to trust, instead of those of the system.
     pub certificates: Option<PathBuf>,
     /// The events to send; empty for all.
     pub events: Vec<EventKind>,
-}
-
-/// An `https` URL, or an `http` URL of this machine, without user, password and fragment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebhookUrl(Url);
-
-impl WebhookUrl {
-    /// The URL.
-    pub fn as_url(&self) -> &Url {
-        &self.0
-    }
-
-    /// Scheme, host and port. The path and the query may be a secret of the receiver.
-    pub fn origin(&self) -> String {
-        self.0.origin().ascii_serialization()
-    }
-}
-
-impl Setting for WebhookUrl {
-    const EXPECTED: &'static str =
-        "expected an https URL, such as https://example.com/hooks/licenses, or an http URL of this machine";
-
-    fn from_text(text: &str) -> Option<Self> {
-        let url = Url::parse(text).ok().filter(|url| url.as_str().len() <= MAX_URL)?;
-        let is_here = match url.host()? {
-            Host::Domain(name) => name == "localhost",
-            Host::Ipv4(address) => IpAddr::from(address).is_loopback(),
-            Host::Ipv6(address) => IpAddr::from(address).is_loopback(),
-        };
-        let is_safe = url.scheme() == "https" || (url.scheme() == "http" && is_here);
-        let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
-        (is_safe && is_plain).then_some(Self(url))
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
 }
 
 fn events<'de, D: Deserializer<'de>>(file: D) -> Result<Vec<EventKind>, D::Error> {
@@ -139,6 +98,7 @@ impl WebhookSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::value::Setting as _;
 
     fn read(text: &str) -> Result<Vec<WebhookConfig>, String> {
         let settings = toml::from_str::<BTreeMap<String, WebhookSettings>>(text);
@@ -171,7 +131,7 @@ mod tests {
             "file:///x",
         ] {
             let error = read(&format!("[webhooks.a]\nurl = '{bad}'\n")).unwrap_err();
-            assert_eq!(error, WebhookUrl::EXPECTED, "{bad}");
+            assert_eq!(error, ServiceUrl::EXPECTED, "{bad}");
         }
         assert_eq!(read("[webhooks.a]\n").unwrap_err(), "[webhooks.a] needs \"url\"");
         let error = read("[webhooks.a]\nurl = 'https://a.example/'\nevents = ['sold']\n").unwrap_err();

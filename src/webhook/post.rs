@@ -3,25 +3,19 @@
 //! Each message has a time limit, and at most 16 KiB of an answer are read.
 
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use chrono::Utc;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::client::conn::http1::handshake;
 use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use url::Url;
 
 use crate::config::WebhookConfig;
+use crate::http_client::{self, Trust};
 use crate::keys::service_secrets::ServiceSecretError;
 use crate::keys::webhook_secrets;
-use crate::tls_client;
 use crate::webhook::event::WebhookEvent;
 use crate::webhook::signing;
 
@@ -91,9 +85,9 @@ pub async fn post(endpoint: &WebhookConfig, event: &WebhookEvent) -> Result<Stat
     let url = endpoint.url.as_url();
     let id = format!("msg_{}", event.id);
     let seconds = Utc::now().timestamp();
-    let request = Request::post(&url[url::Position::BeforePath..url::Position::AfterQuery])
-        .header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
-        .header(USER_AGENT, concat!("countersign/", env!("CARGO_PKG_VERSION")))
+    let request = Request::post(http_client::path(url))
+        .header(HOST, http_client::host(url))
+        .header(USER_AGENT, http_client::USER_AGENT)
         .header(CONTENT_TYPE, "application/json")
         .header("webhook-id", &id)
         .header("webhook-timestamp", seconds)
@@ -107,8 +101,12 @@ pub async fn post(endpoint: &WebhookConfig, event: &WebhookEvent) -> Result<Stat
         reason,
     };
     let request = request.map_err(|error| failed(io::Error::other(error)))?;
-    let answered = timeout(PATIENCE, exchange(url, endpoint.certificates.clone(), request)).await;
-    let status = answered
+    let certificates = Trust {
+        file: endpoint.certificates.as_deref(),
+        setting: "certificates to the table of this webhook",
+    };
+    let answered = timeout(PATIENCE, http_client::send(url, certificates, request, MAX_ANSWER)).await;
+    let (status, _) = answered
         .map_err(|_| PostError::Silent {
             origin: endpoint.url.origin(),
         })?
@@ -120,39 +118,4 @@ pub async fn post(endpoint: &WebhookConfig, event: &WebhookEvent) -> Result<Stat
             status,
         }),
     }
-}
-
-async fn exchange(url: &Url, certificates: Option<PathBuf>, request: Request<Full<Bytes>>) -> io::Result<StatusCode> {
-    let host = url.host_str().unwrap_or_default();
-    // An IPv6 address stands in brackets.
-    let name = host.trim_start_matches('[').trim_end_matches(']');
-    let port = url.port_or_known_default().unwrap_or(443);
-    let stream = TcpStream::connect((name, port)).await?;
-    match url.scheme() {
-        "https" => {
-            let config = tls_client::config(certificates.as_deref(), "certificates to the table of this webhook")?;
-            send(tls_client::handshake(config, name, stream).await?, request).await
-        }
-        _ => send(stream, request).await,
-    }
-}
-
-async fn send(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    request: Request<Full<Bytes>>,
-) -> io::Result<StatusCode> {
-    let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    let driven = tokio::spawn(connection);
-    let answer = sender.send_request(request).await.map_err(io::Error::other);
-    let status = match answer {
-        Ok(answer) => {
-            let status = answer.status();
-            // Read, so that the other side sees its answer taken; what it says does not matter.
-            let _ = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
-            Ok(status)
-        }
-        Err(error) => Err(error),
-    };
-    driven.abort();
-    status
 }

@@ -15,7 +15,7 @@ use declarations::{tuple_lets, types};
 use imports::{imports, shortest_circle};
 
 /// What each room may import of ours. Whatever is not listed may import nothing of ours.
-const ARROWS: [(&str, &[&str]); 26] = [
+const ARROWS: [(&str, &[&str]); 27] = [
     ("time_limit", &[]),
     ("model", &[]),
     ("text", &[]),
@@ -29,6 +29,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
     ("import", &["model"]),
     ("spool", &["model", "durable_file", "regular_file"]),
     ("tls_client", &["regular_file"]),
+    ("http_client", &["tls_client"]),
     (
         "mail",
         &[
@@ -50,7 +51,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
             "store",
             "durable_file",
             "regular_file",
-            "tls_client",
+            "http_client",
         ],
     ),
     (
@@ -110,6 +111,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
             "model",
             "text",
             "histogram",
+            "http_client",
             "regular_file",
             "package",
         ],
