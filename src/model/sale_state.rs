@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::model::issued_license::Hex128;
 use crate::model::license::LicenseStatus;
+use crate::model::license_key::LicenseId;
 
 /// The state of a sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct SaleState {
     pub changed_until: Option<DateTime<Utc>>,
     /// The latest end that was paid for.
     pub paid_until: Option<DateTime<Utc>>,
+    /// The license of the key that the shop made for it, where licenses have the shop's keys.
+    pub key: Option<LicenseId>,
 }
 
 /// What one cause does to the licenses of a sale, and since when by the shop's clock.
@@ -70,6 +73,8 @@ pub enum SaleEvent {
     Disputed(LicenseStatus),
     /// The subscription is not paid or paused, or goes on.
     Subscription(LicenseStatus),
+    /// The shop made this license's key for it. A second key of the same sale does not count.
+    Key(LicenseId),
     /// Nothing but that the names belong together.
     Named,
 }
@@ -87,6 +92,7 @@ impl SaleState {
             changed_at: None,
             changed_until: None,
             paid_until: None,
+            key: None,
         }
     }
 
@@ -107,6 +113,7 @@ impl SaleState {
         let mut next = self;
         let counts = match event {
             SaleEvent::Named => true,
+            SaleEvent::Key(license) => *next.key.get_or_insert(license) == license,
             SaleEvent::Paid => {
                 next.is_issued = true;
                 true
@@ -163,6 +170,9 @@ impl SaleState {
         if let Some(until) = self.paid_until {
             events.push((SaleEvent::PaidUntil(until), None));
         }
+        if let Some(license) = self.key {
+            events.push((SaleEvent::Key(license), None));
+        }
         if self.changed_at.is_some() || self.changed_until.is_some() {
             let changed = self.changed_until.map_or(SaleEvent::Changed, SaleEvent::ChangedUntil);
             events.push((changed, self.changed_at));
@@ -204,6 +214,7 @@ impl SaleState {
             changed_at: changed.changed_at,
             changed_until: changed.changed_until.or(self.changed_until).or(other.changed_until),
             paid_until: self.paid_until.max(other.paid_until),
+            key: self.key.or(other.key),
         }
     }
 }
@@ -238,7 +249,8 @@ mod tests {
 
     #[test]
     fn whatever_the_order_of_deliveries_the_state_is_the_same() {
-        use SaleEvent::{Changed, Disputed, Paid, PaidUntil, Status, Subscription};
+        use SaleEvent::{Changed, Disputed, Key, Paid, PaidUntil, Status, Subscription};
+        let license = LicenseId::from_bytes([7; 32]);
         let events = [
             (Paid, 1),
             (Changed, 2),
@@ -248,6 +260,7 @@ mod tests {
             (Disputed(LicenseStatus::Suspended), 6),
             (PaidUntil(at(900).unwrap()), 8),
             (Subscription(LicenseStatus::Suspended), 7),
+            (Key(license), 3),
         ];
         let expected = SaleState {
             id: name(1),
@@ -265,6 +278,7 @@ mod tests {
             changed_at: at(2),
             changed_until: None,
             paid_until: at(900),
+            key: Some(license),
         };
         // Each rotation, forwards and backwards, with every event twice.
         for start in 0..events.len() {
@@ -280,12 +294,13 @@ mod tests {
 
     #[test]
     fn each_cause_of_a_suspension_ends_by_itself_and_the_events_of_a_state_make_it_again() {
-        use SaleEvent::{ChangedUntil, Disputed, PaidUntil, Status, Subscription};
+        use SaleEvent::{ChangedUntil, Disputed, Key, PaidUntil, Status, Subscription};
         let active = LicenseStatus::Active;
         let suspended = LicenseStatus::Suspended;
         let end = |second| at(second).unwrap();
         let mut state = SaleState::new(name(1));
         for (event, second, expected) in [
+            (Key(LicenseId::from_bytes([7; 32])), 1, active),
             (PaidUntil(end(900)), 1, active),
             (Subscription(suspended), 3, suspended),
             // It was paid before it was suspended.
@@ -306,6 +321,15 @@ mod tests {
             assert_eq!(again, state, "{event:?} {second}");
         }
         assert_eq!((state.paid_until, state.until()), (at(950), at(700)));
+    }
+
+    #[test]
+    fn the_first_key_of_a_sale_is_its_key() {
+        let [first, second] = [7, 8].map(|byte| LicenseId::from_bytes([byte; 32]));
+        let (state, counts) = SaleState::new(name(1)).after(SaleEvent::Key(first), None);
+        assert!(counts);
+        assert_eq!(state.after(SaleEvent::Key(first), at(1)), (state, true));
+        assert_eq!(state.after(SaleEvent::Key(second), at(2)), (state, false));
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::model::foreign_key::ForeignKeyError;
+use crate::model::license_key::LicenseId;
 use crate::model::offer::{SalesMode, ShopId};
 
 /// Size limit of a delivery in bytes. Orders of shops have some kilobytes.
@@ -64,6 +66,8 @@ pub enum ShopAction {
     Resume(Subject),
     /// Nothing more is paid: the license ends on its last day.
     LetExpire(Subject),
+    /// The shop made a key for a sale, and mails it.
+    Key(ShopKey),
     /// Nothing changes, but the names belong together.
     Record(Subject),
     /// It cannot be decided by a machine.
@@ -106,6 +110,27 @@ pub struct SoldLine {
     pub quantity: u32,
 }
 
+/// A key that the shop made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShopKey {
+    /// The shop's ids of the sale that it is for.
+    pub names: Vec<String>,
+    /// The license of the key, or why it cannot be one.
+    // SECURITY: the key itself is kept nowhere.
+    #[serde(serialize_with = "license_or_reason")]
+    pub license: Result<LicenseId, ForeignKeyError>,
+}
+
+fn license_or_reason<S: serde::Serializer>(
+    license: &Result<LicenseId, ForeignKeyError>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match license {
+        Ok(id) => serializer.collect_str(id),
+        Err(reason) => serializer.collect_str(reason),
+    }
+}
+
 /// Which sale it is about, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Subject {
@@ -116,9 +141,6 @@ pub struct Subject {
     /// What a suspension, a resumption or a revocation is about.
     #[serde(skip)]
     pub cause: StatusCause,
-    /// A buyer's address that the delivery tells.
-    #[serde(skip)]
-    pub buyer: Buyer,
 }
 
 /// Why a sale is suspended, goes on or is revoked. Each cause ends by itself.
@@ -150,13 +172,12 @@ impl fmt::Debug for Buyer {
 }
 
 impl Subject {
-    /// Without a buyer.
+    /// Without a cause of its own.
     pub(super) fn new(names: Vec<String>, reason: &'static str) -> Self {
         Self {
             names,
             reason,
             cause: StatusCause::Own,
-            buyer: Buyer::default(),
         }
     }
 
@@ -167,6 +188,14 @@ impl Subject {
 }
 
 impl ShopAction {
+    /// What was sold, if something was.
+    pub fn sale(&self) -> Option<&Sale> {
+        match self {
+            Self::Issue(sale) | Self::Renew(sale) | Self::Change(sale) => Some(sale),
+            _ => None,
+        }
+    }
+
     /// The shop's ids that it names.
     pub fn names(&self) -> &[String] {
         match self {
@@ -177,6 +206,7 @@ impl ShopAction {
             | Self::LetExpire(subject)
             | Self::Record(subject)
             | Self::Park(subject) => &subject.names,
+            Self::Key(key) => &key.names,
             Self::Ignore { .. } => &[],
         }
     }

@@ -36,6 +36,22 @@ pub enum NoGrant {
     TooMany,
 }
 
+/// A sale for which the shop makes one key grants another number of licenses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the shop makes one license key for a sale, and the offers of this one grant {0} licenses")]
+pub struct NotOneLicense(pub u32);
+
+/// Checks that lines which grant so many licenses each grant one in all.
+///
+/// # Errors
+/// It is another number.
+pub fn one_license(counts: impl Iterator<Item = u32>) -> Result<(), NotOneLicense> {
+    match counts.fold(0, u32::saturating_add) {
+        1 => Ok(()),
+        other => Err(NotOneLicense(other)),
+    }
+}
+
 /// What a line grants: so many licenses of one kind, which all are alike.
 pub fn grant(
     sale: &Sale,

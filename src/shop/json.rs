@@ -4,6 +4,7 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::Value;
 
 use crate::model::offer::ShopId;
+use crate::model::period;
 use crate::shop::event::{DeliveryError, SoldLine};
 
 /// The longest id or name that is taken, in bytes.
@@ -64,20 +65,26 @@ pub(super) fn ids(value: &Value, paths: &[&str]) -> Vec<String> {
     found
 }
 
-/// Seconds since 1970.
+/// Seconds since 1970, in the years 1 to 9999.
 pub(super) fn seconds(value: &Value, path: &str) -> Option<DateTime<Utc>> {
-    DateTime::from_timestamp(at(value, path)?.as_i64()?, 0)
+    with_day(DateTime::from_timestamp(at(value, path)?.as_i64()?, 0)?)
 }
 
-/// RFC 3339; without a zone, it is UTC.
+/// RFC 3339, in the years 1 to 9999; without a zone, it is UTC.
 pub(super) fn time(value: &Value, path: &str) -> Option<DateTime<Utc>> {
     let text = text(value, path)?;
     match DateTime::parse_from_rfc3339(text) {
-        Ok(time) => Some(time.to_utc()),
-        Err(_) => NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S")
-            .ok()
-            .map(|time| time.and_utc()),
+        Ok(time) => with_day(time.to_utc()),
+        Err(_) => {
+            let time = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok()?;
+            with_day(time.and_utc())
+        }
     }
+}
+
+/// The time, if its day can be the last one of a license.
+fn with_day(time: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    period::last_day(time.date_naive()).map(|_| time)
 }
 
 /// A mail address. It is not checked further: the mail server will.
@@ -104,4 +111,24 @@ pub(super) fn line(price: Option<ShopId>, product: Option<ShopId>, quantity: Opt
         offer: None,
         quantity,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_time_whose_day_no_license_can_end_on_is_none() {
+        let value = json!({ "last": "9999-12-31T23:59:59Z", "over": "9999-12-31T23:59:59-01:00", "plain": "10000-01-01T00:00:00",
+            "zero": "0000-12-31T00:00:00Z", "second": 253_402_300_799_i64, "next": 253_402_300_800_i64, "most": i64::MAX });
+        assert!(time(&value, "last").is_some() && seconds(&value, "second").is_some());
+        for path in ["over", "plain", "zero"] {
+            assert_eq!(time(&value, path), None, "{path}");
+        }
+        for path in ["next", "most"] {
+            assert_eq!(seconds(&value, path), None, "{path}");
+        }
+    }
 }

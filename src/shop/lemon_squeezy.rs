@@ -4,8 +4,9 @@
 
 use serde_json::Value;
 
+use crate::model::foreign_key::{self, ForeignKeyError};
 use crate::model::offer::SalesMode;
-use crate::shop::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, Subject};
+use crate::shop::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, ShopKey, SoldLine, Subject};
 use crate::shop::json::{address, at, id, is_true, line, required, shop_id, text, time};
 
 pub(super) fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
@@ -53,8 +54,16 @@ fn action(kind: &str, event: &Value, attributes: &Value) -> ShopAction {
                 _ => ShopAction::Record(subject("a part was refunded")),
             }
         }
-        // SECURITY: the delivery has the key. It is read nowhere.
-        "license_key_created" | "license_key_updated" => ShopAction::Ignore {
+        "license_key_created" => {
+            let order = id(attributes, "order_id").map(|id| format!("order:{id}"));
+            let key = text(attributes, "key").ok_or(ForeignKeyError::Empty);
+            ShopAction::Key(ShopKey {
+                names: order.into_iter().collect(),
+                license: key.and_then(foreign_key::any_id),
+            })
+        }
+        // The license follows the order and the subscription, not the shop's own limits of its key.
+        "license_key_updated" => ShopAction::Ignore {
             reason: "it is about a key of the shop's own",
         },
         _ => ShopAction::Ignore {
@@ -262,12 +271,25 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_the_shop_is_read_nowhere() {
-        let action = read_as(
-            "license_key_created",
-            json!({ "key": "80e15db5-c796-436b-850c-8f9c98a48abe" }),
+    fn of_a_key_of_the_shop_only_the_license_is_kept() {
+        const KEY: &str = "80e15db5-c796-436b-850c-8f9c98a48abe";
+        let created = |key: &str| read_as("license_key_created", json!({ "order_id": 7, "key": key }));
+        let action = created(KEY);
+        let ShopAction::Key(key) = &action else { panic!() };
+        assert_eq!(
+            (&key.names[..], key.license),
+            (&["order:7".to_owned()][..], foreign_key::any_id(KEY))
         );
-        assert!(matches!(action, ShopAction::Ignore { .. }));
-        assert!(!format!("{action:?}").contains("80e15db5"));
+        for shown in [format!("{action:?}"), serde_json::to_string(&action).unwrap()] {
+            assert!(!shown.contains("80e15db5"), "{shown}");
+        }
+        let ShopAction::Key(short) = created("80e15db5") else {
+            panic!()
+        };
+        assert_eq!(short.license, Err(ForeignKeyError::TooShort));
+        assert!(matches!(
+            read_as("license_key_updated", json!({ "key": KEY })),
+            ShopAction::Ignore { .. }
+        ));
     }
 }

@@ -73,10 +73,7 @@ fn checkout(session: &Value) -> ShopAction {
         is_true(session, "line_items.has_more"),
         session,
     ) else {
-        return ShopAction::Park(Subject {
-            buyer,
-            ..Subject::new(names, "its lines cannot be read")
-        });
+        return ShopAction::Park(Subject::new(names, "its lines cannot be read"));
     };
     ShopAction::Issue(Sale {
         names,
@@ -108,14 +105,9 @@ fn invoice(invoice: &Value) -> ShopAction {
         address: address(invoice, "customer_email"),
         customer: id(invoice, "customer"),
     };
-    let park = |names, buyer, reason| {
-        ShopAction::Park(Subject {
-            buyer,
-            ..Subject::new(names, reason)
-        })
-    };
+    let park = |names, reason| ShopAction::Park(Subject::new(names, reason));
     if SUBSCRIPTION.iter().all(|path| id(invoice, path).is_none()) {
-        return park(names, buyer, "it names no subscription");
+        return park(names, "it names no subscription");
     }
     let all = list(invoice, "lines.data");
     // Lines of a change in the middle of a period end with it, and are no items of their own.
@@ -125,10 +117,10 @@ fn invoice(invoice: &Value) -> ShopAction {
     let until = whole.iter().filter_map(|line| seconds(line, "period.end")).max();
     let metadata = at(invoice, "parent.subscription_details").or_else(|| at(invoice, "subscription_details"));
     let Some(lines) = lines(&whole, is_true(invoice, "lines.has_more"), metadata.unwrap_or(invoice)) else {
-        return park(names, buyer, "its lines cannot be read");
+        return park(names, "its lines cannot be read");
     };
     let Some(until) = until else {
-        return park(names, buyer, "it does not say until when it is paid");
+        return park(names, "it does not say until when it is paid");
     };
     let sale = Sale {
         names,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::digest::Digest;
 use crate::model::issued_license::{ChangeScope, Hex128};
 use crate::model::license::LicenseStatus;
+use crate::model::license_key::LicenseId;
 use crate::model::sale_state::{CauseState, SaleState};
 
 use crate::store::log::Position;
@@ -37,6 +38,8 @@ pub(super) struct SaleLine {
     items_changed_at: Option<DateTime<Utc>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     items_until: Option<DateTime<Utc>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<LicenseId>,
     names: Vec<Hex128>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     paid_until: Option<DateTime<Utc>>,
@@ -87,6 +90,7 @@ impl SaleLine {
             issued: state.is_issued,
             items_changed_at: state.changed_at,
             items_until: state.changed_until,
+            key: state.key,
             names: names.clone(),
             paid_until: state.paid_until,
             payment_dispute: state.dispute.status,
@@ -123,6 +127,7 @@ impl SaleLine {
                 changed_at: self.items_changed_at,
                 changed_until: self.items_until,
                 paid_until: self.paid_until,
+                key: self.key,
             },
             names: self.names,
             scope: Arc::new(self.scope),
@@ -157,6 +162,7 @@ mod tests {
                 changed_at: Some(time),
                 changed_until: Some(time),
                 paid_until: Some(time).filter(|time| *time == latest),
+                key: Some(LicenseId::from_bytes([9; 32])).filter(|_| time == latest),
             };
             let entry = SaleEntry {
                 state,
