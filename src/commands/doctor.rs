@@ -12,6 +12,7 @@ mod nodes;
 mod registry;
 mod repositories;
 mod server;
+mod shops;
 mod signing;
 mod space;
 mod webhooks;
@@ -93,6 +94,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     }
     findings.push(store(paths));
     findings.extend(mail::findings(config));
+    findings.extend(shops::findings(config));
     findings.extend(webhooks::findings(config));
     findings.extend(registry.iter().flat_map(repositories::findings));
     findings.extend(space::findings(paths));

@@ -2,6 +2,7 @@
 
 mod log;
 mod mail;
+pub(super) mod shops;
 mod webhooks;
 
 use std::fmt::Display;
@@ -18,7 +19,6 @@ use tokio::task::spawn_blocking;
 use crate::commands::keys::{lost, secrets};
 use crate::commands::{Exit, Failure, admin_file};
 use crate::config::{AdminListen, Config, Listen, Paths, ServeConfig, ServeSettings, StoreSettings};
-use crate::serve::hooks::{HookError, Hooks};
 use crate::serve::net::tls::TlsError;
 use crate::serve::ops::admin_token::AdminToken;
 use crate::serve::public_files::folder::{self, Searched};
@@ -115,7 +115,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
         return Ok(None);
     };
     // Links of a server that only this machine can reach begin with its address, whose port the system may have chosen.
-    let hooks = Hooks::open(&config.shops, &config.paths.store).map_err(hook_failure)?;
+    let hooks = shops::open(config)?;
     let serve = ServeConfig {
         listen: address.into(),
         ..config.serve.clone()
@@ -236,16 +236,6 @@ fn load_failure(error: LoadError, paths: &Paths) -> Failure {
             let failure = Failure::input(error);
             hint.into_iter().fold(failure, Failure::hint)
         }
-    }
-}
-
-fn hook_failure(error: HookError) -> Failure {
-    match error {
-        HookError::Secret(error) => {
-            let hint = error.hint();
-            Failure::input(error).hint(hint)
-        }
-        error => Failure::environment(error),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `countersign shop`: what shops sell, what their deliveries would do, and those that wait for a person.
 
 mod check;
+mod checked_delivery;
 mod offers;
 mod parked;
 

@@ -13,6 +13,7 @@ mod paths;
 mod public_url;
 mod serve;
 mod serve_settings;
+mod service_url;
 mod shops;
 mod store;
 mod value;
@@ -40,10 +41,11 @@ pub use paths::{FILE, PathSettings, Paths};
 pub use public_url::{PublicUrl, PublicUrlSetting};
 pub use serve::{SeatRules, ServeConfig, TlsFiles};
 pub use serve_settings::{CompatProtocol, LocalHosts, LogFormat, ServeSettings};
-pub use shops::ShopConfig;
+pub use service_url::ServiceUrl;
+pub use shops::{KeyIssuer, ShopApi, ShopConfig};
 pub use store::{StoreConfig, StoreSettings, Synchronous};
 pub use value::parse;
-pub use webhooks::{WebhookConfig, WebhookUrl};
+pub use webhooks::WebhookConfig;
 
 /// The tables of a configuration file.
 const TABLES: [&str; 8] = ["paths", "keys", "store", "build", "serve", "shops", "mail", "webhooks"];

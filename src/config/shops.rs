@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Value;
 
+use crate::config::service_url::ServiceUrl;
 use crate::config::value::{self, Setting};
 use crate::model::offer::SalesMode;
 use crate::model::shop_kind::ShopKind;
@@ -29,6 +30,12 @@ pub(super) struct ShopTable {
     secret_file: Option<PathBuf>,
     #[serde(deserialize_with = "value::one")]
     mode: Option<SalesMode>,
+    #[serde(deserialize_with = "value::one")]
+    keys: Option<KeyIssuer>,
+    #[serde(deserialize_with = "value::one")]
+    api_key_file: Option<PathBuf>,
+    #[serde(deserialize_with = "value::one")]
+    api_url: Option<ServiceUrl>,
 }
 
 /// A shop whose deliveries the server takes.
@@ -42,6 +49,29 @@ pub struct ShopConfig {
     pub secret_file: PathBuf,
     /// Live or test, for a shop whose deliveries do not say it; live if it is not set.
     pub mode: Option<SalesMode>,
+    /// Whose keys its licenses have.
+    pub keys: KeyIssuer,
+    /// Where the addresses of its buyers are asked, if its deliveries do not have them.
+    pub api: Option<ShopApi>,
+}
+
+/// Whose keys the licenses of a shop have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyIssuer {
+    /// Ours, which we mail.
+    #[default]
+    Own,
+    /// The shop's own, which it mails: only Lemon Squeezy delivers them.
+    Shop,
+}
+
+/// The programming interface of a shop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShopApi {
+    /// The file with a key that may read customers.
+    pub key_file: PathBuf,
+    /// Where it is, if not where the shop has it.
+    pub url: Option<ServiceUrl>,
 }
 
 impl TryFrom<BTreeMap<Slug, ShopTable>> for ShopSettings {
@@ -51,6 +81,18 @@ impl TryFrom<BTreeMap<Slug, ShopTable>> for ShopSettings {
         let named = tables.into_iter().map(|(name, table)| {
             let kind = table.kind.or_else(|| name.as_str().parse().ok());
             let kind = kind.ok_or_else(|| format!("[shops.{name}] needs \"kind\": {}", ShopKind::EXPECTED))?;
+            if table.keys == Some(KeyIssuer::Shop) && kind != ShopKind::LemonSqueezy {
+                return Err(format!(
+                    "[shops.{name}]: \"keys\" is \"own\", because only lemonsqueezy delivers keys"
+                ));
+            }
+            let asks = table.api_key_file.is_some() || table.api_url.is_some();
+            if asks && kind != ShopKind::Paddle {
+                return Err(format!("[shops.{name}]: only paddle needs an \"api_key_file\""));
+            }
+            if table.api_url.is_some() && table.api_key_file.is_none() {
+                return Err(format!("[shops.{name}]: \"api_url\" needs \"api_key_file\""));
+            }
             Ok((name, (kind, table)))
         });
         named.collect::<Result<_, String>>().map(Self)
@@ -59,7 +101,7 @@ impl TryFrom<BTreeMap<Slug, ShopTable>> for ShopSettings {
 
 impl ShopSettings {
     /// The settings of one table.
-    pub(super) const NAMES: [&str; 3] = ["kind", "secret_file", "mode"];
+    pub(super) const NAMES: [&str; 6] = ["kind", "secret_file", "mode", "keys", "api_key_file", "api_url"];
 
     /// Completes paths, which are relative to the file, and takes the defaults.
     pub(super) fn resolve(self, instance: &Path) -> Vec<ShopConfig> {
@@ -68,6 +110,11 @@ impl ShopSettings {
             ShopConfig {
                 secret_file: instance.join(table.secret_file.unwrap_or_else(default)),
                 mode: table.mode,
+                keys: table.keys.unwrap_or_default(),
+                api: table.api_key_file.map(|file| ShopApi {
+                    key_file: instance.join(file),
+                    url: table.api_url,
+                }),
                 kind,
                 name,
             }
@@ -81,6 +128,22 @@ impl Setting for ShopKind {
 
     fn from_text(text: &str) -> Option<Self> {
         text.parse().ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
+
+impl Setting for KeyIssuer {
+    const EXPECTED: &'static str = "expected \"own\" or \"shop\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "own" => Some(Self::Own),
+            "shop" => Some(Self::Shop),
+            _ => None,
+        }
     }
 
     fn from_value(value: &Value) -> Option<Self> {
@@ -119,12 +182,16 @@ mod tests {
             kind: ShopKind::Paddle,
             secret_file: "/run/eu".into(),
             mode: Some(SalesMode::Test),
+            keys: KeyIssuer::Own,
+            api: None,
         };
         let stripe = ShopConfig {
             name: "stripe".parse().unwrap(),
             kind: ShopKind::Stripe,
             secret_file: "here/keys/shops/stripe.secret".into(),
             mode: None,
+            keys: KeyIssuer::Own,
+            api: None,
         };
         assert_eq!(shops, [eu, stripe]);
         assert_eq!(read("").unwrap(), []);
@@ -142,5 +209,27 @@ mod tests {
             assert_eq!(read(text).unwrap_err(), expected);
         }
         assert!(read("[shops.'a/b']\nkind = 'paddle'\n").is_err());
+    }
+
+    #[test]
+    fn only_some_shops_have_keys_of_their_own_or_are_asked_for_addresses() {
+        let of = |text: &str| read(text).map(|mut shops| shops.remove(0));
+        let squeezed = of("[shops.lemonsqueezy]\nkeys = 'shop'\n").unwrap();
+        assert_eq!(squeezed.keys, KeyIssuer::Shop);
+        let asked = of("[shops.paddle]\napi_key_file = 'keys/shops/paddle.api-key'\n").unwrap();
+        let expected = ShopApi {
+            key_file: "here/keys/shops/paddle.api-key".into(),
+            url: None,
+        };
+        assert_eq!(asked.api, Some(expected));
+        for wrong in [
+            "[shops.stripe]\nkeys = 'shop'\n",
+            "[shops.lemonsqueezy]\nkeys = 'theirs'\n",
+            "[shops.stripe]\napi_key_file = 'x'\n",
+            "[shops.paddle]\napi_url = 'https://api.example/'\n",
+            "[shops.paddle]\napi_key_file = 'x'\napi_url = 'http://api.example/'\n",
+        ] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
     }
 }

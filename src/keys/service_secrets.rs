@@ -18,6 +18,9 @@ pub enum SecretService {
     Shop,
     /// This server signs messages to a webhook with it.
     Webhook,
+    /// This server asks a shop with it.
+    #[strum(to_string = "shop's API")]
+    ShopApi,
 }
 
 impl SecretService {
@@ -25,6 +28,7 @@ impl SecretService {
         match self {
             Self::Shop => "at least 6 characters without spaces",
             Self::Webhook => "whsec_ and the base64 of 24 to 64 bytes",
+            Self::ShopApi => "printable characters without spaces",
         }
     }
 }
@@ -85,12 +89,23 @@ impl ServiceSecretError {
                 service: SecretService::Webhook,
                 ..
             } => "make it: countersign webhook secret NAME".to_owned(),
+            Self::Missing {
+                service: SecretService::ShopApi,
+                path,
+            } => format!(
+                "make an API key in the shop that may read customers and nothing else, copy it into {}, and let nobody else read the file: chmod 600",
+                path.display()
+            ),
             Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
             Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
             Self::NotASecret {
                 service: SecretService::Shop,
                 ..
             } => "copy the secret again from the settings of the shop".to_owned(),
+            Self::NotASecret {
+                service: SecretService::ShopApi,
+                ..
+            } => "copy the API key again from the settings of the shop, alone in one line".to_owned(),
             Self::NotASecret {
                 service: SecretService::Webhook,
                 ..

@@ -1,4 +1,4 @@
-//! The secrets that shops sign deliveries with.
+//! The secrets that shops sign deliveries with, and the API keys that shops are asked with.
 
 use std::path::Path;
 
@@ -25,5 +25,22 @@ pub fn not_a_secret(path: &Path) -> ServiceSecretError {
     ServiceSecretError::NotASecret {
         service: SecretService::Shop,
         path: path.to_owned(),
+    }
+}
+
+/// The API key in a shop's file.
+///
+/// # Errors
+/// There is none, or others can read it.
+pub fn read_api_key(path: &Path) -> Result<Zeroizing<String>, ServiceSecretError> {
+    let text = service_secrets::text(SecretService::ShopApi, path)?;
+    let mut lines = service_secrets::lines(&text);
+    let is_key = |line: &&str| line.bytes().all(|byte| byte.is_ascii_graphic());
+    match (lines.next().filter(is_key), lines.next()) {
+        (Some(line), None) => Ok(Zeroizing::new(line.to_owned())),
+        _ => Err(ServiceSecretError::NotASecret {
+            service: SecretService::ShopApi,
+            path: path.to_owned(),
+        }),
     }
 }

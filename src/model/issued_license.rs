@@ -62,7 +62,7 @@ impl OfLicense for IssuedLicense {
     }
 }
 
-/// Who changes licenses: `token:NAME`, `shop:NAME`, or `operator:cli` for the commands.
+/// Who changes licenses: `token:NAME`, `shop:NAME`, `surplus:NAME`, or `operator:cli` for the commands.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChangeScope(Box<str>);
 
@@ -92,7 +92,7 @@ impl ChangeScope {
 
 /// The text names neither a token nor a shop.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("expected \"token:\", \"shop:\" or \"operator:\" and a name")]
+#[error("expected \"token:\", \"shop:\", \"surplus:\" or \"operator:\" and a name")]
 pub struct NotAScope;
 
 impl ChangeScope {
@@ -100,13 +100,19 @@ impl ChangeScope {
     pub fn of_shop(name: &Slug) -> Self {
         Self(format!("shop:{name}").into())
     }
+
+    /// The same shop, where it sells fewer copies than it did: each license says so itself, because the sale's status does
+    /// not.
+    pub fn of_surplus(shop: &Slug) -> Self {
+        Self(format!("surplus:{shop}").into())
+    }
 }
 
 impl FromStr for ChangeScope {
     type Err = NotAScope;
 
     fn from_str(text: &str) -> Result<Self, NotAScope> {
-        let name = ["token:", "shop:", "operator:"]
+        let name = ["token:", "shop:", "surplus:", "operator:"]
             .iter()
             .find_map(|kind| text.strip_prefix(kind));
         let is_name = name.is_some_and(|name| name.parse::<Name>().is_ok());
@@ -176,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_scope_is_a_token_or_a_shop_with_a_name() {
-        for good in ["token:shop", "shop:stripe-live"] {
+        for good in ["token:shop", "shop:stripe-live", "surplus:stripe-live"] {
             assert_eq!(good.parse::<ChangeScope>().unwrap().as_str(), good);
         }
         for bad in [

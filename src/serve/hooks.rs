@@ -1,6 +1,7 @@
 //! The shops whose deliveries this server takes, and where they are kept until they are applied.
 
 mod body_permits;
+pub mod customers;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +15,7 @@ use crate::keys::service_secrets::ServiceSecretError;
 use crate::keys::shop_secrets;
 use crate::model::slug::Slug;
 use crate::serve::hooks::body_permits::BodyPermits;
+use crate::serve::hooks::customers::Customers;
 use crate::shop::signature::{self, ShopSecret, SignatureError};
 use crate::spool::{Spool, SpoolError};
 use crate::text::error_chain::ErrorChain;
@@ -39,6 +41,8 @@ pub struct Hooks {
 pub struct Hook {
     /// Its settings.
     pub config: ShopConfig,
+    /// Asked for addresses that its deliveries do not have.
+    pub(crate) customers: Option<Customers>,
     refused: LogLimit,
 }
 
@@ -68,20 +72,22 @@ impl Hooks {
         }
     }
 
-    /// These shops. Checks the file with each one's secret, which is read again for each delivery.
+    /// These shops. Checks the files with each one's secret and API key, which are read again each time.
     ///
     /// # Errors
     /// A secret is unusable, or the spool cannot be made.
     pub fn open(shops: &[ShopConfig], store: &std::path::Path) -> Result<Self, HookError> {
-        for shop in shops {
-            secrets(shop)?;
-        }
-        let hook = |config: &ShopConfig| Hook {
-            config: config.clone(),
-            refused: LogLimit::default(),
+        let hook = |config: &ShopConfig| {
+            secrets(config)?;
+            let hook = Hook {
+                config: config.clone(),
+                customers: Customers::open(config)?,
+                refused: LogLimit::default(),
+            };
+            Ok((config.name.clone(), hook))
         };
         Ok(Self {
-            shops: shops.iter().map(|shop| (shop.name.clone(), hook(shop))).collect(),
+            shops: shops.iter().map(hook).collect::<Result<_, HookError>>()?,
             spool: (!shops.is_empty())
                 .then(|| Spool::open(store))
                 .transpose()?

@@ -269,8 +269,8 @@ fn deliveries_in_any_order_end_in_the_same_licenses() {
     }
 }
 
-/// The mails of the queue: the licenses of each.
-fn mails(shop: &Shop) -> Vec<Vec<String>> {
+/// The mails of the queue: the address and the licenses of each.
+pub fn mails(shop: &Shop) -> Vec<(String, Vec<String>)> {
     let entries = fs::read_dir(shop.instance.file("store/mail")).unwrap();
     let files = entries.map(|entry| entry.unwrap().path());
     let texts = files
@@ -278,7 +278,10 @@ fn mails(shop: &Shop) -> Vec<Vec<String>> {
         .map(|path| fs::read_to_string(path).unwrap());
     let mails = texts.map(|text| serde_json::from_str::<Value>(&text).unwrap());
     mails
-        .map(|mail| serde_json::from_value(mail["licenses"].clone()).unwrap())
+        .map(|mail| {
+            let licenses = serde_json::from_value(mail["licenses"].clone()).unwrap();
+            (mail["address"].as_str().unwrap().to_owned(), licenses)
+        })
         .collect()
 }
 
@@ -297,7 +300,7 @@ fn a_sale_of_many_licenses_mails_every_key() {
             &invoice("in_1", "subscription_create", "price_small", count, 30),
         );
         shop.settle();
-        let mails = mails(&shop);
+        let mails: Vec<_> = mails(&shop).into_iter().map(|(_, licenses)| licenses).collect();
         assert_eq!(mails.len(), expected, "{count}");
         assert!(mails.iter().all(|licenses| licenses.len() <= 100));
         let mut mailed = mails.concat();

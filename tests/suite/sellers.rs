@@ -1,5 +1,7 @@
 //! What each of the four shops can tell, from the signed delivery to the license.
 
+mod asked_buyers;
+mod shop_keys;
 mod told;
 
 use chrono::Utc;
@@ -252,6 +254,43 @@ fn only_the_end_of_a_dispute_lifts_what_a_dispute_suspends() {
         .concat()
     };
     in_every_order(Seller::Stripe, refunded, &terms("revoked", SMALL, 30));
+}
+
+#[test]
+fn a_copy_that_is_not_sold_anymore_comes_back_only_when_it_is_sold_again() {
+    let shop = Shop::of(with_sellers(""));
+    let sale = ShopSale::new(Seller::Paddle, 1);
+    let adjusted = |second: u32, action: &str| {
+        let data =
+            json!({ "id": format!("adj_{second}"), "transaction_id": "txn_1", "status": "approved", "action": action });
+        let body = sale.paddle_event("adjustment.updated", second, &data).to_string();
+        assert_eq!(sale.seller.deliver(&shop.server, &body), 200);
+        shop.settle();
+    };
+    let statuses = || -> Vec<String> { shop.terms_after(0).into_iter().map(|terms| terms.0).collect() };
+    shop.tell(sale, Told::Sold(SMALL, 2, 30), 1);
+    shop.tell(sale, Told::Changed(SMALL, 1, 30), 2);
+    assert_eq!(statuses(), ["active", "suspended"]);
+    // The subscription pauses and goes on, and a bank takes the money and gives it back.
+    shop.tell(sale, Told::Unpaid, 3);
+    assert_eq!(statuses(), ["suspended", "suspended"]);
+    let resumed = json!({ "id": "sub_1", "status": "active" });
+    let body = sale.paddle_event("subscription.resumed", 4, &resumed).to_string();
+    assert_eq!(sale.seller.deliver(&shop.server, &body), 200);
+    shop.settle();
+    assert_eq!(statuses(), ["active", "suspended"]);
+    adjusted(5, "chargeback");
+    assert_eq!(statuses(), ["revoked", "revoked"]);
+    adjusted(6, "chargeback_reverse");
+    assert_eq!(statuses(), ["active", "suspended"]);
+    // Fewer are sold of what is paused.
+    shop.tell(sale, Told::Changed(SMALL, 2, 30), 7);
+    assert_eq!(statuses(), ["active", "active"]);
+    shop.tell(sale, Told::Unpaid, 8);
+    shop.tell(sale, Told::Changed(SMALL, 1, 30), 9);
+    assert_eq!(statuses(), ["active", "suspended"]);
+    shop.tell(sale, Told::Changed(SMALL, 2, 30), 10);
+    assert_eq!(statuses(), ["active", "active"]);
 }
 
 #[test]

@@ -4,12 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
 
 use crate::commands::output;
+use crate::commands::shop::checked_delivery::{CheckedDelivery, CheckedLine, PrintedGrant, text};
 use crate::commands::{Exit, Failure};
-use crate::config::{Config, ShopConfig};
-use crate::model::license::Modules;
+use crate::config::{Config, KeyIssuer, ShopConfig};
 use crate::model::offer::{SalesMode, ShopId};
 use crate::model::shop_kind::ShopKind;
 use crate::model::slug::Slug;
@@ -17,10 +16,9 @@ use crate::registry::Registry;
 use crate::registry::offers::Offers;
 use crate::regular_file;
 use crate::shop;
-use crate::shop::event::{MAX_DELIVERY, Sale, ShopAction, ShopDelivery, SoldLine};
-use crate::shop::grant::grant;
+use crate::shop::event::{MAX_DELIVERY, Sale, ShopAction, SoldLine};
+use crate::shop::grant::{grant, one_license};
 use crate::shop::signature::{self, ShopSecret};
-use crate::text::printable::Printable;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -69,43 +67,6 @@ enum CheckError {
     },
 }
 
-/// What would be done.
-#[derive(Serialize)]
-struct CheckedDelivery<'a> {
-    shop: &'a Slug,
-    kind: ShopKind,
-    /// `right`, `not_checked`, or why it is not accepted.
-    signature: String,
-    /// The mode whose offers were looked through.
-    offers_of: SalesMode,
-    delivery: &'a ShopDelivery,
-    licenses: Vec<CheckedLine>,
-}
-
-/// A line of a sale, and what it grants.
-#[derive(Serialize)]
-struct CheckedLine {
-    /// As the shop names it.
-    sold: String,
-    quantity: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offer: Option<Slug>,
-    /// The number of licenses; 0 if it grants none.
-    count: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grants: Option<PrintedGrant>,
-    /// Why it grants none: it would be parked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parked: Option<String>,
-}
-
-#[derive(Serialize)]
-struct PrintedGrant {
-    modules: Modules,
-    sites: String,
-    expires: String,
-}
-
 /// Reads the delivery and prints what it would do.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let settings = config.shops.iter().find(|settings| settings.name == args.shop);
@@ -118,21 +79,33 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let body = read(&args.file, MAX_DELIVERY as u64)?;
     let now = args.at.unwrap_or_else(Utc::now);
     let (is_refused, signature) = signature_state(args, settings, kind, &body, now)?;
-    let delivery = shop::read(kind, &body).map_err(|source| {
+    let mut delivery = shop::read(kind, &body).map_err(|source| {
         let path = args.file.clone();
         Failure::input(CheckError::Delivery { path, source })
             .hint("save the body of the request as it came, and name the right --kind")
     })?;
+    let has_keys_of_shop = settings.is_some_and(|settings| settings.keys == KeyIssuer::Shop);
+    if matches!(delivery.action, ShopAction::Key(_)) && !has_keys_of_shop {
+        delivery.action = ShopAction::Ignore {
+            reason: "licenses of this shop have keys of ours",
+        };
+    }
     let of_settings = settings.and_then(|settings| settings.mode);
     let mode = args.mode.or(delivery.mode).or(of_settings).unwrap_or(SalesMode::Live);
-    let licenses = match &delivery.action {
-        ShopAction::Issue(sale) | ShopAction::Renew(sale) | ShopAction::Change(sale) => {
-            let sold_at = delivery.changed_at.unwrap_or(now);
-            let line = |line| checked_line(&offers, &args.shop, mode, sale, line, sold_at);
-            sale.lines.iter().map(line).collect()
+    let sold_at = delivery.changed_at.unwrap_or(now);
+    let mut licenses: Vec<_> = delivery.action.sale().map_or(Vec::new(), |sale| {
+        let line = |line| checked_line(&offers, &args.shop, mode, sale, line, sold_at);
+        sale.lines.iter().map(line).collect()
+    });
+    if has_keys_of_shop
+        && !licenses.is_empty()
+        && let Err(reason) = one_license(licenses.iter().map(|line| line.count))
+    {
+        for line in &mut licenses {
+            line.grants = None;
+            line.parked.get_or_insert(reason.to_string());
         }
-        _ => Vec::new(),
-    };
+    }
     let checked = CheckedDelivery {
         shop: &args.shop,
         kind,
@@ -222,54 +195,6 @@ fn checked_line(
             expires: license.expires.to_string(),
         }),
     }
-}
-
-fn text(checked: &CheckedDelivery<'_>) -> String {
-    let delivery = checked.delivery;
-    let (action, reason) = match &delivery.action {
-        ShopAction::Issue(_) => ("issue", None),
-        ShopAction::Renew(_) => ("renew", None),
-        ShopAction::Change(_) => ("change", None),
-        ShopAction::Revoke(subject) => ("revoke", Some(subject.reason)),
-        ShopAction::Suspend(subject) => ("suspend", Some(subject.reason)),
-        ShopAction::Resume(subject) => ("resume", Some(subject.reason)),
-        ShopAction::LetExpire(subject) => ("let expire", Some(subject.reason)),
-        ShopAction::Record(subject) => ("record only", Some(subject.reason)),
-        ShopAction::Park(subject) => ("park", Some(subject.reason)),
-        ShopAction::Ignore { reason } => ("ignore", Some(*reason)),
-    };
-    let mut lines = vec![
-        format!("event      {}", Printable(&delivery.event)),
-        format!("signature  {}", checked.signature),
-        format!("mode       {}", checked.offers_of.as_str()),
-        match reason {
-            Some(reason) => format!("action     {action}: {reason}"),
-            None => format!("action     {action}"),
-        },
-    ];
-    let names = delivery.action.names();
-    if !names.is_empty() {
-        lines.push(format!("names      {}", Printable(names.join(" "))));
-    }
-    for line in &checked.licenses {
-        let sold = Printable(&line.sold);
-        lines.push(match (&line.grants, &line.parked) {
-            (Some(grants), _) => format!(
-                "license    {} x {sold}: {} of offer {}, sites {}, until {}",
-                line.quantity,
-                line.count,
-                line.offer.as_ref().map_or("", Slug::as_str),
-                grants.sites,
-                grants.expires
-            ),
-            (None, parked) => format!(
-                "PARKED     {} x {sold}: {}",
-                line.quantity,
-                parked.as_deref().unwrap_or_default()
-            ),
-        });
-    }
-    lines.join("\n") + "\n"
 }
 
 fn parse_header(text: &str) -> Result<(String, String), &'static str> {

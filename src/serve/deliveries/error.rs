@@ -1,9 +1,11 @@
 //! Why a delivery is not applied: it waits, or a person has to decide.
 
 use crate::mail::mail_queue_error::MailQueueError;
+use crate::model::foreign_key::ForeignKeyError;
 use crate::serve::found_license::ChangeError;
+use crate::serve::hooks::customers::CustomerError;
 use crate::shop::event::DeliveryError;
-use crate::shop::grant::NoGrant;
+use crate::shop::grant::{NoGrant, NotOneLicense};
 use crate::spool::SpoolError;
 use crate::store::{ChangeRefusal, StoreError};
 
@@ -27,6 +29,12 @@ pub(super) enum ApplyError {
     /// The system has no random numbers.
     #[error("the system has no random numbers: {0}")]
     Random(std::io::Error),
+    /// The shop does not tell the buyer's address now.
+    #[error(transparent)]
+    Customer(#[from] CustomerError),
+    /// The shop's key for the sale is not known yet.
+    #[error("the shop's license key did not come yet")]
+    NoKeyYet,
     /// It changes a sale that is not issued yet.
     #[error("its sale is not issued yet")]
     Early,
@@ -50,6 +58,14 @@ pub(super) enum ParkReason {
     Shop(&'static str),
     #[error("it names two sales that both have licenses")]
     TwoSales,
+    #[error("the shop's license key did not come within an hour: does its webhook send license_key_created?")]
+    NoKey,
+    #[error("the shop's license key: {0}")]
+    Key(ForeignKeyError),
+    #[error("the shop made a second license key for this sale, and a license has one")]
+    SecondKey,
+    #[error(transparent)]
+    NotOneLicense(#[from] NotOneLicense),
     #[error("the shop is not in countersign.toml")]
     UnknownShop,
     #[error("{0}")]

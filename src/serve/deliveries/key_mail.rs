@@ -11,14 +11,13 @@ use crate::model::issued_license::Hex128;
 use crate::model::license_key::LicenseId;
 use crate::serve::deliveries::error::ApplyError;
 use crate::serve::state::Service;
-use crate::shop::event::ShopAction;
 use crate::spool::SpoolError;
 
 /// Has the keys of new licenses mailed to the buyer, so many in a mail as one can have. When it returns, the mails are on disk.
 pub(super) async fn send(
     service: &Service,
     sale: Hex128,
-    action: &ShopAction,
+    buyer: Option<MailAddress>,
     issued: Vec<LicenseId>,
 ) -> Result<(), ApplyError> {
     let nobody = |reason: &'static str| {
@@ -33,12 +32,8 @@ pub(super) async fn send(
         nobody("there is no mail server in countersign.toml");
         return Ok(());
     };
-    let buyer = match action {
-        ShopAction::Issue(sale) | ShopAction::Renew(sale) | ShopAction::Change(sale) => sale.buyer.address.as_deref(),
-        _ => None,
-    };
-    let Some(address) = buyer.and_then(|address| address.parse::<MailAddress>().ok()) else {
-        nobody("the delivery has no mail address");
+    let Some(address) = buyer else {
+        nobody("the shop tells no mail address of the buyer");
         return Ok(());
     };
     let enqueue = move || {

@@ -7,19 +7,14 @@ use std::sync::Arc;
 
 use chrono::Utc;
 
-use crate::model::digest::Digest;
-use crate::model::issued_license::{Hex128, IssuedLicense};
+use crate::model::issued_license::{IssueOrigin, IssuedLicense};
 use crate::model::license::{License, LicenseStatus};
 use crate::model::license_key::LicenseId;
-use crate::serve::gate::Gate;
 use crate::shop::grant::GrantedLicense;
-use crate::store::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, LedgerLicense};
+use crate::store::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 
 use crate::serve::deliveries::error::{ApplyError, ParkReason};
-use crate::serve::deliveries::sale_requests::SaleRequests;
-
-/// How many new keys of a customer are followed.
-const MOST_KEYS: usize = 16;
+use crate::serve::deliveries::sale_places::SalePlaces;
 
 /// Attempts to change a license that others change at the same time.
 const ATTEMPTS: usize = 16;
@@ -35,30 +30,40 @@ pub(super) enum PaidEnd {
     AtLeast,
 }
 
+/// What a delivery says of one copy. Suspensions of a copy that is not sold anymore end when it is sold again, and with
+/// nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CopyState {
+    /// Nothing.
+    Unsaid,
+    /// It is sold.
+    Sold,
+    /// It is not sold anymore.
+    Surplus,
+}
+
 /// The licenses of one sale.
 pub(super) struct SaleLicenses<'a> {
-    gate: &'a Gate,
-    requests: &'a SaleRequests<'a>,
-    sale: Hex128,
+    places: SalePlaces<'a>,
     /// The shop's first id of the sale.
     order: Option<&'a String>,
+    /// The license of the key that the shop made, if licenses have the shop's keys.
+    key: Option<LicenseId>,
     /// Whether a part of the delivery's work may be done.
     has_begun: bool,
 }
 
 impl<'a> SaleLicenses<'a> {
     pub(super) fn new(
-        gate: &'a Gate,
-        requests: &'a SaleRequests<'a>,
-        sale: Hex128,
+        places: SalePlaces<'a>,
         order: Option<&'a String>,
+        key: Option<LicenseId>,
         has_begun: bool,
     ) -> Self {
         Self {
-            gate,
-            requests,
-            sale,
+            places,
             order,
+            key,
             has_begun,
         }
     }
@@ -69,7 +74,7 @@ impl<'a> SaleLicenses<'a> {
         let mut issued = Vec::new();
         for (line, (count, license)) in granted.iter().enumerate() {
             for copy in 0..*count {
-                match self.find(line, copy)? {
+                match self.places.find(line, copy) {
                     None => issued.extend(self.issue_one(line, copy, license).await?),
                     Some(found) if self.may_lack_mail(line, copy, &found) => issued.push(found.license.id),
                     Some(_) => {}
@@ -83,18 +88,10 @@ impl<'a> SaleLicenses<'a> {
     /// so that a license that two nodes heard of is mailed by one.
     fn may_lack_mail(&self, line: usize, copy: u32, found: &IssuedLicense) -> bool {
         let is_own = self
-            .own_salt(&self.place(line, copy))
+            .places
+            .own_salt(&self.places.place(line, copy))
             .is_none_or(|salt| found.origin.salt == salt);
         self.has_begun && found.revision == 1 && is_own
-    }
-
-    /// The salt of what this node issues for a place, by which it knows its own licenses; `None` if there is no other node.
-    fn own_salt(&self, place: &str) -> Option<Hex128> {
-        let node = self.gate.bindings().node()?;
-        let digest = Digest::of(format!("salt\n{node}\n{place}").as_bytes());
-        let mut salt = [0; 16];
-        salt.copy_from_slice(&digest.as_bytes()[..16]);
-        Some(Hex128(salt))
     }
 
     /// Issues one license; `None` if another node issued it meanwhile.
@@ -104,16 +101,24 @@ impl<'a> SaleLicenses<'a> {
         copy: u32,
         granted: &GrantedLicense,
     ) -> Result<Option<LicenseId>, ApplyError> {
-        let place = self.place(line, copy);
-        let request = self.requests.of(&place);
-        let secrets = self.requests.secrets();
-        let new = match self.own_salt(&place) {
+        let place = self.places.place(line, copy);
+        let request = self.places.requests.of(&place);
+        let secrets = self.places.requests.secrets();
+        let new = match self.places.own_salt(&place) {
             Some(salt) => secrets.origin_with(&request, salt),
             None => secrets.new_origin(&request).map_err(ApplyError::Random)?,
         };
+        let origin = match self.key {
+            // As of an import: no secret of ours makes this key.
+            Some(_) => IssueOrigin {
+                secret: 0,
+                ..new.origin
+            },
+            None => new.origin,
+        };
         let change = LedgerChange {
             license: License {
-                id: new.key.id(),
+                id: self.key.unwrap_or_else(|| new.key.id()),
                 status: self.status(),
                 expires: granted.expires,
                 modules: Arc::clone(&granted.modules),
@@ -122,21 +127,21 @@ impl<'a> SaleLicenses<'a> {
                 details: granted.details.clone(),
             },
             reference: self.order.map(|order| secrets.reference(order)),
-            scope: Arc::clone(self.requests.scope()),
+            scope: Arc::clone(self.places.requests.scope()),
             now: Utc::now(),
             basis: ChangeBasis::Issue {
-                origin: new.origin,
+                origin,
                 retired: new.retired,
             },
         };
-        let issued = match self.gate.change_license(change).await? {
+        let issued = match self.places.gate.change_license(change).await? {
             ChangeOutcome::Recorded(issued) => Some(issued.license.id),
             // An attempt of this node that failed without a word may have been it.
             ChangeOutcome::Repeated(found) => self.may_lack_mail(line, copy, &found).then_some(found.license.id),
             ChangeOutcome::Refused(refusal) => return Err(ParkReason::Refused(refusal).into()),
         };
         // Another node may have recorded a refund meanwhile, and did not see this license yet.
-        self.update(line, copy, |license| match self.status() {
+        self.update(line, copy, CopyState::Unsaid, |license| match self.status() {
             LicenseStatus::Active => {}
             status => license.status = status,
         })
@@ -153,7 +158,8 @@ impl<'a> SaleLicenses<'a> {
     ) -> Result<(), ApplyError> {
         for (line, (count, paid)) in granted.iter().enumerate() {
             for copy in 0..*count {
-                self.update(line, copy, |license| {
+                let state = if is_newest { CopyState::Sold } else { CopyState::Unsaid };
+                self.update(line, copy, state, |license| {
                     license.expires = match end {
                         PaidEnd::Unknown => license.expires,
                         PaidEnd::Exact => paid.expires,
@@ -177,16 +183,20 @@ impl<'a> SaleLicenses<'a> {
         has_end: bool,
     ) -> Result<Vec<LicenseId>, ApplyError> {
         let mut sold = sold.to_vec();
-        let first = self.find(0, 0)?.map(|first| self.successor_of(first).license.expires);
+        let first = self
+            .places
+            .find(0, 0)
+            .map(|first| self.places.successor_of(first).license.expires);
         if let Some(end) = first.filter(|_| !has_end) {
             sold.iter_mut().for_each(|(_, license)| license.expires = end);
         }
         let issued = self.issue(&sold).await?;
         for line in 0.. {
             let mut copy = 0;
-            while self.find(line, copy)?.is_some() {
+            while self.places.find(line, copy).is_some() {
                 let now = sold.get(line).filter(|(count, _)| copy < *count);
-                self.update(line, copy, |license| match now {
+                let state = now.map_or(CopyState::Surplus, |_| CopyState::Sold);
+                self.update(line, copy, state, |license| match now {
                     None => license.status = LicenseStatus::Suspended,
                     Some((_, now)) => {
                         license.modules = Arc::clone(&now.modules);
@@ -206,12 +216,12 @@ impl<'a> SaleLicenses<'a> {
         Ok(issued)
     }
 
-    /// Gives every license the status of the sale.
+    /// Gives every license the status of the sale, but those that are suspended because fewer are sold.
     pub(super) async fn follow_status(&self) -> Result<(), ApplyError> {
         for line in 0.. {
             let mut copy = 0;
-            while self.find(line, copy)?.is_some() {
-                self.update(line, copy, |license| license.status = self.status())
+            while self.places.find(line, copy).is_some() {
+                self.update(line, copy, CopyState::Unsaid, |license| license.status = self.status())
                     .await?;
                 copy += 1;
             }
@@ -225,29 +235,46 @@ impl<'a> SaleLicenses<'a> {
     /// The status of the sale as this node knows it now. Read after the license: lines of a sale precede those of its
     /// licenses, so that a status that is older than a license's revision is never written over it.
     fn status(&self) -> LicenseStatus {
-        let sale = self.gate.bindings().sale(self.sale);
+        let sale = self.places.gate.bindings().sale(self.places.sale);
         sale.map_or(LicenseStatus::Active, |sale| sale.license_status())
     }
 
     /// Changes a license of the sale, however many change it at the same time. One that somebody else suspended or revoked is
     /// not brought back, and stays theirs.
-    async fn update(&self, line: usize, copy: u32, change: impl Fn(&mut License)) -> Result<(), ApplyError> {
+    async fn update(
+        &self,
+        line: usize,
+        copy: u32,
+        state: CopyState,
+        change: impl Fn(&mut License),
+    ) -> Result<(), ApplyError> {
+        let shop = self.places.requests.scope();
+        let surplus = self.places.requests.surplus();
         for _ in 0..ATTEMPTS {
-            let Some(found) = self.find(line, copy)? else {
+            let Some(found) = self.places.find(line, copy) else {
                 return Ok(());
             };
-            let found = self.successor_of(found);
+            let found = self.places.successor_of(found);
             let current: &IssuedLicense = &found;
             let mut license = current.license.clone();
             change(&mut license);
-            let mut scope = self.requests.scope();
-            if current.scope != *scope {
+            let is_surplus = current.scope == *surplus;
+            let mut scope = match state {
+                CopyState::Surplus => surplus,
+                CopyState::Unsaid if is_surplus => surplus,
+                CopyState::Unsaid | CopyState::Sold => shop,
+            };
+            if is_surplus && state == CopyState::Unsaid {
+                license.status = license.status.graver(LicenseStatus::Suspended);
+            } else if current.scope != *shop && !is_surplus {
                 license.status = license.status.graver(current.license.status);
                 if license.status == current.license.status && license.status != LicenseStatus::Active {
                     scope = &current.scope;
                 }
             }
-            if license == current.license {
+            // A license that is suspended already notes that it is not sold anymore.
+            let is_noted = state != CopyState::Surplus || current.scope == *scope;
+            if license == current.license && is_noted {
                 return Ok(());
             }
             let wanted = LedgerChange {
@@ -257,40 +284,12 @@ impl<'a> SaleLicenses<'a> {
                 now: Utc::now(),
                 basis: ChangeBasis::Revision(current.revision),
             };
-            match self.gate.change_license(wanted).await? {
+            match self.places.gate.change_license(wanted).await? {
                 ChangeOutcome::Recorded(_) | ChangeOutcome::Repeated(_) => return Ok(()),
                 ChangeOutcome::Refused(ChangeRefusal::Revised { .. }) => {}
                 ChangeOutcome::Refused(refusal) => return Err(ParkReason::Refused(refusal).into()),
             }
         }
         Err(crate::store::StoreError::Busy.into())
-    }
-
-    /// The license of this place, whichever secret it was issued with.
-    fn find(&self, line: usize, copy: u32) -> Result<Option<LedgerLicense>, ApplyError> {
-        let place = self.place(line, copy);
-        let keys = self.requests.secrets().request_keys(&self.requests.of(&place));
-        Ok(keys.into_iter().find_map(|key| self.gate.bindings().issued_for(key)))
-    }
-
-    /// The license that took the place of this one when somebody gave the customer a new key; the same one if nobody did.
-    fn successor_of(&self, mut found: LedgerLicense) -> LedgerLicense {
-        for _ in 0..MOST_KEYS {
-            // Only a new key revokes a license in the name of somebody else and has a successor.
-            let current = &found.license;
-            if current.status != LicenseStatus::Revoked || found.scope == *self.requests.scope() {
-                break;
-            }
-            let replaces = |license: &License| license.details.replaces == Some(current.id);
-            match self.gate.bindings().issued_after(None, 1, &replaces).pop() {
-                Some(successor) => found = successor,
-                None => break,
-            }
-        }
-        found
-    }
-
-    fn place(&self, line: usize, copy: u32) -> String {
-        format!("{}/{line}/{copy}", self.sale)
     }
 }

@@ -12,6 +12,7 @@ use crate::model::slug::Slug;
 pub(super) struct SaleRequests<'a> {
     secrets: &'a LicenseSecrets,
     scope: Arc<ChangeScope>,
+    surplus: Arc<ChangeScope>,
     mode: SalesMode,
 }
 
@@ -20,6 +21,7 @@ impl<'a> SaleRequests<'a> {
         Self {
             secrets,
             scope: Arc::new(ChangeScope::of_shop(shop)),
+            surplus: Arc::new(ChangeScope::of_surplus(shop)),
             mode,
         }
     }
@@ -41,6 +43,11 @@ impl<'a> SaleRequests<'a> {
 
     pub(super) fn scope(&self) -> &Arc<ChangeScope> {
         &self.scope
+    }
+
+    /// The shop, where it sells fewer copies.
+    pub(super) fn surplus(&self) -> &Arc<ChangeScope> {
+        &self.surplus
     }
 
     /// HMACs of a shop's ids, those of retired secrets last.

@@ -1,0 +1,56 @@
+//! Checks shops: the secret and the API key of each, whether its keys work and its buyers get them, and what is parked.
+
+use crate::commands::doctor::finding::{Finding, broken, ok, warning};
+use crate::commands::serve::shops::{FOREIGN_KEYS, check_keys, lacks_addresses};
+use crate::config::{Config, ShopConfig};
+use crate::keys::shop_secrets;
+use crate::spool::Spool;
+
+/// The findings; none without shops.
+pub(super) fn findings(config: &Config) -> Vec<Finding> {
+    if config.shops.is_empty() {
+        return Vec::new();
+    }
+    let shops = config.shops.iter().flat_map(|shop| of_shop(shop, config));
+    shops.chain(parked(config)).collect()
+}
+
+fn of_shop(shop: &ShopConfig, config: &Config) -> Vec<Finding> {
+    let name = &shop.name;
+    let mut findings = Vec::new();
+    let api_key = shop
+        .api
+        .as_ref()
+        .map(|api| shop_secrets::read_api_key(&api.key_file).map(drop));
+    let secret = shop_secrets::read(&shop.secret_file).map(drop);
+    for read in [Some(secret), api_key].into_iter().flatten() {
+        if let Err(error) = read {
+            let hint = error.hint();
+            findings.push(broken("shop", error.to_string(), Some(hint)));
+        }
+    }
+    if let Err(error) = check_keys(shop, config) {
+        findings.push(broken("shop", error.to_string(), Some(FOREIGN_KEYS.to_owned())));
+    }
+    if lacks_addresses(shop, config) {
+        let said = format!("{name}: Paddle's deliveries have no address of the buyer, so nobody is mailed a key");
+        findings.push(warning("shop", said, "set api_key_file in its table: docs/shops.md"));
+    }
+    if findings.is_empty() {
+        findings.push(ok("shop", format!("{name} at /hooks/{name}")));
+    }
+    findings
+}
+
+/// The deliveries that a person has to decide.
+fn parked(config: &Config) -> Option<Finding> {
+    let spool = Spool::existing(&config.paths.store)?;
+    match spool.parked() {
+        Ok(parked) if parked.is_empty() => None,
+        Ok(parked) => {
+            let said = format!("parked deliveries: {}", parked.len());
+            Some(warning("shop", said, "`countersign shop parked list` says why"))
+        }
+        Err(error) => Some(broken("shop", error.to_string(), None)),
+    }
+}

@@ -1,0 +1,53 @@
+//! Shops of a server: checks the settings before it starts, and opens their door.
+
+use crate::commands::Failure;
+use crate::config::{Config, KeyIssuer, ShopConfig};
+use crate::model::shop_kind::ShopKind;
+use crate::serve::hooks::{HookError, Hooks};
+
+/// What the settings of a shop need that others have not.
+#[derive(Debug, thiserror::Error)]
+#[error("[shops.{0}] has keys = \"shop\", and without serve.foreign_keys no site can use such a key")]
+pub(in crate::commands) struct NoForeignKeys(crate::model::slug::Slug);
+
+/// What to do about it.
+pub(in crate::commands) const FOREIGN_KEYS: &str = "set foreign_keys = true in [serve], or keys = \"own\"";
+
+/// Checks that the keys of a shop would work.
+///
+/// # Errors
+/// A shop's own keys are not accepted.
+pub(in crate::commands) fn check_keys(shop: &ShopConfig, config: &Config) -> Result<(), NoForeignKeys> {
+    match shop.keys == KeyIssuer::Shop && !config.serve.foreign_keys {
+        true => Err(NoForeignKeys(shop.name.clone())),
+        false => Ok(()),
+    }
+}
+
+/// Whether nobody is mailed the keys that this shop sells, although there is a mail server.
+pub(in crate::commands) fn lacks_addresses(shop: &ShopConfig, config: &Config) -> bool {
+    shop.kind == ShopKind::Paddle && shop.api.is_none() && config.mail.is_some()
+}
+
+/// Opens the door of every shop.
+///
+/// # Errors
+/// A secret or an API key is unusable, a shop's keys would not work, or the spool cannot be made.
+pub(super) fn open(config: &Config) -> Result<Hooks, Failure> {
+    for shop in &config.shops {
+        check_keys(shop, config).map_err(|error| Failure::input(error).hint(FOREIGN_KEYS))?;
+        if lacks_addresses(shop, config) {
+            tracing::warn!(
+                shop = shop.name.as_str(),
+                "Paddle's deliveries have no address of the buyer, so nobody is mailed a key: set api_key_file"
+            );
+        }
+    }
+    Hooks::open(&config.shops, &config.paths.store).map_err(|error| match error {
+        HookError::Secret(error) => {
+            let hint = error.hint();
+            Failure::input(error).hint(hint)
+        }
+        error => Failure::environment(error),
+    })
+}

@@ -1,0 +1,241 @@
+//! Folds one delivery into the state of its sale, and has the licenses of the sale follow.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::config::KeyIssuer;
+use crate::mail::address::MailAddress;
+use crate::model::license::LicenseStatus;
+use crate::model::license_key::LicenseId;
+use crate::model::offer::SalesMode;
+use crate::model::sale_state::{SaleEvent, SaleState};
+use crate::serve::gate::Snapshot;
+use crate::serve::hooks::Hook;
+use crate::serve::state::Service;
+use crate::shop::event::{Sale, ShopAction, ShopDelivery, StatusCause};
+use crate::shop::grant::{GrantedLicense, grant, one_license};
+use crate::spool::{DeliveryStage, WaitingDelivery};
+use crate::store::{MAX_NAMES, SaleChange, SaleOutcome};
+
+use crate::serve::deliveries::buyer_address;
+use crate::serve::deliveries::error::{ApplyError, ParkReason};
+use crate::serve::deliveries::key_mail;
+use crate::serve::deliveries::sale_licenses::{PaidEnd, SaleLicenses};
+use crate::serve::deliveries::sale_places::SalePlaces;
+use crate::serve::deliveries::sale_requests::SaleRequests;
+use crate::serve::deliveries::spool_work::in_spool;
+
+/// How long a change of a sale that is not issued yet waits for it: as long as shops deliver.
+const EARLY: TimeDelta = TimeDelta::days(3);
+
+/// How long a sale waits for the key that the shop makes for it. Lemon Squeezy tries for less than three minutes.
+const KEY_WAIT: TimeDelta = TimeDelta::hours(1);
+
+/// A delivery of the spool.
+pub(super) struct Delivered<'a> {
+    pub(super) hook: &'a Hook,
+    pub(super) waiting: &'a WaitingDelivery,
+    pub(super) parsed: &'a ShopDelivery,
+    pub(super) received: DateTime<Utc>,
+}
+
+/// Records what a delivery says of its sale, and has the licenses follow.
+pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> Result<(), ApplyError> {
+    let Delivered {
+        hook,
+        waiting,
+        parsed,
+        received,
+    } = delivered;
+    let shop = &hook.config;
+    let gate = &service.gate;
+    let snapshot = gate.snapshot();
+    let secrets = snapshot.secrets.licensing.as_deref().ok_or(ApplyError::NoSecrets)?;
+    let mode = parsed.mode.or(shop.mode).unwrap_or(SalesMode::Live);
+    let requests = SaleRequests::new(secrets, &shop.name, mode);
+    let sale = parsed.action.sale();
+    // Before anything is written: what grants nothing is parked as a whole.
+    let granted = match sale {
+        Some(sale) => grants(&snapshot, hook, mode, sale, parsed.changed_at.unwrap_or(*received))?,
+        None => Vec::new(),
+    };
+    let names = requests.hide(parsed.action.names());
+    if names.is_empty() {
+        return Err(ParkReason::NoName.into());
+    }
+    let known: Vec<SaleState> = names.iter().filter_map(|name| gate.bindings().sale(*name)).collect();
+    let is_known = known.iter().any(|sale| sale.is_issued);
+    if waiting.stage == DeliveryStage::Early && !is_known {
+        // Shops deliver for three days. What comes later was sold before the shop was connected.
+        if Utc::now() - *received <= EARLY {
+            return Err(ApplyError::Early);
+        }
+        tracing::info!(
+            delivery = waiting.name.as_str(),
+            "a change is dropped: its sale did not come"
+        );
+        return Ok(());
+    }
+    let is_sold = matches!(parsed.action, ShopAction::Issue(_) | ShopAction::Renew(_));
+    if is_sold && shop.keys == KeyIssuer::Shop && known.iter().all(|sale| sale.key.is_none()) {
+        return match Utc::now() - *received <= KEY_WAIT {
+            true => Err(ApplyError::NoKeyYet),
+            false => Err(ParkReason::NoKey.into()),
+        };
+    }
+    // Asked before a new sale is issued: a retry mails only what nobody changed meanwhile.
+    let mails = shop.keys == KeyIssuer::Own && service.mail.get().is_some();
+    let address = match sale {
+        Some(sale) if mails && is_sold && !is_known => Some(buyer_address::find(hook, &sale.buyer, *received).await?),
+        _ => None,
+    };
+    let change = SaleChange {
+        names: names.into_iter().take(MAX_NAMES).collect(),
+        event: event(&parsed.action)?,
+        at: parsed.changed_at,
+        scope: Arc::clone(requests.scope()),
+        now: Utc::now(),
+    };
+    let (state, counts) = match gate.bindings().record_sale(change).await? {
+        SaleOutcome::Recorded { state, counts } => (state, counts),
+        SaleOutcome::TwoSales => return Err(ParkReason::TwoSales.into()),
+    };
+    if let ShopAction::Key(_) = parsed.action {
+        // The sale may wait for it.
+        service.hooks.announce();
+        return counts.then_some(()).ok_or(ParkReason::SecondKey.into());
+    }
+    let is_early = matches!(parsed.action, ShopAction::Change(_)) && counts && !state.is_issued;
+    let stage = if is_early {
+        DeliveryStage::Early
+    } else {
+        DeliveryStage::Begun
+    };
+    let advanced = WaitingDelivery::clone(waiting);
+    in_spool(service, move |spool| spool.advance(&advanced, stage)).await?;
+    if is_early {
+        return Err(ApplyError::Early);
+    }
+    let first_name = parsed.action.names().first();
+    let has_begun = waiting.stage == DeliveryStage::Begun;
+    let key = state.key.filter(|_| shop.keys == KeyIssuer::Shop);
+    let places = SalePlaces {
+        gate,
+        requests: &requests,
+        sale: state.id,
+    };
+    let licenses = SaleLicenses::new(places, first_name, key, has_begun);
+    let is_newest = parsed.changed_at >= state.subscription.at.max(state.changed_at);
+    let issued = follow(&licenses, &parsed.action, state, granted, counts, is_newest).await?;
+    if !issued.is_empty() {
+        if shop.keys == KeyIssuer::Own {
+            let address: Option<MailAddress> = match (address, sale) {
+                (Some(found), _) => found,
+                (None, Some(sale)) => buyer_address::find(hook, &sale.buyer, *received).await?,
+                (None, None) => None,
+            };
+            key_mail::send(service, state.id, address, issued).await?;
+        }
+        // Changes that were early have their sale now.
+        service.hooks.announce();
+    }
+    Ok(())
+}
+
+/// What each line of a sale grants.
+fn grants(
+    snapshot: &Snapshot,
+    hook: &Hook,
+    mode: SalesMode,
+    sale: &Sale,
+    sold_at: DateTime<Utc>,
+) -> Result<Vec<(u32, GrantedLicense)>, ParkReason> {
+    if sale.lines.is_empty() {
+        return Err(ParkReason::NoLines);
+    }
+    let shop = &hook.config;
+    let offers = snapshot.registry.offers();
+    let lines = sale.lines.iter().zip(1..).map(|(line, number)| {
+        let offer = offers.of_line(
+            &shop.name,
+            mode,
+            line.offer.as_deref(),
+            line.price.as_ref(),
+            line.product.as_ref(),
+        );
+        grant(sale, line, offer, sold_at).map_err(|reason| ParkReason::NoGrant { line: number, reason })
+    });
+    let granted: Vec<(u32, GrantedLicense)> = lines.collect::<Result<_, ParkReason>>()?;
+    if shop.keys == KeyIssuer::Shop {
+        one_license(granted.iter().map(|(count, _)| *count))?;
+    }
+    Ok(granted)
+}
+
+/// What a delivery says of the state of its sale.
+fn event(action: &ShopAction) -> Result<SaleEvent, ParkReason> {
+    Ok(match action {
+        ShopAction::Issue(sale) | ShopAction::Renew(sale) => sale.until.map_or(SaleEvent::Paid, SaleEvent::PaidUntil),
+        ShopAction::Change(sale) => sale.until.map_or(SaleEvent::Changed, SaleEvent::ChangedUntil),
+        ShopAction::Revoke(subject) => match subject.cause {
+            StatusCause::Dispute => SaleEvent::Disputed(LicenseStatus::Revoked),
+            StatusCause::Own | StatusCause::Refund => SaleEvent::Status(LicenseStatus::Revoked),
+        },
+        ShopAction::Suspend(subject) | ShopAction::Resume(subject) => {
+            let status = match action {
+                ShopAction::Suspend(_) => LicenseStatus::Suspended,
+                _ => LicenseStatus::Active,
+            };
+            match subject.cause {
+                StatusCause::Own => SaleEvent::Subscription(status),
+                StatusCause::Dispute => SaleEvent::Disputed(status),
+                StatusCause::Refund => SaleEvent::Status(status),
+            }
+        }
+        ShopAction::Key(key) => SaleEvent::Key(key.license.map_err(ParkReason::Key)?),
+        // The license ends on its last day by itself.
+        ShopAction::LetExpire(_) | ShopAction::Record(_) | ShopAction::Park(_) | ShopAction::Ignore { .. } => {
+            SaleEvent::Named
+        }
+    })
+}
+
+/// Issues, extends and changes the licenses of a sale, so that they are as the sale is. Gives those that were issued. `counts`:
+/// nothing newer of its kind is known. `is_newest`: nothing newer is known of the subscription at all.
+async fn follow(
+    licenses: &SaleLicenses<'_>,
+    action: &ShopAction,
+    state: SaleState,
+    mut granted: Vec<(u32, GrantedLicense)>,
+    counts: bool,
+    is_newest: bool,
+) -> Result<Vec<LicenseId>, ApplyError> {
+    // The end that the shop named, in whichever delivery, precedes the period of the offer.
+    if let Some(until) = state.until() {
+        granted
+            .iter_mut()
+            .for_each(|(_, license)| license.expires = until.date_naive());
+    }
+    let issued = match action {
+        ShopAction::Issue(sale) | ShopAction::Renew(sale) => {
+            let issued = licenses.issue(&granted).await?;
+            let end = match action {
+                _ if sale.until.is_none() => PaidEnd::Unknown,
+                ShopAction::Issue(_) => PaidEnd::Exact,
+                _ => PaidEnd::AtLeast,
+            };
+            licenses.pay(&granted, end, is_newest).await?;
+            issued
+        }
+        ShopAction::Change(sale) if counts && state.is_issued => {
+            licenses.change(&granted, sale.until.is_some()).await?
+        }
+        _ => Vec::new(),
+    };
+    // A sale that is active leaves those as they are that are suspended because fewer are sold.
+    if state.license_status() != LicenseStatus::Active || matches!(action, ShopAction::Resume(_)) {
+        licenses.follow_status().await?;
+    }
+    Ok(issued)
+}

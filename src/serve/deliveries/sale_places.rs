@@ -1,0 +1,58 @@
+//! The places of a sale: one for each copy of each line. The place is the idempotency key of its license.
+
+use crate::model::digest::Digest;
+use crate::model::issued_license::Hex128;
+use crate::model::license::{License, LicenseStatus};
+use crate::serve::deliveries::sale_requests::SaleRequests;
+use crate::serve::gate::Gate;
+use crate::store::LedgerLicense;
+
+/// How many new keys of a customer are followed.
+const MOST_KEYS: usize = 16;
+
+/// The places of one sale.
+#[derive(Clone, Copy)]
+pub(super) struct SalePlaces<'a> {
+    pub(super) gate: &'a Gate,
+    pub(super) requests: &'a SaleRequests<'a>,
+    pub(super) sale: Hex128,
+}
+
+impl SalePlaces<'_> {
+    /// The license of this place, whichever secret it was issued with.
+    pub(super) fn find(&self, line: usize, copy: u32) -> Option<LedgerLicense> {
+        let place = self.place(line, copy);
+        let keys = self.requests.secrets().request_keys(&self.requests.of(&place));
+        keys.into_iter().find_map(|key| self.gate.bindings().issued_for(key))
+    }
+
+    /// The license that took the place of this one when somebody gave the customer a new key; the same one if nobody did.
+    pub(super) fn successor_of(&self, mut found: LedgerLicense) -> LedgerLicense {
+        for _ in 0..MOST_KEYS {
+            // Only a new key revokes a license in the name of somebody else and has a successor.
+            let current = &found.license;
+            if current.status != LicenseStatus::Revoked || found.scope == *self.requests.scope() {
+                break;
+            }
+            let replaces = |license: &License| license.details.replaces == Some(current.id);
+            match self.gate.bindings().issued_after(None, 1, &replaces).pop() {
+                Some(successor) => found = successor,
+                None => break,
+            }
+        }
+        found
+    }
+
+    pub(super) fn place(&self, line: usize, copy: u32) -> String {
+        format!("{}/{line}/{copy}", self.sale)
+    }
+
+    /// The salt of what this node issues for a place, by which it knows its own licenses; `None` if there is no other node.
+    pub(super) fn own_salt(&self, place: &str) -> Option<Hex128> {
+        let node = self.gate.bindings().node()?;
+        let digest = Digest::of(format!("salt\n{node}\n{place}").as_bytes());
+        let mut salt = [0; 16];
+        salt.copy_from_slice(&digest.as_bytes()[..16]);
+        Some(Hex128(salt))
+    }
+}

@@ -1,0 +1,175 @@
+//! Asks a shop for the address of a customer. Paddle's deliveries name only the customer
+//! (<https://developer.paddle.com/api-reference/customers/get-customer>).
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use http_body_util::Full;
+use hyper::header::{AUTHORIZATION, HOST, USER_AGENT};
+use hyper::{Request, StatusCode};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::config::{ShopApi, ShopConfig};
+use crate::http_client::{self, Trust};
+use crate::keys::service_secrets::ServiceSecretError;
+use crate::keys::shop_secrets;
+use crate::mail::address::MailAddress;
+use crate::model::offer::SalesMode;
+
+/// Where Paddle has it.
+const LIVE: &str = "https://api.paddle.com/";
+const SANDBOX: &str = "https://sandbox-api.paddle.com/";
+
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long nobody is asked after a question that had no answer, so that other shops' deliveries do not wait for this one.
+const REST: Duration = Duration::from_secs(5);
+
+/// What of an answer is read, in bytes. A customer has some hundreds.
+const MAX_ANSWER: usize = 64 << 10;
+
+/// The longest id of a customer that is asked for: "ctm_" and 26 letters and digits, and room.
+const MAX_ID: usize = 64;
+
+/// Why an address is not known. Says nothing of the customer.
+#[derive(Debug, thiserror::Error)]
+pub enum CustomerError {
+    /// The API key cannot be read.
+    #[error(transparent)]
+    Key(#[from] ServiceSecretError),
+    /// The shop cannot be asked.
+    #[error("{origin} cannot be asked for the buyer's address: {reason}")]
+    Connection {
+        /// Scheme, host and port.
+        origin: String,
+        /// Why. Part of the message, so it is not a source.
+        reason: io::Error,
+    },
+    /// The shop refuses the key.
+    #[error("{origin} answered {status}: the API key in {} may not read customers", path.display())]
+    Forbidden {
+        /// Scheme, host and port.
+        origin: String,
+        /// 401 or 403.
+        status: StatusCode,
+        /// The file with the key.
+        path: PathBuf,
+    },
+    /// The answer is not a customer.
+    #[error("{origin} answered {status} and no address of the buyer")]
+    Answer {
+        /// Scheme, host and port.
+        origin: String,
+        /// The status.
+        status: StatusCode,
+    },
+    /// A question a moment ago had no answer.
+    #[error("the shop had no answer a moment ago, and is asked again soon")]
+    Resting,
+}
+
+/// The customers of a shop that is asked for their addresses.
+#[derive(Debug)]
+pub struct Customers {
+    api: ShopApi,
+    is_sandbox: bool,
+    /// When a question had no answer. Locked while one is open: Paddle takes 240 a minute, and those that wait learn from one
+    /// failure.
+    failed: Mutex<Option<Instant>>,
+}
+
+#[derive(Deserialize)]
+struct CustomerDocument {
+    data: Customer,
+}
+
+#[derive(Deserialize)]
+struct Customer {
+    id: String,
+    email: String,
+}
+
+impl Customers {
+    /// Those of a shop with an API key. Checks the file, which is read again for each question.
+    ///
+    /// # Errors
+    /// The key is unusable.
+    pub(super) fn open(shop: &ShopConfig) -> Result<Option<Self>, ServiceSecretError> {
+        let Some(api) = &shop.api else { return Ok(None) };
+        shop_secrets::read_api_key(&api.key_file)?;
+        Ok(Some(Self {
+            api: api.clone(),
+            is_sandbox: shop.mode == Some(SalesMode::Test),
+            failed: Mutex::default(),
+        }))
+    }
+
+    /// The address of a customer; `None` if there is no such customer, or none with an address.
+    ///
+    /// # Errors
+    /// Nobody knows: it is to be asked again.
+    pub(crate) async fn address(&self, id: &str) -> Result<Option<MailAddress>, CustomerError> {
+        // SECURITY: it is a part of the path.
+        if id.len() > MAX_ID || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return Ok(None);
+        }
+        let mut failed = self.failed.lock().await;
+        if failed.is_some_and(|at| at.elapsed() < REST) {
+            return Err(CustomerError::Resting);
+        }
+        let asked = self.ask(id).await;
+        *failed = asked.is_err().then(Instant::now);
+        asked
+    }
+
+    async fn ask(&self, id: &str) -> Result<Option<MailAddress>, CustomerError> {
+        let base = match &self.api.url {
+            Some(url) => url.as_url().as_str(),
+            None if self.is_sandbox => SANDBOX,
+            None => LIVE,
+        };
+        let url = Url::parse(&format!("{}/customers/{id}", base.trim_end_matches('/')));
+        let url = url.map_err(|error| connection(base, io::Error::other(error)))?;
+        let origin = url.origin().ascii_serialization();
+        let key = shop_secrets::read_api_key(&self.api.key_file)?;
+        let request = Request::get(http_client::path(&url))
+            .header(HOST, http_client::host(&url))
+            .header(USER_AGENT, http_client::USER_AGENT)
+            .header(AUTHORIZATION, format!("Bearer {}", key.as_str()))
+            .body(Full::default());
+        let request = request.map_err(|error| connection(&origin, io::Error::other(error)))?;
+        let trust = Trust {
+            file: None,
+            setting: "the package ca-certificates",
+        };
+        let sent = timeout(PATIENCE, http_client::send(&url, trust, request, MAX_ANSWER)).await;
+        let (status, body) = sent
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(|reason| connection(&origin, reason))?;
+        match status {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND => return Ok(None),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let path = self.api.key_file.clone();
+                return Err(CustomerError::Forbidden { origin, status, path });
+            }
+            _ => return Err(CustomerError::Answer { origin, status }),
+        }
+        match serde_json::from_slice::<CustomerDocument>(&body) {
+            Ok(CustomerDocument { data }) if data.id == id => Ok(data.email.parse().ok()),
+            _ => Err(CustomerError::Answer { origin, status }),
+        }
+    }
+}
+
+fn connection(origin: &str, reason: io::Error) -> CustomerError {
+    CustomerError::Connection {
+        origin: origin.to_owned(),
+        reason,
+    }
+}

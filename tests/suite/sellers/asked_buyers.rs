@@ -1,0 +1,209 @@
+//! Paddle's deliveries name only the customer: the server asks Paddle for the address.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::told::{SMALL, Seller, ShopSale, Told, with_sellers};
+use crate::deliveries::{Shop, mails};
+use crate::support::eventually;
+use crate::support::server::countersign;
+use crate::support::shop::BUYER;
+
+const KEY: &str = "pdl_live_apikey_CANARY";
+const KEY_FILE: &str = "keys/shops/paddle.api-key";
+const SOON: Duration = Duration::from_secs(60);
+
+/// What Paddle's interface answers now, and what it was asked.
+#[derive(Default)]
+struct Dialog {
+    status: u16,
+    body: String,
+    asked: Vec<String>,
+}
+
+/// Paddle's interface for customers. It ends with the process of the tests.
+struct Customers {
+    address: SocketAddr,
+    dialog: Arc<Mutex<Dialog>>,
+}
+
+impl Customers {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let customers = Self {
+            address: listener.local_addr().unwrap(),
+            dialog: Arc::default(),
+        };
+        let dialog = Arc::clone(&customers.dialog);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let _ = answer(&stream, &dialog);
+            }
+        });
+        customers
+    }
+
+    fn answer(&self, status: u16, body: &str) {
+        let mut dialog = self.dialog.lock().unwrap();
+        dialog.status = status;
+        dialog.body = body.to_owned();
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.dialog.lock().unwrap().asked.clone()
+    }
+}
+
+/// Reads one request, and answers as the dialog says.
+fn answer(mut stream: &TcpStream, dialog: &Mutex<Dialog>) -> std::io::Result<()> {
+    let mut asked = Vec::new();
+    for line in BufReader::new(stream).lines() {
+        let line = line?;
+        if line.is_empty() {
+            break;
+        }
+        if line.starts_with("GET ") || line.to_ascii_lowercase().starts_with("authorization:") {
+            asked.push(line);
+        }
+    }
+    let mut dialog = dialog.lock().unwrap();
+    dialog.asked.push(asked.join(" | "));
+    let length = dialog.body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {} Said\r\nContent-Length: {length}\r\nLocation: http://127.0.0.1:1/\r\n\r\n{}",
+        dialog.status, dialog.body
+    )
+}
+
+/// A shop at Paddle, and mails that wait because nobody takes them.
+fn open(customers: &Customers) -> Shop {
+    let instance = with_sellers("");
+    let settings = format!(
+        "[shops.paddle]\napi_key_file = '{KEY_FILE}'\napi_url = 'http://{}/'\n\
+         [mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n",
+        customers.address
+    );
+    instance.write("countersign.toml", &settings);
+    instance.write_secret(KEY_FILE, &format!("{KEY}\n"));
+    Shop::of(instance)
+}
+
+fn deliver(shop: &Shop, number: u32, told: Told, second: u32) {
+    let sale = ShopSale::new(Seller::Paddle, number);
+    for body in sale.bodies(told, second) {
+        assert_eq!(sale.seller.deliver(&shop.server, &body), 200);
+    }
+}
+
+fn customer(number: u32) -> String {
+    json!({ "data": { "id": format!("ctm_{number}"), "email": BUYER, "name": "CANARY Jane" } }).to_string()
+}
+
+#[test]
+fn the_key_is_mailed_to_the_address_that_paddle_tells() {
+    let customers = Customers::start();
+    let shop = open(&customers);
+    customers.answer(200, &customer(1));
+    deliver(&shop, 1, Told::Sold(SMALL, 2, 30), 1);
+    shop.settle();
+    let expected = format!("GET /customers/ctm_1 HTTP/1.1 | authorization: Bearer {KEY}");
+    assert_eq!(customers.asked(), [expected]);
+    let licenses = shop.licenses();
+    let ids: Vec<_> = licenses
+        .iter()
+        .map(|license| license.line["license"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        mails(&shop),
+        [(
+            BUYER.to_owned(),
+            ids.iter().map(ToString::to_string).collect::<Vec<_>>()
+        )]
+    );
+
+    // What is paid, changed or repeated asks nobody.
+    customers.answer(500, "");
+    deliver(&shop, 1, Told::Sold(SMALL, 2, 30), 1);
+    deliver(&shop, 1, Told::Paid(SMALL, 60), 2);
+    deliver(&shop, 1, Told::Changed(SMALL, 1, 60), 3);
+    shop.settle();
+    assert_eq!((customers.asked().len(), mails(&shop).len()), (1, 1));
+
+    // A customer who is not there, or whose address is none: the license is issued, and the log names it.
+    for (number, status, body) in [
+        (2, 404, String::new()),
+        (
+            3,
+            200,
+            json!({ "data": { "id": "ctm_3", "email": "CANARY" } }).to_string(),
+        ),
+    ] {
+        customers.answer(status, &body);
+        deliver(&shop, number, Told::Sold(SMALL, 1, 30), 1);
+        shop.settle();
+    }
+    assert_eq!((shop.licenses().len(), mails(&shop).len()), (4, 1));
+    let log = shop.server.log();
+    assert_eq!(log.matches("nobody was sent the keys").count(), 2, "{log}");
+    assert!(!log.contains("CANARY"), "{log}");
+}
+
+#[test]
+fn a_sale_waits_until_paddle_tells_the_address() {
+    let customers = Customers::start();
+    let shop = open(&customers);
+    for (number, status, body, said) in [
+        (1, 403, String::new(), KEY_FILE),
+        (2, 302, String::new(), "answered 302"),
+        (3, 200, customer(9), "no address of the buyer"),
+        (4, 200, "x".repeat(70_000), "no address of the buyer"),
+    ] {
+        let asked = customers.asked().len();
+        customers.answer(status, &body);
+        deliver(&shop, number, Told::Sold(SMALL, 1, 30), 1);
+        eventually("it was asked", SOON, || customers.asked().len() > asked);
+        eventually("the log says why", SOON, || {
+            let log = shop.server.log();
+            number > 1 || log.contains(said)
+        });
+        assert_eq!((shop.licenses().len(), shop.files("").len()), (number as usize - 1, 1));
+        customers.answer(200, &customer(number));
+        shop.settle();
+        assert_eq!(
+            (shop.licenses().len(), mails(&shop).len()),
+            (number as usize, number as usize)
+        );
+    }
+    assert_eq!(shop.files("parked"), [""; 0]);
+    assert!(!shop.server.log().contains("CANARY"));
+}
+
+#[test]
+fn a_server_does_not_start_with_an_api_key_that_others_can_read() {
+    let customers = Customers::start();
+    let instance = with_sellers("");
+    let settings = format!(
+        "[shops.paddle]\napi_key_file = 'key'\napi_url = 'http://{}/'\n",
+        customers.address
+    );
+    instance.write("countersign.toml", &settings);
+    let refused = |expected: &str| {
+        let output = countersign(&instance).arg("serve").output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains("hint: "), "{error}");
+        assert!(error.contains(expected) && !error.contains("CANARY"), "{error}");
+    };
+    refused("there is no secret of this shop's API");
+    instance.write_secret("key", "two words CANARY");
+    refused("not the secret of a shop's API");
+    instance.write_secret("key", KEY);
+    std::fs::set_permissions(instance.file("key"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    refused("others can read");
+}
