@@ -6,7 +6,7 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use crate::model::foreign_key::ForeignKeyError;
 use crate::model::license_key::LicenseId;
@@ -30,7 +30,7 @@ pub enum DeliveryError {
 }
 
 /// A delivery.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ShopDelivery {
     /// The shop's word for the event; for WooCommerce, which signs none, the kind and state of the object.
     pub event: String,
@@ -49,7 +49,7 @@ pub struct ShopDelivery {
 }
 
 /// What is to be done.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum ShopAction {
     /// Something was sold. A second sale with one of the same names is the same sale.
@@ -80,7 +80,7 @@ pub enum ShopAction {
 }
 
 /// What was sold, to whom, and until when it is paid.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Sale {
     /// The shop's ids by which later deliveries may name it. The first one is what it is filed under.
     pub names: Vec<String>,
@@ -95,7 +95,7 @@ pub struct Sale {
 }
 
 /// One line of a sale.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct SoldLine {
     /// The price or variant.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,28 +111,29 @@ pub struct SoldLine {
 }
 
 /// A key that the shop made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShopKey {
     /// The shop's ids of the sale that it is for.
     pub names: Vec<String>,
     /// The license of the key, or why it cannot be one.
     // SECURITY: the key itself is kept nowhere.
-    #[serde(serialize_with = "license_or_reason")]
     pub license: Result<LicenseId, ForeignKeyError>,
 }
 
-fn license_or_reason<S: serde::Serializer>(
-    license: &Result<LicenseId, ForeignKeyError>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match license {
-        Ok(id) => serializer.collect_str(id),
-        Err(reason) => serializer.collect_str(reason),
+impl Serialize for ShopKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("ShopKey", 2)?;
+        object.serialize_field("names", &self.names)?;
+        match &self.license {
+            Ok(license) => object.serialize_field("license", license)?,
+            Err(reason) => object.serialize_field("reason", &reason.to_string())?,
+        }
+        object.end()
     }
 }
 
 /// Which sale it is about, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Subject {
     /// The shop's ids that it names.
     pub names: Vec<String>,

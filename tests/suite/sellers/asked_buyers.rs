@@ -1,8 +1,10 @@
 //! Paddle's deliveries name only the customer: the server asks Paddle for the address.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -10,6 +12,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::told::{SMALL, Seller, ShopSale, Told, with_sellers};
+use crate::canary::files_in;
 use crate::deliveries::{Shop, mails};
 use crate::support::eventually;
 use crate::support::server::countersign;
@@ -153,6 +156,17 @@ fn the_key_is_mailed_to_the_address_that_paddle_tells() {
     let log = shop.server.log();
     assert_eq!(log.matches("nobody was sent the keys").count(), 2, "{log}");
     assert!(!log.contains("CANARY"), "{log}");
+    for file in files_in(shop.instance.path()) {
+        let bytes = fs::read(&file).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        let path = file.strip_prefix(shop.instance.path()).unwrap();
+        assert_eq!(text.contains(KEY), path == Path::new(KEY_FILE), "{}", path.display());
+        assert!(
+            !text.contains(BUYER) || path.starts_with("store/mail"),
+            "{}",
+            path.display()
+        );
+    }
 }
 
 #[test]
