@@ -30,6 +30,7 @@
 //! - [`text`]: makes text printable, error chains one line, and prints to standard error.
 //! - [`regular_file`]: opens every file; [`durable_file`]: writes every file; [`folder_lock`]: locks a folder against
 //!   other commands.
+//! - [`json_folder`]: a folder of small files that only the owner reads.
 //! - [`histogram`]: histograms of durations for many threads.
 //! - [`time_limit`]: ends the wait for work that may hang.
 //! - [`http_client`]: asks another server; [`tls_client`]: which certificates of other servers are trusted.
@@ -51,6 +52,7 @@ pub mod folder_lock;
 pub mod histogram;
 pub mod http_client;
 pub mod import;
+pub mod json_folder;
 pub mod keys;
 pub mod mail;
 pub mod model;

@@ -8,8 +8,8 @@ mod test;
 
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
+use crate::json_folder::JsonFolderError;
 use crate::keys::service_secrets::ServiceSecretError;
-use crate::webhook::outbox::OutboxError;
 
 /// Make, test and look after webhooks: messages to your own services
 #[derive(clap::Args, Debug)]
@@ -71,11 +71,11 @@ impl From<ServiceSecretError> for Failure {
     }
 }
 
-impl From<OutboxError> for Failure {
-    fn from(error: OutboxError) -> Self {
+impl From<JsonFolderError> for Failure {
+    fn from(error: JsonFolderError) -> Self {
         let hint = match &error {
-            OutboxError::Io { .. } => "check the folder's owner, mode and free space",
-            OutboxError::Damaged(_) => {
+            JsonFolderError::Io { .. } => "check the folder's owner, mode and free space",
+            JsonFolderError::Damaged(_) => {
                 "move the file aside: without progress.json, the endpoint is told what happens from now on"
             }
         };

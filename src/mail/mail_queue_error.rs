@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-/// The most mails that wait or are parked.
+use crate::json_folder::JsonFolderError;
+
+/// The most mails that wait, and the most that are parked.
 pub const MAX_MAILS: usize = 10_000;
 
 /// Why a mail is not kept or cannot be read.
@@ -26,6 +28,15 @@ pub enum MailQueueError {
     /// It has no license, too many, or no usable name of its event.
     #[error("not a mail: it needs 1 to 100 licenses, and an event's id of 1 to 200 bytes")]
     Malformed,
+}
+
+impl From<JsonFolderError> for MailQueueError {
+    fn from(error: JsonFolderError) -> Self {
+        match error {
+            JsonFolderError::Io { path, source } => Self::Io { path, source },
+            JsonFolderError::Damaged(path) => Self::Damaged(path),
+        }
+    }
 }
 
 impl MailQueueError {

@@ -2,18 +2,15 @@
 //!
 //! The server and commands use the files at the same time. Messages have buyers' hosts, so that only the owner reads them.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::durable_file::{self, Access};
+use crate::json_folder::{JsonFolder, JsonFolderError};
 use crate::model::license_key::LicenseId;
 use crate::model::slug::Slug;
-use crate::regular_file;
 use crate::store::SharedEndpoint;
 use crate::store::ledger_feed::FeedCursor;
 use crate::store::log::Position;
@@ -31,9 +28,6 @@ const ENDING: &str = ".json";
 
 /// The most messages that one endpoint has waiting or parked. Then the ledger waits.
 pub const MAX_KEPT: usize = 10_000;
-
-/// Size limit of a file, in bytes.
-const MAX_FILE: u64 = 64 << 10;
 
 /// How far an endpoint was told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,98 +94,59 @@ pub struct KeptName {
     pub id: EventId,
 }
 
-/// Why the files of an endpoint cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum OutboxError {
-    /// The disk failed.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Somebody else wrote this file.
-    #[error("{}: damaged", .0.display())]
-    Damaged(PathBuf),
-}
-
 /// The folder of an endpoint.
 #[derive(Clone, Debug)]
-pub struct Outbox(PathBuf);
+pub struct Outbox(JsonFolder);
 
 impl Outbox {
     /// The folder of this endpoint in `store`, which is made if it is missing.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn open(store: &Path, name: &Slug) -> Result<Self, OutboxError> {
-        let path = store.join(FOLDER).join(name.as_str());
-        match durable_file::create_folders(&path, Access::Owner) {
-            Ok(()) => Ok(Self(path)),
-            Err(source) => Err(OutboxError::Io { path, source }),
-        }
+    pub fn open(store: &Path, name: &Slug) -> Result<Self, JsonFolderError> {
+        JsonFolder::open(store.join(FOLDER).join(name.as_str())).map(Self)
     }
 
     /// The folder, if there is one.
     pub fn existing(store: &Path, name: &Slug) -> Option<Self> {
-        let path = store.join(FOLDER).join(name.as_str());
-        path.is_dir().then_some(Self(path))
+        JsonFolder::existing(store.join(FOLDER).join(name.as_str())).map(Self)
     }
 
     /// How far the endpoint was told; `None` if nobody ever told it anything.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
-    pub fn progress(&self) -> Result<Option<ToldProgress>, OutboxError> {
-        self.read_file(&self.0.join(PROGRESS))
+    pub fn progress(&self) -> Result<Option<ToldProgress>, JsonFolderError> {
+        self.0.read(PROGRESS)
     }
 
     /// Notes durably how far the endpoint was told.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn save(&self, progress: &ToldProgress) -> Result<(), OutboxError> {
-        let path = self.0.join(PROGRESS);
-        let saved = bytes(progress).and_then(|bytes| match path.exists() {
-            true => durable_file::replace(&path, &bytes),
-            false => durable_file::create_new(&path, &bytes, Access::Owner),
-        });
-        saved.map_err(|source| OutboxError::Io { path, source })
+    pub fn save(&self, progress: &ToldProgress) -> Result<(), JsonFolderError> {
+        if !self.0.replace(PROGRESS, progress)? {
+            self.0.create(PROGRESS, progress)?;
+        }
+        Ok(())
     }
 
-    /// Every kept message with the time of its last change, in order. Files of other names are passed over.
+    /// Every kept message with the time of its last change, in order.
     ///
     /// # Errors
     /// The folder cannot be listed.
-    pub fn list(&self) -> Result<Vec<(KeptName, SystemTime)>, OutboxError> {
-        let failed = |source| OutboxError::Io {
-            path: self.0.clone(),
-            source,
-        };
-        let mut kept = Vec::new();
-        for entry in fs::read_dir(&self.0).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let file = entry.file_name();
-            let Some(name) = file.to_str().and_then(kept_name) else {
-                continue;
-            };
-            // One that is gone was sent meanwhile.
-            let Ok(metadata) = entry.metadata() else { continue };
-            kept.push((name, regular_file::change_time(&metadata)));
-        }
-        kept.sort_unstable();
-        Ok(kept)
+    pub fn list(&self) -> Result<Vec<(KeptName, SystemTime)>, JsonFolderError> {
+        self.0.list(kept_name)
     }
 
     /// Reads a kept message; `None` if it is gone.
     ///
     /// # Errors
     /// It cannot be read, or is damaged.
-    pub fn read(&self, name: KeptName) -> Result<Option<KeptEvent>, OutboxError> {
-        let path = self.file(name);
-        match self.read_file::<KeptEvent>(&path)? {
-            Some(kept) if kept.id != name.id => Err(OutboxError::Damaged(path)),
+    pub fn read(&self, name: KeptName) -> Result<Option<KeptEvent>, JsonFolderError> {
+        let file = file(name);
+        match self.0.read::<KeptEvent>(&file)? {
+            Some(kept) if kept.id != name.id => Err(JsonFolderError::Damaged(self.0.path().join(file))),
             kept => Ok(kept),
         }
     }
@@ -200,61 +155,29 @@ impl Outbox {
     ///
     /// # Errors
     /// The disk fails.
-    pub fn keep(&self, number: u64, kept: &KeptEvent) -> Result<(), OutboxError> {
-        let path = self.file(KeptName { number, id: kept.id });
-        let written = bytes(kept).and_then(|bytes| durable_file::create_new(&path, &bytes, Access::Owner));
-        match written {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            written => written.map_err(|source| OutboxError::Io { path, source }),
-        }
+    pub fn keep(&self, number: u64, kept: &KeptEvent) -> Result<(), JsonFolderError> {
+        self.0.create(&file(KeptName { number, id: kept.id }), kept).map(drop)
     }
 
     /// Replaces a message, unless it is gone: then a person dropped it.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn replace(&self, name: KeptName, kept: &KeptEvent) -> Result<(), OutboxError> {
-        let path = self.file(name);
-        if !path.exists() {
-            return Ok(());
-        }
-        let replaced = bytes(kept).and_then(|bytes| durable_file::replace(&path, &bytes));
-        replaced.map_err(|source| OutboxError::Io { path, source })
+    pub fn replace(&self, name: KeptName, kept: &KeptEvent) -> Result<(), JsonFolderError> {
+        self.0.replace(&file(name), kept).map(drop)
     }
 
     /// Deletes a message; `false` if it is gone.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn remove(&self, name: KeptName) -> Result<bool, OutboxError> {
-        let path = self.file(name);
-        match fs::remove_file(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(source) => Err(OutboxError::Io { path, source }),
-        }
+    pub fn remove(&self, name: KeptName) -> Result<bool, JsonFolderError> {
+        self.0.remove(&file(name))
     }
+}
 
-    fn read_file<T: serde::de::DeserializeOwned>(&self, path: &Path) -> Result<Option<T>, OutboxError> {
-        let text = match regular_file::read_to_string(path, MAX_FILE) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if regular_file::is_unsuitable(&error) || error.kind() == io::ErrorKind::InvalidData => {
-                return Err(OutboxError::Damaged(path.to_owned()));
-            }
-            Err(source) => {
-                let path = path.to_owned();
-                return Err(OutboxError::Io { path, source });
-            }
-        };
-        serde_json::from_str(&text)
-            .map(Some)
-            .map_err(|_| OutboxError::Damaged(path.to_owned()))
-    }
-
-    fn file(&self, KeptName { number, id }: KeptName) -> PathBuf {
-        self.0.join(format!("{number:020}-{id}{ENDING}"))
-    }
+fn file(KeptName { number, id }: KeptName) -> String {
+    format!("{number:020}-{id}{ENDING}")
 }
 
 fn kept_name(file: &str) -> Option<KeptName> {
@@ -265,14 +188,9 @@ fn kept_name(file: &str) -> Option<KeptName> {
     })
 }
 
-fn bytes(value: &impl Serialize) -> io::Result<Vec<u8>> {
-    let mut bytes = serde_json::to_vec(value)?;
-    bytes.push(b'\n');
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
@@ -312,7 +230,10 @@ mod tests {
         let first = listed[0].0;
         let kept = outbox.read(first).unwrap().unwrap();
         assert_eq!(kept.event(), Some(event(9)));
-        let mode = fs::metadata(outbox.file(first)).unwrap().permissions().mode();
+        let mode = fs::metadata(outbox.0.path().join(file(first)))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         let refused = kept.refused("answered 422".into(), now);
         outbox.replace(first, &refused).unwrap();
@@ -320,7 +241,7 @@ mod tests {
         assert!(outbox.remove(first).unwrap() && !outbox.remove(first).unwrap());
         outbox.replace(first, &refused).unwrap();
         assert_eq!(outbox.read(first).unwrap(), None, "a person dropped it");
-        fs::write(outbox.file(listed[1].0), "{}").unwrap();
-        assert!(matches!(outbox.read(listed[1].0), Err(OutboxError::Damaged(_))));
+        fs::write(outbox.0.path().join(file(listed[1].0)), "{}").unwrap();
+        assert!(matches!(outbox.read(listed[1].0), Err(JsonFolderError::Damaged(_))));
     }
 }

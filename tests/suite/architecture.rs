@@ -15,7 +15,7 @@ use declarations::{tuple_lets, types};
 use imports::{imports, shortest_circle};
 
 /// What each room may import of ours. Whatever is not listed may import nothing of ours.
-const ARROWS: [(&str, &[&str]); 27] = [
+const ARROWS: [(&str, &[&str]); 28] = [
     ("time_limit", &[]),
     ("model", &[]),
     ("text", &[]),
@@ -28,6 +28,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
     ("shop", &["model"]),
     ("import", &["model"]),
     ("spool", &["model", "durable_file", "regular_file"]),
+    ("json_folder", &["durable_file", "regular_file"]),
     ("tls_client", &["regular_file"]),
     ("http_client", &["tls_client"]),
     (
@@ -38,21 +39,14 @@ const ARROWS: [(&str, &[&str]); 27] = [
             "model",
             "text",
             "durable_file",
+            "json_folder",
             "regular_file",
             "tls_client",
         ],
     ),
     (
         "webhook",
-        &[
-            "config",
-            "keys",
-            "model",
-            "store",
-            "durable_file",
-            "regular_file",
-            "http_client",
-        ],
+        &["config", "keys", "model", "store", "http_client", "json_folder"],
     ),
     (
         "registry",
@@ -112,6 +106,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
             "text",
             "histogram",
             "http_client",
+            "json_folder",
             "regular_file",
             "package",
         ],
@@ -151,6 +146,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
             "text",
             "durable_file",
             "folder_lock",
+            "json_folder",
             "regular_file",
             "time_limit",
         ],

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::WebhookConfig;
-use crate::webhook::outbox::{Outbox, OutboxError};
+use crate::json_folder::JsonFolderError;
+use crate::webhook::outbox::Outbox;
 
 /// An endpoint with the place of its files.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// The folder cannot be made.
-    pub fn open(config: WebhookConfig, store: &Path) -> Result<Self, OutboxError> {
+    pub fn open(config: WebhookConfig, store: &Path) -> Result<Self, JsonFolderError> {
         let outbox = Outbox::open(store, &config.name)?;
         Ok(Self { config, outbox })
     }

@@ -5,11 +5,12 @@ use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 
+use crate::json_folder::JsonFolderError;
 use crate::model::license_key::LicenseId;
 use crate::model::slug::Slug;
 use crate::webhook::event::WebhookEvent;
 use crate::webhook::kept_event::{KeptEvent, KeptState};
-use crate::webhook::outbox::{KeptName, MAX_KEPT, Outbox, OutboxError};
+use crate::webhook::outbox::{KeptName, MAX_KEPT, Outbox};
 
 /// The kept messages of one endpoint.
 pub(super) struct KeptMessages {
@@ -32,7 +33,7 @@ impl KeptMessages {
     }
 
     /// Reads what changed in the folder: commands change it, too.
-    pub(super) fn look(&mut self) -> Result<(), OutboxError> {
+    pub(super) fn look(&mut self) -> Result<(), JsonFolderError> {
         let mut kept = BTreeMap::new();
         for (name, changed) in self.outbox.list()? {
             self.next_number = self.next_number.max(name.number + 1);
@@ -82,7 +83,7 @@ impl KeptMessages {
     }
 
     /// Deletes a message that was taken.
-    pub(super) fn taken(&self, name: KeptName) -> Result<(), OutboxError> {
+    pub(super) fn taken(&self, name: KeptName) -> Result<(), JsonFolderError> {
         self.outbox.remove(name).map(drop)
     }
 
@@ -93,7 +94,7 @@ impl KeptMessages {
         kept: KeptEvent,
         reason: String,
         now: DateTime<Utc>,
-    ) -> Result<(), OutboxError> {
+    ) -> Result<(), JsonFolderError> {
         let kept = kept.refused(reason, now);
         self.outbox.replace(name, &kept)?;
         self.tell(&kept);
@@ -106,7 +107,7 @@ impl KeptMessages {
         event: &WebhookEvent,
         refused: Option<String>,
         now: DateTime<Utc>,
-    ) -> Result<(), OutboxError> {
+    ) -> Result<(), JsonFolderError> {
         // After a crash, the message may have been kept already.
         if self.kept.keys().any(|name| name.id == event.id) {
             return Ok(());

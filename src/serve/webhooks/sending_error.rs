@@ -2,8 +2,9 @@
 
 use std::io;
 
+use crate::json_folder::JsonFolderError;
 use crate::store::StoreError;
-use crate::webhook::outbox::{MAX_KEPT, OutboxError};
+use crate::webhook::outbox::MAX_KEPT;
 
 /// Why nothing can be sent now. Everything waits, and the thread tries again.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +12,7 @@ pub(super) enum SendingError {
     #[error("{0}")]
     Endpoint(String),
     #[error(transparent)]
-    Outbox(#[from] OutboxError),
+    Outbox(#[from] JsonFolderError),
     #[error(transparent)]
     Ledger(#[from] StoreError),
     #[error("what sites reported cannot be read: {0}")]

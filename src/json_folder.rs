@@ -1,0 +1,160 @@
+//! A folder of JSON files that only the owner reads. The server and commands use it at the same time.
+//!
+//! Mails that wait and messages to webhooks are such files, one for each.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::durable_file::{self, Access};
+use crate::regular_file;
+
+/// Size limit of a file, in bytes: a mail with a hundred licenses takes seven thousand.
+const MAX_FILE: u64 = 64 << 10;
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JsonFolderError {
+    /// The disk failed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why. Part of the message.
+        source: io::Error,
+    },
+    /// The file is not what this program wrote.
+    #[error("{}: damaged", .0.display())]
+    Damaged(PathBuf),
+}
+
+/// A folder.
+#[derive(Clone, Debug)]
+pub struct JsonFolder(PathBuf);
+
+impl JsonFolder {
+    /// The folder, which is made if it is missing.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn open(path: PathBuf) -> Result<Self, JsonFolderError> {
+        match durable_file::create_folders(&path, Access::Owner) {
+            Ok(()) => Ok(Self(path)),
+            Err(source) => Err(JsonFolderError::Io { path, source }),
+        }
+    }
+
+    /// The folder, if there is one.
+    pub fn existing(path: PathBuf) -> Option<Self> {
+        path.is_dir().then_some(Self(path))
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Deletes what killed processes left.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn remove_leftovers(&self) -> Result<(), JsonFolderError> {
+        durable_file::remove_leftovers(&self.0).map_err(|source| failed(&self.0, source))
+    }
+
+    /// Every file whose name `parse` takes, in the order of what it gives, with the time of its last change. Others are passed
+    /// over.
+    ///
+    /// # Errors
+    /// The folder cannot be listed.
+    pub fn list<N: Ord>(&self, parse: impl Fn(&str) -> Option<N>) -> Result<Vec<(N, SystemTime)>, JsonFolderError> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.0).map_err(|source| failed(&self.0, source))? {
+            let entry = entry.map_err(|source| failed(&self.0, source))?;
+            let Some(name) = entry.file_name().to_str().and_then(&parse) else {
+                continue;
+            };
+            // One that is gone was deleted meanwhile.
+            let Ok(metadata) = entry.metadata() else { continue };
+            files.push((name, regular_file::change_time(&metadata)));
+        }
+        files.sort_unstable();
+        Ok(files)
+    }
+
+    /// Reads a file; `None` if it is gone.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn read<T: DeserializeOwned>(&self, file: &str) -> Result<Option<T>, JsonFolderError> {
+        let path = self.0.join(file);
+        let text = match regular_file::read_to_string(&path, MAX_FILE) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if regular_file::is_unsuitable(&error) || error.kind() == io::ErrorKind::InvalidData => {
+                return Err(JsonFolderError::Damaged(path));
+            }
+            Err(source) => return Err(JsonFolderError::Io { path, source }),
+        };
+        serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|_| JsonFolderError::Damaged(path))
+    }
+
+    /// Writes a new file durably; `false` if there is one of this name.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn create(&self, file: &str, value: &impl Serialize) -> Result<bool, JsonFolderError> {
+        let path = self.0.join(file);
+        match bytes(value).and_then(|bytes| durable_file::create_new(&path, &bytes, Access::Owner)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(source) => Err(JsonFolderError::Io { path, source }),
+        }
+    }
+
+    /// Replaces a file durably; `false` if it is gone, because somebody deleted it.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn replace(&self, file: &str, value: &impl Serialize) -> Result<bool, JsonFolderError> {
+        let path = self.0.join(file);
+        if !path.exists() {
+            return Ok(false);
+        }
+        let replaced = bytes(value).and_then(|bytes| durable_file::replace(&path, &bytes));
+        replaced.map_err(|source| failed(&path, source))?;
+        Ok(true)
+    }
+
+    /// Deletes a file; `false` if it is gone.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn remove(&self, file: &str) -> Result<bool, JsonFolderError> {
+        let path = self.0.join(file);
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(JsonFolderError::Io { path, source }),
+        }
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> JsonFolderError {
+    JsonFolderError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn bytes(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(value)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
