@@ -8,6 +8,7 @@
 pub mod account;
 pub mod address;
 mod connection;
+mod known_mails;
 pub mod license_source;
 pub mod made_up;
 pub mod mail_folder;

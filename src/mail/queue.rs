@@ -3,7 +3,7 @@
 //! It has no keys: a mail is an address and the ids of licenses. The key is derived when the mail is made.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
@@ -22,8 +22,6 @@ use crate::model::license_key::LicenseId;
 pub struct MailQueue {
     pub(super) folder: MailFolder,
     sent: Mutex<SentMails>,
-    /// How many wait or are parked. Approximate between two looks at the folder.
-    kept: AtomicUsize,
     /// For the metrics.
     pub counts: MailCounts,
     wake: Sender<()>,
@@ -68,12 +66,10 @@ impl MailQueue {
             path: folder.path().to_owned(),
             source,
         })?;
-        let kept = folder.list()?.len();
         let (wake, woken) = crossbeam_channel::bounded(1);
         Ok(Self {
             folder,
             sent: Mutex::new(sent),
-            kept: AtomicUsize::new(kept),
             counts: MailCounts::default(),
             wake,
             woken,
@@ -96,13 +92,14 @@ impl MailQueue {
         if self.is_sent(mail.id()) {
             return Ok(Enqueued::Known);
         }
-        if self.kept.load(Ordering::Relaxed) >= MAX_MAILS {
+        // Approximate between two looks at the folder.
+        if self.counts.waiting.load(Ordering::Relaxed) >= MAX_MAILS as u64 {
             return Err(MailQueueError::Full(self.folder.path().to_owned()));
         }
         if !self.folder.put_new(&mail)? {
             return Ok(Enqueued::Known);
         }
-        self.kept.fetch_add(1, Ordering::Relaxed);
+        self.counts.waiting.fetch_add(1, Ordering::Relaxed);
         self.wake();
         Ok(Enqueued::New)
     }
@@ -134,11 +131,6 @@ impl MailQueue {
             // It is known as sent, and so is not sent again.
             Err(error) => tracing::error!(mail = %id, %error, "cannot delete a mail of the queue"),
         }
-    }
-
-    /// After a look at the folder.
-    pub(super) fn note_kept(&self, kept: usize) {
-        self.kept.store(kept, Ordering::Relaxed);
     }
 
     fn sent(&self) -> std::sync::MutexGuard<'_, SentMails> {
@@ -199,7 +191,7 @@ mod tests {
         assert_eq!(queue.folder.list().unwrap().len(), 2);
         assert!(queue.folder.read(known).unwrap().is_some());
         assert!(matches!(queue.folder.read(other), Err(MailQueueError::Damaged(_))));
-        queue.note_kept(MAX_MAILS);
+        queue.counts.waiting.store(MAX_MAILS as u64, Ordering::Relaxed);
         let full = queue.enqueue(&address, &license, "evt_3", Utc::now());
         assert!(matches!(full, Err(MailQueueError::Full(_))));
     }

@@ -2,18 +2,18 @@
 //!
 //! A mail that is not taken waits, or is parked. Where the mail server itself fails, all mails wait, and the log says so once.
 
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use tokio::runtime::Runtime;
 
 use crate::mail::account::MailAccount;
 use crate::mail::connection::MailConnection;
+use crate::mail::known_mails::KnownMails;
 use crate::mail::license_source::LicenseSource;
 use crate::mail::mail_id::MailId;
 use crate::mail::message::OutgoingMail;
@@ -66,8 +66,7 @@ pub(super) struct SenderThread {
     source: Arc<dyn LicenseSource>,
     runtime: Runtime,
     is_stopping: Arc<AtomicBool>,
-    /// Mails as they were read last, with the time of their last change.
-    seen: HashMap<MailId, (SystemTime, QueuedMail)>,
+    known: KnownMails,
     trouble: Option<Pause>,
 }
 
@@ -87,7 +86,7 @@ impl SenderThread {
             source,
             runtime,
             is_stopping,
-            seen: HashMap::new(),
+            known: KnownMails::default(),
             trouble: None,
         }
     }
@@ -95,7 +94,7 @@ impl SenderThread {
     /// Works until it shall stop.
     pub(super) fn run(mut self) {
         while !self.is_stopping() {
-            let due = self.look(Utc::now());
+            let due = self.known.look(&self.queue, Utc::now());
             let is_paused = self.trouble.as_ref().is_some_and(|pause| pause.until > Instant::now());
             if due.is_empty() || is_paused {
                 let _ = self.queue.woken.recv_timeout(self.until_next(Utc::now()));
@@ -116,52 +115,6 @@ impl SenderThread {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Reads what changed in the folder. Returns the mails that are due, the one that waits longest first.
-    fn look(&mut self, now: DateTime<Utc>) -> Vec<MailId> {
-        let listed = match self.queue.folder.list() {
-            Ok(listed) => listed,
-            Err(error) => {
-                tracing::error!(%error, "cannot look at the queue of mails");
-                return Vec::new();
-            }
-        };
-        self.queue.note_kept(listed.len());
-        let mut seen = HashMap::with_capacity(listed.len());
-        for (id, changed) in listed {
-            let known = self.seen.remove(&id).filter(|(time, _)| *time == changed);
-            let mail = match known {
-                Some((_, mail)) => Some(mail),
-                // What is damaged was told when it was read first, and `mail list` shows it.
-                None => self.queue.folder.read(id).unwrap_or_else(|error| {
-                    tracing::warn!(mail = %id, %error, "a mail of the queue cannot be read");
-                    None
-                }),
-            };
-            seen.extend(mail.map(|mail| (id, (changed, mail))));
-        }
-        self.seen = seen;
-        let all = || self.seen.iter().map(|(id, (_, mail))| (id, mail));
-        let waiting = || all().filter(|(_, mail)| mail.state == MailState::Waiting);
-        let counts = &self.queue.counts;
-        counts.waiting.store(waiting().count() as u64, Ordering::Relaxed);
-        counts
-            .parked
-            .store((all().count() - waiting().count()) as u64, Ordering::Relaxed);
-        let oldest = waiting()
-            .map(|(_, mail)| mail.queued.timestamp())
-            .min()
-            .unwrap_or_default();
-        counts
-            .oldest
-            .store(u64::try_from(oldest).unwrap_or_default(), Ordering::Relaxed);
-        let mut due: Vec<_> = waiting()
-            .filter(|(_, mail)| mail.is_due(now))
-            .map(|(id, mail)| (mail.next, *id))
-            .collect();
-        due.sort_unstable();
-        due.into_iter().map(|(_, id)| id).collect()
-    }
-
     /// How long until something may be due.
     fn until_next(&self, now: DateTime<Utc>) -> Duration {
         if let Some(pause) = &self.trouble {
@@ -170,9 +123,7 @@ impl SenderThread {
                 return left.min(LOOK_EVERY);
             }
         }
-        let mails = self.seen.values().map(|(_, mail)| mail);
-        let waiting = mails.filter(|mail| mail.state == MailState::Waiting);
-        let next = waiting.map(|mail| (mail.next - now).to_std().unwrap_or_default()).min();
+        let next = self.known.next().map(|next| (next - now).to_std().unwrap_or_default());
         next.map_or(LOOK_EVERY, |next| next.clamp(Duration::from_millis(10), LOOK_EVERY))
     }
 
