@@ -1,6 +1,7 @@
 //! The server conforms to its published interface: a contract tester runs against it and finds no difference.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -21,6 +22,17 @@ fn said(command: &mut Command) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
+/// Writes settings behind the head of this table, which is added if it is missing.
+fn add_settings(instance: &Path, table: &str, settings: &str) {
+    let file = instance.join("countersign.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let after = match before.split_once(&format!("[{table}]\n")) {
+        Some((above, below)) => format!("{above}[{table}]\n{settings}{below}"),
+        None => format!("{before}\n[{table}]\n{settings}"),
+    };
+    std::fs::write(&file, after).unwrap();
+}
+
 /// Lets the tester try what is there as often as anything else that the schema allows.
 fn often(schema: &mut Value, value: &str) {
     *schema = json!({ "anyOf": [{ "enum": [value] }, schema.clone()] });
@@ -39,6 +51,11 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
         .find(|word| word.len() == 29 && word.matches('-').count() == 4)
         .unwrap();
     said(countersign_in(&demo).arg("build"));
+    add_settings(&demo, "shops.stripe", "");
+    let secret = demo.join("keys/shops/stripe.secret");
+    std::fs::create_dir_all(secret.parent().unwrap()).unwrap();
+    std::fs::write(&secret, "whsec_of_the_contract").unwrap();
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
     let server = Server::start_in(&demo, &[]);
     let question = json!({ "license_key": key, "site_url": SITE });
     assert_eq!(
@@ -55,13 +72,18 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
     let fields = &mut interface["components"]["schemas"]["Question"]["properties"];
     often(&mut fields["license_key"], key);
     often(&mut fields["site_url"], SITE);
-    for path in ["/api/v1/updates/{plugin}", "/keys/{key_id}.pem"] {
-        for parameter in interface["paths"][path]["get"]["parameters"].as_array_mut().unwrap() {
+    for (path, method) in [
+        ("/api/v1/updates/{plugin}", "get"),
+        ("/keys/{key_id}.pem", "get"),
+        ("/hooks/{shop}", "post"),
+    ] {
+        for parameter in interface["paths"][path][method]["parameters"].as_array_mut().unwrap() {
             let value = match parameter["name"].as_str().unwrap() {
                 "license_key" => key,
                 "site_url" => SITE,
                 "plugin" => "acme-forms",
                 "key_id" => &key_id,
+                "shop" => "stripe",
                 _ => continue,
             };
             often(&mut parameter["schema"], value);
@@ -115,6 +137,8 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
         ("updates", "malformed_license_key"),
         ("updates", "missing_field"),
         ("downloads", "not_found"),
+        ("hooks", "unauthorized"),
+        ("hooks", "not_found"),
         ("public", "ok"),
         ("public", "not_found"),
     ] {
@@ -136,7 +160,41 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
     // What a head alone can lead to, a wrong method, and our own fault.
     let any = [400, 405, 414, 429, 431, 500, 501];
     let public = [&any[..], &[200, 206, 304, 404, 412, 416]].concat();
+    let body = [408, 413, 415];
+    // Of a token, and of a ledger that cannot be asked.
+    let asked = [&any[..], &[401, 403, 404, 408, 503]].concat();
+    let changed = [&asked[..], &body, &[409, 412]].concat();
+    let with = |base: &[u16], more: &[u16]| [base, more].concat();
+    let licenses = |rest: &str| format!("/api/v1/licenses{rest}");
+    let mut all = Vec::new();
+    for (rest, method, listed) in [
+        ("", "get", with(&asked, &[200, 422])),
+        ("", "post", with(&asked, &[&body[..], &[200, 201, 409, 422]].concat())),
+        ("/{id}", "get", with(&asked, &[200])),
+        ("/{id}", "patch", with(&changed, &[200])),
+        ("/{id}/renew", "post", with(&changed, &[200])),
+        ("/{id}/suspend", "post", with(&changed, &[200])),
+        ("/{id}/resume", "post", with(&changed, &[200])),
+        ("/{id}/revoke", "post", with(&changed, &[200])),
+        ("/{id}/release", "post", with(&changed, &[200])),
+        ("/{id}/rekey", "post", with(&changed, &[200, 201, 422])),
+        ("/{id}/resend", "post", with(&changed, &[202, 422])),
+    ] {
+        all.push((licenses(rest), method, listed));
+    }
     for (path, method, listed) in [
+        ("/api/v1/reports/usage/{plugin}", "get", with(&asked, &[200])),
+        ("/api/v1/reports/review", "get", with(&asked, &[200])),
+        (
+            "/hooks/{shop}",
+            "post",
+            [&any[..], &body, &[200, 401, 404, 503]].concat(),
+        ),
+        (
+            "/api/v1/release-site",
+            "post",
+            [&any[..], &body, &[200, 403, 422, 503]].concat(),
+        ),
         (
             "/api/v1/validate-license",
             "post",
@@ -155,8 +213,18 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
         ("/.well-known/jwks.json", "get", public.clone()),
         ("/keys/{key_id}.pem", "get", public),
     ] {
-        assert_eq!(statuses(path, method), listed.into_iter().collect(), "{path}");
+        all.push((path.to_owned(), method, listed));
     }
+    for (path, method, listed) in &all {
+        assert_eq!(
+            statuses(path, method),
+            listed.iter().copied().collect(),
+            "{method} {path}"
+        );
+    }
+    let items = interface["paths"].as_object().unwrap().values();
+    let methods = items.flat_map(|item| ["get", "post", "patch"].map(|method| item.get(method)));
+    assert_eq!(methods.flatten().count(), all.len(), "an operation without a row");
     let question = &interface["components"]["schemas"]["Question"]["properties"];
     let parameters = interface["paths"]["/api/v1/updates/{plugin}"]["get"]["parameters"]
         .as_array()
@@ -182,6 +250,9 @@ fn the_management_interface_is_as_it_is_published() {
     let demo = folder.path().join("demo");
     said(countersign_in(&demo).args(["init", "--demo"]).arg(&demo));
     said(countersign_in(&demo).arg("build"));
+    // Nobody answers there, so mails wait.
+    let mail = "server = \"127.0.0.1\"\nport = 1\ntls = \"none\"\nfrom = \"licenses@acme.example\"\n";
+    add_settings(&demo, "mail", mail);
     let server = Server::start_in(
         &demo,
         &["--failures-per-minute", "100000", "--requests-per-minute", "1000000"],
@@ -194,6 +265,8 @@ fn the_management_interface_is_as_it_is_published() {
         "licenses:write",
         "--scope",
         "reports:read",
+        "--scope",
+        "keys:read",
     ];
     let token = said(countersign_in(&demo).args(create));
     let bearer = format!("Bearer {}", token.trim());
@@ -268,4 +341,7 @@ fn the_management_interface_is_as_it_is_published() {
     ] {
         assert!(reached(code), "{code}: {report}");
     }
+    // It had the key mailed, which only one answer tells.
+    let waiting = server.metric("countersign_mails{state=\"waiting\"}");
+    assert!(waiting.unwrap_or_default() > 0.0, "no mail: {report}");
 }
