@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::http::Client;
 use crate::support::instance::question;
 use crate::support::server::countersign;
-use crate::support::{Instance, License, Server, eventually, post_json};
+use crate::support::{Instance, License, Server, eventually, post_json, request};
 use crate::tools::preload;
 
 /// How far the clock jumps: a year back, a year ahead, ten minutes back, and home.
@@ -112,6 +112,52 @@ fn statements_and_expiry_follow_a_clock_that_jumps_and_bindings_stay() {
             "{delta}"
         );
     }
+}
+
+#[test]
+fn seven_days_after_a_sale_a_retry_is_told_the_key_only_where_the_token_may_read_keys() {
+    let instance = Instance::new();
+    let run = |arguments: &[&str]| {
+        let output = countersign(&instance).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for secret in ["--issuing", "--references"] {
+        run(&["keys", "generate", secret]);
+    }
+    let server = start(&instance, &[]);
+    let sell = |bearer: &str| {
+        let headers = [("Authorization", bearer), ("Idempotency-Key", "order-1")];
+        let body = br#"{ "modules": { "forms": [] }, "expires": "never" }"#;
+        request(server.address, "POST", "/api/v1/licenses", &headers, body)
+    };
+    let token = |scopes: &[&str]| {
+        let scopes: Vec<_> = scopes.iter().flat_map(|scope| ["--scope", scope]).collect();
+        let token = run(&[&["token", "create", "shop"], &scopes[..]].concat());
+        format!("Bearer {}", token.trim())
+    };
+    let seller = token(&["licenses:write"]);
+    let sold = sell(&seller);
+    assert_eq!(sold.status, 201, "{}", sold.text());
+    let key = sold.json()["license_key"].clone();
+    assert!(key.is_string());
+    let again = |bearer: &str, expected: &Value| {
+        let answer = sell(bearer);
+        assert_eq!((answer.status, &answer.json()["license_key"]), (200, expected));
+    };
+    for (delta, expected) in [
+        (TimeDelta::days(7) - TimeDelta::minutes(1), &key),
+        (TimeDelta::days(7) + TimeDelta::minutes(1), &Value::Null),
+        (TimeDelta::zero(), &key),
+    ] {
+        jump(&instance, delta);
+        again(&seller, expected);
+    }
+    // The name of the token is what a retry goes by.
+    run(&["token", "revoke", "shop"]);
+    let reader = token(&["licenses:write", "keys:read"]);
+    jump(&instance, TimeDelta::days(365));
+    again(&reader, &key);
 }
 
 #[test]

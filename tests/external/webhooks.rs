@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::instance::question;
 use crate::support::server::countersign;
 use crate::support::shop::{add_shop, deliver, invoice};
-use crate::support::{Instance, License, Server, eventually};
+use crate::support::{Instance, License, Server, eventually, post_json};
 use crate::tools::preload;
 use crate::tools::receiver::Receiver;
 
@@ -104,14 +104,23 @@ fn what_happens_is_told_signed_and_in_order() {
         expected.push(event);
     }
     assert_eq!(server.validate(&license, "https://shop.example.com").code(), "ok");
+    let leaving = question(&license, "https://shop.example.com");
+    let left = post_json(server.address, "/api/v1/release-site", &leaving);
+    assert_eq!(left.code(), "released", "{}", left.text());
     eventually("all is told", PATIENCE, || {
-        types(&receiver, &id).len() == expected.len() && types(&receiver, &license.id).len() == 1
+        types(&receiver, &id).len() == expected.len() && types(&receiver, &license.id).len() == 2
     });
     assert_eq!(types(&receiver, &id), expected);
+    assert_eq!(types(&receiver, &license.id), ["site.bound", "site.released"]);
     let bound = of_type(&receiver, "site.bound").remove(0);
     assert_eq!(
         bound["data"],
         json!({ "license": license.id, "host": "shop.example.com" })
+    );
+    let released = of_type(&receiver, "site.released").remove(0);
+    assert_eq!(
+        (&released["data"]["license"], &released["data"]["host"]),
+        (&json!(license.id), &json!("shop.example.com"))
     );
     for message in receiver.received() {
         assert_eq!(
@@ -123,7 +132,7 @@ fn what_happens_is_told_signed_and_in_order() {
     }
     assert_eq!(
         server.metric("countersign_webhook_messages_total{webhook=\"crm\",result=\"sent\"}"),
-        Some(7.0)
+        Some(8.0)
     );
     let listed = done(&instance, &["webhook", "list"]);
     assert_eq!((&listed[0]["waiting"], &listed[0]["parked"]), (&json!(0), &json!(0)));

@@ -402,6 +402,37 @@ fn a_license_with_more_sites_than_a_commit_has_lines_is_taken_whole() {
     assert_eq!(counts(&again), [0, 0, 1, 0, 0]);
 }
 
+/// Asks for a license that is bound in one of the shapes of EDD's clients: the classic updater posts a form, the newer SDK
+/// gets a query, both to the shop's root.
+fn ask_as_edds_clients_do(client: &mut Client, turn: usize, license: &License, site: &str) {
+    let actions = ["check_license", "activate_license", "get_version"];
+    let action = actions[turn / 2 % actions.len()];
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    form.extend_pairs([("edd_action", action), ("license", &license.key), ("item_id", "12")]);
+    form.extend_pairs([
+        ("item_name", "Acme%20Forms"),
+        ("version", "0.1"),
+        ("slug", "acme-forms"),
+    ]);
+    form.extend_pairs([
+        ("url", format!("https://{site}").as_str()),
+        ("environment", "production"),
+    ]);
+    let form = form.finish();
+    let answer = if turn.is_multiple_of(2) {
+        let kind = ("Content-Type", "application/x-www-form-urlencoded");
+        client.request("POST", "/", &[kind], form.as_bytes())
+    } else {
+        client.request("GET", &format!("/?{form}"), &[], b"")
+    };
+    let told = answer.json();
+    let (field, expected) = match action {
+        "get_version" => ("new_version", LATEST),
+        _ => ("license", "valid"),
+    };
+    assert_eq!(told[field], expected, "{turn} {action}: {told}");
+}
+
 /// Ten thousand licenses of each kind are imported into a running server while another client binds, and validated with the
 /// old keys.
 #[test]
@@ -418,7 +449,7 @@ fn ten_thousand_licenses_of_each_kind_are_imported_beside_binders_and_validated(
         "--requests-per-license",
         "100000000",
     ];
-    let server = Server::start_with(&instance, &[&ON[..], &flags].concat());
+    let server = Server::start_with(&instance, &[&ON[..], &["--compat", "edd"], &flags].concat());
     let mut edd = EDD_HEADER.to_owned();
     let mut csv = "key,expires,status,sites,modules,hosts,created\n".to_owned();
     for number in 0..EACH {
@@ -476,13 +507,15 @@ fn ten_thousand_licenses_of_each_kind_are_imported_beside_binders_and_validated(
     let mut client = Client::connect(address);
     let mut validated = 0;
     for number in 0..EACH {
-        // Every license by an update request, which asks for its binding, and every tenth by a signed validation.
+        // Every license by an update request, which asks for its binding, and in a shape of EDD's clients; every tenth by a
+        // signed validation.
         for (place, site) in [(number, "edd"), (EACH + number, "csv")] {
             let license = license(place);
             let site = format!("{site}-{number}.example");
             let target = crate::support::server::updates("acme-forms", &license, &site, "&current_version=0.1");
             let answer = client.request("GET", &target, &[], b"");
             assert_eq!(answer.status, 200, "{place}: {}", answer.text());
+            ask_as_edds_clients_do(&mut client, place, &license, &site);
             if number % 10 == 0 {
                 let answer = client.post_json("/api/v1/validate-license", &question(&license, &site));
                 assert_eq!(answer.code(), "ok");

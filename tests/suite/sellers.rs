@@ -257,6 +257,47 @@ fn only_the_end_of_a_dispute_lifts_what_a_dispute_suspends() {
 }
 
 #[test]
+fn what_is_paid_once_lasts_as_long_as_the_offer_says_in_every_shop() {
+    let shop = Shop::of(with_sellers(""));
+    for (known, seller) in SELLERS.into_iter().enumerate() {
+        let sale = ShopSale::new(seller, 1);
+        let body = sale.paid_once(SMALL, 1);
+        for _ in 0..2 {
+            assert_eq!(seller.deliver(&shop.server, &body), 200);
+            shop.settle();
+        }
+        // A year from November 14th, 2023, which is the time by the shop's clock.
+        let (status, _, _, until) = &shop.terms_after(known)[0];
+        assert_eq!(
+            (status.as_str(), until.as_str()),
+            ("active", "2024-11-14"),
+            "{seller:?}"
+        );
+        shop.tell(sale, Told::Refunded, 2);
+        assert_eq!(shop.terms_after(known)[0].0, "revoked", "{seller:?}");
+    }
+}
+
+#[test]
+fn an_order_of_woocommerce_switches_a_subscription_to_another_product() {
+    let shop = Shop::of(with_sellers(""));
+    let sale = ShopSale::new(Seller::WooCommerce, 1);
+    shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
+    let mut switch: Value = serde_json::from_str(&sale.paid_once(LARGE, 2)).unwrap();
+    switch["id"] = json!(9_001);
+    switch["meta_data"] = json!([{ "key": "_subscription_switch", "value": "2001" }]);
+    for _ in 0..2 {
+        assert_eq!(sale.seller.deliver(&shop.server, &switch.to_string()), 200);
+        shop.settle();
+        assert_eq!(shop.terms_after(0), [terms("active", LARGE, 30)]);
+    }
+    // The subscription's own delivery says the same, and later the next end.
+    shop.tell(sale, Told::Paid(LARGE, 60), 3);
+    assert_eq!(shop.terms_after(0), [terms("active", LARGE, 60)]);
+    assert_eq!(shop.files("parked"), [""; 0], "{}", shop.server.log());
+}
+
+#[test]
 fn a_copy_that_is_not_sold_anymore_comes_back_only_when_it_is_sold_again() {
     let shop = Shop::of(with_sellers(""));
     let sale = ShopSale::new(Seller::Paddle, 1);

@@ -74,9 +74,16 @@ pub fn old_shop(edd: &Edd) -> Site {
     shop
 }
 
-/// Says in the shop's wp-config.php where the server is.
+/// Says in the shop's wp-config.php where the server is, with the constant that the page for shops names.
 pub fn forward(shop: &Site, edd: &Edd) {
-    let constants = json!({ "COUNTERSIGN_URL": edd.front.url() });
+    let page = include_str!("../../../docs/coming-from-edd.md");
+    let line = page.lines().find(|line| line.starts_with("define( "));
+    let line = line.expect("a line for wp-config.php");
+    let parts: Vec<_> = line.split('\'').collect();
+    let [_, name, _, "https://licenses.example.com", " );"] = parts[..] else {
+        panic!("{line}")
+    };
+    let constants = json!({ name: edd.front.url() });
     fs::write(shop.file("constants.json"), constants.to_string()).unwrap();
 }
 

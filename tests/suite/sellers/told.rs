@@ -174,6 +174,29 @@ impl ShopSale {
         bodies.iter().map(Value::to_string).collect()
     }
 
+    /// The delivery of something that is paid once, without a subscription.
+    pub fn paid_once(self, price: u32, second: u32) -> String {
+        let number = self.number;
+        let body = match self.seller {
+            Seller::Stripe => {
+                let session = json!({ "id": format!("cs_{number}"), "mode": "payment", "payment_status": "paid",
+                    "payment_intent": format!("pi_{number}"), "customer_details": { "email": BUYER },
+                    "line_items": { "data": [{ "price": { "id": format!("{price}") }, "quantity": 1 }] } });
+                self.stripe_event("checkout.session.completed", second, &session)
+            }
+            Seller::Paddle => {
+                let items = json!([{ "price": { "id": format!("{price}"), "product_id": "pro_1" }, "quantity": 1 }]);
+                let data = json!({ "id": format!("txn_{number}"), "subscription_id": null, "origin": "web",
+                    "customer_id": format!("ctm_{number}"), "billing_period": null, "items": items });
+                self.paddle_event("transaction.completed", second, &data)
+            }
+            // An order of both looks as that of a subscription, whose own delivery has the end.
+            Seller::LemonSqueezy => self.lemon_squeezy(Told::Sold(price, 1, 1), second).remove(0),
+            Seller::WooCommerce => self.woocommerce(Told::Sold(price, 1, 1), second).remove(0),
+        };
+        body.to_string()
+    }
+
     fn stripe(self, told: Told, second: u32) -> Value {
         let number = self.number;
         let invoice = |reason: &str, payment: String, price: u32, quantity: u32, days: u64| {
