@@ -16,8 +16,8 @@ use crate::store::log::record::LedgerEvent;
 use crate::store::postgres::failure::{database_error, failure};
 use crate::store::postgres::{schema, statements};
 
-/// Lines read at once: about 3 MB.
-const PAGE: i64 = 10_000;
+/// Lines read at once: about 600 kB.
+const PAGE: i64 = 2_000;
 
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
