@@ -3,6 +3,7 @@
 
 mod admin_replies;
 pub mod admin_token;
+mod command_access;
 pub mod import_answers;
 pub mod license_answers;
 pub mod license_defaults;
@@ -24,11 +25,10 @@ use crate::serve::net::handler::{Handler, filters, problem};
 use crate::serve::net::listener::ListenerConfig;
 use crate::serve::net::timeouts::Timeouts;
 use crate::serve::ops::admin_token::AdminToken;
-use crate::serve::ops::import_answers::{ImportAnswers, MAX_IMPORT};
-use crate::serve::ops::license_answers::LicenseAnswers;
-use crate::serve::ops::reference_answers::ReferenceAnswers;
+use crate::serve::ops::command_access::CommandAccess;
+use crate::serve::ops::import_answers::MAX_IMPORT;
+use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::serve::ops::reports::{PageQuery, ReportAnswers};
-use crate::serve::ops::token_answers::TokenAnswers;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, JSON, Response};
 use crate::serve::state::Service;
@@ -48,46 +48,14 @@ const MAX_ORDER: u64 = 64 << 10;
 /// `/healthz`, `/readyz` and `/metrics`; for who has the token, also `/reports`, `/refused`, `/license-defaults`, `/tokens`,
 /// `/licenses`, `/imports` and `/references`.
 pub fn routes(service: Arc<Service>, token: Option<AdminToken>) -> impl Handler {
-    let token = token.map(Arc::new);
-    let tokens = Arc::new(TokenAnswers::new(Arc::clone(&service), token.clone()));
-    let tokens = warp::path!("tokens").map(move || Arc::clone(&tokens));
-    let licenses = Arc::new(LicenseAnswers::new(Arc::clone(&service), token.clone()));
-    let stepped = warp::path!("licenses")
-        .map(move || Arc::clone(&licenses))
-        .and(warp::post())
-        .and(warp::header::optional::<String>("authorization"))
-        .and(warp::body::content_length_limit(MAX_ORDER))
-        .and(warp::body::stream())
-        .then(
-            |licenses: Arc<LicenseAnswers>, authorization: Option<String>, body| async move {
-                licenses.change(authorization.as_deref(), body).await
-            },
-        );
-    let imports = Arc::new(ImportAnswers::new(Arc::clone(&service), token.clone()));
-    let imported = warp::path!("imports")
-        .map(move || Arc::clone(&imports))
-        .and(warp::post())
-        .and(warp::header::optional::<String>("authorization"))
-        .and(warp::body::content_length_limit(MAX_IMPORT))
-        .and(warp::body::stream())
-        .then(
-            |imports: Arc<ImportAnswers>, authorization: Option<String>, body| async move {
-                imports.import(authorization.as_deref(), body).await
-            },
-        );
-    let references = Arc::new(ReferenceAnswers::new(Arc::clone(&service), token.clone()));
-    let erased = warp::path!("references")
-        .map(move || Arc::clone(&references))
-        .and(warp::post())
-        .and(warp::header::optional::<String>("authorization"))
-        .and(warp::body::content_length_limit(MAX_ORDER))
-        .and(warp::body::stream())
-        .then(
-            |references: Arc<ReferenceAnswers>, authorization: Option<String>, body| async move {
-                references.erase(authorization.as_deref(), body).await
-            },
-        );
-    let reports = Arc::new(ReportAnswers::new(Arc::clone(&service), token.clone()));
+    let access = CommandAccess::new(Arc::clone(&service), token);
+    let stepped = access.ordered("licenses", MAX_ORDER, license_answers::change);
+    let imported = access.ordered("imports", MAX_IMPORT, import_answers::import);
+    let erased = access.ordered("references", MAX_ORDER, reference_answers::carry_out);
+    let ordered = access.ordered("tokens", MAX_ORDER, token_answers::change);
+    let listed = access.told("tokens", |service| token_answers::told(service.gate.bindings()));
+    let defaults = access.told("license-defaults", |service| LicenseDefaults::from(service));
+    let reports = Arc::new(ReportAnswers::new(access));
     let reports = warp::any().map(move || Arc::clone(&reports));
     let service = warp::any().map(move || Arc::clone(&service));
     let get = || warp::get().or(warp::head()).unify();
@@ -106,13 +74,6 @@ pub fn routes(service: Arc<Service>, token: Option<AdminToken>) -> impl Handler 
             let page = tokio::task::spawn_blocking(move || openmetrics::page(service)).await;
             page.unwrap_or_else(|error| Problem::internal(&error).into_response())
         });
-    let defaults = warp::path!("license-defaults")
-        .and(warp::get())
-        .and(service)
-        .and(warp::header::optional::<String>("authorization"))
-        .map(move |service: Arc<Service>, authorization: Option<String>| {
-            license_defaults::reply(&service, token.as_deref(), authorization.as_deref())
-        });
     let page = || {
         warp::get()
             .and(warp::header::optional::<String>("authorization"))
@@ -128,21 +89,6 @@ pub fn routes(service: Arc<Service>, token: Option<AdminToken>) -> impl Handler 
             reports.refused(authorization.as_deref(), query).await
         },
     );
-    let listed = tokens
-        .clone()
-        .and(warp::get())
-        .and(warp::header::optional::<String>("authorization"))
-        .map(|tokens: Arc<TokenAnswers>, authorization: Option<String>| tokens.list(authorization.as_deref()));
-    let ordered = tokens
-        .and(warp::post())
-        .and(warp::header::optional::<String>("authorization"))
-        .and(warp::body::content_length_limit(MAX_ORDER))
-        .and(warp::body::stream())
-        .then(
-            |tokens: Arc<TokenAnswers>, authorization: Option<String>, body| async move {
-                tokens.change(authorization.as_deref(), body).await
-            },
-        );
     let stored = reported
         .or(refused)
         .unify()

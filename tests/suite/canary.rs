@@ -9,8 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use crate::hosted::{SECRET, hosting, link_of, put_secret};
-use crate::management::{Shop, forms, license_of};
+use crate::management::{Shop, forms};
 use crate::support::instance::{LATEST, question, sha256};
+use crate::support::issued::license_of;
 use crate::support::server::{countersign, updates};
 use crate::support::{Instance, License, Server, get, request};
 

@@ -6,8 +6,9 @@ use std::path::Path;
 use countersign::model::digest::Digest;
 use serde_json::{Value, json};
 
-use crate::management::{Shop, forms, license_of, run, stdout_json};
+use crate::management::{Shop, forms, run, stdout_json};
 use crate::support::instance::question;
+use crate::support::issued::license_of;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, post_json};
 

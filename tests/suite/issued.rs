@@ -1,45 +1,12 @@
 //! Licenses that machines issued: the server takes those of files first, then those of the ledger.
 
-use std::sync::Arc;
-
-use chrono::{DateTime, NaiveDate};
-use countersign::model::issued_license::{Hex128, IssueOrigin};
-use countersign::model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
-use countersign::model::license_key::LicenseKey;
+use countersign::model::license::{License as ModelLicense, LicenseStatus};
 use countersign::store::{self, ChangeBasis, ChangeOutcome, LedgerChange};
 use serde_json::Value;
 
+use crate::support::issued::issue;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server};
-
-/// A license for one site and all of the plugin's modules, to be issued.
-fn issue(license: &License) -> LedgerChange {
-    let key: LicenseKey = license.key.parse().unwrap();
-    let scope = Arc::new("token:shop".parse().unwrap());
-    let origin = IssueOrigin {
-        body: Hex128([1; 16]),
-        key: Hex128([2; 16]),
-        salt: Hex128([3; 16]),
-        scope: Arc::clone(&scope),
-        secret: 1,
-        issued: DateTime::UNIX_EPOCH,
-    };
-    LedgerChange {
-        license: ModelLicense {
-            id: key.id(),
-            status: LicenseStatus::Active,
-            expires: NaiveDate::from_ymd_opt(9999, 12, 31).unwrap(),
-            modules: Arc::new([("forms".parse().unwrap(), Vec::new())].into()),
-            sites: SiteLimit::DEFAULT,
-            grace_period_hours: None,
-            details: Details::default(),
-        },
-        reference: None,
-        scope,
-        now: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
-        basis: origin.into(),
-    }
-}
 
 fn record(instance: &Instance, change: LedgerChange) {
     let store = store::open(&instance.file("store")).unwrap();

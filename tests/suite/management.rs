@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::cli_json::Page;
 use crate::support::http::request;
+use crate::support::issued::license_of;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Response, Server, eventually};
 
@@ -100,18 +101,6 @@ impl Shop {
 
 pub fn forms() -> Value {
     json!({ "modules": { "forms": ["pdf"] }, "expires": "never" })
-}
-
-/// The license of an answer, as sites know it.
-pub fn license_of(answer: &Response) -> License {
-    let told = answer.json();
-    License {
-        id: told["id"].as_str().unwrap().to_owned(),
-        key: told["license_key"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{told}"))
-            .to_owned(),
-    }
 }
 
 #[track_caller]

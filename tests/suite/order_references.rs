@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::management::{Shop, forms, license_of, run, stdout_json};
+use crate::management::{Shop, forms, run, stdout_json};
+use crate::support::issued::license_of;
 use crate::support::server::countersign;
 use crate::support::shop::{add_shop, deliver, invoice};
 use crate::support::{Instance, License, Server, eventually, get};

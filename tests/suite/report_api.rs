@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::hosted::{SECRET, put_secret};
-use crate::management::{self, Shop, forms, license_of, stdout_json, token};
+use crate::management::{self, Shop, forms, stdout_json, token};
 use crate::support::instance::{LATEST, question};
+use crate::support::issued::license_of;
 use crate::support::{Response, eventually, post_json, request};
 use crate::trace::build_id;
 

@@ -8,6 +8,7 @@ pub mod cli_json;
 pub mod history;
 pub mod http;
 pub mod instance;
+pub mod issued;
 pub mod linear;
 pub mod preview;
 pub mod random;

@@ -150,16 +150,7 @@ pub(super) fn refuse_revoked(license: &License) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::license::testing::{Instance, parse, today};
-
-    fn outcome(result: Result<Done, Failure>) -> String {
-        let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());
-        let text = result.map_or_else(
-            |failure| format!("{:?}: {}", failure.exit, failure.error),
-            |done| done.text(),
-        );
-        text.replace(&tags[0], "first").replace(&tags[1], "second")
-    }
+    use crate::commands::license::testing::{Instance, outcome, parse, today};
 
     #[test]
     fn a_license_goes_from_one_state_to_the_next_and_says_so() {

@@ -195,7 +195,7 @@ fn fits(license: &License, stored: &[Binding], staging_sites: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::license::testing::{Instance, now, parse};
+    use crate::commands::license::testing::{Instance, now, outcome, parse};
 
     fn bound(hosts: &[&str]) -> Vec<Binding> {
         let at = "2026-11-20T10:00:00Z".parse().unwrap();
@@ -205,21 +205,12 @@ mod tests {
             .collect()
     }
 
-    fn said(result: Result<Done, Failure>) -> String {
-        let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());
-        let text = result.map_or_else(
-            |failure| format!("{:?}: {}", failure.exit, failure.error),
-            |done| done.text(),
-        );
-        text.replace(&tags[0], "first").replace(&tags[1], "second")
-    }
-
     #[test]
     fn the_number_of_sites_is_set_and_who_is_bound_stays() {
         let instance = Instance::new();
         let set = |number: u8, sites: &str, hosts: &[&str]| {
             let line = format!("{} {sites}", Instance::key(number).id());
-            said(sites_of(&line, &instance, hosts))
+            outcome(sites_of(&line, &instance, hosts))
         };
         fn sites_of(line: &str, instance: &Instance, hosts: &[&str]) -> Result<Done, Failure> {
             sites(&parse(line), instance.path(), 1, &|_| Ok(bound(hosts)))
@@ -264,7 +255,7 @@ mod tests {
         let instance = Instance::new();
         let moved = |line: &str, hosts: &[&str]| {
             let line = format!("{} {line}", Instance::key(1).id());
-            said(move_site(
+            outcome(move_site(
                 &parse(&line),
                 instance.path(),
                 1,

@@ -5,6 +5,8 @@ use std::path::Path;
 use chrono::{DateTime, NaiveDate, Utc};
 use clap::{Args, Command, FromArgMatches};
 
+use crate::commands::Failure;
+use crate::commands::license::done::Done;
 use crate::config::{Config, PathSettings, ServeSettings};
 use crate::model::license_key::LicenseKey;
 use crate::registry::Registry;
@@ -68,4 +70,14 @@ pub(super) fn today() -> NaiveDate {
 
 pub(super) fn now() -> DateTime<Utc> {
     "2026-11-20T10:17:03Z".parse().unwrap()
+}
+
+/// What a verb says, with words for the two licenses.
+pub(super) fn outcome(result: Result<Done, Failure>) -> String {
+    let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());
+    let text = result.map_or_else(
+        |failure| format!("{:?}: {}", failure.exit, failure.error),
+        |done| done.text(),
+    );
+    text.replace(&tags[0], "first").replace(&tags[1], "second")
 }

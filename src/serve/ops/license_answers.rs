@@ -5,9 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Buf;
 use chrono::{SecondsFormat, Utc};
-use futures_util::Stream;
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
@@ -23,9 +21,6 @@ use crate::registry::Registry;
 use crate::serve::found_license::ChangeError;
 use crate::serve::ledger_licenses::{self, ExpectedRevision, LicenseChangeError};
 use crate::serve::license_steps::{LicenseStep, StepRefusal};
-use crate::serve::ops::admin_replies;
-use crate::serve::ops::admin_token::AdminToken;
-use crate::serve::reply::response::Response;
 use crate::serve::state::Service;
 use crate::store::{Bindings, ChangeOutcome, ChangeRefusal, StoreError};
 
@@ -189,38 +184,14 @@ impl LedgerTools<'_> {
 /// Why no key can be made or told.
 const NO_SECRETS: &str = "there are no keys to issue licenses with in keys/";
 
-/// Answers for who has the admin token.
-pub(crate) struct LicenseAnswers {
-    service: Arc<Service>,
-    token: Option<Arc<AdminToken>>,
-}
-
-impl LicenseAnswers {
-    /// Without an admin token, nobody is answered.
-    pub(crate) fn new(service: Arc<Service>, token: Option<Arc<AdminToken>>) -> Self {
-        Self { service, token }
-    }
-
-    /// The result of an order.
-    pub(crate) async fn change(
-        &self,
-        authorization: Option<&str>,
-        body: impl Stream<Item = Result<impl Buf, warp::Error>>,
-    ) -> Response {
-        let order = match admin_replies::order(self.token.as_deref(), authorization, body).await {
-            Ok(order) => order,
-            Err(refused) => return refused,
-        };
-        let snapshot = self.service.gate.snapshot();
-        let tools = LedgerTools {
-            registry: &snapshot.registry,
-            bindings: self.service.gate.bindings(),
-            secrets: snapshot.secrets.licensing.clone(),
-            mail: self.service.mail.get().cloned(),
-        };
-        match tools.carry_out(order).await {
-            Ok(reply) => admin_replies::json(&reply),
-            Err(error) => admin_replies::unavailable(&error),
-        }
-    }
+/// The result of an order to the running server.
+pub(super) async fn change(service: Arc<Service>, order: LicenseOrder) -> Result<LicenseReply, StoreError> {
+    let snapshot = service.gate.snapshot();
+    let tools = LedgerTools {
+        registry: &snapshot.registry,
+        bindings: service.gate.bindings(),
+        secrets: snapshot.secrets.licensing.clone(),
+        mail: service.mail.get().cloned(),
+    };
+    tools.carry_out(order).await
 }

@@ -5,9 +5,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::ServeConfig;
-use crate::serve::ops::admin_replies;
-use crate::serve::ops::admin_token::AdminToken;
-use crate::serve::reply::response::Response;
 use crate::serve::state::Service;
 
 /// The settings.
@@ -39,13 +36,5 @@ impl From<&Service> for LicenseDefaults {
             staging_sites: rules.staging_sites,
             site_moves: rules.site_moves,
         }
-    }
-}
-
-/// The answer for who has the admin token.
-pub(super) fn reply(service: &Service, token: Option<&AdminToken>, authorization: Option<&str>) -> Response {
-    match admin_replies::may_ask(token, authorization) {
-        true => admin_replies::json(&LicenseDefaults::from(service)),
-        false => admin_replies::unauthorized(),
     }
 }

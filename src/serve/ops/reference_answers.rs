@@ -5,16 +5,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Buf;
 use chrono::{DateTime, Utc};
-use futures_util::Stream;
 use serde::{Deserialize, Serialize};
 
 use crate::model::issued_license::Hex128;
 use crate::serve::ledger_licenses::refresh;
-use crate::serve::ops::admin_replies;
-use crate::serve::ops::admin_token::AdminToken;
-use crate::serve::reply::response::Response;
 use crate::serve::state::Service;
 use crate::store::{Bindings, ErasedReference, StoreError};
 
@@ -77,35 +72,11 @@ pub async fn erase(bindings: &dyn Bindings, names: Vec<Hex128>) -> Result<Erasur
     })
 }
 
-/// Answers for who has the admin token.
-pub(crate) struct ReferenceAnswers {
-    service: Arc<Service>,
-    token: Option<Arc<AdminToken>>,
-}
-
-impl ReferenceAnswers {
-    /// Without an admin token, nobody is answered.
-    pub(crate) fn new(service: Arc<Service>, token: Option<Arc<AdminToken>>) -> Self {
-        Self { service, token }
-    }
-
-    /// The result of an order.
-    pub(crate) async fn erase(
-        &self,
-        authorization: Option<&str>,
-        body: impl Stream<Item = Result<impl Buf, warp::Error>>,
-    ) -> Response {
-        let order: ErasureOrder = match admin_replies::order(self.token.as_deref(), authorization, body).await {
-            Ok(order) => order,
-            Err(refused) => return refused,
-        };
-        let snapshot = self.service.gate.snapshot();
-        let Some(secrets) = &snapshot.secrets.licensing else {
-            return admin_replies::json(&ErasureReply::NoKey);
-        };
-        match erase(self.service.gate.bindings(), secrets.hidden(&order.reference)).await {
-            Ok(reply) => admin_replies::json(&reply),
-            Err(error) => admin_replies::unavailable(&error),
-        }
-    }
+/// The result of an order to the running server.
+pub(super) async fn carry_out(service: Arc<Service>, order: ErasureOrder) -> Result<ErasureReply, StoreError> {
+    let snapshot = service.gate.snapshot();
+    let Some(secrets) = &snapshot.secrets.licensing else {
+        return Ok(ErasureReply::NoKey);
+    };
+    erase(service.gate.bindings(), secrets.hidden(&order.reference)).await
 }

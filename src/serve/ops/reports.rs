@@ -17,10 +17,9 @@ use crate::model::license_key::LicenseId;
 use crate::model::refused_hosts::RefusedHosts;
 use crate::model::site_host::SiteHost;
 use crate::serve::ops::admin_replies;
-use crate::serve::ops::admin_token::AdminToken;
+use crate::serve::ops::command_access::CommandAccess;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
-use crate::serve::state::Service;
 use crate::store::stored_reports::{ReportRange, StoredReports};
 
 /// Sites on a page: a few milliseconds of reading.
@@ -73,18 +72,15 @@ pub(crate) struct PageQuery {
 
 /// Answers for who has the token.
 pub(crate) struct ReportAnswers {
-    service: Arc<Service>,
-    token: Option<Arc<AdminToken>>,
+    access: CommandAccess,
     /// One page at a time.
     turn: Arc<Semaphore>,
 }
 
 impl ReportAnswers {
-    /// Without a token, nobody is answered.
-    pub(crate) fn new(service: Arc<Service>, token: Option<Arc<AdminToken>>) -> Self {
+    pub(super) fn new(access: CommandAccess) -> Self {
         Self {
-            service,
-            token,
+            access,
             turn: Arc::new(Semaphore::new(1)),
         }
     }
@@ -103,7 +99,7 @@ impl ReportAnswers {
             })
         };
         match query.range() {
-            _ if !self.may_ask(authorization) => admin_replies::unauthorized(),
+            _ if !self.access.is_given(authorization) => admin_replies::unauthorized(),
             None => malformed(),
             Some(range) => self.page(move |stored| read(stored, range)).await,
         }
@@ -118,21 +114,17 @@ impl ReportAnswers {
             Ok(RefusedPage { refused, more })
         };
         match after {
-            _ if !self.may_ask(authorization) => admin_replies::unauthorized(),
+            _ if !self.access.is_given(authorization) => admin_replies::unauthorized(),
             Err(_) => malformed(),
             Ok(after) => self.page(move |stored| read(stored, after)).await,
         }
-    }
-
-    fn may_ask(&self, authorization: Option<&str>) -> bool {
-        admin_replies::may_ask(self.token.as_deref(), authorization)
     }
 
     async fn page<T: Serialize>(
         &self,
         read: impl FnOnce(&dyn StoredReports) -> io::Result<T> + Send + 'static,
     ) -> Response {
-        let Some(stored) = self.service.gate.bindings().stored_reports() else {
+        let Some(stored) = self.access.service.gate.bindings().stored_reports() else {
             return unavailable("this store cannot tell what sites reported\n");
         };
         let turn = Arc::clone(&self.turn);

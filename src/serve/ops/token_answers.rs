@@ -5,16 +5,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Buf;
 use chrono::{DateTime, NaiveDate, Utc};
-use futures_util::Stream;
 use serde::{Deserialize, Serialize};
 
 use crate::model::api_token::{ApiToken, TokenScope};
 use crate::model::name::Name;
-use crate::serve::ops::admin_replies;
-use crate::serve::ops::admin_token::AdminToken;
-use crate::serve::reply::response::Response;
 use crate::serve::state::Service;
 use crate::store::{Bindings, StoreError, TokenChange, TokenOutcome, TokenStep};
 
@@ -86,39 +81,7 @@ pub async fn carry_out(bindings: &dyn Bindings, order: TokenOrder) -> Result<Tok
     }
 }
 
-/// Answers for who has the admin token.
-pub(crate) struct TokenAnswers {
-    service: Arc<Service>,
-    token: Option<Arc<AdminToken>>,
-}
-
-impl TokenAnswers {
-    /// Without an admin token, nobody is answered.
-    pub(crate) fn new(service: Arc<Service>, token: Option<Arc<AdminToken>>) -> Self {
-        Self { service, token }
-    }
-
-    /// The list.
-    pub(crate) fn list(&self, authorization: Option<&str>) -> Response {
-        match admin_replies::may_ask(self.token.as_deref(), authorization) {
-            true => admin_replies::json(&told(self.service.gate.bindings())),
-            false => admin_replies::unauthorized(),
-        }
-    }
-
-    /// The result of an order.
-    pub(crate) async fn change(
-        &self,
-        authorization: Option<&str>,
-        body: impl Stream<Item = Result<impl Buf, warp::Error>>,
-    ) -> Response {
-        let order = match admin_replies::order(self.token.as_deref(), authorization, body).await {
-            Ok(order) => order,
-            Err(refused) => return refused,
-        };
-        match carry_out(self.service.gate.bindings(), order).await {
-            Ok(reply) => admin_replies::json(&reply),
-            Err(error) => admin_replies::unavailable(&error),
-        }
-    }
+/// The result of an order to the running server.
+pub(super) async fn change(service: Arc<Service>, order: TokenOrder) -> Result<TokenReply, StoreError> {
+    carry_out(service.gate.bindings(), order).await
 }

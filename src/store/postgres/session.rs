@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -17,6 +18,7 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket};
 
 use crate::model::digest::Digest;
 use crate::store::backend_error::BackendError;
+use crate::store::error::StoreError;
 use crate::store::ledger_state::LedgerState;
 use crate::store::log::Position;
 use crate::store::postgres::failure::{database_error, failure, lines_lost, older};
@@ -82,6 +84,15 @@ impl Session {
     pub(super) async fn look(&self) -> Result<PlainHead, BackendError> {
         let statements = self.statements().await.map_err(|error| database_error(&error))?;
         load::head_by(&self.client, &statements.look).await
+    }
+
+    /// A session of a command, with a runtime of its own that the caller drives.
+    pub(super) fn open_here(address: &str) -> Result<(Runtime, Self), StoreError> {
+        let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| StoreError::shared(error.into()))?;
+        let session = runtime.block_on(Self::open(&settings, KnownLog::none(), None));
+        Ok((runtime, session.map_err(StoreError::shared)?))
     }
 
     /// Connects to the first server that has what the node knows. One that was `silent` comes last: a primary that was

@@ -6,7 +6,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::model::issued_license::Hex128;
@@ -17,8 +17,7 @@ use crate::store::ledger_state::LedgerState;
 use crate::store::log::Position;
 use crate::store::log::chain::Chain;
 use crate::store::postgres::failure::{TransactionFailure, database_error, failure};
-use crate::store::postgres::session::{KnownLog, Session};
-use crate::store::postgres::settings::DatabaseSettings;
+use crate::store::postgres::session::Session;
 use crate::store::postgres::{load, order_references, reference_erasure, transaction};
 use crate::store::references::erasure::FoundReferences;
 
@@ -52,11 +51,7 @@ struct WaitingLines {
 
 impl SharedCopy {
     pub(in crate::store) fn open(address: &str) -> Result<Self, StoreError> {
-        let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| StoreError::shared(error.into()))?;
-        let session = runtime.block_on(Session::open(&settings, KnownLog::none(), None));
-        let session = session.map_err(StoreError::shared)?;
+        let (runtime, session) = Session::open_here(address)?;
         Ok(Self { runtime, session })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::model::binding::{Binding, SiteReport};
@@ -22,8 +22,7 @@ use crate::store::postgres::failure::{database_error, failure};
 use crate::store::postgres::load;
 use crate::store::postgres::order_references;
 use crate::store::postgres::reports;
-use crate::store::postgres::session::{KnownLog, Session};
-use crate::store::postgres::settings::DatabaseSettings;
+use crate::store::postgres::session::Session;
 use crate::store::reader::{IndexState, VerifiedLedger};
 use crate::store::references::erasure::FoundReferences;
 use crate::store::telemetry::RefusedByLicense;
@@ -45,11 +44,7 @@ pub(in crate::store) struct SharedReader {
 
 impl SharedReader {
     pub(in crate::store) fn open(address: &str) -> Result<Self, StoreError> {
-        let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| StoreError::shared(error.into()))?;
-        let session = runtime.block_on(Session::open(&settings, KnownLog::none(), None));
-        let session = session.map_err(StoreError::shared)?;
+        let (runtime, session) = Session::open_here(address)?;
         Ok(Self { runtime, session })
     }
 

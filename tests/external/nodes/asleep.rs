@@ -16,12 +16,12 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::client::Client;
 use super::database::prepared_cluster;
-use super::issued::issue;
 use super::linear::Histories;
 use super::node::{Node, code, instance, start};
 use crate::support::eventually;
 use crate::support::http::Client as Connection;
 use crate::support::instance::{License, question};
+use crate::support::issued::issue;
 use crate::support::server::updates;
 use crate::tools::postgres::Cluster;
 

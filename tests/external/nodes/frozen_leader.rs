@@ -9,11 +9,11 @@ use countersign::store::ChangeBasis;
 
 use super::asleep::Other;
 use super::database::schema;
-use super::issued::issue;
 use super::node::{code, instance, start};
 use crate::support::eventually;
 use crate::support::http::Response;
 use crate::support::instance::License;
+use crate::support::issued::issue;
 use crate::support::server::Server;
 use crate::tools::patroni::{Patroni, Replication};
 use crate::tools::postgres::{Version, psql};

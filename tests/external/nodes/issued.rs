@@ -1,12 +1,8 @@
 //! A license that one node issues is in force on another within a second, and a retry there finds it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDate};
-use countersign::model::issued_license::{Hex128, IssueOrigin};
-use countersign::model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
-use countersign::model::license_key::LicenseKey;
+use countersign::model::license::{License as ModelLicense, LicenseStatus};
 use countersign::store::{self, ChangeBasis, ChangeOutcome, LedgerChange};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
@@ -15,37 +11,10 @@ use super::database::prepared_cluster;
 use super::node::{code, instance, start};
 use crate::support::eventually;
 use crate::support::instance::License;
+use crate::support::issued::issue;
 
 /// What another node appended is read four times a second.
 const A_SECOND: Duration = Duration::from_secs(1);
-
-/// What issues a license for one site and the module `forms`.
-pub fn issue(license: &License) -> LedgerChange {
-    let key: LicenseKey = license.key.parse().unwrap();
-    let scope = Arc::new("token:shop".parse().unwrap());
-    LedgerChange {
-        license: ModelLicense {
-            id: key.id(),
-            status: LicenseStatus::Active,
-            expires: NaiveDate::from_ymd_opt(9999, 12, 31).unwrap(),
-            modules: Arc::new([("forms".parse().unwrap(), Vec::new())].into()),
-            sites: SiteLimit::DEFAULT,
-            grace_period_hours: None,
-            details: Details::default(),
-        },
-        reference: None,
-        scope: Arc::clone(&scope),
-        now: DateTime::UNIX_EPOCH,
-        basis: ChangeBasis::from(IssueOrigin {
-            body: Hex128([1; 16]),
-            key: Hex128(*key.id().as_bytes().first_chunk().unwrap()),
-            salt: Hex128([3; 16]),
-            scope,
-            secret: 1,
-            issued: DateTime::UNIX_EPOCH,
-        }),
-    }
-}
 
 #[test]
 fn a_license_that_one_node_issues_is_in_force_on_another_within_a_second() {

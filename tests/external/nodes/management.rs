@@ -13,7 +13,9 @@ use super::node::{code, instance, start};
 use crate::support::eventually;
 use crate::support::http::{Response, request};
 use crate::support::instance::{Instance, License};
+use crate::support::issued::license_of;
 use crate::support::server::{Server, countersign};
+use crate::tools::postgres::Cluster;
 
 /// What another node appended is read four times a second.
 const A_SECOND: Duration = Duration::from_secs(1);
@@ -38,38 +40,49 @@ pub fn send(server: &Server, bearer: &str, method: &str, target: &str, key: &str
     request(server.address, method, &target, &headers, body.to_string().as_bytes())
 }
 
-pub fn license_of(answer: &Response) -> License {
-    let told = answer.json();
-    License {
-        id: told["id"].as_str().unwrap().to_owned(),
-        key: told["license_key"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{told}"))
-            .to_owned(),
+/// Two nodes of one ledger, and who asks them.
+pub struct Nodes {
+    pub cluster: Cluster,
+    pub instances: [Instance; 2],
+    pub servers: [Server; 2],
+    pub bearer: String,
+}
+
+impl Nodes {
+    pub fn start() -> Self {
+        let cluster = prepared_cluster();
+        let store = cluster.url("node");
+        let in_file = License::new();
+        let instances = [instance(&[&in_file]), instance(&[&in_file])];
+        for key in ["--issuing", "--references"] {
+            run(&instances[0], &store, &["keys", "generate", key]);
+        }
+        for name in ["issuing.key", "references.key"] {
+            let [from, to] = instances.each_ref().map(|instance| instance.file("keys").join(name));
+            fs::copy(from, to).unwrap();
+        }
+        let create = ["token", "create", "shop", "--scope", "licenses:write"];
+        let made = run(&instances[0], &store, &create);
+        let bearer = format!("Bearer {}", String::from_utf8(made.stdout).unwrap().trim());
+        let servers = instances.each_ref().map(|instance| start(instance, &store));
+        Self {
+            cluster,
+            instances,
+            servers,
+            bearer,
+        }
     }
 }
 
 #[test]
 fn a_sale_at_one_node_is_in_force_on_the_other_within_a_second_and_a_retry_there_gets_its_key() {
-    let cluster = prepared_cluster();
+    let Nodes {
+        cluster,
+        instances,
+        servers: [first, second],
+        bearer,
+    } = Nodes::start();
     let store = cluster.url("node");
-    let in_file = License::new();
-    let instances = [instance(&[&in_file]), instance(&[&in_file])];
-    for key in ["--issuing", "--references"] {
-        run(&instances[0], &store, &["keys", "generate", key]);
-    }
-    for name in ["issuing.key", "references.key"] {
-        let [from, to] = instances.each_ref().map(|instance| instance.file("keys").join(name));
-        fs::copy(from, to).unwrap();
-    }
-    // No node runs yet: the command works on the database by itself.
-    let made = run(
-        &instances[0],
-        &store,
-        &["token", "create", "shop", "--scope", "licenses:write"],
-    );
-    let bearer = format!("Bearer {}", String::from_utf8(made.stdout).unwrap().trim());
-    let [first, second] = instances.each_ref().map(|instance| start(instance, &store));
 
     let body = json!({ "modules": { "forms": [] }, "expires": "never", "reference": "order 1" });
     let sold = send(&first, &bearer, "POST", "", "1", &body);

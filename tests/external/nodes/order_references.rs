@@ -1,52 +1,18 @@
 //! The orders of licenses in the shared table: written on one node, shown and erased on another, and copied both ways.
 
-use std::fs;
 use std::process::Output;
 
 use serde_json::{Value, json};
 
 use super::database::prepared_cluster;
-use super::management::{license_of, run, send};
-use super::node::{instance, start};
-use crate::support::instance::{Instance, License};
-use crate::support::server::{Server, countersign};
-use crate::tools::postgres::Cluster;
+use super::management::{Nodes, run, send};
+use crate::support::instance::License;
+use crate::support::issued::license_of;
+use crate::support::server::countersign;
 
 const ORDER: &str = "order 7 of anna@buyer.example";
 
-/// Two nodes of one ledger, and who asks them.
-struct Nodes {
-    cluster: Cluster,
-    instances: [Instance; 2],
-    servers: [Server; 2],
-    bearer: String,
-}
-
 impl Nodes {
-    fn start() -> Self {
-        let cluster = prepared_cluster();
-        let store = cluster.url("node");
-        let in_file = License::new();
-        let instances = [instance(&[&in_file]), instance(&[&in_file])];
-        for key in ["--issuing", "--references"] {
-            run(&instances[0], &store, &["keys", "generate", key]);
-        }
-        for name in ["issuing.key", "references.key"] {
-            let [from, to] = instances.each_ref().map(|instance| instance.file("keys").join(name));
-            fs::copy(from, to).unwrap();
-        }
-        let create = ["token", "create", "shop", "--scope", "licenses:write"];
-        let made = run(&instances[0], &store, &create);
-        let bearer = format!("Bearer {}", String::from_utf8(made.stdout).unwrap().trim());
-        let servers = instances.each_ref().map(|instance| start(instance, &store));
-        Self {
-            cluster,
-            instances,
-            servers,
-            bearer,
-        }
-    }
-
     fn issue(&self, node: usize, key: &str, order: &str) -> (License, Value) {
         let body = json!({ "modules": { "forms": [] }, "expires": "never", "reference": order });
         let issued = send(&self.servers[node], &self.bearer, "POST", "", key, &body);

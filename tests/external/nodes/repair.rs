@@ -6,12 +6,11 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::Utc;
 use countersign::model::api_token::TokenScope;
 use countersign::model::digest::Digest;
-use countersign::model::issued_license::{Hex128, IssueOrigin};
-use countersign::model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
-use countersign::model::license_key::{LicenseId, LicenseKey};
+use countersign::model::license::{License as ModelLicense, LicenseStatus};
+use countersign::model::license_key::LicenseId;
 use countersign::store::{
     self, Bindings, ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, LedgerState, SeatRequest, TokenChange,
     TokenOutcome, TokenStep,
@@ -25,6 +24,7 @@ use super::node::{code, instance, start};
 use crate::support::cli_json::Page;
 use crate::support::eventually;
 use crate::support::instance::{Instance, License};
+use crate::support::issued::issue_as;
 use crate::support::server::{Server, countersign};
 use crate::tools::daemon::run;
 use crate::tools::postgres::{Cluster, Version};
@@ -301,33 +301,7 @@ impl OwnNode {
 
 /// A license that a token issues.
 pub fn issue(number: u8) -> LedgerChange {
-    let key: LicenseKey = License::new().key.parse().unwrap();
-    let scope = Arc::new("token:shop".parse().unwrap());
-    LedgerChange {
-        license: ModelLicense {
-            id: key.id(),
-            status: LicenseStatus::Active,
-            expires: NaiveDate::from_ymd_opt(9999, 12, 31).unwrap(),
-            modules: Arc::new([("forms".parse().unwrap(), Vec::new())].into()),
-            sites: SiteLimit::DEFAULT,
-            grace_period_hours: None,
-            details: Details::default(),
-        },
-        reference: None,
-        scope: Arc::clone(&scope),
-        now: DateTime::UNIX_EPOCH,
-        basis: ChangeBasis::Issue {
-            origin: IssueOrigin {
-                body: Hex128([number; 16]),
-                key: Hex128([number; 16]),
-                salt: Hex128([number; 16]),
-                issued: DateTime::UNIX_EPOCH,
-                scope,
-                secret: 1,
-            },
-            retired: Vec::new(),
-        },
-    }
+    issue_as(&License::new(), number)
 }
 
 fn changed(issue: &LedgerChange, revision: u32, status: LicenseStatus) -> LedgerChange {

@@ -14,10 +14,10 @@ use tempfile::TempDir;
 use tokio::runtime::Builder;
 
 use super::database::prepared_cluster;
-use super::issued::issue;
 use super::node::{code, start};
 use crate::support::eventually;
 use crate::support::instance::{Instance, LATEST, License, question};
+use crate::support::issued::issue;
 use crate::support::server::{Server, countersign};
 use crate::tools::postgres::Cluster;
 

@@ -6,10 +6,11 @@ use serde_json::json;
 
 use super::database::prepared_cluster;
 use super::fault_proxy::{AtCommit, FaultProxy};
-use super::management::{license_of, run, send};
+use super::management::{run, send};
 use super::node::{code, instance, start};
 use crate::support::http::{Response, request};
 use crate::support::instance::{Instance, License};
+use crate::support::issued::license_of;
 use crate::support::server::Server;
 
 /// A node whose connection to the database can break at a commit.
