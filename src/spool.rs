@@ -1,12 +1,13 @@
 //! The spool: deliveries of shops that were answered with 200 and are not applied yet, one file each, in the node's own folder.
 //!
 //! A delivery has buyers' addresses, so that only the owner can read a file, and it is deleted once it is applied. Its name is
-//! a digest: a delivery that comes twice is kept once. `NAME.begun` is one whose work has begun: after a crash it is known that
-//! a part of it may be done. `NAME.early` waits for the delivery of its sale. `parked/` has those that a person has to decide.
+//! a digest: a delivery that comes twice is kept once. `NAME.early` waits for the delivery of its sale. `NAME.owed` says which
+//! licenses a delivery issues whose keys are not mailed yet. `parked/` has those that a person has to decide.
 
 mod delivery_file;
 mod delivery_name;
 mod error;
+mod owed_licenses;
 mod waiting_delivery;
 
 use std::fs;
@@ -23,6 +24,7 @@ use crate::regular_file;
 pub use delivery_file::SpooledDelivery;
 pub use delivery_name::{DeliveryName, NotADelivery};
 pub use error::{MAX_DELIVERIES, SpoolError};
+pub use owed_licenses::OwedLicenses;
 pub use waiting_delivery::{DeliveryStage, WaitingDelivery};
 
 /// The most deliveries that are parked. They have a limit of their own, so that they do not stop those that can be applied.
@@ -145,6 +147,22 @@ impl Spool {
         delivery_file::read(self.parked_path(name), name)
     }
 
+    /// Which licenses' keys a delivery owes to the buyer; `None` if it was not about to issue any.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub fn owed(&self, name: &DeliveryName) -> Result<Option<OwedLicenses>, SpoolError> {
+        owed_licenses::read(&self.owed_path(name))
+    }
+
+    /// Notes that durably.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn note_owed(&self, name: &DeliveryName, owed: &OwedLicenses) -> Result<(), SpoolError> {
+        owed_licenses::write(&self.owed_path(name), owed)
+    }
+
     /// Notes durably how far a delivery is.
     ///
     /// # Errors
@@ -164,6 +182,7 @@ impl Spool {
     /// # Errors
     /// The disk fails: it is applied again, which changes nothing.
     pub fn remove(&self, name: &DeliveryName) -> Result<(), SpoolError> {
+        owed_licenses::remove(&self.owed_path(name))?;
         for path in DeliveryStage::ALL.map(|stage| self.path(name, stage)) {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -189,9 +208,7 @@ impl Spool {
         written.map_err(|source| SpoolError::Io { path, source })?;
         let parked = self.parked_path(&waiting.name);
         let rename = |stage| self.rename(&self.path(&waiting.name, stage), &parked);
-        rename(DeliveryStage::New)
-            .or_else(|_| rename(DeliveryStage::Early))
-            .or_else(|_| rename(DeliveryStage::Begun))?;
+        rename(DeliveryStage::New).or_else(|_| rename(DeliveryStage::Early))?;
         count_down(&self.waiting);
         self.parked.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -230,7 +247,7 @@ impl Spool {
     /// # Errors
     /// The disk fails: it stays parked.
     pub fn retry(&self, name: &DeliveryName) -> Result<(), SpoolError> {
-        self.rename(&self.parked_path(name), &self.path(name, DeliveryStage::Begun))?;
+        self.rename(&self.parked_path(name), &self.path(name, DeliveryStage::New))?;
         count_down(&self.parked);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         // What is left of it misleads nobody: the next reason replaces it.
@@ -245,6 +262,7 @@ impl Spool {
     pub fn drop_parked(&self, name: &DeliveryName) -> Result<(), SpoolError> {
         let path = self.parked_path(name);
         let _ = fs::remove_file(self.reason_path(name));
+        owed_licenses::remove(&self.owed_path(name))?;
         fs::remove_file(&path).map_err(|source| SpoolError::Io { path, source })?;
         count_down(&self.parked);
         Ok(())
@@ -256,6 +274,10 @@ impl Spool {
             path: from.to_owned(),
             source,
         })
+    }
+
+    fn owed_path(&self, name: &DeliveryName) -> PathBuf {
+        self.folder.join(format!("{name}.owed"))
     }
 
     fn parked_path(&self, name: &DeliveryName) -> PathBuf {
@@ -347,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_waits_begins_and_goes_and_one_that_comes_twice_is_kept_once() {
+    fn a_delivery_waits_owes_and_goes_and_one_that_comes_twice_is_kept_once() {
         let store = tempfile::tempdir().unwrap();
         assert!(Spool::existing(store.path()).is_none());
         let spool = Spool::open(store.path()).unwrap();
@@ -366,21 +388,27 @@ mod tests {
         spool.advance(&waiting[0], DeliveryStage::Early).unwrap();
         let waiting = spool.waiting().unwrap();
         assert_eq!(names(&waiting), [(name.as_str(), DeliveryStage::Early)]);
-        spool.advance(&waiting[0], DeliveryStage::Begun).unwrap();
         spool.put(&shop, now, b"{\n}").unwrap();
-        let waiting = spool.waiting().unwrap();
-        assert_eq!(names(&waiting), [(name.as_str(), DeliveryStage::Begun)]);
+        assert_eq!(spool.owed(&name).unwrap(), None);
+        for places in [vec![(0, 0)], vec![(0, 0), (1, 7)]] {
+            let owed = OwedLicenses { places };
+            spool.note_owed(&name, &owed).unwrap();
+            assert_eq!(spool.owed(&name).unwrap(), Some(owed));
+        }
+        assert_eq!(names(&spool.waiting().unwrap()), names(&waiting));
         spool.park(&waiting[0], "no offer").unwrap();
         assert_eq!(spool.reason(&name), "no offer");
         spool.put(&shop, now, b"{\n}").unwrap();
         assert_eq!((spool.waiting().unwrap().len(), spool.parked().unwrap().len()), (0, 1));
         assert_eq!(spool.read_parked(&name).unwrap(), delivery);
         spool.retry(&name).unwrap();
-        assert_eq!(
-            names(&spool.waiting().unwrap()),
-            [(name.as_str(), DeliveryStage::Begun)]
+        assert_eq!(names(&spool.waiting().unwrap()), [(name.as_str(), DeliveryStage::New)]);
+        assert!(
+            spool.owed(&name).unwrap().is_some(),
+            "a person decided, and it is still owed"
         );
         spool.remove(&name).unwrap();
+        assert_eq!(spool.owed(&name).unwrap(), None);
         assert_eq!(spool.waiting().unwrap(), []);
         assert_eq!(counts(&spool), (0, 0));
     }

@@ -11,24 +11,30 @@ use zeroize::Zeroizing;
 use crate::keys::secret_file::{self, SecretFileError};
 
 /// Whom the secret is shared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
-#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretService {
     /// A shop signs deliveries with it.
     Shop,
     /// This server signs messages to a webhook with it.
     Webhook,
     /// This server asks a shop with it.
-    #[strum(to_string = "shop's API")]
     ShopApi,
 }
 
 impl SecretService {
+    fn thing(self) -> &'static str {
+        match self {
+            Self::Shop => "secret of this shop",
+            Self::Webhook => "secret of this webhook",
+            Self::ShopApi => "API key of this shop",
+        }
+    }
+
     fn form(self) -> &'static str {
         match self {
-            Self::Shop => "at least 6 characters without spaces",
-            Self::Webhook => "whsec_ and the base64 of 24 to 64 bytes",
-            Self::ShopApi => "printable characters without spaces",
+            Self::Shop => "at least 6 characters without spaces, one secret a line",
+            Self::Webhook => "whsec_ and the base64 of 24 to 64 bytes, one secret a line",
+            Self::ShopApi => "printable characters without spaces, alone in one line",
         }
     }
 }
@@ -37,7 +43,7 @@ impl SecretService {
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceSecretError {
     /// There is no such file.
-    #[error("{}: there is no secret of this {service}", path.display())]
+    #[error("{}: there is no {}", path.display(), service.thing())]
     Missing {
         /// Whose.
         service: SecretService,
@@ -45,7 +51,7 @@ pub enum ServiceSecretError {
         path: PathBuf,
     },
     /// The file cannot be read.
-    #[error("{}: the secret of this {service} cannot be read: {reason}", path.display())]
+    #[error("{}: the {} cannot be read: {reason}", path.display(), service.thing())]
     Read {
         /// Whose.
         service: SecretService,
@@ -55,7 +61,7 @@ pub enum ServiceSecretError {
         reason: io::Error,
     },
     /// Other users can read the file.
-    #[error("{}: others can read the secret of this {service} (mode {mode:04o})", path.display())]
+    #[error("{}: others can read the {} (mode {mode:04o})", path.display(), service.thing())]
     Exposed {
         /// Whose.
         service: SecretService,
@@ -65,7 +71,7 @@ pub enum ServiceSecretError {
         mode: u32,
     },
     /// The file has no secret, or a line that is none.
-    #[error("{}: not the secret of a {service}: {}, one secret a line", path.display(), service.form())]
+    #[error("{}: not the {}: {}", path.display(), service.thing(), service.form())]
     NotASecret {
         /// Whose.
         service: SecretService,

@@ -35,6 +35,8 @@ pub struct IssuedLicense {
     pub revision: u32,
     /// Who issued or changed it last.
     pub scope: Arc<ChangeScope>,
+    /// Who suspended or revoked it; `None` while it is active. Other changes do not alter it.
+    pub status_by: Option<Arc<ChangeScope>>,
     /// When it was issued or changed last.
     pub time: DateTime<Utc>,
 }
@@ -101,8 +103,7 @@ impl ChangeScope {
         Self(format!("shop:{name}").into())
     }
 
-    /// The same shop, where it sells fewer copies than it did: each license says so itself, because the sale's status does
-    /// not.
+    /// The same shop: who suspends a copy because fewer are sold than were.
     pub fn of_surplus(shop: &Slug) -> Self {
         Self(format!("surplus:{shop}").into())
     }

@@ -5,12 +5,14 @@
 //! in a sale ([`sale_licenses`]). What a machine cannot decide is parked, and told.
 
 mod buyer_address;
+mod delivered;
 mod error;
 mod fold;
-mod key_mail;
+mod key_debt;
 mod sale_licenses;
 mod sale_places;
 mod sale_requests;
+mod sale_words;
 mod spool_work;
 
 use std::sync::Arc;
@@ -25,8 +27,8 @@ use crate::serve::state::Service;
 use crate::shop::event::{DeliveryError, ShopAction};
 use crate::spool::{SpoolError, WaitingDelivery};
 
+use delivered::Delivered;
 use error::{ApplyError, ParkReason};
-use fold::Delivered;
 use spool_work::in_spool;
 
 /// Deliveries that are applied at once, so that they share commits.
@@ -74,8 +76,7 @@ async fn apply_all(service: &Arc<Service>) -> Result<(), SpoolError> {
                         service.hooks.delay(&error);
                     }
                 }
-                // The delivery of its sale or of its key comes later.
-                Err(ApplyError::Early | ApplyError::NoKeyYet) => {}
+                Err(error) if error.is_expected() => {}
                 Err(error) => {
                     is_store_away.store(matches!(error, ApplyError::Store(_)), Ordering::Relaxed);
                     service.hooks.delay(&error);
@@ -103,6 +104,7 @@ async fn apply(service: &Arc<Service>, waiting: &WaitingDelivery) -> Result<(), 
         .find(delivery.shop.as_str())
         .ok_or(ParkReason::UnknownShop)?;
     let parsed = crate::shop::read(hook.config.kind, &delivery.body)?;
+    let mut has_news = false;
     match &parsed.action {
         ShopAction::Park(subject) => return Err(ParkReason::Shop(subject.reason).into()),
         ShopAction::Ignore { .. } => {}
@@ -115,9 +117,13 @@ async fn apply(service: &Arc<Service>, waiting: &WaitingDelivery) -> Result<(), 
                 parsed: &parsed,
                 received: delivery.received,
             };
-            fold::fold(service, &delivered).await?;
+            has_news = fold::fold(service, &delivered).await?;
         }
     }
     let name = waiting.name.clone();
-    Ok(in_spool(service, move |spool| spool.remove(&name)).await?)
+    in_spool(service, move |spool| spool.remove(&name)).await?;
+    if has_news {
+        service.hooks.announce();
+    }
+    Ok(())
 }

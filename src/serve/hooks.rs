@@ -2,6 +2,7 @@
 
 mod body_permits;
 pub mod customers;
+mod sale_turns;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +17,7 @@ use crate::keys::shop_secrets;
 use crate::model::slug::Slug;
 use crate::serve::hooks::body_permits::BodyPermits;
 use crate::serve::hooks::customers::Customers;
+use crate::serve::hooks::sale_turns::SaleTurns;
 use crate::shop::signature::{self, ShopSecret, SignatureError};
 use crate::spool::{Spool, SpoolError};
 use crate::text::error_chain::ErrorChain;
@@ -34,6 +36,8 @@ pub struct Hooks {
     delayed: LogLimit,
     /// Permits to receive a body.
     pub(crate) permits: BodyPermits,
+    /// One delivery of a sale is applied at a time.
+    pub(crate) turns: SaleTurns,
 }
 
 /// A shop.
@@ -69,6 +73,7 @@ impl Hooks {
             news: Notify::new(),
             delayed: LogLimit::default(),
             permits: BodyPermits::new(),
+            turns: SaleTurns::new(),
         }
     }
 

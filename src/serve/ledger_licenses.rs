@@ -110,6 +110,7 @@ pub async fn rekey(
         },
         reference: None,
         scope: Arc::clone(&new.origin.scope),
+        status_by: None,
         now: Utc::now(),
         basis: ChangeBasis::Rekey {
             origin: new.origin.clone(),
@@ -153,13 +154,19 @@ pub async fn apply(
             continue;
         }
         let now = Utc::now();
-        let Some(license) = step.applied(&current.license, &bindings.of(&id), now)? else {
-            return Ok((Arc::new((*current).clone()), false));
+        let (license, status_by) = match step.applied(&current.license, &bindings.of(&id), now)? {
+            Some(license) => (license, None),
+            // Who withdraws what somebody else has withdrawn already keeps it so, whatever the other does.
+            None if step.withdraws() && current.status_by.as_ref() != Some(scope) => {
+                (current.license.clone(), Some(Arc::clone(scope)))
+            }
+            None => return Ok((Arc::new((*current).clone()), false)),
         };
         let change = LedgerChange {
             license,
             reference: None,
             scope: Arc::clone(scope),
+            status_by,
             now,
             basis: ChangeBasis::Revision(current.revision),
         };

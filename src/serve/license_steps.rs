@@ -99,6 +99,11 @@ pub enum StepRefusal {
 }
 
 impl LicenseStep {
+    /// Whether the license is not valid afterwards.
+    pub fn withdraws(&self) -> bool {
+        matches!(self, Self::Suspend | Self::Revoke)
+    }
+
     /// The license after the step; `None` if it is so already. `bound` are its bindings, void ones included.
     pub fn applied(
         &self,

@@ -13,19 +13,16 @@ pub enum DeliveryStage {
     New,
     /// It changes a sale that is not issued yet.
     Early,
-    /// A part of its work may be done.
-    Begun,
 }
 
 impl DeliveryStage {
-    pub(super) const ALL: [Self; 3] = [Self::New, Self::Early, Self::Begun];
+    pub(super) const ALL: [Self; 2] = [Self::New, Self::Early];
 
     /// The ending of its file's name.
     pub(super) fn ending(self) -> &'static str {
         match self {
             Self::New => "",
             Self::Early => ".early",
-            Self::Begun => ".begun",
         }
     }
 }
@@ -52,10 +49,10 @@ pub(super) fn list(folder: &Path) -> Result<Vec<WaitingDelivery>, SpoolError> {
         let entry = entry.map_err(failed)?;
         let text = entry.file_name();
         let Some(text) = text.to_str() else { continue };
-        let parts = [DeliveryStage::Early, DeliveryStage::Begun]
-            .into_iter()
-            .find_map(|stage| Some((text.strip_suffix(stage.ending())?, stage)));
-        let (stem, stage) = parts.unwrap_or((text, DeliveryStage::New));
+        let (stem, stage) = match text.strip_suffix(DeliveryStage::Early.ending()) {
+            Some(stem) => (stem, DeliveryStage::Early),
+            None => (text, DeliveryStage::New),
+        };
         let Ok(name) = stem.parse() else { continue };
         // One that is gone was applied meanwhile.
         let Ok(metadata) = entry.metadata() else { continue };

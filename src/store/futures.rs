@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::store::error::StoreError;
-use crate::store::license_changes::ChangeOutcome;
+use crate::store::ledger_change::ChangeOutcome;
 use crate::store::license_imports::ImportOutcome;
 use crate::store::pending::BindOutcome;
 use crate::store::references::erasure::{ErasedReference, FoundReferences};

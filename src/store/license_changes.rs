@@ -1,4 +1,4 @@
-//! Changes to licenses of the ledger: what is asked for, and what the committing thread decides.
+//! Changes to licenses of the ledger: what the committing thread decides.
 //!
 //! A retry finds its license by the key of its origin, under the ledger's lock: two nodes never issue twice for one
 //! request. [`binding_batch`](crate::store::binding_batch) has the lines appended with those of bindings.
@@ -12,92 +12,12 @@ use crate::model::change_kind::ChangeKind;
 use crate::model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use crate::model::license::{Details, License, LicenseStatus};
 use crate::model::license_key::LicenseId;
-use crate::model::order_reference::OrderReference;
 
 use crate::store::issued_licenses::IssuedLicenses;
+use crate::store::ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 use crate::store::log::license_line;
 use crate::store::log::record::{self, LedgerEvent};
 use crate::store::references::texts::ReferenceTexts;
-
-/// A license to issue or to change.
-#[derive(Clone, Debug)]
-pub struct LedgerChange {
-    /// The license as it shall be. Its note is not kept. To replace another one, only its id counts.
-    pub license: License,
-    /// The shop's order, for a license that is issued. A later change does not alter it.
-    pub reference: Option<OrderReference>,
-    /// Who asks for it.
-    pub scope: Arc<ChangeScope>,
-    /// When. A shared ledger uses its own clock.
-    pub now: DateTime<Utc>,
-    /// Whether it is new.
-    pub basis: ChangeBasis,
-}
-
-impl From<IssueOrigin> for ChangeBasis {
-    fn from(origin: IssueOrigin) -> Self {
-        let retired = Vec::new();
-        Self::Issue { origin, retired }
-    }
-}
-
-/// What a change is based on.
-#[derive(Clone, Debug)]
-pub enum ChangeBasis {
-    /// Nothing: the license is issued.
-    Issue {
-        /// Where it comes from.
-        origin: IssueOrigin,
-        /// What its origin was, if the same request issued it with a secret that is retired by now.
-        retired: Vec<IssueOrigin>,
-    },
-    /// Another license, which is revoked: the new one grants the same, and has a key of its own.
-    Rekey {
-        /// Where the new license comes from.
-        origin: IssueOrigin,
-        /// As above.
-        retired: Vec<IssueOrigin>,
-        /// The license that is replaced.
-        old: LicenseId,
-        /// The revision that it must have; `None` for any.
-        revision: Option<u32>,
-    },
-    /// This revision of the license.
-    Revision(u32),
-    /// A line that the ledger lost: at the time of the change, the license with this origin had this revision.
-    Lost(IssueOrigin, u32),
-}
-
-/// The result of a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChangeOutcome {
-    /// It is in force, durably.
-    Recorded(Arc<IssuedLicense>),
-    /// The same request issued this license before. It is as it is now.
-    Repeated(Arc<IssuedLicense>),
-    /// Nothing was changed.
-    Refused(ChangeRefusal),
-}
-
-/// Why a license was not issued or changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeRefusal {
-    /// Another request has the same idempotency key.
-    OtherRequest,
-    /// There is a license with this id.
-    Exists,
-    /// The ledger has no license with this id.
-    Unknown,
-    /// The license has another revision by now.
-    Revised {
-        /// Its revision.
-        revision: u32,
-    },
-    /// The license that shall be replaced is revoked.
-    Revoked,
-    /// It does not fit a line of the ledger: it has too many modules, features or hosts.
-    TooLong,
-}
 
 /// The licenses of one group commit, before memory has them.
 pub(crate) struct LicenseBatch<'m> {
@@ -191,6 +111,7 @@ impl<'m> LicenseBatch<'m> {
         revoked.kind = ChangeKind::Revoked;
         revoked.revision = current.revision.checked_add(1)?;
         revoked.scope = Arc::clone(&change.scope);
+        revoked.status_by = Some(Arc::clone(&change.scope));
         revoked.time = clock.unwrap_or(change.now).max(current.time);
         Some(Arc::new(revoked))
     }
@@ -224,6 +145,21 @@ impl<'m> LicenseBatch<'m> {
         license.take_limits(&current.license.details);
         license.details.replaces = Some(*old);
         Ok((license, current.reference))
+    }
+
+    /// Who gives this license its status: who asks, unless it has the status already.
+    fn status_by(&self, change: &LedgerChange, license: &License) -> Option<Arc<ChangeScope>> {
+        if license.status == LicenseStatus::Active {
+            return None;
+        }
+        let before = match &change.basis {
+            ChangeBasis::Rekey { old, .. } => self.of(old),
+            _ => self.of(&license.id),
+        };
+        let before = before.filter(|before| before.license.status == license.status);
+        let before = before.and_then(|before| before.status_by.clone());
+        let asked = change.status_by.clone().or(before);
+        Some(asked.unwrap_or_else(|| Arc::clone(&change.scope)))
     }
 
     fn changed(&self, change: &LedgerChange, clock: Option<DateTime<Utc>>) -> Result<ChangeOutcome, ChangeRefusal> {
@@ -280,6 +216,7 @@ impl<'m> LicenseBatch<'m> {
             license.details.note.clear();
         }
         let license = IssuedLicense {
+            status_by: self.status_by(change, &license),
             license,
             origin,
             reference,

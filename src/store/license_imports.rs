@@ -15,6 +15,7 @@ use crate::model::change_kind::ChangeKind;
 use crate::model::digest::Digest;
 use crate::model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use crate::model::license::License;
+use crate::model::license::LicenseStatus;
 use crate::model::license_key::LicenseId;
 use crate::model::order_reference::OrderReference;
 use crate::model::site_host::SiteHost;
@@ -146,6 +147,7 @@ fn of_license(
     let reference = import.line_reference(current);
     let mut license = import.license.clone();
     license.details = Default::default();
+    let is_withdrawn = license.status != LicenseStatus::Active;
     let (result, issued) = match current {
         None => {
             let origin = IssueOrigin {
@@ -163,6 +165,7 @@ fn of_license(
                 origin,
                 reference,
                 revision: 1,
+                status_by: is_withdrawn.then(|| Arc::clone(&scope)),
                 scope,
                 time: now,
             };
@@ -195,6 +198,7 @@ fn of_license(
                 origin: current.origin.clone(),
                 reference,
                 revision,
+                status_by: is_withdrawn.then(|| Arc::clone(&scope)),
                 scope,
                 time: now.max(current.time),
             };

@@ -26,6 +26,7 @@ mod host_list;
 mod index;
 mod issued_licenses;
 mod issued_table;
+mod ledger_change;
 pub mod ledger_feed;
 mod ledger_state;
 mod license_changes;
@@ -90,8 +91,8 @@ pub use futures::{
 pub use health::{Figures, StoreHealth};
 pub use index::SiteReports;
 pub use issued_licenses::LedgerLicense;
+pub use ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 pub use ledger_state::LedgerState;
-pub use license_changes::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 pub use license_imports::{ImportOutcome, ImportRequest, ImportResult, LicenseImport, MAX_IMPORT_LINES};
 pub use operations::Bindings;
 pub use pending::{BindOutcome, LedgerLook, SeatRequest};

@@ -22,7 +22,7 @@ use crate::store::futures::{
 };
 use crate::store::health::{Figures, StoreHealth};
 use crate::store::issued_licenses::LedgerLicense;
-use crate::store::license_changes::LedgerChange;
+use crate::store::ledger_change::LedgerChange;
 use crate::store::license_imports::{ImportOutcome, ImportRequest};
 use crate::store::log::Position;
 use crate::store::pending::{LedgerLook, SeatRequest};

@@ -12,7 +12,7 @@ use crate::model::site_host::SiteHost;
 use crate::model::site_release::ReleaseHash;
 
 use crate::store::answer::{Answer, Pending, pending};
-use crate::store::license_changes::{ChangeOutcome, LedgerChange};
+use crate::store::ledger_change::{ChangeOutcome, LedgerChange};
 use crate::store::license_imports::{ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
 use crate::store::log::record;
 use crate::store::postgres::nodes::NodeSecrets;

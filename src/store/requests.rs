@@ -11,7 +11,7 @@ use crate::model::seat::Seat;
 use crate::store::Store;
 use crate::store::answer::pending;
 use crate::store::error::StoreError;
-use crate::store::license_changes::{ChangeOutcome, LedgerChange};
+use crate::store::ledger_change::{ChangeOutcome, LedgerChange};
 use crate::store::license_imports::{self, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
 use crate::store::pending::{
     BindOutcome, BindRequest, ChangeRequest, LedgerLook, Message, SaleRequest, SeatRelease, SeatRequest, TokenRequest,

@@ -37,6 +37,7 @@ pub(crate) fn issued(number: u8) -> IssuedLicense {
         kind: ChangeKind::Issued,
         revision: 1,
         scope,
+        status_by: None,
         time: DateTime::from_timestamp(1, 0).unwrap(),
     }
 }

@@ -184,7 +184,7 @@ fn a_server_does_not_start_with_a_shop_that_it_cannot_check() {
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).unwrap();
     fails("others can read the secret of this shop (mode 0644)");
     instance.write_secret("keys/shops/lemonsqueezy.secret", "x y");
-    fails("not the secret of a shop");
+    fails("not the secret of this shop");
     fs::remove_file(&secret).unwrap();
     fails("there is no secret of this shop");
 }

@@ -335,6 +335,40 @@ fn a_copy_that_is_not_sold_anymore_comes_back_only_when_it_is_sold_again() {
 }
 
 #[test]
+fn what_others_change_of_a_copy_that_is_not_sold_anymore_does_not_bring_it_back_or_hold_it() {
+    let shop = Shop::of(with_sellers(""));
+    let statuses = |number: usize| -> Vec<String> {
+        let all = shop.terms_after(2 * number).into_iter();
+        all.take(2).map(|terms| terms.0).collect()
+    };
+    let run = |arguments: &[&str]| {
+        let output = countersign(&shop.instance).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    for (number, verb, after_verb, sold_again) in [
+        (0, &["renew", "--expires", "2098-12-31"][..], "suspended", "active"),
+        (1, &["suspend"], "suspended", "suspended"),
+        (2, &["resume"], "active", "active"),
+    ] {
+        let sale = ShopSale::new(Seller::Paddle, number as u32);
+        shop.tell(sale, Told::Sold(SMALL, 2, 30), 1);
+        shop.tell(sale, Told::Changed(SMALL, 1, 30), 2);
+        assert_eq!(statuses(number), ["active", "suspended"]);
+        let id = shop.licenses()[2 * number + 1].line["license"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        run(&[&["license", verb[0], &id], &verb[1..]].concat());
+        assert_eq!(statuses(number), ["active", after_verb], "{verb:?}");
+        // The same number is told again, and then more.
+        shop.tell(sale, Told::Changed(SMALL, 1, 30), 3);
+        assert_eq!(statuses(number), ["active", "suspended"], "{verb:?}");
+        shop.tell(sale, Told::Changed(SMALL, 2, 30), 4);
+        assert_eq!(statuses(number), ["active", sold_again], "{verb:?}");
+    }
+}
+
+#[test]
 fn a_recovered_payment_and_a_renewal_in_the_same_second_resume() {
     let shop = Shop::of(with_sellers(""));
     let sale = ShopSale::new(Seller::LemonSqueezy, 1);

@@ -27,6 +27,7 @@ pub fn issue_as(license: &License, request: u8) -> LedgerChange {
         },
         reference: None,
         scope: Arc::clone(&scope),
+        status_by: None,
         now: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
         basis: ChangeBasis::from(IssueOrigin {
             body: Hex128([request; 16]),

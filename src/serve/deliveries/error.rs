@@ -1,5 +1,7 @@
 //! Why a delivery is not applied: it waits, or a person has to decide.
 
+use chrono::{DateTime, TimeDelta, Utc};
+
 use crate::mail::mail_queue_error::MailQueueError;
 use crate::model::foreign_key::ForeignKeyError;
 use crate::serve::found_license::ChangeError;
@@ -33,8 +35,11 @@ pub(super) enum ApplyError {
     #[error(transparent)]
     Customer(#[from] CustomerError),
     /// The shop's key for the sale is not known yet.
-    #[error("the shop's license key did not come yet")]
-    NoKeyYet,
+    #[error("the shop's license key for a sale did not come yet: does its webhook send license_key_created?")]
+    NoKeyYet {
+        /// Whether it should be there.
+        is_late: bool,
+    },
     /// It changes a sale that is not issued yet.
     #[error("its sale is not issued yet")]
     Early,
@@ -58,7 +63,7 @@ pub(super) enum ParkReason {
     Shop(&'static str),
     #[error("it names two sales that both have licenses")]
     TwoSales,
-    #[error("the shop's license key did not come within an hour: does its webhook send license_key_created?")]
+    #[error("the shop's license key did not come within three days: does its webhook send license_key_created?")]
     NoKey,
     #[error("the shop's license key: {0}")]
     Key(ForeignKeyError),
@@ -72,6 +77,29 @@ pub(super) enum ParkReason {
     InFile(ChangeError),
     #[error("the license cannot be issued or changed: {0:?}")]
     Refused(ChangeRefusal),
+}
+
+impl ApplyError {
+    /// The same of a delivery that was received then: a key of the shop is late after an hour, and is not coming after as long
+    /// as shops deliver.
+    pub(super) fn of_delivery(self, received: DateTime<Utc>) -> Self {
+        let age = Utc::now() - received;
+        match self {
+            Self::NoKeyYet { .. } if age > TimeDelta::days(3) => Self::Parked(ParkReason::NoKey),
+            Self::NoKeyYet { .. } => Self::NoKeyYet {
+                is_late: age > TimeDelta::hours(1),
+            },
+            other => other,
+        }
+    }
+
+    /// Whether another delivery or another attempt ends the wait, and there is nothing to say.
+    pub(super) fn is_expected(&self) -> bool {
+        matches!(
+            self,
+            Self::Early | Self::NoKeyYet { is_late: false } | Self::Customer(CustomerError::Later)
+        )
+    }
 }
 
 impl From<ChangeError> for ApplyError {

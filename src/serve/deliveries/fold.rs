@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::config::KeyIssuer;
-use crate::mail::address::MailAddress;
+use crate::model::issued_license::Hex128;
 use crate::model::license::LicenseStatus;
 use crate::model::license_key::LicenseId;
 use crate::model::offer::SalesMode;
@@ -13,35 +13,25 @@ use crate::model::sale_state::{SaleEvent, SaleState};
 use crate::serve::gate::Snapshot;
 use crate::serve::hooks::Hook;
 use crate::serve::state::Service;
-use crate::shop::event::{Sale, ShopAction, ShopDelivery, StatusCause};
+use crate::shop::event::{Sale, ShopAction, StatusCause};
 use crate::shop::grant::{GrantedLicense, grant, one_license};
 use crate::spool::{DeliveryStage, WaitingDelivery};
 use crate::store::{MAX_NAMES, SaleChange, SaleOutcome};
 
-use crate::serve::deliveries::buyer_address;
+use crate::serve::deliveries::delivered::Delivered;
 use crate::serve::deliveries::error::{ApplyError, ParkReason};
-use crate::serve::deliveries::key_mail;
-use crate::serve::deliveries::sale_licenses::{PaidEnd, SaleLicenses};
+use crate::serve::deliveries::key_debt::KeyDebt;
+use crate::serve::deliveries::sale_licenses::SaleLicenses;
 use crate::serve::deliveries::sale_places::SalePlaces;
 use crate::serve::deliveries::sale_requests::SaleRequests;
+use crate::serve::deliveries::sale_words::{PaidEnd, SaleKey};
 use crate::serve::deliveries::spool_work::in_spool;
 
 /// How long a change of a sale that is not issued yet waits for it: as long as shops deliver.
 const EARLY: TimeDelta = TimeDelta::days(3);
 
-/// How long a sale waits for the key that the shop makes for it. Lemon Squeezy tries for less than three minutes.
-const KEY_WAIT: TimeDelta = TimeDelta::hours(1);
-
-/// A delivery of the spool.
-pub(super) struct Delivered<'a> {
-    pub(super) hook: &'a Hook,
-    pub(super) waiting: &'a WaitingDelivery,
-    pub(super) parsed: &'a ShopDelivery,
-    pub(super) received: DateTime<Utc>,
-}
-
-/// Records what a delivery says of its sale, and has the licenses follow.
-pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> Result<(), ApplyError> {
+/// Records what a delivery says of its sale, and has the licenses follow. Whether others may have waited for it.
+pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> Result<bool, ApplyError> {
     let Delivered {
         hook,
         waiting,
@@ -54,18 +44,20 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
     let secrets = snapshot.secrets.licensing.as_deref().ok_or(ApplyError::NoSecrets)?;
     let mode = parsed.mode.or(shop.mode).unwrap_or(SalesMode::Live);
     let requests = SaleRequests::new(secrets, &shop.name, mode);
-    let sale = parsed.action.sale();
-    // Before anything is written: what grants nothing is parked as a whole.
-    let granted = match sale {
-        Some(sale) => grants(&snapshot, hook, mode, sale, parsed.changed_at.unwrap_or(*received))?,
-        None => Vec::new(),
-    };
     let names = requests.hide(parsed.action.names());
     if names.is_empty() {
         return Err(ParkReason::NoName.into());
     }
-    let known: Vec<SaleState> = names.iter().filter_map(|name| gate.bindings().sale(*name)).collect();
-    let is_known = known.iter().any(|sale| sale.is_issued);
+    let is_issued = |name: &Hex128| gate.bindings().sale(*name).is_some_and(|sale| sale.is_issued);
+    let is_known = names.iter().any(is_issued);
+    // Before anything is written: what grants nothing is parked as a whole.
+    let granted = match parsed.action.sale() {
+        Some(sale) => grants(&snapshot, hook, mode, sale, parsed.changed_at.unwrap_or(*received))?,
+        None => Vec::new(),
+    };
+    if shop.keys == KeyIssuer::Shop && !granted.is_empty() && !is_known {
+        one_license(granted.iter().map(|(count, _)| *count)).map_err(ParkReason::from)?;
+    }
     if waiting.stage == DeliveryStage::Early && !is_known {
         // Shops deliver for three days. What comes later was sold before the shop was connected.
         if Utc::now() - *received <= EARLY {
@@ -75,21 +67,8 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
             delivery = waiting.name.as_str(),
             "a change is dropped: its sale did not come"
         );
-        return Ok(());
+        return Ok(false);
     }
-    let is_sold = matches!(parsed.action, ShopAction::Issue(_) | ShopAction::Renew(_));
-    if is_sold && shop.keys == KeyIssuer::Shop && known.iter().all(|sale| sale.key.is_none()) {
-        return match Utc::now() - *received <= KEY_WAIT {
-            true => Err(ApplyError::NoKeyYet),
-            false => Err(ParkReason::NoKey.into()),
-        };
-    }
-    // Asked before a new sale is issued: a retry mails only what nobody changed meanwhile.
-    let mails = shop.keys == KeyIssuer::Own && service.mail.get().is_some();
-    let address = match sale {
-        Some(sale) if mails && is_sold && !is_known => Some(buyer_address::find(hook, &sale.buyer, *received).await?),
-        _ => None,
-    };
     let change = SaleChange {
         names: names.into_iter().take(MAX_NAMES).collect(),
         event: event(&parsed.action)?,
@@ -101,46 +80,57 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         SaleOutcome::Recorded { state, counts } => (state, counts),
         SaleOutcome::TwoSales => return Err(ParkReason::TwoSales.into()),
     };
-    if let ShopAction::Key(_) = parsed.action {
-        // The sale may wait for it.
-        service.hooks.announce();
-        return counts.then_some(()).ok_or(ParkReason::SecondKey.into());
-    }
-    let is_early = matches!(parsed.action, ShopAction::Change(_)) && counts && !state.is_issued;
-    let stage = if is_early {
-        DeliveryStage::Early
-    } else {
-        DeliveryStage::Begun
+    let key = match shop.keys {
+        KeyIssuer::Own => SaleKey::Own,
+        KeyIssuer::Shop => SaleKey::OfShop(state.key),
     };
-    let advanced = WaitingDelivery::clone(waiting);
-    in_spool(service, move |spool| spool.advance(&advanced, stage)).await?;
-    if is_early {
-        return Err(ApplyError::Early);
-    }
-    let first_name = parsed.action.names().first();
-    let has_begun = waiting.stage == DeliveryStage::Begun;
-    let key = state.key.filter(|_| shop.keys == KeyIssuer::Shop);
     let places = SalePlaces {
         gate,
         requests: &requests,
         sale: state.id,
     };
-    let licenses = SaleLicenses::new(places, first_name, key, has_begun);
-    let is_newest = parsed.changed_at >= state.subscription.at.max(state.changed_at);
-    let issued = follow(&licenses, &parsed.action, state, granted, counts, is_newest).await?;
-    if !issued.is_empty() {
-        if shop.keys == KeyIssuer::Own {
-            let address: Option<MailAddress> = match (address, sale) {
-                (Some(found), _) => found,
-                (None, Some(sale)) => buyer_address::find(hook, &sale.buyer, *received).await?,
-                (None, None) => None,
-            };
-            key_mail::send(service, state.id, address, issued).await?;
-        }
-        // Changes that were early have their sale now.
-        service.hooks.announce();
+    if let ShopAction::Key(_) = parsed.action {
+        return match counts {
+            true => Ok(places.is_first_of(state.key)),
+            false => Err(ParkReason::SecondKey.into()),
+        };
     }
-    Ok(())
+    if matches!(parsed.action, ShopAction::Change(_)) && counts && !state.is_issued {
+        let advanced = WaitingDelivery::clone(waiting);
+        in_spool(service, move |spool| spool.advance(&advanced, DeliveryStage::Early)).await?;
+        return Err(ApplyError::Early);
+    }
+    let _turn = service.hooks.turns.of(state.id).await;
+    // Another delivery of the sale may have come first.
+    let state = gate.bindings().sale(state.id).unwrap_or(state);
+    let counts = counts && (parsed.changed_at.is_none() || parsed.changed_at >= state.changed_at);
+    let licenses = SaleLicenses::new(places, parsed.action.names().first(), key);
+    let debt = KeyDebt::of(
+        service,
+        delivered,
+        &licenses,
+        granted_now(&parsed.action, counts, &granted),
+    )
+    .await?;
+    let is_newest = parsed.changed_at >= state.subscription.at.max(state.changed_at);
+    let issued = follow(&licenses, &parsed.action, state, granted, counts, is_newest).await;
+    let issued = issued.map_err(|error| error.of_delivery(*received))?;
+    debt.pay(&licenses, &issued).await?;
+    // Changes that were early have their sale now.
+    Ok(!issued.is_empty())
+}
+
+/// What a delivery has issued if it is missing.
+fn granted_now<'g>(
+    action: &ShopAction,
+    counts: bool,
+    granted: &'g [(u32, GrantedLicense)],
+) -> &'g [(u32, GrantedLicense)] {
+    match action {
+        ShopAction::Issue(_) | ShopAction::Renew(_) => granted,
+        ShopAction::Change(_) if counts => granted,
+        _ => &[],
+    }
 }
 
 /// What each line of a sale grants.
@@ -166,11 +156,7 @@ fn grants(
         );
         grant(sale, line, offer, sold_at).map_err(|reason| ParkReason::NoGrant { line: number, reason })
     });
-    let granted: Vec<(u32, GrantedLicense)> = lines.collect::<Result<_, ParkReason>>()?;
-    if shop.keys == KeyIssuer::Shop {
-        one_license(granted.iter().map(|(count, _)| *count))?;
-    }
-    Ok(granted)
+    lines.collect()
 }
 
 /// What a delivery says of the state of its sale.

@@ -7,91 +7,67 @@ use std::sync::Arc;
 
 use chrono::Utc;
 
-use crate::model::issued_license::{IssueOrigin, IssuedLicense};
+use crate::model::issued_license::{Hex128, IssueOrigin, IssuedLicense};
 use crate::model::license::{License, LicenseStatus};
 use crate::model::license_key::LicenseId;
-use crate::shop::grant::GrantedLicense;
+use crate::shop::grant::{GrantedLicense, NotOneLicense};
 use crate::store::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 
 use crate::serve::deliveries::error::{ApplyError, ParkReason};
 use crate::serve::deliveries::sale_places::SalePlaces;
+use crate::serve::deliveries::sale_words::{CopyState, PaidEnd, SaleKey};
 
 /// Attempts to change a license that others change at the same time.
 const ATTEMPTS: usize = 16;
-
-/// What a payment says of the end.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum PaidEnd {
-    /// Nothing: the offer's period counts, and a change may say more.
-    Unknown,
-    /// The end of the first period.
-    Exact,
-    /// The end of a further period. It shortens nothing.
-    AtLeast,
-}
-
-/// What a delivery says of one copy. Suspensions of a copy that is not sold anymore end when it is sold again, and with
-/// nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CopyState {
-    /// Nothing.
-    Unsaid,
-    /// It is sold.
-    Sold,
-    /// It is not sold anymore.
-    Surplus,
-}
 
 /// The licenses of one sale.
 pub(super) struct SaleLicenses<'a> {
     places: SalePlaces<'a>,
     /// The shop's first id of the sale.
     order: Option<&'a String>,
-    /// The license of the key that the shop made, if licenses have the shop's keys.
-    key: Option<LicenseId>,
-    /// Whether a part of the delivery's work may be done.
-    has_begun: bool,
+    key: SaleKey,
 }
 
 impl<'a> SaleLicenses<'a> {
-    pub(super) fn new(
-        places: SalePlaces<'a>,
-        order: Option<&'a String>,
-        key: Option<LicenseId>,
-        has_begun: bool,
-    ) -> Self {
-        Self {
-            places,
-            order,
-            key,
-            has_begun,
-        }
+    pub(super) fn new(places: SalePlaces<'a>, order: Option<&'a String>, key: SaleKey) -> Self {
+        Self { places, order, key }
     }
 
-    /// Issues the licenses that are missing, and gives them. Of a delivery whose work had begun, those that this node issued
-    /// are given, too: their mail may be missing.
+    /// The sale.
+    pub(super) fn sale(&self) -> Hex128 {
+        self.places.sale
+    }
+
+    /// The places whose license is missing.
+    pub(super) fn missing(&self, granted: &[(u32, GrantedLicense)]) -> Vec<(usize, u32)> {
+        let places = granted.iter().enumerate();
+        let places = places.flat_map(|(line, (count, _))| (0..*count).map(move |copy| (line, copy)));
+        places
+            .filter(|(line, copy)| self.places.find(*line, *copy).is_none())
+            .collect()
+    }
+
+    /// The licenses at these places that this node issued: another node mails its own.
+    pub(super) fn own(&self, places: &[(usize, u32)]) -> Vec<LicenseId> {
+        let own = |(line, copy): &(usize, u32)| {
+            let found = self.places.find(*line, *copy)?;
+            self.is_own(*line, *copy, &found).then_some(found.license.id)
+        };
+        places.iter().filter_map(own).collect()
+    }
+
+    /// Issues the licenses that are missing, and gives those that this node issued.
     pub(super) async fn issue(&self, granted: &[(u32, GrantedLicense)]) -> Result<Vec<LicenseId>, ApplyError> {
         let mut issued = Vec::new();
-        for (line, (count, license)) in granted.iter().enumerate() {
-            for copy in 0..*count {
-                match self.places.find(line, copy) {
-                    None => issued.extend(self.issue_one(line, copy, license).await?),
-                    Some(found) if self.may_lack_mail(line, copy, &found) => issued.push(found.license.id),
-                    Some(_) => {}
-                }
-            }
+        for (line, copy) in self.missing(granted) {
+            issued.extend(self.issue_one(line, copy, &granted[line].1).await?);
         }
         Ok(issued)
     }
 
-    /// Whether this node may have issued a license and ended before its mail was in the queue. Each node mails what it issued,
-    /// so that a license that two nodes heard of is mailed by one.
-    fn may_lack_mail(&self, line: usize, copy: u32, found: &IssuedLicense) -> bool {
-        let is_own = self
-            .places
-            .own_salt(&self.places.place(line, copy))
-            .is_none_or(|salt| found.origin.salt == salt);
-        self.has_begun && found.revision == 1 && is_own
+    fn is_own(&self, line: usize, copy: u32, found: &IssuedLicense) -> bool {
+        let salt = self.places.own_salt(&self.places.place(line, copy));
+        salt.is_none_or(|salt| found.origin.salt == salt)
     }
 
     /// Issues one license; `None` if another node issued it meanwhile.
@@ -108,17 +84,24 @@ impl<'a> SaleLicenses<'a> {
             Some(salt) => secrets.origin_with(&request, salt),
             None => secrets.new_origin(&request).map_err(ApplyError::Random)?,
         };
-        let origin = match self.key {
+        let (id, origin) = match self.key {
+            SaleKey::Own => (new.key.id(), new.origin),
+            SaleKey::OfShop(None) => return Err(ApplyError::NoKeyYet { is_late: false }),
+            SaleKey::OfShop(Some(_)) if (line, copy) != (0, 0) => {
+                return Err(ParkReason::from(NotOneLicense(copy + 1)).into());
+            }
             // As of an import: no secret of ours makes this key.
-            Some(_) => IssueOrigin {
-                secret: 0,
-                ..new.origin
-            },
-            None => new.origin,
+            SaleKey::OfShop(Some(id)) => (
+                id,
+                IssueOrigin {
+                    secret: 0,
+                    ..new.origin
+                },
+            ),
         };
         let change = LedgerChange {
             license: License {
-                id: self.key.unwrap_or_else(|| new.key.id()),
+                id,
                 status: self.status(),
                 expires: granted.expires,
                 modules: Arc::clone(&granted.modules),
@@ -128,6 +111,7 @@ impl<'a> SaleLicenses<'a> {
             },
             reference: self.order.map(|order| secrets.reference(order)),
             scope: Arc::clone(self.places.requests.scope()),
+            status_by: None,
             now: Utc::now(),
             basis: ChangeBasis::Issue {
                 origin,
@@ -137,7 +121,7 @@ impl<'a> SaleLicenses<'a> {
         let issued = match self.places.gate.change_license(change).await? {
             ChangeOutcome::Recorded(issued) => Some(issued.license.id),
             // An attempt of this node that failed without a word may have been it.
-            ChangeOutcome::Repeated(found) => self.may_lack_mail(line, copy, &found).then_some(found.license.id),
+            ChangeOutcome::Repeated(found) => self.is_own(line, copy, &found).then_some(found.license.id),
             ChangeOutcome::Refused(refusal) => return Err(ParkReason::Refused(refusal).into()),
         };
         // Another node may have recorded a refund meanwhile, and did not see this license yet.
@@ -158,7 +142,13 @@ impl<'a> SaleLicenses<'a> {
     ) -> Result<(), ApplyError> {
         for (line, (count, paid)) in granted.iter().enumerate() {
             for copy in 0..*count {
-                let state = if is_newest { CopyState::Sold } else { CopyState::Unsaid };
+                // The first order may be told again after fewer were sold: only a renewal sells its copies again.
+                let is_renewal = matches!(end, PaidEnd::AtLeast);
+                let state = if is_newest && is_renewal {
+                    CopyState::Sold
+                } else {
+                    CopyState::Unsaid
+                };
                 self.update(line, copy, state, |license| {
                     license.expires = match end {
                         PaidEnd::Unknown => license.expires,
@@ -197,7 +187,7 @@ impl<'a> SaleLicenses<'a> {
                 let now = sold.get(line).filter(|(count, _)| copy < *count);
                 let state = now.map_or(CopyState::Surplus, |_| CopyState::Sold);
                 self.update(line, copy, state, |license| match now {
-                    None => license.status = LicenseStatus::Suspended,
+                    None => license.status = LicenseStatus::Suspended.graver(self.status()),
                     Some((_, now)) => {
                         license.modules = Arc::clone(&now.modules);
                         license.sites = now.sites;
@@ -258,29 +248,32 @@ impl<'a> SaleLicenses<'a> {
             let current: &IssuedLicense = &found;
             let mut license = current.license.clone();
             change(&mut license);
-            let is_surplus = current.scope == *surplus;
-            let mut scope = match state {
+            let is_surplus = current.status_by.as_ref() == Some(surplus);
+            let theirs = current.status_by.as_ref().filter(|by| !self.places.is_shop(by));
+            let mut status_by = match state {
                 CopyState::Surplus => surplus,
                 CopyState::Unsaid if is_surplus => surplus,
                 CopyState::Unsaid | CopyState::Sold => shop,
             };
             if is_surplus && state == CopyState::Unsaid {
                 license.status = license.status.graver(LicenseStatus::Suspended);
-            } else if current.scope != *shop && !is_surplus {
+            }
+            if let Some(theirs) = theirs {
                 license.status = license.status.graver(current.license.status);
-                if license.status == current.license.status && license.status != LicenseStatus::Active {
-                    scope = &current.scope;
+                if license.status == current.license.status {
+                    status_by = theirs;
                 }
             }
             // A license that is suspended already notes that it is not sold anymore.
-            let is_noted = state != CopyState::Surplus || current.scope == *scope;
+            let is_noted = license.status == LicenseStatus::Active || current.status_by.as_ref() == Some(status_by);
             if license == current.license && is_noted {
                 return Ok(());
             }
             let wanted = LedgerChange {
                 license,
                 reference: None,
-                scope: Arc::clone(scope),
+                scope: Arc::clone(shop),
+                status_by: Some(Arc::clone(status_by)),
                 now: Utc::now(),
                 basis: ChangeBasis::Revision(current.revision),
             };

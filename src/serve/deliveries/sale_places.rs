@@ -1,8 +1,11 @@
 //! The places of a sale: one for each copy of each line. The place is the idempotency key of its license.
 
+use std::sync::Arc;
+
 use crate::model::digest::Digest;
-use crate::model::issued_license::Hex128;
+use crate::model::issued_license::{ChangeScope, Hex128};
 use crate::model::license::{License, LicenseStatus};
+use crate::model::license_key::LicenseId;
 use crate::serve::deliveries::sale_requests::SaleRequests;
 use crate::serve::gate::Gate;
 use crate::store::LedgerLicense;
@@ -31,7 +34,8 @@ impl SalePlaces<'_> {
         for _ in 0..MOST_KEYS {
             // Only a new key revokes a license in the name of somebody else and has a successor.
             let current = &found.license;
-            if current.status != LicenseStatus::Revoked || found.scope == *self.requests.scope() {
+            let is_shops = found.status_by.as_ref().is_none_or(|by| self.is_shop(by));
+            if current.status != LicenseStatus::Revoked || is_shops {
                 break;
             }
             let replaces = |license: &License| license.details.replaces == Some(current.id);
@@ -41,6 +45,25 @@ impl SalePlaces<'_> {
             }
         }
         found
+    }
+
+    /// Whether this is the shop, also where it sells fewer.
+    pub(super) fn is_shop(&self, scope: &Arc<ChangeScope>) -> bool {
+        scope == self.requests.scope() || scope == self.requests.surplus()
+    }
+
+    /// Whether the first place has no license yet, so that a sale may wait for this key. Says so if it has another one's.
+    pub(super) fn is_first_of(&self, key: Option<LicenseId>) -> bool {
+        let found = self.find(0, 0);
+        if let Some(found) = &found
+            && key.is_some_and(|key| key != found.license.id)
+        {
+            tracing::warn!(
+                license = found.license.id.log_tag(),
+                "a sale has a license with another key: no site can use the one that the shop mails"
+            );
+        }
+        found.is_none()
     }
 
     pub(super) fn place(&self, line: usize, copy: u32) -> String {

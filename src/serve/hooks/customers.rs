@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use http_body_util::Full;
-use hyper::header::{AUTHORIZATION, HOST, USER_AGENT};
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, StatusCode};
 use serde::Deserialize;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use url::Url;
 
@@ -29,6 +30,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long nobody is asked after a question that had no answer, so that other shops' deliveries do not wait for this one.
 const REST: Duration = Duration::from_secs(5);
+
+/// Deliveries that wait for an answer. More come back later, so that they leave room for other shops.
+const MOST_WAITING: usize = 4;
+
+/// Paddle's code of an answer 404 that says that there is no such customer (<https://developer.paddle.com/errors/shared>). A
+/// proxy's 404 has none.
+const NO_CUSTOMER: [&str; 2] = ["entity_not_found", "not_found"];
 
 /// What of an answer is read, in bytes. A customer has some hundreds.
 const MAX_ANSWER: usize = 64 << 10;
@@ -68,9 +76,9 @@ pub enum CustomerError {
         /// The status.
         status: StatusCode,
     },
-    /// A question a moment ago had no answer.
-    #[error("the shop had no answer a moment ago, and is asked again soon")]
-    Resting,
+    /// Others ask, or a question failed a moment ago.
+    #[error("a buyer's address is asked soon")]
+    Later,
 }
 
 /// The customers of a shop that is asked for their addresses.
@@ -78,9 +86,19 @@ pub enum CustomerError {
 pub struct Customers {
     api: ShopApi,
     is_sandbox: bool,
-    /// When a question had no answer. Locked while one is open: Paddle takes 240 a minute, and those that wait learn from one
-    /// failure.
+    waiting: Semaphore,
+    /// When a question failed. Locked while one is open, so that those that wait learn from one failure.
     failed: Mutex<Option<Instant>>,
+}
+
+#[derive(Deserialize)]
+struct ErrorDocument {
+    error: ErrorCode,
+}
+
+#[derive(Deserialize)]
+struct ErrorCode {
+    code: String,
 }
 
 #[derive(Deserialize)]
@@ -105,6 +123,7 @@ impl Customers {
         Ok(Some(Self {
             api: api.clone(),
             is_sandbox: shop.mode == Some(SalesMode::Test),
+            waiting: Semaphore::new(MOST_WAITING),
             failed: Mutex::default(),
         }))
     }
@@ -112,15 +131,16 @@ impl Customers {
     /// The address of a customer; `None` if there is no such customer, or none with an address.
     ///
     /// # Errors
-    /// Nobody knows: it is to be asked again.
+    /// It is to be asked again.
     pub(crate) async fn address(&self, id: &str) -> Result<Option<MailAddress>, CustomerError> {
         // SECURITY: it is a part of the path.
         if id.len() > MAX_ID || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return Ok(None);
         }
+        let _waits = self.waiting.try_acquire().map_err(|_| CustomerError::Later)?;
         let mut failed = self.failed.lock().await;
         if failed.is_some_and(|at| at.elapsed() < REST) {
-            return Err(CustomerError::Resting);
+            return Err(CustomerError::Later);
         }
         let asked = self.ask(id).await;
         *failed = asked.is_err().then(Instant::now);
@@ -136,11 +156,16 @@ impl Customers {
         let url = Url::parse(&format!("{}/customers/{id}", base.trim_end_matches('/')));
         let url = url.map_err(|error| connection(base, io::Error::other(error)))?;
         let origin = url.origin().ascii_serialization();
-        let key = shop_secrets::read_api_key(&self.api.key_file)?;
+        let file = self.api.key_file.clone();
+        let key = spawn_blocking(move || shop_secrets::read_api_key(&file)).await;
+        let key = key.map_err(|error| connection(&origin, io::Error::other(error)))??;
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", key.as_str()))
+            .map_err(|error| connection(&origin, io::Error::other(error)))?;
+        bearer.set_sensitive(true);
         let request = Request::get(http_client::path(&url))
             .header(HOST, http_client::host(&url))
             .header(USER_AGENT, http_client::USER_AGENT)
-            .header(AUTHORIZATION, format!("Bearer {}", key.as_str()))
+            .header(AUTHORIZATION, bearer)
             .body(Full::default());
         let request = request.map_err(|error| connection(&origin, io::Error::other(error)))?;
         let trust = Trust {
@@ -153,7 +178,7 @@ impl Customers {
             .map_err(|reason| connection(&origin, reason))?;
         match status {
             StatusCode::OK => {}
-            StatusCode::NOT_FOUND => return Ok(None),
+            StatusCode::NOT_FOUND if is_of_no_customer(&body) => return Ok(None),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let path = self.api.key_file.clone();
                 return Err(CustomerError::Forbidden { origin, status, path });
@@ -165,6 +190,11 @@ impl Customers {
             _ => Err(CustomerError::Answer { origin, status }),
         }
     }
+}
+
+fn is_of_no_customer(body: &[u8]) -> bool {
+    let document = serde_json::from_slice::<ErrorDocument>(body);
+    document.is_ok_and(|document| NO_CUSTOMER.contains(&document.error.code.as_str()))
 }
 
 fn connection(origin: &str, reason: io::Error) -> CustomerError {

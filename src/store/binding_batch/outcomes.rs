@@ -1,6 +1,6 @@
 //! What a group commit decided, request by request, and what became of an attempt that nobody confirmed.
 
-use crate::store::license_changes::ChangeOutcome;
+use crate::store::ledger_change::ChangeOutcome;
 use crate::store::license_imports::ImportOutcome;
 use crate::store::log::Position;
 use crate::store::pending::{BindOutcome, WaitingRequests};

@@ -53,6 +53,9 @@ pub(super) struct LicenseLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     staging_sites: Option<u16>,
     status: LicenseStatus,
+    /// Absent if it is who made the change, or if the license is active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status_by: Option<ChangeScope>,
     pub(super) synced: u64,
     time: DateTime<Utc>,
 }
@@ -98,6 +101,7 @@ impl LicenseLine {
             reference,
             revision,
             scope,
+            status_by,
             time,
         } = issued;
         let LicenseDetails {
@@ -140,6 +144,7 @@ impl LicenseLine {
             },
             staging_sites: *staging_sites,
             status: license.status,
+            status_by: status_by.as_deref().filter(|by| *by != &**scope).cloned(),
             synced,
             time: *time,
         }
@@ -161,6 +166,8 @@ impl LicenseLine {
             true => scope.clone(),
             false => Arc::new(self.origin.scope),
         };
+        let by = self.status_by.map_or_else(|| Arc::clone(&scope), Arc::new);
+        let status_by = (self.status != LicenseStatus::Active).then_some(by);
         let details = LicenseDetails {
             hosts: self.hosts,
             released,
@@ -194,6 +201,7 @@ impl LicenseLine {
             kind: self.kind,
             revision: self.revision,
             scope,
+            status_by,
             time: self.time,
         })
     }
@@ -235,7 +243,12 @@ mod tests {
         whole.license.details.released.hosts.insert(host, released_at);
         whole.reference = Some(Hex128([7; 16]));
         whole.scope = Arc::new("shop:stripe".parse().unwrap());
-        for license in [issued(1), whole] {
+        let mut suspended = whole.clone();
+        suspended.license.status = LicenseStatus::Suspended;
+        suspended.status_by = Some(Arc::clone(&suspended.scope));
+        let mut surplus = suspended.clone();
+        surplus.status_by = Some(Arc::new("surplus:stripe".parse().unwrap()));
+        for license in [issued(1), whole, suspended, surplus] {
             let change = LedgerEvent::License(Arc::new(license));
             let line = LedgerRecord {
                 previous: Position::genesis(),

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::model::license_key::LicenseId;
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
-use crate::store::license_changes::ChangeRefusal;
+use crate::store::ledger_change::ChangeRefusal;
 use crate::store::postgres::kept_memory::{self, KeptFile};
 
 /// What was repaired, or would be.

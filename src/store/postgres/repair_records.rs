@@ -9,7 +9,7 @@ use crate::model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use crate::model::order_reference::OrderReference;
 use crate::model::sale_state::SaleState;
 use crate::store::backend_error::BackendError;
-use crate::store::license_changes::{ChangeBasis, ChangeOutcome, LedgerChange};
+use crate::store::ledger_change::{ChangeBasis, ChangeOutcome, LedgerChange};
 use crate::store::pending::{ChangeRequest, SaleRequest, TokenRequest, WaitingRequests};
 use crate::store::postgres::lost_lines::{is_sale_lost, sale_events};
 use crate::store::postgres::shared_repair::{BATCH, Repair, unanswered};
@@ -24,6 +24,7 @@ impl Repair<'_> {
                     license: issued.license.clone(),
                     reference: issued.reference.map(OrderReference::from),
                     scope: Arc::clone(&issued.scope),
+                    status_by: issued.status_by.clone(),
                     now: issued.time,
                     basis: ChangeBasis::Lost(issued.origin.clone(), issued.revision),
                 })

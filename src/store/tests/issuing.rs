@@ -11,6 +11,7 @@ fn issue(license: &IssuedLicense) -> LedgerChange {
         license: license.license.clone(),
         reference: license.reference.map(Into::into),
         scope: license.scope.clone(),
+        status_by: None,
         now: license.time,
         basis: license.origin.clone().into(),
     }

@@ -80,6 +80,7 @@ impl Vendor {
                 },
                 reference: None,
                 scope,
+                status_by: None,
                 now: Utc::now(),
                 basis: ChangeBasis::from(new.origin),
             };

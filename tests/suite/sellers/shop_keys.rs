@@ -144,7 +144,7 @@ fn what_one_key_cannot_be_for_is_parked() {
     }
     assert!(shop.licenses().is_empty());
 
-    // A sale whose key does not come within an hour.
+    // A sale whose key does not come within three days.
     deliver(&shop, &sold(4, 1)[0]);
     crate::support::eventually("it waits", std::time::Duration::from_secs(20), || {
         shop.files("").len() == 1
@@ -153,7 +153,7 @@ fn what_one_key_cannot_be_for_is_parked() {
     let text = fs::read_to_string(&file).unwrap();
     let (head, body) = text.split_once('\n').unwrap();
     let mut head: Value = serde_json::from_str(head).unwrap();
-    head["received"] = json!((chrono::Utc::now() - chrono::TimeDelta::minutes(61)).to_rfc3339());
+    head["received"] = json!((chrono::Utc::now() - chrono::TimeDelta::hours(73)).to_rfc3339());
     fs::write(&file, format!("{head}\n{body}")).unwrap();
     shop.settle();
     assert!(
@@ -171,7 +171,7 @@ fn what_one_key_cannot_be_for_is_parked() {
         .as_array()
         .unwrap()
         .iter()
-        .find(|parked| parked["reason"].as_str().unwrap().contains("an hour"));
+        .find(|parked| parked["reason"].as_str().unwrap().contains("three days"));
     let name = waiting.unwrap()["delivery"].as_str().unwrap();
     assert!(
         countersign(&shop.instance)

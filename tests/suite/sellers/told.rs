@@ -271,7 +271,8 @@ impl ShopSale {
             ),
             Told::Changed(price, quantity, _) => (
                 "subscription.updated",
-                json!({ "id": format!("sub_{number}"), "status": "active", "items": items(price, quantity) }),
+                json!({ "id": format!("sub_{number}"), "status": "active", "customer_id": format!("ctm_{number}"),
+                    "items": items(price, quantity) }),
             ),
             Told::Unpaid => (
                 "subscription.paused",

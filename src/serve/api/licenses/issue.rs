@@ -85,6 +85,7 @@ pub(super) async fn reply(
         license,
         reference,
         scope: Arc::clone(&caller.scope),
+        status_by: None,
         now: Utc::now(),
         basis: ChangeBasis::Issue {
             origin: new.origin.clone(),

@@ -1,0 +1,124 @@
+//! The keys that a delivery owes to the buyer: noted before the licenses are issued, and paid when their mail is in the queue.
+//!
+//! Whatever happens in between, to the server or to the licenses, the next attempt finds the note and mails the same keys under the
+//! same event, which the queue takes once.
+
+use std::sync::Arc;
+
+use chrono::Utc;
+use tokio::task::spawn_blocking;
+
+use crate::config::KeyIssuer;
+use crate::mail::address::MailAddress;
+use crate::mail::mail_queue_error::MailQueueError;
+use crate::mail::queue::MailQueue;
+use crate::mail::queued_mail::MAX_LICENSES;
+use crate::model::digest::Digest;
+use crate::model::license_key::LicenseId;
+use crate::serve::state::Service;
+use crate::shop::grant::GrantedLicense;
+use crate::spool::{OwedLicenses, SpoolError};
+
+use crate::serve::deliveries::buyer_address;
+use crate::serve::deliveries::delivered::Delivered;
+use crate::serve::deliveries::error::ApplyError;
+use crate::serve::deliveries::sale_licenses::SaleLicenses;
+use crate::serve::deliveries::spool_work::in_spool;
+
+/// What is owed, and to whom.
+pub(super) enum KeyDebt {
+    /// Nothing: the shop mails its own keys, or nothing is issued.
+    None,
+    /// There is no mail server.
+    NoServer,
+    /// Nobody knows the buyer's address.
+    NoAddress(OwedLicenses),
+    /// The keys of these licenses.
+    Owed(Arc<MailQueue>, MailAddress, OwedLicenses),
+}
+
+impl KeyDebt {
+    /// Notes durably what is owed once the licenses that are missing are issued. The buyer's address is known before: a sale
+    /// whose key cannot be sent is not issued either.
+    pub(super) async fn of(
+        service: &Arc<Service>,
+        delivered: &Delivered<'_>,
+        licenses: &SaleLicenses<'_>,
+        granted: &[(u32, GrantedLicense)],
+    ) -> Result<Self, ApplyError> {
+        let hook = delivered.hook;
+        if hook.config.keys == KeyIssuer::Shop {
+            return Ok(Self::None);
+        }
+        let Some(queue) = service.mail.get().cloned() else {
+            return Ok(Self::NoServer);
+        };
+        let name = delivered.waiting.name.clone();
+        let mut owed = in_spool(service, move |spool| spool.owed(&name))
+            .await?
+            .unwrap_or_default();
+        let missing = licenses.missing(granted);
+        let is_new = |place: &(usize, u32)| !owed.places.contains(place);
+        let new: Vec<_> = missing.into_iter().filter(is_new).collect();
+        if owed.places.is_empty() && new.is_empty() {
+            return Ok(Self::None);
+        }
+        let buyer = delivered.parsed.action.sale().map(|sale| &sale.buyer);
+        let address = match buyer {
+            Some(buyer) => buyer_address::find(hook, buyer).await?,
+            None => None,
+        };
+        if !new.is_empty() {
+            owed.places.extend(new);
+            let name = delivered.waiting.name.clone();
+            let noted = owed.clone();
+            in_spool(service, move |spool| spool.note_owed(&name, &noted)).await?;
+        }
+        Ok(match address {
+            Some(address) => Self::Owed(queue, address, owed),
+            None => Self::NoAddress(owed),
+        })
+    }
+
+    /// Has the keys mailed, so many in a mail as one can have. When it returns, the mails are on disk.
+    pub(super) async fn pay(self, licenses: &SaleLicenses<'_>, issued: &[LicenseId]) -> Result<(), ApplyError> {
+        let (queue, address, owed) = match self {
+            Self::None => return Ok(()),
+            Self::NoServer => {
+                nobody(issued, "there is no mail server in countersign.toml");
+                return Ok(());
+            }
+            Self::NoAddress(owed) => {
+                nobody(&licenses.own(&owed.places), "nobody knows the buyer's mail address");
+                return Ok(());
+            }
+            Self::Owed(queue, address, owed) => (queue, address, owed),
+        };
+        let own = licenses.own(&owed.places);
+        let sale = licenses.sale();
+        let enqueue = move || {
+            for licenses in own.chunks(MAX_LICENSES) {
+                let ids: Vec<_> = licenses.iter().map(ToString::to_string).collect();
+                let event = format!("sale {}", Digest::of(format!("{sale} {}", ids.join(" ")).as_bytes()));
+                queue.enqueue(&address, licenses, &event, Utc::now())?;
+            }
+            Ok(())
+        };
+        let queued: Result<(), MailQueueError> = spawn_blocking(enqueue)
+            .await
+            .map_err(|error| SpoolError::Stopped(error.to_string()))?;
+        Ok(queued?)
+    }
+}
+
+fn nobody(licenses: &[LicenseId], reason: &'static str) {
+    if licenses.is_empty() {
+        return;
+    }
+    let ids: Vec<_> = licenses.iter().map(LicenseId::log_tag).collect();
+    tracing::warn!(
+        licenses = ids.join(" "),
+        reason,
+        "licenses were issued, and nobody was sent the keys: `countersign license resend` sends one"
+    );
+}
