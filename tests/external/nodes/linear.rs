@@ -22,7 +22,7 @@ const NODES: usize = 3;
 const CLIENTS: usize = 64;
 /// These ask twice. Of every eighth license only they ask, so that the other checker can check its history, too.
 const FEW: usize = 24;
-const HOSTS: usize = 16;
+pub const HOSTS: usize = 16;
 const SITES: [usize; 3] = [1, 2, 5];
 
 /// How often a license may move in 30 days (`site_moves`).

@@ -22,6 +22,7 @@ mod killed;
 mod linear;
 mod management;
 mod moves;
+mod newest_postgres;
 mod node;
 mod order_references;
 mod primary_killed;
