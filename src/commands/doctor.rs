@@ -8,6 +8,7 @@ mod finding;
 mod keys;
 mod links;
 mod mail;
+mod node_lag;
 mod nodes;
 mod registry;
 mod repositories;
@@ -83,14 +84,12 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     findings.push(descriptors(&config.serve));
     findings.push(public(paths, config.serve.tls_key.as_deref()));
     let assumed = config.store.with(&args.store).is_synchronous_assumed();
-    findings.extend(
-        paths
-            .database
-            .iter()
-            .flat_map(|address| database::findings(address, assumed)),
-    );
-    if paths.database.is_some() {
+    let mut last_line = None;
+    if let Some(address) = &paths.database {
+        let of_database = database::findings(address, assumed);
+        findings.extend(of_database.findings);
         findings.extend(database::kept(&paths.store));
+        last_line = of_database.last_line;
     }
     findings.push(store(paths));
     findings.extend(mail::findings(config));
@@ -101,6 +100,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     findings.extend(server::findings(
         args.admin_listen.unwrap_or(config.serve.admin_listen),
         paths,
+        last_line,
     ));
 
     output::print(&if args.json {

@@ -58,6 +58,16 @@ struct PartHealth {
     /// When its files were last checked; absent for the store and the packages, which are not reloaded.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds_of_look")]
     looked: Option<LastCheck>,
+    /// How far a ledger was read that other nodes write, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ledger: Option<LedgerReading>,
+}
+
+/// How far this node has read a shared ledger.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct LedgerReading {
+    /// The number of the last line.
+    pub sequence: u64,
 }
 
 /// The time of a check, by the system clock and by a monotonic clock.
@@ -152,6 +162,7 @@ impl Health {
             files: None,
             in_force: None,
             looked,
+            ledger: None,
         };
         let tls = tls.then(well);
         let [packages, store] = [well(), well()].map(|part| PartHealth { looked: None, ..part });
@@ -229,6 +240,12 @@ impl Health {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.registry.files = Some(folder.to_string_lossy().into_owned());
         parts.registry.in_force = in_force;
+    }
+
+    /// Records how far the shared ledger was read.
+    pub(super) fn note_ledger(&self, reading: LedgerReading) {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.store.ledger = Some(reading);
     }
 
     /// The state of every part.

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use crate::config::LocalHosts;
 use crate::mail::queue::MailQueue;
 use crate::serve::gate::Gate;
-use crate::serve::health::{Health, Part, Readiness, State};
+use crate::serve::health::{Health, LedgerReading, Part, Readiness, State};
 use crate::serve::hooks::Hooks;
 use crate::serve::links::PackageLinks;
 use crate::serve::metrics::Metrics;
@@ -93,5 +93,9 @@ impl Service {
             Err(error) => (State::Failing, Some(error.to_string())),
         };
         self.health.note(Part::Store, state, detail, store.since);
+        if let (Some(_), Some(end)) = (store.age, self.gate.bindings().ledger_end()) {
+            let sequence = end.sequence;
+            self.health.note_ledger(LedgerReading { sequence });
+        }
     }
 }

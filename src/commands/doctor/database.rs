@@ -1,5 +1,5 @@
 //! Checks the database of a shared ledger: each server, the tables, the role's rights and the standbys. `nodes` checks who
-//! shares it.
+//! shares it, and `node_lag` what the node that runs here has read.
 
 use std::path::Path;
 
@@ -49,21 +49,32 @@ pub(super) fn kept(node: &Path) -> Vec<Finding> {
     }
 }
 
-/// What the servers of the address say. No standby is needed where its work is `assumed` to be done elsewhere.
-pub(super) fn findings(address: &str, assumed: bool) -> Vec<Finding> {
+/// What the servers of the address say.
+pub(super) struct DatabaseFindings {
+    pub findings: Vec<Finding>,
+    /// The number of the ledger's last line, if exactly one server takes changes and shows it.
+    pub last_line: Option<u64>,
+}
+
+/// Asks the servers of the address. No standby is needed where its work is `assumed` to be done elsewhere.
+pub(super) fn findings(address: &str, assumed: bool) -> DatabaseFindings {
     match inspect(address) {
         Ok(servers) => judge(&servers, assumed),
-        Err(error) => vec![broken(
-            PART,
-            ErrorChain(&error).first_line(),
-            Some(store_hint(&error).to_owned()),
-        )],
+        Err(error) => DatabaseFindings {
+            findings: vec![broken(
+                PART,
+                ErrorChain(&error).first_line(),
+                Some(store_hint(&error).to_owned()),
+            )],
+            last_line: None,
+        },
     }
 }
 
-fn judge(servers: &[InspectedServer], assumed: bool) -> Vec<Finding> {
+fn judge(servers: &[InspectedServer], assumed: bool) -> DatabaseFindings {
     let mut findings = Vec::new();
     let mut primaries = Vec::new();
+    let mut last_line = None;
     for InspectedServer { name, said } in servers {
         match said {
             Ok(answers) => {
@@ -92,6 +103,7 @@ fn judge(servers: &[InspectedServer], assumed: bool) -> Vec<Finding> {
             findings.extend(behind(servers, answers));
             findings.extend(of_primary(primary, assumed));
             findings.extend(nodes::findings(&primary.nodes));
+            last_line = answers.sequence;
         }
         [(one, ..), (two, ..), ..] => findings.push(broken(
             PART,
@@ -99,7 +111,7 @@ fn judge(servers: &[InspectedServer], assumed: bool) -> Vec<Finding> {
             Some("stop the one that was replaced, at once".to_owned()),
         )),
     }
-    findings
+    DatabaseFindings { findings, last_line }
 }
 
 /// What one server says of itself.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
+use crate::commands::doctor::node_lag;
 use crate::commands::running_server;
 use crate::config::{AdminListen, Paths};
 use crate::store::{self, StoreSource};
@@ -33,16 +34,26 @@ struct ServerPart {
     since: String,
     #[serde(default)]
     detail: Option<String>,
+    #[serde(default)]
+    ledger: Option<ServerLedger>,
 }
 
-/// Whether a server runs on this instance, and its state.
-pub(super) fn findings(admin: AdminListen, paths: &Paths) -> Vec<Finding> {
+/// How far a node has read the shared ledger.
+#[derive(Debug, Deserialize)]
+struct ServerLedger {
+    sequence: u64,
+}
+
+/// Whether a server runs on this instance, and its state. A node should have read the `last_line` of its database.
+pub(super) fn findings(admin: AdminListen, paths: &Paths, last_line: Option<u64>) -> Vec<Finding> {
     // A database does not tell whether a node runs here.
     if let (Some(_), AdminListen::At(address)) = (&paths.database, admin) {
-        return ask(address).map_or_else(
-            |_| vec![ok("server", "not running")],
-            |readiness| said(address, readiness),
-        );
+        let Ok(readiness) = ask(address) else {
+            return vec![ok("server", "not running")];
+        };
+        let mut findings = said(address, readiness);
+        findings.extend(last_line.and_then(|line| node_lag::finding(line, || line_read(address))));
+        return findings;
     }
     let runs = store::read_only(StoreSource::Folder(&paths.store)).is_ok_and(|store| store.is_in_use());
     let AdminListen::At(address) = admin else {
@@ -74,7 +85,10 @@ fn said(address: SocketAddr, ServerReadiness { ready, parts }: ServerReadiness) 
         true => ok("server", format!("ready, says {address}")),
         false => broken("server", format!("not ready, says {address}"), None),
     }];
-    for (name, ServerPart { state, since, detail }) in parts.into_iter().filter(|(_, part)| part.state != "ok") {
+    for (name, part) in parts.into_iter().filter(|(_, part)| part.state != "ok") {
+        let ServerPart {
+            state, since, detail, ..
+        } = part;
         let detail = detail.map_or(String::new(), |detail| format!(": {}", Printable(&detail)));
         let finding = format!(
             "{} is {} since {}{detail}",
@@ -93,6 +107,13 @@ fn said(address: SocketAddr, ServerReadiness { ready, parts }: ServerReadiness) 
         });
     }
     findings
+}
+
+/// The last line that the node on this address has read; `None` if it shares no ledger, or does not answer.
+fn line_read(address: SocketAddr) -> Option<u64> {
+    let readiness = ask(address).ok()?;
+    let ledger = readiness.parts.get("store")?.ledger.as_ref()?;
+    Some(ledger.sequence)
 }
 
 fn ask(address: SocketAddr) -> Result<ServerReadiness, String> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::database::{prepare, prepared_cluster};
+use super::fault_proxy::{Fault, FaultProxy};
 use super::node::{code, instance, start};
 use crate::support::eventually;
 use crate::support::instance::{Instance, License};
@@ -289,6 +290,43 @@ fn the_doctor_tells_which_node_is_old_silent_or_behind() {
     }
     cluster.psql("UPDATE countersign.nodes SET seen = seen - interval '1 hour'");
     assert_told(&doctor(&own[0], &url), "ok none has run in the last minute", "");
+}
+
+#[test]
+fn the_doctor_tells_how_many_lines_the_node_of_this_machine_lacks() {
+    let cluster = prepared_cluster();
+    let proxy = FaultProxy::start(cluster.port);
+    let licenses = [(); 4].map(|()| License::new());
+    let own = [(); 2].map(|()| instance(&licenses.each_ref()));
+    let here = start(&own[0], &proxy.url("node"));
+    let elsewhere = start(&own[1], &cluster.url("node"));
+    // The doctor has a way to the database, whatever way the node has.
+    let doctor = || {
+        let mut command = countersign(&own[0]);
+        command.env("COUNTERSIGN_STORE", cluster.url("node"));
+        let admin = here.admin.to_string();
+        let output = command.args(["doctor", "--admin-listen", &admin]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(code(&here.validate(&licenses[0], "a.example")), "ok");
+    let told = doctor();
+    assert!(told.contains("has read the ledger up to line 1\n"), "{told}");
+
+    proxy.set(Fault::Refuse);
+    proxy.cut();
+    for license in &licenses[1..] {
+        assert_eq!(code(&elsewhere.validate(license, "a.example")), "ok");
+    }
+    let told = doctor();
+    let lag = "3 lines behind: has read the ledger up to line 1, and the database has line 4\n";
+    assert!(told.contains(lag), "{told}");
+    assert!(told.contains("hint: look at its log, and at the network"), "{told}");
+
+    proxy.set(Fault::Pass);
+    eventually("it has caught up", SOON, || here.part("store")["state"] == "ok");
+    let told = doctor();
+    assert!(told.contains("has read the ledger up to line 4\n"), "{told}");
+    assert!(!told.contains("behind"), "{told}");
 }
 
 /// A transaction that stays open.
