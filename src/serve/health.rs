@@ -68,6 +68,9 @@ struct PartHealth {
 pub(super) struct LedgerReading {
     /// The number of the last line.
     pub sequence: u64,
+    /// How long ago it had every line.
+    #[serde(rename = "age_seconds", serialize_with = "milliseconds")]
+    pub age: Duration,
 }
 
 /// The time of a check, by the system clock and by a monotonic clock.
@@ -82,6 +85,11 @@ fn seconds_of_look<S: Serializer>(look: &Option<LastCheck>, serializer: S) -> Re
         .unwrap_or_default()
         .to_rfc3339_opts(SecondsFormat::Secs, true)
         .serialize(serializer)
+}
+
+/// Seconds with three decimals.
+fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_millis() as f64 / 1_000.0)
 }
 
 fn seconds<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {

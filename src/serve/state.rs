@@ -82,20 +82,20 @@ impl Service {
     /// The store is asked; the states of the other parts were recorded when they were loaded.
     pub(crate) fn note_store(&self) {
         let store = self.gate.bindings().health();
-        let (state, detail) = match store.state {
-            Ok(()) => (
-                State::Ok,
-                store
-                    .age
-                    .map(|age| format!("the shared ledger was read {} ms ago", age.as_millis())),
-            ),
+        let (state, failure) = match store.state {
+            Ok(()) => (State::Ok, None),
             Err(error @ StoreError::NotIndexed(_)) => (State::Stale, Some(error.to_string())),
             Err(error) => (State::Failing, Some(error.to_string())),
         };
+        let read = store
+            .age
+            .map(|age| format!("the shared ledger was last read {:.1} s ago", age.as_secs_f64()));
+        let detail: Vec<_> = failure.into_iter().chain(read).collect();
+        let detail = (!detail.is_empty()).then(|| detail.join("; "));
         self.health.note(Part::Store, state, detail, store.since);
-        if let (Some(_), Some(end)) = (store.age, self.gate.bindings().ledger_end()) {
+        if let (Some(age), Some(end)) = (store.age, self.gate.bindings().ledger_end()) {
             let sequence = end.sequence;
-            self.health.note_ledger(LedgerReading { sequence });
+            self.health.note_ledger(LedgerReading { sequence, age });
         }
     }
 }

@@ -36,6 +36,10 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn end(&self) -> Option<Position> {
         None
     }
+    /// How old memory was when the store was opened, if other nodes may append.
+    fn age_at_start(&self) -> Option<Duration> {
+        None
+    }
     /// How often to follow, if other nodes may append.
     fn follow_every(&self) -> Option<Duration> {
         None

@@ -39,8 +39,16 @@ pub(crate) struct CommitStatus {
     is_closed: bool,
     /// The last durable line.
     pub end: Option<Position>,
-    /// When a shared log was last read, by a clock that runs while the machine sleeps.
-    read_at: Option<Duration>,
+    /// The last look at a log that other nodes write, too.
+    last_look: Option<LastLook>,
+}
+
+/// When memory had every line of the log.
+struct LastLook {
+    /// By a clock that runs while the machine sleeps.
+    at: Duration,
+    /// How old memory was then: not 0 after a start without the log.
+    age: Duration,
 }
 
 /// Why the log cannot be written.
@@ -68,8 +76,8 @@ pub(crate) struct FailureState<F> {
 }
 
 impl CommitStatus {
-    /// Nothing fails.
-    pub(super) fn new(is_shared: bool, end: Option<Position>) -> Self {
+    /// Nothing fails. Of a log that other nodes write, too, memory is of this `age`.
+    pub(super) fn new(age: Option<Duration>, end: Option<Position>) -> Self {
         Self {
             ledger: FailureState::new(None),
             index: FailureState::new(None),
@@ -77,16 +85,24 @@ impl CommitStatus {
             clock_lead: None,
             is_closed: false,
             end,
-            read_at: is_shared.then(since_boot),
+            last_look: age.map(|age| LastLook { at: since_boot(), age }),
         }
     }
 
     /// Notes the result of a commit or a look at the log; whether it started or stopped failing.
     pub(super) fn note(&mut self, failure: Option<LedgerFailure>) -> bool {
-        if failure.is_none() && self.read_at.is_some() {
-            self.read_at = Some(since_boot());
-        }
         self.ledger.set(failure)
+    }
+
+    /// Notes that memory has the log up to `end`: all that was there at `begun`, when the look began.
+    pub(super) fn note_look(&mut self, begun: Duration, end: Option<Position>) {
+        self.end = end;
+        if let Some(look) = &mut self.last_look {
+            *look = LastLook {
+                at: begun,
+                age: Duration::ZERO,
+            };
+        }
     }
 
     /// Notes how far this machine's clock is ahead of the log's; whether that became too much, or ceased to be.
@@ -147,7 +163,10 @@ impl CommitStatus {
             state,
             since,
             ledger: ledger_state,
-            age: self.read_at.map(|at| since_boot().saturating_sub(at)),
+            age: self
+                .last_look
+                .as_ref()
+                .map(|look| since_boot().saturating_sub(look.at) + look.age),
             clock_lead: self.clock_lead,
         }
     }
@@ -169,5 +188,32 @@ impl<F> FailureState<F> {
             since: if news { Utc::now() } else { self.since },
         };
         news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_a_shared_log_is_as_old_as_the_last_look_at_it() {
+        let minute = Duration::from_secs(60);
+        let mut status = CommitStatus::new(Some(minute), None);
+        let age = |status: &CommitStatus| status.health().age.unwrap();
+        let failure = LedgerFailure {
+            state: LedgerState::Unreachable,
+            reason: "away".into(),
+        };
+        status.note(Some(failure));
+        assert!(age(&status) >= minute);
+        // The database answers again, and nothing was read yet.
+        status.note(None);
+        assert!(age(&status) >= minute);
+        status.note_look(since_boot(), None);
+        assert!(age(&status) < minute);
+
+        let mut alone = CommitStatus::new(None, None);
+        alone.note_look(since_boot(), None);
+        assert_eq!(alone.health().age, None);
     }
 }

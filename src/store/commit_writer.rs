@@ -18,6 +18,7 @@ use crate::store::error::StoreError;
 use crate::store::memory::BindingMemory;
 use crate::store::pending::{LedgerLook, Message, QUEUE, WaitingRequests};
 use crate::store::references::requests::ReferenceRequest;
+use crate::store::sleep_watch::since_boot;
 use crate::store::telemetry::{self, Reports};
 
 /// Reports written in a turn, if more are waiting. 250 a second are 22 million a day. Writing one costs 6 to 30
@@ -134,6 +135,7 @@ impl<B: Backend> CommitWriter<B> {
     /// Commits the requests, or only reads what other nodes appended; then answers.
     fn commit(&self, requests: WaitingRequests, refreshes: Refreshes) {
         let mut batch = BindingBatch::new(&self.memory, requests);
+        let begun = since_boot();
         let result = if batch.len() == 0 && !refreshes.need_proof {
             let followed = self.note(self.backend.follow(&mut batch));
             self.note_clock();
@@ -144,11 +146,10 @@ impl<B: Backend> CommitWriter<B> {
             self.counts.syncs.observe(started.elapsed());
             result
         };
-        if result.is_err() {
-            self.counts.failures.fetch_add(batch.len() as u64, Ordering::Relaxed);
-        }
         if result.is_ok() {
-            self.status().end = self.backend.end();
+            self.status().note_look(begun, self.backend.end());
+        } else {
+            self.counts.failures.fetch_add(batch.len() as u64, Ordering::Relaxed);
         }
         batch.complete(result.clone());
         for refresh in refreshes.waiting {
@@ -240,24 +241,20 @@ impl<B: Backend> CommitWriter<B> {
     fn note(&self, result: Result<(), BackendError>) -> Result<(), Arc<str>> {
         let failure = result.err().map(LedgerFailure::from);
         let news = self.status().note(failure.clone());
-        match failure {
-            None => {
-                if news {
-                    tracing::info!("bindings can be written again");
-                }
-                Ok(())
+        let Some(LedgerFailure { state, reason }) = failure else {
+            if news {
+                tracing::info!("bindings can be written again");
             }
-            Some(LedgerFailure { state, reason }) => {
-                if news {
-                    tracing::error!(
-                        state = <&str>::from(state),
-                        reason = &*reason,
-                        "bindings cannot be written"
-                    );
-                }
-                Err(reason)
-            }
+            return Ok(());
+        };
+        if news {
+            tracing::error!(
+                state = <&str>::from(state),
+                reason = &*reason,
+                "bindings cannot be written"
+            );
         }
+        Err(reason)
     }
 
     /// Records whether this machine's clock differs from the log's.

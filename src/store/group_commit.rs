@@ -46,7 +46,7 @@ impl GroupCommit {
         let (queue, messages) = sync_channel(QUEUE);
         let is_shared = backend.follow_every().is_some();
         let sleep_watch = backend.sleep_watch();
-        let status = Arc::new(Mutex::new(CommitStatus::new(is_shared, backend.end())));
+        let status = Arc::new(Mutex::new(CommitStatus::new(backend.age_at_start(), backend.end())));
         let counts = Arc::new(CommitCounts::default());
         let writer = CommitWriter::new(backend, memory, reports, status.clone(), counts.clone());
         let thread = std::thread::Builder::new()

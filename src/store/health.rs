@@ -18,7 +18,7 @@ pub struct StoreHealth {
     pub since: DateTime<Utc>,
     /// The state of the log.
     pub ledger: LedgerState,
-    /// How long ago this node last read a log that it shares; `None` if it shares none.
+    /// How long ago this node last had every line of a log that it shares; `None` if it shares none.
     pub age: Option<Duration>,
     /// How far this machine's clock is ahead of that of a log that it shares.
     pub clock_lead: Option<TimeDelta>,

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -74,6 +75,13 @@ impl KeptFile {
             digest,
             path: folder.join(name),
         }
+    }
+
+    /// How long ago it was written, which is when the log lost lines.
+    pub(super) fn age(&self) -> Duration {
+        let written = fs::metadata(&self.path).and_then(|file| file.modified());
+        // A clock that was set back makes it new.
+        written.map_or(Duration::ZERO, |at| at.elapsed().unwrap_or_default())
     }
 
     /// Removes it: the log has all of it again.

@@ -80,6 +80,8 @@ pub(super) struct PostgresLog {
     runtime: Runtime,
     node: Mutex<NodeState>,
     identity: NodeIdentity,
+    /// How old memory was at the start.
+    age_at_start: Duration,
     reports: Arc<ReportReader>,
     sleep_watch: Arc<SleepWatch>,
 }
@@ -106,7 +108,13 @@ impl PostgresLog {
     ) -> Result<(Self, BindingsByLicense, IssuedTable), BackendError> {
         let identity = NodeIdentity::load(folder)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let NodeStart { session, loaded, epoch } = runtime.block_on(start(&settings, folder))?;
+        let started = runtime.block_on(start(&settings, folder))?;
+        let NodeStart {
+            session,
+            loaded,
+            epoch,
+            age,
+        } = started;
         let known = KnownLog { end: loaded.end, epoch };
         let node = NodeState::new(session, known, KeptLines::in_folder(folder), is_synchronous_assumed);
         let log = Self {
@@ -116,6 +124,7 @@ impl PostgresLog {
             runtime,
             node: Mutex::new(node),
             identity,
+            age_at_start: age,
         };
         Ok((log, loaded.by_license, loaded.issued))
     }
@@ -183,6 +192,10 @@ impl Backend for PostgresLog {
 
     fn end(&self) -> Option<Position> {
         Some(self.node().known.end)
+    }
+
+    fn age_at_start(&self) -> Option<Duration> {
+        Some(self.age_at_start)
     }
 
     fn follow_every(&self) -> Option<Duration> {

@@ -1,6 +1,7 @@
 //! How a node starts: it reads the whole log, or goes on with what it kept when the log lost lines.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::store::backend_error::BackendError;
 use crate::store::ledger_state::LedgerState;
@@ -16,6 +17,8 @@ pub(super) struct NodeStart {
     pub session: Option<Session>,
     pub loaded: LoadedLog,
     pub epoch: i32,
+    /// How long ago the node knew all of the log.
+    pub age: Duration,
 }
 
 /// Connects, and reads the log. A node that kept its memory goes on with it, until the lines are back or a person repaired
@@ -46,6 +49,7 @@ pub(super) async fn start(settings: &DatabaseSettings, folder: &Path) -> Result<
                 session: None,
                 loaded,
                 epoch: kept.epoch,
+                age: kept.age(),
             })
         }
         Err(error) => Err(error),
@@ -64,6 +68,7 @@ fn is_no_longer_lost(kept: &KeptFile, epoch: i32) {
 }
 
 async fn read(session: Session) -> Result<NodeStart, BackendError> {
+    let begun = Instant::now();
     let loaded = load::all(&session.client).await?;
     // What was read is proved: a primary that was replaced does not commit.
     let epoch = prove_in_time(&session).await?.epoch;
@@ -76,5 +81,6 @@ async fn read(session: Session) -> Result<NodeStart, BackendError> {
         session: Some(session),
         loaded,
         epoch,
+        age: begun.elapsed(),
     })
 }

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::database::{prepare, prepared_cluster};
 use super::fault_proxy::{AtCommit, Fault, FaultProxy};
 use super::node::{code, instance, refusal, start};
 use crate::support::eventually;
 use crate::support::instance::{License, new_keys};
-use crate::support::server::Server;
+use crate::support::server::{Server, countersign};
 use crate::tools::postgres::Cluster;
 use crate::tools::postgres::pgbouncer::{Pgbouncer, PoolMode};
 
@@ -87,7 +89,32 @@ fn while_the_database_is_away_bound_sites_are_served_and_new_ones_are_asked_to_c
         }
         assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
     }
-    assert_eq!(node.part("store")["state"], "failing");
+    // It tells how old its answers are, for as long as the database is away.
+    let gone = Instant::now();
+    let part = node.part("store");
+    assert_eq!(part["state"], "failing");
+    let age = |part: &Value| part["ledger"]["age_seconds"].as_f64().unwrap();
+    eventually("time passes", SOON, || age(&node.part("store")) > age(&part) + 1.0);
+    let aged = node.part("store");
+    // The ages are whole milliseconds.
+    let most = gone.elapsed().as_secs_f64() + 0.002;
+    assert!(age(&aged) - age(&part) <= most, "{part} {aged}");
+    assert_eq!(
+        (&aged["since"], &aged["ledger"]["sequence"]),
+        (&part["since"], &1.into())
+    );
+    let detail = aged["detail"].as_str().unwrap();
+    let (_, told) = detail.rsplit_once("; the shared ledger was last read ").unwrap();
+    let told: f64 = told.strip_suffix(" s ago").unwrap().parse().unwrap();
+    assert!((told - age(&aged)).abs() < 0.1, "{aged}");
+    let mut command = countersign(&own);
+    command.args(["--store", &cluster.url("node"), "doctor"]);
+    let output = command
+        .args(["--admin-listen", &node.admin.to_string()])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("; the shared ledger was last read "), "{told}");
     cluster.restart();
     let back = Instant::now();
     eventually("a new site is bound", SOON, || {
@@ -95,6 +122,9 @@ fn while_the_database_is_away_bound_sites_are_served_and_new_ones_are_asked_to_c
     });
     assert!(back.elapsed() < SOON, "{:?}", back.elapsed());
     assert_eq!(code(&node.validate(&bound, "https://b.example")), "bound_elsewhere");
+    let part = node.part("store");
+    assert_eq!((&part["state"], &part["ledger"]["sequence"]), (&"ok".into(), &2.into()));
+    assert!(age(&part) < back.elapsed().as_secs_f64(), "{part}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use chrono::Utc;
 use countersign::model::api_token::TokenScope;
@@ -28,6 +28,8 @@ use crate::support::issued::issue_as;
 use crate::support::server::{Server, countersign};
 use crate::tools::daemon::run;
 use crate::tools::postgres::{Cluster, Version};
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -133,10 +135,20 @@ fn what_a_restored_database_lacks_comes_back_from_the_nodes() {
         assert!(told.contains(kept[0].to_str().unwrap()), "{told}");
         assert_eq!(kept[0].metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
+    // As if it had been an hour ago.
+    let kept = std::fs::File::open(&files(&own[0], "memory-")[0]).unwrap();
+    kept.set_modified(SystemTime::now() - HOUR).unwrap();
     // A restart loses nothing of it.
     first.kill();
     let first = start(&own[0], &url);
     is_failing(&first);
+    // What it answers is as old as its file.
+    let ledger = &first.part("store")["ledger"];
+    assert_eq!(ledger["sequence"], 4);
+    assert!(
+        ledger["age_seconds"].as_f64().unwrap() >= HOUR.as_secs_f64(),
+        "{ledger}"
+    );
     for node in [&first, &second] {
         assert_eq!(code(&node.validate(lost, "https://b.example")), "ok");
         assert_eq!(node.validate(new, "https://e.example").status, 503);
