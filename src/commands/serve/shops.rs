@@ -5,7 +5,7 @@ use crate::config::{Config, KeyIssuer, ShopConfig};
 use crate::model::shop_kind::ShopKind;
 use crate::serve::hooks::{HookError, Hooks};
 
-/// What the settings of a shop need that others have not.
+/// The keys of a shop need `serve.foreign_keys`.
 #[derive(Debug, thiserror::Error)]
 #[error("[shops.{0}] has keys = \"shop\", and without serve.foreign_keys no site can use such a key")]
 pub(in crate::commands) struct NoForeignKeys(crate::model::slug::Slug);
