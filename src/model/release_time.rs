@@ -21,7 +21,7 @@ pub struct ReleaseTime {
 }
 
 impl ReleaseTime {
-    /// The release of `host`, or with `None` of all sites. Without `stored`, the bound sites are unknown.
+    /// Releases `host`, or all sites with `None`. `stored` are the bound sites, if they are known.
     pub fn new(license: &License, host: Option<&SiteHost>, stored: Option<&[Binding]>, now: DateTime<Utc>) -> Self {
         let released = &license.details.released;
         let affected = || {

@@ -116,7 +116,7 @@ pub struct ShopKey {
     /// The shop's ids of the sale that it is for.
     pub names: Vec<String>,
     /// The license of the key, or why it cannot be one.
-    // SECURITY: the key itself is kept nowhere.
+    // SECURITY: the key itself is not kept here. It stays in the file of the delivery until that is applied or dropped.
     pub license: Result<LicenseId, ForeignKeyError>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) type BindingsByLicense = LicenseTable<LicenseBindings>;
 pub(crate) struct BindingsBuilder {
     /// In ledger order.
     entries: Vec<LedgerEntry>,
-    /// Few licenses have releases. In ledger order, each with the number of entries before it.
+    /// The releases of each license that has some, in the order of the ledger, with the number of entries before each.
     releases: HashMap<LicenseId, Vec<(usize, SiteRelease)>>,
 }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// How often the thread beats.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// A gap this long is a sleep. On a busy machine it may be none; then one look too many is made.
+/// A gap this long counts as a sleep. A busy machine may have one without a sleep, which costs one look.
 const GAP: Duration = Duration::from_secs(1);
 
 /// Time since the machine was started, with the time that it slept. Monotonic.

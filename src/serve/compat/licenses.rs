@@ -231,8 +231,8 @@ fn sites(license: &License, bindings: &dyn Bindings) -> usize {
     valid.count() + ahead.count()
 }
 
-/// The members that every answer has, and those about a license that is known. Nobody's name or address is in it: they are
-/// there, empty, for clients that read them.
+/// The members of every answer, and those about a known license. Name and address of the customer are there for clients that
+/// read them, and are empty.
 fn answer(status: &str, success: bool, about: &EddAbout, license: Option<&License>, service: &Service) -> Value {
     let mut document = Map::new();
     let item_id = about.item_id().map_or(json!(false), |id| json!(id));

@@ -28,7 +28,7 @@ pub(super) enum Sent {
     Behind,
 }
 
-/// Sends these messages for as long as the caller may, and says what became of each.
+/// Sends these messages while `may_go_on` holds, and says what became of each.
 pub(super) async fn send(endpoint: &WebhookConfig, events: &[WebhookEvent], may_go_on: &dyn Fn() -> bool) -> Vec<Sent> {
     let mut lanes: BTreeMap<Option<LicenseId>, Vec<usize>> = BTreeMap::new();
     for (number, event) in events.iter().enumerate() {

@@ -63,7 +63,7 @@ impl<W: Write> Write for SealedWriter<W> {
     }
 }
 
-/// Checks the seal at the end of a file; the file without it, from its beginning.
+/// Checks the seal at the end of a file, and gives the file without the seal, from its beginning.
 ///
 /// # Errors
 /// The file cannot be read, or (`InvalidData`) its seal is missing or is that of another content.

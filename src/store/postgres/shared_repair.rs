@@ -127,7 +127,7 @@ async fn repair(
 }
 
 impl Repair<'_> {
-    /// The log may have the binding still, and then its own hash of the secret.
+    /// If the log still has the binding, its own hash of the secret counts.
     async fn releases(&mut self, lost: &[(LicenseId, SiteHost)]) -> Result<(), BackendError> {
         for part in lost.chunks(BATCH) {
             let mut releases = Vec::new();
