@@ -56,7 +56,7 @@ pub(super) struct DatabaseFindings {
     pub last_line: Option<u64>,
 }
 
-/// Asks the servers of the address. With `assumed`, a database without a synchronous standby is no finding.
+/// Asks the servers of the address. With `assumed`, a database without a synchronous standby is in order.
 pub(super) fn findings(address: &str, assumed: bool) -> DatabaseFindings {
     match inspect(address) {
         Ok(servers) => judge(&servers, assumed),
