@@ -92,7 +92,13 @@ fn a_path_that_is_not_utf8_keeps_nothing_from_being_told() {
         .iter()
         .find(|key| key["state"] == "retired")
         .unwrap();
-    json(&folder, &["keys", "remove", retired["key_id"].as_str().unwrap()]);
+    // An id may begin with a hyphen.
+    let removed = countersign_in(&folder)
+        .args(["keys", "remove", "--json", "--", retired["key_id"].as_str().unwrap()])
+        .output();
+    let removed = removed.unwrap();
+    assert!(removed.status.success(), "{}", error(&removed));
+    serde_json::from_slice::<Value>(&removed.stdout).unwrap();
 }
 
 #[test]
