@@ -86,6 +86,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
 
     let sender = mail::account(config)?;
     webhooks::check(config)?;
+    shops::check(config)?;
     let accept_dropped = args.accept_dropped_licenses;
     let own = config.clone();
     let Some(loaded) = unless(&mut shutdown, move || load(&own, accept_dropped)).await? else {

@@ -1,6 +1,7 @@
 //! The shops whose deliveries this server takes, and where they are kept until they are applied.
 
 mod body_permits;
+mod customer_questions;
 pub mod customers;
 mod sale_turns;
 
@@ -16,6 +17,7 @@ use crate::keys::service_secrets::ServiceSecretError;
 use crate::keys::shop_secrets;
 use crate::model::slug::Slug;
 use crate::serve::hooks::body_permits::BodyPermits;
+use crate::serve::hooks::customer_questions::CustomerQuestions;
 use crate::serve::hooks::customers::Customers;
 use crate::serve::hooks::sale_turns::SaleTurns;
 use crate::shop::signature::{self, ShopSecret, SignatureError};
@@ -46,7 +48,7 @@ pub struct Hook {
     /// Its settings.
     pub config: ShopConfig,
     /// Asked for addresses that its deliveries do not have.
-    pub(crate) customers: Option<Customers>,
+    pub(crate) customers: Option<Arc<CustomerQuestions>>,
     refused: LogLimit,
 }
 
@@ -77,16 +79,28 @@ impl Hooks {
         }
     }
 
-    /// These shops. Checks the files with each one's secret and API key, which are read again each time.
+    /// Checks the files with each shop's secret and API key, which are read again each time.
     ///
     /// # Errors
-    /// A secret is unusable, or the spool cannot be made.
+    /// One is unusable.
+    pub fn check(shops: &[ShopConfig]) -> Result<(), ServiceSecretError> {
+        for shop in shops {
+            secrets(shop)?;
+            Customers::open(shop)?;
+        }
+        Ok(())
+    }
+
+    /// These shops.
+    ///
+    /// # Errors
+    /// A secret or an API key is unusable, or the spool cannot be made.
     pub fn open(shops: &[ShopConfig], store: &std::path::Path) -> Result<Self, HookError> {
+        Self::check(shops)?;
         let hook = |config: &ShopConfig| {
-            secrets(config)?;
             let hook = Hook {
                 config: config.clone(),
-                customers: Customers::open(config)?,
+                customers: Customers::open(config)?.map(CustomerQuestions::new),
                 refused: LogLimit::default(),
             };
             Ok((config.name.clone(), hook))

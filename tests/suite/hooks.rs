@@ -180,6 +180,7 @@ fn a_server_does_not_start_with_a_shop_that_it_cannot_check() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && error.contains(with), "{error}");
         assert!(error.contains("hint: "), "{error}");
+        assert!(!instance.file("store").exists(), "it opened nothing");
     };
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).unwrap();
     fails("others can read the secret of this shop (mode 0644)");

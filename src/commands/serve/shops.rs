@@ -29,11 +29,11 @@ pub(in crate::commands) fn lacks_addresses(shop: &ShopConfig, config: &Config) -
     shop.kind == ShopKind::Paddle && shop.api.is_none() && config.mail.is_some()
 }
 
-/// Opens the door of every shop.
+/// Checks every shop, before anything is opened or made.
 ///
 /// # Errors
-/// A secret or an API key is unusable, a shop's keys would not work, or the spool cannot be made.
-pub(super) fn open(config: &Config) -> Result<Hooks, Failure> {
+/// A secret or an API key is unusable, or a shop's keys would not work.
+pub(super) fn check(config: &Config) -> Result<(), Failure> {
     for shop in &config.shops {
         check_keys(shop, config).map_err(|error| Failure::input(error).hint(FOREIGN_KEYS))?;
         if lacks_addresses(shop, config) {
@@ -43,11 +43,16 @@ pub(super) fn open(config: &Config) -> Result<Hooks, Failure> {
             );
         }
     }
+    Ok(Hooks::check(&config.shops)?)
+}
+
+/// Opens the door of every shop.
+///
+/// # Errors
+/// As [`check`], or the spool cannot be made.
+pub(super) fn open(config: &Config) -> Result<Hooks, Failure> {
     Hooks::open(&config.shops, &config.paths.store).map_err(|error| match error {
-        HookError::Secret(error) => {
-            let hint = error.hint();
-            Failure::input(error).hint(hint)
-        }
+        HookError::Secret(error) => error.into(),
         error => Failure::environment(error),
     })
 }

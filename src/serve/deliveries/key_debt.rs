@@ -65,7 +65,7 @@ impl KeyDebt {
         }
         let buyer = delivered.parsed.action.sale().map(|sale| &sale.buyer);
         let address = match buyer {
-            Some(buyer) => buyer_address::find(hook, buyer).await?,
+            Some(buyer) => buyer_address::find(service, hook, buyer)?,
             None => None,
         };
         if !new.is_empty() {

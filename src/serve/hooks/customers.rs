@@ -3,13 +3,12 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, StatusCode};
 use serde::Deserialize;
-use tokio::sync::{Mutex, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use url::Url;
@@ -27,12 +26,6 @@ const SANDBOX: &str = "https://sandbox-api.paddle.com/";
 
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long nobody is asked after a question that had no answer, so that other shops' deliveries do not wait for this one.
-const REST: Duration = Duration::from_secs(5);
-
-/// Deliveries that wait for an answer. More come back later, so that they leave room for other shops.
-const MOST_WAITING: usize = 4;
 
 /// Paddle's code of an answer 404 that says that there is no such customer (<https://developer.paddle.com/errors/shared>). A
 /// proxy's 404 has none.
@@ -76,8 +69,8 @@ pub enum CustomerError {
         /// The status.
         status: StatusCode,
     },
-    /// Others ask, or a question failed a moment ago.
-    #[error("a buyer's address is asked soon")]
+    /// The shop was asked and did not answer yet, or is asked soon.
+    #[error("the buyer's address is not known yet")]
     Later,
 }
 
@@ -86,9 +79,6 @@ pub enum CustomerError {
 pub struct Customers {
     api: ShopApi,
     is_sandbox: bool,
-    waiting: Semaphore,
-    /// When a question failed. Locked while one is open, so that those that wait learn from one failure.
-    failed: Mutex<Option<Instant>>,
 }
 
 #[derive(Deserialize)]
@@ -123,8 +113,6 @@ impl Customers {
         Ok(Some(Self {
             api: api.clone(),
             is_sandbox: shop.mode == Some(SalesMode::Test),
-            waiting: Semaphore::new(MOST_WAITING),
-            failed: Mutex::default(),
         }))
     }
 
@@ -132,22 +120,11 @@ impl Customers {
     ///
     /// # Errors
     /// It is to be asked again.
-    pub(crate) async fn address(&self, id: &str) -> Result<Option<MailAddress>, CustomerError> {
+    pub(super) async fn address(&self, id: &str) -> Result<Option<MailAddress>, CustomerError> {
         // SECURITY: it is a part of the path.
         if id.len() > MAX_ID || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return Ok(None);
         }
-        let _waits = self.waiting.try_acquire().map_err(|_| CustomerError::Later)?;
-        let mut failed = self.failed.lock().await;
-        if failed.is_some_and(|at| at.elapsed() < REST) {
-            return Err(CustomerError::Later);
-        }
-        let asked = self.ask(id).await;
-        *failed = asked.is_err().then(Instant::now);
-        asked
-    }
-
-    async fn ask(&self, id: &str) -> Result<Option<MailAddress>, CustomerError> {
         let base = match &self.api.url {
             Some(url) => url.as_url().as_str(),
             None if self.is_sandbox => SANDBOX,

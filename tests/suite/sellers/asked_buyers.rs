@@ -28,6 +28,8 @@ struct Dialog {
     status: u16,
     body: String,
     asked: Vec<String>,
+    /// Whether it does not answer yet.
+    is_silent: bool,
 }
 
 /// Paddle's interface for customers. It ends with the process of the tests.
@@ -46,7 +48,10 @@ impl Customers {
         let dialog = Arc::clone(&customers.dialog);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let _ = answer(&stream, &dialog);
+                let dialog = Arc::clone(&dialog);
+                thread::spawn(move || {
+                    let _ = answer(&stream, &dialog);
+                });
             }
         });
         customers
@@ -56,6 +61,10 @@ impl Customers {
         let mut dialog = self.dialog.lock().unwrap();
         dialog.status = status;
         dialog.body = body.to_owned();
+    }
+
+    fn be_silent(&self, is_silent: bool) {
+        self.dialog.lock().unwrap().is_silent = is_silent;
     }
 
     fn asked(&self) -> Vec<String> {
@@ -75,8 +84,11 @@ fn answer(mut stream: &TcpStream, dialog: &Mutex<Dialog>) -> std::io::Result<()>
             asked.push(line);
         }
     }
-    let mut dialog = dialog.lock().unwrap();
-    dialog.asked.push(asked.join(" | "));
+    dialog.lock().unwrap().asked.push(asked.join(" | "));
+    while dialog.lock().unwrap().is_silent {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let dialog = dialog.lock().unwrap();
     let length = dialog.body.len();
     write!(
         stream,
@@ -89,7 +101,7 @@ fn answer(mut stream: &TcpStream, dialog: &Mutex<Dialog>) -> std::io::Result<()>
 fn open(customers: &Customers) -> Shop {
     let instance = with_sellers("");
     let settings = format!(
-        "[shops.paddle]\napi_key_file = '{KEY_FILE}'\napi_url = 'http://{}/'\n\
+        "[shops.stripe]\n[shops.paddle]\napi_key_file = '{KEY_FILE}'\napi_url = 'http://{}/'\n\
          [mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n",
         customers.address
     );
@@ -197,6 +209,35 @@ fn a_sale_waits_until_paddle_tells_the_address() {
         );
     }
     assert_eq!(shop.files("parked"), [""; 0]);
+    assert!(!shop.server.log().contains("CANARY"));
+}
+
+#[test]
+fn a_paddle_that_does_not_answer_delays_no_other_shop() {
+    let customers = Customers::start();
+    let shop = open(&customers);
+    customers.be_silent(true);
+    for number in 1..=4 {
+        deliver(&shop, number, Told::Sold(SMALL, 1, 30), 1);
+    }
+    eventually("all are asked at once", SOON, || customers.asked().len() == 4);
+    let sale = ShopSale::new(Seller::Stripe, 5);
+    for body in sale.bodies(Told::Sold(SMALL, 1, 30), 1) {
+        assert_eq!(sale.seller.deliver(&shop.server, &body), 200);
+    }
+    // Sooner than Paddle is given up, which is after ten seconds.
+    eventually("Stripe's sale is issued", Duration::from_secs(8), || {
+        shop.licenses().len() == 1
+    });
+    customers.be_silent(false);
+    for number in 1..=4 {
+        customers.answer(200, &customer(number));
+        eventually("one more is issued", SOON, || {
+            shop.licenses().len() == number as usize + 1
+        });
+    }
+    shop.settle();
+    assert_eq!(mails(&shop).len(), 5);
     assert!(!shop.server.log().contains("CANARY"));
 }
 
