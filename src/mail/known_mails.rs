@@ -66,13 +66,20 @@ impl KnownMails {
         parked.sort_unstable();
         let surplus = parked.len().saturating_sub(most);
         for (_, id) in parked.into_iter().take(surplus) {
+            // A person may have had it tried again a moment ago.
+            let Ok(Some(dropped)) = queue.folder.read(id) else {
+                continue;
+            };
+            if dropped.state != MailState::Parked {
+                continue;
+            }
             queue.forget(id);
-            let dropped = self.0.remove(&id);
-            let license = dropped.and_then(|(_, mail)| mail.licenses.first().map(LicenseId::log_tag));
+            self.0.remove(&id);
+            let licenses: Vec<_> = dropped.licenses.iter().map(LicenseId::log_tag).collect();
             tracing::error!(
                 mail = %id,
-                license = license.unwrap_or_default(),
-                "{most} mails are parked, so the oldest one was deleted: its buyer did not get the key"
+                licenses = licenses.join(" "),
+                "{most} mails are parked, so the oldest one was deleted: its buyer did not get these licenses' keys"
             );
         }
     }
@@ -98,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_parked_mails_make_room_and_none_that_waits_is_touched() {
+    fn the_oldest_parked_mails_make_room_and_none_that_waits_or_was_retried_is_touched() {
         let store = tempfile::tempdir().unwrap();
         let now = Utc::now();
         let queue = MailQueue::open(store.path(), now).unwrap();
@@ -118,9 +125,11 @@ mod tests {
         let waiting = MailId::of_event("evt_0");
         assert_eq!(known.look(&queue, now), [waiting]);
         assert_eq!(queue.counts.parked.load(Ordering::Relaxed), 5);
+        // The oldest is tried again before the folder is looked at again.
+        queue.folder.retry(MailId::of_event("evt_5")).unwrap();
         known.drop_surplus(&queue, 2);
         let mut left: Vec<_> = queue.folder.list().unwrap().into_iter().map(|(id, _)| id).collect();
-        let mut expected = ["evt_0", "evt_1", "evt_2"].map(MailId::of_event);
+        let mut expected = ["evt_0", "evt_1", "evt_2", "evt_5"].map(MailId::of_event);
         left.sort_unstable();
         expected.sort_unstable();
         assert_eq!(left, expected);
