@@ -29,9 +29,10 @@ release: ## Build the program as it is to be installed: target/release/countersi
 	packaging/check-binary $(COUNTERSIGN)
 
 .PHONY: test
-# Twice as many tests at once as there are cores: most of them wait for servers that they started.
+# Twice as many tests at once as there are cores: most of them wait for servers that they started. What fails stops nothing else,
+# so that one run tells all.
 test: tools ## Run every test, on a fresh machine too
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} cargo test
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} cargo test --no-fail-fast
 
 .PHONY: suite
 suite: ## Run the integration tests that need Rust, gcc and git alone
