@@ -19,6 +19,9 @@ use crate::support::{Instance, License, Server, eventually, get};
 /// What the issue of a change allows.
 const LIVE: Duration = Duration::from_secs(2);
 
+/// How long a test waits that is not about how soon a change is in force.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// How long reloads go on beside requests.
 const RELOADS: Duration = Duration::from_secs(2);
 
@@ -508,7 +511,7 @@ pub fn rounds(rounds: usize) {
         server.signal("HUP");
         let part = if round % 6 == 0 { "registry" } else { "catalog" };
         if round.is_multiple_of(3) {
-            eventually("the fault shows", LIVE, || {
+            eventually("the fault shows", PATIENCE, || {
                 let found = server.part(part);
                 let detail = found["detail"].as_str().unwrap_or_default();
                 found["state"] == "stale" && (round % 6 == 0 || detail.contains(&format!("round {round}")))
@@ -522,9 +525,9 @@ pub fn rounds(rounds: usize) {
             let _ = fs::remove_file(instance.file("registry/licenses/broken.toml"));
             instance.publish(&format!("1.{round}.0"));
             server.signal("HUP");
-            eventually("the repair shows", LIVE, || server.part(part)["state"] == "ok");
+            eventually("the repair shows", PATIENCE, || server.part(part)["state"] == "ok");
         } else {
-            eventually("the change shows", LIVE, || {
+            eventually("the change shows", PATIENCE, || {
                 let answer = client
                     .post_json("/api/v1/validate-license", &question(license, "a.com"))
                     .json();
