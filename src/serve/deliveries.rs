@@ -9,6 +9,7 @@ mod delivered;
 mod error;
 mod fold;
 mod key_debt;
+mod known_sale;
 mod sale_licenses;
 mod sale_places;
 mod sale_requests;

@@ -9,7 +9,7 @@ use countersign::model::issuing_key::IssuingKey;
 use serde_json::{Value, json};
 
 use crate::support::server::countersign;
-use crate::support::shop::{add_shop, deliver, deliver_text, invoice};
+use crate::support::shop::{BUYER, add_shop, deliver, deliver_text, invoice};
 use crate::support::{Instance, Server, eventually};
 
 pub struct Shop {
@@ -431,4 +431,51 @@ fn a_server_that_is_killed_while_it_applies_issues_nothing_twice() {
     for license in &licenses {
         assert_eq!(shop.code(license, "a.com"), "ok");
     }
+}
+
+#[test]
+fn a_server_that_is_killed_before_a_mail_is_queued_mails_the_key_that_it_issued() {
+    let instance = Instance::new();
+    add_shop(&instance);
+    let mail = "[mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n";
+    instance.write("countersign.toml", &format!("[shops.stripe]\n{mail}"));
+    let mut shop = Shop::of(instance);
+    let sale = invoice("in_1", "subscription_create", "price_small", 2, 30);
+    // The disk fails for the queue of mails, after the licenses were issued.
+    let queue = shop.instance.file("store/mail");
+    let away = shop.instance.file("store/mail-away");
+    fs::rename(&queue, &away).unwrap();
+    fs::write(&queue, "").unwrap();
+    shop.deliver("invoice.paid", 1, &sale);
+    eventually("both are issued", Duration::from_secs(20), || {
+        shop.licenses().len() == 2
+    });
+    eventually("the log says that deliveries wait", Duration::from_secs(20), || {
+        shop.server.log().contains("deliveries of shops wait")
+    });
+    let mut files = shop.files("");
+    files.sort_unstable();
+    assert_eq!((files.len(), files[1].clone()), (2, format!("{}.owed", files[0])));
+    let Shop { instance, server } = shop;
+    server.kill();
+    fs::remove_file(&queue).unwrap();
+    fs::rename(&away, &queue).unwrap();
+    let server = Server::start(&instance);
+    shop = Shop { instance, server };
+    shop.settle();
+    let licenses = shop.licenses();
+    let mut issued: Vec<_> = licenses
+        .iter()
+        .map(|license| license.line["license"].as_str().unwrap().to_owned())
+        .collect();
+    let mut mailed = mails(&shop);
+    assert_eq!(mailed.len(), 1);
+    let (address, mut keys) = mailed.remove(0);
+    issued.sort_unstable();
+    keys.sort_unstable();
+    assert_eq!((address.as_str(), keys), (BUYER, issued));
+    // The shop delivers it again.
+    shop.deliver("invoice.paid", 1, &sale);
+    shop.settle();
+    assert_eq!((shop.licenses().len(), mails(&shop).len()), (2, 1));
 }

@@ -1,10 +1,13 @@
 //! A delivery that is applied.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::serve::hooks::Hook;
 use crate::shop::event::ShopDelivery;
 use crate::spool::WaitingDelivery;
+
+/// How long shops deliver again what was not answered with 200. What a delivery waits for comes within this time or never.
+pub(super) const SHOPS_TRY_FOR: TimeDelta = TimeDelta::days(3);
 
 /// A delivery of the spool.
 pub(super) struct Delivered<'a> {

@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::mail::mail_queue_error::MailQueueError;
 use crate::model::foreign_key::ForeignKeyError;
+use crate::serve::deliveries::delivered::SHOPS_TRY_FOR;
 use crate::serve::found_license::ChangeError;
 use crate::serve::hooks::customers::CustomerError;
 use crate::shop::event::DeliveryError;
@@ -80,12 +81,12 @@ pub(super) enum ParkReason {
 }
 
 impl ApplyError {
-    /// The same of a delivery that was received then: a key of the shop is late after an hour, and is not coming after as long
-    /// as shops deliver.
+    /// The same of a delivery that was received then: a key of the shop is late after an hour, and does not come after three
+    /// days.
     pub(super) fn of_delivery(self, received: DateTime<Utc>) -> Self {
         let age = Utc::now() - received;
         match self {
-            Self::NoKeyYet { .. } if age > TimeDelta::days(3) => Self::Parked(ParkReason::NoKey),
+            Self::NoKeyYet { .. } if age > SHOPS_TRY_FOR => Self::Parked(ParkReason::NoKey),
             Self::NoKeyYet { .. } => Self::NoKeyYet {
                 is_late: age > TimeDelta::hours(1),
             },

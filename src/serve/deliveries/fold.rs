@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use crate::config::KeyIssuer;
 use crate::model::issued_license::Hex128;
@@ -18,17 +18,15 @@ use crate::shop::grant::{GrantedLicense, grant, one_license};
 use crate::spool::{DeliveryStage, WaitingDelivery};
 use crate::store::{MAX_NAMES, SaleChange, SaleOutcome};
 
-use crate::serve::deliveries::delivered::Delivered;
+use crate::serve::deliveries::delivered::{Delivered, SHOPS_TRY_FOR};
 use crate::serve::deliveries::error::{ApplyError, ParkReason};
 use crate::serve::deliveries::key_debt::KeyDebt;
+use crate::serve::deliveries::known_sale::KnownSale;
 use crate::serve::deliveries::sale_licenses::SaleLicenses;
 use crate::serve::deliveries::sale_places::SalePlaces;
 use crate::serve::deliveries::sale_requests::SaleRequests;
 use crate::serve::deliveries::sale_words::{PaidEnd, SaleKey};
 use crate::serve::deliveries::spool_work::in_spool;
-
-/// How long a change of a sale that is not issued yet waits for it: as long as shops deliver.
-const EARLY: TimeDelta = TimeDelta::days(3);
 
 /// Records what a delivery says of its sale, and has the licenses follow. Whether others may have waited for it.
 pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> Result<bool, ApplyError> {
@@ -59,8 +57,8 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         one_license(granted.iter().map(|(count, _)| *count)).map_err(ParkReason::from)?;
     }
     if waiting.stage == DeliveryStage::Early && !is_known {
-        // Shops deliver for three days. What comes later was sold before the shop was connected.
-        if Utc::now() - *received <= EARLY {
+        // A change whose sale never comes is of one from before the shop was connected.
+        if Utc::now() - *received <= SHOPS_TRY_FOR {
             return Err(ApplyError::Early);
         }
         tracing::info!(
@@ -104,7 +102,12 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
     // Another delivery of the sale may have come first.
     let state = gate.bindings().sale(state.id).unwrap_or(state);
     let counts = counts && (parsed.changed_at.is_none() || parsed.changed_at >= state.changed_at);
-    let licenses = SaleLicenses::new(places, parsed.action.names().first(), key);
+    let sale = KnownSale {
+        gate,
+        id: state.id,
+        delivered_at: parsed.changed_at,
+    };
+    let licenses = SaleLicenses::new(places, parsed.action.names().first(), key, sale);
     let debt = KeyDebt::of(
         service,
         delivered,
@@ -112,8 +115,7 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         granted_now(&parsed.action, counts, &granted),
     )
     .await?;
-    let is_newest = parsed.changed_at >= state.subscription.at.max(state.changed_at);
-    let issued = follow(&licenses, &parsed.action, state, granted, counts, is_newest).await;
+    let issued = follow(&licenses, &parsed.action, state, granted, counts).await;
     let issued = issued.map_err(|error| error.of_delivery(*received))?;
     debt.pay(&licenses, &issued).await?;
     // Changes that were early have their sale now.
@@ -188,14 +190,13 @@ fn event(action: &ShopAction) -> Result<SaleEvent, ParkReason> {
 }
 
 /// Issues, extends and changes the licenses of a sale, so that they are as the sale is. Gives those that were issued. `counts`:
-/// nothing newer of its kind is known. `is_newest`: nothing newer is known of the subscription at all.
+/// nothing newer of its kind is known.
 async fn follow(
     licenses: &SaleLicenses<'_>,
     action: &ShopAction,
     state: SaleState,
     mut granted: Vec<(u32, GrantedLicense)>,
     counts: bool,
-    is_newest: bool,
 ) -> Result<Vec<LicenseId>, ApplyError> {
     // The end that the shop named, in whichever delivery, precedes the period of the offer.
     if let Some(until) = state.until() {
@@ -211,7 +212,7 @@ async fn follow(
                 ShopAction::Issue(_) => PaidEnd::Exact,
                 _ => PaidEnd::AtLeast,
             };
-            licenses.pay(&granted, end, is_newest).await?;
+            licenses.pay(&granted, end).await?;
             issued
         }
         ShopAction::Change(sale) if counts && state.is_issued => {

@@ -14,6 +14,7 @@ use crate::shop::grant::{GrantedLicense, NotOneLicense};
 use crate::store::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 
 use crate::serve::deliveries::error::{ApplyError, ParkReason};
+use crate::serve::deliveries::known_sale::KnownSale;
 use crate::serve::deliveries::sale_places::SalePlaces;
 use crate::serve::deliveries::sale_words::{CopyState, PaidEnd, SaleKey};
 
@@ -26,11 +27,17 @@ pub(super) struct SaleLicenses<'a> {
     /// The shop's first id of the sale.
     order: Option<&'a String>,
     key: SaleKey,
+    sale: KnownSale<'a>,
 }
 
 impl<'a> SaleLicenses<'a> {
-    pub(super) fn new(places: SalePlaces<'a>, order: Option<&'a String>, key: SaleKey) -> Self {
-        Self { places, order, key }
+    pub(super) fn new(places: SalePlaces<'a>, order: Option<&'a String>, key: SaleKey, sale: KnownSale<'a>) -> Self {
+        Self {
+            places,
+            order,
+            key,
+            sale,
+        }
     }
 
     /// The sale.
@@ -70,7 +77,7 @@ impl<'a> SaleLicenses<'a> {
         salt.is_none_or(|salt| found.origin.salt == salt)
     }
 
-    /// Issues one license; `None` if another node issued it meanwhile.
+    /// Issues one license; `None` if another node issued it meanwhile, or if the money went back before its key came.
     async fn issue_one(
         &self,
         line: usize,
@@ -86,6 +93,7 @@ impl<'a> SaleLicenses<'a> {
         };
         let (id, origin) = match self.key {
             SaleKey::Own => (new.key.id(), new.origin),
+            SaleKey::OfShop(None) if self.sale.is_refunded() => return Ok(None),
             SaleKey::OfShop(None) => return Err(ApplyError::NoKeyYet { is_late: false }),
             SaleKey::OfShop(Some(_)) if (line, copy) != (0, 0) => {
                 return Err(ParkReason::from(NotOneLicense(copy + 1)).into());
@@ -102,7 +110,7 @@ impl<'a> SaleLicenses<'a> {
         let change = LedgerChange {
             license: License {
                 id,
-                status: self.status(),
+                status: self.sale.status(),
                 expires: granted.expires,
                 modules: Arc::clone(&granted.modules),
                 sites: granted.sites,
@@ -125,38 +133,35 @@ impl<'a> SaleLicenses<'a> {
             ChangeOutcome::Refused(refusal) => return Err(ParkReason::Refused(refusal).into()),
         };
         // Another node may have recorded a refund meanwhile, and did not see this license yet.
-        self.update(line, copy, CopyState::Unsaid, |license| match self.status() {
-            LicenseStatus::Active => {}
-            status => license.status = status,
+        self.update(line, copy, |license| {
+            match self.sale.status() {
+                LicenseStatus::Active => {}
+                status => license.status = status,
+            }
+            CopyState::Unsaid
         })
         .await?;
         Ok(issued)
     }
 
-    /// Has each license end as it is paid for. If nothing newer is known, those that are paid for have the sale's status.
-    pub(super) async fn pay(
-        &self,
-        granted: &[(u32, GrantedLicense)],
-        end: PaidEnd,
-        is_newest: bool,
-    ) -> Result<(), ApplyError> {
+    /// Has each license end as it is paid for. If nothing later is known, those that are paid for have the sale's status.
+    pub(super) async fn pay(&self, granted: &[(u32, GrantedLicense)], end: PaidEnd) -> Result<(), ApplyError> {
         for (line, (count, paid)) in granted.iter().enumerate() {
             for copy in 0..*count {
-                // The first order may be told again after fewer were sold: only a renewal sells its copies again.
-                let is_renewal = matches!(end, PaidEnd::AtLeast);
-                let state = if is_newest && is_renewal {
-                    CopyState::Sold
-                } else {
-                    CopyState::Unsaid
-                };
-                self.update(line, copy, state, |license| {
+                self.update(line, copy, |license| {
                     license.expires = match end {
                         PaidEnd::Unknown => license.expires,
-                        PaidEnd::Exact => paid.expires,
-                        PaidEnd::AtLeast => license.expires.max(paid.expires),
+                        PaidEnd::Exact => self.sale.end_or(paid.expires),
+                        PaidEnd::AtLeast => license.expires.max(self.sale.end_or(paid.expires)),
                     };
-                    if is_newest {
-                        license.status = self.status();
+                    if !self.sale.is_newest() {
+                        return CopyState::Unsaid;
+                    }
+                    license.status = self.sale.status();
+                    // The first order may be told again after fewer were sold: only a renewal sells its copies again.
+                    match end {
+                        PaidEnd::AtLeast => CopyState::Sold,
+                        PaidEnd::Unknown | PaidEnd::Exact => CopyState::Unsaid,
                     }
                 })
                 .await?;
@@ -185,16 +190,23 @@ impl<'a> SaleLicenses<'a> {
             let mut copy = 0;
             while self.places.find(line, copy).is_some() {
                 let now = sold.get(line).filter(|(count, _)| copy < *count);
-                let state = now.map_or(CopyState::Surplus, |_| CopyState::Sold);
-                self.update(line, copy, state, |license| match now {
-                    None => license.status = LicenseStatus::Suspended.graver(self.status()),
-                    Some((_, now)) => {
-                        license.modules = Arc::clone(&now.modules);
-                        license.sites = now.sites;
-                        license.take_limits(&now.details);
-                        license.status = self.status();
-                        license.expires = if has_end { now.expires } else { license.expires };
+                self.update(line, copy, |license| {
+                    // Another node applies it.
+                    if self.sale.has_later_change() {
+                        return CopyState::Unsaid;
                     }
+                    let Some((_, now)) = now else {
+                        license.status = LicenseStatus::Suspended.graver(self.sale.status());
+                        return CopyState::Surplus;
+                    };
+                    license.modules = Arc::clone(&now.modules);
+                    license.sites = now.sites;
+                    license.take_limits(&now.details);
+                    license.status = self.sale.status();
+                    if has_end {
+                        license.expires = self.sale.end_or(now.expires);
+                    }
+                    CopyState::Sold
                 })
                 .await?;
                 copy += 1;
@@ -211,8 +223,11 @@ impl<'a> SaleLicenses<'a> {
         for line in 0.. {
             let mut copy = 0;
             while self.places.find(line, copy).is_some() {
-                self.update(line, copy, CopyState::Unsaid, |license| license.status = self.status())
-                    .await?;
+                self.update(line, copy, |license| {
+                    license.status = self.sale.status();
+                    CopyState::Unsaid
+                })
+                .await?;
                 copy += 1;
             }
             if copy == 0 {
@@ -222,21 +237,13 @@ impl<'a> SaleLicenses<'a> {
         Ok(())
     }
 
-    /// The status of the sale as this node knows it now. Read after the license: lines of a sale precede those of its
-    /// licenses, so that a status that is older than a license's revision is never written over it.
-    fn status(&self) -> LicenseStatus {
-        let sale = self.places.gate.bindings().sale(self.places.sale);
-        sale.map_or(LicenseStatus::Active, |sale| sale.license_status())
-    }
-
-    /// Changes a license of the sale, however many change it at the same time. One that somebody else suspended or revoked is
-    /// not brought back, and stays theirs.
+    /// Changes a license of the sale, however many change it at the same time: `change` may be called more than once. One that
+    /// somebody else suspended or revoked is not brought back, and stays theirs.
     async fn update(
         &self,
         line: usize,
         copy: u32,
-        state: CopyState,
-        change: impl Fn(&mut License),
+        change: impl Fn(&mut License) -> CopyState,
     ) -> Result<(), ApplyError> {
         let shop = self.places.requests.scope();
         let surplus = self.places.requests.surplus();
@@ -247,7 +254,7 @@ impl<'a> SaleLicenses<'a> {
             let found = self.places.successor_of(found);
             let current: &IssuedLicense = &found;
             let mut license = current.license.clone();
-            change(&mut license);
+            let state = change(&mut license);
             let is_surplus = current.status_by.as_ref() == Some(surplus);
             let theirs = current.status_by.as_ref().filter(|by| !self.places.is_shop(by));
             let mut status_by = match state {

@@ -3,13 +3,17 @@
 use std::fs;
 use std::time::Duration;
 
-use serde_json::json;
+use chrono::Utc;
+use hmac::{Hmac, Mac as _};
+use serde_json::{Value, json};
+use sha2::Sha256;
 
 use super::database::prepared_cluster;
 use super::node::{code, instance, start};
+use crate::support::http::request;
 use crate::support::instance::{Instance, License};
 use crate::support::server::Server;
-use crate::support::shop::{add_shop, deliver, invoice};
+use crate::support::shop::{SECRET, add_shop, deliver, invoice};
 use crate::support::{eventually, random::Random};
 use crate::tools::postgres::Cluster;
 
@@ -90,5 +94,116 @@ fn one_sale_that_several_nodes_hear_of_is_one_license_and_a_database_that_is_awa
     );
     let license = License::new();
     assert_eq!(code(&nodes[1].validate(&license, "a.com")), "unknown_license");
+    assert!(nodes.iter().all(|node| !node.log().contains("CANARY")));
+}
+
+/// The last line of each license, in the order of their first lines.
+fn last_lines(cluster: &Cluster) -> Vec<Value> {
+    let sql = "SELECT (array_agg(line ORDER BY sequence DESC))[1] FROM countersign.ledger \
+               WHERE line::jsonb->>'event' = 'license' GROUP BY line::jsonb->>'license' ORDER BY min(sequence)";
+    let lines = cluster.psql(sql);
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn of_two_changes_of_a_sale_that_two_nodes_hear_of_at_once_the_later_one_counts() {
+    const SALES: i64 = 60;
+    let cluster = prepared_cluster();
+    let instances = two_instances();
+    let nodes = instances
+        .each_ref()
+        .map(|instance| start(instance, &cluster.url("node")));
+    let settle = || {
+        eventually("all are applied", WELL_AGAIN, || {
+            nodes.iter().all(|node| waiting(node) == 0.0)
+        });
+    };
+    let subscription = |number: i64, price: &str, quantity: u32| {
+        json!({ "id": format!("sub_{number}"), "status": "active",
+            "items": { "data": [{ "price": { "id": price }, "quantity": quantity }] } })
+    };
+    for number in 0..SALES {
+        let mut sale = invoice(&format!("in_{number}"), "subscription_create", "price_small", 2, 30);
+        sale["parent"]["subscription_details"]["subscription"] = json!(format!("sub_{number}"));
+        assert_eq!(deliver(&nodes[0], "invoice.paid", number, &sale), 200);
+    }
+    settle();
+    // The earlier change suspends the second copy, the later one gives both more.
+    for number in 0..SALES {
+        let earlier = subscription(number, "price_small", 1);
+        let later = subscription(number, "price_large", 2);
+        std::thread::scope(|scope| {
+            let [first, second] = &nodes;
+            let told = "customer.subscription.updated";
+            scope.spawn(move || assert_eq!(deliver(first, told, 1_000 + 2 * number, &earlier), 200));
+            scope.spawn(move || assert_eq!(deliver(second, told, 1_001 + 2 * number, &later), 200));
+        });
+    }
+    settle();
+    let all = last_lines(&cluster);
+    assert_eq!(all.len(), 2 * SALES as usize);
+    let wrong: Vec<_> = all
+        .iter()
+        .filter(|line| (&line["status"], &line["sites"]) != (&json!("active"), &json!(5)))
+        .collect();
+    assert!(wrong.is_empty(), "{} of {}: {wrong:?}", wrong.len(), all.len());
+}
+
+#[test]
+fn a_key_that_the_shop_made_is_the_license_though_another_node_heard_of_the_sale() {
+    let cluster = prepared_cluster();
+    let instances = two_instances();
+    for instance in &instances {
+        instance.write(
+            "countersign.toml",
+            "[serve]\nforeign_keys = true\n[shops.lemonsqueezy]\nkeys = 'shop'\n",
+        );
+        instance.write_secret("keys/shops/lemonsqueezy.secret", SECRET);
+        instance.write(
+            "registry/offers/small.toml",
+            "shop = 'lemonsqueezy'\nprices = ['11']\nperiod = '1y'\nsites = 1\nmodules.forms = []\n",
+        );
+        fs::remove_file(instance.file("registry/offers/large.toml")).unwrap();
+    }
+    let nodes = instances
+        .each_ref()
+        .map(|instance| start(instance, &cluster.url("node")));
+    let deliver = |node: &Server, event: &str, kind: &str, id: u32, attributes: Value| {
+        let body = json!({ "meta": { "event_name": event, "test_mode": false },
+            "data": { "type": kind, "id": id.to_string(), "attributes": attributes } });
+        let body = body.to_string();
+        let mac = <Hmac<Sha256> as hmac::Mac>::new_from_slice(SECRET.as_bytes()).unwrap();
+        let signature = const_hex::encode(mac.chain_update(&body).finalize().into_bytes());
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("X-Signature", signature.as_str()),
+        ];
+        let answer = request(node.address, "POST", "/hooks/lemonsqueezy", &headers, body.as_bytes());
+        assert_eq!(answer.status, 200, "{}", node.log());
+    };
+    let key = |number: u32| format!("38B1460A-5104-4067-A91D-CANARY{number:06}");
+    let now = Utc::now().to_rfc3339();
+    for number in 1..=6 {
+        let sale = json!({ "status": "paid", "user_email": "CANARY@example.com", "updated_at": now,
+            "first_order_item": { "id": 1, "product_id": 1, "variant_id": 11, "price_id": 11, "quantity": 1 } });
+        let made = json!({ "order_id": number, "key": key(number), "updated_at": now });
+        let [sold, keyed] = match number % 2 {
+            0 => [&nodes[0], &nodes[1]],
+            _ => [&nodes[1], &nodes[0]],
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| deliver(sold, "order_created", "orders", number, sale));
+            scope.spawn(|| deliver(keyed, "license_key_created", "license-keys", 900 + number, made));
+        });
+    }
+    eventually("all are applied", WELL_AGAIN, || {
+        nodes.iter().all(|node| waiting(node) == 0.0)
+    });
+    assert_eq!(statuses(&cluster), ["active"; 6], "{}", nodes[0].log());
+    for number in 1..=6 {
+        let answer = nodes[number as usize % 2]
+            .ask(&json!({ "license_key": key(number), "site_url": format!("https://{number}.example") }));
+        assert_eq!(answer.code(), "ok");
+    }
     assert!(nodes.iter().all(|node| !node.log().contains("CANARY")));
 }

@@ -154,7 +154,10 @@ fn what_one_key_cannot_be_for_is_parked() {
     let (head, body) = text.split_once('\n').unwrap();
     let mut head: Value = serde_json::from_str(head).unwrap();
     head["received"] = json!((chrono::Utc::now() - chrono::TimeDelta::hours(73)).to_rfc3339());
-    fs::write(&file, format!("{head}\n{body}")).unwrap();
+    // The server may read it at any time.
+    let new = shop.instance.file("older-delivery");
+    fs::write(&new, format!("{head}\n{body}")).unwrap();
+    fs::rename(&new, &file).unwrap();
     shop.settle();
     assert!(
         parked(&shop)
@@ -185,6 +188,26 @@ fn what_one_key_cannot_be_for_is_parked() {
         shop.licenses()[0].line["license"],
         json!(sha256(&key(4).to_lowercase()))
     );
+}
+
+#[test]
+fn a_sale_that_is_refunded_before_its_key_came_waits_for_none() {
+    let shop = Shop::of(with_keys());
+    let sale = ShopSale::new(Seller::LemonSqueezy, 1);
+    for body in sale.bodies(Told::Sold(SMALL, 1, 30), 1) {
+        deliver(&shop, &body);
+    }
+    for body in sale.bodies(Told::Refunded, 2) {
+        deliver(&shop, &body);
+    }
+    shop.settle();
+    deliver(&shop, &created(1, &key(1)));
+    shop.settle();
+    assert_eq!((parked(&shop), shop.licenses().len()), (vec![], 0));
+    let answer = shop
+        .server
+        .ask(&json!({ "license_key": key(1), "site_url": "https://a.example" }));
+    assert_eq!(answer.code(), "malformed_license_key", "no license has this key");
 }
 
 #[test]
