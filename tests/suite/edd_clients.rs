@@ -1,12 +1,13 @@
 //! `serve.compat = ["edd"]`: clients of Easy Digital Downloads, in the shapes of their requests, from the same gate as our own.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::hosted::{hosting, put_secret};
 use crate::support::instance::{LATEST, sha256};
-use crate::support::{Instance, License, Response, Server, get, request};
+use crate::support::{Instance, License, Response, Server, eventually, get, request};
 
 const KEY: &str = "cc22c1ec86304b36883440e2e84cddff";
 
@@ -278,6 +279,43 @@ fn the_package_is_told_to_an_entitled_site_only_and_downloads() {
     assert_eq!(
         (&several["one"]["new_version"], &several["two"]["new_version"]),
         (&json!(LATEST), &json!(""))
+    );
+    // Over: the latest release is told without a package, with what EDD's updaters read of whatever has a version.
+    instance.write_licenses(&[license(KEY).toml_with("2001-01-01", "", "forms = []")]);
+    eventually("it is over", Duration::from_secs(10), || {
+        post(&server, &fields("a.com")).json()["msg"] == "Your license has expired."
+    });
+    let over = post(&server, &fields("a.com")).json();
+    assert_eq!(
+        (&over["new_version"], &over["package"], &over["url"]),
+        (&json!(LATEST), &json!(""), &json!(""))
+    );
+}
+
+#[test]
+fn a_staging_copy_leaves_its_seat_to_another_site() {
+    let instance = instance(&[license(KEY).toml("sites = 2")]);
+    let server = Server::start_with(&instance, &ON);
+    let counts = |answer: &Value| (answer["site_count"].clone(), answer["activations_left"].clone());
+    for (site, used, left) in [
+        ("one.example", 1, 1),
+        ("staging.one.example", 1, 1),
+        ("two.example", 2, 0),
+    ] {
+        let answer = ask(&server, "activate_license", site);
+        assert_eq!(
+            (&answer["license"], counts(&answer)),
+            (&json!("valid"), (json!(used), json!(left))),
+            "{site}"
+        );
+    }
+    assert_eq!(
+        counts(&ask(&server, "check_license", "staging.one.example")),
+        (json!(2), json!(0))
+    );
+    assert_eq!(
+        ask(&server, "activate_license", "three.example")["error"],
+        "no_activations_left"
     );
 }
 

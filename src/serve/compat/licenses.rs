@@ -15,11 +15,11 @@ use crate::serve::compat::items::MeantPlugins;
 use crate::serve::compat::question::{EddAbout, EddQuestion};
 use crate::serve::found_license::FoundLicense;
 use crate::serve::gate::release::NotReleased;
-use crate::serve::gate::{LicenseRequest, Snapshot};
+use crate::serve::gate::{Gate, LicenseRequest, Snapshot};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
-use crate::store::{Bindings, LedgerLook};
+use crate::store::LedgerLook;
 
 type Answered = Result<(Code, Value), Problem>;
 
@@ -90,7 +90,7 @@ pub(super) async fn check(service: &Service, question: &EddQuestion) -> Answered
                 let check_in = check_in();
                 match service.is_active_on(license, &host, &check_in).await? {
                     true => (Code::Ok, "valid"),
-                    false if sites(license, service.gate.bindings()) == 0 => (Code::LicenseNotBound, "inactive"),
+                    false if sites(license, &service.gate) == 0 => (Code::LicenseNotBound, "inactive"),
                     false => (Code::LicenseNotBound, "site_inactive"),
                 }
             }
@@ -222,13 +222,10 @@ impl Service {
     }
 }
 
-/// How many sites a license is bound to.
-fn sites(license: &License, bindings: &dyn Bindings) -> usize {
-    let bound = bindings.of(&license.id);
-    let valid = bound.iter().filter(|binding| !license.is_void(binding));
-    let ahead = license.details.hosts.iter();
-    let ahead = ahead.filter(|host| !bound.iter().any(|binding| binding.host == **host));
-    valid.count() + ahead.count()
+/// How many sites use a seat of a license. EDD does not count staging copies either.
+fn sites(license: &License, gate: &Gate) -> usize {
+    let bound = gate.bindings().of(&license.id);
+    license.seat_use(&bound, gate.rules().staging_sites).seats
 }
 
 /// The members of every answer, and those about a known license. Name and address of the customer are there for clients that
@@ -241,7 +238,7 @@ fn answer(status: &str, success: bool, about: &EddAbout, license: Option<&Licens
     document.insert("item_id".into(), item_id);
     document.insert("item_name".into(), about.shown_name().into());
     if let Some(license) = license {
-        let count = sites(license, service.gate.bindings());
+        let count = sites(license, &service.gate);
         let (limit, left) = match license.sites {
             SiteLimit::Unlimited => (0, json!("unlimited")),
             SiteLimit::Limited(limit) => (limit.get(), json!((limit.get() as usize).saturating_sub(count))),

@@ -145,6 +145,8 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
                 document["new_version"] = latest.version.as_str().into();
                 document["stable_version"] = latest.version.as_str().into();
                 document["slug"] = own_slug(about, slug).into();
+                // Version 1.9.4 of EDD's updater reads it of whatever has a version.
+                document["url"] = "".into();
                 document["sections"] = serialized::texts(&Map::from_iter([("changelog".to_owned(), "".into())])).into();
             }
             Ok((Problem::Refused(refusal).code(), document))
