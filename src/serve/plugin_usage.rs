@@ -49,7 +49,7 @@ pub struct UsedVersion {
     /// Days since then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_days: Option<i64>,
-    /// Published releases that are newer, pre-releases included; absent if it is not published here.
+    /// Published releases that are newer, without pre-releases; absent if it is not published here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub releases_behind: Option<usize>,
     /// When a site that runs it was seen last.
@@ -142,13 +142,14 @@ impl PluginUsage {
         };
         for used in &mut self.versions {
             let mut all = published.releases.iter();
-            let Some(behind) = all.position(|release| release.version.as_str() == used.version) else {
+            let Some(place) = all.position(|release| release.version.as_str() == used.version) else {
                 continue;
             };
-            let version = &published.releases[behind].version;
+            let version = &published.releases[place].version;
             used.released = release_day(releases, &self.plugin, version);
             used.age_days = used.released.map(|day| (now.date_naive() - day).num_days().max(0));
-            used.releases_behind = Some(behind);
+            let newer = published.releases[..place].iter();
+            used.releases_behind = Some(newer.filter(|release| !release.version.is_prerelease()).count());
         }
         self.latest = published.latest;
         Ok(Some(self))

@@ -56,6 +56,8 @@ fn instance(license: &License, sites: u32) -> Instance {
 fn a_running_server_tells_commands_what_sites_reported() {
     let license = License::new();
     let instance = instance(&license, 2);
+    // Nobody is behind a pre-release.
+    instance.publish_all("releases", LATEST, &[("99.0.0-beta.1", false), (LATEST, false)]);
     let server = Server::start(&instance);
     for host in ["a.com", "b.com"] {
         let mut question = question(&license, host);
