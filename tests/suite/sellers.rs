@@ -153,6 +153,25 @@ fn a_saved_delivery_is_checked_as_the_server_would_take_it() {
             "{secret}"
         );
     }
+    // A header that nothing can check is an error.
+    instance.write("countersign.toml", "");
+    let mut command = countersign(&instance);
+    command.args([
+        "shop",
+        "check",
+        "own-store",
+        "--kind",
+        "woocommerce",
+        "--header",
+        "X-WC-Webhook-Signature: x",
+    ]);
+    let output = command.arg(instance.file("order.json")).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(
+        error.contains("no secret") && error.contains("hint: name the file with --secret-file"),
+        "{error}"
+    );
 }
 
 /// Every order of so many things.

@@ -55,6 +55,8 @@ enum CheckError {
     Read { path: PathBuf, source: io::Error },
     #[error("it is not known what the shop {0} is")]
     Kind(Slug),
+    #[error("there is no secret to check the signature with")]
+    NoSecret,
     #[error("{}", path.display())]
     Secret {
         path: PathBuf,
@@ -144,12 +146,21 @@ fn signature_state(
         .as_ref()
         .or(of_settings.map(|settings| &settings.secret_file));
     let Some(path) = path else {
-        return Ok((false, "not_checked".to_owned()));
+        if args.header.is_empty() {
+            return Ok((false, "not_checked".to_owned()));
+        }
+        let hint = format!(
+            "name the file with --secret-file, or add [shops.{}] to countersign.toml",
+            args.shop
+        );
+        return Err(Failure::input(CheckError::NoSecret).hint(hint));
     };
     if signature::is_unsigned_ping(kind, body) {
         return Ok((false, "not_needed".to_owned()));
     }
-    let text = String::from_utf8(read(path, 4_096)?).unwrap_or_default();
+    let text =
+        read(path, 4_096).map_err(|failure| failure.hint("copy the secret that the shop signs with into this file"))?;
+    let text = String::from_utf8(text).unwrap_or_default();
     // While a secret is replaced, the file has two.
     let secrets: Result<Vec<_>, _> = text.trim().split('\n').map(ShopSecret::new).collect();
     let secrets = secrets.map_err(|source| {
