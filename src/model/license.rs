@@ -12,6 +12,9 @@ use crate::model::license_key::LicenseId;
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 
+/// The longest time that a site may go on without an answer, in hours: a year.
+pub const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
+
 /// What a license covers: module to its features.
 pub type Modules = BTreeMap<Name, Vec<Name>>;
 

@@ -5,16 +5,15 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::model::license::{License, LicenseDetails, LicenseStatus, Modules, ReleaseTimes, SiteLimit};
+use crate::model::license::{
+    License, LicenseDetails, LicenseStatus, MAX_GRACE_PERIOD_HOURS, Modules, ReleaseTimes, SiteLimit,
+};
 use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 
 use crate::registry::reader::DocumentReader;
 use crate::registry::spanned::{SpannedTable, Value};
-
-/// The longest grace period: a year.
-pub(super) const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
 
 const FIELDS: &[&str] = &[
     "id",

@@ -645,6 +645,27 @@ fn a_hundred_hostile_calls_are_refused_and_change_nothing() {
     ] {
         no(shop.get(&format!("?{query}")), &[400, 422]);
     }
+    for (query, expected) in [
+        ("limit=0", "'limit' must be a number from 1 to 500."),
+        ("status=all", "'status' must be active, expired, suspended or revoked."),
+    ] {
+        assert_eq!(shop.get(&format!("?{query}")).json()["detail"], expected);
+    }
+    let bare = shop.send("PATCH", &format!("/{id}"), &[("If-Match", "1")], &json!({ "sites": 9 }));
+    assert!(bare.text().contains("in quotes"), "{}", bare.text());
+    for (field, value, expected) in [
+        ("expires", json!("+1y"), "expected a date such as"),
+        ("grace_period_hours", json!(8_761), "expected hours from 0 to 8760"),
+    ] {
+        let answer = shop.send(
+            "PATCH",
+            &format!("/{id}"),
+            &[("If-Match", "*")],
+            &json!({ field: value }),
+        );
+        assert_eq!(answer.status, 400);
+        assert!(answer.text().contains(expected), "{}", answer.text());
+    }
     for tag in ["\"9\"", "W/\"1\"", "1", "\"1\", \"2\""] {
         no(
             shop.send_as(
@@ -654,7 +675,7 @@ fn a_hundred_hostile_calls_are_refused_and_change_nothing() {
                 &[("If-Match", tag)],
                 "{\"sites\":9}",
             ),
-            &[412],
+            &[400, 412],
         );
         no(
             shop.send_as(
@@ -664,7 +685,7 @@ fn a_hundred_hostile_calls_are_refused_and_change_nothing() {
                 &[("If-Match", tag)],
                 "{}",
             ),
-            &[412],
+            &[400, 412],
         );
     }
     assert!(refused >= 100, "{refused}");

@@ -102,6 +102,11 @@ fn a_license_of_the_ledger_has_its_own_numbers_too_and_a_program_changes_them() 
             answer.json()["site_moves"].clone(),
         )
     };
+    let seats = || {
+        let answer = shop.send("PATCH", &format!("/{}", license.id), &[("If-Match", "*")], &json!({}));
+        (answer.json()["bound"].clone(), answer.json()["used_seats"].clone())
+    };
+    assert_eq!(seats(), (json!(2), json!(1)));
     assert_eq!(patch(json!({ "staging_sites": 2 })), (200, json!(2), json!(9)));
     assert_eq!(codes(&shop.server, &license, &sites), ["ok", "ok", "ok"]);
     for bad in [json!(-1), json!(65_536), json!("1")] {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::build::counted;
 use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::Config;
-use crate::model::license::{License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
+use crate::model::license::{License, LicenseDetails, LicenseStatus, MAX_GRACE_PERIOD_HOURS, Modules, SiteLimit};
 use crate::model::license_key::LicenseKey;
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", value_parser = parse_sites)]
     sites: Option<SiteLimit>,
     /// Hours that a site may go on without an answer [default: the server's setting]
-    #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u16).range(..=8_760))]
+    #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u16).range(..=i64::from(MAX_GRACE_PERIOD_HOURS)))]
     grace_period_hours: Option<u16>,
     /// Number of subdomains of its other sites that need no seat [default: the server's setting]
     #[arg(long, value_name = "N")]

@@ -6,6 +6,7 @@ use warp::http::{HeaderMap, Request, header};
 
 use crate::model::license_key::LicenseKey;
 use crate::serve::api::body;
+use crate::serve::api::licenses::fields::EXPECTED;
 use crate::serve::ledger_licenses::ExpectedRevision;
 use crate::serve::reply::problem::Problem;
 
@@ -35,13 +36,16 @@ pub(super) async fn read<T: DeserializeOwned>(headers: &HeaderMap, incoming: Inc
             "The body has a license key. Name a license by its id.".to_owned(),
         ));
     }
-    // SECURITY: the parser's own message may quote the body. Names of fields are ours, or those of the caller's program.
+    // SECURITY: the parser's own message may quote the body, and ours do not.
     serde_json::from_slice(object).map_err(|error| {
+        let said = error.to_string();
+        let expected = EXPECTED.into_iter().find(|expected| said.starts_with(expected));
         Problem::Malformed(format!(
-            "The body is not what this operation takes; see line {}, column {}. Fields are described in openapi.json; each may \
+            "The body is not what this operation takes; see line {}, column {}{}. Fields are described in openapi.json; each may \
              be there once, and no other.",
             error.line(),
-            error.column()
+            error.column(),
+            expected.map(|expected| format!(": expected {expected}")).unwrap_or_default()
         ))
     })
 }
@@ -75,6 +79,11 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<ExpectedRevision>, 
     let is_only = values.next().is_none();
     if is_only && value.as_bytes() == b"*" {
         return Ok(Some(ExpectedRevision::Any));
+    }
+    if value.as_bytes().iter().all(u8::is_ascii_digit) {
+        return Err(Problem::Malformed(
+            "'If-Match' must have the revision in quotes, as the 'ETag' has it: \"2\".".to_owned(),
+        ));
     }
     // Anything else is the tag of no revision.
     let tag = value
@@ -120,14 +129,12 @@ mod tests {
         assert_eq!(of(&[]), Ok(None));
         assert_eq!(of(&["*"]), Ok(Some(ExpectedRevision::Any)));
         assert_eq!(of(&["\"7\""]), Ok(Some(ExpectedRevision::Only(7))));
-        for other in [
-            &["7"][..],
-            &["W/\"7\""],
-            &["\"7\", \"8\""],
-            &["\"7\"", "\"7\""],
-            &["\"x\""],
-        ] {
+        for other in [&["W/\"7\""][..], &["\"7\", \"8\""], &["\"7\"", "\"7\""], &["\"x\""]] {
             assert_eq!(of(other), Err(Problem::LicenseRevised), "{other:?}");
         }
+        assert!(
+            matches!(of(&["7"]), Err(Problem::Malformed(_))),
+            "the quotes are missing"
+        );
     }
 }

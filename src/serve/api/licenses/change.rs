@@ -1,6 +1,5 @@
 //! `PATCH` and the steps of one license: renew, suspend, resume, revoke, release, rekey, resend.
 
-use chrono::Utc;
 use hyper::body::Incoming;
 use serde::Deserialize;
 use warp::http::{HeaderMap, StatusCode};
@@ -11,8 +10,8 @@ use crate::model::site_host::SiteHost;
 use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
 use crate::serve::api::licenses::body::{idempotency_key, if_match, read};
 use crate::serve::api::licenses::caller::Caller;
-use crate::serve::api::licenses::document::LicenseDocument;
-use crate::serve::api::licenses::fields::{LastDay, SiteCount, present};
+use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
+use crate::serve::api::licenses::fields::{GraceHours, LastDay, SiteCount, present};
 use crate::serve::api::licenses::ledger;
 use crate::serve::api::licenses::rekey;
 use crate::serve::api::licenses::resend;
@@ -47,7 +46,7 @@ struct TermsBody {
     modules: Option<Modules>,
     /// `null` for the server's setting.
     #[serde(default, deserialize_with = "present")]
-    grace_period_hours: Option<Option<u16>>,
+    grace_period_hours: Option<Option<GraceHours>>,
     /// The same.
     #[serde(default, deserialize_with = "present")]
     staging_sites: Option<Option<u16>>,
@@ -105,7 +104,7 @@ pub(super) async fn patch(
         expires: expires.map(|day| day.0),
         sites,
         modules,
-        grace_period_hours,
+        grace_period_hours: grace_period_hours.map(|hours| hours.map(|hours| hours.0)),
         staging_sites,
         site_moves,
     };
@@ -168,6 +167,6 @@ async fn apply(
     let current = ledger::find(service, &id).await?;
     let texts = OrderTexts::of(service.gate.bindings(), [current.reference]).await?;
     let issued = ledger::apply(service, &caller.scope, id, expected, step).await?;
-    let document = LicenseDocument::issued(&issued, &texts, service.gate.bindings(), Utc::now());
+    let document = LicenseDocument::issued(&issued, &texts, KnownSites::of(&service.gate));
     Ok(answer(StatusCode::OK, &document))
 }

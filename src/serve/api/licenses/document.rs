@@ -10,8 +10,29 @@ use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
 use crate::serve::api::licenses::fields::SiteCount;
 use crate::serve::found_license::FoundLicense;
+use crate::serve::gate::Gate;
 use crate::serve::order_texts::OrderTexts;
 use crate::store::Bindings;
+
+/// What is known of sites at a moment.
+#[derive(Clone, Copy)]
+pub(super) struct KnownSites<'b> {
+    pub(super) bindings: &'b dyn Bindings,
+    /// The server's setting.
+    pub(super) staging_sites: u32,
+    pub(super) now: DateTime<Utc>,
+}
+
+impl<'b> KnownSites<'b> {
+    /// Now.
+    pub(super) fn of(gate: &'b Gate) -> Self {
+        Self {
+            bindings: gate.bindings(),
+            staging_sites: gate.rules().staging_sites,
+            now: Utc::now(),
+        }
+    }
+}
 
 /// The most sites that are listed. A license for any number of sites may have many thousands.
 const MOST_SITES: usize = 100;
@@ -38,6 +59,8 @@ pub(super) struct LicenseDocument<'a> {
     site_moves: Option<u16>,
     /// How many sites are bound.
     bound: usize,
+    /// How many of `sites` they use: some staging copies use none.
+    used_seats: usize,
     /// The first of them.
     hosts: Vec<SiteEntry>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,27 +129,19 @@ impl<'a> LicenseDocument<'a> {
         found: &'a FoundLicense<'_>,
         texts: &'a OrderTexts,
         registry: &Registry,
-        bindings: &dyn Bindings,
-        now: DateTime<Utc>,
+        sites: KnownSites<'_>,
     ) -> Self {
         match found {
-            FoundLicense::File(license) => {
-                Self::with_source(license, Source::of_file(registry, license), bindings, now)
-            }
-            FoundLicense::Ledger(issued) => Self::issued(issued, texts, bindings, now),
+            FoundLicense::File(license) => Self::with_source(license, Source::of_file(registry, license), sites),
+            FoundLicense::Ledger(issued) => Self::issued(issued, texts, sites),
         }
     }
 
     /// A license of the ledger.
-    pub(super) fn issued(
-        issued: &'a IssuedLicense,
-        texts: &'a OrderTexts,
-        bindings: &dyn Bindings,
-        now: DateTime<Utc>,
-    ) -> Self {
+    pub(super) fn issued(issued: &'a IssuedLicense, texts: &'a OrderTexts, sites: KnownSites<'_>) -> Self {
         Self {
             reference: texts.of_license(issued),
-            ..Self::with_source(&issued.license, Source::of_ledger(issued), bindings, now)
+            ..Self::with_source(&issued.license, Source::of_ledger(issued), sites)
         }
     }
 
@@ -136,8 +151,8 @@ impl<'a> LicenseDocument<'a> {
         Self { license_key, ..self }
     }
 
-    fn with_source(license: &'a License, source: Source<'a>, bindings: &dyn Bindings, now: DateTime<Utc>) -> Self {
-        let stored = bindings.of(&license.id);
+    fn with_source(license: &'a License, source: Source<'a>, sites: KnownSites<'_>) -> Self {
+        let stored = sites.bindings.of(&license.id);
         let details = &license.details;
         let valid = || stored.iter().filter(|binding| !license.is_void(binding));
         let is_bound = |host: &SiteHost| valid().any(|binding| binding.host == *host);
@@ -149,7 +164,7 @@ impl<'a> LicenseDocument<'a> {
             id: license.id,
             license_key: None,
             status: license.status,
-            standing: standing(license.state(now.date_naive())),
+            standing: standing(license.state(sites.now.date_naive())),
             expires: license.expires,
             modules: &license.modules,
             sites: license.sites.into(),
@@ -157,6 +172,7 @@ impl<'a> LicenseDocument<'a> {
             staging_sites: details.staging_sites,
             site_moves: details.site_moves,
             bound,
+            used_seats: license.seat_use(&stored, sites.staging_sites).seats,
             hosts: hosts.take(MOST_SITES).collect(),
             replaces: details.replaces,
             reference: None,

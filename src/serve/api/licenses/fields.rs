@@ -5,8 +5,15 @@ use std::num::NonZeroU32;
 use chrono::NaiveDate;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::model::license::SiteLimit;
+use crate::model::license::{MAX_GRACE_PERIOD_HOURS, SiteLimit};
 use crate::model::period::{self, NEVER};
+
+/// What a field says that has another value.
+pub(super) const EXPECTED: [&str; 2] = [DAY, HOURS];
+
+const DAY: &str = "a date such as \"2027-12-31\", or \"never\"";
+
+const HOURS: &str = "hours from 0 to 8760";
 
 /// The last day of a license: a date, or `"never"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,13 +28,25 @@ impl<'de> Deserialize<'de> for LastDay {
         // The library also takes other ways to write a date.
         let day = NaiveDate::parse_from_str(&text, "%Y-%m-%d").ok();
         let day = day.filter(|day| day.to_string() == text).and_then(period::last_day);
-        day.map(Self).ok_or_else(|| serde::de::Error::custom("not a date"))
+        day.map(Self).ok_or_else(|| serde::de::Error::custom(DAY))
     }
 }
 
 impl Serialize for LastDay {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
+    }
+}
+
+/// How many hours a site may go on without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct GraceHours(pub u16);
+
+impl<'de> Deserialize<'de> for GraceHours {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let hours = u16::deserialize(deserializer)?;
+        let hours = Some(hours).filter(|hours| *hours <= MAX_GRACE_PERIOD_HOURS);
+        hours.map(Self).ok_or_else(|| serde::de::Error::custom(HOURS))
     }
 }
 
@@ -92,6 +111,9 @@ mod tests {
         ] {
             assert_eq!(day(bad), None, "{bad}");
         }
+        let hours = |text: &str| serde_json::from_str::<GraceHours>(text).map(|hours| hours.0);
+        assert_eq!(hours("8760").ok(), Some(8_760));
+        assert!(hours("8761").unwrap_err().to_string().starts_with(HOURS));
         let sites = |text: &str| serde_json::from_str::<SiteCount>(text).map(SiteLimit::from).ok();
         assert_eq!(sites("\"unlimited\""), Some(SiteLimit::Unlimited));
         assert_eq!(sites("1"), Some(SiteLimit::DEFAULT));

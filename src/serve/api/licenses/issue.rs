@@ -22,8 +22,8 @@ use crate::model::site_host::SiteHost;
 use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
 use crate::serve::api::licenses::body::{idempotency_key, read};
 use crate::serve::api::licenses::caller::Caller;
-use crate::serve::api::licenses::document::LicenseDocument;
-use crate::serve::api::licenses::fields::{LastDay, SiteCount, present};
+use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
+use crate::serve::api::licenses::fields::{GraceHours, LastDay, SiteCount, present};
 use crate::serve::api::licenses::ledger::{changed_nothing, refused};
 use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
@@ -43,7 +43,7 @@ struct IssueBody {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     sites: Option<SiteCount>,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    grace_period_hours: Option<u16>,
+    grace_period_hours: Option<GraceHours>,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     staging_sites: Option<u16>,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -114,18 +114,17 @@ pub(super) fn told(
     new: &NewOrigin,
     (outcome, texts): (ChangeOutcome, &OrderTexts),
 ) -> Result<LicenseAnswer, Problem> {
-    let now = Utc::now();
-    let bindings = service.gate.bindings();
+    let sites = KnownSites::of(&service.gate);
     match outcome {
         ChangeOutcome::Recorded(issued) => {
             tracing::info!(license = issued.license.id.log_tag(), by = %caller.scope, "issued");
-            let document = LicenseDocument::issued(&issued, texts, bindings, now).with_key(Some(&new.key));
+            let document = LicenseDocument::issued(&issued, texts, sites).with_key(Some(&new.key));
             Ok(answer(StatusCode::CREATED, &document))
         }
         ChangeOutcome::Repeated(issued) => {
-            let may_have = now - issued.origin.issued < RETRY || caller.may(TokenScope::KeysRead);
+            let may_have = sites.now - issued.origin.issued < RETRY || caller.may(TokenScope::KeysRead);
             let key = may_have.then(|| secrets.license_key(&issued.origin)).flatten();
-            let document = LicenseDocument::issued(&issued, texts, bindings, now).with_key(key.as_ref());
+            let document = LicenseDocument::issued(&issued, texts, sites).with_key(key.as_ref());
             Ok(answer(StatusCode::OK, &document))
         }
         ChangeOutcome::Refused(refusal) => Err(refused(refusal)),
@@ -169,7 +168,7 @@ impl IssueBody {
             expires: self.expires.0,
             modules: Arc::new(Modules::clone(&self.modules)),
             sites: self.sites.map_or(SiteLimit::DEFAULT, SiteLimit::from),
-            grace_period_hours: self.grace_period_hours,
+            grace_period_hours: self.grace_period_hours.map(|hours| hours.0),
             details: Details::from(LicenseDetails {
                 hosts,
                 staging_sites: self.staging_sites,

@@ -18,7 +18,7 @@ use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
 use crate::serve::api::licenses::answer::LicenseAnswer;
-use crate::serve::api::licenses::document::{LicenseDocument, standing};
+use crate::serve::api::licenses::document::{KnownSites, LicenseDocument, standing};
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::ledger_licenses::refresh;
 use crate::serve::order_texts::OrderTexts;
@@ -62,11 +62,17 @@ pub(super) async fn reply(service: &Service, query: &str) -> Result<LicenseAnswe
     let wanted = Wanted::parse(query, snapshot.secrets.licensing.as_deref())?;
     refresh(service.gate.bindings()).await?;
     let bindings = service.gate.shared_bindings();
+    let staging_sites = service.gate.rules().staging_sites;
     let turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
     let work = move || {
         // Until the page is made, also if nobody waits for it any more.
         let _turn = turn;
-        let page = wanted.page(&snapshot.registry, &*bindings)?;
+        let sites = KnownSites {
+            bindings: &*bindings,
+            staging_sites,
+            now: Utc::now(),
+        };
+        let page = wanted.page(&snapshot.registry, sites)?;
         Ok::<_, StoreError>(serde_json::to_vec(&page))
     };
     let body = spawn_blocking(work)
@@ -90,7 +96,7 @@ impl Wanted {
         };
         let mut seen: Vec<Cow<'_, str>> = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            let malformed = |what: &str| Problem::Malformed(format!("'{what}'"));
+            let malformed = |must: &str| Problem::Malformed(format!("'{name}' must be {must}."));
             // SECURITY: a host of the query is not stored, but people paste the key into the wrong field.
             if LicenseKey::is_in(&value) {
                 return Err(Problem::Malformed(
@@ -98,7 +104,7 @@ impl Wanted {
                 ));
             }
             match &*name {
-                "reference" if value.is_empty() => return Err(malformed("reference")),
+                "reference" if value.is_empty() => return Err(malformed("an order of the shop")),
                 "reference" if value.len() > MAX_REFERENCE => {
                     return Err(Problem::FieldTooLong {
                         field: "reference",
@@ -121,12 +127,12 @@ impl Wanted {
                 "status" => {
                     let known = ["active", "expired", "suspended", "revoked"];
                     let status = known.into_iter().find(|known| *known == value);
-                    wanted.status = Some(status.ok_or_else(|| malformed("status"))?);
+                    wanted.status = Some(status.ok_or_else(|| malformed("active, expired, suspended or revoked"))?);
                 }
-                "cursor" => wanted.after = Some(value.parse().map_err(|_| malformed("cursor"))?),
+                "cursor" => wanted.after = Some(value.parse().map_err(|_| malformed("the 'next' of the page before"))?),
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=MOST).contains(limit));
-                    wanted.limit = limit.ok_or_else(|| malformed("limit"))?;
+                    wanted.limit = limit.ok_or_else(|| malformed(&format!("a number from 1 to {MOST}")))?;
                 }
                 _ => {
                     return Err(Problem::Malformed(
@@ -142,8 +148,8 @@ impl Wanted {
         Ok(wanted)
     }
 
-    fn page(&self, registry: &Registry, bindings: &dyn Bindings) -> Result<LicensePage, StoreError> {
-        let now = Utc::now();
+    fn page(&self, registry: &Registry, sites: KnownSites<'_>) -> Result<LicensePage, StoreError> {
+        let KnownSites { bindings, now, .. } = sites;
         let is_wanted = |license: &License| {
             let status = standing(license.state(now.date_naive()));
             self.status.is_none_or(|wanted| wanted == status)
@@ -158,7 +164,7 @@ impl Wanted {
         let orders = found.iter().map(FoundLicense::order);
         let texts = Handle::current().block_on(OrderTexts::of(bindings, orders))?;
         let document = |found: &FoundLicense<'_>| {
-            let document = LicenseDocument::new(found, &texts, registry, bindings, now);
+            let document = LicenseDocument::new(found, &texts, registry, sites);
             // Texts, numbers and times always serialize.
             serde_json::to_value(document).unwrap_or_default()
         };

@@ -16,7 +16,6 @@ mod rekey;
 mod reports;
 mod resend;
 
-use chrono::Utc;
 use hyper::body::Incoming;
 use warp::http::{Method, Request, StatusCode};
 
@@ -24,7 +23,7 @@ use crate::model::api_token::TokenScope;
 use crate::model::license_key::LicenseId;
 use crate::serve::api::licenses::answer::answer;
 use crate::serve::api::licenses::caller::Caller;
-use crate::serve::api::licenses::document::LicenseDocument;
+use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
 use crate::serve::ledger_licenses::refresh;
 use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
@@ -120,7 +119,7 @@ async fn one(service: &Service, id: LicenseId) -> Result<LicenseAnswer, Problem>
     }
     let found = service.gate.license(&snapshot, &id).ok_or(Problem::NoSuchLicense)?;
     let texts = OrderTexts::of(service.gate.bindings(), [found.order()]).await?;
-    let document = LicenseDocument::new(&found, &texts, &snapshot.registry, service.gate.bindings(), Utc::now());
+    let document = LicenseDocument::new(&found, &texts, &snapshot.registry, KnownSites::of(&service.gate));
     Ok(answer(StatusCode::OK, &document))
 }
 

@@ -17,7 +17,7 @@ use crate::model::license_key::LicenseId;
 use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
 use crate::serve::api::licenses::body::{idempotency_key, read};
 use crate::serve::api::licenses::caller::Caller;
-use crate::serve::api::licenses::document::LicenseDocument;
+use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
 use crate::serve::api::licenses::issue::secrets;
 use crate::serve::api::licenses::ledger;
 use crate::serve::ledger_licenses::ExpectedRevision;
@@ -69,7 +69,7 @@ pub(super) async fn reply(
         Err(error) => return Err(Problem::internal(&error)),
     }
     tracing::info!(license = id.log_tag(), by = %caller.scope, "the license key will be mailed again");
-    let document = LicenseDocument::issued(&found, &texts, service.gate.bindings(), Utc::now());
+    let document = LicenseDocument::issued(&found, &texts, KnownSites::of(&service.gate));
     Ok(answer(StatusCode::ACCEPTED, &document))
 }
 
