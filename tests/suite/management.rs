@@ -286,6 +286,11 @@ fn each_step_is_in_force_when_its_answer_arrives() {
     // For more than one site, it must be said which.
     assert_code(&shop.step(id, "release", &json!({})), 400, "malformed_request");
     assert_eq!(shop.step(id, "release", &json!({ "host": "b.com" })).json()["bound"], 1);
+    // Again, there is nothing to do. A site that never used the license is a mistake.
+    assert_eq!(shop.step(id, "release", &json!({ "host": "b.com" })).status, 200);
+    let mistyped = shop.step(id, "release", &json!({ "host": "bb.com" }));
+    assert_code(&mistyped, 409, "conflict");
+    assert!(mistyped.text().contains("never was"), "{}", mistyped.text());
 
     let rekeyed = shop.send(
         "POST",
@@ -732,6 +737,15 @@ fn the_verbs_of_the_command_line_show_and_change_what_a_program_issued() {
     assert_eq!(shop.code(&license, "b.com"), "ok");
     let told = run(&shop.instance, &["license", "release", id, "--host", "a.com"]);
     assert!(String::from_utf8_lossy(&told.stdout).ends_with("is now released from a.com.\n"));
+    let again = run(&shop.instance, &["license", "release", id, "--host", "a.com"]);
+    assert!(String::from_utf8_lossy(&again.stdout).ends_with("is already released from a.com.\n"));
+    let mistyped = countersign(&shop.instance)
+        .args(["license", "release", id, "--host", "aa.com"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(mistyped.stderr).unwrap();
+    assert_eq!(mistyped.status.code(), Some(3), "{told}");
+    assert!(told.contains("is not bound to the license"), "{told}");
     assert_eq!(shop.code(&license, "c.com"), "ok");
     let shown = json_of(&["license", "show", &license.key]);
     assert_eq!(
