@@ -15,6 +15,7 @@ mod list;
 mod rekey;
 mod reports;
 mod resend;
+mod unsold_modules;
 
 use chrono::Utc;
 use hyper::body::Incoming;
