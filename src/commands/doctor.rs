@@ -6,10 +6,12 @@
 mod database;
 mod finding;
 mod keys;
+mod licenses;
 mod links;
 mod mail;
 mod node_lag;
 mod nodes;
+mod offers;
 mod registry;
 mod repositories;
 mod server;
@@ -91,7 +93,17 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         findings.extend(database::kept(&paths.store));
         last_line = of_database.last_line;
     }
-    findings.push(store(paths));
+    let of_store = store(paths);
+    // A store that cannot be read is told once.
+    let issued = match of_store.verdict {
+        Severity::Broken => Vec::new(),
+        _ => store::issued_licenses(store_source(paths)).unwrap_or_default(),
+    };
+    findings.push(of_store);
+    if let Ok(registry) = &registry {
+        findings.extend(licenses::findings(registry, &issued, config.serve.foreign_keys));
+        findings.extend(offers::findings(registry, config));
+    }
     findings.extend(mail::findings(config));
     findings.extend(shops::findings(config));
     findings.extend(webhooks::findings(config));

@@ -17,6 +17,7 @@ pub mod license;
 mod license_defaults;
 pub mod mail;
 pub mod manual;
+mod offer_warnings;
 pub mod output;
 pub mod package;
 pub mod preview;

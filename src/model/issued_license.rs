@@ -52,10 +52,17 @@ pub struct IssueOrigin {
     pub salt: Hex128,
     /// Who issued it.
     pub scope: Arc<ChangeScope>,
-    /// The number of the secret that the license key is derived with.
+    /// The number of the secret that the license key is derived with; 0 if the key was made elsewhere.
     pub secret: u32,
     /// When it was issued. The ledger sets it.
     pub issued: DateTime<Utc>,
+}
+
+impl IssueOrigin {
+    /// Whether the license key was made elsewhere: it was imported, or a shop made it. It may have our form or another one.
+    pub fn has_foreign_key(&self) -> bool {
+        self.secret == 0
+    }
 }
 
 impl OfLicense for IssuedLicense {

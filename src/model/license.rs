@@ -217,6 +217,15 @@ impl License {
         self.details.site_moves.map_or(default, u32::from)
     }
 
+    /// Whether this site uses the license, or ever did: license files list it, or it was bound or released. `bound` are the
+    /// license's bindings, void ones included.
+    pub fn knows_site(&self, host: &SiteHost, bound: &[Binding]) -> bool {
+        let details = &self.details;
+        details.hosts.contains(host)
+            || details.released.hosts.contains_key(host)
+            || bound.iter().any(|binding| binding.host == *host)
+    }
+
     /// Whether this binding holds no seat: the vendor or the site itself released it.
     pub fn is_void(&self, binding: &Binding) -> bool {
         binding.is_released() || self.details.released.voids(binding)

@@ -38,6 +38,39 @@ pub struct Offer {
     pub quantity: QuantityMeaning,
 }
 
+/// Why no offer is for a line of a sale.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoOffer {
+    /// None has its product or price.
+    #[error("no offer of this shop and mode is for this product or price")]
+    Unsold,
+    /// The sale names one that does not exist.
+    #[error("the sale names the offer \"{0}\", and there is no registry/offers/{0}.toml")]
+    Unknown(Slug),
+    /// The sale names one of another shop.
+    #[error("the sale names the offer \"{name}\", which is for the shop \"{shop}\"")]
+    OtherShop {
+        /// The offer.
+        name: Slug,
+        /// Its shop.
+        shop: Slug,
+    },
+    /// The sale names one of the other mode.
+    #[error("the sale names the offer \"{name}\", which is for {mode} sales; this is a {} sale", mode.other())]
+    OtherMode {
+        /// The offer.
+        name: Slug,
+        /// Its mode.
+        mode: SalesMode,
+    },
+    // SECURITY: what is no name of an offer may be anything, such as an address, so it is not quoted.
+    /// The sale names one, but no offer can have this name.
+    #[error(
+        "the sale names an offer by what is no name: an offer's is that of its file in registry/offers/, without .toml"
+    )]
+    NoName,
+}
+
 /// Whether money flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -97,6 +130,19 @@ impl SalesMode {
             Self::Live => "live",
             Self::Test => "test",
         }
+    }
+
+    fn other(self) -> Self {
+        match self {
+            Self::Live => Self::Test,
+            Self::Test => Self::Live,
+        }
+    }
+}
+
+impl fmt::Display for SalesMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

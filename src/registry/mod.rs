@@ -26,6 +26,7 @@ mod reader;
 pub mod release_chain;
 mod signature_files;
 mod signing_table;
+mod sold_modules;
 mod spanned;
 mod urls;
 
@@ -47,6 +48,7 @@ pub use git::RevisionError;
 use license::Notes;
 use licenses::Licenses;
 use offers::Offers;
+pub use sold_modules::SoldModules;
 
 /// All plugins and licenses.
 #[derive(Debug, Default)]
@@ -155,6 +157,11 @@ impl Registry {
     /// The license whose id begins so.
     pub fn license_beginning_with(&self, beginning: &[u8; 16]) -> Option<&License> {
         self.licenses.beginning_with(beginning)
+    }
+
+    /// The modules that plugins have.
+    pub fn sold_modules(&self) -> SoldModules {
+        self.plugins().collect()
     }
 
     /// Whether packages of a plugin are hosted here.

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::model::license::SiteLimit;
-use crate::model::offer::{LicenseTerm, Offer, QuantityMeaning, SalesMode, ShopId};
+use crate::model::license_key::LicenseKey;
+use crate::model::offer::{LicenseTerm, NoOffer, Offer, QuantityMeaning, SalesMode, ShopId};
 use crate::model::period::Period;
 use crate::model::slug::Slug;
 
@@ -143,6 +144,9 @@ impl Offers {
     }
 
     /// The offer of a line of a sale: that of its price or product, or else the one that it names.
+    ///
+    /// # Errors
+    /// There is none.
     pub fn of_line(
         &self,
         shop: &Slug,
@@ -150,18 +154,36 @@ impl Offers {
         named: Option<&str>,
         price: Option<&ShopId>,
         product: Option<&ShopId>,
-    ) -> Option<&Offer> {
+    ) -> Result<&Offer, NoOffer> {
         // SECURITY: what was paid for goes first, whoever wrote the name.
-        self.find(shop, mode, price, product).or_else(|| {
-            let named = self.named(named?)?;
-            (named.shop == *shop && named.mode == mode).then_some(named)
-        })
+        if let Some(offer) = self.find(shop, mode, price, product) {
+            return Ok(offer);
+        }
+        let name = named.ok_or(NoOffer::Unsold)?;
+        let found = self.named(name)?;
+        let name = || found.name.clone();
+        match found {
+            Offer { shop: of, .. } if of != shop => Err(NoOffer::OtherShop {
+                name: name(),
+                shop: of.clone(),
+            }),
+            Offer { mode: of, .. } if *of != mode => Err(NoOffer::OtherMode {
+                name: name(),
+                mode: *of,
+            }),
+            _ => Ok(found),
+        }
     }
 
     /// The offer with that name.
-    pub fn named(&self, name: &str) -> Option<&Offer> {
+    fn named(&self, name: &str) -> Result<&Offer, NoOffer> {
         let mut offers = self.offers.iter().map(|(offer, _)| offer);
-        offers.find(|offer| offer.name.as_str() == name)
+        if let Some(found) = offers.find(|offer| offer.name.as_str() == name) {
+            return Ok(found);
+        }
+        let is_key = LicenseKey::is_in(name);
+        let name = name.parse().ok().filter(|_| !is_key).ok_or(NoOffer::NoName)?;
+        Err(NoOffer::Unknown(name))
     }
 }
 
@@ -303,11 +325,35 @@ mod tests {
         let of_line = |named: Option<&str>, price: Option<&str>| {
             let price = price.map(|text| text.parse::<ShopId>().unwrap());
             let offer = offers.of_line(&shop, SalesMode::Live, named, price.as_ref(), None);
-            offer.map(|offer| offer.name.as_str())
+            offer
+                .map(|offer| offer.name.as_str())
+                .map_err(|reason| reason.to_string())
         };
-        assert_eq!(of_line(Some("c"), Some("price_1")), Some("a"), "what was paid for");
-        assert_eq!(of_line(Some("c"), None), Some("c"));
-        assert_eq!(of_line(Some("b"), None), None, "of the test mode");
+        assert_eq!(of_line(Some("c"), Some("price_1")), Ok("a"), "what was paid for");
+        assert_eq!(of_line(Some("c"), None), Ok("c"));
+        let refused = |named| of_line(Some(named), Some("price_9")).unwrap_err();
+        assert_eq!(
+            refused("b"),
+            "the sale names the offer \"b\", which is for test sales; this is a live sale"
+        );
+        assert_eq!(
+            refused("maps"),
+            "the sale names the offer \"maps\", and there is no registry/offers/maps.toml"
+        );
+        for odd in [
+            "jane@example.com",
+            "Maps",
+            &LicenseKey::from_random([7; 20]).reveal().to_lowercase(),
+        ] {
+            assert!(!refused(odd).contains(odd), "{odd}");
+        }
+        let elsewhere = offers.of_line(&"other".parse().unwrap(), SalesMode::Live, Some("c"), None, None);
+        assert_eq!(
+            elsewhere.unwrap_err().to_string(),
+            format!("the sale names the offer \"c\", which is for the shop \"{shop}\"")
+        );
+        let unsold = "no offer of this shop and mode is for this product or price";
+        assert_eq!(of_line(None, Some("price_9")), Err(unsold.to_owned()));
         let day = |text: &str| text.parse().unwrap();
         let [(a, _), (b, _), (c, _)] = offers.all() else {
             panic!()

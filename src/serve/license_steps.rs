@@ -121,6 +121,7 @@ impl LicenseStep {
             Self::Revoke => LicenseChange::Status(LicenseStatus::Revoked).applied_to(license),
             Self::ReleaseOne if license.sites != SiteLimit::DEFAULT => return Err(StepRefusal::WhichSite),
             Self::ReleaseOne | Self::ReleaseAll => released(license, None, bound, now),
+            Self::ReleaseHost(host) if !license.knows_site(host, bound) => return Err(StepRefusal::NotBound),
             Self::ReleaseHost(host) => released(license, Some(host), bound, now),
             Self::Move {
                 from,
@@ -276,6 +277,9 @@ mod tests {
         };
         assert_eq!(after(&LicenseStep::ReleaseOne, &several), Err(StepRefusal::WhichSite));
         assert_eq!(after(&LicenseStep::ReleaseAll, &several), Ok(None), "nobody is bound");
+        let mistyped = LicenseStep::ReleaseHost("b.com".parse().unwrap());
+        let bound = std::slice::from_ref(&ahead);
+        assert_eq!(mistyped.applied(&several, bound, now()), Err(StepRefusal::NotBound));
     }
 
     #[test]

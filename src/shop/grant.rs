@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::model::license::{Details, LicenseDetails, Modules, SiteLimit};
-use crate::model::offer::{Offer, QuantityMeaning};
+use crate::model::offer::{NoOffer, Offer, QuantityMeaning};
 use crate::shop::event::{Sale, SoldLine};
 
 /// Licenses that one sale grants at most. More are a mistake, or somebody's test.
@@ -26,11 +26,11 @@ pub struct GrantedLicense {
 }
 
 /// Why a line of a sale grants nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoGrant {
     /// No offer of the registry is for it.
-    #[error("no offer of this shop and mode is for this product or price")]
-    NoOffer,
+    #[error(transparent)]
+    NoOffer(#[from] NoOffer),
     /// The quantity is too large.
     #[error("it would grant more than {MOST_LICENSES} licenses")]
     TooMany,
@@ -56,10 +56,10 @@ pub fn one_license(counts: impl Iterator<Item = u32>) -> Result<(), NotOneLicens
 pub fn grant(
     sale: &Sale,
     line: &SoldLine,
-    offer: Option<&Offer>,
+    offer: Result<&Offer, NoOffer>,
     sold_at: DateTime<Utc>,
 ) -> Result<(u32, GrantedLicense), NoGrant> {
-    let offer = offer.ok_or(NoGrant::NoOffer)?;
+    let offer = offer?;
     let (count, factor) = match offer.quantity {
         QuantityMeaning::Licenses => (line.quantity, 1),
         QuantityMeaning::Sites => (1, line.quantity),
@@ -128,7 +128,7 @@ mod tests {
     fn a_quantity_buys_sites_or_licenses() {
         let at: DateTime<Utc> = "2026-11-20T23:00:00Z".parse().unwrap();
         let once = Sale::default();
-        let granted = |meaning, quantity| grant(&once, &line(quantity), Some(&offer(meaning)), at);
+        let granted = |meaning, quantity| grant(&once, &line(quantity), Ok(&offer(meaning)), at);
         let (count, license) = granted(QuantityMeaning::Sites, 4).unwrap();
         assert_eq!((count, license.sites.to_string().as_str()), (1, "12"));
         assert_eq!(
@@ -140,12 +140,13 @@ mod tests {
         assert_eq!((count, license.sites.to_string().as_str()), (4, "3"));
         assert_eq!(granted(QuantityMeaning::Licenses, 1_001), Err(NoGrant::TooMany));
         assert!(granted(QuantityMeaning::Sites, u32::MAX).is_ok());
-        assert_eq!(grant(&once, &line(1), None, at), Err(NoGrant::NoOffer));
+        let unsold = NoOffer::Unsold;
+        assert_eq!(grant(&once, &line(1), Err(unsold.clone()), at), Err(unsold.into()));
         let subscription = Sale {
             until: Some("2026-12-20T23:59:59Z".parse().unwrap()),
             ..Sale::default()
         };
-        let (_, license) = grant(&subscription, &line(1), Some(&offer(QuantityMeaning::Sites)), at).unwrap();
+        let (_, license) = grant(&subscription, &line(1), Ok(&offer(QuantityMeaning::Sites)), at).unwrap();
         assert_eq!(license.expires.to_string(), "2026-12-20");
     }
 }

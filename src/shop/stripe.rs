@@ -9,6 +9,10 @@ use crate::shop::json::{MAX_LINES, address, at, id, ids, is_true, line, list, re
 /// Where an invoice names its subscription: since 2025-03-31, and before.
 const SUBSCRIPTION: [&str; 2] = ["parent.subscription_details.subscription", "subscription"];
 
+/// Why a session without the name of an offer is parked.
+const NO_LINES: &str = "a session has no lines: write offer = \"NAME\" into the metadata of the payment link, or of the session that \
+                        your code makes, where registry/offers/NAME.toml is the offer";
+
 pub(super) fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
     let kind = required(event, "type")?;
     let event_id = required(event, "id")?;
@@ -68,6 +72,9 @@ fn checkout(session: &Value) -> ShopAction {
         customer: id(session, "customer"),
     };
     let names = ids(session, &["payment_intent", "id"]);
+    if id(session, "metadata.offer").is_none() && list(session, "line_items.data").is_empty() {
+        return ShopAction::Park(Subject::new(names, NO_LINES));
+    }
     let Some(lines) = lines(
         list(session, "line_items.data"),
         is_true(session, "line_items.has_more"),
@@ -251,7 +258,17 @@ mod tests {
         assert!(is_ignored(&with("mode", json!("subscription"))));
         assert!(is_ignored(&with("mode", json!("setup"))));
         assert!(is_ignored(&with("payment_status", json!("unpaid"))));
-        assert!(matches!(with("metadata", json!({})), ShopAction::Park(_)));
+        for metadata in [
+            json!({}),
+            Value::Null,
+            json!({ "Offer": "forms" }),
+            json!({ "offer": "" }),
+        ] {
+            let ShopAction::Park(subject) = with("metadata", metadata) else {
+                panic!()
+            };
+            assert!(subject.reason.contains("write offer = \"NAME\" into the metadata"));
+        }
         let expanded = json!({ "data": [{ "price": { "id": "price_1", "product": "prod_1" }, "quantity": 2 }] });
         let ShopAction::Issue(sale) = with("line_items", expanded.clone()) else {
             panic!()

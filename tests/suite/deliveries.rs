@@ -96,6 +96,18 @@ impl Shop {
         found
     }
 
+    /// What the log says that deliveries of the shop did to a license.
+    fn logged_of(&self, license: &Issued) -> Vec<&'static str> {
+        let tag = &license.line["license"].as_str().unwrap()[..12];
+        let log = self.server.log();
+        let of_license = log
+            .lines()
+            .filter(|line| line.contains(tag) && line.contains("shop=\"stripe\"") && line.contains("INFO"));
+        let words = ["issued", "suspended", "resumed", "revoked"];
+        let word = |line: &str| words.into_iter().find(|word| line.contains(&format!(" {word} ")));
+        of_license.map(|line| word(line).unwrap_or("?")).collect()
+    }
+
     fn code(&self, license: &Issued, site: &str) -> String {
         self.server
             .ask(&json!({ "license_key": license.key, "site_url": site }))
@@ -213,7 +225,25 @@ fn a_sale_issues_once_is_renewed_changed_suspended_and_revoked() {
         "{}",
         String::from_utf8_lossy(&verified.stderr)
     );
-    assert!(!shop.server.log().contains("CANARY"));
+    assert_eq!(
+        shop.licenses()
+            .iter()
+            .map(|license| shop.logged_of(license))
+            .collect::<Vec<_>>(),
+        [
+            &["issued", "suspended", "resumed", "revoked"][..],
+            &["issued", "suspended", "revoked"]
+        ],
+        "{}",
+        shop.server.log()
+    );
+    for personal in ["CANARY", "sub_1", "pi_2", "price_", "in_1", "in_2"] {
+        assert!(
+            !shop.server.log().contains(personal),
+            "{personal}: {}",
+            shop.server.log()
+        );
+    }
     let ledger = fs::read_to_string(shop.instance.file("store/ledger.jsonl")).unwrap();
     assert!(
         !["CANARY", "sub_1", "pi_2", "price_"]
@@ -364,6 +394,54 @@ fn a_delivery_for_a_license_that_stands_in_a_file_is_parked_and_told() {
     assert!(reason.contains("licenses.toml"), "{listed}");
     assert!(shop.server.log().contains(reason), "{}", shop.server.log());
     assert_eq!(shop.licenses()[0].line, before.line);
+}
+
+#[test]
+fn a_session_is_parked_with_what_is_wrong_with_the_offer_that_it_names() {
+    let shop = Shop::open();
+    let offer = "shop = 'stripe'\nmode = 'test'\nprices = ['price_test']\nperiod = '1y'\nmodules.forms = []\n";
+    shop.instance.write("registry/offers/trial.toml", offer);
+    eventually("the offer is loaded", Duration::from_secs(10), || {
+        shop.server.log().contains("reloaded")
+    });
+    let cases = [
+        (
+            json!({}),
+            "a session has no lines: write offer = \"NAME\" into the metadata of the payment link",
+        ),
+        (
+            json!({ "offer": "maps" }),
+            "line 1 of the sale: the sale names the offer \"maps\", and there is no registry/offers/maps.toml",
+        ),
+        (
+            json!({ "offer": "trial" }),
+            "line 1 of the sale: the sale names the offer \"trial\", which is for test sales; this is a live sale",
+        ),
+        (
+            json!({ "offer": BUYER }),
+            "line 1 of the sale: the sale names an offer by what is no name",
+        ),
+    ];
+    for (number, (metadata, expected)) in cases.into_iter().enumerate() {
+        let session =
+            json!({ "id": format!("cs_{number}"), "mode": "payment", "payment_status": "paid", "metadata": metadata });
+        shop.deliver("checkout.session.completed", number as i64, &session);
+        shop.settle();
+        let listed = shop.parked(&["list"]);
+        let reasons: Vec<_> = listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["reason"].as_str().unwrap())
+            .collect();
+        assert!(
+            reasons.len() == number + 1 && reasons.iter().any(|reason| reason.starts_with(expected)),
+            "{expected}: {reasons:?}"
+        );
+        assert!(shop.server.log().contains(expected), "{}", shop.server.log());
+    }
+    assert!(!shop.server.log().contains(BUYER), "{}", shop.server.log());
+    assert!(shop.licenses().is_empty());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::server::countersign;
+use crate::support::shop::SECRET;
 use crate::support::{Instance, License, Server, eventually, get};
 
 const SOON: Duration = Duration::from_secs(10);
@@ -205,4 +206,88 @@ fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
         .output()
         .unwrap();
     assert!(String::from_utf8(removed.stdout).unwrap().contains("removed") && !private.exists());
+}
+
+/// An import of two licenses with a mistyped module, and offers with mistakes.
+fn with_mistyped_names() -> Instance {
+    let mistyped = License::new().toml("").replace("forms", "froms");
+    let revoked = License::new().toml("status = 'revoked'").replace("forms", "gone");
+    let instance = Instance::with_licenses(&[mistyped, revoked]);
+    let offer = |shop: &str, module: &str, product: &str| {
+        format!("shop = '{shop}'\nproducts = ['{product}']\nperiod = '1y'\n[modules]\n{module} = []\n")
+    };
+    instance.write("registry/offers/right.toml", &offer("stripe", "forms", "a"));
+    instance.write("registry/offers/elsewhere.toml", &offer("strpe", "forms", "b"));
+    instance.write("registry/offers/mistyped.toml", &offer("stripe", "acme-froms", "c"));
+    instance.write("countersign.toml", "[shops.stripe]\n");
+    let rows = ["a", "b"].map(|end| format!("0123456789abcdef0123456789abcde{end},2099-01-01,froms\n"));
+    instance.write("export.csv", &format!("key,expires,modules\n{}", rows.concat()));
+    instance
+}
+
+#[test]
+fn doctor_warns_of_modules_that_no_plugin_has_of_shops_without_a_table_and_of_keys_that_are_refused() {
+    let instance = with_mistyped_names();
+    instance.write_secret("keys/shops/stripe.secret", SECRET);
+    let server = Server::start(&instance);
+    let imported = countersign(&instance)
+        .args(["license", "import", "--from", "csv", "--json"])
+        .arg(instance.file("export.csv"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8(imported.stderr).unwrap();
+    let note = "no plugin of the registry has the module of lines 2, 3 (did you mean \"forms\"?)";
+    assert!(told.contains(&format!("note: {note}\n")), "{told}");
+    let document: Value = serde_json::from_slice(&imported.stdout).unwrap();
+    assert!(
+        document["notes"].as_array().unwrap().contains(&note.into()),
+        "{document}"
+    );
+
+    assert!(server.stop().success());
+
+    let (_, findings) = doctor(&instance, "off");
+    let expected = [
+        "warning license 3 licenses grant the module \"froms\", but no plugin belongs to it (did you mean \"forms\"?)",
+        "warning license 2 licenses with keys that were made elsewhere, and the server refuses",
+        "warning offer offer elsewhere is for the shop \"strpe\", but countersign.toml has no table [shops.strpe] (did you mean \"stripe\"?)",
+        "warning offer offer mistyped grants the module \"acme-froms\", but no plugin belongs to it",
+    ];
+    for warned in expected {
+        assert!(has(&findings, warned), "{warned}: {findings:#?}");
+    }
+    let warned = findings
+        .iter()
+        .filter(|finding| finding.starts_with("warning license ") || finding.starts_with("warning offer "));
+    assert_eq!(warned.count(), expected.len(), "{findings:#?}");
+
+    instance.write("countersign.toml", "[shops.stripe]\n[serve]\nforeign_keys = true\n");
+    let (_, findings) = doctor(&instance, "off");
+    assert!(!has(&findings, expected[1]), "{findings:#?}");
+}
+
+#[test]
+fn shop_offers_warns_of_modules_and_shops_that_do_not_exist() {
+    let instance = with_mistyped_names();
+    let output = countersign(&instance)
+        .args(["shop", "offers", "--json"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let warnings: Vec<_> = told.lines().filter(|line| line.starts_with("warning: ")).collect();
+    assert_eq!(
+        warnings,
+        [
+            "warning: offer elsewhere is for the shop \"strpe\", but countersign.toml has no table [shops.strpe] (did you mean \"stripe\"?)",
+            "warning: offer mistyped grants the module \"acme-froms\", but no plugin belongs to it",
+        ]
+    );
+    instance.write("registry/plugins/broken.toml", "x = 1\n");
+    let output = countersign(&instance).args(["shop", "offers"]).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains("no plugin belongs to it; 1 plugin file cannot be read\n"),
+        "{told}"
+    );
 }

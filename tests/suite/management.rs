@@ -167,6 +167,42 @@ fn a_host_that_the_vendor_released_is_listed_for_no_license_of_a_file_or_of_the_
 }
 
 #[test]
+fn the_log_warns_once_for_each_request_that_names_a_module_that_no_plugin_has() {
+    let shop = Shop::open(&[]);
+    let warnings = || {
+        shop.server
+            .log()
+            .matches("no plugin of the registry has these modules")
+            .count()
+    };
+    let license = license_of(&shop.issue("right", &forms()));
+    assert_eq!(warnings(), 0, "{}", shop.server.log());
+    let mistyped = json!({ "modules": { "froms": [], "zzz": ["pdf"] }, "expires": "never" });
+    assert_eq!(shop.issue("1", &mistyped).status, 201);
+    assert_eq!(shop.issue("1", &mistyped).status, 200, "a retry issues nothing");
+    assert_eq!(warnings(), 1, "{}", shop.server.log());
+    let told = "modules=\"froms (did you mean \\\"forms\\\"?), zzz\"";
+    assert!(shop.server.log().contains(told), "{}", shop.server.log());
+    let body = json!({ "modules": { "froms": [] } });
+    let changed = shop.send("PATCH", &format!("/{}", license.id), &[("If-Match", "*")], &body);
+    assert_eq!((changed.status, warnings()), (200, 2), "{}", shop.server.log());
+}
+
+#[test]
+fn the_example_of_the_page_issues_a_module_of_the_instance_in_the_readme() {
+    let page = include_str!("../../docs/management-api.md");
+    let body = page.split("-d '").nth(1).unwrap().split('\'').next().unwrap();
+    let body: Value = serde_json::from_str(body).unwrap();
+    for module in body["modules"].as_object().unwrap().keys() {
+        // The entry names no module, so the plugin's is its slug.
+        let entry = format!("> registry/plugins/{module}.toml <<");
+        assert!(include_str!("../../README.md").contains(&entry), "{module}");
+    }
+    let shop = Shop::open(&[]);
+    assert_eq!(shop.issue("order-1234-1", &body).status, 201);
+}
+
+#[test]
 fn a_retry_gets_the_same_key_also_after_a_restart_and_a_rotation_and_another_body_is_a_conflict() {
     let shop = Shop::open(&[]);
     let first = shop.issue("order-1", &forms());
@@ -286,6 +322,11 @@ fn each_step_is_in_force_when_its_answer_arrives() {
     // For more than one site, it must be said which.
     assert_code(&shop.step(id, "release", &json!({})), 400, "malformed_request");
     assert_eq!(shop.step(id, "release", &json!({ "host": "b.com" })).json()["bound"], 1);
+    // Again, there is nothing to do. A site that never used the license is a mistake.
+    assert_eq!(shop.step(id, "release", &json!({ "host": "b.com" })).status, 200);
+    let mistyped = shop.step(id, "release", &json!({ "host": "bb.com" }));
+    assert_code(&mistyped, 409, "conflict");
+    assert!(mistyped.text().contains("never was"), "{}", mistyped.text());
 
     let rekeyed = shop.send(
         "POST",
@@ -753,6 +794,15 @@ fn the_verbs_of_the_command_line_show_and_change_what_a_program_issued() {
     assert_eq!(shop.code(&license, "b.com"), "ok");
     let told = run(&shop.instance, &["license", "release", id, "--host", "a.com"]);
     assert!(String::from_utf8_lossy(&told.stdout).ends_with("is now released from a.com.\n"));
+    let again = run(&shop.instance, &["license", "release", id, "--host", "a.com"]);
+    assert!(String::from_utf8_lossy(&again.stdout).ends_with("is already released from a.com.\n"));
+    let mistyped = countersign(&shop.instance)
+        .args(["license", "release", id, "--host", "aa.com"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(mistyped.stderr).unwrap();
+    assert_eq!(mistyped.status.code(), Some(3), "{told}");
+    assert!(told.contains("is not bound to the license"), "{told}");
     assert_eq!(shop.code(&license, "c.com"), "ok");
     let shown = json_of(&["license", "show", &license.key]);
     assert_eq!(

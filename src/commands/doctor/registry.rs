@@ -1,7 +1,5 @@
 //! Checks the registry: whether it can be read, and what in it is probably a mistake.
 
-use std::collections::BTreeSet;
-
 use chrono::{DateTime, Utc};
 
 use crate::build::counted;
@@ -27,28 +25,10 @@ pub(super) fn findings(registry: &Result<Registry, RegistryError>, paths: &Paths
     let plugins = counted(registry.plugin_count(), "plugin");
     let licenses = counted(registry.license_count(), "license");
     let mut findings = vec![ok("registry", format!("{plugins}, {licenses}"))];
-    findings.extend(modules_nobody_sells(registry));
     findings.extend(releases_in_the_future(registry, Utc::now()));
     findings.extend(dropped_licenses(registry, paths));
     findings.extend(signing::findings(registry));
     findings
-}
-
-/// Licenses with a module that no plugin has, which is usually mistyped.
-fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
-    let sold: BTreeSet<_> = registry.plugins().map(|plugin| &plugin.module).collect();
-    let granted: BTreeSet<_> = registry.licenses().flat_map(|license| license.modules.keys()).collect();
-    let unknown = granted.difference(&sold);
-    unknown
-        .map(|module| {
-            let finding = format!("licenses grant the module \"{module}\", but no plugin belongs to it");
-            warning(
-                "registry",
-                finding,
-                "if the module is meant to have no plugin, ignore this; otherwise correct its name",
-            )
-        })
-        .collect()
 }
 
 /// The server accepts such a time: a site bound before then gets it as the time of its binding.

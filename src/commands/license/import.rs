@@ -3,6 +3,7 @@
 //! `batches` reads the file, `products` says what a product covers, `totals` and `rejects` tell what became of the rows.
 
 mod batches;
+mod module_lines;
 mod products;
 mod rejects;
 mod totals;
@@ -135,7 +136,7 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
     if !config.serve.foreign_keys {
         notes.push("`foreign_keys` in [serve] is not set: the server refuses keys of another system".to_owned());
     }
-    notes.iter().for_each(|note| stderr::line(format_args!("note: {note}")));
+    notes.iter().for_each(tell);
     let rejects = match &args.rejects {
         Some(path) if !args.dry_run => Some(Rejects::begin(path, rows.header(), args.delimiter)?),
         _ => None,
@@ -172,6 +173,9 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
         },
     );
     let (totals, unread_rest) = batches.into_inner().finish()?;
+    let of_modules = totals.modules.notes(&registry.sold_modules());
+    of_modules.iter().for_each(tell);
+    notes.extend(of_modules);
     let text = match args.json {
         true => output::json(&totals.document(&notes, args.dry_run))?,
         false => totals.text(args.dry_run),
@@ -190,6 +194,10 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
     } else {
         Exit::Input
     })
+}
+
+fn tell(note: &String) {
+    stderr::line(format_args!("note: {note}"));
 }
 
 fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {

@@ -13,11 +13,9 @@ use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::Config;
 use crate::model::license::{License, LicenseDetails, LicenseStatus, MAX_GRACE_PERIOD_HOURS, Modules, SiteLimit};
 use crate::model::license_key::LicenseKey;
-use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
+use crate::registry::SoldModules;
 use crate::registry::edit::Editor;
-use crate::registry::{RegistryFiles, plugins};
-use crate::text::did_you_mean::did_you_mean;
 use crate::text::printable::Printable;
 use crate::text::stderr;
 
@@ -201,24 +199,20 @@ fn check_modules(args: &Args, registry: &Path) -> Result<Option<String>, Failure
     if args.any_module {
         return Ok(None);
     }
-    let entries = plugins::load(&RegistryFiles::folder(registry)).unwrap_or_default();
-    let wrong = entries.iter().filter(|entry| entry.plugin.is_err()).count();
-    let known: Vec<Name> = entries
-        .into_iter()
-        .filter_map(|entry| Some(entry.plugin.ok()?.module))
-        .collect();
-    let mut strange = args
-        .modules
-        .iter()
-        .map(|given| &given.module)
-        .filter(|module| !known.contains(module));
-    let Some(module) = strange.next() else { return Ok(None) };
-    let meant = did_you_mean(module.as_str(), known.iter().map(Name::as_str));
+    let sold = SoldModules::load(registry);
+    let mut given = args.modules.iter().map(|given| &given.module);
+    let Some(module) = given.find(|module| !sold.has(module)) else {
+        return Ok(None);
+    };
+    let meant = sold.did_you_mean(module);
     let finding = format!("no plugin of the registry has the module {module}{meant}");
-    match wrong {
+    match sold.unread() {
         0 => Err(Failure::input(finding)
             .hint("correct the module, or add its plugin to registry/plugins/; --any-module accepts it")),
-        _ => Ok(Some(format!("{finding}; {} cannot be read", counted(wrong, "entry")))),
+        unread => Ok(Some(format!(
+            "{finding}; {} cannot be read",
+            counted(unread, "plugin file")
+        ))),
     }
 }
 
@@ -334,7 +328,7 @@ mod tests {
         assert_eq!(
             checked("--module pdf"),
             Ok(Some(
-                "no plugin of the registry has the module pdf; 1 entry cannot be read".into()
+                "no plugin of the registry has the module pdf; 1 plugin file cannot be read".into()
             ))
         );
     }

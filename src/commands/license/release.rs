@@ -55,12 +55,12 @@ pub(super) fn release(
         let stored = bindings(&license.id);
         let release = ReleaseTime::new(license, host, stored.as_deref().ok(), now);
         notes = self::notes(&release, license, stored.as_ref().err());
-        let is_known = |host| license.details.hosts.contains(host) || stored.is_err() || release.bound > 0;
-        let whom = match host {
-            None => "every site".to_owned(),
-            Some(host) if is_known(host) => host.to_string(),
-            Some(host) => format!("{host}, which was not bound to it,"),
-        };
+        if let (Some(host), Ok(stored)) = (host, &stored)
+            && !license.knows_site(host, stored)
+        {
+            return Err(not_bound(host, license));
+        }
+        let whom = host.map_or("every site".to_owned(), SiteHost::to_string);
         let change = LicenseChange::Release(args.host.clone(), release.time);
         Ok(PlannedChange {
             changes: vec![change],
@@ -68,6 +68,12 @@ pub(super) fn release(
         })
     })?;
     Ok(done.with_notes(notes))
+}
+
+/// The refusal to release or move a site that does not use the license: probably a typing error.
+pub(super) fn not_bound(host: &SiteHost, license: &License) -> Failure {
+    let refusal = format!("{host} is not bound to license {}", license.id.log_tag());
+    Failure::input(refusal).hint("`countersign license show` lists its sites")
 }
 
 /// More for the person to know.
@@ -170,8 +176,13 @@ mod tests {
             case.release(2, "--host https://New.com/x"),
             "License second: new.com is released.\n"
         );
-        let unbound = "License second: ncw.com, which was not bound to it, is released.\n";
+        let unbound = "Input: ncw.com is not bound to license second";
         assert_eq!(case.release(2, "--host ncw.com"), unbound);
+        assert_eq!(
+            case.release(2, "--host new.com"),
+            "License second: new.com is released.\n",
+            "again"
+        );
         assert_eq!(case.release(2, "--all"), "License second: every site is released.\n");
         let written = time("2026-11-20T10:17:03.123Z");
         assert_eq!((case.released(1).all, case.released(1).hosts.len()), (Some(written), 0));

@@ -156,8 +156,7 @@ pub(super) fn move_site(
         notes = release::notes(&release, license, stored.as_ref().err());
         let known = license.details.hosts.contains(&args.from) || stored.is_err() || release.bound > 0;
         if !known {
-            let refusal = format!("{} is not bound to license {}", args.from, license.id.log_tag());
-            return Err(Failure::input(refusal).hint("`countersign license show` lists its sites"));
+            return Err(release::not_bound(&args.from, license));
         }
         let change = LicenseChange::Move {
             from: args.from.clone(),

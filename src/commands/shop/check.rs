@@ -191,13 +191,14 @@ fn checked_line(
         line.price.as_ref(),
         line.product.as_ref(),
     );
+    let name = offer.as_ref().ok().map(|offer| offer.name.clone());
     let granted = grant(sale, line, offer, sold_at);
     let ids = line.price.iter().chain(&line.product).map(ShopId::as_str);
     let sold: Vec<_> = ids.chain(line.offer.as_deref()).collect();
     CheckedLine {
         sold: sold.join(" "),
         quantity: line.quantity,
-        offer: offer.map(|offer| offer.name.clone()),
+        offer: name,
         count: granted.as_ref().map_or(0, |(count, _)| *count),
         parked: granted.as_ref().err().map(ToString::to_string),
         grants: granted.ok().map(|(_, license)| PrintedGrant {

@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 
+use crate::commands::offer_warnings::offer_warnings;
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
 use crate::model::license::{Modules, SiteLimit};
 use crate::model::offer::{Offer, QuantityMeaning, SalesMode, ShopId};
 use crate::model::slug::Slug;
-use crate::registry::Registry;
+use crate::registry::{Registry, SoldModules};
+use crate::text::stderr;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -40,9 +42,13 @@ struct ListedOffer<'a> {
     file: String,
 }
 
-/// Reads the offers and prints them.
+/// Reads the offers and prints them, and warns of probable mistakes.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let offers = Registry::load_offers(&config.paths.registry)?;
+    let sold = SoldModules::load(&config.paths.registry);
+    for warning in offer_warnings(&offers, &sold, &config.shops) {
+        stderr::line(format_args!("warning: {}\nhint: {}", warning.text, warning.hint));
+    }
     let listed: Vec<ListedOffer<'_>> = offers
         .all()
         .iter()

@@ -126,7 +126,7 @@ impl<'a> SaleLicenses<'a> {
                 retired: new.retired,
             },
         };
-        let issued = match self.places.gate.change_license(change).await? {
+        let issued = match self.places.record(change, None).await? {
             ChangeOutcome::Recorded(issued) => Some(issued.license.id),
             // An attempt of this node that failed without a word may have been it.
             ChangeOutcome::Repeated(found) => self.is_own(line, copy, &found).then_some(found.license.id),
@@ -284,7 +284,8 @@ impl<'a> SaleLicenses<'a> {
                 now: Utc::now(),
                 basis: ChangeBasis::Revision(current.revision),
             };
-            match self.places.gate.change_license(wanted).await? {
+            let before = Some(current.license.status);
+            match self.places.record(wanted, before).await? {
                 ChangeOutcome::Recorded(_) | ChangeOutcome::Repeated(_) => return Ok(()),
                 ChangeOutcome::Refused(ChangeRefusal::Revised { .. }) => {}
                 ChangeOutcome::Refused(refusal) => return Err(ParkReason::Refused(refusal).into()),

@@ -7,8 +7,9 @@ use crate::model::issued_license::{ChangeScope, Hex128};
 use crate::model::license::{License, LicenseStatus};
 use crate::model::license_key::LicenseId;
 use crate::serve::deliveries::sale_requests::SaleRequests;
+use crate::serve::found_license::ChangeError;
 use crate::serve::gate::Gate;
-use crate::store::LedgerLicense;
+use crate::store::{ChangeOutcome, LedgerChange, LedgerLicense};
 
 /// How many new keys of a customer are followed.
 const MOST_KEYS: usize = 16;
@@ -45,6 +46,28 @@ impl SalePlaces<'_> {
             }
         }
         found
+    }
+
+    /// Has the ledger issue a license, or change one whose status is `before`. The log tells of a license that is new, and of
+    /// a status that changed: nothing of the buyer, the order or the key.
+    pub(super) async fn record(
+        &self,
+        change: LedgerChange,
+        before: Option<LicenseStatus>,
+    ) -> Result<ChangeOutcome, ChangeError> {
+        let outcome = self.gate.change_license(change).await?;
+        if let ChangeOutcome::Recorded(recorded) = &outcome {
+            let license = recorded.license.id.log_tag();
+            let shop = self.requests.shop().as_str();
+            match (before, recorded.license.status) {
+                (None, status) => tracing::info!(license, shop, status = status.as_str(), "issued"),
+                (Some(before), status) if before == status => {}
+                (Some(_), LicenseStatus::Active) => tracing::info!(license, shop, "resumed"),
+                (Some(_), LicenseStatus::Suspended) => tracing::info!(license, shop, "suspended"),
+                (Some(_), LicenseStatus::Revoked) => tracing::info!(license, shop, "revoked"),
+            }
+        }
+        Ok(outcome)
     }
 
     /// Whether this is the shop, also where it sells fewer.

@@ -11,15 +11,17 @@ use crate::model::slug::Slug;
 /// What requests of one shop and mode have in common.
 pub(super) struct SaleRequests<'a> {
     secrets: &'a LicenseSecrets,
+    shop: &'a Slug,
     scope: Arc<ChangeScope>,
     surplus: Arc<ChangeScope>,
     mode: SalesMode,
 }
 
 impl<'a> SaleRequests<'a> {
-    pub(super) fn new(secrets: &'a LicenseSecrets, shop: &Slug, mode: SalesMode) -> Self {
+    pub(super) fn new(secrets: &'a LicenseSecrets, shop: &'a Slug, mode: SalesMode) -> Self {
         Self {
             secrets,
+            shop,
             scope: Arc::new(ChangeScope::of_shop(shop)),
             surplus: Arc::new(ChangeScope::of_surplus(shop)),
             mode,
@@ -28,6 +30,10 @@ impl<'a> SaleRequests<'a> {
 
     pub(super) fn secrets(&self) -> &LicenseSecrets {
         self.secrets
+    }
+
+    pub(super) fn shop(&self) -> &Slug {
+        self.shop
     }
 
     /// The request for the license of a place in a sale.

@@ -212,6 +212,7 @@ impl<R: Read> Batches<R> {
                 return self.reject(line, &row, &reason);
             }
         }
+        self.totals.modules.add(line, &modules);
         let content = license.content(&modules);
         let hosts = self.hosts(&license);
         let whole = ImportedLicense {

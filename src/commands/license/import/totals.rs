@@ -7,6 +7,8 @@ use serde::Serialize;
 use crate::import::columns::ExportColumns;
 use crate::text::printable::PrintableLines;
 
+use crate::commands::license::import::module_lines::ModuleLines;
+
 /// The most rejected rows that are listed. The file of rejects has them all.
 const MOST_LISTED: usize = 1_000;
 
@@ -23,6 +25,8 @@ pub(super) struct Totals {
     pub sites_bound: u64,
     /// Sites that only their own network reaches, which need no seat.
     pub local_sites: u64,
+    /// The modules of the rows, but of those that were rejected at once.
+    pub modules: ModuleLines,
     /// Headers of columns that say nothing of a license here.
     unused_columns: Vec<String>,
     rejected: u64,

@@ -15,6 +15,7 @@ use crate::serve::api::licenses::fields::{GraceHours, LastDay, SiteCount, presen
 use crate::serve::api::licenses::ledger;
 use crate::serve::api::licenses::rekey;
 use crate::serve::api::licenses::resend;
+use crate::serve::api::licenses::unsold_modules;
 use crate::serve::ledger_licenses::ExpectedRevision;
 use crate::serve::license_steps::{LicenseStep, LicenseTerms};
 use crate::serve::order_texts::OrderTexts;
@@ -108,7 +109,12 @@ pub(super) async fn patch(
         staging_sites,
         site_moves,
     };
-    apply(service, caller, id, expected, &LicenseStep::Edit(terms)).await
+    let given = terms.modules.clone();
+    let answer = apply(service, caller, id, expected, &LicenseStep::Edit(terms)).await?;
+    if let Some(modules) = &given {
+        unsold_modules::warn(service, caller, &id, modules);
+    }
+    Ok(answer)
 }
 
 /// Takes a step. `If-Match` is optional.

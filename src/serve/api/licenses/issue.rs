@@ -25,6 +25,7 @@ use crate::serve::api::licenses::caller::Caller;
 use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
 use crate::serve::api::licenses::fields::{GraceHours, LastDay, SiteCount, present};
 use crate::serve::api::licenses::ledger::{changed_nothing, refused};
+use crate::serve::api::licenses::unsold_modules;
 use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
@@ -93,6 +94,9 @@ pub(super) async fn reply(
         },
     };
     let outcome = service.gate.change_license(change).await.map_err(changed_nothing)?;
+    if let ChangeOutcome::Recorded(issued) = &outcome {
+        unsold_modules::warn(service, caller, &issued.license.id, &issued.license.modules);
+    }
     told(service, caller, &secrets, &new, (outcome, &texts))
 }
 

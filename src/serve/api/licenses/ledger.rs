@@ -45,9 +45,10 @@ pub(super) fn problem(error: LicenseChangeError) -> Problem {
         LicenseChangeError::Step(StepRefusal::Past(_)) => {
             Problem::Malformed("'expires' is past. Suspend or revoke the license to withdraw it.".to_owned())
         }
-        LicenseChangeError::Step(refusal @ (StepRefusal::NotBound | StepRefusal::NoSeat)) => {
-            Problem::Conflict(refusal.to_string())
+        LicenseChangeError::Step(StepRefusal::NotBound) => {
+            Problem::Conflict("This license is not bound to the site in 'host', and never was.".to_owned())
         }
+        LicenseChangeError::Step(refusal @ StepRefusal::NoSeat) => Problem::Conflict(refusal.to_string()),
         LicenseChangeError::Step(StepRefusal::WhichSite) => Problem::Malformed(
             "This license is for more than one site. Send 'host', or 'all' to release all of them.".to_owned(),
         ),

@@ -15,6 +15,7 @@ mod list;
 mod rekey;
 mod reports;
 mod resend;
+mod unsold_modules;
 
 use hyper::body::Incoming;
 use warp::http::{Method, Request, StatusCode};

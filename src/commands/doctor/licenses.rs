@@ -1,0 +1,66 @@
+//! Checks licenses of files and of the ledger: whether plugins have their modules, and whether the server accepts their keys.
+
+use std::collections::BTreeMap;
+
+use crate::build::counted;
+use crate::commands::doctor::finding::{Finding, warning};
+use crate::model::issued_license::IssuedLicense;
+use crate::model::license::{License, LicenseStatus};
+use crate::model::name::Name;
+use crate::registry::Registry;
+
+/// The findings about the licenses of the registry, and about those that the ledger `issued`.
+pub(super) fn findings(registry: &Registry, issued: &[IssuedLicense], accepts_foreign_keys: bool) -> Vec<Finding> {
+    // What is revoked for good needs no correction. The ledger never forgets it.
+    let is_in_use = |license: &License| license.status != LicenseStatus::Revoked;
+    let issued: Vec<_> = issued
+        .iter()
+        .filter(|issued| is_in_use(&issued.license) && registry.license(&issued.license.id).is_none())
+        .collect();
+    let in_files = registry.licenses().filter(|license| is_in_use(license));
+    let all = in_files.chain(issued.iter().map(|issued| &issued.license));
+    let mut findings = modules_nobody_sells(registry, all);
+    if !accepts_foreign_keys {
+        findings.extend(foreign_keys(&issued));
+    }
+    findings
+}
+
+/// Modules that licenses have and no plugin has, which are usually mistyped.
+fn modules_nobody_sells<'l>(registry: &Registry, licenses: impl Iterator<Item = &'l License>) -> Vec<Finding> {
+    let sold = registry.sold_modules();
+    let mut unsold: BTreeMap<&Name, usize> = BTreeMap::new();
+    for license in licenses {
+        for module in sold.unsold(&license.modules) {
+            *unsold.entry(module).or_default() += 1;
+        }
+    }
+    let finding = |(module, count): (&Name, usize)| {
+        let grant = if count == 1 { "grants" } else { "grant" };
+        let finding = format!(
+            "{} {grant} the module \"{module}\", but no plugin belongs to it{}",
+            counted(count, "license"),
+            sold.did_you_mean(module)
+        );
+        warning(
+            "license",
+            finding,
+            "if the module is meant to have no plugin, ignore this; otherwise correct its name",
+        )
+    };
+    unsold.into_iter().map(finding).collect()
+}
+
+/// Licenses with keys that were made elsewhere, which the server does not accept in another form than its own.
+fn foreign_keys(issued: &[&IssuedLicense]) -> Option<Finding> {
+    let foreign = issued.iter().filter(|issued| issued.origin.has_foreign_key()).count();
+    let finding = format!(
+        "{} with keys that were made elsewhere, and the server refuses keys of another form than its own",
+        counted(foreign, "license")
+    );
+    (foreign > 0).then(|| {
+        let hint =
+            "set foreign_keys = true in [serve], unless another countersign made them all: docs/coming-from-edd.md";
+        warning("license", finding, hint)
+    })
+}
