@@ -871,3 +871,28 @@ fn licenses_are_listed_by_the_host_they_are_bound_to_and_times_in_the_future_are
         "{future:?}"
     );
 }
+
+#[test]
+fn a_secret_that_is_missing_is_told_with_the_command_that_makes_it() {
+    let instance = Instance::new();
+    let settings = "[shops.stripe]\n[webhooks.crm]\nurl = \"https://crm.example/in\"\n";
+    instance.write("countersign.toml", settings);
+    let told = countersign(&instance).args(["doctor"]).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    let shops = instance.file("keys/shops");
+    let shops = shops.display();
+    let command = format!("(umask 077; mkdir -p {shops}; cat > {shops}/stripe.secret)");
+    assert!(told.contains(&command), "{told}");
+    assert!(
+        told.contains("hint: make it: countersign webhook secret crm\n"),
+        "{told}"
+    );
+    let written = Command::new("sh")
+        .args(["-c", &format!("umask 022; echo whsec_of_the_test | {command}")])
+        .status()
+        .unwrap();
+    assert!(written.success());
+    let told = countersign(&instance).args(["doctor"]).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("stripe at /hooks/stripe"), "{told}");
+}

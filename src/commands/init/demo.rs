@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use crate::config::{Config, Listen};
 use crate::model::license_key::{LicenseId, LicenseKey};
+use crate::text::shell_quoted::shell_quoted;
 
 use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, DemoPlugin};
-use crate::commands::init::files::{InitError, create, shell_quoted};
+use crate::commands::init::files::{InitError, create};
 use crate::commands::init::instance;
 
 /// The result of [`write()`].
