@@ -873,6 +873,26 @@ fn licenses_are_listed_by_the_host_they_are_bound_to_and_times_in_the_future_are
 }
 
 #[test]
+fn a_command_that_finds_nothing_to_do_says_so() {
+    let instance = Instance::new();
+    let none_waits = "No message waits or is parked.\n";
+    for (verb, told) in [
+        (["shop", "parked", "retry"], "No delivery is parked.\n"),
+        (["shop", "parked", "drop"], "No delivery is parked.\n"),
+        (["webhook", "parked", "retry"], none_waits),
+        (["webhook", "parked", "drop"], "No message is parked.\n"),
+        (["mail", "retry", "--json"], "{\n  \"retried\": []\n}\n"),
+    ] {
+        assert_eq!(succeeds(&instance, &[&verb[..], &["--all"]].concat()), told, "{verb:?}");
+    }
+    for (room, thing) in [("shop", "a delivery"), ("webhook", "a message")] {
+        let (exit, told) = fails(&instance, &[room, "parked", "drop", "5f0c2b7"]);
+        let expected = format!("5f0c2b7: expected 8 or more of the first digits of the id of {thing}");
+        assert!(exit == 2 && told.contains(&expected), "{told}");
+    }
+}
+
+#[test]
 fn a_secret_that_is_missing_is_told_with_the_command_that_makes_it() {
     let instance = Instance::new();
     let settings = "[shops.stripe]\n[webhooks.crm]\nurl = \"https://crm.example/in\"\n";
