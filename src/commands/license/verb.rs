@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::commands::Failure;
 use crate::registry::Registry;
 
+use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::selector::LicenseArg;
 use crate::commands::license::{change, forget, import, issue, ledger_key, list, rekey, release, seats, show};
 
@@ -121,6 +122,20 @@ impl Verb {
     }
 
     /// The license that it changes; `None` for one that issues or reads.
+    /// How it reports its change, if it changes the registry.
+    pub(super) fn change_options(&self) -> Option<&ChangeOptions> {
+        Some(match self {
+            Self::List(_) | Self::Show(_) | Self::Resend(_) | Self::Forget(_) | Self::Import(_) => return None,
+            Self::Issue(args) => &args.told,
+            Self::Renew(args) => &args.told,
+            Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => &args.told,
+            Self::Release(args) => &args.told,
+            Self::Move(args) => &args.told,
+            Self::Sites(args) => &args.told,
+            Self::Rekey(args) => &args.told,
+        })
+    }
+
     pub(super) fn license(&self) -> Option<&LicenseArg> {
         Some(match self {
             Self::Issue(_) | Self::List(_) | Self::Show(_) | Self::Resend(_) | Self::Forget(_) | Self::Import(_) => {
