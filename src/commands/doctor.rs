@@ -53,7 +53,7 @@ Examples:
   countersign doctor                            check the instance in this folder
   countersign -C /srv/acme doctor --json
 
-`doctor` checks the files, and asks a running server for /readyz. A server that is not ready counts
+`doctor` checks the files, and asks a running server for /readyz. A server that is not ready counts \
 as broken. If files are broken, a running server keeps their last good version, but a restart fails.
 Exit codes: 0 nothing is broken, 3 something is broken.")]
 pub struct Args {
@@ -268,10 +268,15 @@ fn store(paths: &Paths) -> Finding {
             );
             warning("store", finding, "compare the clocks of this machine and the server")
         }
-        Ok(found) => ok(
-            "store",
-            format!("{}, the ledger's chain is whole", counted(found.bindings, "binding")),
-        ),
+        Ok(found) => {
+            let bindings = counted(found.bindings, "binding");
+            let issued = store::issued_licenses(store_source(paths)).unwrap_or_default();
+            let licenses = counted(issued.len(), "license");
+            ok(
+                "store",
+                format!("{bindings} and {licenses}, the ledger's chain is whole"),
+            )
+        }
         Err(StoreError::Missing(_)) => ok("store", "none yet: no server has run"),
         Err(error) => broken(
             "store",
