@@ -20,7 +20,7 @@ use crate::model::site_host::SiteHost;
 use crate::model::site_release::{MANY_MOVES, ReleasedBy, SiteRelease};
 use crate::store::RefusedByLicense;
 
-/// List what looks like abuse: build ids of others, licenses that many hosts ask for, and licenses that moved often
+/// List what looks like abuse: build ids of other sites, refused hosts, and licenses that moved often
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

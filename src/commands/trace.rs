@@ -13,7 +13,7 @@ use crate::commands::{Exit, Failure, output, stored_sites};
 use crate::config::Config;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
-use crate::package::archive::Archive;
+use crate::package::archive::{Archive, ArchiveError};
 use crate::package::mark::search::{self, FoundId};
 use crate::store::SiteReports;
 use crate::text::printable::Printable;
@@ -97,7 +97,11 @@ fn find(copy: &str) -> Result<Vec<FoundId>, Failure> {
     let found = if path.is_dir() {
         search::in_folder(path).map_err(Failure::environment)?
     } else {
-        let strict = |error| {
+        let strict = |error: ArchiveError| {
+            let hint = match error.reason() {
+                Some(_) => "unpack it, and trace the folder",
+                None => "give a build id, or an archive or folder that can be read",
+            };
             Failure::input(ArchiveNotRead {
                 path: path.to_owned(),
                 source: error,
@@ -118,7 +122,7 @@ fn find(copy: &str) -> Result<Vec<FoundId>, Failure> {
 #[error("{}: cannot be read as an archive", path.display())]
 struct ArchiveNotRead {
     path: PathBuf,
-    source: crate::package::archive::ArchiveError,
+    source: ArchiveError,
 }
 
 fn traced(known: &KnownCopies, found: FoundId, reports: Option<&SiteReports>) -> TracedCopy {

@@ -893,6 +893,57 @@ fn a_command_that_finds_nothing_to_do_says_so() {
 }
 
 #[test]
+fn what_is_mistaken_is_told_with_what_was_meant() {
+    let instance = Instance::new();
+    for (arguments, exit, expected) in [
+        (
+            &["import", "licenses.csv"][..],
+            2,
+            "there is 'countersign license import'",
+        ),
+        (
+            &["trace", "nofile"],
+            3,
+            "hint: give a build id, or an archive or folder that can be read",
+        ),
+        (
+            &["usage", "acme-none"],
+            3,
+            "there is no plugin acme-none\nhint: give the name of a file",
+        ),
+        (
+            &["usage", "acme-bare"],
+            3,
+            "no release of acme-bare is published, and no site reports it\nhint: `countersign build` publishes",
+        ),
+        (&["license", "list", "--commit"], 2, "unexpected argument '--commit'"),
+        (
+            &["license", "show", "0123456789ab", "--commit"],
+            2,
+            "unexpected argument '--commit'",
+        ),
+        (
+            &["license", "revoke", "0123456789ab", "--commit"],
+            3,
+            "not in a git repository",
+        ),
+    ] {
+        let (code, told) = fails(&instance, arguments);
+        assert!(code == exit && told.contains(expected), "{arguments:?}: {code} {told}");
+    }
+    let (exit, told) = fails(&instance, &["license", "import", "nofile.csv", "--from", "edd"]);
+    assert!(exit == 3 && told.contains("nofile.csv cannot be opened"), "{told}");
+    instance.write("export.csv", "Key,Status\nx,active\n");
+    let file = instance.file("export.csv");
+    let (exit, told) = fails(
+        &instance,
+        &["license", "import", file.to_str().unwrap(), "--from", "edd"],
+    );
+    let expected = "no column for key (\"license key\"), status (\"license status\"), expires (\"expiration date\")";
+    assert!(exit == 3 && told.contains(expected), "{told}");
+}
+
+#[test]
 fn a_secret_that_is_missing_is_told_with_the_command_that_makes_it() {
     let instance = Instance::new();
     let settings = "[shops.stripe]\n[webhooks.crm]\nurl = \"https://crm.example/in\"\n";
