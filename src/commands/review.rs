@@ -27,9 +27,13 @@ Examples:
   countersign review
   countersign review --json
 
-Sites say which copy they run; a site can say anything. Look at a finding with `countersign trace UUID`. A license is listed
-once five hosts were refused because it is bound to others, and once its sites gave a seat back three times
-in 30 days. While a server runs, it is asked for what sites reported.")]
+Sites say which copy they run; a site can say anything. Look at a finding with `countersign trace \
+UUID`. A license is listed once five hosts were refused because it is bound to others, and once its \
+sites gave a seat back three times in 30 days. While a server runs, it is asked for what sites \
+reported.
+
+In the JSON document, `odd_reports` are the sites that report such build ids. The management API \
+lists the same sites as `odd_copies`.")]
 pub struct Args {
     /// Print one JSON document
     #[arg(long)]

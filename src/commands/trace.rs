@@ -27,8 +27,8 @@ Examples:
   countersign trace leaked.zip
   countersign trace /var/www/site/wp-content/plugins --json
 
-A copy is marked by the file build-id.php. Ids of retired keys are read, too. Where a tag fits several sites or releases, all
-are shown. A copy without that file cannot be traced.")]
+A copy is marked by the file build-id.php. Ids of retired keys are read, too. Where a build id fits \
+several sites or releases, all are shown. A copy without that file cannot be traced.")]
 pub struct Args {
     /// A build id, an archive, or a folder where one was unpacked
     #[arg(value_name = "UUID|FILE|FOLDER")]
@@ -106,7 +106,7 @@ fn find(copy: &str) -> Result<Vec<FoundId>, Failure> {
                 path: path.to_owned(),
                 source: error,
             })
-            .hint("unpack it, and trace the folder")
+            .hint(hint)
         };
         let archive = Archive::open(path).map_err(strict)?;
         search::in_archive(&archive).map_err(strict)?

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use countersign::cli::Cli;
 use serde_json::Value;
 
@@ -257,4 +257,34 @@ fn the_published_interface_names_every_problem_and_every_verdict_and_no_other() 
     let mut of_statements = BTreeSet::new();
     codes(&interface["components"]["schemas"]["Statement"], &mut of_statements);
     assert_eq!(of_statements, variants("src/model/statement.rs", "pub enum Verdict"));
+}
+
+/// Every command with its path, such as `license issue`, the program itself first.
+fn commands() -> Vec<(String, Command)> {
+    fn below(path: &str, command: &Command, found: &mut Vec<(String, Command)>) {
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            let path = format!("{path} {}", sub.get_name()).trim().to_owned();
+            below(&path, sub, found);
+            found.push((path, sub.clone()));
+        }
+    }
+    let cli = Cli::command();
+    let mut found = vec![(String::new(), cli.clone())];
+    below("", &cli, &mut found);
+    assert!(found.len() > 60);
+    found
+}
+
+/// A terminal of any width wraps the lines itself, so that a line end inside a sentence would break them twice.
+#[test]
+fn help_has_line_ends_only_behind_sentences() {
+    for (path, command) in commands() {
+        let Some(help) = command.get_after_help() else { continue };
+        let help = help.to_string();
+        for (line, next) in help.lines().zip(help.lines().skip(1)) {
+            let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            let goes_on = is_prose(line) && is_prose(next) && !line.ends_with(['.', ':']);
+            assert!(!goes_on, "help of {path:?}: {line:?} goes on in the next line");
+        }
+    }
 }
