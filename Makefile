@@ -18,7 +18,7 @@ run: ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1
 	  echo "or start over: rm -r demo"; \
 	else \
 	  $(COUNTERSIGN) init --demo demo && \
-	  echo && echo "make builds the manifests and starts the server now; paste the commands into another terminal."; \
+	  echo && echo "make builds the manifests and starts the server now. Paste the commands into another terminal, from cd on."; \
 	fi
 	$(COUNTERSIGN) -C demo build
 	$(COUNTERSIGN) -C demo serve

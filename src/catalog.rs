@@ -8,6 +8,7 @@ mod error;
 mod index;
 mod layout;
 mod link_places;
+mod published_name;
 mod verify;
 
 use std::collections::HashMap;
@@ -23,10 +24,13 @@ use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::package::mark::Places;
 
+use published_name::name_in;
+
 pub use error::CatalogError;
 pub use index::{HostedPackage, Release, ReleaseIndex, Releases, SignedStatement};
 pub use layout::{MAX_INDEX, MAX_MANIFEST, index_path, manifest_path, package_path};
 pub use link_places::LinkPlaces;
+pub use published_name::published_name;
 pub use verify::{published_manifest, verify_all, verify_package, verify_packages};
 
 /// The latest release of each plugin, and the packages of all releases.
@@ -42,6 +46,8 @@ pub struct Catalog {
 #[derive(Debug)]
 struct ServedRelease {
     offered: Offered,
+    /// The plugin's name in the manifest.
+    name: Option<String>,
     /// The newest security release that is not newer than the latest.
     security: Option<Version>,
 }
@@ -91,7 +97,12 @@ impl Catalog {
             let security = offerable
                 .find(|release| release.security)
                 .map(|release| release.version.clone());
-            catalog.plugins.insert(slug, ServedRelease { offered, security });
+            let served = ServedRelease {
+                name: name_in(&offered.manifest),
+                offered,
+                security,
+            };
+            catalog.plugins.insert(slug, served);
         }
         catalog.root = root;
         Ok(catalog)
@@ -127,6 +138,11 @@ impl Catalog {
             version: held.offered.version.clone(),
             security,
         })
+    }
+
+    /// The plugin's name in its latest release, as sites show it; `None` if no release is published.
+    pub fn plugin_name(&self, slug: &Slug) -> Option<&str> {
+        self.plugins.get(slug)?.name.as_deref()
     }
 
     /// The number of releases in the index.

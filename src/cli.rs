@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::Exit;
 use crate::commands::output::error_json;
@@ -49,7 +51,7 @@ pub struct Cli {
 impl Cli {
     /// Parses the command line. Prints help or the error and exits if there is nothing to run.
     pub fn parse_or_exit() -> Self {
-        Self::try_parse().unwrap_or_else(|error| {
+        Self::try_parse().map_err(with_full_verbs).unwrap_or_else(|error| {
             let text = error.to_string();
             // SECURITY: an error quotes the argument it rejects, which may be a license key in the wrong place.
             let clean = LicenseKey::redact(&text);
@@ -78,6 +80,25 @@ impl Cli {
             }
         })
     }
+}
+
+/// Names the commands that a verb in the wrong place may mean: `license import` for `import`.
+fn with_full_verbs(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let verb = verb.clone();
+    let cli = Cli::command();
+    let rooms = cli.get_subcommands();
+    let having = rooms.filter(|room| room.find_subcommand(&verb).is_some());
+    let tips: Vec<StyledStr> = having
+        .map(|room| format!("there is '{} {} {verb}'", cli.get_name(), room.get_name()).into())
+        .collect();
+    if !tips.is_empty() {
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
 }
 
 /// Whether the command line has `--json`, even if the rest of it is invalid.
@@ -111,7 +132,7 @@ pub enum Command {
     Token(token::Args),
     /// Show to whom a copy of a package was given
     Trace(trace::Args),
-    /// List build ids that sites report and that are not theirs
+    /// List what looks like abuse: build ids of other sites, refused hosts, and licenses that moved often
     Review(review::Args),
     /// Show which versions of a plugin sites run
     Usage(usage::Args),

@@ -28,7 +28,8 @@ Examples:
   countersign bindings schema | psql ADDRESS    make the tables for several nodes
   countersign bindings repair --dry-run         say what a database lost, and what of it still fits
 
-To back up the bindings, copy store/ledger.jsonl, then store/references.jsonl. A server may run meanwhile.
+To back up the bindings, copy store/ledger.jsonl, then store/references.jsonl. A server may run \
+meanwhile.
 Exit codes: 0 done, 3 the ledger or the index is damaged, 4 the store is in use.")]
 pub struct Args {
     #[command(subcommand)]
@@ -42,9 +43,9 @@ enum Verb {
   countersign bindings verify
   countersign bindings verify --json
 
-`verify` names the first line that was changed, removed or moved. To verify a copy of the ledger,
-name its folder with --store; it may be read-only. While a server runs, `verify` skips the index.
-A half-written last line, as a power loss leaves it, is reported but is no error: no site got an
+`verify` names the first line that was changed, removed or moved. To verify a copy of the ledger, \
+name its folder with --store; it may be read-only. While a server runs, `verify` skips the index. \
+A half-written last line, as a power loss leaves it, is reported but is no error: no site got an \
 answer that depends on it.")]
     Verify(verify::Args),
     /// Rebuild the index from the ledger
@@ -52,8 +53,8 @@ answer that depends on it.")]
   countersign bindings rebuild
   countersign bindings rebuild --discard
 
-Stop the server first. A server that starts rebuilds a missing or wrong index by itself. After you
-restore an old backup, the old index may have bindings that the ledger lacks. `rebuild` then lists
+Stop the server first. A server that starts rebuilds a missing or wrong index by itself. After you \
+restore an old backup, the old index may have bindings that the ledger lacks. `rebuild` then lists \
 them and changes nothing, unless you give --discard. It keeps the old index in store/index.damaged.
 
 Exit codes: 0 done, 3 the ledger lacks bindings that the old index has.")]
@@ -63,17 +64,18 @@ Exit codes: 0 done, 3 the ledger lacks bindings that the old index has.")]
   countersign bindings export | jq -r .host | sort -u
   countersign bindings export --all >ledger-events.jsonl
 
-Works while a server runs. With --all, licenses that programs issued, sales, tokens and what sites gave
-back are there, too. A token is there with the SHA-256 of its secret: keep the file like the ledger.")]
+Works while a server runs. With --all, licenses that programs issued, sales, tokens and what sites \
+gave back are there, too. A token is there with the SHA-256 of its secret: keep the file like the \
+ledger.")]
     Export(export::Args),
     /// Begin a ledger with what `export --all` printed
     #[command(after_help = "Examples:
   countersign bindings import ledger-events.jsonl
   ssh old-server countersign bindings export --all | countersign bindings import -
 
-The store must have no ledger yet. The new ledger has a chain of its own, and the same licenses, bindings,
-tokens and moves. To keep the chain, and the orders of licenses,
-copy store/ledger.jsonl and store/references.jsonl instead.
+The store must have no ledger yet. The new ledger has a chain of its own, and the same licenses, \
+bindings, tokens and moves. To keep the chain, and the orders of licenses, copy store/ledger.jsonl \
+and store/references.jsonl instead.
 
 Exit codes: 0 done, 3 a line is no event, or there is a ledger.")]
     Import(import::Args),
@@ -82,20 +84,22 @@ Exit codes: 0 done, 3 a line is no event, or there is a ledger.")]
   countersign bindings installed
   countersign bindings installed --json >installed.json
 
-A site counts with the version that it reported last. `build --installed FILE` and `sign --installed
-FILE` read the JSON where no store is: they say how many sites a release would leave behind.
+A site counts with the version that it reported last. `build --installed FILE` and `sign --installed \
+FILE` read the JSON where no store is: they say how many sites a release would leave behind. \
 Stop the server first, or count in a copy of the store.
 
-Exit codes: 0 done, 3 there is no store, 4 the running server does not answer, or the index cannot be read.")]
+Exit codes: 0 done, 3 there is no store, 4 the running server does not answer, or the index cannot \
+be read.")]
     Installed(installed::Args),
     /// Begin a new ledger without outdated lines
     #[command(after_help = "Example:
   systemctl stop countersign && countersign bindings compact && systemctl start countersign
 
-Stop the server first; compacting takes seconds. The new ledger continues the chain of the old one,
+Stop the server first; compacting takes seconds. The new ledger continues the chain of the old one, \
 which stays beside it.
 
-In a database, stop every node, wait 30 seconds, and give the address with the role that owns the tables:
+In a database, stop every node, wait 30 seconds, and give the address with the role that owns the \
+tables:
   countersign --store postgres://owner@db1/countersign bindings compact
 The old lines stay in the table countersign.ledger_until_SEQUENCE.")]
     Compact(compact::Args),
@@ -104,7 +108,7 @@ The old lines stay in the table countersign.ledger_until_SEQUENCE.")]
   countersign bindings copy --to postgres://node@db1/countersign
   countersign --store postgres://node@db1/countersign bindings copy --to store-of-one-server
 
-A server may use the folder meanwhile. Stop it, run this again for the last lines, and then start
+A server may use the folder meanwhile. Stop it, run this again for the last lines, and then start \
 the nodes. A copy that was cut short goes on where it ended. Every line keeps its bytes.
 
 Exit codes: 0 done, 3 the database has another ledger.")]
@@ -113,13 +117,13 @@ Exit codes: 0 done, 3 the database has another ledger.")]
     #[command(after_help = "Examples:
   countersign --store postgres://owner@db1/countersign bindings repair --dry-run
   countersign --store postgres://owner@db1/countersign bindings repair
-  countersign --store postgres://owner@db1/countersign bindings repair app2/memory-1-7-3f9a0c21d4e5.jsonl
+  countersign --store postgres://owner@db1/countersign bindings repair memory-1-7-3f9a0c21d4e5.jsonl
 
-When a database comes back without its last lines, every node writes what it knows to a file in its
-folder node/, serves the sites it knows, and binds no others. `repair` takes those files, of this
-folder and those that you name: it appends licenses and bindings that still fit, names the others,
-and lets the nodes serve again. Give it the files of all nodes at once: the first who comes gets a
-seat. Released bindings stay released. It needs the role that owns the tables, and the registry.
+When a database comes back without its last lines, every node writes what it knows to a file in its \
+folder node/, serves the sites it knows, and binds no others. `repair` takes those files, of this \
+folder and those that you name: it appends licenses and bindings that still fit, names the others, \
+and lets the nodes serve again. Give it the files of all nodes at once: the first who comes gets a \
+seat. Released bindings stay released. It needs the role that owns the tables, and the registry. \
 The nodes may run meanwhile. The files of this folder are renamed to repaired-….jsonl.
 
 Exit codes: 0 done, 3 no node kept a file here, or a file cannot be read.")]
@@ -129,7 +133,7 @@ Exit codes: 0 done, 3 no node kept a file here, or a file cannot be read.")]
   countersign bindings schema | psql postgres://owner@db1/countersign
   countersign bindings schema --node countersign_node | psql postgres://owner@db1/countersign
 
-Run it as the tables' owner, in a database of PostgreSQL 13 or newer. Existing tables stay as they
+Run it as the tables' owner, in a database of PostgreSQL 13 or newer. Existing tables stay as they \
 are. Create the node's role first: CREATE ROLE countersign_node LOGIN.")]
     Schema(schema::Args),
 }

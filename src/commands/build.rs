@@ -40,11 +40,11 @@ Examples:
   countersign build --rev origin/main     use the registry of that commit
   countersign build --offline             use the remote repositories as last fetched
 
-`build` fetches remote repositories with git, so git's credential helpers and the ssh agent work.
-Without them, set COUNTERSIGN_GIT_HOST and COUNTERSIGN_GIT_TOKEN. Some hosts also need a user name:
+`build` fetches remote repositories with git, so git's credential helpers and the ssh agent work. \
+Without them, set COUNTERSIGN_GIT_HOST and COUNTERSIGN_GIT_TOKEN. Some hosts also need a user name: \
 COUNTERSIGN_GIT_USER.
 
-Exit codes: 0 done, 1 --check found a difference, 2 usage, 3 an entry, repository or tag is wrong,
+Exit codes: 0 done, 1 --check found a difference, 2 usage, 3 an entry, repository or tag is wrong, \
 4 the system failed.
 An error in one plugin does not stop the others. What was published of it stays.";
 

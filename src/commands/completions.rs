@@ -21,7 +21,7 @@ Examples:
   countersign completions zsh > ~/.zfunc/_countersign
   countersign completions fish > ~/.config/fish/completions/countersign.fish
 
-The script also completes plugins, modules and licenses of the instance in the current folder, or of
+The script also completes plugins, modules and licenses of the instance in the current folder, or of \
 the one that -C names.")]
 pub struct Args {
     /// The shell

@@ -6,6 +6,7 @@
 mod database;
 mod finding;
 mod keys;
+mod ledger;
 mod licenses;
 mod links;
 mod mail;
@@ -23,30 +24,23 @@ mod webhooks;
 use std::path::Path;
 use std::time::SystemTime;
 
-use chrono::{TimeDelta, Utc};
+use chrono::Utc;
 
 use crate::build::counted;
 use crate::catalog::{self, CatalogError, ReleaseIndex};
 use crate::commands::output::{self, Table};
-use crate::commands::serve::store_hint;
-use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
 use crate::config::{AdminListen, Config, KeySettings, Paths, ServeConfig, StoreSettings};
 use crate::registry::Registry;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Certificate;
 use crate::serve::public_files::folder::{self, Searched};
-use crate::store::reader::IndexState;
-use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
 
 use finding::{Finding, Severity, broken, ok, warning};
 
 /// Tools have renewed a certificate this many days before its end.
 const RENEWED_BY_NOW: i64 = 14;
-
-/// Clocks set by the network differ by less.
-const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(10);
 
 /// Check an instance and report what is wrong
 #[derive(clap::Args, Debug)]
@@ -55,7 +49,7 @@ Examples:
   countersign doctor                            check the instance in this folder
   countersign -C /srv/acme doctor --json
 
-`doctor` checks the files, and asks a running server for /readyz. A server that is not ready counts
+`doctor` checks the files, and asks a running server for /readyz. A server that is not ready counts \
 as broken. If files are broken, a running server keeps their last good version, but a restart fails.
 Exit codes: 0 nothing is broken, 3 something is broken.")]
 pub struct Args {
@@ -93,13 +87,8 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         findings.extend(database::kept(&paths.store));
         last_line = of_database.last_line;
     }
-    let of_store = store(paths);
-    // A store that cannot be read is told once.
-    let issued = match of_store.verdict {
-        Severity::Broken => Vec::new(),
-        _ => store::issued_licenses(store_source(paths)).unwrap_or_default(),
-    };
-    findings.push(of_store);
+    let (of_ledger, issued) = ledger::finding(paths);
+    findings.push(of_ledger);
     if let Ok(registry) = &registry {
         findings.extend(licenses::findings(registry, &issued, config.serve.foreign_keys));
         findings.extend(offers::findings(registry, config));
@@ -257,38 +246,5 @@ fn public(paths: &Paths, tls_key: Option<&Path>) -> Finding {
             "keep it small; the server looks at each file before it serves it",
         ),
         Err(error) => broken("public", error.to_string(), Some(error.hint().to_owned())),
-    }
-}
-
-fn store(paths: &Paths) -> Finding {
-    match store::read_only(store_source(paths)).and_then(|store| store.verify()) {
-        Ok(found) if found.index == IndexState::Differs => warning(
-            "store",
-            "the index does not match the ledger",
-            "the next start makes it anew from the ledger",
-        ),
-        Ok(found) if found.torn && found.index != IndexState::Held => warning(
-            "store",
-            "the ledger's last line is torn, and was never acknowledged",
-            "the next start cuts it; nothing is lost",
-        ),
-        Ok(found) if found.latest.is_some_and(|latest| latest > Utc::now() + CLOCKS_DIFFER) => {
-            let latest = found.latest.unwrap_or_default();
-            let finding = format!(
-                "a site was bound at {}, which is in the future",
-                latest.format("%Y-%m-%dT%H:%M:%SZ")
-            );
-            warning("store", finding, "compare the clocks of this machine and the server")
-        }
-        Ok(found) => ok(
-            "store",
-            format!("{}, the ledger's chain is whole", counted(found.bindings, "binding")),
-        ),
-        Err(StoreError::Missing(_)) => ok("store", "none yet: no server has run"),
-        Err(error) => broken(
-            "store",
-            ErrorChain(&error).first_line(),
-            Some(store_hint(&error).to_owned()),
-        ),
     }
 }

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::commands::init::demo::DemoLicense;
-use crate::commands::init::files::{InitError, shell_quoted};
+use crate::commands::init::files::{InitError, create_shops_folder};
 use crate::commands::{Exit, Failure, keys, output};
 use crate::config::{Config, PathSettings, ServeSettings};
+use crate::text::shell_quoted::shell_quoted;
 
 /// Create an instance in a folder
 #[derive(clap::Args, Debug)]
@@ -23,7 +24,7 @@ use crate::config::{Config, PathSettings, ServeSettings};
   countersign init licensing
   countersign init --demo
 
-An instance is a folder with a configuration, a registry of plugins and licenses, and a signing
+An instance is a folder with a configuration, a registry of plugins and licenses, and a signing \
 key. `init` never overwrites a file.")]
 pub struct Args {
     /// Where to create it [default: the folder of -C; with --demo, the folder demo in it]
@@ -104,6 +105,7 @@ fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<Made, Failur
     let config = Config::load(folder, &PathSettings::default(), &ServeSettings::default())?;
     let key = keys::create(&config.paths, keys::DEFAULT_BITS, old_key_is_lost)?;
     keys::create_secrets(&config.paths)?;
+    create_shops_folder(folder)?;
     let mut made = Made {
         folder: output::path_text(folder),
         files,
@@ -168,6 +170,8 @@ mod tests {
         for key in secrets.iter().chain([&signing]) {
             assert_eq!(fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
         }
+        let of_shops = fs::metadata(path.join("keys/shops")).unwrap();
+        assert_eq!(of_shops.permissions().mode() & 0o777, 0o700);
         let secrets: std::collections::BTreeSet<_> = secrets.iter().map(|key| fs::read(key).unwrap()).collect();
         assert!(secrets.len() == 3 && secrets.iter().all(|secret| secret.len() == 32));
         assert!(
@@ -239,11 +243,5 @@ mod tests {
         make(folder.path(), true, false).unwrap();
         let registry = crate::registry::Registry::load(&folder.path().join("registry")).unwrap();
         assert_eq!((registry.plugin_count(), registry.license_count()), (2, 2));
-    }
-
-    #[test]
-    fn paths_are_quoted_where_a_shell_would_read_them_otherwise() {
-        assert_eq!(shell_quoted(Path::new("demo/public")), "demo/public");
-        assert_eq!(shell_quoted(Path::new("it's here")), r"'it'\''s here'");
     }
 }

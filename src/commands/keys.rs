@@ -63,7 +63,7 @@ enum Verb {
   countersign keys generate --issuing
   countersign keys generate --references
 
-Without --out, the public half is published at once. With --rotate, the new key also signs at once.
+Without --out, the public half is published at once. With --rotate, the new key also signs at once. \
 The old key is kept: its public half for good, its private half for `keys rotate --back`.
 
 Clients that pin keys must know a key before it signs:
@@ -71,11 +71,13 @@ Clients that pin keys must know a key before it signs:
 2. Pin the public half in a release of your plugins.
 3. When your customers have that release, put the key in force with `keys rotate`.
 
---downloads creates the key that makes links to packages and build ids. With --rotate, links of the old key expire at once; sites
-ask for new ones by themselves. The old key stays in keys/retired, so that its build ids can be traced.
+--downloads creates the key that makes links to packages and build ids. With --rotate, links of the \
+old key expire at once; sites ask for new ones by themselves. The old key stays in keys/retired, so \
+that its build ids can be traced.
 
---issuing and --references create the keys for licenses that machines issue: one makes the license keys, the other hides the orders of
-shops in the ledger. Servers that share a ledger need the same ones. What retired ones made stays good, as long as keys/retired has them.")]
+--issuing and --references create the keys for licenses that machines issue: one makes the license \
+keys, the other hides the orders of shops in the ledger. Servers that share a ledger need the same \
+ones. What retired ones made stays good, as long as keys/retired has them.")]
     Generate(GenerateArgs),
     /// Make a prepared key the signing key, and retire the old one
     #[command(after_help = "Examples:
@@ -83,8 +85,8 @@ shops in the ledger. Servers that share a ledger need the same ones. What retire
   countersign keys rotate --back
   countersign keys rotate keys/retired/KEY_ID.private.pem
 
-FILE is a key from `keys generate --out`, or a retired key. `rotate` moves it to the signing key's
-place. The old private key stays in keys/retired, mode 0600, so that it can sign again. After
+FILE is a key from `keys generate --out`, or a retired key. `rotate` moves it to the signing key's \
+place. The old private key stays in keys/retired, mode 0600, so that it can sign again. After \
 `keep_retired_days`, `doctor` asks you to remove it.")]
     Rotate(RotateArgs),
     /// Delete retired private keys; their public halves stay
@@ -93,7 +95,7 @@ place. The old private key stays in keys/retired, mode 0600, so that it can sign
   countersign keys remove KEY_ID
   countersign keys remove -- -KEY_ID      if the id begins with a hyphen
 
-Without its private half, a retired key can never sign again. Clients still check old statements
+Without its private half, a retired key can never sign again. Clients still check old statements \
 with its public half.")]
     Remove(RemoveArgs),
     /// Show the signing key, the secrets and the retired keys

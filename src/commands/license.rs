@@ -31,7 +31,6 @@ mod view;
 use std::collections::HashMap;
 
 use chrono::Utc;
-use clap::builder::BoolishValueParser;
 
 use crate::config::Config;
 use crate::model::binding::{Binding, SiteReport};
@@ -57,18 +56,22 @@ use verb::Verb;
   echo \"$KEY\" | countersign license renew - --expires 2028-12-31
   countersign license release 3f9a0c21d4e5 --host old.example.com
 
-A license that you issue stands in a file of the registry, and the verbs edit that file. A license
-that a program issued, such as a shop, stands in the ledger: the running server changes it there, or
+A license that you issue stands in a file of the registry, and the verbs edit that file. A license \
+that a program issued, such as a shop, stands in the ledger: the running server changes it there, or \
 this command if no server runs. `license show` says which it is.
 
-Name a license by its key, its id, or the first 8 or more digits of its id. '-' reads the key from
+Name a license by its key, its id, or the first 8 or more digits of its id. '-' reads the key from \
 stdin, so that it stays out of the shell's history.")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
-    /// Commit the change in the registry's git checkout, which must be clean and up to date
-    #[arg(long, env = "COUNTERSIGN_COMMIT", global = true, value_parser = BoolishValueParser::new())]
-    commit: bool,
+}
+
+impl Args {
+    /// Whether the change is to be committed.
+    fn commits(&self) -> bool {
+        self.verb.change_options().is_some_and(|told| told.commit)
+    }
 }
 
 /// Runs the verb.
@@ -77,7 +80,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let Some(verb) = args.verb.change() else {
         return decide(args, config);
     };
-    if !args.commit {
+    if !args.commits() {
         let notes = match Checkout::look(registry) {
             Ok(checkout) => checkout.iter().flat_map(Checkout::notes).collect(),
             Err(reason) => vec![reason],
@@ -119,7 +122,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let staging_sites = || license_defaults(config).staging_sites;
     let bindings = |license: &LicenseId| store::bindings_of(store_source(&config.paths), license);
     let (done, told) = match &args.verb {
-        Verb::Issue(issue) => return issue::run(issue, config, args.commit, now),
+        Verb::Issue(issue) => return issue::run(issue, config, args.commits(), now),
         Verb::Import(args) => return import::run(args, config, now),
         Verb::Rekey(args) => return rekey::run(args, config, today),
         Verb::Resend(args) => return ledger_key::resend(args, config),

@@ -60,8 +60,8 @@ Examples:
   countersign mail list
   countersign mail list --parked --json
 
-A mail waits until the mail server takes it. It is parked if the mail server never will, or was asked for five days.
-Each node has its own mails.")]
+A mail waits until the mail server takes it. It is parked if the mail server never will, or was \
+asked for five days. Each node has its own mails.")]
     List(queue::ListArgs),
     /// Send mails again at once
     #[command(after_help = "\

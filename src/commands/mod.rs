@@ -8,6 +8,7 @@ pub mod candidates;
 pub mod completions;
 mod copy_origin;
 pub mod doctor;
+mod id_digits;
 pub mod init;
 mod installed;
 pub mod keys;

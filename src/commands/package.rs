@@ -31,9 +31,9 @@ Examples:
   countersign package add acme-forms 1.2.0 dist/acme-forms.zip
   make-zip | countersign package add acme-forms 1.2.0 - --json
 
-For plugins whose entry says from = \"file\" under [package]. `add` checks the archive and writes it to
-packages/ in the normal form; the next `countersign build` publishes it. Adding the same archive again
-changes nothing.
+For plugins whose entry says from = \"file\" under [package]. `add` checks the archive and writes it \
+to packages/ in the normal form; the next `countersign build` publishes it. Adding the same archive \
+again changes nothing.
 Exit codes: 0 it is there, 3 it was refused, 4 the system failed.")]
     Add(add::Args),
     /// List the published packages, and the archives that wait for their tag
@@ -50,8 +50,8 @@ Examples:
   countersign package check acme-forms.zip
   countersign package check acme-forms.zip --plugin acme-forms --version 1.2.0 --json
 
-The archive must have one top-level folder with the plugin's main file in it. `check` refuses what
-programs may read in different ways: comments, symbolic links, names that differ only in case, and
+The archive must have one top-level folder with the plugin's main file in it. `check` refuses what \
+programs may read in different ways: comments, symbolic links, names that differ only in case, and \
 bytes that belong to no file.
 Exit codes: 0 it can be the package, 3 it cannot.")]
     Check(check::Args),

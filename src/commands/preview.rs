@@ -30,7 +30,7 @@ Examples:
   countersign preview --print --plugin acme-forms --version 1.2.0
   countersign preview --print --json | jq '.plugins[].manifest.changelog'
 
-The page shows the working tree and HEAD as if you tagged them now, then the releases. It follows
+The page shows the working tree and HEAD as if you tagged them now, then the releases. It follows \
 every edit. `preview` writes and fetches nothing. Only this machine can open the page.";
 
 /// Show releases as the CMS will, before you publish them

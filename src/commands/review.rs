@@ -20,16 +20,20 @@ use crate::model::site_host::SiteHost;
 use crate::model::site_release::{MANY_MOVES, ReleasedBy, SiteRelease};
 use crate::store::RefusedByLicense;
 
-/// List what looks like abuse: build ids of others, licenses that many hosts ask for, and licenses that moved often
+/// List what looks like abuse: build ids of other sites, refused hosts, and licenses that moved often
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   countersign review
   countersign review --json
 
-Sites say which copy they run; a site can say anything. Look at a finding with `countersign trace UUID`. A license is listed
-once five hosts were refused because it is bound to others, and once its sites gave a seat back three times
-in 30 days. While a server runs, it is asked for what sites reported.")]
+Sites say which copy they run; a site can say anything. Look at a finding with `countersign trace \
+UUID`. A license is listed once five hosts were refused because it is bound to others, and once its \
+sites gave a seat back three times in 30 days. While a server runs, it is asked for what sites \
+reported.
+
+In the JSON document, `odd_reports` are the sites that report such build ids. The management API \
+lists the same sites as `odd_copies`.")]
 pub struct Args {
     /// Print one JSON document
     #[arg(long)]

@@ -35,7 +35,7 @@ Exit codes: 0 all offers can be used, 3 there are mistakes.")]
 Examples:
   countersign shop check stripe delivery.json
   countersign shop check my-shop order.json --kind woocommerce --json
-  countersign shop check paddle body.json --header 'Paddle-Signature: ts=1700000000;h1=5f...' --secret-file secret.txt
+  countersign shop check paddle body.json --header 'Paddle-Signature: ts=1700000000;h1=5f...'
 
 The file is the body of the request, byte for byte. Mail addresses in it are not printed.
 Exit codes: 0 it was read, 3 it is no delivery of this shop, or its signature is not accepted.")]

@@ -55,10 +55,11 @@ Examples:
   countersign sign acme-forms 1.2.0
   countersign sign acme-forms 1.2.0 --key ~/.ssh/id_ed25519_sk
 
-Makes the package again from its tag, shows what it changes since the last signed release, and calls
-ssh-keygen, which asks for the passphrase or the touch. Commit what it writes under registry/signatures/.
-After a merge conflict there, run it again.
-Exit codes: 0 signed, 2 usage, 3 an entry, a tag, a package or a key is wrong, 4 the system or ssh-keygen failed.")]
+Makes the package again from its tag, shows what it changes since the last signed release, and calls \
+ssh-keygen, which asks for the passphrase or the touch. Commit what it writes under \
+registry/signatures/. After a merge conflict there, run it again.
+Exit codes: 0 signed, 2 usage, 3 an entry, a tag, a package or a key is wrong, 4 the system or \
+ssh-keygen failed.")]
 pub struct Args {
     /// The plugin
     #[arg(value_name = "SLUG", add = ArgValueCompleter::new(candidates::slugs))]

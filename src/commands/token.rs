@@ -46,8 +46,9 @@ Scopes:
   reports:read     read what sites reported
   keys:read        tell again the keys of licenses that were issued more than seven days ago
 
-The token goes to stdout and is not stored: the ledger has only its SHA-256. Changes that a program
-makes with it are told under NAME. To change a token, revoke it and create another with the same NAME.")]
+The token goes to stdout and is not stored: the ledger has only its SHA-256. Changes that a program \
+makes with it are told under NAME. To change a token, revoke it and create another with the same \
+NAME.")]
     Create(CreateArgs),
     /// List tokens, and the days on which they were last used
     #[command(after_help = "Examples:

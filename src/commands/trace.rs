@@ -13,7 +13,7 @@ use crate::commands::{Exit, Failure, output, stored_sites};
 use crate::config::Config;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
-use crate::package::archive::Archive;
+use crate::package::archive::{Archive, ArchiveError};
 use crate::package::mark::search::{self, FoundId};
 use crate::store::SiteReports;
 use crate::text::printable::Printable;
@@ -27,8 +27,8 @@ Examples:
   countersign trace leaked.zip
   countersign trace /var/www/site/wp-content/plugins --json
 
-A copy is marked by the file build-id.php. Ids of retired keys are read, too. Where a tag fits several sites or releases, all
-are shown. A copy without that file cannot be traced.")]
+A copy is marked by the file build-id.php. Ids of retired keys are read, too. Where a build id fits \
+several sites or releases, all are shown. A copy without that file cannot be traced.")]
 pub struct Args {
     /// A build id, an archive, or a folder where one was unpacked
     #[arg(value_name = "UUID|FILE|FOLDER")]
@@ -97,12 +97,16 @@ fn find(copy: &str) -> Result<Vec<FoundId>, Failure> {
     let found = if path.is_dir() {
         search::in_folder(path).map_err(Failure::environment)?
     } else {
-        let strict = |error| {
+        let strict = |error: ArchiveError| {
+            let hint = match error.reason() {
+                Some(_) => "unpack it, and trace the folder",
+                None => "give a build id, or an archive or folder that can be read",
+            };
             Failure::input(ArchiveNotRead {
                 path: path.to_owned(),
                 source: error,
             })
-            .hint("unpack it, and trace the folder")
+            .hint(hint)
         };
         let archive = Archive::open(path).map_err(strict)?;
         search::in_archive(&archive).map_err(strict)?
@@ -118,7 +122,7 @@ fn find(copy: &str) -> Result<Vec<FoundId>, Failure> {
 #[error("{}: cannot be read as an archive", path.display())]
 struct ArchiveNotRead {
     path: PathBuf,
-    source: crate::package::archive::ArchiveError,
+    source: ArchiveError,
 }
 
 fn traced(known: &KnownCopies, found: FoundId, reports: Option<&SiteReports>) -> TracedCopy {

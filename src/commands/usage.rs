@@ -5,10 +5,12 @@
 use chrono::Utc;
 use clap_complete::engine::ArgValueCompleter;
 
+use crate::build::counted;
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, candidates, output, stored_sites};
 use crate::config::Config;
 use crate::model::slug::Slug;
+use crate::registry::{RegistryFiles, plugins};
 use crate::serve::plugin_usage::{PluginUsage, UsageCount};
 
 /// Show which versions of a plugin sites run
@@ -18,8 +20,8 @@ Examples:
   countersign usage acme-forms
   countersign usage acme-forms --days 7 --json
 
-Sites say which version they run when they ask for updates, twice a day. A site counts if it asked within the last 30 days. While a
-server runs, it is asked for what sites reported.")]
+Sites say which version they run when they ask for updates, twice a day. A site counts if it asked \
+within the last 30 days. While a server runs, it is asked for what sites reported.")]
 pub struct Args {
     /// The plugin's name in the registry
     #[arg(value_name = "PLUGIN", add = ArgValueCompleter::new(candidates::slugs))]
@@ -34,8 +36,12 @@ pub struct Args {
 
 /// There is nothing to look for.
 #[derive(Debug, thiserror::Error)]
-#[error("no release of {0} is published, and no site reports it")]
-struct UnknownPlugin(Slug);
+enum UsageError {
+    #[error("there is no plugin {0}")]
+    Unknown(Slug),
+    #[error("no release of {0} is published, and no site reports it")]
+    NothingPublished(Slug),
+}
 
 /// Counts, and prints.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
@@ -48,11 +54,19 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let usage = usage
         .with_releases(&config.paths.releases, now)
         .map_err(Failure::input)?;
-    let usage = usage.ok_or_else(|| {
-        Failure::input(UnknownPlugin(args.plugin.clone()))
-            .hint("give the name of a file in registry/plugins/, without .toml")
-    })?;
+    let usage = usage.ok_or_else(|| nothing(&args.plugin, config))?;
     output::print(&if args.json { output::json(&usage)? } else { text(&usage) })
+}
+
+/// Why there is nothing to show of this plugin.
+fn nothing(plugin: &Slug, config: &Config) -> Failure {
+    let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).unwrap_or_default();
+    match entries.iter().any(|entry| entry.slug.as_ref() == Some(plugin)) {
+        true => Failure::input(UsageError::NothingPublished(plugin.clone()))
+            .hint("`countersign build` publishes what its repository has; it says why if it publishes nothing"),
+        false => Failure::input(UsageError::Unknown(plugin.clone()))
+            .hint("give the name of a file in registry/plugins/, without .toml"),
+    }
 }
 
 fn text(usage: &PluginUsage) -> String {
@@ -67,9 +81,15 @@ fn text(usage: &PluginUsage) -> String {
     let latest = latest
         .as_ref()
         .map_or(String::new(), |version| format!("; the latest release is {version}"));
-    let mut text = format!("{plugin}: {sites} sites in the last {days} days{latest}\n");
+    let within = match days {
+        1 => "day".to_owned(),
+        days => format!("{days} days"),
+    };
+    let mut text = format!("{plugin}: {} in the last {within}{latest}\n", counted(*sites, "site"));
     if *silent > 0 {
-        text += &format!("{silent} more sites ran it and have been silent for longer\n");
+        let sites = counted(*silent, "more site");
+        let have = if *silent == 1 { "has" } else { "have" };
+        text += &format!("{sites} ran it and {have} been silent for longer\n");
     }
     if versions.is_empty() {
         return text;
@@ -115,7 +135,7 @@ mod tests {
             versions: vec![used],
         });
         assert!(
-            text.contains("acme: 3 sites in the last 30 days\n1 more sites"),
+            text.contains("acme: 3 sites in the last 30 days\n1 more site ran it and has been"),
             "{text}"
         );
         assert!(text.contains("66.7 %"), "{text}");

@@ -32,7 +32,8 @@ const MAX_FILE: u64 = 1 << 20;
   countersign verify answer.json --key key.pem --at 2027-01-31T12:00:00Z
   countersign verify --release acme-forms.zip --signatures 1.2.0.sig --signers keys
 
-Exit codes: 0 the signature is valid, 3 the file is not a statement or a package, or a signature is not valid.")]
+Exit codes: 0 the signature is valid, 3 the file is not a statement or a package, or a signature is \
+not valid.")]
 pub struct Args {
     /// The server's response body, unchanged
     #[arg(value_name = "FILE", required_unless_present = "release")]

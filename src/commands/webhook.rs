@@ -38,7 +38,7 @@ Each node tells its own endpoints.")]
     #[command(after_help = "\
 Examples:
   countersign webhook secret crm
-  countersign webhook secret crm --rotate     messages have a signature by each, until the file has one
+  countersign webhook secret crm --rotate       sign with the old secret, too
 
 The secret is shown once. Give it to the receiver.")]
     Secret(secret::Args),

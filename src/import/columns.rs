@@ -62,6 +62,15 @@ impl ExportField {
         Self::iter().find(|field| field.name() == name)
     }
 
+    /// Its name, and the header that stands for it where that is another one.
+    fn shown(self, format: ExportFormat) -> String {
+        let name = self.name();
+        match self.headers(format).first() {
+            Some(header) if *header != name => format!("{name} (\"{header}\")"),
+            _ => name.to_owned(),
+        }
+    }
+
     /// The headers that stand for it, in lower case.
     fn headers(self, format: ExportFormat) -> &'static [&'static str] {
         match (format, self) {
@@ -100,7 +109,7 @@ impl fmt::Display for ExportField {
 pub enum ColumnError {
     /// Columns that every license needs are missing.
     #[error("the first line has no column for {}", .0.join(", "))]
-    Missing(Vec<&'static str>),
+    Missing(Vec<String>),
     /// A column that `--column` names is not there.
     #[error("the first line has no column {header:?}, which --column names for {field}")]
     NotThere {
@@ -183,7 +192,7 @@ impl ExportColumns {
         let missing: Vec<_> = required.iter().filter(|one_of| !is_there(one_of)).collect();
         if !missing.is_empty() {
             return Err(ColumnError::Missing(
-                missing.iter().map(|one_of| one_of[0].name()).collect(),
+                missing.iter().map(|one_of| one_of[0].shown(format)).collect(),
             ));
         }
         let unused = headers.iter().enumerate().filter(|(place, header)| {

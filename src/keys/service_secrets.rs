@@ -9,31 +9,33 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use crate::keys::secret_file::{self, SecretFileError};
+use crate::model::slug::Slug;
+use crate::text::shell_quoted::shell_quoted;
 
 /// Whom the secret is shared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretService {
     /// A shop signs deliveries with it.
     Shop,
-    /// This server signs messages to a webhook with it.
-    Webhook,
+    /// This server signs messages to the webhook of this name with it.
+    Webhook(Slug),
     /// This server asks a shop with it.
     ShopApi,
 }
 
 impl SecretService {
-    fn thing(self) -> &'static str {
+    fn thing(&self) -> &'static str {
         match self {
             Self::Shop => "secret of this shop",
-            Self::Webhook => "secret of this webhook",
+            Self::Webhook(_) => "secret of this webhook",
             Self::ShopApi => "API key of this shop",
         }
     }
 
-    fn form(self) -> &'static str {
+    fn form(&self) -> &'static str {
         match self {
             Self::Shop => "at least 6 characters without spaces, one secret a line",
-            Self::Webhook => "whsec_ and the base64 of 24 to 64 bytes, one secret a line",
+            Self::Webhook(_) => "whsec_ and the base64 of 24 to 64 bytes, one secret a line",
             Self::ShopApi => "printable characters without spaces, alone in one line",
         }
     }
@@ -88,19 +90,19 @@ impl ServiceSecretError {
                 service: SecretService::Shop,
                 path,
             } => format!(
-                "copy the secret that the shop shows for this webhook into {}, and let nobody else read the file: chmod 600",
-                path.display()
+                "copy the secret that the shop shows for this webhook, and paste it behind this command, then Enter and Ctrl-D: {}",
+                write_command(path)
             ),
             Self::Missing {
-                service: SecretService::Webhook,
+                service: SecretService::Webhook(name),
                 ..
-            } => "make it: countersign webhook secret NAME".to_owned(),
+            } => format!("make it: countersign webhook secret {name}"),
             Self::Missing {
                 service: SecretService::ShopApi,
                 path,
             } => format!(
-                "make an API key in the shop that may read customers and nothing else, copy it into {}, and let nobody else read the file: chmod 600",
-                path.display()
+                "make an API key in the shop that may read customers and nothing else, and paste it behind this command, then Enter and Ctrl-D: {}",
+                write_command(path)
             ),
             Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
             Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
@@ -113,12 +115,23 @@ impl ServiceSecretError {
                 ..
             } => "copy the API key again from the settings of the shop, alone in one line".to_owned(),
             Self::NotASecret {
-                service: SecretService::Webhook,
+                service: SecretService::Webhook(name),
                 ..
-            } => "delete the file, make another secret with `countersign webhook secret NAME`, and tell the receiver"
-                .to_owned(),
+            } => format!(
+                "delete the file, make another secret with `countersign webhook secret {name}`, and tell the receiver"
+            ),
         }
     }
+}
+
+/// A command that writes what a person pastes into a file that only its owner can read, and makes its folder.
+fn write_command(path: &Path) -> String {
+    let folder = path.parent().unwrap_or(path);
+    format!(
+        "(umask 077; mkdir -p {}; cat > {})",
+        shell_quoted(folder),
+        shell_quoted(path)
+    )
 }
 
 /// The text of a service's file.

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
 use crate::keys::service_secrets::{self, SecretService, ServiceSecretError};
+use crate::model::slug::Slug;
 
 /// How a secret begins.
 const PREFIX: &str = "whsec_";
@@ -48,25 +49,25 @@ impl WebhookSecret {
     }
 }
 
-/// The text of an endpoint's file.
+/// The text in the file of the endpoint `name`.
 ///
 /// # Errors
 /// There is none, or others can read it.
-pub fn text(path: &Path) -> Result<Zeroizing<String>, ServiceSecretError> {
-    service_secrets::text(SecretService::Webhook, path)
+pub fn text(name: &Slug, path: &Path) -> Result<Zeroizing<String>, ServiceSecretError> {
+    service_secrets::text(SecretService::Webhook(name.clone()), path)
 }
 
-/// The secrets in the file of an endpoint, the first one first.
+/// The secrets in the file of the endpoint `name`, the first one first.
 ///
 /// # Errors
 /// There is none, others can read it, or a line is no secret.
-pub fn read(path: &Path) -> Result<Vec<WebhookSecret>, ServiceSecretError> {
-    let text = text(path)?;
+pub fn read(name: &Slug, path: &Path) -> Result<Vec<WebhookSecret>, ServiceSecretError> {
+    let text = text(name, path)?;
     let secrets: Option<Vec<_>> = service_secrets::lines(&text).map(WebhookSecret::parse).collect();
     secrets
         .filter(|secrets| (1..=MOST).contains(&secrets.len()))
         .ok_or_else(|| ServiceSecretError::NotASecret {
-            service: SecretService::Webhook,
+            service: SecretService::Webhook(name.clone()),
             path: path.to_owned(),
         })
 }
@@ -85,7 +86,10 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
-        assert!(matches!(read(&path), Err(ServiceSecretError::Missing { .. })));
+        let name = "crm".parse().unwrap();
+        let read = |path: &Path| read(&name, path);
+        let missing = read(&path).err().unwrap();
+        assert_eq!(missing.hint(), "make it: countersign webhook secret crm");
         let one = WebhookSecret::generate().unwrap();
         let two = WebhookSecret::generate().unwrap();
         assert_ne!(one, two);

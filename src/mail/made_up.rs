@@ -10,16 +10,10 @@ use crate::model::license_key::LicenseKey;
 use crate::model::name::Name;
 use crate::model::plugin::Plugin;
 
-/// Made-up licenses of a plugin, `count` of them; of "Acme Forms" where there is no plugin. Their keys are always the same and
-/// belong to nobody.
-pub fn licenses(plugin: Option<&Plugin>, count: u8) -> Vec<MailedLicense> {
-    let name = plugin.map_or_else(
-        || "Acme Forms".to_owned(),
-        |plugin| match plugin.name.as_str() {
-            "" => plugin.slug.to_string(),
-            name => name.to_owned(),
-        },
-    );
+/// Made-up licenses of a plugin, `count` of them; of "Acme Forms" where there is no plugin. `published` is the plugin's name in its
+/// latest release. The keys are always the same and belong to nobody.
+pub fn licenses(plugin: Option<&Plugin>, published: Option<&str>, count: u8) -> Vec<MailedLicense> {
+    let name = plugin.map_or("Acme Forms", |plugin| plugin.shown_name(published));
     let module = plugin.map(|plugin| plugin.module.clone());
     let modules: Modules = module
         .or_else(|| "acme-forms".parse::<Name>().ok())
@@ -41,7 +35,7 @@ pub fn licenses(plugin: Option<&Plugin>, count: u8) -> Vec<MailedLicense> {
                 details: Details::default(),
             },
             key,
-            plugins: vec![name.clone()],
+            plugins: vec![name.to_owned()],
         }
     };
     (1..=count).map(license).collect()

@@ -27,3 +27,10 @@ pub mod texts;
 mod values;
 
 pub use values::MailedLicense;
+
+/// Why no mail is sent where [`account`] has no settings.
+pub const NO_MAIL_SERVER: &str = "there is no mail server";
+
+/// What to do about it.
+pub const NO_MAIL_SERVER_HINT: &str =
+    "set server and from in table [mail] of countersign.toml; docs/mail.md has examples";

@@ -49,6 +49,16 @@ pub struct Plugin {
     pub edd: EddItems,
 }
 
+impl Plugin {
+    /// Its name for people: that of the entry, or else the `published` one, or else the slug.
+    pub fn shown_name<'a>(&'a self, published: Option<&'a str>) -> &'a str {
+        match self.name.as_str() {
+            "" => published.unwrap_or(self.slug.as_str()),
+            name => name,
+        }
+    }
+}
+
 /// Table `[package]`: how to make the packages of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageSettings {

@@ -22,8 +22,8 @@ pub struct LicenseMail {
 }
 
 impl LicenseMail {
-    /// Fills in the texts of a registry with made-up licenses of a plugin.
-    pub fn read(registry: &Path, plugin: Option<&Plugin>) -> Self {
+    /// Fills in the texts of a registry with made-up licenses of a plugin, whose latest release has the name `published`.
+    pub fn read(registry: &Path, plugin: Option<&Plugin>, published: Option<&str>) -> Self {
         let texts = match MailTexts::load(registry) {
             Ok(texts) => texts,
             Err(error) => {
@@ -33,7 +33,7 @@ impl LicenseMail {
                 };
             }
         };
-        let [one, several] = ORDERS.map(|count| texts.render(&made_up::licenses(plugin, count)));
+        let [one, several] = ORDERS.map(|count| texts.render(&made_up::licenses(plugin, published, count)));
         let mails = one.and_then(|one| Ok([one, several?]));
         Self {
             folder: texts.folder().map(|folder| folder.display().to_string()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::build::PluginState;
 use crate::build::draft::{self, Draft, WatchedFolder};
-use crate::catalog::{ReleaseIndex, Releases};
+use crate::catalog::{ReleaseIndex, Releases, published_name};
 use crate::preview::license_mail::LicenseMail;
 use crate::preview::target::Target;
 use crate::registry::plugins::PluginEntry;
@@ -91,8 +91,15 @@ impl PreviewSnapshot {
                 problems.extend(lines.iter().cloned());
             }
         }
-        let first = plugins.iter().find_map(|plugin| plugin.entry.plugin.as_ref().ok());
-        let mail = target.registry().map(|registry| LicenseMail::read(registry, first));
+        let mail = target.registry().map(|registry| {
+            let first = plugins
+                .iter()
+                .find_map(|previewed| Some((previewed, previewed.entry.plugin.as_ref().ok()?)));
+            let published = first.and_then(|(previewed, plugin)| {
+                published_name(target.releases.as_deref()?, &plugin.slug, previewed.published.as_ref()?)
+            });
+            LicenseMail::read(registry, first.map(|(_, plugin)| plugin), published.as_deref())
+        });
         Self {
             plugins,
             mail,

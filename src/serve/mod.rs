@@ -111,7 +111,8 @@ impl Server {
         drop_guard.accept(&snapshot.registry);
         tracing::info!(
             plugins = snapshot.registry.plugin_count(),
-            licenses = snapshot.registry.license_count(),
+            licenses_in_files = snapshot.registry.license_count(),
+            licenses_in_ledger = bindings.issued_count(),
             releases = snapshot.catalog.releases(),
             key_id = snapshot.key.public().key_id(),
             "loaded"

@@ -158,11 +158,12 @@ impl<'m> BindingBatch<'m> {
             let license = request.license.id;
             let decided = site_moves::release(request, &self.stored(&license), clock);
             let decided = decided.map(|release| {
-                if let Some(release) = release {
-                    let change = LedgerEvent::Released(ReleaseEntry { license, release });
-                    self.go_ahead(license, change.clone());
-                    self.appended.push(change);
-                }
+                let Some(release) = release else {
+                    return SiteReleaseOutcome::AlreadyReleased;
+                };
+                let change = LedgerEvent::Released(ReleaseEntry { license, release });
+                self.go_ahead(license, change.clone());
+                self.appended.push(change);
                 SiteReleaseOutcome::Released
             });
             self.outcomes

@@ -48,7 +48,7 @@ pub trait Bindings: Send + Sync {
     /// Releases a site for its client: it holds no seat from then on.
     ///
     /// [`SiteReleaseOutcome::Released`](crate::store::SiteReleaseOutcome::Released) means that this is durable. The future may
-    /// be dropped early: the release is completed, and a retry is answered as the first request. Errors: as
+    /// be dropped early: the release is completed, and a retry is told that it was released before. Errors: as
     /// [`Bindings::bind`].
     fn release(&self, request: ReleaseRequest) -> ReleaseFuture<'_>;
 

@@ -31,8 +31,10 @@ pub struct ReleaseRequest {
 /// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SiteReleaseOutcome {
-    /// The site holds no seat, durably. It may have been released before.
+    /// The site holds no seat any more, durably.
     Released,
+    /// It was released before: the answer to the first request may have been lost.
+    AlreadyReleased,
     /// Nothing was changed.
     Refused(ReleaseRefusal),
 }

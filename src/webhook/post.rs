@@ -81,7 +81,7 @@ impl PostError {
 /// # Errors
 /// It was not taken, or nobody knows: the endpoint may have it, and gets it again with the same id.
 pub async fn post(endpoint: &WebhookConfig, event: &WebhookEvent) -> Result<StatusCode, PostError> {
-    let secrets = webhook_secrets::read(&endpoint.secret_file).map_err(PostError::Secret)?;
+    let secrets = webhook_secrets::read(&endpoint.name, &endpoint.secret_file).map_err(PostError::Secret)?;
     let url = endpoint.url.as_url();
     let id = format!("msg_{}", event.id);
     let seconds = Utc::now().timestamp();

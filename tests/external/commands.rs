@@ -120,15 +120,15 @@ fn make_run_says_that_it_builds_and_serves_the_demo_by_itself() {
         String::from_utf8_lossy(&output.stderr)
     );
     let (demo, rest) = shown
-        .split_once("\nmake builds the manifests and starts the server now; ")
+        .split_once("\nmake builds the manifests and starts the server now. ")
         .expect("make says so");
     assert!(
-        demo.contains("\nWhat builds the manifests and starts the server:\n  (cd demo && "),
+        demo.contains("\nWhat builds the manifests and starts the server (`make run` does it by itself):\n"),
         "{demo}"
     );
     assert_eq!(
         rest,
-        "paste the commands into another terminal.\n-C demo build\n-C demo serve\n"
+        "Paste the commands into another terminal, from cd on.\n-C demo build\n-C demo serve\n"
     );
 }
 

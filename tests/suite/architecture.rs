@@ -23,7 +23,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
     ("histogram", &[]),
     ("durable_file", &["regular_file"]),
     ("folder_lock", &["text", "regular_file"]),
-    ("keys", &["model", "regular_file"]),
+    ("keys", &["model", "regular_file", "text"]),
     ("watch", &[]),
     ("shop", &["model"]),
     ("import", &["model"]),

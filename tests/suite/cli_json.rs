@@ -231,6 +231,16 @@ fn every_command_prints_what_the_page_of_json_says() {
     fs::write(&settings, before).unwrap();
     let built_in = checker.done("mail-preview", &["mail", "preview"]);
     assert_eq!((&built_in["from"], &built_in["texts"]), (&Value::Null, &Value::Null));
+    // Without a name in the entry, it is that of the release, as on sites.
+    let entry = instance.join("registry/plugins/acme-forms.toml");
+    let named = fs::read_to_string(&entry).unwrap();
+    fs::write(&entry, named.replace("name = \"Acme Forms\"", "")).unwrap();
+    assert!(built_in["text"].as_str().unwrap().contains("Acme Forms"));
+    assert_eq!(
+        checker.done("mail-preview", &["mail", "preview"])["text"],
+        built_in["text"]
+    );
+    fs::write(&entry, named).unwrap();
     let written = checker.done("mail-write-texts", &["mail", "write-texts"]);
     assert_eq!(written["written"].as_array().map(Vec::len), Some(2));
     let kept = checker.done("mail-write-texts", &["mail", "write-texts"]);

@@ -878,3 +878,99 @@ fn licenses_are_listed_by_the_host_they_are_bound_to_and_times_in_the_future_are
         "{future:?}"
     );
 }
+
+#[test]
+fn a_command_that_finds_nothing_to_do_says_so() {
+    let instance = Instance::new();
+    let none_waits = "No message waits or is parked.\n";
+    for (verb, told) in [
+        (["shop", "parked", "retry"], "No delivery is parked.\n"),
+        (["shop", "parked", "drop"], "No delivery is parked.\n"),
+        (["webhook", "parked", "retry"], none_waits),
+        (["webhook", "parked", "drop"], "No message is parked.\n"),
+        (["mail", "retry", "--json"], "{\n  \"retried\": []\n}\n"),
+    ] {
+        assert_eq!(succeeds(&instance, &[&verb[..], &["--all"]].concat()), told, "{verb:?}");
+    }
+    for (room, thing) in [("shop", "a delivery"), ("webhook", "a message")] {
+        let (exit, told) = fails(&instance, &[room, "parked", "drop", "5f0c2b7"]);
+        let expected = format!("5f0c2b7: expected 8 or more of the first digits of the id of {thing}");
+        assert!(exit == 2 && told.contains(&expected), "{told}");
+    }
+}
+
+#[test]
+fn what_is_mistaken_is_told_with_what_was_meant() {
+    let instance = Instance::new();
+    for (arguments, exit, expected) in [
+        (
+            &["import", "licenses.csv"][..],
+            2,
+            "there is 'countersign license import'",
+        ),
+        (
+            &["trace", "nofile"],
+            3,
+            "hint: give a build id, or an archive or folder that can be read",
+        ),
+        (
+            &["usage", "acme-none"],
+            3,
+            "there is no plugin acme-none\nhint: give the name of a file",
+        ),
+        (
+            &["usage", "acme-bare"],
+            3,
+            "no release of acme-bare is published, and no site reports it\nhint: `countersign build` publishes",
+        ),
+        (&["license", "list", "--commit"], 2, "unexpected argument '--commit'"),
+        (
+            &["license", "show", "0123456789ab", "--commit"],
+            2,
+            "unexpected argument '--commit'",
+        ),
+        (
+            &["license", "revoke", "0123456789ab", "--commit"],
+            3,
+            "not in a git repository",
+        ),
+    ] {
+        let (code, told) = fails(&instance, arguments);
+        assert!(code == exit && told.contains(expected), "{arguments:?}: {code} {told}");
+    }
+    let (exit, told) = fails(&instance, &["license", "import", "nofile.csv", "--from", "edd"]);
+    assert!(exit == 3 && told.contains("nofile.csv cannot be opened"), "{told}");
+    instance.write("export.csv", "Key,Status\nx,active\n");
+    let file = instance.file("export.csv");
+    let (exit, told) = fails(
+        &instance,
+        &["license", "import", file.to_str().unwrap(), "--from", "edd"],
+    );
+    let expected = "no column for key (\"license key\"), status (\"license status\"), expires (\"expiration date\")";
+    assert!(exit == 3 && told.contains(expected), "{told}");
+}
+
+#[test]
+fn a_secret_that_is_missing_is_told_with_the_command_that_makes_it() {
+    let instance = Instance::new();
+    let settings = "[shops.stripe]\n[webhooks.crm]\nurl = \"https://crm.example/in\"\n";
+    instance.write("countersign.toml", settings);
+    let told = countersign(&instance).args(["doctor"]).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    let shops = instance.file("keys/shops");
+    let shops = shops.display();
+    let command = format!("(umask 077; mkdir -p {shops}; cat > {shops}/stripe.secret)");
+    assert!(told.contains(&command), "{told}");
+    assert!(
+        told.contains("hint: make it: countersign webhook secret crm\n"),
+        "{told}"
+    );
+    let written = Command::new("sh")
+        .args(["-c", &format!("umask 022; echo whsec_of_the_test | {command}")])
+        .status()
+        .unwrap();
+    assert!(written.success());
+    let told = countersign(&instance).args(["doctor"]).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("stripe at /hooks/stripe"), "{told}");
+}

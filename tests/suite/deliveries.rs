@@ -473,9 +473,14 @@ fn what_fits_no_offer_is_parked_and_applied_once_there_is_one() {
         shop.server.log().contains("reloaded")
     });
     let name = of_sale["delivery"].as_str().unwrap();
-    assert_eq!(shop.parked(&["retry", name])["deliveries"], json!([name]));
+    assert_eq!(shop.parked(&["retry", &name[..8]])["deliveries"], json!([name]));
     shop.settle();
     assert_eq!(shop.licenses().len(), 1);
+    let doctor = countersign(&shop.instance).arg("doctor").output().unwrap();
+    let told = String::from_utf8(doctor.stdout).unwrap();
+    assert!(told.contains(" and 1 license, the ledger's chain is whole"), "{told}");
+    assert!(told.contains("0 licenses in files"), "{told}");
+    assert!(shop.server.log().contains("licenses_in_ledger=0"));
     assert_eq!(
         shop.parked(&["drop", "--all"])["deliveries"].as_array().unwrap().len(),
         1

@@ -202,7 +202,7 @@ async fn leave(store: &dyn Bindings, license: &Granted, host: String) -> What {
         now: Utc::now(),
     };
     match store.release(request).await.unwrap() {
-        SiteReleaseOutcome::Released => What::Released(host),
+        SiteReleaseOutcome::Released | SiteReleaseOutcome::AlreadyReleased => What::Released(host),
         SiteReleaseOutcome::Refused(ReleaseRefusal::NotBound) => What::NotBound(host),
         SiteReleaseOutcome::Refused(ReleaseRefusal::TooManyMoves) => What::TooManyMoves(host),
         SiteReleaseOutcome::Refused(other) => panic!("{host}: {other:?}"),

@@ -385,7 +385,11 @@ fn only_who_may_read_keys_has_one_mailed_and_only_where_there_is_a_mail_server()
     }
     let refused = resend(&key, &to);
     assert_code(&refused, 409, "conflict");
-    assert!(refused.text().contains("sends no mail"), "{}", refused.text());
+    assert!(
+        refused.text().contains("sends no mail: `server` in table [mail]"),
+        "{}",
+        refused.text()
+    );
     assert!(!shop.server.log().contains("anna@"), "{}", shop.server.log());
 }
 
@@ -872,7 +876,7 @@ fn a_license_of_the_ledger_gets_a_new_key_a_mail_and_another_site_from_the_comma
         fails(
             &[&["license", "resend", id], &to[..]].concat(),
             3,
-            "there is no mail server",
+            "there is no mail server\nhint: set server and from in table [mail]",
         );
         fails(
             &["license", "move", id, "--from", "z.com", "--to", "b.com"],

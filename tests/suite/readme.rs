@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use countersign::cli::Cli;
 use serde_json::Value;
 
@@ -257,4 +257,191 @@ fn the_published_interface_names_every_problem_and_every_verdict_and_no_other() 
     let mut of_statements = BTreeSet::new();
     codes(&interface["components"]["schemas"]["Statement"], &mut of_statements);
     assert_eq!(of_statements, variants("src/model/statement.rs", "pub enum Verdict"));
+}
+
+/// Every command with its path, such as `license issue`, the program itself first.
+fn commands() -> Vec<(String, Command)> {
+    fn below(path: &str, command: &Command, found: &mut Vec<(String, Command)>) {
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            let path = format!("{path} {}", sub.get_name()).trim().to_owned();
+            below(&path, sub, found);
+            found.push((path, sub.clone()));
+        }
+    }
+    let cli = Cli::command();
+    let mut found = vec![(String::new(), cli.clone())];
+    below("", &cli, &mut found);
+    assert!(found.len() > 60);
+    found
+}
+
+/// A terminal of any width wraps the lines itself, so that a line end inside a sentence would break them twice.
+#[test]
+fn help_has_line_ends_only_behind_sentences() {
+    for (path, command) in commands() {
+        let Some(help) = command.get_after_help() else { continue };
+        let help = help.to_string();
+        for (line, next) in help.lines().zip(help.lines().skip(1)) {
+            let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            let goes_on = is_prose(line) && is_prose(next) && !line.ends_with(['.', ':']);
+            assert!(!goes_on, "help of {path:?}: {line:?} goes on in the next line");
+        }
+    }
+}
+
+/// The commands that a cell of the page names: `license suspend`, `resume` for two, and `keys …` for all below.
+fn named_commands<'c>(cell: &str, all: &'c [(String, Command)]) -> Vec<&'c (String, Command)> {
+    let mut named = Vec::new();
+    let mut parent = String::new();
+    for piece in cell.split('`').skip(1).step_by(2) {
+        let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+        let words: Vec<&str> = piece.split(' ').take_while(is_name).collect();
+        let words = words.join(" ");
+        let path = match all.iter().any(|(path, _)| *path == words) {
+            true => words,
+            false => format!("{parent} {words}"),
+        };
+        let is_meant = |known: &str| match piece.ends_with('…') {
+            true => known == path || known.starts_with(&format!("{path} ")),
+            false => known == path,
+        };
+        let before = named.len();
+        named.extend(all.iter().filter(|(known, _)| is_meant(known)));
+        // Arguments have pieces of their own.
+        let is_argument = words_are_arguments(piece);
+        assert!(named.len() > before || is_argument, "{cell}: no command {path:?}");
+        if !is_argument {
+            parent = path
+                .rsplit_once(' ')
+                .map_or(String::new(), |(parent, _)| parent.to_owned());
+        }
+    }
+    named
+}
+
+fn words_are_arguments(piece: &str) -> bool {
+    piece.starts_with(|c: char| c.is_ascii_uppercase() || c == '[')
+}
+
+/// The long flags of a command alone, without those of the whole program.
+fn long_flags(command: &Command) -> BTreeSet<String> {
+    let flags = command.get_arguments().filter_map(|argument| argument.get_long());
+    flags.filter(|flag| *flag != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_of_flags_has_every_flag_of_every_command_and_no_other() {
+    let page = project("docs/configuration.md");
+    let table = page.split("## Flags of each command").nth(1).unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let all = commands();
+    let of_serve: BTreeSet<String> = settings().into_iter().map(|(flag, ..)| flag).collect();
+    let mut documented: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut current = Vec::new();
+    for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let cell = cells[0].trim_start_matches("| ");
+        if !cell.is_empty() && cell != "|" {
+            current = named_commands(cell, &all);
+        }
+        let flags = cells[1].split('`').filter_map(|piece| piece.strip_prefix("--"));
+        for flag in flags {
+            let flag = flag.split([' ', '[', '=']).next().unwrap();
+            let having = current.iter().filter(|(_, command)| long_flags(command).contains(flag));
+            let having: Vec<_> = having.map(|(path, _)| (path.clone(), flag.to_owned())).collect();
+            assert!(!having.is_empty(), "no such flag: {row}");
+            documented.extend(having);
+        }
+        if cells[1].contains("flags of `[serve]`") {
+            documented.extend(of_serve.iter().map(|flag| ("serve".to_owned(), flag.clone())));
+        }
+    }
+    let missing: Vec<String> = all
+        .iter()
+        .filter(|(path, _)| !path.is_empty())
+        .flat_map(|(path, command)| long_flags(command).into_iter().map(move |flag| (path.clone(), flag)))
+        .filter(|pair| !documented.contains(pair))
+        .map(|(path, flag)| format!("{path} --{flag}"))
+        .collect();
+    assert!(missing.is_empty(), "docs/configuration.md lacks {missing:#?}");
+}
+
+/// The pages of the project, with their text.
+fn pages() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders: Vec<PathBuf> = ["", "docs", "docs/decisions", "clients", "tests", "packaging"]
+        .map(|folder| root.join(folder))
+        .into();
+    folders.retain(|folder| folder.is_dir());
+    let mut found = Vec::new();
+    for folder in folders {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push((path, text));
+            }
+        }
+    }
+    assert!(found.len() > 30);
+    found
+}
+
+/// The lines that are no code.
+fn prose(page: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    page.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    })
+}
+
+/// What links to the headings of a page end with, as GitHub makes it.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = prose(page).filter(|line| line.starts_with('#'));
+    let mut found = BTreeSet::new();
+    for heading in headings {
+        let text = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = text
+            .chars()
+            .filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+        let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
+        let more = (1..).map(|number| format!("{anchor}-{number}"));
+        let free = [anchor.clone()]
+            .into_iter()
+            .chain(more)
+            .find(|name| !found.contains(name));
+        found.extend(free);
+    }
+    found
+}
+
+#[test]
+fn every_link_between_the_pages_leads_to_a_page_and_a_heading() {
+    let mut checked = 0;
+    for (path, page) in pages() {
+        let links = prose(&page).flat_map(|line| line.split("](").skip(1));
+        for link in links.filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => path.clone(),
+                file => path.parent().unwrap().join(file),
+            };
+            assert!(target.exists(), "{}: no file for the link {link}", path.display());
+            if !anchor.is_empty() && target.extension().is_some_and(|extension| extension == "md") {
+                let known = anchors(&fs::read_to_string(&target).unwrap());
+                assert!(
+                    known.contains(anchor),
+                    "{}: no heading for the link {link}",
+                    path.display()
+                );
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 50, "{checked}");
 }

@@ -24,7 +24,7 @@ pub(super) fn findings(registry: &Result<Registry, RegistryError>, paths: &Paths
     };
     let plugins = counted(registry.plugin_count(), "plugin");
     let licenses = counted(registry.license_count(), "license");
-    let mut findings = vec![ok("registry", format!("{plugins}, {licenses}"))];
+    let mut findings = vec![ok("registry", format!("{plugins}, {licenses} in files"))];
     findings.extend(releases_in_the_future(registry, Utc::now()));
     findings.extend(dropped_licenses(registry, paths));
     findings.extend(signing::findings(registry));

@@ -24,7 +24,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
 
 fn of_endpoint(endpoint: &WebhookConfig, config: &Config, shared: &[SharedEndpoint]) -> Vec<Finding> {
     let name = &endpoint.name;
-    let secret = match webhook_secrets::read(&endpoint.secret_file) {
+    let secret = match webhook_secrets::read(name, &endpoint.secret_file) {
         Ok(_) => ok("webhook", format!("{name} at {}", endpoint.url.origin())),
         Err(error) => {
             let hint = error.hint();

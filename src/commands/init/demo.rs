@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use crate::config::{Config, Listen};
 use crate::model::license_key::{LicenseId, LicenseKey};
+use crate::text::shell_quoted::shell_quoted;
 
 use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, DemoPlugin};
-use crate::commands::init::files::{InitError, create, shell_quoted};
+use crate::commands::init::files::{InitError, create};
 use crate::commands::init::instance;
 
 /// The result of [`write()`].
@@ -70,16 +71,23 @@ pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<Demo
         .iter()
         .map(|license| format!("  {}  {}\n", license.key, license.grants))
         .collect();
+    let called = program();
+    // The paths in the commands are relative to the current folder.
+    let go = match std::env::current_dir() {
+        Ok(current) => format!("cd {}\n", shell_quoted(&current)),
+        Err(_) => String::new(),
+    };
     let next = format!(
         "License keys, shown this once and stored nowhere:
 {keys}
-What builds the manifests and starts the server:
-  (cd {} && countersign build && countersign serve)
+What builds the manifests and starts the server (`make run` does it by itself):
+  {program} -C {folder} build && {program} -C {folder} serve
 
+Then paste this into another terminal.
+{go}
 {}",
-        shell_quoted(folder),
         try_it(
-            &program(),
+            &called,
             folder,
             &config.serve.listen,
             &small,
@@ -87,6 +95,8 @@ What builds the manifests and starts the server:
             key_id,
             &config.paths.public
         ),
+        program = shell_quoted(&called),
+        folder = shell_quoted(folder),
     );
     Ok(Demo { licenses, next })
 }

@@ -43,13 +43,8 @@ pub(super) fn create(path: &Path, text: &str) -> Result<(), InitError> {
     })
 }
 
-/// A path quoted for a shell.
-pub(super) fn shell_quoted(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-    if !text.is_empty() && text.chars().all(plain) {
-        text.into_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
+/// Makes the folder for the secrets of shops, which a person copies into it.
+pub(super) fn create_shops_folder(folder: &Path) -> Result<(), InitError> {
+    let path = folder.join("keys/shops");
+    durable_file::create_folders(&path, Access::Owner).map_err(|source| InitError::Write { path, source })
 }

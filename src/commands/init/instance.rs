@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::durable_file::{self, Access};
 
-use crate::commands::init::files::{InitError, create, shell_quoted};
+use crate::commands::init::files::{InitError, create};
+use crate::text::shell_quoted::shell_quoted;
 
 /// A plugin entry that explains every setting.
 pub(super) const PLUGIN: &str = include_str!("../../../registry/plugins/acme-forms.toml");

@@ -58,7 +58,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
-    told: ChangeOptions,
+    pub(super) told: ChangeOptions,
 }
 
 impl Args {

@@ -11,6 +11,7 @@ use crate::keys::license_secrets::LicenseSecrets;
 use crate::keys::secret_keys::{IssuingKeys, ReferenceKeys, SecretKeyError};
 use crate::mail::address::MailAddress;
 use crate::mail::queue::MailQueue;
+use crate::mail::{NO_MAIL_SERVER, NO_MAIL_SERVER_HINT};
 use crate::model::license_key::LicenseId;
 use crate::registry::Registry;
 use crate::serve::ops::license_answers::{LedgerTools, LicenseAction, LicenseOrder, LicenseReply, NewKey};
@@ -133,8 +134,12 @@ pub(super) fn carry_out(config: &Config, license: LicenseId, action: LicenseActi
     )?;
     match reply {
         LicenseReply::Refused(reason) => {
+            let hint = match reason == NO_MAIL_SERVER {
+                true => NO_MAIL_SERVER_HINT,
+                false => "`countersign license show` shows it",
+            };
             let tag = license.log_tag();
-            Err(Failure::input(NotChanged { tag, reason }).hint("`countersign license show` shows it"))
+            Err(Failure::input(NotChanged { tag, reason }).hint(hint))
         }
         reply => Ok(reply),
     }

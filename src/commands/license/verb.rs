@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::commands::Failure;
 use crate::registry::Registry;
 
+use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::selector::LicenseArg;
 use crate::commands::license::{change, forget, import, issue, ledger_key, list, rekey, release, seats, show};
 
@@ -22,10 +23,10 @@ The key goes to stdout and is not stored: the registry has only its id.")]
     #[command(after_help = "Examples:
   countersign license import edd-export-licenses.csv --from edd --dry-run
   countersign license import edd-export-licenses.csv --from edd --rejects rejects.csv
-  countersign license import - --from csv --delimiter ';' --column expires='Valid until' <licenses.csv
+  countersign license import - --from csv --delimiter ';' --column expires=Until <licenses.csv
 
-The old keys work if [serve] has foreign_keys = true. Only their SHA-256 is stored.
-Another import of the same file changes nothing. A row that cannot be taken is told with its line;
+The old keys work if [serve] has foreign_keys = true. Only their SHA-256 is stored. \
+Another import of the same file changes nothing. A row that cannot be taken is told with its line; \
 then the exit code is 3.")]
     Import(import::Args),
     /// List licenses
@@ -76,30 +77,31 @@ The new site has the seat at once, before its first validation.")]
   countersign license sites 3f9a0c21d4e5 --staging-sites 2 --site-moves 10
   countersign license sites 3f9a0c21d4e5 --site-moves default
 
-A limit that is not named stays. 'default' removes the license's own limit: then the server's
+A limit that is not named stays. 'default' removes the license's own limit: then the server's \
 setting counts. Bound sites stay bound, even if a new limit allows fewer.")]
     Sites(seats::SitesArgs),
     /// Give a license a new key, and revoke the old one
     #[command(after_help = "Example:
   countersign license rekey 3f9a0c21d4e5
 
-The new license grants the same and names the one it replaces. Its sites bind again with the new
+The new license grants the same and names the one it replaces. Its sites bind again with the new \
 key. The key goes to stdout and is not stored.")]
     Rekey(rekey::Args),
     /// Mail the key of a license that a program issued
     #[command(after_help = "Example:
   countersign license resend 3f9a0c21d4e5 --to anna@example.com
 
-The mail waits in the queue of this node until the mail server takes it. Only that queue has the
+The mail waits in the queue of this node until the mail server takes it. Only that queue has the \
 address. The key of a license in a file is stored nowhere: give it a new one with `license rekey`.")]
     Resend(ledger_key::ResendArgs),
     /// Erase the text of a shop's order. Its licenses stay
     #[command(after_help = "Example:
   countersign license forget --reference order-1234
 
-The server keeps the order as text, because it may name a person, beside the ledger. No later delivery, retry or
-import brings an erased text back. Who knows the order still finds its licenses: the ledger has an HMAC of it.
-Backups and deliveries that are parked keep what they have; docs/management-api.md says where else it may be.")]
+The server keeps the order as text, because it may name a person, beside the ledger. No later \
+delivery, retry or import brings an erased text back. Who knows the order still finds its licenses:
+the ledger has an HMAC of it. Backups and deliveries that are parked keep what they have; \
+docs/management-api.md says where else it may be.")]
     Forget(forget::Args),
 }
 
@@ -117,6 +119,20 @@ impl Verb {
             Self::Move(_) => "move",
             Self::Sites(_) => "sites",
             Self::Rekey(_) => "rekey",
+        })
+    }
+
+    /// How it reports its change, if it changes the registry.
+    pub(super) fn change_options(&self) -> Option<&ChangeOptions> {
+        Some(match self {
+            Self::List(_) | Self::Show(_) | Self::Resend(_) | Self::Forget(_) | Self::Import(_) => return None,
+            Self::Issue(args) => &args.told,
+            Self::Renew(args) => &args.told,
+            Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => &args.told,
+            Self::Release(args) => &args.told,
+            Self::Move(args) => &args.told,
+            Self::Sites(args) => &args.told,
+            Self::Rekey(args) => &args.told,
         })
     }
 

@@ -1,7 +1,9 @@
 //! The made-up licenses of a mail that is shown or tried: those of the first plugin in the registry.
 
+use crate::catalog::{self, ReleaseIndex};
 use crate::config::Config;
 use crate::mail::{MailedLicense, made_up};
+use crate::model::slug::Slug;
 use crate::registry::{RegistryFiles, plugins};
 
 /// Made-up licenses, `count` of them. A registry that cannot be read has no plugin.
@@ -9,5 +11,12 @@ pub(crate) fn licenses(config: &Config, count: u8) -> Vec<MailedLicense> {
     let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).unwrap_or_default();
     let plugins = entries.iter().filter_map(|entry| entry.plugin.as_ref().ok());
     let first = plugins.min_by_key(|plugin| plugin.slug.as_str());
-    made_up::licenses(first, count)
+    let published = first.and_then(|plugin| published_name(config, &plugin.slug));
+    made_up::licenses(first, published.as_deref(), count)
+}
+
+fn published_name(config: &Config, slug: &Slug) -> Option<String> {
+    let releases = &config.paths.releases;
+    let index = ReleaseIndex::read(releases).ok()??;
+    catalog::published_name(releases, slug, index.plugins.get(slug)?)
 }

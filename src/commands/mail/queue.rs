@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::commands::id_digits::{self, IdWords};
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
@@ -11,8 +12,12 @@ use crate::mail::mail_queue_error::MailQueueError;
 use crate::mail::queued_mail::{MailState, QueuedMail};
 use crate::model::license_key::LicenseId;
 
-/// The least number of digits that name a mail.
-const FEWEST_DIGITS: usize = 8;
+/// How messages name mails.
+const MAILS: IdWords = IdWords {
+    thing: "a mail",
+    none: "no mail of this id waits",
+    hint: "`countersign mail list` shows the mails; one that was sent is not there any more",
+};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct ListArgs {
@@ -187,38 +192,13 @@ fn print(verb: &'static str, mails: &[MailId], json: bool) -> Result<Exit, Failu
     })
 }
 
-/// The mails whose ids begin so, each once. All must be there before anything is done.
+/// The mails whose ids begin so.
 fn named(beginnings: &[String], config: &Config) -> Result<Vec<MailId>, Failure> {
-    let all: Vec<(MailId, String)> = match MailFolder::existing(&config.paths.store) {
+    let all: Vec<MailId> = match MailFolder::existing(&config.paths.store) {
         None => Vec::new(),
-        Some(folder) => folder.list()?.into_iter().map(|(id, _)| (id, id.to_string())).collect(),
+        Some(folder) => folder.list()?.into_iter().map(|(id, _)| id).collect(),
     };
-    let mut found = Vec::new();
-    for beginning in beginnings {
-        let lower = beginning.to_lowercase();
-        let mut fitting = all.iter().filter(|(_, text)| text.starts_with(&lower));
-        let id = match (fitting.next(), fitting.next()) {
-            _ if lower.len() < FEWEST_DIGITS => {
-                return Err(Failure::usage(format!(
-                    "{beginning}: expected 8 or more digits of a mail's id"
-                )));
-            }
-            (None, _) => {
-                return Err(Failure::input(format!("{beginning}: no mail of this id waits"))
-                    .hint("`countersign mail list` shows the mails; one that was sent is not there any more"));
-            }
-            (Some(_), Some(_)) => {
-                return Err(
-                    Failure::input(format!("{beginning}: more than one mail begins so")).hint("give more digits")
-                );
-            }
-            (Some((id, _)), None) => *id,
-        };
-        if !found.contains(&id) {
-            found.push(id);
-        }
-    }
-    Ok(found)
+    id_digits::named(beginnings, &all, &MAILS)
 }
 
 impl From<MailQueueError> for Failure {

@@ -12,8 +12,9 @@ use crate::commands::{Exit, Failure, candidates, output};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::package::archive::Archive;
-use crate::package::check::{Checked, Expected, check};
+use crate::package::check::{Expected, check};
 use crate::package::entry_name::FolderName;
+use crate::package::mark::search;
 use crate::text::printable::Printable;
 
 #[derive(clap::Args, Debug)]
@@ -50,6 +51,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let archive = Archive::open(&args.file).map_err(failed)?;
     let checked = check(&archive, &expected, plugin_header::version_in).map_err(failed)?;
     let files = archive.files().count();
+    let is_ours = !checked.problems.is_empty() && !search::in_archive(&archive).map_err(failed)?.is_empty();
     let document = Document {
         file: args.file.display().to_string(),
         folder: checked.folder.as_ref().map(ToString::to_string),
@@ -64,7 +66,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     output::print(&if args.json {
         output::json(&document)?
     } else {
-        text(&document, &checked)
+        text(&document, is_ours)
     })?;
     Ok(if checked.problems.is_empty() {
         Exit::Done
@@ -86,7 +88,8 @@ struct Document {
     warnings: Vec<String>,
 }
 
-fn text(document: &Document, checked: &Checked) -> String {
+/// For people. `is_ours`: the archive has a file that only countersign writes.
+fn text(document: &Document, is_ours: bool) -> String {
     let Document {
         file,
         folder,
@@ -117,15 +120,46 @@ fn text(document: &Document, checked: &Checked) -> String {
     let lines: String = filled
         .map(|(name, value)| format!("{name:<11}{}\n", Printable(value)))
         .collect();
+    let verdict = if problems.is_empty() { "can be" } else { "cannot be" };
+    let note = if is_ours {
+        "note: countersign wrote its build id, so this package was published or downloaded; check what you built instead\n"
+    } else {
+        ""
+    };
     let problems: String = problems.iter().map(|problem| format!("problem: {problem}\n")).collect();
     let warnings: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
-    let verdict = if checked.problems.is_empty() {
-        "can be"
-    } else {
-        "cannot be"
-    };
     format!(
-        "{lines}\n{problems}{warnings}{} {verdict} the package of a release.\n",
+        "{lines}\n{problems}{warnings}{note}{} {verdict} the package of a release.\n",
         Printable(file)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_of_ours_is_said_to_be_one() {
+        let document = |problems: &[&str]| Document {
+            file: "1.2.0.zip".to_owned(),
+            folder: None,
+            main_file: None,
+            version: None,
+            files: 2,
+            size: 10,
+            unpacked: 10,
+            problems: problems.iter().map(ToString::to_string).collect(),
+            warnings: Vec::new(),
+        };
+        let ours = text(&document(&["acme/build-id.php: a build id"]), true);
+        assert!(
+            ours.contains("problem: acme/build-id.php: a build id\nnote: countersign wrote its build id"),
+            "{ours}"
+        );
+        assert!(
+            ours.ends_with("1.2.0.zip cannot be the package of a release.\n"),
+            "{ours}"
+        );
+        assert!(!text(&document(&[]), false).contains("note:"));
+    }
 }

@@ -12,7 +12,7 @@ use crate::serve::webhooks::endpoint::{Endpoint, ToldLedger};
 /// A secret cannot be read.
 pub(super) fn check(config: &Config) -> Result<(), Failure> {
     for endpoint in &config.webhooks {
-        webhook_secrets::read(&endpoint.secret_file)?;
+        webhook_secrets::read(&endpoint.name, &endpoint.secret_file)?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::commands::id_digits::{self, IdWords};
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
@@ -10,6 +11,16 @@ use crate::model::slug::Slug;
 use crate::shop;
 use crate::spool::{DeliveryName, Spool, SpoolError};
 use crate::text::printable::Printable;
+
+/// What is told where there is none.
+const NONE: &str = "No delivery is parked.\n";
+
+/// How messages name deliveries.
+const DELIVERIES: IdWords = IdWords {
+    thing: "a delivery",
+    none: "no such delivery is parked",
+    hint: "see `countersign shop parked list`",
+};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -28,7 +39,7 @@ Examples:
     /// Have parked deliveries applied again, after you mended the reason
     #[command(after_help = "\
 Examples:
-  countersign shop parked retry 5f0c2b7e9a61d34480c1e2f3a4b5c6d7
+  countersign shop parked retry 5f0c2b7e
   countersign shop parked retry --all
 
 A running server applies them within five seconds. What is applied twice changes nothing.")]
@@ -36,7 +47,7 @@ A running server applies them within five seconds. What is applied twice changes
     /// Delete parked deliveries: nothing of them is done
     #[command(after_help = "\
 Examples:
-  countersign shop parked drop 5f0c2b7e9a61d34480c1e2f3a4b5c6d7")]
+  countersign shop parked drop 5f0c2b7e")]
     Drop(ChosenArgs),
 }
 
@@ -49,9 +60,9 @@ struct ListArgs {
 
 #[derive(clap::Args, Debug)]
 struct ChosenArgs {
-    /// Which, as the list names them
+    /// Which, by 8 or more of the first digits that the list shows
     #[arg(value_name = "DELIVERY", required_unless_present = "all", conflicts_with = "all")]
-    deliveries: Vec<DeliveryName>,
+    deliveries: Vec<String>,
     /// All of them
     #[arg(long)]
     all: bool,
@@ -116,7 +127,7 @@ fn list(spool: &Spool, config: &Config) -> Result<Vec<ParkedDelivery>, SpoolErro
 
 fn text(parked: &[ParkedDelivery]) -> String {
     if parked.is_empty() {
-        return "No delivery is parked.\n".to_owned();
+        return NONE.to_owned();
     }
     let mut table = Table::new(["DELIVERY", "SHOP", "RECEIVED", "EVENT", "REASON"]);
     for delivery in parked {
@@ -139,31 +150,35 @@ fn each(
     work: impl Fn(&Spool, &DeliveryName) -> Result<(), SpoolError>,
     done: &str,
 ) -> Result<Exit, Failure> {
-    let chosen = match (&spool, args.all) {
-        (Some(spool), true) => {
-            let parked = spool.parked().map_err(failure)?;
-            parked.into_iter().map(|waiting| waiting.name).collect()
-        }
-        _ => args.deliveries.clone(),
+    let parked = match &spool {
+        Some(spool) => spool.parked().map_err(failure)?,
+        None => Vec::new(),
+    };
+    let parked: Vec<DeliveryName> = parked.into_iter().map(|waiting| waiting.name).collect();
+    let chosen = match args.all {
+        true => parked,
+        false => id_digits::named(&args.deliveries, &parked, &DELIVERIES)?,
     };
     let mut names = Vec::new();
-    for name in &chosen {
-        let spool = spool.as_ref().ok_or_else(|| unknown(name))?;
-        work(spool, name).map_err(|error| match error {
-            SpoolError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => unknown(name),
-            error => failure(error),
-        })?;
-        names.push(name.to_string());
+    for name in chosen {
+        let worked = spool.as_ref().map(|spool| work(spool, &name));
+        match worked {
+            Some(Ok(())) => names.push(name.to_string()),
+            // The server deletes the oldest one where too many are parked, and another command may have taken it.
+            Some(Err(SpoolError::Io { source, .. })) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Failure::input(format!("{name}: {}", DELIVERIES.none)).hint(DELIVERIES.hint));
+            }
+            Some(Err(error)) => return Err(failure(error)),
+            None => {}
+        }
     }
-    output::print(&if args.json {
+    output::print_change(&if args.json {
         output::json(&serde_json::json!({ "deliveries": names }))?
+    } else if names.is_empty() {
+        NONE.to_owned()
     } else {
         names.iter().map(|name| format!("{name}: {done}\n")).collect()
     })
-}
-
-fn unknown(name: &DeliveryName) -> Failure {
-    Failure::input(format!("{name}: no such delivery is parked")).hint("see `countersign shop parked list`")
 }
 
 fn failure(error: SpoolError) -> Failure {

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::commands::id_digits::{self, IdWords};
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
@@ -12,6 +13,16 @@ use crate::text::printable::Printable;
 use crate::webhook::event::EventId;
 use crate::webhook::kept_event::{KeptEvent, KeptState};
 use crate::webhook::outbox::{KeptName, Outbox};
+
+/// What is told where there is none.
+const NONE: &str = "No message waits or is parked.\n";
+
+/// How messages to people name messages to endpoints.
+const MESSAGES: IdWords = IdWords {
+    thing: "a message",
+    none: "there is no such message",
+    hint: "see `countersign webhook parked list`",
+};
 
 #[derive(clap::Subcommand, Debug)]
 pub(super) enum Verb {
@@ -24,7 +35,7 @@ Examples:
     /// Send them again, each nine times more
     #[command(after_help = "\
 Examples:
-  countersign webhook parked retry 5f0c2b7e9a61d34480c1e2f3a4b5c6d7
+  countersign webhook parked retry 5f0c2b7e
   countersign webhook parked retry --all
 
 The running server notices.")]
@@ -32,7 +43,7 @@ The running server notices.")]
     /// Delete them without sending them
     #[command(after_help = "\
 Example:
-  countersign webhook parked drop 5f0c2b7e9a61d34480c1e2f3a4b5c6d7")]
+  countersign webhook parked drop 5f0c2b7e")]
     Drop(ChosenArgs),
 }
 
@@ -45,10 +56,10 @@ pub(super) struct ListArgs {
 
 #[derive(clap::Args, Debug)]
 pub(super) struct ChosenArgs {
-    /// The messages, as `list` shows them
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
-    messages: Vec<EventId>,
-    /// All that are parked
+    /// The messages, by 8 or more of the first digits that `list` shows
+    #[arg(value_name = "MESSAGE", required_unless_present = "all", conflicts_with = "all")]
+    messages: Vec<String>,
+    /// All that are parked; `retry` takes those that wait, too
     #[arg(long)]
     all: bool,
     /// Print one JSON document
@@ -72,10 +83,10 @@ struct ListedMessage {
 pub(super) fn run(verb: &Verb, config: &Config) -> Result<Exit, Failure> {
     match verb {
         Verb::List(args) => list(args, config),
-        Verb::Retry(args) => each(args, config, "waits again", |outbox, name, kept| {
+        Verb::Retry(args) => each(args, config, true, "waits again", |outbox, name, kept| {
             Ok(outbox.replace(name, &kept.retried(Utc::now()))?)
         }),
-        Verb::Drop(args) => each(args, config, "deleted", |outbox, name, _| {
+        Verb::Drop(args) => each(args, config, false, "deleted", |outbox, name, _| {
             outbox.remove(name)?;
             Ok(())
         }),
@@ -118,7 +129,7 @@ fn list(args: &ListArgs, config: &Config) -> Result<Exit, Failure> {
 
 fn text(listed: &[ListedMessage]) -> String {
     if listed.is_empty() {
-        return "No message waits or is parked.\n".to_owned();
+        return NONE.to_owned();
     }
     let mut table = Table::new(["MESSAGE", "WEBHOOK", "EVENT", "LICENSE", "STATE", "ATTEMPTS", "REASON"]);
     for message in listed {
@@ -139,34 +150,36 @@ fn text(listed: &[ListedMessage]) -> String {
     table.to_string()
 }
 
-/// Does `work` with each chosen message.
+/// Does `work` with each chosen message. With `--all`, `waiting_too` takes those that wait, too.
 fn each(
     args: &ChosenArgs,
     config: &Config,
+    waiting_too: bool,
     done: &str,
     work: impl Fn(&Outbox, KeptName, KeptEvent) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
     let mut worked = Vec::new();
     let all = kept(config)?;
-    let known = |id: &EventId| all.iter().any(|(.., kept)| kept.id == *id);
-    if let Some(unknown) = args.messages.iter().find(|id| !known(id)) {
-        return Err(Failure::input(format!("{unknown}: there is no such message"))
-            .hint("see `countersign webhook parked list`"));
-    }
+    let ids: Vec<EventId> = all.iter().map(|(.., kept)| kept.id).collect();
+    let chosen = match args.all {
+        true => ids,
+        false => id_digits::named(&args.messages, &ids, &MESSAGES)?,
+    };
     for (_, outbox, name, kept) in all {
-        let is_chosen = match args.all {
-            true => kept.state == KeptState::Parked,
-            false => args.messages.contains(&kept.id),
-        };
-        if is_chosen {
+        let is_left_out = args.all && !waiting_too && kept.state == KeptState::Waiting;
+        if chosen.contains(&kept.id) && !is_left_out {
             let id = kept.id.to_string();
             work(&outbox, name, kept)?;
             worked.push(id);
         }
     }
-    output::print(&if args.json {
+    output::print_change(&if args.json {
         output::json(&serde_json::json!({ "messages": worked }))?
-    } else {
+    } else if !worked.is_empty() {
         worked.iter().map(|id| format!("{id}: {done}\n")).collect()
+    } else if waiting_too {
+        NONE.to_owned()
+    } else {
+        "No message is parked.\n".to_owned()
     })
 }

@@ -29,8 +29,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let new = WebhookSecret::generate().map_err(failed)?;
     if args.rotate {
         // SECURITY: only a file that was a secret is read and written again.
-        webhook_secrets::read(path)?;
-        let old = webhook_secrets::text(path)?;
+        webhook_secrets::read(&args.name, path)?;
+        let old = webhook_secrets::text(&args.name, path)?;
         let both = Zeroizing::new(format!("{}\n{}", *new, *old));
         durable_file::replace(path, both.as_bytes()).map_err(failed)?;
     } else {

@@ -41,7 +41,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
     }
     let license = found.as_deref().ok_or(Problem::Refused(Refusal::UnknownLicense))?;
     let released = service.gate.release(license, &host, proof, now).await;
-    released.map_err(|error| match error {
+    let had_seat = released.map_err(|error| match error {
         NotReleased::License(refusal) => Problem::Refused(refusal),
         NotReleased::Site(refusal) => {
             // For abuse review: somebody tries to end another site's binding, or moves too often.
@@ -50,7 +50,9 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         }
         NotReleased::Store(error) => error.into(),
     })?;
-    tracing::info!(license = id.log_tag(), site = %host, "released by its client");
+    if had_seat {
+        tracing::info!(license = id.log_tag(), site = %host, "released by its client");
+    }
 
     let statement = Statement {
         verdict: Verdict::Released,

@@ -169,8 +169,10 @@ pub(super) async fn deactivate(service: &Service, question: &EddQuestion) -> Ans
         return failed(Code::PluginNotCovered, Some(license));
     }
     match service.gate.release(license, &host, None, Utc::now()).await {
-        Ok(()) => {
-            tracing::info!(license = id.log_tag(), site = %host, "released by its client");
+        Ok(had_seat) => {
+            if had_seat {
+                tracing::info!(license = id.log_tag(), site = %host, "released by its client");
+            }
             Ok((
                 Code::Released,
                 answer("deactivated", true, about, Some(license), service),

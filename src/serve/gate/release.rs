@@ -25,7 +25,8 @@ pub enum NotReleased {
 }
 
 impl Gate {
-    /// Releases a site for its client. `proof` is the hash of the secret that it sent.
+    /// Releases a site for its client. `proof` is the hash of the secret that it sent. Returns whether the site had a seat
+    /// until then.
     ///
     /// # Errors
     /// The site was not released.
@@ -35,7 +36,7 @@ impl Gate {
         host: &SiteHost,
         proof: Option<ReleaseHash>,
         now: DateTime<Utc>,
-    ) -> Result<(), NotReleased> {
+    ) -> Result<bool, NotReleased> {
         if !self.bindings.may_issue() {
             return Err(StoreError::Differs.into());
         }
@@ -46,7 +47,7 @@ impl Gate {
             LicenseState::Revoked => return Err(NotReleased::License(Refusal::LicenseRevoked)),
         }
         if self.is_exempt(host) {
-            return Ok(());
+            return Ok(false);
         }
         let request = ReleaseRequest {
             license: license.clone(),
@@ -56,7 +57,8 @@ impl Gate {
             now,
         };
         match self.bindings.release(request).await? {
-            SiteReleaseOutcome::Released => Ok(()),
+            SiteReleaseOutcome::Released => Ok(true),
+            SiteReleaseOutcome::AlreadyReleased => Ok(false),
             SiteReleaseOutcome::Refused(refusal) => Err(NotReleased::Site(refusal)),
         }
     }

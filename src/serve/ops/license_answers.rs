@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
 use crate::keys::license_secrets::LicenseSecrets;
+use crate::mail::NO_MAIL_SERVER;
 use crate::mail::address::MailAddress;
 use crate::mail::queue::MailQueue;
 use crate::model::issued_license::{ChangeScope, Hex128};
@@ -160,7 +161,7 @@ impl LedgerTools<'_> {
             return refused("the secret that it was issued with is not in keys/");
         }
         let Some(queue) = self.mail.clone() else {
-            return refused("there is no mail server: countersign.toml has no table [mail]");
+            return refused(NO_MAIL_SERVER);
         };
         let now = Utc::now();
         // Each order is a mail of its own.

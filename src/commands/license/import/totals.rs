@@ -123,8 +123,9 @@ impl Totals {
         }
         if self.local_sites > 0 {
             text += &format!(
-                "{} on localhost or a private network, which need no seat.\n",
-                counted(self.local_sites, "site")
+                "{} on localhost or a private network, which {} no seat.\n",
+                counted(self.local_sites, "site"),
+                if self.local_sites == 1 { "needs" } else { "need" }
             );
         }
         if !self.unused_columns.is_empty() {
@@ -137,6 +138,11 @@ impl Totals {
         if self.rejected > 0 {
             text += "\nNot taken:\n";
         }
+        let mut by_reason: Vec<_> = by_reason.into_iter().collect();
+        for (_, lines) in &mut by_reason {
+            lines.sort_unstable();
+        }
+        by_reason.sort_by_key(|(_, lines)| lines.first().copied());
         for (reason, lines) in by_reason {
             let named: Vec<_> = lines.iter().take(MOST_LINES).map(u64::to_string).collect();
             let more = lines.len() - named.len();
@@ -153,5 +159,31 @@ impl Totals {
             text += &format!("  and {}\n", counted(unlisted, "more row"));
         }
         PrintableLines(text).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejected_rows_are_listed_in_the_order_of_the_file() {
+        let mut totals = Totals {
+            rows: 4,
+            local_sites: 1,
+            ..Totals::default()
+        };
+        for (line, reason) in [(6, "a bad date"), (5, "a bad date"), (4, "no key"), (3, "a bad date")] {
+            totals.reject(line, reason);
+        }
+        let text = totals.text(false);
+        assert!(
+            text.contains("1 site on localhost or a private network, which needs no seat."),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("\nNot taken:\n  lines 3, 5, 6: a bad date\n  line 4: no key\n"),
+            "{text}"
+        );
     }
 }

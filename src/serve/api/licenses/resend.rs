@@ -58,7 +58,9 @@ pub(super) async fn reply(
     }
     let texts = OrderTexts::of(service.gate.bindings(), [found.reference]).await?;
     let queue = service.mail.get().map(Arc::clone);
-    let queue = queue.ok_or_else(|| conflict("This server sends no mail: it has no table [mail]."))?;
+    let queue = queue.ok_or_else(|| {
+        conflict("This server sends no mail: `server` in table [mail] of countersign.toml is not set.")
+    })?;
     // Two licenses under one key are two mails, and so are two addresses.
     let event = format!("resend {} {request_key} {id} {}", caller.scope, address.reveal());
     let event = format!("resend {}", Digest::of(event.as_bytes()));
