@@ -14,6 +14,7 @@ pub mod preview;
 pub mod random;
 pub mod rotation;
 pub mod server;
+pub mod server_log;
 pub mod shop;
 pub mod soak;
 pub mod upstream;

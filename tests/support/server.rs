@@ -4,13 +4,13 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::Value;
 
 use super::http::{Response, get, post_json};
 use super::instance::{Instance, License, question};
+use super::server_log::ServerLog;
 
 /// A running server; it is killed when it is dropped.
 pub struct Server {
@@ -18,7 +18,7 @@ pub struct Server {
     pub address: SocketAddr,
     /// Where health and metrics are.
     pub admin: SocketAddr,
-    log: Arc<Mutex<String>>,
+    log: ServerLog,
 }
 
 /// The program on an instance, without the environment's settings.
@@ -85,16 +85,7 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let log = Arc::new(Mutex::new(String::new()));
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let written = Arc::clone(&log);
-        thread::spawn(move || {
-            let mut line = Vec::new();
-            while stderr.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-                written.lock().unwrap().push_str(&String::from_utf8_lossy(&line));
-                line.clear();
-            }
-        });
+        let log = ServerLog::of(child.stderr.take().unwrap());
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut address = || {
             let mut line = String::new();
@@ -105,7 +96,7 @@ impl Server {
         };
         let (Some(address), Some(admin)) = (address(), address()) else {
             let _ = child.wait();
-            panic!("the server did not start: {}", log.lock().unwrap());
+            panic!("the server did not start: {}", log.text());
         };
         thread::spawn(move || stdout.read_to_end(&mut Vec::new()));
         Self {
@@ -117,7 +108,7 @@ impl Server {
     }
 
     pub fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
+        self.log.text()
     }
 
     pub fn pid(&self) -> u32 {
