@@ -474,7 +474,7 @@ fn the_mail_to_a_buyer_follows_the_texts_and_nothing_of_it_runs_or_loads() {
     work.write("registry/mail/license.html", &hostile);
     browser.does("shows", &["#mail-1 strong", "Welcome"]);
     browser.does("shows", &[in_frame, "Hello"]);
-    browser.does("shows", &[in_frame, "acme-forms"]);
+    browser.does("shows", &[in_frame, "Acme Forms"]);
     assert_eq!(
         browser.evaluate("window.marked"),
         true,
