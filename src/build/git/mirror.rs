@@ -3,9 +3,9 @@
 //! A first fetch goes to a temporary folder, which is renamed when it is complete. Local repositories are read in
 //! place. [`repository`](crate::build::git::repository) reads mirrors.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,11 +13,14 @@ use url::Url;
 
 use crate::build::git::credentials::Credentials;
 use crate::build::git::git_command::{Git, GitError};
-use crate::build::git::mirror_folder::{is_ours, is_tidy, tidy};
+use crate::build::git::mirror_folder::{is_ours, is_own_folder, is_tidy, tidy};
 use crate::folder_lock;
 use crate::model::digest::Digest;
 use crate::model::git_hosts::GitHost;
 use crate::regular_file;
+
+/// The file that who changes a mirror has locked.
+const LOCK: &str = "lock";
 
 /// The mirrors of this machine, and how to update them.
 #[derive(Clone, Debug)]
@@ -88,10 +91,15 @@ impl Mirrors {
         // SECURITY: releases to customers are made from it.
         let own = || DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         own().map_err(write)?;
-        if mirror.exists() && !is_ours(&folder, &mirror).map_err(write)? || !is_ours(&folder, &folder).map_err(write)? {
+        let path = folder.join(LOCK);
+        if !is_own_folder(&folder).map_err(write)? || !may_be_locked(&path).map_err(write)? {
             remove(&folder).and_then(|()| own()).map_err(write)?;
         }
-        let _lock = lock(&folder.join("lock"), &git)?;
+        let _lock = lock(&path, &git)?;
+        // Under the lock: git makes a link for a moment when it begins a repository.
+        if !is_ours(&folder, &folder).map_err(write)? {
+            empty(&folder).map_err(write)?;
+        }
         let fetched = if mirror.exists() {
             tidy(&mirror).map_err(write)?;
             fetch_into_old(&git, &mirror, url)?
@@ -154,6 +162,15 @@ fn plain(name: &str) -> String {
     };
     let name: String = name.trim_start_matches('.').chars().take(64).map(plain).collect();
     if name.is_empty() { "repository".into() } else { name }
+}
+
+/// Whether nothing but a file has the lock's name.
+fn may_be_locked(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok(found.is_file()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// Waits for other builds within git's time limit.
@@ -221,6 +238,19 @@ fn fetch(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<(), GitError> {
     git.run(mirror, &[&options[..], &what].concat())
 }
 
+/// Removes everything but the lock, which this process holds.
+fn empty(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != LOCK {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    fs::set_permissions(folder, Permissions::from_mode(0o700))
+}
+
 fn remove(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -230,7 +260,7 @@ fn remove(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -308,6 +338,33 @@ mod tests {
         mirrors(&cache).update(&"file:///nowhere".parse().unwrap()).unwrap_err();
         let place = fs::read_dir(&cache).unwrap().next().unwrap().unwrap();
         assert_eq!(place.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_another_build_has_made_so_far_stays_and_a_lock_that_is_no_file_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let url: Url = "file:///nowhere/forms.git".parse().unwrap();
+        let (folder, _) = places(folder.path(), &url);
+        let mut mirrors = mirrors(folder.parent().unwrap());
+        let update = |mirrors: &Mirrors| mirrors.update(&url).unwrap_err();
+        assert!(matches!(update(&mirrors), MirrorError::Fetch(_)));
+        let held = lock(&folder.join(LOCK), &Git::new(None, "file", Duration::ZERO, 0)).unwrap();
+        // `git init` finds out so whether there can be links.
+        fs::create_dir(folder.join("new")).unwrap();
+        let link = folder.join("new/tXbY7k");
+        symlink("testing", &link).unwrap();
+        mirrors.timeout = Duration::from_millis(60);
+        assert!(matches!(update(&mirrors), MirrorError::Busy));
+        assert!(fs::symlink_metadata(&link).is_ok());
+        drop(held);
+        mirrors.timeout = Duration::from_secs(60);
+        assert!(matches!(update(&mirrors), MirrorError::Fetch(_)));
+        assert!(!folder.join("new").exists());
+
+        fs::remove_file(folder.join(LOCK)).unwrap();
+        symlink("elsewhere", folder.join(LOCK)).unwrap();
+        assert!(matches!(update(&mirrors), MirrorError::Fetch(_)));
+        assert!(may_be_locked(&folder.join(LOCK)).unwrap());
     }
 
     #[test]

@@ -28,15 +28,25 @@ const WRITABLE: u32 = 0o022;
 /// Any permission of the group and of others.
 const OPEN: u32 = 0o077;
 
-/// Whether only this user could write to the mirror in `folder`, and it has only regular files and folders.
+/// Whether only this user could write to the folder itself.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn is_own_folder(folder: &Path) -> io::Result<bool> {
+    let top = fs::symlink_metadata(folder)?;
+    Ok(top.is_dir() && is_own(&top) && top.mode() & WRITABLE == 0)
+}
+
+/// Whether only this user could write to the mirror in `folder`, and it has only regular files and folders. While another
+/// process fetches, it may have more.
 ///
 /// # Errors
 /// A folder or file cannot be read.
 pub(crate) fn is_ours(folder: &Path, mirror: &Path) -> io::Result<bool> {
-    let top = fs::symlink_metadata(folder)?;
-    if !top.is_dir() || !is_own(&top) || top.mode() & WRITABLE != 0 {
+    if !is_own_folder(folder)? {
         return Ok(false);
     }
+    let top = fs::symlink_metadata(folder)?;
     // In a folder that only this user may enter, the permissions of its files do not matter.
     let forbidden = if top.mode() & OPEN == 0 { 0 } else { WRITABLE };
     is_ours_below(mirror, forbidden)
