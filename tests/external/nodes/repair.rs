@@ -84,6 +84,12 @@ fn is_failing(node: &Server) {
     eventually(&node.log(), SOON, || node.metric(series) == Some(1.0));
 }
 
+/// What a node that misses lines has kept, once it has written that.
+fn kept(instance: &Instance) -> Vec<PathBuf> {
+    eventually("what it knows is kept", SOON, || !files(instance, "memory-").is_empty());
+    files(instance, "memory-")
+}
+
 /// The names in a node's folder that begin so.
 fn files(instance: &Instance, beginning: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(instance.file("node")).unwrap();
@@ -125,14 +131,15 @@ fn what_a_restored_database_lacks_comes_back_from_the_nodes() {
 
     for (node, own) in [(&first, &own[0]), (&second, &own[1])] {
         is_failing(node);
-        let told = node.part("store").to_string();
+        let kept = kept(own);
+        assert_eq!(kept.len(), 1, "{kept:?}");
+        let told = || node.part("store").to_string();
+        eventually("it names the file", SOON, || told().contains(kept[0].to_str().unwrap()));
+        let told = told();
         assert!(
             told.contains("up to line 4") && told.contains("bindings repair"),
             "{told}"
         );
-        let kept = files(own, "memory-");
-        assert_eq!(kept.len(), 1, "{kept:?}");
-        assert!(told.contains(kept[0].to_str().unwrap()), "{told}");
         assert_eq!(kept[0].metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
     // As if it had been an hour ago.
@@ -256,7 +263,7 @@ fn lines_that_come_back_need_no_repair() {
     // The same at a start, and a file that was harmed is named.
     older.restore(&cluster);
     is_failing(&node);
-    let kept = files(&own, "memory-").remove(0);
+    let kept = kept(&own).remove(0);
     node.stop();
     let text = std::fs::read_to_string(&kept).unwrap();
     let lines: Vec<_> = text.split_inclusive('\n').collect();
