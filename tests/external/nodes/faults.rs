@@ -154,7 +154,7 @@ fn a_database_that_falls_silent_or_cuts_a_commit_costs_no_seat() {
     assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
     let asked = Instant::now();
     assert_eq!(code(&node.validate(&licenses[0], "https://a.example")), "ok");
-    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
     wait_for_state(&node, "unreachable");
     proxy.set(Fault::Pass);
     eventually("the site is bound", SOON, || {
@@ -179,9 +179,14 @@ fn a_slow_database_delays_new_sites_and_nobody_else() {
         assert_eq!(code(&node.validate(license, "https://a.example")), "ok");
         let slow = asked.elapsed();
         assert!(slow > Duration::from_millis(200), "{slow:?}");
-        let asked = Instant::now();
-        assert_eq!(node.updates(&bound, "https://a.example", "").status, 200);
-        assert!(asked.elapsed() < Duration::from_millis(200), "{:?}", asked.elapsed());
+        // A busy machine delays some, and the database would delay each.
+        let update = || {
+            let asked = Instant::now();
+            assert_eq!(node.updates(&bound, "https://a.example", "").status, 200);
+            asked.elapsed()
+        };
+        let fastest = (0..5).map(|_| update()).min().unwrap();
+        assert!(fastest < Duration::from_millis(200), "{fastest:?}");
     }
     assert_eq!(node.metric("countersign_ledger_state{state=\"ok\"}"), Some(1.0));
     assert!(

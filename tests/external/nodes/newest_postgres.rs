@@ -115,7 +115,9 @@ fn two_nodes_on_a_newer_postgresql_lose_nothing_when_a_node_or_the_database_is_k
         cluster.psql("SELECT digest FROM countersign.head")
     );
     for node in &nodes {
-        assert_eq!(node.metric("countersign_bindings"), verified["bindings"].as_f64());
+        eventually("it knows every binding", SOON, || {
+            node.metric("countersign_bindings") == verified["bindings"].as_f64()
+        });
     }
     let [known_to_one, known_to_other] = nodes.each_ref().map(|node| known(node, &histories));
     assert_eq!(known_to_one, known_to_other);

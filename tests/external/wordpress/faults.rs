@@ -21,9 +21,9 @@ const SLOW: Duration = Duration::from_secs(10);
 
 /// What a page may take that asks the server for five seconds, one that looks for updates for three, and one that
 /// asks nothing.
-const ASKED: Duration = Duration::from_secs(7);
-const LOOKED: Duration = Duration::from_secs(5);
-const UNASKED: Duration = Duration::from_secs(2);
+const ASKED: Duration = Duration::from_secs(9);
+const LOOKED: Duration = Duration::from_secs(7);
+const UNASKED: Duration = Duration::from_secs(4);
 
 /// A site with an active license and 72 hours of grace.
 fn licensed_site(core: Core) -> (License, Vendor, Site) {

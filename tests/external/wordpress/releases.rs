@@ -540,7 +540,7 @@ fn a_transfer_is_cut_off_where_the_signed_package_ends() {
             let took = took.lock().unwrap().expect("it has ended");
             eprintln!("{number} {what}: {took:?} after the last signed byte");
             // A second, and a machine that has other things to do.
-            assert!(took < Duration::from_secs(3), "{number} {what}: {took:?}");
+            assert!(took < Duration::from_secs(10), "{number} {what}: {took:?}");
         }
     }
 }
