@@ -62,7 +62,7 @@ impl ExportField {
         Self::iter().find(|field| field.name() == name)
     }
 
-    /// Its name, and the header that stands for it where that is another one.
+    /// The name of the field, and its header in this format if that differs.
     fn shown(self, format: ExportFormat) -> String {
         let name = self.name();
         match self.headers(format).first() {

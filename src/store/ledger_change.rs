@@ -12,7 +12,7 @@ use crate::model::order_reference::OrderReference;
 /// A license to issue or to change.
 #[derive(Clone, Debug)]
 pub struct LedgerChange {
-    /// The license as it shall be. Its note is not kept. To replace another one, only its id counts.
+    /// The license after the change. The ledger keeps no note. Where it replaces another license, only its id is used.
     pub license: License,
     /// The shop's order, for a license that is issued. A later change does not alter it.
     pub reference: Option<OrderReference>,

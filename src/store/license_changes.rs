@@ -147,7 +147,8 @@ impl<'m> LicenseBatch<'m> {
         Ok((license, current.reference))
     }
 
-    /// Who gives this license its status: who asks, unless it has the status already.
+    /// Who suspended or revoked the license: whom the change names, or else who did it before if the status stays, or else who
+    /// asks.
     fn status_by(&self, change: &LedgerChange, license: &License) -> Option<Arc<ChangeScope>> {
         if license.status == LicenseStatus::Active {
             return None;

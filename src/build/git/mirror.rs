@@ -19,7 +19,7 @@ use crate::model::digest::Digest;
 use crate::model::git_hosts::GitHost;
 use crate::regular_file;
 
-/// The file that who changes a mirror has locked.
+/// Whoever changes a mirror locks this file.
 const LOCK: &str = "lock";
 
 /// The mirrors of this machine, and how to update them.
@@ -164,7 +164,7 @@ fn plain(name: &str) -> String {
     if name.is_empty() { "repository".into() } else { name }
 }
 
-/// Whether nothing but a file has the lock's name.
+/// Whether the lock is a regular file, or is missing.
 fn may_be_locked(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(found.is_file()),
@@ -349,7 +349,7 @@ mod tests {
         let update = |mirrors: &Mirrors| mirrors.update(&url).unwrap_err();
         assert!(matches!(update(&mirrors), MirrorError::Fetch(_)));
         let held = lock(&folder.join(LOCK), &Git::new(None, "file", Duration::ZERO, 0)).unwrap();
-        // `git init` finds out so whether there can be links.
+        // `git init` makes such a link to find out whether the file system has links.
         fs::create_dir(folder.join("new")).unwrap();
         let link = folder.join("new/tXbY7k");
         symlink("testing", &link).unwrap();

@@ -33,20 +33,23 @@ const OPEN: u32 = 0o077;
 /// # Errors
 /// It cannot be read.
 pub(crate) fn is_own_folder(folder: &Path) -> io::Result<bool> {
-    let top = fs::symlink_metadata(folder)?;
-    Ok(top.is_dir() && is_own(&top) && top.mode() & WRITABLE == 0)
+    Ok(is_own_top(&fs::symlink_metadata(folder)?))
 }
 
-/// Whether only this user could write to the mirror in `folder`, and it has only regular files and folders. While another
-/// process fetches, it may have more.
+fn is_own_top(top: &Metadata) -> bool {
+    top.is_dir() && is_own(top) && top.mode() & WRITABLE == 0
+}
+
+/// Whether only this user could write to the mirror in `folder`, and it has only regular files and folders. Without the
+/// mirror's lock, another process that fetches may make it say no for a moment.
 ///
 /// # Errors
 /// A folder or file cannot be read.
 pub(crate) fn is_ours(folder: &Path, mirror: &Path) -> io::Result<bool> {
-    if !is_own_folder(folder)? {
+    let top = fs::symlink_metadata(folder)?;
+    if !is_own_top(&top) {
         return Ok(false);
     }
-    let top = fs::symlink_metadata(folder)?;
     // In a folder that only this user may enter, the permissions of its files do not matter.
     let forbidden = if top.mode() & OPEN == 0 { 0 } else { WRITABLE };
     is_ours_below(mirror, forbidden)

@@ -1,7 +1,7 @@
 //! Checks that the node that runs here has read the ledger up to the last line of its database.
 //!
-//! `database` read that line before, so a node that works has it within a moment. `nodes` tells of the other nodes, by what
-//! each wrote into the database.
+//! `database` reads that line first, so a node that works knows it within a moment. `nodes` checks the other nodes by what
+//! they wrote into the database.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -98,7 +98,7 @@ address. The key of a license in a file is stored nowhere: give it a new one wit
     #[command(after_help = "Example:
   countersign license forget --reference order-1234
 
-The server keeps the order as text, because it may name a person, beside the ledger. No later \
+The server keeps the text of the order beside the ledger, because it may name a person. No later \
 delivery, retry or import brings an erased text back. Who knows the order still finds its licenses:
 the ledger has an HMAC of it. Backups and deliveries that are parked keep what they have; \
 docs/management-api.md says where else it may be.")]

@@ -81,8 +81,8 @@ pub(super) enum ParkReason {
 }
 
 impl ApplyError {
-    /// The same of a delivery that was received then: a key of the shop is late after an hour, and does not come after three
-    /// days.
+    /// The error of a delivery that was received at this time. A key of the shop is late after an hour; after three days it is
+    /// not expected any more.
     pub(super) fn of_delivery(self, received: DateTime<Utc>) -> Self {
         let age = Utc::now() - received;
         match self {

@@ -6,7 +6,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::model::issued_license::Hex128;
 
-/// More than deliveries that are applied at once, so that two sales seldom share a turn.
+/// Many more than the deliveries that are applied at once, so that two sales seldom share a turn.
 const TURNS: usize = 1_024;
 
 /// The turns of all sales.

@@ -25,7 +25,7 @@ pub(super) struct Totals {
     pub sites_bound: u64,
     /// Sites that only their own network reaches, which need no seat.
     pub local_sites: u64,
-    /// The modules of the rows, but of those that were rejected at once.
+    /// The modules of all rows, except those that were rejected at once.
     pub modules: ModuleLines,
     /// Headers of columns that say nothing of a license here.
     unused_columns: Vec<String>,
