@@ -1,4 +1,4 @@
-//! Rules for the source files: imports between rooms, no circles, which file may use which library, short files, one
+//! Rules for the source files: imports between rooms, no circles, which file may use which library, one
 //! way to open a file, unique type names, and one statement a line.
 //!
 //! Each rule is a function from the sources to violations. Each has a test that shows it fail, on sources with one
@@ -10,7 +10,7 @@ mod imports;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use code::{Sources, all_files, code, sources, without_tests};
+use code::{Sources, all_files, code, sources};
 use declarations::{tuple_lets, types};
 use imports::{imports, shortest_circle};
 
@@ -200,9 +200,6 @@ const LIBRARIES: [(&str, &[&str]); 13] = [
     ),
 ];
 
-/// A file has no more lines than these, its tests left out.
-const MAX_LINES: usize = 300;
-
 /// Ways to open a file that wait for a pipe's other end and read a device without end.
 const OPENERS: [&str; 12] = [
     "File::open",
@@ -263,18 +260,6 @@ fn misplaced_libraries(sources: &Sources) -> Vec<String> {
             if code.contains(library) && !allowed.iter().any(|place| path.starts_with(place)) {
                 complaints.push(format!("{path} names {library}"));
             }
-        }
-    }
-    complaints
-}
-
-/// A file holds one idea, and so is short.
-fn long_files(sources: &Sources) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for (path, source) in sources {
-        let lines = without_tests(source).len();
-        if lines > MAX_LINES {
-            complaints.push(format!("{path} has {lines} lines without its tests"));
         }
     }
     complaints
@@ -362,18 +347,6 @@ fn each_library_is_named_only_where_it_belongs() {
     assert_eq!(misplaced_libraries(&sources()), [""; 0]);
     let mutant = with("src/serve/gate.rs", "fn more() -> git2::Oid { git2::Oid::zero() }");
     assert_eq!(misplaced_libraries(&mutant), ["src/serve/gate.rs names git2::"]);
-}
-
-#[test]
-fn no_file_has_more_than_300_lines_without_its_tests() {
-    assert_eq!(long_files(&sources()), [""; 0]);
-    let tests = format!("#[cfg(test)]\nmod more {{\n{}}}", "    // A test.\n".repeat(MAX_LINES));
-    assert_eq!(long_files(&with("src/keys/mod.rs", &tests)), [""; 0]);
-    let complaints = long_files(&with("src/keys/mod.rs", &"// Code.\n".repeat(MAX_LINES)));
-    assert!(
-        complaints.len() == 1 && complaints[0].starts_with("src/keys/mod.rs has 3"),
-        "{complaints:?}"
-    );
 }
 
 #[test]

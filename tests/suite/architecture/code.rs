@@ -69,7 +69,7 @@ fn code_of(path: &str, source: &str) -> String {
 /// The lines of a file without those that are compiled for tests only, wherever in the file these stand.
 ///
 /// rustfmt ends an item with `;` on its first line, or with a closing bracket where the item began.
-pub fn without_tests(source: &str) -> Vec<&str> {
+fn without_tests(source: &str) -> Vec<&str> {
     let mut kept = Vec::new();
     let mut lines = source.lines();
     while let Some(line) = lines.next() {
