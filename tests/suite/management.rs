@@ -5,6 +5,7 @@ use std::process::Output;
 use std::thread;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use crate::support::cli_json::Page;
@@ -783,6 +784,11 @@ fn the_verbs_of_the_command_line_show_and_change_what_a_program_issued() {
     );
     let table = String::from_utf8(run(&shop.instance, &["license", "list"]).stdout).unwrap();
     assert!(table.contains("FROM") && table.contains("token shop"), "{table}");
+    let today = Utc::now().date_naive().to_string();
+    assert!(
+        table.contains("ISSUED      CHANGED") && table.contains(&today),
+        "{table}"
+    );
 
     assert_eq!(shop.code(&license, "a.com"), "ok");
     for (verb, more, code) in [
@@ -814,10 +820,15 @@ fn the_verbs_of_the_command_line_show_and_change_what_a_program_issued() {
         (&json!("token:shop"), &json!("operator:cli"), &json!("2099-12-31"))
     );
     let text = String::from_utf8(run(&shop.instance, &["license", "show", id]).stdout).unwrap();
-    assert!(
-        text.contains("issued by    token shop, changed by operator cli\n"),
-        "{text}"
-    );
+    for (field, scope) in [("issued", "token shop"), ("changed", "operator cli")] {
+        let line = text.lines().find(|line| line.starts_with(&format!("{field} ")));
+        let value = line.unwrap()[13..].to_owned();
+        let (time, by) = value.split_once(" by ").unwrap();
+        assert_eq!(shown[format!("{field}_at")], time, "{text}");
+        assert_eq!(by, scope, "{text}");
+        let age = Utc::now() - time.parse::<DateTime<Utc>>().unwrap();
+        assert!((0..600).contains(&age.num_seconds()), "{text}");
+    }
 
     // Without a server, the command writes the ledger itself.
     let Shop { server, instance, .. } = shop;

@@ -1,11 +1,12 @@
-//! The table of `license list`. If programs issued some of the licenses, a column says who issued each.
+//! The table of `license list`. If the ledger has some of the licenses, columns say when each was issued and changed, and
+//! who issued it.
 
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use chrono::NaiveDate;
+use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::commands::output::Columns;
 use crate::model::issued_license::IssuedLicense;
@@ -29,7 +30,9 @@ pub(super) fn table(
 ) -> io::Result<()> {
     let has_issued = listed.iter().any(|listed| listed.issued.is_some());
     let mut headings: Vec<&dyn Display> = vec![&"ID", &"STATUS", &"EXPIRES", &"SITES", &"MODULES"];
-    headings.extend(has_issued.then_some::<&dyn Display>(&"FROM"));
+    if has_issued {
+        headings.extend::<[&dyn Display; 3]>([&"ISSUED", &"CHANGED", &"FROM"]);
+    }
     headings.push(&"NOTE");
     // Licenses with the same grant share it, so a million of them have few texts.
     let mut texts: HashMap<*const Modules, String> = HashMap::new();
@@ -43,9 +46,15 @@ pub(super) fn table(
         let tag = license.id.log_tag();
         let state = view::state(license, today);
         let modules = &texts[&Arc::as_ptr(&license.modules)];
-        let whence = issued.map_or("file".to_owned(), |issued| issued.origin.scope.words());
+        let from = issued.map_or("file".to_owned(), |issued| issued.origin.scope.words());
+        let day = |time: DateTime<Utc>| time.date_naive().to_string();
+        let issued_on = issued.map_or("-".to_owned(), |issued| day(issued.origin.issued));
+        let changed = issued.filter(|issued| issued.revision > 1);
+        let changed_on = changed.map_or("-".to_owned(), |issued| day(issued.time));
         let mut cells: Vec<&dyn Display> = vec![&tag, &state, &license.expires, &license.sites, modules];
-        cells.extend(has_issued.then_some::<&dyn Display>(&whence));
+        if has_issued {
+            cells.extend::<[&dyn Display; 3]>([&issued_on, &changed_on, &from]);
+        }
         cells.push(&license.details.note);
         take(&cells)
     };

@@ -11,6 +11,7 @@ use crate::model::binding::{Binding, SiteReport};
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::model::seat::SeatUse;
+use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
 use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::store::StoreError;
@@ -195,7 +196,8 @@ fn fields(
         ),
         ("note", license.details.note.clone()),
         ("file", view.place().to_owned()),
-        ("issued by", view.whence()),
+        ("issued", view.issued()),
+        ("changed", view.changed()),
         ("order", view.order()),
     ];
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
@@ -207,9 +209,17 @@ fn fields(
 fn bindings_text(license: &License, used: &SeatUse<'_>, stored: &Result<Vec<(Binding, SiteReport)>, String>) -> String {
     let stored = match stored {
         Err(reason) => return format!("{}\n", Printable(reason)),
-        Ok(stored) if stored.is_empty() => return "No site has validated it yet.\n".into(),
         Ok(stored) => stored,
     };
+    // `move`, `--host` and `hosts` give a site its seat before it validates the license.
+    let holds_seat = |host: &SiteHost| {
+        let mut of_host = stored.iter().filter(|(binding, _)| binding.host == *host);
+        of_host.any(|(binding, _)| !license.is_void(binding))
+    };
+    let bound_ahead: Vec<_> = license.details.hosts.iter().filter(|host| !holds_seat(host)).collect();
+    if stored.is_empty() && bound_ahead.is_empty() {
+        return "No site has validated it yet.\n".into();
+    }
     let mut table = Table::new([
         "HOST",
         "BOUND AT",
@@ -246,6 +256,9 @@ fn bindings_text(license: &License, used: &SeatUse<'_>, stored: &Result<Vec<(Bin
             &build,
             &plugins,
         ]);
+    }
+    for host in bound_ahead {
+        table.row([host, &"-", &"bound ahead", &"-", &"-", &"-", &"-"]);
     }
     table.to_string()
 }
@@ -304,6 +317,43 @@ mod tests {
                  new.com  2027-01-15T08:00:00Z  bound     1.2\\u{{1b}}  -          -         acme-forms=1.1 acme-pdf=1.1\n\
                  note: new.com was bound at 2027-01-15T08:00:00Z, which is in the future\n"
             )
+        );
+    }
+
+    #[test]
+    fn a_site_that_got_its_seat_ahead_of_its_first_validation_is_a_row() {
+        let instance = Instance::new();
+        let sites = "sites = 'unlimited'\n";
+        let hosts = "hosts = ['ahead.com', 'old.com', 'new.com']\n";
+        let text = instance.text().replace(sites, &format!("{sites}{hosts}"));
+        std::fs::write(instance.path().join("licenses/licenses.toml"), text).unwrap();
+        let id = Instance::key(2).id().to_string();
+        let rows = |stored: Vec<(Binding, SiteReport)>| {
+            let read = |_: &LicenseId| Ok(stored.clone());
+            let text = show(&parse(&id), &instance.config(), &read, now()).unwrap();
+            let table = text.split("\n\n").nth(1).unwrap().to_owned();
+            let rows = table.lines().skip(1).map(|row| {
+                let cells: Vec<_> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+                format!("{} {}", cells[0], cells[2])
+            });
+            rows.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            rows(vec![]),
+            ["ahead.com bound ahead", "old.com bound ahead", "new.com bound ahead"]
+        );
+        let stored = vec![
+            (binding("old.com", 0), SiteReport::default()),
+            (binding("new.com", 1_790_000_000), SiteReport::default()),
+        ];
+        assert_eq!(
+            rows(stored),
+            [
+                "old.com released",
+                "new.com bound",
+                "ahead.com bound ahead",
+                "old.com bound ahead"
+            ]
         );
     }
 

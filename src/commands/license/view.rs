@@ -41,11 +41,15 @@ pub(super) struct View<'a> {
     place: Option<String>,
     /// `file` or `ledger`.
     source: &'static str,
-    /// Who issued a license of the ledger, and who changed it last.
+    /// Who issued a license of the ledger and when, and who changed it last and when.
     #[serde(skip_serializing_if = "Option::is_none")]
     issued_by: Option<&'a ChangeScope>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    issued_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     changed_by: Option<&'a ChangeScope>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<u32>,
     /// The shop's order, and when its text was erased.
@@ -70,7 +74,9 @@ impl<'a> View<'a> {
         Self {
             source: "ledger",
             issued_by: Some(&issued.origin.scope),
+            issued_at: Some(shown_time(issued.origin.issued)),
             changed_by: Some(&issued.scope),
+            changed_at: Some(shown_time(issued.time)),
             revision: Some(issued.revision),
             ..Self::without_place(&issued.license, today)
         }
@@ -95,7 +101,9 @@ impl<'a> View<'a> {
             place: None,
             source: "file",
             issued_by: None,
+            issued_at: None,
             changed_by: None,
+            changed_at: None,
             revision: None,
             reference: None,
             reference_erased: None,
@@ -130,11 +138,15 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whence it is, for people.
-    pub(super) fn whence(&self) -> String {
-        match (self.issued_by, self.changed_by) {
-            (Some(issuer), Some(changer)) if issuer == changer => issuer.words(),
-            (Some(issuer), Some(changer)) => format!("{}, changed by {}", issuer.words(), changer.words()),
+    /// When and by whom a license of the ledger was issued; empty for a license of a file.
+    pub(super) fn issued(&self) -> String {
+        time_and_scope(self.issued_at.as_deref(), self.issued_by)
+    }
+
+    /// When and by whom it was changed last; empty for a license that nobody changed.
+    pub(super) fn changed(&self) -> String {
+        match self.revision {
+            Some(2..) => time_and_scope(self.changed_at.as_deref(), self.changed_by),
             _ => String::new(),
         }
     }
@@ -189,6 +201,13 @@ pub(super) fn release_times(license: &License) -> impl Iterator<Item = (&str, Da
 /// A time as in the registry: RFC 3339, UTC, to the second.
 pub(super) fn shown_time(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
+}
+
+fn time_and_scope(time: Option<&str>, scope: Option<&ChangeScope>) -> String {
+    match (time, scope) {
+        (Some(time), Some(scope)) => format!("{time} by {}", scope.words()),
+        _ => String::new(),
+    }
 }
 
 fn number_or_unlimited<S: serde::Serializer>(sites: &SiteLimit, serializer: S) -> Result<S::Ok, S::Error> {
