@@ -26,6 +26,7 @@ use toml::de::DeTable;
 
 use crate::regular_file;
 use crate::text::did_you_mean::did_you_mean;
+use crate::text::toml_error;
 
 use mail::MailSettings;
 use shops::ShopSettings;
@@ -152,8 +153,10 @@ impl ConfigFile {
         if let Some((at, message)) = unknown_setting(&text) {
             return Err(content(at, message));
         }
-        toml::from_str(&text)
-            .map_err(|error| content(error.span().map_or(0, |span| span.start), error.message().to_owned()))
+        toml::from_str(&text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            content(at, toml_error::message(&text, &error))
+        })
     }
 }
 
@@ -382,6 +385,10 @@ mod tests {
                 "1:2: unknown setting \"server\" (did you mean \"serve\"?)",
             ),
             ("zzz = 1\n", "1:1: unknown setting \"zzz\""),
+            (
+                "[serve]\nlisten = \":1\"\n[mail]\n[serve]\n",
+                "4:2: the table [serve] is there twice: move these lines below the first one, in line 1",
+            ),
         ] {
             assert_eq!(read(text).unwrap_err(), format!("countersign.toml:{expected}"));
         }

@@ -10,6 +10,8 @@ use std::ops::Range;
 use chrono::{DateTime, NaiveDate, Utc};
 use toml::de::{DeTable, DeValue};
 
+use crate::text::toml_error;
+
 /// A registry needs four levels. Deeper JSON is refused, so that it cannot exhaust the stack.
 pub(super) const MAX_DEPTH: usize = 8;
 
@@ -92,7 +94,7 @@ pub(super) fn from_toml(text: &str) -> Result<SpannedTable<'_>, Vec<ParseError>>
         .iter()
         .map(|error| ParseError {
             at: at(error),
-            message: error.message().to_owned(),
+            message: toml_error::message(text, error),
         })
         .collect())
 }

@@ -1,7 +1,8 @@
-//! Parts of messages: printable text, quoted paths, error chains and "did you mean"; and standard error, where they go.
+//! Parts of messages: printable text, quoted paths, error chains, TOML errors and "did you mean"; and standard error, where they go.
 
 pub mod did_you_mean;
 pub mod error_chain;
 pub mod printable;
 pub mod shell_quoted;
 pub mod stderr;
+pub mod toml_error;

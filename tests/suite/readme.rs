@@ -65,7 +65,13 @@ fn the_configuration_table_has_every_setting_with_its_default() {
 
 #[test]
 fn the_configuration_file_has_every_setting_with_its_default() {
-    let file = project("countersign.toml");
+    // Another test holds that each line has the right table.
+    let written = project("countersign.toml");
+    let lines = written.lines().map(|line| match line.split_once('.') {
+        Some((table, setting)) if table.starts_with('#') && !table.contains(' ') => format!("#{setting}\n"),
+        _ => format!("{line}\n"),
+    });
+    let file: String = lines.collect();
     for (flag, _, default) in settings() {
         let name = flag.replace('-', "_");
         let none = ["[]", "\"\""].map(|none| format!("\n#{name} = {none}\n"));
@@ -444,4 +450,39 @@ fn every_link_between_the_pages_leads_to_a_page_and_a_heading() {
         }
     }
     assert!(checked > 50, "{checked}");
+}
+
+/// Every example of settings goes behind what `init` writes.
+#[test]
+fn each_example_of_settings_can_be_pasted_behind_the_file_that_init_writes() {
+    const TABLES: [&str; 8] = ["paths", "keys", "store", "build", "serve", "shops", "mail", "webhooks"];
+    let is_setting = |line: &&str| {
+        let key = line.trim_start_matches(['[', ' ']);
+        TABLES
+            .iter()
+            .any(|table| key.strip_prefix(table).is_some_and(|rest| rest.starts_with(['.', ']'])))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_countersign"));
+        command.current_dir(folder.path()).args(arguments).output().unwrap()
+    };
+    assert!(run(&["init", "i"]).status.success());
+    let path = folder.path().join("i/countersign.toml");
+    let written = fs::read_to_string(&path).unwrap();
+    let mut pasted = 0;
+    for (page, text) in pages() {
+        let blocks = text.split("```toml\n").skip(1);
+        for block in blocks.map(|rest| rest.split("```").next().unwrap()) {
+            if !block.lines().any(|line| is_setting(&line)) {
+                continue;
+            }
+            fs::write(&path, format!("{written}{block}")).unwrap();
+            let offers = run(&["-C", "i", "shop", "offers"]);
+            let said = String::from_utf8_lossy(&offers.stderr).into_owned();
+            assert!(offers.status.success(), "{}: {said}\n{block}", page.display());
+            pasted += 1;
+        }
+    }
+    assert!(pasted > 7, "{pasted}");
 }

@@ -18,10 +18,10 @@ const LICENSES: &str = include_str!("../../../registry/licenses/example.toml");
 const CONFIG: &str = include_str!("../../../countersign.toml");
 
 /// The line of [`CONFIG`] that a new instance does not follow, and what stands there instead.
-const LOCAL_HOSTS: &str = "#local_hosts = \"bind\"\n";
+const LOCAL_HOSTS: &str = "#serve.local_hosts = \"bind\"\n";
 const ALLOW_LOCAL_HOSTS: &str =
     "# The default is \"bind\". Here a trial on localhost does not take the seat of the customer's real site.
-local_hosts = \"allow\"\n";
+serve.local_hosts = \"allow\"\n";
 
 const LANDING_PAGE: &str = include_str!("../../../public/index.html");
 const INTERFACE: &str = include_str!("../../../public/openapi.json");
@@ -93,7 +93,7 @@ mod tests {
     use crate::config::{Config, KeySettings, LocalHosts, PathSettings, ServeSettings, StoreSettings};
     use crate::registry::Registry;
 
-    /// A text with every setting uncommented: `#name = …`, `#[table]`.
+    /// A text with every setting uncommented: `#table.name = …`.
     fn uncommented(text: &str) -> String {
         let setting = |line: &str| line.starts_with(|c: char| c.is_ascii_alphanumeric() || "[\"".contains(c));
         let lines = text

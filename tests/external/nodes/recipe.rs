@@ -228,7 +228,7 @@ impl Machines {
         let servers = self.database().servers();
         for node in &mut self.nodes {
             let mut settings = with(
-                block("toml", "[paths]"),
+                block("toml", "paths.store"),
                 &[
                     ("db1,db2,db3", &servers),
                     ("sslmode=verify-full", "sslmode=disable"),
