@@ -93,6 +93,8 @@ struct ReceivedStatement {
     domain: String,
     site_url: String,
     key_id: String,
+    /// Absent where an older server signed it.
+    license_id: Option<String>,
     nonce: Option<String>,
     bound_domain: Option<String>,
 }
@@ -245,6 +247,7 @@ fn text(statement: &ReceivedStatement, at: DateTime<Utc>) -> String {
             "status",
             format!("{} ({}): {}", statement.status, statement.code, statement.message),
         ),
+        ("license", statement.license_id.clone().unwrap_or_default()),
         ("site", format!("{} ({})", statement.domain, statement.site_url)),
         ("bound to", statement.bound_domain.clone().unwrap_or_default()),
         ("issued", shown(statement.issued_at)),

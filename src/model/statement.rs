@@ -9,6 +9,7 @@ use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 
 use crate::model::license::Modules;
+use crate::model::license_key::LicenseId;
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 
@@ -96,6 +97,10 @@ pub struct Statement<'a> {
     pub bound_domain: Option<&'a SiteHost>,
     /// RFC 7638 thumbprint of the signing key.
     pub key_id: &'a str,
+    /// The id of the license that was asked about, known or not.
+    ///
+    /// SECURITY: without it, the statement about a revoked license could be passed off as one about another license.
+    pub license_id: &'a LicenseId,
 }
 
 /// The members of the payload that sort before `signature`, in the order of RFC 8785 section 3.2.3.
@@ -112,6 +117,7 @@ struct Head<'a> {
     #[serde(serialize_with = "milliseconds")]
     issued_at: DateTime<Utc>,
     key_id: &'a str,
+    license_id: &'a LicenseId,
     message: &'static str,
     modules: Vec<&'a Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,6 +153,7 @@ impl Statement<'_> {
             grace_period_hours: self.grant.map_or(0, |grant| grant.grace_period_hours),
             issued_at: self.issued_at,
             key_id: self.key_id,
+            license_id: self.license_id,
             message: self.verdict.message(),
             modules: modules.into_iter().flat_map(Modules::keys).collect(),
             nonce: self.nonce,
@@ -167,7 +174,7 @@ impl Statement<'_> {
 }
 
 /// The usual maximum length of a statement in bytes.
-const USUAL_LENGTH: usize = 640;
+const USUAL_LENGTH: usize = 720;
 
 /// Writes an object whose members are sorted. It has only strings, small integers, and maps with ASCII keys, which
 /// serde_json writes as RFC 8785 requires. Writing to a Vec cannot fail.
@@ -235,6 +242,7 @@ mod tests {
             domain: &domain,
             bound_domain: None,
             key_id: "kid",
+            license_id: &LicenseId::from_bytes([0xab; 32]),
         })
     }
 
@@ -245,7 +253,8 @@ mod tests {
         });
         let expected = concat!(
             r#"{"code":"ok","domain":"example.com","expires":"2027-01-31","features":{"base":[],"forms":["pdf","api"]},"#,
-            r#""grace_period_hours":72,"issued_at":"2026-11-20T10:17:03.123Z","key_id":"kid","message":"ok","#,
+            r#""grace_period_hours":72,"issued_at":"2026-11-20T10:17:03.123Z","key_id":"kid","#,
+            r#""license_id":"abababababababababababababababababababababababababababababababab","message":"ok","#,
             r#""modules":["base","forms"],"nonce":"","site_url":"https://Example.com","status":"active"}"#
         );
         assert_eq!(String::from_utf8(text).unwrap(), expected);

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chrono::{DateTime, NaiveDate};
 use countersign::model::license::Modules;
+use countersign::model::license_key::LicenseId;
 use countersign::model::name::Name;
 use countersign::model::statement::{Grant, Statement, Verdict, split_signature};
 use serde_json::{Value, json};
@@ -218,6 +219,7 @@ impl Statements {
         let nonce = self.text();
         let site_url = self.text();
         let key_id = self.text();
+        let license_id = LicenseId::from_bytes([self.0.below(256) as u8; 32]);
         let domain = format!("site-{}.example", self.0.below(1_000)).parse().unwrap();
         let verdicts = [
             Verdict::Ok,
@@ -239,6 +241,7 @@ impl Statements {
             domain: &domain,
             bound_domain: self.0.one_in(2).then_some(&domain),
             key_id: &key_id,
+            license_id: &license_id,
         };
         String::from_utf8(statement.to_unsigned().bytes().to_vec()).unwrap()
     }

@@ -58,7 +58,7 @@ fn a_site_leaves_with_its_secret_and_the_answer_is_signed() {
         let mut expected = json!({
             "status": "released", "code": "released", "message": "This site is released.", "modules": [], "features": {},
             "expires": "2099-12-31", "grace_period_hours": 0, "nonce": "n-1", "site_url": "https://old.com/",
-            "domain": "old.com",
+            "domain": "old.com", "license_id": license.id,
         });
         for name in ["issued_at", "key_id", "signature"] {
             expected[name] = received[name].clone();

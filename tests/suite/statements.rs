@@ -4,7 +4,7 @@ use chrono::{DateTime, Days, Utc};
 use serde_json::{Value, json};
 
 use crate::support::instance::question;
-use crate::support::{Instance, License, Response, Server};
+use crate::support::{Instance, License, Response, Server, post_json};
 
 /// A statement on a license of `Instance::new`, with what is not said as an active one has it.
 fn active(site_url: &str, domain: &str) -> serde_json::Value {
@@ -45,7 +45,8 @@ fn serve(license: &License, more: &str) -> (Instance, Server) {
 fn statement_like(response: &Response, given: Value) -> Value {
     let received = response.json();
     let mut expected = json!({
-        "issued_at": received["issued_at"], "key_id": received["key_id"], "signature": received["signature"],
+        "issued_at": received["issued_at"], "key_id": received["key_id"], "license_id": received["license_id"],
+        "signature": received["signature"],
     });
     for (name, value) in given.as_object().unwrap() {
         expected[name] = value.clone();
@@ -94,6 +95,41 @@ fn an_unknown_key_gets_a_signed_refusal_without_an_expiry() {
     let mut expected = nothing("invalid", "unknown_license", "This license key is not known.", "");
     expected.as_object_mut().unwrap().remove("expires");
     assert_statement(&server.validate(&License::new(), "a.com"), expected);
+}
+
+#[test]
+fn every_statement_names_the_license_whatever_it_says_and_however_the_key_was_typed() {
+    let [good, expired, suspended, revoked, unknown] = std::array::from_fn(|_| License::new());
+    let instance = Instance::with_licenses(&[
+        good.toml(""),
+        expired.toml_with("2001-01-01", "", "forms = []"),
+        suspended.toml("status = \"suspended\""),
+        revoked.toml("status = \"revoked\""),
+    ]);
+    let server = Server::start(&instance);
+    for (license, site, code) in [
+        (&good, "a.com", "ok"),
+        (&good, "b.com", "bound_elsewhere"),
+        (&expired, "a.com", "expired"),
+        (&suspended, "a.com", "suspended"),
+        (&revoked, "a.com", "revoked"),
+        (&unknown, "a.com", "unknown_license"),
+    ] {
+        let typed = License {
+            key: format!(" {}\n", license.key.to_lowercase().replace('-', " ")),
+            ..license.clone()
+        };
+        let answer = server.validate(&typed, site);
+        assert_eq!(
+            (answer.code(), answer.json()["license_id"].as_str()),
+            (code.to_owned(), Some(&*license.id))
+        );
+    }
+    let left = post_json(server.address, "/api/v1/release-site", &question(&good, "a.com"));
+    assert_eq!(
+        (left.code(), left.json()["license_id"].as_str()),
+        ("released".to_owned(), Some(&*good.id))
+    );
 }
 
 #[test]

@@ -64,6 +64,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         domain: &host,
         bound_domain: None,
         key_id: snapshot.key.public().key_id(),
+        license_id: &id,
     };
     let signed = service
         .signer

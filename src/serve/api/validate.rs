@@ -93,6 +93,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         domain: &host,
         bound_domain: decision.bound_domain.as_ref(),
         key_id: snapshot.key.public().key_id(),
+        license_id: &id,
     };
     let lane = if license.is_some() {
         Lane::Licensed
