@@ -7,7 +7,7 @@
 
 /**
  * @typedef {object} Statement
- * @property {'active' | 'invalid' | 'expired' | 'suspended' | 'revoked'} status
+ * @property {'active' | 'invalid' | 'expired' | 'suspended' | 'revoked' | 'released'} status
  * @property {string} code
  * @property {string} message
  * @property {string[]} modules
@@ -20,6 +20,7 @@
  * @property {string} [expires]
  * @property {string} [bound_domain]
  * @property {string} key_id
+ * @property {string} [license_id] Older servers do not send it.
  */
 
 /** A statement that is not to be believed; the message says why. */
@@ -40,12 +41,16 @@ const KINDS = {
 	features: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
 };
 
+// What people type between the symbols of a license key.
+const SEPARATORS = /[ \t\n\v\f\r\-_\u00a0\u2010-\u2015\u2212\u200b\ufeff]/g;
+
 /**
  * Verifies the bytes that were received, and returns what the verified bytes say.
  *
  * @param {Uint8Array} body As received: `new Uint8Array(await response.arrayBuffer())`.
  * @param {object} expected
  * @param {string[]} expected.publicKeys PEM; the ones that came with your program, never one that was fetched.
+ * @param {string} expected.licenseKey What was sent.
  * @param {string} expected.nonce What was sent.
  * @param {string} expected.siteUrl What was sent.
  * @param {string} expected.domain The own host, as the server writes it.
@@ -53,7 +58,7 @@ const KINDS = {
  * @returns {Promise<Statement>}
  * @throws {NotGenuine}
  */
-export async function verify(body, { publicKeys, nonce, siteUrl, domain, notBefore = '' }) {
+export async function verify(body, { publicKeys, licenseKey, nonce, siteUrl, domain, notBefore = '' }) {
 	// One character a byte: nothing is lost that is not UTF-8.
 	const text = Array.from(body, (byte) => String.fromCharCode(byte)).join('');
 	// A quote within a text is escaped, so this is nowhere but at a member of that name.
@@ -79,11 +84,29 @@ export async function verify(body, { publicKeys, nonce, siteUrl, domain, notBefo
 			throw new NotGenuine(`it has another ${member}`);
 		}
 	}
+	// SECURITY: otherwise the signed refusal of any other key would take this license away. Older servers do not send it.
+	if ('license_id' in statement && !(await licenseIds(licenseKey)).includes(statement.license_id)) {
+		throw new NotGenuine('it has another license_id');
+	}
 	// Both are written alike, so the order of the texts is the order of the times.
 	if (statement.issued_at < notBefore) {
 		throw new NotGenuine('it is older than the last one');
 	}
 	return statement;
+}
+
+// The ids that a license may have: that of a key of countersign, if it can be one, and that of another system's key.
+async function licenseIds(licenseKey) {
+	const forms = [licenseKey.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, '').toLowerCase()];
+	const typed = licenseKey.replace(SEPARATORS, '');
+	if (/^[0-9A-Za-z]{25}$/.test(typed) && !/u/i.test(typed)) {
+		const symbols = typed.toUpperCase().replaceAll('O', '0').replace(/[IL]/g, '1');
+		forms.push(symbols.match(/.{5}/g).join('-'));
+	}
+	const digests = forms.map((form) => subtle.digest('SHA-256', new TextEncoder().encode(form)));
+	return (await Promise.all(digests)).map((digest) =>
+		Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join(''),
+	);
 }
 
 async function isSigned(signed, base64, publicKeys) {

@@ -9,8 +9,9 @@ const vectors = JSON.parse(readFileSync(new URL('../vectors/statements.json', im
 
 async function result(row, body) {
 	try {
-		const { nonce, site_url: siteUrl, domain, not_before: notBefore } = row;
-		return (await verify(body, { publicKeys: vectors.public_keys, nonce, siteUrl, domain, notBefore })).status;
+		const { license_key: licenseKey, nonce, site_url: siteUrl, domain, not_before: notBefore } = row;
+		const expected = { publicKeys: vectors.public_keys, licenseKey, nonce, siteUrl, domain, notBefore };
+		return (await verify(body, expected)).status;
 	} catch (error) {
 		assert(error instanceof NotGenuine, error);
 		return error.message;

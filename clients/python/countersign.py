@@ -27,15 +27,25 @@ _KINDS = {
 }
 
 
+# What people type between the symbols of a license key.
+_SEPARATORS = " \t\n\v\f\r-_\u00a0\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u200b\ufeff"
+_SYMBOLS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_READ = {
+    **{ord(separator): None for separator in _SEPARATORS},
+    **{ord(symbol.lower()): symbol for symbol in _SYMBOLS},
+    **{ord(typed): symbol for typed, symbol in zip("OoIiLl", "001111")},
+}
+
+
 class NotGenuine(Exception):
     """The statement is not to be believed; the message says why."""
 
 
-def verify(body, public_keys, nonce, site_url, domain, not_before=""):
+def verify(body, public_keys, nonce, site_url, domain, not_before="", *, license_key):
     """Verifies the bytes that were received, and returns what the verified bytes say.
 
-    `public_keys` are PEM texts that came with your program, never fetched. `nonce` and `site_url` are what was sent, `domain`
-    is the own host, and `not_before` is the last verified statement's `issued_at`. Raises NotGenuine.
+    `public_keys` are PEM texts that came with your program, never fetched. `nonce`, `site_url` and `license_key` are what was
+    sent, `domain` is the own host, and `not_before` is the last verified statement's `issued_at`. Raises NotGenuine.
     """
     # A quote within a text is escaped, so this is nowhere but at a member of that name.
     found = re.search(rb'"signature":"([^"]*)",', body)
@@ -58,10 +68,22 @@ def verify(body, public_keys, nonce, site_url, domain, not_before=""):
     for member, expected in (("nonce", nonce), ("site_url", site_url), ("domain", domain)):
         if statement.get(member) != expected:
             raise NotGenuine(f"it has another {member}")
+    # SECURITY: otherwise the signed refusal of any other key would take this license away. Older servers do not send it.
+    if "license_id" in statement and statement["license_id"] not in _license_ids(license_key):
+        raise NotGenuine("it has another license_id")
     # Both are written alike, so the order of the texts is the order of the times.
     if statement["issued_at"] < not_before:
         raise NotGenuine("it is older than the last one")
     return statement
+
+
+def _license_ids(license_key):
+    """The ids that a license may have: that of a key of countersign, if it can be one, and that of another system's key."""
+    forms = [license_key.strip(" \t\r\n").lower()]
+    symbols = license_key.translate(_READ)
+    if re.fullmatch(f"[{_SYMBOLS}]{{25}}", symbols):
+        forms.append("-".join(symbols[start : start + 5] for start in range(0, 25, 5)))
+    return [hashlib.sha256(form.encode()).hexdigest() for form in forms]
 
 
 def _is_signed(signed, signature, modulus, exponent):

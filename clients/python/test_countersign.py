@@ -14,7 +14,7 @@ class Verification(unittest.TestCase):
         try:
             keys = VECTORS["public_keys"]
             given = (row["nonce"], row["site_url"], row["domain"], row["not_before"])
-            return countersign.verify(body, keys, *given)["status"]
+            return countersign.verify(body, keys, *given, license_key=row["license_key"])["status"]
         except countersign.NotGenuine as reason:
             return str(reason)
 
@@ -34,7 +34,7 @@ class Verification(unittest.TestCase):
         row = VECTORS["statements"][0]
         for pem in ("", "-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n"):
             with self.assertRaises(ValueError):
-                countersign.verify(row["body"].encode(), [pem], "", "", "")
+                countersign.verify(row["body"].encode(), [pem], "", "", "", license_key="")
 
 
 if __name__ == "__main__":

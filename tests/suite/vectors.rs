@@ -11,7 +11,7 @@ use countersign::model::public_key::PublicKey;
 use countersign::model::statement::split_signature;
 use serde_json::{Value, json};
 
-use crate::support::instance::{new_keys, question, shared_keys};
+use crate::support::instance::{new_keys, question, sha256, shared_keys};
 use crate::support::vectors::{PATH, Signer, statements};
 use crate::support::{Instance, License, Server};
 
@@ -20,11 +20,26 @@ const NONCE: &str = "fedcba9876543210fedcba9876543210";
 const SITE_URL: &str = "https://www.customer.example/shop";
 
 const WRONG: &str = "the signature is wrong";
+const ANOTHER: &str = "it has another license_id";
+
+/// Keys of another system, the second one in the shape of ours.
+const FOREIGN_KEY: &str = "cc22c1ec86304b36883440e2e84cddff";
+const GROUPS: &str = "ABCDE-FGH23-45678-9ABCD-EFGH2";
 
 /// What is echoed looks like the signature; escaped within a text, it is none.
 const HOSTILE: &str = r#"","signature":"AAAA","x":""#;
 /// Latin, Greek, Japanese, and a pair of surrogates where a language has those.
 const FOREIGN: &str = "Größe·σοφία·日本·🗝";
+
+/// A key with everything that is read in another way than it is shown.
+fn typed(key: &str) -> String {
+    let symbols = key
+        .to_lowercase()
+        .replace('0', "o")
+        .replacen('1', "I", 1)
+        .replace('1', "l");
+    format!("\t{}\n", symbols.replacen('-', " \u{2013}\u{a0}", 1).replace('-', "_"))
+}
 
 fn write() {
     let all: Vec<License> = (0..3).map(|_| License::new()).collect();
@@ -52,6 +67,54 @@ fn write() {
     let stranger = Signer::new(&new_keys(2048)).sign(serde_json::from_str(&genuine).unwrap());
     let signature = member("signature").as_str().unwrap().to_owned();
     let other_alphabet = genuine.replace(&signature, &signature.replace('+', "-").replace('/', "_"));
+    let with_id = |id: Value| resigned(&|it| it["license_id"] = id.clone());
+    let of_other_keys = vec![
+        (
+            "the signed refusal of another key",
+            ask(expired, SITE_URL, NONCE),
+            good.key.clone(),
+            ANOTHER,
+        ),
+        (
+            "the signed refusal of an unknown key",
+            ask(unknown, SITE_URL, NONCE),
+            good.key.clone(),
+            ANOTHER,
+        ),
+        (
+            "a license_id in capitals",
+            with_id(json!(good.id.to_uppercase())),
+            good.key.clone(),
+            ANOTHER,
+        ),
+        (
+            "a license_id that is null",
+            with_id(Value::Null),
+            good.key.clone(),
+            ANOTHER,
+        ),
+        ("a license_id that is 0", with_id(json!(0)), good.key.clone(), ANOTHER),
+        ("an empty license_id", with_id(json!("")), good.key.clone(), ANOTHER),
+        (
+            "no license_id, as of an older server",
+            resigned(&|it| drop(it.as_object_mut().unwrap().remove("license_id"))),
+            good.key.clone(),
+            "active",
+        ),
+        ("a key as people type it", genuine.clone(), typed(&good.key), "active"),
+        (
+            "a key of another system, typed in capitals",
+            with_id(json!(sha256(FOREIGN_KEY))),
+            format!(" {}\r\n", FOREIGN_KEY.to_uppercase()),
+            "active",
+        ),
+        (
+            "a key of another system in five groups",
+            with_id(json!(sha256(&GROUPS.to_lowercase()))),
+            GROUPS.to_owned(),
+            "active",
+        ),
+    ];
     let mut rows = vec![
         ("a genuine statement", genuine.clone(), "", "active"),
         (
@@ -174,15 +237,25 @@ fn write() {
         rows.push(("base64 of another alphabet", other_alphabet, "", WRONG));
     }
     let row = |name: &str, body: String, nonce: &str, site_url: &str, not_before: &str, result: &str| {
+        let asked_about = [(expired, "an expired license"), (unknown, "an unknown license")];
+        let asked_about = asked_about
+            .iter()
+            .find(|(_, row)| *row == name)
+            .map_or(good, |(license, _)| license);
         json!({
-            "name": name, "body": body, "nonce": nonce, "site_url": site_url, "domain": "customer.example",
-            "not_before": not_before, "result": result,
+            "name": name, "body": body, "license_key": asked_about.key, "nonce": nonce, "site_url": site_url,
+            "domain": "customer.example", "not_before": not_before, "result": result,
         })
     };
     let mut rows: Vec<Value> = rows
         .into_iter()
         .map(|(name, body, not_before, result)| row(name, body, NONCE, SITE_URL, not_before, result))
         .collect();
+    for (name, body, license_key, result) in of_other_keys {
+        let mut row = row(name, body, NONCE, SITE_URL, "", result);
+        row["license_key"] = json!(license_key);
+        rows.push(row);
+    }
     for (kind, echo) in [("that looks like a signature", HOSTILE), ("in many scripts", FOREIGN)] {
         let site_url = format!("{SITE_URL}/{echo}");
         let told = ask(good, &site_url, echo);
