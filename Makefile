@@ -9,8 +9,12 @@ RELEASE := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))packaging/with-release-
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
+.PHONY: rust
+rust:
+	@packaging/check-rust
+
 .PHONY: run
-run: ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1:8080
+run: rust ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1:8080
 	$(RELEASE) cargo build --release
 	@if test -e demo; then \
 	  echo "demo/ is there, and its keys were shown when it was made. Another key, to try things with:"; \
@@ -24,18 +28,18 @@ run: ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1
 	$(COUNTERSIGN) -C demo serve
 
 .PHONY: release
-release: ## Build the program as it is to be installed: target/release/countersign, checked
+release: rust ## Build the program as it is to be installed: target/release/countersign, checked
 	$(RELEASE) cargo build --release
 	packaging/check-binary $(COUNTERSIGN)
 
 .PHONY: test
 # Twice as many tests at once as there are cores: most of them wait for servers that they started. What fails stops nothing else,
 # so that one run tells all.
-test: tools ## Run every test, on a fresh machine too
+test: rust tools ## Run every test, on a fresh machine too
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} cargo test --no-fail-fast
 
 .PHONY: suite
-suite: ## Run the integration tests that need Rust, gcc and git alone
+suite: rust ## Run the integration tests that need Rust, gcc and git alone
 	cargo test --test suite
 
 .PHONY: ci
@@ -45,7 +49,7 @@ ci: ## What CI runs: lint, deny, test; lint holds the oldest Rust, too
 	$(MAKE) test
 
 .PHONY: soak
-soak: tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads, failovers of nodes; three hours
+soak: rust tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads, failovers of nodes; three hours
 	timeout 5h $(RELEASE) cargo test --release --test suite --test external soak:: -- --ignored --nocapture --test-threads=1
 
 .PHONY: fuzz
@@ -62,7 +66,7 @@ tools: ## Install what the tests need beyond Rust, gcc, git and Python 3
 	tests/tools/install
 
 .PHONY: lint
-lint: ## Check format, lints, documentation, and that the fuzz targets still compile
+lint: rust ## Check format, lints, documentation, and that the fuzz targets still compile
 	cargo fmt --check
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --all-targets -- -D warnings
@@ -77,15 +81,15 @@ deny: ## Check the dependencies' licenses, sources, bans and, with cargo-deny an
 bench: bench-build bench-preview bench-serve ## Measure build, preview and server; the first run makes 1.2 GB in target/bench
 
 .PHONY: bench-build
-bench-build: ## Measure the build beside git alone
+bench-build: rust ## Measure the build beside git alone
 	$(RELEASE) cargo bench --bench build
 
 .PHONY: bench-preview
-bench-preview: tools ## Measure how soon the preview shows its first page, and a change
+bench-preview: rust tools ## Measure how soon the preview shows its first page, and a change
 	$(RELEASE) cargo bench --bench preview
 
 .PHONY: bench-serve
-bench-serve: ## Measure the server beside a bare route and signing alone (FIGURES=updates picks some)
+bench-serve: rust ## Measure the server beside a bare route and signing alone (FIGURES=updates picks some)
 	benches/tools/install
 	$(RELEASE) cargo bench --bench serve -- $(FIGURES)
 

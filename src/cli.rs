@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Args as _, CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::Exit;
 use crate::commands::output::error_json;
@@ -27,10 +27,13 @@ Examples:
   countersign -C demo serve                     run the server on 127.0.0.1:8080
   countersign -C demo license list              list its licenses
 
+Every command takes the flags of `countersign help paths`, for parts of an instance that are elsewhere. \
 Flags win over the environment, and the environment wins over countersign.toml.
 Exit codes: 0 done, 1 a check found a difference, 2 usage, 3 wrong input, 4 the system failed.")]
 pub struct Cli {
     /// The folder of the instance: the one with countersign.toml
+    ///
+    /// Parts of the instance may be elsewhere: `countersign help paths` lists the flags for them.
     #[arg(
         short = 'C',
         long,
@@ -51,6 +54,11 @@ pub struct Cli {
 impl Cli {
     /// Parses the command line. Prints help or the error and exits if there is nothing to run.
     pub fn parse_or_exit() -> Self {
+        if std::env::args_os().skip(1).eq(["help", "paths"]) {
+            // A closed pipe is no failure of the help.
+            let _ = paths_help().print_long_help();
+            std::process::exit(0);
+        }
         Self::try_parse().map_err(with_full_verbs).unwrap_or_else(|error| {
             let text = error.to_string();
             // SECURITY: an error quotes the argument it rejects, which may be a license key in the wrong place.
@@ -80,6 +88,21 @@ impl Cli {
             }
         })
     }
+}
+
+/// The help of the flags that every command takes.
+fn paths_help() -> clap::Command {
+    let command = PathSettings::augment_args(clap::Command::new("countersign"));
+    command
+        .long_about("Flags for the parts of an instance, which every command takes")
+        .override_usage("countersign [FLAGS] COMMAND …")
+        .disable_help_flag(true)
+        .max_term_width(100)
+        .mut_args(|flag| flag.hide(false))
+        .after_help(
+            "Without a flag or its variable, the table [paths] of countersign.toml counts, and then the default, which is \
+             relative to the folder of the instance.",
+        )
 }
 
 /// Names the commands that a verb in the wrong place may mean: `license import` for `import`.

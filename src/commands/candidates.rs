@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use clap_complete::engine::CompletionCandidate;
 
-use crate::config::{Config, PathSettings, ServeSettings};
+use crate::commands::known_licenses::KnownLicenses;
+use crate::commands::store_source::store_source;
+use crate::config::{Config, PathSettings, Paths, ServeSettings};
 use crate::registry::{Registry, RegistryFiles, plugins};
+use crate::store;
 use crate::time_limit;
 
 /// A completion may take this long. A million licenses are loaded in 0.6 s.
@@ -23,8 +26,8 @@ const SHORT_ID: usize = 12;
 
 /// Slugs of plugins that begin with `typed`.
 pub fn slugs(typed: &OsStr) -> Vec<CompletionCandidate> {
-    offer(typed, |registry, typed| {
-        let entries = plugins::load(&RegistryFiles::folder(&registry)).unwrap_or_default();
+    offer(typed, |paths, typed| {
+        let entries = plugins::load(&RegistryFiles::folder(&paths.registry)).unwrap_or_default();
         let slugs = entries.into_iter().filter_map(|entry| Some(entry.slug?.to_string()));
         slugs
             .filter(|slug| slug.starts_with(typed))
@@ -35,8 +38,8 @@ pub fn slugs(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Modules of plugins that begin with `typed`.
 pub fn modules(typed: &OsStr) -> Vec<CompletionCandidate> {
-    offer(typed, |registry, typed| {
-        let entries = plugins::load(&RegistryFiles::folder(&registry)).unwrap_or_default();
+    offer(typed, |paths, typed| {
+        let entries = plugins::load(&RegistryFiles::folder(&paths.registry)).unwrap_or_default();
         let mut modules: Vec<String> = entries
             .into_iter()
             .filter_map(|entry| Some(entry.plugin.ok()?.module.to_string()))
@@ -54,12 +57,13 @@ pub fn modules(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// Ids of licenses that begin with `typed`, with their notes.
 // SECURITY: the typed text may be a key. It is only compared with ids.
 pub fn licenses(typed: &OsStr) -> Vec<CompletionCandidate> {
-    offer(typed, |registry, typed| {
-        let Ok(registry) = Registry::load_licenses(&registry) else {
-            return Vec::new();
-        };
+    offer(typed, |paths, typed| {
+        // What cannot be read is not offered, and the rest is.
+        let registry = Registry::load_licenses(&paths.registry).unwrap_or_default();
+        let issued = store::issued_licenses(store_source(paths)).unwrap_or_default();
+        let known = KnownLicenses::new(registry, issued);
         let length = if typed.len() > SHORT_ID { usize::MAX } else { SHORT_ID };
-        let described = registry.licenses().map(|license| (license.id.to_string(), license));
+        let described = known.all().map(|license| (license.id.to_string(), license));
         let meant = described.filter(|(id, _)| id.starts_with(typed)).take(MOST);
         meant
             .map(|(mut id, license)| {
@@ -72,13 +76,13 @@ pub fn licenses(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 type Candidates = Vec<(String, Option<String>)>;
 
-/// The candidates that `find` finds in the registry for `typed`.
-fn offer(typed: &OsStr, find: fn(PathBuf, &str) -> Candidates) -> Vec<CompletionCandidate> {
+/// The candidates that `find` finds in the instance for `typed`.
+fn offer(typed: &OsStr, find: fn(&Paths, &str) -> Candidates) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str().map(str::to_owned) else {
         return Vec::new();
     };
     let found = time_limit::within(PATIENCE, move || {
-        registry().map_or(Vec::new(), |registry| find(registry, &typed))
+        paths().map_or(Vec::new(), |paths| find(&paths, &typed))
     });
     let candidate = |(value, help): (String, Option<String>)| {
         CompletionCandidate::new(value).help(help.filter(|help| !help.is_empty()).map(Into::into))
@@ -91,17 +95,19 @@ fn offer(typed: &OsStr, find: fn(PathBuf, &str) -> Candidates) -> Vec<Completion
         .collect()
 }
 
-/// The registry of the command line that is being typed, which is everything after `--`.
-fn registry() -> Option<PathBuf> {
+/// The paths of the command line that is being typed, which is everything after `--`.
+fn paths() -> Option<Paths> {
     let words: Vec<OsString> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
-    if let Some(registry) = value(&words, None, "--registry") {
-        return Some(registry);
-    }
     let instance = value(&words, Some("-C"), "--instance");
     let instance = instance.or_else(|| std::env::var_os("COUNTERSIGN_INSTANCE").map(PathBuf::from));
     let instance = instance.unwrap_or_else(|| PathBuf::from("."));
-    let config = Config::load(&instance, &PathSettings::default(), &ServeSettings::default()).ok()?;
-    Some(config.paths.registry)
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let given = PathSettings {
+        registry: value(&words, None, "--registry").or_else(|| variable("COUNTERSIGN_REGISTRY")),
+        store: value(&words, None, "--store").or_else(|| variable("COUNTERSIGN_STORE")),
+        ..PathSettings::default()
+    };
+    Some(Config::load(&instance, &given, &ServeSettings::default()).ok()?.paths)
 }
 
 /// The value of an option among `words`: `-C DIR`, `--instance DIR` or `--instance=DIR`.

@@ -50,12 +50,16 @@ fn write_all(mut command: clap::Command, folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A page with the full name and the section in its heading, and no date: same program, same bytes.
-fn page_of(command: clap::Command) -> clap_mangen::Man {
+/// A page with the full name and the section in its heading, and no date: same program, same bytes. The flags for paths, which
+/// every command takes, are on the page of the program.
+fn page_of(mut command: clap::Command) -> clap_mangen::Man {
     let name = command
         .get_display_name()
         .unwrap_or_else(|| command.get_name())
         .to_uppercase();
+    if !name.contains('-') {
+        command = command.mut_args(|flag| flag.hide(false));
+    }
     let source = format!("countersign {}", env!("CARGO_PKG_VERSION"));
     clap_mangen::Man::new(command)
         .title(name)
@@ -110,6 +114,8 @@ mod tests {
                 env!("CARGO_PKG_VERSION")
             );
             assert_eq!(heading, expected);
+            let has_paths = page.replace('\\', "").contains("--registry");
+            assert_eq!(has_paths, name == "countersign", "{name}");
             pages += 1;
         }
         assert!(pages > 25, "{pages}");

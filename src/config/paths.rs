@@ -23,52 +23,54 @@ const REFERENCES_KEY: &str = "keys/references.key";
 const RETIRED_KEYS: &str = "keys/retired";
 
 /// Table `[paths]`: paths of the instance's parts. Paths in the file are relative to the file.
+///
+/// Every command takes their flags, so no command's help shows them: `countersign help paths` does.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[command(next_help_heading = "Paths")]
 #[allow(missing_docs, reason = "each has its help")]
 pub struct PathSettings {
-    #[arg(long, env = "COUNTERSIGN_REGISTRY", value_name = "DIR", global = true, hide_short_help = true,
+    #[arg(long, env = "COUNTERSIGN_REGISTRY", value_name = "DIR", global = true, hide = true,
         help = value::with_default("Folder of your plugins and licenses", REGISTRY))]
     #[serde(deserialize_with = "value::one")]
     pub registry: Option<PathBuf>,
-    #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true, hide_short_help = true,
+    #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true, hide = true,
         help = value::with_default("Folder of the manifests and packages that `build` writes", RELEASES))]
     #[serde(deserialize_with = "value::one")]
     pub releases: Option<PathBuf>,
-    #[arg(long, env = "COUNTERSIGN_PACKAGES", value_name = "DIR", global = true, hide_short_help = true,
+    #[arg(long, env = "COUNTERSIGN_PACKAGES", value_name = "DIR", global = true, hide = true,
         help = value::with_default("Folder of the archives that `package add` takes", PACKAGES))]
     #[serde(deserialize_with = "value::one")]
     pub packages: Option<PathBuf>,
-    #[arg(long, env = "COUNTERSIGN_CACHE", value_name = "DIR", global = true, hide_short_help = true,
+    #[arg(long, env = "COUNTERSIGN_CACHE", value_name = "DIR", global = true, hide = true,
         help = value::with_default("Folder for mirrors of remote repositories", CACHE))]
     #[serde(deserialize_with = "value::one")]
     pub cache: Option<PathBuf>,
-    #[arg(long, env = "COUNTERSIGN_PUBLIC", value_name = "DIR", global = true, hide_short_help = true,
+    #[arg(long, env = "COUNTERSIGN_PUBLIC", value_name = "DIR", global = true, hide = true,
         help = value::with_default("Folder of files that anyone may download", PUBLIC))]
     #[serde(deserialize_with = "value::one")]
     pub public: Option<PathBuf>,
-    #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR|URL", global = true, hide_short_help = true,
+    #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR|URL", global = true, hide = true,
         help = value::with_default("Folder of the bindings of sites, or postgres://… for several nodes", STORE))]
     #[serde(deserialize_with = "value::one")]
     pub store: Option<PathBuf>,
-    #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true, hide_short_help = true,
+    #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true, hide = true,
         help = value::with_default("The private signing key: PEM, mode 0600", SIGNING_KEY))]
     #[serde(deserialize_with = "value::one")]
     pub signing_key: Option<PathBuf>,
-    #[arg(long, env = "COUNTERSIGN_DOWNLOADS_KEY", value_name = "FILE", global = true, hide_short_help = true,
+    #[arg(long, env = "COUNTERSIGN_DOWNLOADS_KEY", value_name = "FILE", global = true, hide = true,
         help = value::with_default("The key that makes links to packages and build ids: mode 0600", DOWNLOADS_KEY))]
     #[serde(deserialize_with = "value::one")]
     pub downloads_key: Option<PathBuf>,
-    #[arg(long, env = "COUNTERSIGN_ISSUING_KEY", value_name = "FILE", global = true, hide_short_help = true,
+    #[arg(long, env = "COUNTERSIGN_ISSUING_KEY", value_name = "FILE", global = true, hide = true,
         help = value::with_default("The key that makes the keys of licenses that machines issue: mode 0600", ISSUING_KEY))]
     #[serde(deserialize_with = "value::one")]
     pub issuing_key: Option<PathBuf>,
-    #[arg(long, env = "COUNTERSIGN_REFERENCES_KEY", value_name = "FILE", global = true, hide_short_help = true,
+    #[arg(long, env = "COUNTERSIGN_REFERENCES_KEY", value_name = "FILE", global = true, hide = true,
         help = value::with_default("The key that hides the orders of shops: mode 0600", REFERENCES_KEY))]
     #[serde(deserialize_with = "value::one")]
     pub references_key: Option<PathBuf>,
-    #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true, hide_short_help = true,
+    #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true, hide = true,
         help = value::with_default("Folder of retired keys", RETIRED_KEYS))]
     #[serde(deserialize_with = "value::one")]
     pub retired_keys: Option<PathBuf>,

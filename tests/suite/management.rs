@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
+use crate::commands::bash_offers;
 use crate::support::cli_json::Page;
 use crate::support::http::request;
 use crate::support::issued::license_of;
@@ -784,6 +785,8 @@ fn the_verbs_of_the_command_line_show_and_change_what_a_program_issued() {
     );
     let table = String::from_utf8(run(&shop.instance, &["license", "list"]).stdout).unwrap();
     assert!(table.contains("FROM") && table.contains("token shop"), "{table}");
+    let offered = bash_offers(shop.instance.path(), &["license", "show", &license.id[..4]]);
+    assert_eq!(offered, [&license.id[..12]], "a shell completes it, too");
     let today = Utc::now().date_naive().to_string();
     assert!(
         table.contains("ISSUED      CHANGED") && table.contains(&today),

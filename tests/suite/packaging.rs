@@ -1,5 +1,7 @@
 //! The content of packages and installations of countersign.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -21,5 +23,42 @@ fn the_check_of_a_release_binary_tells_symbols_paths_and_missing_protections() {
         "without _FORTIFY_SOURCE",
     ] {
         assert!(told.contains(fault), "{fault}: {told}");
+    }
+}
+
+#[test]
+fn an_old_or_missing_rust_is_said_in_one_sentence() {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tools = tempfile::tempdir().unwrap();
+    for tool in ["sed", "sort", "head", "dirname"] {
+        std::os::unix::fs::symlink(Path::new("/usr/bin").join(tool), tools.path().join(tool)).unwrap();
+    }
+    let check = || {
+        let output = Command::new("/bin/sh")
+            .arg(project.join("packaging/check-rust"))
+            .env("PATH", tools.path())
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let needed = env!("CARGO_PKG_RUST_VERSION");
+    let (exit, said) = check();
+    assert_eq!(exit, Some(1), "{said}");
+    let expected = format!("error: countersign needs Rust {needed} or newer, and there is no rustc on the PATH.\n");
+    assert!(said.starts_with(&expected), "{said}");
+    for (version, is_enough) in [
+        ("1.63.0", false),
+        ("1.88.1", false),
+        (needed, true),
+        ("1.101.0-nightly", true),
+    ] {
+        let rustc = tools.path().join("rustc");
+        let script = format!("#!/bin/sh\necho 'rustc {version} (4b91a6ea7 2022-08-08)'\n");
+        fs::write(&rustc, script).unwrap();
+        fs::set_permissions(&rustc, fs::Permissions::from_mode(0o755)).unwrap();
+        let (exit, said) = check();
+        assert_eq!(exit, Some(i32::from(!is_enough)), "{version}: {said}");
+        let expected = format!("error: countersign needs Rust {needed} or newer, and this is {version}.\n");
+        assert_eq!(said.starts_with(&expected), !is_enough, "{version}: {said}");
     }
 }
