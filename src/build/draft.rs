@@ -21,13 +21,12 @@ use crate::build::git::mirror::{self, MirrorError};
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::Tag;
 use crate::build::plugin_build::build_entry;
-use crate::build::progress::Progress;
+use crate::build::progress::NoProgress;
 use crate::build::report::plugin_report::{PluginReport, PluginState};
 use crate::build::side_by_side::side_by_side;
 use crate::build::source::assets::{self, Artwork};
 use crate::catalog::Releases;
 use crate::model::plugin::{self, Plugin};
-use crate::model::slug::Slug;
 use crate::registry::Diagnostic;
 use crate::registry::plugins::PluginEntry;
 use crate::time_limit;
@@ -204,16 +203,6 @@ fn tagged(entry: &PluginEntry, fetched: &Fetched, key: Key) -> TaggedReleases {
     });
     releases.sort_by(|a, b| b.version.cmp_php(&a.version));
     TaggedReleases { report, releases, key }
-}
-
-/// Ignores progress.
-struct NoProgress;
-
-impl Progress for NoProgress {
-    fn fetching(&self, _: &str) {}
-    fn tags_found(&self, _: &Slug, _: usize) {}
-    fn tags_done(&self, _: usize) {}
-    fn plugin_done(&self, _: &PluginReport) {}
 }
 
 #[cfg(test)]

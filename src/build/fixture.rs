@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use git2::{Index, IndexEntry, IndexTime, ObjectType, Oid, Signature, Time};
 
+pub(super) use crate::build::NoProgress as Silent;
 use crate::build::package_folder::PackageFolder;
-use crate::build::{BuildReport, Mirrors, Options, PackingOptions, PluginReport, Progress};
+use crate::build::{BuildReport, Mirrors, Options, PackingOptions, PluginReport};
 use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
@@ -219,14 +220,4 @@ pub(super) fn header(version: &str) -> String {
 
 fn signature(time: i64) -> Signature<'static> {
     Signature::new("Ada", "ada@example.com", &Time::new(time, 120)).unwrap()
-}
-
-/// Hears nothing.
-pub(super) struct Silent;
-
-impl Progress for Silent {
-    fn fetching(&self, _: &str) {}
-    fn tags_found(&self, _: &Slug, _: usize) {}
-    fn tags_done(&self, _: usize) {}
-    fn plugin_done(&self, _: &PluginReport) {}
 }

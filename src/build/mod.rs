@@ -40,7 +40,7 @@ pub use git::repository::{RepositoryError, can_be_read};
 pub use inputs::FORMAT;
 pub use packing::PackingOptions;
 pub use pipeline::{Options, run};
-pub use progress::Progress;
+pub use progress::{NoProgress, Progress};
 pub use release_signing::SignedChains;
 pub use remark::Remark;
 pub use report::BuildReport;

@@ -14,3 +14,14 @@ pub trait Progress: Send + Sync {
     /// A plugin is done.
     fn plugin_done(&self, report: &PluginReport);
 }
+
+/// Ignores progress.
+#[derive(Debug)]
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn fetching(&self, _: &str) {}
+    fn tags_found(&self, _: &Slug, _: usize) {}
+    fn tags_done(&self, _: usize) {}
+    fn plugin_done(&self, _: &PluginReport) {}
+}

@@ -1,6 +1,6 @@
 //! `countersign build`: passes the options to [`build::run`], prints the report to stdout and progress to stderr.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::IsTerminal as _;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::build::package_folder::PackageFolder;
 use crate::build::{
-    self, BuildError, BuildReport, Credentials, Mirrors, Options, PackingOptions, PluginReport, PluginState, Progress,
-    SignedChains, counted,
+    self, BuildError, BuildReport, Credentials, Mirrors, NoProgress, Options, PackingOptions, PluginReport,
+    PluginState, Progress, SignedChains, counted,
 };
 use crate::commands::installed::InstalledSites;
 use crate::commands::{Exit, Failure, candidates, output};
@@ -150,6 +150,37 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         (false, true) => Exit::Differs,
         (false, false) => Exit::Done,
     })
+}
+
+/// What a build of one plugin would say, without fetching or writing anything.
+pub(super) fn dry_run(config: &Config, slug: &Slug, read_timeout: Duration) -> Result<BuildReport, Failure> {
+    let files = RegistryFiles::folder(&config.paths.registry);
+    let mut entries = plugins::load(&files)?;
+    entries.retain(|entry| entry.slug.as_ref() == Some(slug));
+    let signed = signed_chains(&files, &mut entries)?;
+    let options = Options {
+        releases: config.paths.releases.clone(),
+        check: true,
+        all: false,
+        parse_php: false,
+        only: [slug.clone()].into(),
+        mirrors: Mirrors {
+            cache: config.paths.cache.clone(),
+            offline: true,
+            timeout: read_timeout,
+            limit: 0,
+            allowed: config.build.allowed_git_hosts.clone(),
+            credentials: None,
+        },
+        packing: PackingOptions {
+            folder: PackageFolder::new(&config.paths.packages),
+            replace: HashSet::new(),
+            signed: Some(signed),
+            installed: None,
+        },
+        read_timeout,
+    };
+    build::run(&entries, &options, Arc::new(NoProgress)).map_err(failure)
 }
 
 /// Parses `acme-forms/1.2.0`.

@@ -14,6 +14,7 @@ mod node_lag;
 mod nodes;
 mod offers;
 mod registry;
+mod releases;
 mod repositories;
 mod server;
 mod shops;
@@ -26,8 +27,6 @@ use std::time::SystemTime;
 
 use chrono::Utc;
 
-use crate::build::counted;
-use crate::catalog::{self, CatalogError, ReleaseIndex};
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
 use crate::config::{AdminListen, Config, KeySettings, Paths, ServeConfig, StoreSettings};
@@ -35,7 +34,6 @@ use crate::registry::Registry;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Certificate;
 use crate::serve::public_files::folder::{self, Searched};
-use crate::text::error_chain::ErrorChain;
 
 use finding::{Finding, Severity, broken, ok, warning};
 
@@ -70,8 +68,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let paths = &config.paths;
     let registry = Registry::load(&paths.registry);
     let mut findings = registry::findings(&registry, paths);
-    findings.extend(releases(&paths.releases, registry.as_ref().ok()));
-    findings.extend(packages(&paths.releases));
+    findings.extend(releases::findings(config, registry.as_ref().ok()));
     let days = config.keys.with(&args.settings).keep_retired_days;
     let hosts_packages = registry.as_ref().is_ok_and(Registry::hosts_packages);
     findings.extend(keys::findings(paths, days, SystemTime::now(), hosts_packages));
@@ -133,56 +130,6 @@ fn table(findings: &[Finding]) -> String {
         }
     }
     table.to_string()
-}
-
-/// The packages, where there are any; `releases` tells of an index that cannot be read.
-fn packages(folder: &Path) -> Option<Finding> {
-    match catalog::verify_packages(folder, |_| ()) {
-        Ok(0) | Err(CatalogError::NoIndex { .. } | CatalogError::Index { .. }) => None,
-        Ok(count) => {
-            let finding = format!("{}, every size and digest verified", counted(count, "package"));
-            Some(ok("packages", finding))
-        }
-        Err(error) => Some(broken(
-            "packages",
-            ErrorChain(&error).first_line(),
-            Some("run `countersign build`, which packs it again".to_owned()),
-        )),
-    }
-}
-
-fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
-    const BUILD: &str = "run `countersign build`";
-    match catalog::verify_all(folder) {
-        Err(error @ CatalogError::NoIndex { .. }) => vec![warning("catalog", error.to_string(), BUILD)],
-        Err(error) => vec![broken(
-            "catalog",
-            ErrorChain(&error).first_line(),
-            Some(BUILD.to_owned()),
-        )],
-        Ok(count) => {
-            let mut findings = vec![ok(
-                "catalog",
-                format!("{}, every digest verified", counted(count, "release")),
-            )];
-            let index = ReleaseIndex::read(folder).ok().flatten().unwrap_or_default();
-            for plugin in registry
-                .into_iter()
-                .flat_map(Registry::plugins)
-                .filter(|plugin| plugin.source.is_some())
-            {
-                if index
-                    .plugins
-                    .get(&plugin.slug)
-                    .is_none_or(|releases| releases.latest.is_none())
-                {
-                    let finding = format!("{} has a source and nothing to offer", plugin.slug);
-                    findings.push(warning("catalog", finding, BUILD));
-                }
-            }
-            findings
-        }
-    }
 }
 
 /// The certificate in the configuration file; `doctor` does not see the server's flags.

@@ -291,3 +291,58 @@ fn shop_offers_warns_of_modules_and_shops_that_do_not_exist() {
         "{told}"
     );
 }
+
+/// A build that skipped the only tag would skip it again: `doctor` gives the reason and does not ask for another build.
+#[test]
+fn of_a_plugin_without_a_release_doctor_says_what_a_build_says() {
+    let instance = Instance::empty();
+    let git = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        let command = command.arg("-C").arg(instance.file("acme"));
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+        let output = command.args(identity).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    fs::create_dir(instance.file("acme")).unwrap();
+    git(&["init", "-q"]);
+    let header = |version: &str| format!("<?php\n/*\n * Plugin Name: Acme\n * Version: {version}\n */\n");
+    instance.write("acme/acme.php", &header("1.0"));
+    git(&["add", "-A"]);
+    git(&["commit", "-qm", "Begin"]);
+    instance.write("registry/plugins/acme.toml", "repository = \"../../acme\"\n");
+    instance.write("registry/licenses/licenses.toml", "\n");
+    let built = |exit: i32| {
+        let output = countersign(&instance).args(["build"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{output:?}");
+    };
+    let finding = || {
+        let output = countersign(&instance).args(["doctor", "--json"]).output().unwrap();
+        let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+        let of_plugin = |finding: &&Value| finding["finding"].as_str().unwrap().starts_with("acme ");
+        findings.iter().find(of_plugin).map(|finding| {
+            let text = |name: &str| finding[name].as_str().unwrap().to_owned();
+            (text("finding"), text("hint"))
+        })
+    };
+    built(0);
+    let (reason, hint) = finding().unwrap();
+    assert_eq!(
+        reason,
+        "acme has a source and nothing to offer: its repository has no tags"
+    );
+    assert!(hint.starts_with("tag a release"), "{hint}");
+
+    git(&["tag", "1.1"]);
+    built(0);
+    let (reason, hint) = finding().unwrap();
+    let expected = "tag 1.1: the header has another version: 1.0 in acme.php";
+    assert_eq!(reason, format!("acme has a source and nothing to offer: {expected}"));
+    assert_eq!(hint, "correct it; `countersign build --plugin acme` lists every tag");
+
+    git(&["tag", "1.0"]);
+    let (reason, hint) = finding().unwrap();
+    assert_eq!(reason, "acme has a source and nothing to offer");
+    assert_eq!(hint, "run `countersign build --plugin acme`");
+    built(0);
+    assert_eq!(finding(), None);
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::build::package_folder::PackageFolder;
 use crate::build::rebuild::{RebuildError, Rebuilt, rebuild};
-use crate::build::{Mirrors, PackingOptions, PluginReport, Progress};
+use crate::build::{Mirrors, NoProgress, PackingOptions};
 use crate::commands::Failure;
 use crate::commands::sign::ssh_keygen::WorkFolder;
 use crate::config::Config;
@@ -81,7 +81,7 @@ impl Remade {
             ..PackingOptions::default()
         };
         let file = regular_file::create_nameless().map_err(RebuildError::Write)?;
-        let rebuilt = rebuild(entry, version, mirrors, &packing, &file, &Silence)?;
+        let rebuilt = rebuild(entry, version, mirrors, &packing, &file, &NoProgress)?;
         let hosted = &rebuilt.package;
         let package = SignedPackage {
             mark: hosted.mark.map(SignedMark::from),
@@ -163,16 +163,6 @@ fn names(difference: &PackageDifference) -> String {
         0 => told,
         more => format!("{told}, {more} more"),
     }
-}
-
-/// Nobody watches.
-struct Silence;
-
-impl Progress for Silence {
-    fn fetching(&self, _: &str) {}
-    fn tags_found(&self, _: &Slug, _: usize) {}
-    fn tags_done(&self, _: usize) {}
-    fn plugin_done(&self, _: &PluginReport) {}
 }
 
 impl From<PackageFileError> for Failure {

@@ -1,0 +1,129 @@
+//! Checks the published releases and packages. Of a plugin that has nothing to offer it says what a build says.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::build::counted;
+use crate::build::{PluginReport, PluginState, ReleaseOutcome};
+use crate::catalog::{self, CatalogError, ReleaseIndex};
+use crate::commands::build;
+use crate::commands::doctor::finding::{Finding, broken, ok, warning};
+use crate::config::Config;
+use crate::model::slug::Slug;
+use crate::registry::Registry;
+use crate::text::error_chain::ErrorChain;
+
+/// Time limit to read the repository of a plugin that has nothing to offer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The most plugins whose repositories are read.
+const MOST_READ: usize = 8;
+
+/// A finding for the releases, one for the packages where there are any, and one for each plugin without a release.
+pub(super) fn findings(config: &Config, registry: Option<&Registry>) -> Vec<Finding> {
+    const BUILD: &str = "run `countersign build`";
+    let folder = &config.paths.releases;
+    let mut findings = Vec::new();
+    match catalog::verify_all(folder) {
+        Err(error @ CatalogError::NoIndex { .. }) => findings.push(warning("catalog", error.to_string(), BUILD)),
+        Err(error) => {
+            let error = ErrorChain(&error).first_line();
+            findings.push(broken("catalog", error, Some(BUILD.to_owned())));
+        }
+        Ok(count) => {
+            let text = format!("{}, every digest verified", counted(count, "release"));
+            findings.push(ok("catalog", text));
+            let index = ReleaseIndex::read(folder).ok().flatten().unwrap_or_default();
+            let has_latest = |slug: &Slug| {
+                index
+                    .plugins
+                    .get(slug)
+                    .is_some_and(|releases| releases.latest.is_some())
+            };
+            let with_source = registry.into_iter().flat_map(Registry::plugins);
+            let with_source = with_source.filter(|plugin| plugin.source.is_some());
+            let without = with_source.filter(|plugin| !has_latest(&plugin.slug));
+            findings.extend(without.enumerate().map(|(number, plugin)| {
+                let report = (number < MOST_READ).then(|| build::dry_run(config, &plugin.slug, PATIENCE));
+                let report = report.and_then(Result::ok);
+                let report = report.as_ref().and_then(|report| report.plugins.first());
+                nothing_to_offer(&plugin.slug, report)
+            }));
+        }
+    }
+    findings.extend(packages(folder));
+    findings
+}
+
+/// Why a plugin with a source has nothing to offer, as a build says it.
+fn nothing_to_offer(slug: &Slug, report: Option<&PluginReport>) -> Finding {
+    let build = format!("run `countersign build --plugin {slug}`");
+    let details = format!("correct it; `countersign build --plugin {slug}` lists every tag");
+    let (reason, hint) = match report {
+        None => (String::new(), build),
+        Some(report) => match (&report.state, report.missing_newest()) {
+            (PluginState::Broken(problems), _) => (problems.join("; "), details),
+            (PluginState::NoSource, _) => (String::new(), build),
+            // A build publishes something.
+            (PluginState::Read, _) if report.releases.latest.is_some() => (String::new(), build),
+            (PluginState::Read, Some((tag, reason))) => (format!("tag {tag}: {reason}"), details),
+            (PluginState::Read, None) => of_tags(slug, report).unwrap_or((String::new(), build)),
+        },
+    };
+    let reason = if reason.is_empty() {
+        reason
+    } else {
+        format!(": {reason}")
+    };
+    warning(
+        "catalog",
+        format!("{slug} has a source and nothing to offer{reason}"),
+        &hint,
+    )
+}
+
+/// The reason and the hint where no stable version was refused.
+fn of_tags(slug: &Slug, report: &PluginReport) -> Option<(String, String)> {
+    if report.tags.is_empty() {
+        let hint = "tag a release, such as 1.0.0, and fetch the tags into the repository that the entry names";
+        return Some(("its repository has no tags".to_owned(), hint.to_owned()));
+    }
+    if report
+        .tags
+        .iter()
+        .any(|tag| matches!(tag.outcome, ReleaseOutcome::AwaitsPackage))
+    {
+        let hint = format!("hand it over: `countersign package add {slug} VERSION FILE`");
+        return Some(("a tag awaits its package".to_owned(), hint));
+    }
+    if report
+        .tags
+        .iter()
+        .any(|tag| matches!(tag.outcome, ReleaseOutcome::AwaitsSignatures { .. }))
+    {
+        let hint = format!("sign it: `countersign sign {slug} VERSION`");
+        return Some(("a tag awaits signatures".to_owned(), hint));
+    }
+    let tag = report.tags.first()?;
+    let reason = match &tag.outcome {
+        ReleaseOutcome::Skipped(reason) | ReleaseOutcome::Failed(reason) => format!("tag {}: {reason}", tag.tag),
+        _ => "it has pre-releases only".to_owned(),
+    };
+    Some((reason, format!("`countersign build --plugin {slug}` lists every tag")))
+}
+
+/// The packages, where there are any; `releases` tells of an index that cannot be read.
+fn packages(folder: &Path) -> Option<Finding> {
+    match catalog::verify_packages(folder, |_| ()) {
+        Ok(0) | Err(CatalogError::NoIndex { .. } | CatalogError::Index { .. }) => None,
+        Ok(count) => {
+            let finding = format!("{}, every size and digest verified", counted(count, "package"));
+            Some(ok("packages", finding))
+        }
+        Err(error) => Some(broken(
+            "packages",
+            ErrorChain(&error).first_line(),
+            Some("run `countersign build`, which packs it again".to_owned()),
+        )),
+    }
+}
