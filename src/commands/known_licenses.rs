@@ -38,11 +38,14 @@ impl KnownLicenses {
 
     /// The license with this id.
     pub(super) fn with_id(&self, id: &LicenseId) -> Option<&License> {
-        let of_ledger = || {
-            let place = self.issued.binary_search_by_key(id, |issued| issued.license.id).ok()?;
-            Some(&self.issued[place].license)
-        };
+        let of_ledger = || Some(&self.issued_with_id(id)?.license);
         self.registry.license(id).or_else(of_ledger)
+    }
+
+    /// The license of the ledger with this id, unless it stands in a file.
+    pub(super) fn issued_with_id(&self, id: &LicenseId) -> Option<&IssuedLicense> {
+        let place = self.issued.binary_search_by_key(id, |issued| issued.license.id).ok()?;
+        Some(&self.issued[place])
     }
 
     /// Whether this binding of a license holds no seat: the vendor or the site itself released it.

@@ -19,7 +19,7 @@ mod issued;
 mod ledger_key;
 mod list;
 mod list_table;
-mod orders;
+pub(super) mod orders;
 mod rekey;
 mod release;
 mod seats;

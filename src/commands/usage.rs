@@ -2,26 +2,36 @@
 //!
 //! What a site reports is what it says. A site that has been silent for long is counted apart.
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use clap_complete::engine::ArgValueCompleter;
+use serde::Serialize;
 
 use crate::build::counted;
+use crate::commands::known_licenses::KnownLicenses;
+use crate::commands::license::orders::Orders;
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, candidates, output, stored_sites};
 use crate::config::Config;
+use crate::model::license_key::LicenseId;
 use crate::model::slug::Slug;
-use crate::registry::{RegistryFiles, plugins};
+use crate::model::version::Version;
+use crate::registry::{Registry, RegistryFiles, plugins};
 use crate::serve::plugin_usage::{PluginUsage, UsageCount};
 
 /// Show which versions of a plugin sites run
 #[derive(clap::Args, Debug)]
-#[command(after_help = "\
+#[command(
+    disable_version_flag = true,
+    after_help = "\
 Examples:
   countersign usage acme-forms
   countersign usage acme-forms --days 7 --json
+  countersign usage acme-forms --version 1.2.0 --sites
+                                          who runs this version
 
 Sites say which version they run when they ask for updates, twice a day. A site counts if it asked \
-within the last 30 days. While a server runs, it is asked for what sites reported.")]
+within the last 30 days. While a server runs, it is asked for what sites reported."
+)]
 pub struct Args {
     /// The plugin's name in the registry
     #[arg(value_name = "PLUGIN", add = ArgValueCompleter::new(candidates::slugs))]
@@ -29,6 +39,12 @@ pub struct Args {
     /// Count sites that asked for updates within this many days
     #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     days: u16,
+    /// Count only sites that run this version
+    #[arg(long, value_name = "VERSION")]
+    version: Option<Version>,
+    /// List the sites, with their licenses
+    #[arg(long)]
+    sites: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -47,15 +63,104 @@ enum UsageError {
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let now = Utc::now();
     let mut count = UsageCount::new(args.plugin.clone());
-    for (_, host, report) in &stored_sites::reports(config)?? {
-        count.add(host, report);
+    for (license, host, report) in &stored_sites::reports(config)?? {
+        let version = report.current_versions.get(&args.plugin);
+        let is_other = |wanted: &Version| version.is_none_or(|version| !is_version(version, wanted));
+        if !args.version.as_ref().is_some_and(is_other) {
+            count.add(license, host, report);
+        }
     }
+    if args.sites {
+        return sites(args, count, config, now);
+    }
+    let withheld = withheld(&args.plugin, config);
     let usage = count.finish(args.days, now);
     let usage = usage
-        .with_releases(&config.paths.releases, now)
+        .with_releases(&config.paths.releases, &withheld, now)
         .map_err(Failure::input)?;
     let usage = usage.ok_or_else(|| nothing(&args.plugin, config))?;
     output::print(&if args.json { output::json(&usage)? } else { text(&usage) })
+}
+
+/// Whether a site means this version with what it wrote.
+fn is_version(written: &str, version: &Version) -> bool {
+    written == version.as_str()
+        || written
+            .parse::<Version>()
+            .is_ok_and(|written| written.cmp_php(version).is_eq())
+}
+
+/// The versions that the plugin's entry withholds.
+fn withheld(plugin: &Slug, config: &Config) -> Vec<Version> {
+    let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).unwrap_or_default();
+    let entry = entries.into_iter().find(|entry| entry.slug.as_ref() == Some(plugin));
+    entry
+        .and_then(|entry| entry.plugin.ok())
+        .map_or(Vec::new(), |plugin| plugin.withhold)
+}
+
+/// A site with its license, for `--json`.
+#[derive(Serialize)]
+struct SiteView<'a> {
+    host: &'a str,
+    version: &'a str,
+    last_seen: DateTime<Utc>,
+    license: LicenseId,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    note: &'a str,
+    /// The shop's order of a license that a program issued.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reference: &'a str,
+}
+
+/// Lists the sites, with what is known of their licenses.
+fn sites(args: &Args, count: UsageCount, config: &Config, now: DateTime<Utc>) -> Result<Exit, Failure> {
+    let sites = count.sites(args.days, now);
+    let registry = Registry::load_licenses(&config.paths.registry)?;
+    let known = KnownLicenses::new(registry, stored_sites::issued_licenses(config)?);
+    let issued: Vec<_> = sites.iter().map(|site| known.issued_with_id(&site.license)).collect();
+    let orders = Orders::of(issued.iter().copied().flatten(), config);
+    let views = sites.iter().zip(&issued).map(|(site, issued)| SiteView {
+        host: site.host.as_str(),
+        version: &site.version,
+        last_seen: site.last_seen,
+        license: site.license,
+        note: known.with_id(&site.license).map_or("", |license| &license.details.note),
+        reference: issued
+            .and_then(|issued| orders.of_license(issued)?.text())
+            .unwrap_or_default(),
+    });
+    let views: Vec<_> = views.collect();
+    if args.json {
+        return output::print(&output::json(&views)?);
+    }
+    let version = args
+        .version
+        .as_ref()
+        .map_or(String::new(), |version| format!(" {version}"));
+    let days = counted(args.days, "day");
+    let mut text = format!(
+        "{}{version}: {} in the last {days}\n",
+        args.plugin,
+        counted(views.len(), "site")
+    );
+    if !views.is_empty() {
+        let mut table = Table::new(["HOST", "VERSION", "LAST SEEN", "LICENSE", "ORDER", "NOTE"]);
+        for view in &views {
+            let order = if view.reference.is_empty() { "-" } else { view.reference };
+            let day = view.last_seen.date_naive();
+            table.row([
+                &view.host,
+                &view.version,
+                &day,
+                &view.license.log_tag(),
+                &order,
+                &view.note,
+            ]);
+        }
+        text += &table.to_string();
+    }
+    output::print(&text)
 }
 
 /// Why there is nothing to show of this plugin.
@@ -101,7 +206,10 @@ fn text(usage: &PluginUsage) -> String {
             &used.version,
             &used.sites,
             &format!("{:.1} %", used.share * 100.0),
-            &used.released.map_or_else(dash, |day| day.to_string()),
+            &match used.withheld {
+                true => "withheld".to_owned(),
+                false => used.released.map_or_else(dash, |day| day.to_string()),
+            },
             &used.age_days.map_or_else(dash, |days| format!("{days} d")),
             &used.releases_behind.map_or_else(dash, |behind| behind.to_string()),
             &used.last_seen.date_naive(),
@@ -121,6 +229,7 @@ mod tests {
             version: "1.1".to_owned(),
             sites: 2,
             share: 0.6667,
+            withheld: true,
             released: None,
             age_days: None,
             releases_behind: None,
@@ -138,6 +247,6 @@ mod tests {
             text.contains("acme: 3 sites in the last 30 days\n1 more site ran it and has been"),
             "{text}"
         );
-        assert!(text.contains("66.7 %"), "{text}");
+        assert!(text.contains("66.7 %  withheld  -"), "{text}");
     }
 }

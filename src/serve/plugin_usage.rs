@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{CatalogError, MAX_MANIFEST, ReleaseIndex, manifest_path};
 use crate::model::binding::SiteReport;
+use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
@@ -43,13 +44,16 @@ pub struct UsedVersion {
     pub sites: usize,
     /// Of all sites that count, from 0 to 1.
     pub share: f64,
+    /// Whether the plugin's entry withholds it. `false` is left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub withheld: bool,
     /// The day of the release; absent if it is not published here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released: Option<NaiveDate>,
     /// Days since then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_days: Option<i64>,
-    /// Published releases that are newer, without pre-releases; absent if it is not published here.
+    /// Published releases that are newer, without pre-releases; absent if it is neither published nor withheld here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub releases_behind: Option<usize>,
     /// When a site that runs it was seen last.
@@ -63,11 +67,24 @@ struct DatedManifest {
 }
 
 /// What sites said last, while their reports are read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct UsageCount {
     plugin: Slug,
     /// A site counts once with what it said last, under whichever license.
-    last: HashMap<SiteHost, (Option<DateTime<Utc>>, String)>,
+    last: HashMap<SiteHost, (Option<DateTime<Utc>>, String, LicenseId)>,
+}
+
+/// A site that runs a version.
+#[derive(Debug)]
+pub struct UsingSite {
+    /// The site.
+    pub host: SiteHost,
+    /// The version, as the site writes it.
+    pub version: String,
+    /// When it said so.
+    pub last_seen: DateTime<Utc>,
+    /// The license that it gave with it.
+    pub license: LicenseId,
 }
 
 impl UsageCount {
@@ -77,12 +94,12 @@ impl UsageCount {
         Self { plugin, last }
     }
 
-    /// Takes the report of a site.
-    pub fn add(&mut self, host: &SiteHost, report: &SiteReport) {
+    /// Takes the report of a site with a license.
+    pub fn add(&mut self, license: &LicenseId, host: &SiteHost, report: &SiteReport) {
         let Some(version) = report.current_versions.get(&self.plugin) else {
             return;
         };
-        let said = (report.last_seen, version.clone());
+        let said = (report.last_seen, version.clone(), *license);
         match self.last.get_mut(host) {
             Some(known) if said > *known => *known = said,
             Some(_) => {}
@@ -90,12 +107,28 @@ impl UsageCount {
         }
     }
 
+    /// The sites that were seen within `days`, sorted by host.
+    pub fn sites(self, days: u16, now: DateTime<Utc>) -> Vec<UsingSite> {
+        let since = first_moment(days, now);
+        let recent = self.last.into_iter().filter_map(|(host, (seen, version, license))| {
+            Some(UsingSite {
+                host,
+                version,
+                last_seen: seen.filter(|seen| *seen >= since)?,
+                license,
+            })
+        });
+        let mut sites: Vec<_> = recent.collect();
+        sites.sort_by(|a, b| a.host.cmp(&b.host));
+        sites
+    }
+
     /// Counts the sites by version.
     pub fn finish(self, days: u16, now: DateTime<Utc>) -> PluginUsage {
-        let since = now.checked_sub_days(Days::new(days.into())).unwrap_or_default();
+        let since = first_moment(days, now);
         let mut by_version: BTreeMap<String, (usize, DateTime<Utc>)> = BTreeMap::new();
         let mut silent = 0;
-        for (seen, version) in self.last.into_values() {
+        for (seen, version, _) in self.last.into_values() {
             match seen.filter(|seen| *seen >= since) {
                 None => silent += 1,
                 Some(seen) => {
@@ -110,6 +143,7 @@ impl UsageCount {
             version,
             sites: count,
             share: share(count, sites),
+            withheld: false,
             released: None,
             age_days: None,
             releases_behind: None,
@@ -130,30 +164,53 @@ impl UsageCount {
 }
 
 impl PluginUsage {
-    /// The same with what the folder of releases says of the versions; `None` if no release is published, and no site reports
-    /// the plugin. Reads files.
+    /// Adds what the folder of releases says of the versions, and which ones the entry withholds; `None` if no release is
+    /// published, and no site reports the plugin. Reads files.
     ///
     /// # Errors
     /// The index of the releases cannot be read.
-    pub fn with_releases(mut self, releases: &Path, now: DateTime<Utc>) -> Result<Option<Self>, CatalogError> {
+    pub fn with_releases(
+        mut self,
+        releases: &Path,
+        withheld: &[Version],
+        now: DateTime<Utc>,
+    ) -> Result<Option<Self>, CatalogError> {
         let index = ReleaseIndex::read(releases)?;
-        let Some(published) = index.and_then(|mut index| index.plugins.remove(&self.plugin)) else {
-            return Ok((self.sites + self.silent > 0).then_some(self));
-        };
+        let published = index.and_then(|mut index| index.plugins.remove(&self.plugin));
+        if published.is_none() && self.sites + self.silent == 0 {
+            return Ok(None);
+        }
+        let published = published.unwrap_or_default();
         for used in &mut self.versions {
-            let mut all = published.releases.iter();
-            let Some(place) = all.position(|release| release.version.as_str() == used.version) else {
+            let Ok(version) = used.version.parse::<Version>() else {
                 continue;
             };
-            let version = &published.releases[place].version;
-            used.released = release_day(releases, &self.plugin, version);
-            used.age_days = used.released.map(|day| (now.date_naive() - day).num_days().max(0));
-            let newer = published.releases[..place].iter();
-            used.releases_behind = Some(newer.filter(|release| !release.version.is_prerelease()).count());
+            let is_published = published
+                .releases
+                .iter()
+                .any(|release| release.version.as_str() == used.version);
+            used.withheld = withheld.iter().any(|withheld| withheld.cmp_php(&version).is_eq());
+            if is_published {
+                used.released = release_day(releases, &self.plugin, &version);
+                used.age_days = used.released.map(|day| (now.date_naive() - day).num_days().max(0));
+            }
+            if is_published || used.withheld {
+                let stable = published
+                    .releases
+                    .iter()
+                    .filter(|release| !release.version.is_prerelease());
+                let newer = stable.filter(|release| release.version.cmp_php(&version).is_gt());
+                used.releases_behind = Some(newer.count());
+            }
         }
         self.latest = published.latest;
         Ok(Some(self))
     }
+}
+
+/// When the last `days` began.
+fn first_moment(days: u16, now: DateTime<Utc>) -> DateTime<Utc> {
+    now.checked_sub_days(Days::new(days.into())).unwrap_or_default()
 }
 
 /// The day that a manifest gives; `None` if it cannot be read.
@@ -177,6 +234,7 @@ fn share(count: usize, all: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::license_key::LicenseKey;
 
     #[test]
     fn a_manifest_gives_the_day_of_its_release() {
@@ -207,8 +265,15 @@ mod tests {
                 current_versions: [(plugin.parse().unwrap(), version.to_owned())].into(),
                 ..SiteReport::default()
             };
-            count.add(&format!("host{number}.com").parse().unwrap(), &report);
+            let license = LicenseKey::from_random([number; 20]).id();
+            count.add(&license, &format!("host{number}.com").parse().unwrap(), &report);
         }
+        let sites: Vec<_> = count.clone().sites(30, now);
+        let listed = sites.iter().map(|site| (site.host.as_str(), &*site.version));
+        assert_eq!(
+            listed.collect::<Vec<_>>(),
+            [("host0.com", "1.1"), ("host1.com", "1.0"), ("host2.com", "1.1")]
+        );
         let usage = count.finish(30, now);
         assert_eq!((usage.sites, usage.silent), (3, 1));
         let found: Vec<_> = usage

@@ -379,6 +379,7 @@ fn bindings() -> BTreeSet<String> {
     checker.done("review", &["review"]);
     let usage = checker.done("usage", &["usage", "acme-forms"]);
     assert_eq!(usage["versions"][0]["version"], "1.0");
+    checker.done("usage-sites", &["usage", "acme-forms", "--sites"]);
     checker.fails(3, &["usage", "acme-none"]);
 
     checker.done("bindings-rebuild", &["bindings", "rebuild"]);

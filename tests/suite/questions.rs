@@ -100,6 +100,40 @@ fn a_running_server_tells_commands_what_sites_reported() {
         (&json!(0), &json!(0.5))
     );
     assert!(of("0.9.0").get("releases_behind").is_none(), "it was never published");
+    let entry = instance.file("registry/plugins/acme-forms.toml");
+    let text = std::fs::read_to_string(&entry).unwrap();
+    std::fs::write(&entry, format!("withhold = [\"0.9.0\"]\n{text}")).unwrap();
+    let withheld = json_of(&instance, &["usage", "acme-forms", "--version", "0.9"]);
+    assert_eq!(
+        (
+            &withheld["versions"][0]["withheld"],
+            &withheld["versions"][0]["releases_behind"]
+        ),
+        (&json!(null), &json!(null)),
+        "0.9 is another version for PHP: {withheld}"
+    );
+    let withheld = json_of(&instance, &["usage", "acme-forms", "--version", "0.9.0"]);
+    assert_eq!(withheld["versions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        (
+            &withheld["versions"][0]["withheld"],
+            &withheld["versions"][0]["releases_behind"]
+        ),
+        (&json!(true), &json!(1))
+    );
+    let sites = json_of(&instance, &["usage", "acme-forms", "--version", "0.9.0", "--sites"]);
+    assert_eq!(
+        (&sites[0]["host"], &sites[0]["license"], sites.as_array().map(Vec::len)),
+        (&json!("b.com"), &json!(license.id), Some(1))
+    );
+    let table = run(&instance, &["usage", "acme-forms", "--sites"]).stdout;
+    let table = String::from_utf8(table).unwrap();
+    assert!(
+        table.starts_with("acme-forms: 2 sites in the last 30 days\nHOST "),
+        "{table}"
+    );
+    assert!(table.contains(&license.id[..12]), "{table}");
+    std::fs::write(&entry, text).unwrap();
     let unknown = run(&instance, &["usage", "acme-none"]);
     assert_eq!(unknown.status.code(), Some(3));
 

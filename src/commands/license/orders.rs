@@ -13,11 +13,11 @@ use crate::text::stderr;
 
 /// What is kept of some orders.
 #[derive(Default)]
-pub(super) struct Orders(HashMap<Hex128, StoredReference>);
+pub(in crate::commands) struct Orders(HashMap<Hex128, StoredReference>);
 
 impl Orders {
     /// What is kept of the orders of these licenses. Where it cannot be read, a warning says so, and none is shown.
-    pub(super) fn of<'l>(licenses: impl Iterator<Item = &'l IssuedLicense>, config: &Config) -> Self {
+    pub(in crate::commands) fn of<'l>(licenses: impl Iterator<Item = &'l IssuedLicense>, config: &Config) -> Self {
         let names: Vec<_> = licenses.filter_map(|issued| issued.reference).collect();
         if names.is_empty() {
             return Self::default();
@@ -36,7 +36,7 @@ impl Orders {
     }
 
     /// What is kept of the order of a license.
-    pub(super) fn of_license(&self, issued: &IssuedLicense) -> Option<&StoredReference> {
+    pub(in crate::commands) fn of_license(&self, issued: &IssuedLicense) -> Option<&StoredReference> {
         self.0.get(&issued.reference?)
     }
 }

@@ -94,12 +94,18 @@ pub(super) async fn reply(service: &Service, path: &str, query: &str) -> Result<
 /// The versions of a plugin in the field.
 async fn usage(service: &Service, plugin: Slug, days: u16) -> Result<LicenseAnswer, Problem> {
     let _turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
-    let mut count = UsageCount::new(plugin);
-    each_report(service, |_, host, report| count.add(host, report)).await?;
-    let folder = service.gate.snapshot().catalog.folder().to_owned();
+    let mut count = UsageCount::new(plugin.clone());
+    each_report(service, |license, host, report| count.add(license, host, report)).await?;
+    let snapshot = service.gate.snapshot();
     let usage = spawn_blocking(move || {
         let now = Utc::now();
-        count.finish(days, now).with_releases(&folder, now)
+        let withheld = snapshot
+            .registry
+            .plugin(plugin.as_str())
+            .map_or(&[][..], |entry| &entry.withhold);
+        count
+            .finish(days, now)
+            .with_releases(snapshot.catalog.folder(), withheld, now)
     });
     let usage = usage.await.map_err(|error| Problem::internal(&error))?;
     let usage = usage.map_err(|error| Problem::internal(&error))?;
