@@ -33,6 +33,7 @@ pub fn licenses(plugin: Option<&Plugin>, published: Option<&str>, count: u8) -> 
                 sites: SiteLimit::DEFAULT,
                 grace_period_hours: None,
                 details: Details::default(),
+                is_declared: false,
             },
             key,
             plugins: vec![name.to_owned()],

@@ -294,6 +294,7 @@ mod tests {
                     sites: SiteLimit::Limited(NonZeroU32::new(3).unwrap()),
                     grace_period_hours: None,
                     details: Details::default(),
+                    is_declared: false,
                 },
                 key,
                 plugins: vec!["Acme <Forms> & \"Maps\"".to_owned()],

@@ -63,6 +63,7 @@ mod tests {
             sites: SiteLimit::DEFAULT,
             grace_period_hours: None,
             details: Details::default(),
+            is_declared: false,
         };
         let with = |status, expires, sites| License {
             status,

@@ -35,6 +35,8 @@ pub struct License {
     pub grace_period_hours: Option<u16>,
     /// Hosts listed in the registry, releases, a note, and limits of its own.
     pub details: Details,
+    /// Whether a file of the registry declares it. Otherwise the ledger has it.
+    pub is_declared: bool,
 }
 
 /// The status that the vendor set.
@@ -245,6 +247,7 @@ mod tests {
             sites: SiteLimit::DEFAULT,
             grace_period_hours: None,
             details: Details::default(),
+            is_declared: false,
         }
     }
 

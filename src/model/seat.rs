@@ -31,6 +31,8 @@ pub struct SeatUse<'a> {
     pub seats: usize,
     /// The staging copies that need none, in the order of binding.
     pub copies: Vec<&'a SiteHost>,
+    /// Bound sites that have no seat, because a license file lists others.
+    pub gave_way: Vec<&'a SiteHost>,
 }
 
 impl License {
@@ -50,7 +52,10 @@ impl License {
         host: &SiteHost,
     ) -> Seat<'a> {
         let ahead = &self.details.hosts;
-        if ahead.contains(host) || under_way.iter().any(|binding| binding.host == *host) || self.holds(stored, host) {
+        if ahead.contains(host)
+            || under_way.iter().any(|binding| binding.host == *host)
+            || self.holds(stored, staging_sites, host)
+        {
             return Seat::Held;
         }
         match self.hosts(stored, under_way).next() {
@@ -61,14 +66,31 @@ impl License {
 
     /// How the sites use the seats.
     pub fn seat_use<'a>(&'a self, stored: &'a (impl Stored + ?Sized), staging_sites: u32) -> SeatUse<'a> {
-        let hosts = by_name(self.hosts(stored, &[]));
+        let holding = self
+            .holding(stored, staging_sites)
+            .map(|bound| self.details.hosts.len() + bound);
+        let holding = holding.unwrap_or(usize::MAX);
+        let using = || self.hosts(stored, &[]).take(holding);
+        let hosts = by_name(using());
         let mut seen = HashSet::new();
-        let in_order = self.hosts(stored, &[]).filter(|host| seen.insert(*host));
+        let in_order = using().filter(|host| seen.insert(*host));
         let copies = in_order.filter(|host| is_copy(host, &hosts));
         let copies: Vec<_> = copies.take(self.most_copies(staging_sites)).collect();
         SeatUse {
             seats: hosts.len() - copies.len(),
             copies,
+            gave_way: {
+                let rest = self.hosts(stored, &[]).skip(holding);
+                rest.filter(|host| !self.details.hosts.contains(host)).collect()
+            },
+        }
+    }
+
+    /// Whether there is a seat for every host that is listed or bound.
+    pub fn fits(&self, stored: &(impl Stored + ?Sized), staging_sites: u32) -> bool {
+        match self.sites {
+            SiteLimit::Unlimited => true,
+            SiteLimit::Limited(limit) => self.seats(self.hosts(stored, &[]), staging_sites) <= limit.get() as usize,
         }
     }
 
@@ -105,13 +127,7 @@ impl License {
             true => all.len(),
             false => all.iter().filter(|binding| !self.is_void(binding)).count(),
         };
-        let ahead = self
-            .details
-            .hosts
-            .iter()
-            .filter(|host| !self.holds(stored, host))
-            .count();
-        let sites = ahead + valid + under_way.len() + 1;
+        let sites = self.only_listed(stored) + valid + under_way.len() + 1;
         let too_many = sites.saturating_sub(limit.get() as usize);
         if too_many == 0 || too_many > self.most_copies(staging_sites) {
             return too_many == 0;
@@ -122,9 +138,67 @@ impl License {
         copies.take(too_many).count() == too_many
     }
 
-    /// Whether `stored` has a valid binding of `host`.
-    fn holds(&self, stored: &(impl Stored + ?Sized), host: &SiteHost) -> bool {
-        stored.find(host).is_some_and(|binding| !self.is_void(binding))
+    /// Whether `host` is bound, and holds a seat by that.
+    fn holds(&self, stored: &(impl Stored + ?Sized), staging_sites: u32, host: &SiteHost) -> bool {
+        let Some(binding) = self.valid(stored, host) else {
+            return false;
+        };
+        let Some(holding) = self.holding(stored, staging_sites) else {
+            return true;
+        };
+        let valid = stored.all().iter().filter(|binding| !self.is_void(binding));
+        valid.take(holding).any(|holder| holder.host == binding.host)
+    }
+
+    /// The binding of `host`, unless it is void.
+    fn valid<'a>(&self, stored: &'a (impl Stored + ?Sized), host: &SiteHost) -> Option<&'a Binding> {
+        stored.find(host).filter(|binding| !self.is_void(binding))
+    }
+
+    /// How many hosts are listed and not bound.
+    fn only_listed(&self, stored: &(impl Stored + ?Sized)) -> usize {
+        let hosts = self.details.hosts.iter();
+        hosts.filter(|host| self.valid(stored, host).is_none()).count()
+    }
+
+    /// How many of the valid bindings hold a seat, in the order of binding; `None` for all.
+    ///
+    /// Hosts that a license file lists come first. A site may have been bound before the server read the file, and then the
+    /// listed ones and the bound ones can be too many: those that were bound last give way. They stay bound if they are
+    /// too many without the listed ones, because the vendor has lowered `sites`. The ledger's thread lists a host only if
+    /// there is a seat for it, so this is for files alone.
+    fn holding(&self, stored: &(impl Stored + ?Sized), staging_sites: u32) -> Option<usize> {
+        let SiteLimit::Limited(limit) = self.sites else {
+            return None;
+        };
+        let listed = self.details.hosts.len();
+        if !self.is_declared || listed == 0 || listed + stored.all().len() <= limit.get() as usize {
+            return None;
+        }
+        if self.only_listed(stored) == 0 {
+            return None;
+        }
+        let valid = stored.all().iter().filter(|binding| !self.is_void(binding));
+        let bound: Vec<_> = valid.map(|binding| &binding.host).collect();
+        let most = self
+            .seats(bound.iter().copied(), staging_sites)
+            .max(limit.get() as usize);
+        let mut holding = bound.len();
+        loop {
+            let hosts = self.details.hosts.iter().chain(bound[..holding].iter().copied());
+            let too_many = self.seats(hosts, staging_sites).saturating_sub(most);
+            if too_many == 0 || holding == 0 {
+                return (holding < bound.len()).then_some(holding);
+            }
+            holding = holding.saturating_sub(too_many);
+        }
+    }
+
+    /// How many seats these hosts need.
+    fn seats<'a>(&self, hosts: impl Iterator<Item = &'a SiteHost>, staging_sites: u32) -> usize {
+        let hosts = by_name(hosts);
+        let copies = hosts.values().filter(|host| is_copy(host, &hosts));
+        hosts.len() - copies.take(self.most_copies(staging_sites)).count()
     }
 }
 
@@ -160,6 +234,7 @@ mod tests {
             sites: SiteLimit::DEFAULT,
             grace_period_hours: None,
             details: Details::default(),
+            is_declared: false,
         }
     }
 
@@ -247,6 +322,54 @@ mod tests {
             ..ahead
         };
         assert_eq!(two.seat(&[binding("a.com", 1)][..], 0, &host("b.com")), Seat::Free);
+    }
+
+    #[test]
+    fn hosts_that_a_file_lists_come_first_and_who_was_bound_last_gives_way() {
+        let mut listed = License {
+            is_declared: true,
+            ..limited(2)
+        };
+        listed.details.hosts.push(host("listed.com"));
+        let stored = ["a.com", "b.com", "c.com"].map(|name| binding(name, 1));
+        let held = |license: &License, bound: usize| -> Vec<bool> {
+            let seat = |one: &Binding| license.seat(&stored[..bound], 0, &one.host) == Seat::Held;
+            stored[..bound].iter().map(seat).collect()
+        };
+        assert_eq!(held(&listed, 1), [true]);
+        assert_eq!(held(&listed, 2), [true, false]);
+        let used = listed.seat_use(&stored[..2], 0);
+        assert_eq!((used.seats, used.gave_way), (2, vec![&host("b.com")]));
+        assert!(!listed.fits(&stored[..2], 0) && listed.fits(&stored[..1], 0));
+        assert_eq!(listed.seat(&stored[..2], 0, &host("listed.com")), Seat::Held);
+        let first = &host("listed.com");
+        assert_eq!(listed.seat(&stored[..2], 0, &host("b.com")), Seat::Taken { first });
+        assert_eq!(held(&listed, 3), [true, true, false], "sites lowered since");
+        let of_ledger = License {
+            is_declared: false,
+            ..listed.clone()
+        };
+        assert_eq!(held(&of_ledger, 2), [true, true]);
+        listed.details.hosts.push(host("b.com"));
+        assert_eq!(held(&listed, 2), [false, true], "it is listed, too");
+        listed.sites = SiteLimit::Unlimited;
+        assert_eq!(held(&listed, 3), [true, true, true]);
+    }
+
+    #[test]
+    fn a_copy_gives_way_to_a_listed_host_if_its_site_has_left() {
+        let mut moved = License {
+            is_declared: true,
+            ..license()
+        };
+        moved.details.hosts.push(host("new.com"));
+        moved.details.released.hosts.insert(host("old.com"), at(5));
+        let stored = [binding("old.com", 1), binding("x.old.com", 2)];
+        let first = &host("new.com");
+        assert_eq!(moved.seat(&stored[..], 1, &host("x.old.com")), Seat::Taken { first });
+        assert_eq!(moved.seat_use(&stored[..], 1).seats, 1);
+        let copy = [binding("x.new.com", 2)];
+        assert_eq!(moved.seat(&copy[..], 1, &host("x.new.com")), Seat::Held);
     }
 
     #[test]

@@ -21,8 +21,8 @@ use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 use crate::regular_file;
 
+use crate::model::license_change::LicenseChange;
 use crate::registry::Registry;
-use crate::registry::change::LicenseChange;
 use crate::registry::error::RegistryError;
 use crate::registry::files::{RegistryFiles, limit_of};
 

@@ -68,6 +68,7 @@ pub(super) fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>,
             site_moves: limit(reader, table, "site_moves"),
         }
         .into(),
+        is_declared: true,
     };
     (reader.complained() == complaints_before).then_some(license)
 }

@@ -4,7 +4,6 @@
 //! from them and collects diagnostics, `plugins`, `licenses`, `offers` and `release_chain` make values of them. `edit` writes
 //! licenses. The server loads a whole [`Registry`] or none; the build loads [plugin entries](plugins::load) one by one.
 
-mod change;
 mod diagnostic;
 mod dir_entry;
 mod edd_items;
@@ -40,7 +39,6 @@ use crate::model::license_key::LicenseId;
 use crate::model::plugin::Plugin;
 use crate::model::slug::Slug;
 
-pub use change::LicenseChange;
 pub use diagnostic::Diagnostic;
 pub use error::RegistryError;
 pub use files::RegistryFiles;

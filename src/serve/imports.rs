@@ -129,6 +129,7 @@ impl ImportedLicense {
                 sites: self.sites.map_or(SiteLimit::Unlimited, SiteLimit::Limited),
                 grace_period_hours: None,
                 details: Default::default(),
+                is_declared: false,
             },
             reference: self
                 .reference

@@ -1,4 +1,4 @@
-//! Changes one license of the ledger by a step: looks it up, decides, and tries again if somebody else was first.
+//! Changes one license of the ledger by a step: looks it up, and has the ledger's thread decide.
 //!
 //! The management API does so for programs, and the admin listener for commands.
 
@@ -10,15 +10,12 @@ use crate::keys::license_secrets::NewOrigin;
 use crate::model::issued_license::{ChangeScope, IssuedLicense};
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
+use crate::model::license_step::{LicenseStep, StepRefusal};
 use crate::registry::Registry;
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
-use crate::serve::license_steps::{LicenseStep, StepRefusal};
 use crate::store::{
     Bindings, ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, LedgerLicense, LedgerLook, StoreError,
 };
-
-/// How often to try if others change the same license all the time.
-const ATTEMPTS: usize = 5;
 
 /// Which revision a change is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +24,15 @@ pub enum ExpectedRevision {
     Any,
     /// This one.
     Only(u32),
+}
+
+impl ExpectedRevision {
+    fn only(self) -> Option<u32> {
+        match self {
+            Self::Any => None,
+            Self::Only(revision) => Some(revision),
+        }
+    }
 }
 
 /// Why a license of the ledger was not found or not changed.
@@ -47,9 +53,6 @@ pub enum LicenseChangeError {
     /// The ledger refused the change.
     #[error("the license has too many modules, features or hosts")]
     Refused(ChangeRefusal),
-    /// Others change it all the time.
-    #[error("others change the license all the time; try again")]
-    Contended,
 }
 
 impl From<StoreError> for LicenseChangeError {
@@ -116,10 +119,7 @@ pub async fn rekey(
             origin: new.origin.clone(),
             retired: new.retired.clone(),
             old: id,
-            revision: match expected {
-                ExpectedRevision::Any => None,
-                ExpectedRevision::Only(revision) => Some(revision),
-            },
+            revision: expected.only(),
         },
     };
     let outcome = found_license::change(registry, bindings, change).await?;
@@ -129,7 +129,8 @@ pub async fn rekey(
     Ok(outcome)
 }
 
-/// Takes a step; returns the license as it is then, and whether it changed. What is so already is not written again.
+/// Takes a step; returns the license as it is then, and whether it changed. What is so already is not written again. The
+/// ledger's thread decides, so that nobody gets or loses a seat meanwhile.
 ///
 /// # Errors
 /// The step is not possible, or nothing was written.
@@ -141,45 +142,26 @@ pub async fn apply(
     expected: ExpectedRevision,
     step: &LicenseStep,
 ) -> Result<(Arc<IssuedLicense>, bool), LicenseChangeError> {
-    for _ in 0..ATTEMPTS {
-        let current = find(registry, bindings, &id).await?;
-        if let ExpectedRevision::Only(revision) = expected
-            && revision != current.revision
-        {
-            // This node may not have read the revision that the caller saw.
-            refresh(bindings).await?;
-            if find(registry, bindings, &id).await?.revision != revision {
-                return Err(LicenseChangeError::Revised);
-            }
-            continue;
+    let current = find(registry, bindings, &id).await?;
+    let change = LedgerChange {
+        license: current.license.clone(),
+        reference: None,
+        scope: Arc::clone(scope),
+        status_by: None,
+        now: Utc::now(),
+        basis: ChangeBasis::Step {
+            step: step.clone(),
+            revision: expected.only(),
+        },
+    };
+    match found_license::change(registry, bindings, change).await? {
+        ChangeOutcome::Recorded(issued) => {
+            tracing::info!(license = id.log_tag(), by = %scope, revision = issued.revision, "changed");
+            Ok((issued, true))
         }
-        let now = Utc::now();
-        let (license, status_by) = match step.applied(&current.license, &bindings.of(&id), now)? {
-            Some(license) => (license, None),
-            // Who withdraws what somebody else has withdrawn already keeps it so, whatever the other does.
-            None if step.withdraws() && current.status_by.as_ref() != Some(scope) => {
-                (current.license.clone(), Some(Arc::clone(scope)))
-            }
-            None => return Ok((Arc::new((*current).clone()), false)),
-        };
-        let change = LedgerChange {
-            license,
-            reference: None,
-            scope: Arc::clone(scope),
-            status_by,
-            now,
-            basis: ChangeBasis::Revision(current.revision),
-        };
-        match found_license::change(registry, bindings, change).await? {
-            ChangeOutcome::Recorded(issued) => {
-                tracing::info!(license = id.log_tag(), by = %scope, revision = issued.revision, "changed");
-                return Ok((issued, true));
-            }
-            ChangeOutcome::Repeated(issued) => return Ok((issued, false)),
-            ChangeOutcome::Refused(ChangeRefusal::Revised { .. }) if expected == ExpectedRevision::Any => {}
-            ChangeOutcome::Refused(ChangeRefusal::Revised { .. }) => return Err(LicenseChangeError::Revised),
-            ChangeOutcome::Refused(refusal) => return Err(LicenseChangeError::Refused(refusal)),
-        }
+        ChangeOutcome::Repeated(issued) => Ok((issued, false)),
+        ChangeOutcome::Refused(ChangeRefusal::Step(refusal)) => Err(refusal.into()),
+        ChangeOutcome::Refused(ChangeRefusal::Revised { .. }) => Err(LicenseChangeError::Revised),
+        ChangeOutcome::Refused(refusal) => Err(LicenseChangeError::Refused(refusal)),
     }
-    Err(LicenseChangeError::Contended)
 }

@@ -15,7 +15,6 @@ pub mod health;
 pub mod hooks;
 pub mod imports;
 pub mod ledger_licenses;
-pub mod license_steps;
 pub mod links;
 mod mailed_licenses;
 pub mod metrics;

@@ -7,21 +7,24 @@ mod import;
 mod outcomes;
 mod seats;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
 use crate::model::binding::Binding;
+use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 
 use crate::store::bindings::{BindingsRef, BoundSites, LicenseBindings};
 use crate::store::checksum::BindingsByLicense;
 use crate::store::issued_table::IssuedTable;
+use crate::store::ledger_change::ChangeBasis;
 use crate::store::license_changes::LicenseBatch;
 use crate::store::log::record::LedgerEvent;
 use crate::store::log::sale_line::SaleEntry;
-use crate::store::log::{Position, ReleaseEntry};
+use crate::store::log::{LedgerEntry, Position, ReleaseEntry};
 use crate::store::memory::{self, BindingMemory};
 use crate::store::pending::{LEAVING_COPIES, WaitingRequests};
 use crate::store::references::texts::NewReference;
@@ -141,6 +144,24 @@ impl<'m> BindingBatch<'m> {
         }
     }
 
+    /// The same with those `under_way`, which are put in force for the rest of this commit.
+    fn stored_with(&mut self, license: &LicenseId, under_way: &mut HashMap<LicenseId, Vec<Binding>>) -> BoundSites<'m> {
+        for binding in under_way.remove(license).unwrap_or_default() {
+            let license = *license;
+            self.go_ahead(license, LedgerEvent::Bound(LedgerEntry { license, binding }));
+        }
+        self.stored(license)
+    }
+
+    /// The license of a request as it is now, whatever happened to it while the request waited.
+    fn current<'r>(&self, license: &'r License) -> Cow<'r, License> {
+        let of_ledger = || self.licenses.of(&license.id);
+        match (!license.is_declared).then(of_ledger).flatten() {
+            Some(current) => Cow::Owned(current.license.clone()),
+            None => Cow::Borrowed(license),
+        }
+    }
+
     /// Decides every request; returns the events to append. `clock` is the time of a log that several nodes share,
     /// whose own clocks may differ.
     ///
@@ -156,7 +177,8 @@ impl<'m> BindingBatch<'m> {
         for release in &requests.releases {
             let request = &release.request;
             let license = request.license.id;
-            let decided = site_moves::release(request, &self.stored(&license), clock);
+            let current = self.current(&request.license);
+            let decided = site_moves::release(request, &current, &self.stored(&license), clock);
             let decided = decided.map(|release| {
                 let Some(release) = release else {
                     return SiteReleaseOutcome::AlreadyReleased;
@@ -177,7 +199,13 @@ impl<'m> BindingBatch<'m> {
             self.outcomes.bound.push(outcome);
         }
         for request in &requests.changes {
-            let outcome = self.licenses.decide(&request.change, clock, &mut self.appended);
+            let change = &request.change;
+            let bound = match change.basis {
+                // After those who asked for a seat, so that the step knows who has one.
+                ChangeBasis::Step { .. } => self.stored_with(&change.license.id, &mut under_way),
+                _ => BoundSites(None),
+            };
+            let outcome = self.licenses.decide(change, &bound, clock, &mut self.appended);
             self.outcomes.changed.push(outcome);
         }
         for request in &requests.tokens {

@@ -7,12 +7,14 @@ use chrono::{DateTime, Utc};
 use crate::model::issued_license::{ChangeScope, IssueOrigin, IssuedLicense};
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
+use crate::model::license_step::{LicenseStep, StepRefusal};
 use crate::model::order_reference::OrderReference;
 
 /// A license to issue or to change.
 #[derive(Clone, Debug)]
 pub struct LedgerChange {
-    /// The license after the change. The ledger keeps no note. Where it replaces another license, only its id is used.
+    /// The license after the change. The ledger keeps no note. Of a step, and where it replaces another license, only its id is
+    /// used.
     pub license: License,
     /// The shop's order, for a license that is issued. A later change does not alter it.
     pub reference: Option<OrderReference>,
@@ -56,6 +58,13 @@ pub enum ChangeBasis {
     },
     /// This revision of the license.
     Revision(u32),
+    /// The license and its bindings as they are when the ledger's thread decides. Seats change hands in this way only.
+    Step {
+        /// What happens to it.
+        step: LicenseStep,
+        /// The revision that it must have; `None` for any.
+        revision: Option<u32>,
+    },
     /// A line that the ledger lost: at the time of the change, the license with this origin had this revision.
     Lost(IssueOrigin, u32),
 }
@@ -65,7 +74,7 @@ pub enum ChangeBasis {
 pub enum ChangeOutcome {
     /// It is in force, durably.
     Recorded(Arc<IssuedLicense>),
-    /// The same request issued this license before. It is as it is now.
+    /// The same request issued this license before, or the license is so already. It is as it is now.
     Repeated(Arc<IssuedLicense>),
     /// Nothing was changed.
     Refused(ChangeRefusal),
@@ -85,6 +94,8 @@ pub enum ChangeRefusal {
         /// Its revision.
         revision: u32,
     },
+    /// The license does not allow the step.
+    Step(StepRefusal),
     /// The license that shall be replaced is revoked.
     Revoked,
     /// It does not fit a line of the ledger: it has too many modules, features or hosts.

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use crate::model::binding::Binding;
 use crate::model::change_kind::ChangeKind;
 use crate::model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use crate::model::license::{Details, License, LicenseStatus};
 use crate::model::license_key::LicenseId;
+use crate::model::license_step::LicenseStep;
 
 use crate::store::issued_licenses::IssuedLicenses;
 use crate::store::ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
@@ -70,14 +72,15 @@ impl<'m> LicenseBatch<'m> {
         }
     }
 
-    /// Decides a change; its line, if it has one, is added to `appended`.
+    /// Decides a change; its line, if it has one, is added to `appended`. A step needs the bindings of the license, `bound`.
     pub(crate) fn decide(
         &mut self,
         change: &LedgerChange,
+        bound: &[Binding],
         clock: Option<DateTime<Utc>>,
         appended: &mut Vec<LedgerEvent>,
     ) -> ChangeOutcome {
-        let outcome = match self.changed(change, clock) {
+        let outcome = match self.changed(change, bound, clock) {
             Ok(outcome) => outcome,
             Err(refusal) => return ChangeOutcome::Refused(refusal),
         };
@@ -120,7 +123,7 @@ impl<'m> LicenseBatch<'m> {
     fn successor(&self, change: &LedgerChange) -> Result<(License, Option<Hex128>), ChangeRefusal> {
         let (old, revision) = match &change.basis {
             ChangeBasis::Rekey { old, revision, .. } => (old, revision),
-            ChangeBasis::Revision(_) => {
+            ChangeBasis::Revision(_) | ChangeBasis::Step { .. } => {
                 let current = self.of(&change.license.id);
                 return Ok((change.license.clone(), current.and_then(|current| current.reference)));
             }
@@ -163,7 +166,45 @@ impl<'m> LicenseBatch<'m> {
         Some(asked.unwrap_or_else(|| Arc::clone(&change.scope)))
     }
 
-    fn changed(&self, change: &LedgerChange, clock: Option<DateTime<Utc>>) -> Result<ChangeOutcome, ChangeRefusal> {
+    /// Takes a step from the license and its bindings as they are now.
+    fn stepped(
+        &self,
+        change: &LedgerChange,
+        (step, expected): (&LicenseStep, Option<u32>),
+        bound: &[Binding],
+        now: DateTime<Utc>,
+    ) -> Result<ChangeOutcome, ChangeRefusal> {
+        let current = self.of(&change.license.id).ok_or(ChangeRefusal::Unknown)?;
+        let revision = current.revision;
+        if expected.is_some_and(|expected| expected != revision) {
+            return Err(ChangeRefusal::Revised { revision });
+        }
+        let (license, status_by) = match step
+            .applied(&current.license, bound, now)
+            .map_err(ChangeRefusal::Step)?
+        {
+            Some(license) => (license, None),
+            // Who withdraws what somebody else has withdrawn already keeps it so, whatever the other does.
+            None if step.withdraws() && current.status_by.as_ref() != Some(&change.scope) => {
+                (current.license.clone(), Some(Arc::clone(&change.scope)))
+            }
+            None => return Ok(ChangeOutcome::Repeated(current)),
+        };
+        let change = LedgerChange {
+            license,
+            status_by,
+            basis: ChangeBasis::Revision(revision),
+            ..change.clone()
+        };
+        self.changed(&change, bound, Some(now))
+    }
+
+    fn changed(
+        &self,
+        change: &LedgerChange,
+        bound: &[Binding],
+        clock: Option<DateTime<Utc>>,
+    ) -> Result<ChangeOutcome, ChangeRefusal> {
         let id = change.license.id;
         let now = clock.unwrap_or(change.now);
         let (origin, revision, time, kind) = match &change.basis {
@@ -200,6 +241,7 @@ impl<'m> LicenseBatch<'m> {
                     _ => (origin.clone(), *revision, now, kind),
                 }
             }
+            ChangeBasis::Step { step, revision } => return self.stepped(change, (step, *revision), bound, now),
             ChangeBasis::Revision(expected) => {
                 let current = self.of(&id).ok_or(ChangeRefusal::Unknown)?;
                 let revision = current.revision;

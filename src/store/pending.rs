@@ -79,7 +79,7 @@ pub enum BindOutcome {
 /// A host that asks for a seat.
 #[derive(Clone, Copy, Debug)]
 pub struct SeatRequest<'a> {
-    /// The license.
+    /// The license. One of the ledger may have changed when the thread decides; it decides by what the license is then.
     pub license: &'a License,
     /// The site.
     pub host: &'a SiteHost,

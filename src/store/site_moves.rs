@@ -16,7 +16,7 @@ use crate::store::bindings::BoundSites;
 /// A client's request to release its site.
 #[derive(Clone, Debug)]
 pub struct ReleaseRequest {
-    /// The license.
+    /// The license. One of the ledger may have changed when the thread decides; it decides by what the license is then.
     pub license: License,
     /// The site.
     pub host: SiteHost,
@@ -53,12 +53,15 @@ pub enum ReleaseRefusal {
 }
 
 /// The line that releases the site; `None` if it was released before.
+///
+/// `license` is the license as it is now.
 pub(crate) fn release(
     request: &ReleaseRequest,
+    license: &License,
     stored: &BoundSites<'_>,
     clock: Option<DateTime<Utc>>,
 ) -> Result<Option<SiteRelease>, ReleaseRefusal> {
-    let ReleaseRequest { license, host, .. } = request;
+    let host = &request.host;
     let now = clock.unwrap_or(request.now);
     if license.details.hosts.contains(host) {
         return Err(ReleaseRefusal::BoundByVendor);

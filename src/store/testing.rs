@@ -24,6 +24,7 @@ pub(crate) fn issued(number: u8) -> IssuedLicense {
             sites: SiteLimit::DEFAULT,
             grace_period_hours: None,
             details: Details::default(),
+            is_declared: false,
         },
         origin: IssueOrigin {
             body: Hex128([number; 16]),

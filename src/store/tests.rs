@@ -40,6 +40,7 @@ fn license(number: u8, sites: u32) -> License {
         sites: SiteLimit::Limited(NonZeroU32::new(sites).unwrap()),
         grace_period_hours: None,
         details: Details::default(),
+        is_declared: false,
     }
 }
 

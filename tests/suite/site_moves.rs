@@ -1,16 +1,19 @@
 //! Sites that give their seat back: with a secret or the key alone, at once, under kill -9, and against hostile calls.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use countersign::model::digest::Digest;
 use serde_json::{Value, json};
 
 use crate::support::http::Client;
 use crate::support::instance::{question, shared_keys};
+use crate::support::issued::issue;
 use crate::support::server::countersign;
-use crate::support::{Instance, License, Response, Server, post_json, request};
+use crate::support::{Instance, License, Response, Server, eventually, post_json, request};
 
 const VALIDATE: &str = "/api/v1/validate-license";
 const RELEASE: &str = "/api/v1/release-site";
@@ -253,6 +256,109 @@ fn of_those_who_ask_while_a_site_leaves_at_most_one_gets_the_seat_and_it_leaves_
         assert_eq!(server.validate(license, "old.com").code(), "bound_elsewhere");
     }
     assert_eq!(released(&instance).len(), ROUNDS);
+}
+
+/// The sites that hold a seat in the end. All ask before, because one may still take its seat back.
+fn sites_at_last(server: &Server, license: &License) -> Vec<&'static str> {
+    let holds = |site: &&str| server.validate(license, site).code() == "ok";
+    let sites = || ["b.com", "c.com", "a.com"].into_iter().filter(holds);
+    let _ = sites().count();
+    sites().collect()
+}
+
+/// In each round, the vendor moves a license from a.com to b.com while a.com leaves by itself and c.com asks for its seat.
+fn race_moves(instance: &Instance, server: &Server, licenses: &[License]) {
+    for (round, license) in licenses.iter().enumerate() {
+        assert_eq!(server.validate(license, "a.com").code(), "ok");
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = Client::connect(server.address);
+                for attempt in 0..40 {
+                    if attempt == round % 20 {
+                        client.post_json(RELEASE, &leaving(license, "a.com", ""));
+                    }
+                    client.post_json(VALIDATE, &question(license, "c.com"));
+                    if is_over.load(Ordering::Relaxed) && attempt >= round % 20 {
+                        break;
+                    }
+                }
+            });
+            let moved = countersign(instance)
+                .args(["license", "move", &license.id, "--from", "a.com", "--to", "b.com"])
+                .output()
+                .unwrap();
+            is_over.store(true, Ordering::Relaxed);
+            let code = moved.status.code();
+            assert!(
+                code == Some(0) || code == Some(3),
+                "{}",
+                String::from_utf8_lossy(&moved.stderr)
+            );
+        });
+    }
+}
+
+#[test]
+fn a_move_beside_releases_and_validations_never_gives_a_license_of_the_ledger_two_sites() {
+    let licenses: Vec<License> = (0..200).map(|_| License::new()).collect();
+    let instance = Instance::new();
+    let store = countersign::store::open(&instance.file("store")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for license in &licenses {
+        runtime.block_on(store.change_license(issue(license))).unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    let server = Server::start_with(
+        &instance,
+        &[
+            "--signing-queue",
+            "1024",
+            "--requests-per-license",
+            "100000",
+            "--requests-per-minute",
+            "1000000",
+        ],
+    );
+    race_moves(&instance, &server, &licenses);
+    let over = licenses
+        .iter()
+        .filter(|license| sites_at_last(&server, license).len() != 1);
+    assert_eq!(over.count(), 0);
+}
+
+#[test]
+fn a_move_beside_releases_and_validations_never_gives_a_license_of_a_file_two_sites() {
+    let licenses: Vec<License> = (0..200).map(|_| License::new()).collect();
+    let last = License::new();
+    let mut tables: Vec<String> = licenses.iter().map(|license| license.toml("")).collect();
+    tables.push(last.toml(""));
+    let instance = Instance::with_licenses(&tables);
+    let server = Server::start_with(
+        &instance,
+        &[
+            "--signing-queue",
+            "1024",
+            "--requests-per-license",
+            "100000",
+            "--requests-per-minute",
+            "1000000",
+        ],
+    );
+    race_moves(&instance, &server, &licenses);
+    let suspended = countersign(&instance)
+        .args(["license", "suspend", &last.id])
+        .output()
+        .unwrap();
+    assert!(suspended.status.success());
+    eventually("the last change is in force", Duration::from_secs(30), || {
+        server.validate(&last, "a.com").code() == "suspended"
+    });
+    let over = licenses
+        .iter()
+        .filter(|license| sites_at_last(&server, license).len() != 1);
+    assert_eq!(over.count(), 0);
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub fn issue_as(license: &License, request: u8) -> LedgerChange {
             sites: SiteLimit::DEFAULT,
             grace_period_hours: None,
             details: Details::default(),
+            is_declared: false,
         },
         reference: None,
         scope: Arc::clone(&scope),

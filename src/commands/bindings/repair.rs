@@ -165,9 +165,11 @@ fn reason(why: ChangeRefusal) -> &'static str {
     match why {
         ChangeRefusal::Revised { .. } => "changed_since",
         ChangeRefusal::TooLong => "too_long",
-        ChangeRefusal::OtherRequest | ChangeRefusal::Exists | ChangeRefusal::Unknown | ChangeRefusal::Revoked => {
-            "other_license"
-        }
+        ChangeRefusal::OtherRequest
+        | ChangeRefusal::Exists
+        | ChangeRefusal::Unknown
+        | ChangeRefusal::Step(_)
+        | ChangeRefusal::Revoked => "other_license",
     }
 }
 

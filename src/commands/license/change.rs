@@ -7,7 +7,7 @@ use chrono::{NaiveDate, Utc};
 
 use crate::commands::Failure;
 use crate::model::license::{License, LicenseStatus};
-use crate::registry::LicenseChange;
+use crate::model::license_change::LicenseChange;
 use crate::registry::edit::Editor;
 
 use crate::commands::license::change_options::ChangeOptions;

@@ -7,7 +7,7 @@ use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
 use crate::model::issued_license::IssuedLicense;
 use crate::model::license::SiteLimit;
-use crate::serve::license_steps::{LicenseStep, LicenseTerms};
+use crate::model::license_step::{LicenseStep, LicenseTerms};
 use crate::serve::ops::license_answers::{LicenseAction, LicenseReply};
 use crate::text::printable::PrintableLines;
 

@@ -176,6 +176,7 @@ fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Resu
         }
     }
     let license = License {
+        is_declared: true,
         id: key.id(),
         status: LicenseStatus::Active,
         expires,

@@ -10,10 +10,10 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use crate::commands::Failure;
 use crate::model::binding::Binding;
 use crate::model::license::{License, SiteLimit};
+use crate::model::license_change::LicenseChange;
 use crate::model::license_key::LicenseId;
 use crate::model::release_time::ReleaseTime;
 use crate::model::site_host::SiteHost;
-use crate::registry::LicenseChange;
 use crate::store::StoreError;
 use crate::text::error_chain::ErrorChain;
 

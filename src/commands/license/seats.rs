@@ -7,12 +7,12 @@ use chrono::{DateTime, Utc};
 use crate::build::counted;
 use crate::commands::Failure;
 use crate::model::binding::Binding;
-use crate::model::license::{License, SiteLimit};
+use crate::model::license::SiteLimit;
+use crate::model::license_change::LicenseChange;
 use crate::model::license_key::LicenseId;
 use crate::model::release_time::ReleaseTime;
 use crate::model::seat::Seat;
 use crate::model::site_host::SiteHost;
-use crate::registry::LicenseChange;
 use crate::store::StoreError;
 
 use crate::commands::license::arguments::{OwnLimit, parse_host, parse_sites};
@@ -167,7 +167,7 @@ pub(super) fn move_site(
         let stored = stored.unwrap_or_default();
         // If the vendor has lowered the number, a move between bound sites must still be possible.
         let has_seat = matches!(license.seat(&stored[..], staging_sites, &args.to), Seat::Held);
-        if !has_seat && !fits(&moved, &stored, staging_sites) {
+        if !has_seat && !moved.fits(&stored[..], staging_sites) {
             let all = match license.sites {
                 SiteLimit::DEFAULT => "1 site, and it is taken".to_owned(),
                 sites => format!("{sites} sites, and all of them are taken"),
@@ -181,14 +181,6 @@ pub(super) fn move_site(
         })
     })?;
     Ok(done.with_notes(notes))
-}
-
-/// Whether the sites, bound by the registry or the store, need no more seats than the license has.
-fn fits(license: &License, stored: &[Binding], staging_sites: u32) -> bool {
-    match license.sites {
-        SiteLimit::Unlimited => true,
-        SiteLimit::Limited(limit) => license.seat_use(stored, staging_sites).seats <= limit.get() as usize,
-    }
 }
 
 #[cfg(test)]

@@ -60,6 +60,9 @@ struct BoundHost<'a> {
     released: bool,
     /// Whether it is a staging copy that needs no seat.
     staging_copy: bool,
+    /// Whether it is bound and has no seat, because a license file lists others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    no_seat: bool,
     #[serde(flatten)]
     report: &'a SiteReport,
 }
@@ -138,6 +141,7 @@ fn bound<'a>(license: &License, used: &SeatUse<'_>, binding: &'a Binding, report
         host: binding.host.as_str(),
         bound_at: shown_time(binding.bound_at),
         released,
+        no_seat: used.gave_way.contains(&&binding.host),
         staging_copy: !released && used.copies.contains(&&binding.host),
         report,
     }
@@ -232,6 +236,7 @@ fn bindings_text(license: &License, used: &SeatUse<'_>, stored: &Result<Vec<(Bin
     for (binding, report) in stored {
         let state = match () {
             () if license.is_void(binding) => "released",
+            () if used.gave_way.contains(&&binding.host) => "no seat",
             () if used.copies.contains(&&binding.host) => "staging copy",
             () => "bound",
         };

@@ -6,8 +6,8 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::model::license::SiteLimit;
+use crate::model::license_change::LicenseChange;
 use crate::model::site_host::SiteHost;
-use crate::registry::change::LicenseChange;
 use crate::registry::json;
 use crate::registry::spanned::{SpannedTable, Value};
 

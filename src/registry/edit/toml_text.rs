@@ -9,9 +9,9 @@ use similar::{Algorithm, DiffTag, capture_diff_slices};
 use toml_edit::{Array, Datetime, Decor, DocumentMut, InlineTable, Item, Key, RawString, Table, TableLike, Value};
 
 use crate::model::license::SiteLimit;
+use crate::model::license_change::LicenseChange;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
-use crate::registry::change::LicenseChange;
 use crate::registry::spanned;
 
 /// The text after the change; `None` if it does not have the license, or cannot be changed without a new order.

@@ -116,6 +116,7 @@ impl<'a> SaleLicenses<'a> {
                 sites: granted.sites,
                 grace_period_hours: None,
                 details: granted.details.clone(),
+                is_declared: false,
             },
             reference: self.order.map(|order| secrets.reference(order)),
             scope: Arc::clone(self.places.requests.scope()),

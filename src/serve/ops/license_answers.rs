@@ -17,11 +17,11 @@ use crate::model::issued_license::{ChangeScope, Hex128};
 use crate::model::issuing_key::IssueRequest;
 use crate::model::license::LicenseStatus;
 use crate::model::license_key::LicenseId;
+use crate::model::license_step::{LicenseStep, StepRefusal};
 use crate::model::offer::SalesMode;
 use crate::registry::Registry;
 use crate::serve::found_license::ChangeError;
 use crate::serve::ledger_licenses::{self, ExpectedRevision, LicenseChangeError};
-use crate::serve::license_steps::{LicenseStep, StepRefusal};
 use crate::serve::state::Service;
 use crate::store::{Bindings, ChangeOutcome, ChangeRefusal, StoreError};
 

@@ -19,7 +19,8 @@ impl BindingBatch<'_> {
         under_way: &mut Vec<Binding>,
         clock: Option<DateTime<Utc>>,
     ) -> BindOutcome {
-        let BindRequest { license, host, .. } = request;
+        let BindRequest { host, .. } = request;
+        let license = &*self.current(&request.license);
         let now = clock.unwrap_or(request.now);
         let stored = self.stored(&license.id);
         let first = match license.seat_beside(&stored, under_way, request.staging_sites, host) {
@@ -48,7 +49,8 @@ impl BindingBatch<'_> {
 
     /// Frees a seat for a host that was released by the key alone; whether there is one then.
     fn take_back(&mut self, request: &BindRequest, under_way: &mut Vec<Binding>, now: DateTime<Utc>) -> bool {
-        let BindRequest { license, host, .. } = request;
+        let BindRequest { host, .. } = request;
+        let license = &*self.current(&request.license);
         let id = license.id;
         for binding in under_way.drain(..) {
             self.go_ahead(id, LedgerEvent::Bound(LedgerEntry { license: id, binding }));

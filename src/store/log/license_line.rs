@@ -188,6 +188,7 @@ impl LicenseLine {
                 },
                 grace_period_hours: self.grace_period_hours,
                 details: details.into(),
+                is_declared: false,
             },
             origin: IssueOrigin {
                 body: self.origin.body,

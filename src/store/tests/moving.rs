@@ -1,7 +1,11 @@
 //! Tests of sites that their clients release: with a secret or the key alone, often, at once, and after a restart.
 
 use super::*;
+use crate::model::issued_license::IssuedLicense;
+use crate::model::license_step::{LicenseStep, StepRefusal};
 use crate::model::site_release::{ReleaseHash, ReleasedBy};
+use crate::store::pending::SeatRelease;
+use crate::store::testing::issued;
 
 const HOUR: i64 = 3_600;
 
@@ -291,6 +295,13 @@ async fn releases_and_hashes_outlive_a_restart_a_lost_index_and_a_compaction() {
     );
 }
 
+fn bound_by(license: &License, name: &str, seconds: i64) -> LedgerEvent {
+    LedgerEvent::Bound(LedgerEntry {
+        license: license.id,
+        binding: Binding::new(host(name), at(seconds)),
+    })
+}
+
 #[tokio::test]
 async fn a_node_learns_what_another_one_released() {
     let memory = BindingMemory::new(BindingsByLicense::default());
@@ -298,12 +309,7 @@ async fn a_node_learns_what_another_one_released() {
     let new = host("new.com");
     let (request, pending) = BindRequest::new(SeatRequest::new(&license, &new, at(9)));
     let mut batch = BindingBatch::new(&memory, asking(vec![request]));
-    let bound = |name: &str, seconds| {
-        LedgerEvent::Bound(LedgerEntry {
-            license: license.id,
-            binding: Binding::new(host(name), at(seconds)),
-        })
-    };
+    let bound = |name: &str, seconds| bound_by(&license, name, seconds);
     batch.learn(bound("a.com", 1));
     batch.learn(LedgerEvent::Released(crate::store::log::ReleaseEntry {
         license: license.id,
@@ -424,4 +430,82 @@ async fn a_copy_that_stays_when_its_site_leaves_keeps_the_seat() {
         bind_beside_copies(&*store, &license, "other.com", 5).await,
         BindOutcome::Bound
     );
+}
+
+/// A move of a license of the ledger from a.com to b.com.
+fn moving(license: &IssuedLicense, seconds: i64) -> LedgerChange {
+    LedgerChange {
+        license: license.license.clone(),
+        reference: None,
+        scope: Arc::clone(&license.scope),
+        status_by: None,
+        now: at(seconds),
+        basis: ChangeBasis::Step {
+            step: LicenseStep::Move {
+                from: host("a.com"),
+                to: host("b.com"),
+                staging_sites: 1,
+            },
+            revision: None,
+        },
+    }
+}
+
+#[tokio::test]
+async fn a_move_knows_who_left_and_who_came_in_the_same_commit() {
+    let issued = issued(1);
+    let license = &issued.license;
+    let memory = BindingMemory::new(BindingsByLicense::default());
+    memory.issued.add([Arc::new(issued.clone())]);
+    memory.add([bound_by(license, "a.com", 1)]);
+    let decide = |requests| {
+        let mut batch = BindingBatch::new(&memory, requests);
+        batch.decide(None);
+        batch.complete(Ok(()));
+    };
+    let c = host("c.com");
+    let (leaves, left) = SeatRelease::new(leaves(license, "a.com", None, 2));
+    let (asks, came) = BindRequest::new(SeatRequest::new(license, &c, at(2)));
+    let (moves, moved) = ChangeRequest::new(moving(&issued, 2));
+    decide(WaitingRequests {
+        binds: vec![asks],
+        releases: vec![leaves],
+        changes: vec![moves],
+        ..WaitingRequests::default()
+    });
+    assert_eq!(left.wait().await.unwrap(), SiteReleaseOutcome::Released);
+    assert_eq!(came.wait().await.unwrap(), BindOutcome::Bound);
+    let refused = ChangeOutcome::Refused(ChangeRefusal::Step(StepRefusal::NotBound));
+    assert_eq!(moved.wait().await.unwrap(), refused);
+}
+
+#[tokio::test]
+async fn who_asked_before_a_move_is_decided_by_the_license_after_it() {
+    let issued = issued(1);
+    let license = &issued.license;
+    let memory = BindingMemory::new(BindingsByLicense::default());
+    memory.issued.add([Arc::new(issued.clone())]);
+    memory.add([bound_by(license, "a.com", 1)]);
+    let (moves, moved) = ChangeRequest::new(moving(&issued, 2));
+    let mut batch = BindingBatch::new(&memory, changing(vec![moves]));
+    batch.decide(None);
+    batch.complete(Ok(()));
+    assert!(matches!(moved.wait().await.unwrap(), ChangeOutcome::Recorded(after) if after.revision == 2));
+    // With the license as it was before the move, a.com has the seat, and can leave.
+    let c = host("c.com");
+    let (leaves, left) = SeatRelease::new(leaves(license, "a.com", None, 3));
+    let (asks, came) = BindRequest::new(SeatRequest::new(license, &c, at(3)));
+    let mut batch = BindingBatch::new(
+        &memory,
+        WaitingRequests {
+            binds: vec![asks],
+            releases: vec![leaves],
+            ..WaitingRequests::default()
+        },
+    );
+    assert_eq!(batch.decide(None), []);
+    batch.complete(Ok(()));
+    let not_bound = SiteReleaseOutcome::Refused(ReleaseRefusal::NotBound);
+    assert_eq!(left.wait().await.unwrap(), not_bound);
+    assert_eq!(came.wait().await.unwrap(), elsewhere("b.com"));
 }

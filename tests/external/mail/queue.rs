@@ -77,6 +77,7 @@ impl Vendor {
                     sites: SiteLimit::Limited(NonZeroU32::new(3).unwrap()),
                     grace_period_hours: None,
                     details: Details::default(),
+                    is_declared: false,
                 },
                 reference: None,
                 scope,

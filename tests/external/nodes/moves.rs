@@ -1,6 +1,7 @@
 //! Sites that leave through one node while others ask another node for their seats.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use serde_json::{Value, json};
 use super::database::prepared_cluster;
 use super::node::{code, instance, start};
 use crate::support::http::Client;
-use crate::support::instance::{License, question};
+use crate::support::instance::{Instance, License, question};
+use crate::support::issued::issue;
 use crate::support::server::countersign;
 use crate::support::{eventually, post_json};
 
@@ -102,6 +104,62 @@ fn a_site_leaves_through_any_node_once_and_at_most_one_gets_its_seat() {
     // A node that starts anew reads all of it.
     let node = start(&instances[1], &cluster.url("node"));
     assert_eq!(code(&node.validate(&licenses[0], "old.com")), "bound_elsewhere");
+}
+
+/// In each round, the vendor moves a license of the ledger through one node while its site leaves through another one, where a
+/// third site asks for the seat.
+#[test]
+fn a_move_through_one_node_beside_another_one_never_gives_a_license_two_sites() {
+    let cluster = prepared_cluster();
+    let url = cluster.url("node");
+    let licenses: Vec<License> = (0..40).map(|_| License::new()).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let store = countersign::store::open_shared(&url, folder.path(), false).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for license in &licenses {
+        runtime.block_on(store.change_license(issue(license))).unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    let instances = [Instance::new(), Instance::new()];
+    let nodes = instances.each_ref().map(|instance| start(instance, &url));
+    for (round, license) in licenses.iter().enumerate() {
+        assert_eq!(code(&nodes[1].validate(license, "a.com")), "ok");
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = Client::connect(nodes[1].address);
+                for attempt in 0..40 {
+                    if attempt == round % 20 {
+                        client.post_json(RELEASE, &leaving(license, "a.com", ""));
+                    }
+                    client.post_json(VALIDATE, &question(license, "c.com"));
+                    if is_over.load(Ordering::Relaxed) && attempt >= round % 20 {
+                        break;
+                    }
+                }
+            });
+            let moved = countersign(&instances[0])
+                .env("COUNTERSIGN_STORE", &url)
+                .args(["license", "move", &license.id, "--from", "a.com", "--to", "b.com"])
+                .output()
+                .unwrap();
+            is_over.store(true, Ordering::Relaxed);
+            let exit = moved.status.code();
+            assert!(
+                exit == Some(0) || exit == Some(3),
+                "{}",
+                String::from_utf8_lossy(&moved.stderr)
+            );
+        });
+    }
+    for license in &licenses {
+        let holds = |site: &&str| code(&nodes[1].validate(license, site)) == "ok";
+        let sites = || ["b.com", "c.com", "a.com"].into_iter().filter(holds);
+        // One may still take its seat back.
+        let _ = sites().count();
+        assert_eq!(sites().count(), 1, "{}", license.id);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use warp::http::{HeaderMap, StatusCode};
 
 use crate::model::license::{Modules, SiteLimit};
 use crate::model::license_key::LicenseId;
+use crate::model::license_step::{LicenseStep, LicenseTerms};
 use crate::model::site_host::SiteHost;
 use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
 use crate::serve::api::licenses::body::{idempotency_key, if_match, read};
@@ -17,7 +18,6 @@ use crate::serve::api::licenses::rekey;
 use crate::serve::api::licenses::resend;
 use crate::serve::api::licenses::unsold_modules;
 use crate::serve::ledger_licenses::ExpectedRevision;
-use crate::serve::license_steps::{LicenseStep, LicenseTerms};
 use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;

@@ -167,6 +167,7 @@ impl IssueBody {
     fn license(&self, id: LicenseId) -> License {
         let hosts = self.hosts.clone();
         License {
+            is_declared: false,
             id,
             status: LicenseStatus::Active,
             expires: self.expires.0,

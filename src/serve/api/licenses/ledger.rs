@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::model::issued_license::{ChangeScope, IssuedLicense};
 use crate::model::license_key::LicenseId;
+use crate::model::license_step::{LicenseStep, StepRefusal};
 use crate::serve::found_license::ChangeError;
 use crate::serve::ledger_licenses::{self, ExpectedRevision, LicenseChangeError};
-use crate::serve::license_steps::{LicenseStep, StepRefusal};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use crate::store::{ChangeRefusal, LedgerLicense};
@@ -36,20 +36,23 @@ pub(super) fn problem(error: LicenseChangeError) -> Problem {
     match error {
         LicenseChangeError::NoSuchLicense => Problem::NoSuchLicense,
         LicenseChangeError::Revised => Problem::LicenseRevised,
-        LicenseChangeError::Contended => Problem::Overloaded,
         LicenseChangeError::Change(error) => changed_nothing(error),
         LicenseChangeError::Refused(refusal) => refused(refusal),
-        LicenseChangeError::Step(StepRefusal::Revoked) => {
-            Problem::Conflict("This license is revoked, which cannot be undone.".to_owned())
-        }
-        LicenseChangeError::Step(StepRefusal::Past(_)) => {
+        LicenseChangeError::Step(refusal) => step_refused(refusal),
+    }
+}
+
+fn step_refused(refusal: StepRefusal) -> Problem {
+    match refusal {
+        StepRefusal::Revoked => Problem::Conflict("This license is revoked, which cannot be undone.".to_owned()),
+        StepRefusal::Past(_) => {
             Problem::Malformed("'expires' is past. Suspend or revoke the license to withdraw it.".to_owned())
         }
-        LicenseChangeError::Step(StepRefusal::NotBound) => {
+        StepRefusal::NotBound => {
             Problem::Conflict("This license is not bound to the site in 'host', and never was.".to_owned())
         }
-        LicenseChangeError::Step(refusal @ StepRefusal::NoSeat) => Problem::Conflict(refusal.to_string()),
-        LicenseChangeError::Step(StepRefusal::WhichSite) => Problem::Malformed(
+        StepRefusal::NoSeat => Problem::Conflict(refusal.to_string()),
+        StepRefusal::WhichSite => Problem::Malformed(
             "This license is for more than one site. Send 'host', or 'all' to release all of them.".to_owned(),
         ),
     }
@@ -77,6 +80,7 @@ pub(super) fn refused(refusal: ChangeRefusal) -> Problem {
         ChangeRefusal::Exists => Problem::Conflict("There is a license with this id.".to_owned()),
         ChangeRefusal::Unknown => Problem::NoSuchLicense,
         ChangeRefusal::Revised { .. } => Problem::LicenseRevised,
+        ChangeRefusal::Step(refusal) => step_refused(refusal),
         ChangeRefusal::Revoked => Problem::Conflict("This license is revoked, which cannot be undone.".to_owned()),
         ChangeRefusal::TooLong => {
             Problem::Malformed("The license has too many modules, features or hosts: use shorter lists.".to_owned())

@@ -1,6 +1,7 @@
 //! Steps of a license of the ledger, such as renewing it: what they change, and when they are refused.
 //!
-//! `license` of the command line makes the same changes in files. Pure: callers have the ledger write the result.
+//! The ledger's thread decides a step on the license and its bindings as they are then. `license` of the command line makes the
+//! same changes in files.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::binding::Binding;
 use crate::model::license::{License, LicenseStatus, Modules, SiteLimit};
+use crate::model::license_change::LicenseChange;
 use crate::model::period::deserialize_last_day;
 use crate::model::release_time::ReleaseTime;
 use crate::model::seat::Seat;
 use crate::model::site_host::SiteHost;
-use crate::registry::LicenseChange;
 
 /// A step of a license.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,11 +192,7 @@ fn moved(
     };
     let moved = change.applied_to(license);
     // If the vendor has lowered the number, a move between bound sites must still be possible.
-    let fits = match license.sites {
-        SiteLimit::Limited(limit) => moved.seat_use(bound, staging_sites).seats <= limit.get() as usize,
-        SiteLimit::Unlimited => true,
-    };
-    match fits || is_held(to) {
+    match moved.fits(bound, staging_sites) || is_held(to) {
         true => Ok(moved),
         false => Err(StepRefusal::NoSeat),
     }
@@ -231,6 +228,7 @@ mod tests {
             sites: SiteLimit::DEFAULT,
             grace_period_hours: None,
             details: Details::default(),
+            is_declared: false,
         }
     }
 

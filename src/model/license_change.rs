@@ -1,6 +1,6 @@
-//! Changes that a command makes to a license, and the license after such a change.
+//! Changes of single fields of a license, and the license after such a change.
 //!
-//! [`edit`](crate::registry::edit) makes the same change in the text of a file, and compares the two.
+//! A command makes the same change in the text of a license file, and compares the two.
 
 use chrono::{DateTime, NaiveDate, Utc};
 
@@ -43,7 +43,7 @@ impl LicenseChange {
     }
 
     /// The field that it removes from a license file, if any.
-    pub(super) fn removed_field(&self) -> Option<&'static str> {
+    pub(crate) fn removed_field(&self) -> Option<&'static str> {
         match self {
             Self::StagingSites(None) => Some("staging_sites"),
             Self::SiteMoves(None) => Some("site_moves"),
