@@ -38,6 +38,13 @@ pub struct WaitingDelivery {
     changed: std::time::SystemTime,
 }
 
+impl WaitingDelivery {
+    /// When it came, or got as far as it is.
+    pub fn changed(&self) -> std::time::SystemTime {
+        self.changed
+    }
+}
+
 /// The deliveries in a folder, the oldest first. Files of other names are passed over.
 pub(super) fn list(folder: &Path) -> Result<Vec<WaitingDelivery>, SpoolError> {
     let failed = |source| SpoolError::Io {

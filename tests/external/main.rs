@@ -12,6 +12,7 @@ mod commands;
 mod contract;
 mod keys;
 mod mail;
+mod monitoring;
 mod nodes;
 mod odd_files;
 mod operating;

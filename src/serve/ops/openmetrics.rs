@@ -6,6 +6,7 @@
 // SECURITY: no label has anything that a client sends: no license, host, address or path.
 
 mod deliveries;
+mod licenses;
 mod mail;
 mod webhooks;
 mod writer;
@@ -39,7 +40,7 @@ const OPEN_METRICS: ContentType = ContentType("application/openmetrics-text; ver
 /// More than what the kernel says about a process, in bytes.
 const MAX_STATUS: u64 = 64 << 10;
 
-/// The response of `/metrics`. Counts bindings, so it may block for some milliseconds.
+/// The response of `/metrics`. Counts bindings and licenses, so it may block for some milliseconds.
 pub fn page(service: Arc<Service>) -> Response {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ServiceCollector(service)));
@@ -174,12 +175,7 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let plugins = snapshot.registry.plugin_count() as u64;
     let help = "Plugins in the registry";
     page.add("countersign_plugins", help, &ConstGauge::new(plugins))?;
-    let licenses = snapshot.registry.license_count() as u64;
-    page.add(
-        "countersign_licenses",
-        "Licenses in the registry",
-        &ConstGauge::new(licenses),
-    )?;
+    licenses::write(page, service)?;
     let packages = snapshot.catalog.packages() as u64;
     let help = "Packages that the index names";
     page.add("countersign_packages", help, &ConstGauge::new(packages))?;
