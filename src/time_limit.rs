@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// There was no result within the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not done within {} s: a file it reads does not respond, such as a pipe or a network file system", .0.as_secs())]
+#[error("not done within {} s: it has too much to read, or a file does not respond, such as a pipe or a network file system", .0.as_secs())]
 pub struct TookTooLong(pub Duration);
 
 /// Runs `work` on a thread of its own and returns its result, or abandons the thread after `limit`.

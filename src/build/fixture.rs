@@ -218,6 +218,6 @@ pub(super) fn header(version: &str) -> String {
     format!("<?php\n/*\n * Plugin Name: Acme\n * Version: {version}\n * Requires PHP: 8.1\n */\n")
 }
 
-fn signature(time: i64) -> Signature<'static> {
+pub(super) fn signature(time: i64) -> Signature<'static> {
     Signature::new("Ada", "ada@example.com", &Time::new(time, 120)).unwrap()
 }

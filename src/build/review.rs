@@ -3,7 +3,11 @@
 //! [`remarks`] is about what was built, and fast; [`inspect`] looks into the plugin's folder, for the newest releases
 //! only.
 
+use std::collections::HashSet;
+use std::hash::Hash;
+
 use crate::build::manifest_sink::BuiltRelease;
+use crate::build::packing::packing_list::MAX_LOOKED_AT;
 use crate::build::packing::warnings::{self, HAND_OVER};
 use crate::build::remark::{Remark, in_folder};
 use crate::build::source::assets;
@@ -201,7 +205,7 @@ fn composer<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>
 
 /// The plugin's own PHP files that do not parse.
 fn php<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Vec<Remark> {
-    let mut found = PhpFiles::default();
+    let mut found = PhpFiles::new();
     found.collect(files, items, folder, 0);
     let PhpFiles { paths, contents, .. } = found;
     let shared = paths
@@ -233,24 +237,37 @@ fn has_shared_client(php: &[u8]) -> bool {
     lines.any(|line| line.trim_ascii() == b"namespace Countersign\\Client;")
 }
 
-/// PHP files with their contents, up to the limits.
-#[derive(Default)]
-struct PhpFiles {
+/// PHP files with their contents, up to the limits. A folder that is there several times is read once: a few trees of git can
+/// stand for very many folders.
+struct PhpFiles<Id> {
     paths: Vec<String>,
     contents: Vec<Vec<u8>>,
     bytes: usize,
+    looked_at: usize,
+    known: HashSet<Id>,
 }
 
-impl PhpFiles {
-    fn collect<F: SourceTree>(&mut self, files: &F, items: &[TreeEntry<F::Id>], folder: &str, depth: usize) {
+impl<Id: Clone + Eq + Hash> PhpFiles<Id> {
+    fn new() -> Self {
+        Self {
+            paths: Vec::new(),
+            contents: Vec::new(),
+            bytes: 0,
+            looked_at: 0,
+            known: HashSet::new(),
+        }
+    }
+
+    fn collect<F: SourceTree<Id = Id>>(&mut self, files: &F, items: &[TreeEntry<Id>], folder: &str, depth: usize) {
+        self.looked_at += items.len();
         for item in items {
-            if self.paths.len() >= MAX_PHP_FILES || self.bytes >= MAX_PHP_BYTES {
+            if self.paths.len() >= MAX_PHP_FILES || self.bytes >= MAX_PHP_BYTES || self.looked_at > MAX_LOOKED_AT {
                 return;
             }
             let path = in_folder(folder, &item.name);
             let is_own = !item.name.starts_with('.') && !OTHERS.contains(&&*item.name);
             match item.kind {
-                TreeEntryKind::Folder if is_own && depth < MAX_DEPTH => {
+                TreeEntryKind::Folder if is_own && depth < MAX_DEPTH && self.known.insert(item.id.clone()) => {
                     let below = files.items(&item.id).unwrap_or_default();
                     self.collect(files, &below, &path, depth + 1);
                 }

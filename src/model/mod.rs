@@ -14,6 +14,7 @@ pub mod entitlement;
 pub mod event_kind;
 pub mod foreign_key;
 pub mod git_hosts;
+pub(crate) mod ignore_rules;
 pub mod installed;
 pub mod issued_license;
 pub mod issuing_key;

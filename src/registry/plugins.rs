@@ -4,8 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ignore::gitignore::GitignoreBuilder;
-
+use crate::model::ignore_rules::is_pattern;
 use crate::model::name::Name;
 use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource};
 use crate::model::slug::Slug;
@@ -172,13 +171,6 @@ fn package(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slu
         }
     }
     (!is_elsewhere).then_some(settings)
-}
-
-/// Whether a line of a `.gitignore` fits anything: no comment, not empty, and right.
-fn is_pattern(line: &str) -> bool {
-    let mut builder = GitignoreBuilder::new("");
-    let is_right = builder.add_line(None, line).is_ok();
-    is_right && builder.build().is_ok_and(|patterns| !patterns.is_empty())
 }
 
 /// A string that `check` parses; its errors say what it "must be".

@@ -1,7 +1,12 @@
 //! Lists the files of a plugin's folder to pack, those to leave out, and those that cannot be packed, without their
 //! content.
 //!
+//! A few trees of git can stand for very many folders. So each tree is read once, and what is looked at is counted.
+//!
 //! [`from_tag`](crate::build::packing::from_tag) packs the list, `preview` shows it.
+
+use std::collections::HashMap;
+use std::rc::Rc;
 
 use crate::build::git::object::ObjectError;
 use crate::build::packing::rules::{ATTRIBUTES, DISTIGNORE, LeaveOut, Rules};
@@ -9,17 +14,22 @@ use crate::build::remark::in_folder;
 use crate::build::report::outcome::Reason;
 use crate::build::source::assets;
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
+use crate::model::ignore_rules::TooManyPatterns;
 use crate::model::plugin::PackageSettings;
 use crate::package::{MAX_ENTRIES, mark};
 
 /// Size limit of a `.gitattributes` or a `.distignore` in bytes.
 const MAX_RULES: usize = 1 << 20;
 
-/// The most entries of folders to read, because a few trees of git can stand for very many.
-const MAX_LOOKED_AT: usize = 1 << 20;
+/// The most files and folders to look at; those of a folder that is left out are not looked at. A package has 65,535 files at
+/// most.
+pub(in crate::build) const MAX_LOOKED_AT: usize = 1 << 18;
 
-/// The deepest folder: a name has at most 1,024 bytes.
+/// The deepest folder: a name in a package has at most 1,024 bytes.
 const MAX_DEPTH: usize = 512;
+
+/// The longest path of a file or a folder to look at, in bytes: what Linux opens.
+const MAX_PATH: usize = 4_096;
 
 /// The list of a plugin's folder.
 #[derive(Debug)]
@@ -71,7 +81,7 @@ pub(crate) fn packing_list<F: SourceTree>(
     path: &str,
     settings: &PackageSettings,
 ) -> Result<PackingList<F::Id>, Reason> {
-    let mut rules = Rules::new(&settings.exclude);
+    let mut rules = Rules::new(&settings.exclude).map_err(|error| of_rules("exclude", &error))?;
     let mut above = String::new();
     // The rules of parent folders apply, too.
     for name in path.split('/').filter(|name| !name.is_empty()) {
@@ -83,7 +93,9 @@ pub(crate) fn packing_list<F: SourceTree>(
     let folder = assets::walk(files, root.clone(), path).ok_or_else(|| Reason::PathAbsent(path.to_owned()))?;
     let items = read(path, files.items(&folder))?;
     if let Some(item) = named(&items, DISTIGNORE) {
-        rules.set_distignore(&read(&in_folder(path, DISTIGNORE), files.bytes(&item.id, MAX_RULES))?);
+        let name = in_folder(path, DISTIGNORE);
+        let set = rules.set_distignore(&read(&name, files.bytes(&item.id, MAX_RULES))?);
+        set.map_err(|error| of_rules(&name, &error))?;
     }
     let mut walk = Walk {
         files,
@@ -91,6 +103,7 @@ pub(crate) fn packing_list<F: SourceTree>(
         rules,
         marked: settings.mark,
         looked_at: 0,
+        known: HashMap::new(),
         list: PackingList {
             files: Vec::new(),
             left_out: Vec::new(),
@@ -108,6 +121,8 @@ struct Walk<'a, F: SourceTree> {
     rules: Rules,
     marked: bool,
     looked_at: usize,
+    /// The folders that were read.
+    known: HashMap<F::Id, Rc<[TreeEntry<F::Id>]>>,
     list: PackingList<F::Id>,
 }
 
@@ -117,10 +132,13 @@ impl<F: SourceTree> Walk<'_, F> {
         let path = in_folder(self.path, folder);
         let path = path.trim_end_matches('/');
         self.looked_at += items.len();
-        if self.looked_at > MAX_LOOKED_AT || depth > MAX_DEPTH {
+        if self.looked_at > MAX_LOOKED_AT {
             return Err(Reason::Unpackable(
-                "the folder has too many files, or is too deep".into(),
+                "the folder has more than 262,144 files and folders".into(),
             ));
+        }
+        if depth > MAX_DEPTH {
+            return Err(Reason::Unpackable("the folder is more than 512 folders deep".into()));
         }
         let outside = self.rules.depth();
         enter(self.files, &mut self.rules, path, items)?;
@@ -134,6 +152,11 @@ impl<F: SourceTree> Walk<'_, F> {
     fn item(&mut self, folder: &str, item: &TreeEntry<F::Id>, depth: usize) -> Result<(), Reason> {
         let name = in_folder(folder, &item.name);
         let path = in_folder(self.path, &name);
+        if path.len() > MAX_PATH {
+            return Err(Reason::Unpackable(
+                "the folder has a name of more than 4,096 bytes".into(),
+            ));
+        }
         // To git, a submodule is a folder here.
         let is_folder = matches!(item.kind, TreeEntryKind::Folder | TreeEntryKind::Submodule);
         if let Some(rule) = self.rules.leave_out(&path, &name, is_folder) {
@@ -148,7 +171,14 @@ impl<F: SourceTree> Walk<'_, F> {
             TreeEntryKind::Submodule => "is a submodule",
             TreeEntryKind::Special => Reason::SPECIAL,
             TreeEntryKind::Folder => {
-                let items = read(&path, self.files.items(&item.id))?;
+                let items = match self.known.get(&item.id) {
+                    Some(items) => Rc::clone(items),
+                    None => {
+                        let items: Rc<[_]> = read(&path, self.files.items(&item.id))?.into();
+                        self.known.insert(item.id.clone(), Rc::clone(&items));
+                        items
+                    }
+                };
                 return self.folder(&name, &items, depth + 1);
             }
             TreeEntryKind::File => {
@@ -176,10 +206,16 @@ fn is_mark(name: &str) -> bool {
 /// Adds the rules of a folder's `.gitattributes`.
 fn enter<F: SourceTree>(files: &F, rules: &mut Rules, path: &str, items: &[TreeEntry<F::Id>]) -> Result<(), Reason> {
     if let Some(item) = named(items, ATTRIBUTES) {
-        let bytes = read(&in_folder(path, ATTRIBUTES), files.bytes(&item.id, MAX_RULES))?;
-        rules.enter(path, &bytes);
+        let name = in_folder(path, ATTRIBUTES);
+        let bytes = read(&name, files.bytes(&item.id, MAX_RULES))?;
+        rules.enter(path, &bytes).map_err(|error| of_rules(&name, &error))?;
     }
     Ok(())
+}
+
+/// Without its rules, a folder is not packed: what they leave out may be secret.
+fn of_rules(name: &str, error: &TooManyPatterns) -> Reason {
+    Reason::Unpackable(format!("{name}: {error}"))
 }
 
 fn named<'a, Id>(items: &'a [TreeEntry<Id>], name: &str) -> Option<&'a TreeEntry<Id>> {

@@ -6,9 +6,10 @@
 
 use std::fmt;
 
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::gitignore::Gitignore;
 
 use crate::build::packing::attributes::{self, AttributeMacros};
+use crate::model::ignore_rules::{TooManyPatterns, matcher};
 
 /// Files in which the rules of git stand.
 pub(crate) const ATTRIBUTES: &str = ".gitattributes";
@@ -56,23 +57,24 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// The rules of an entry, before any file of the repository was read.
-    pub(crate) fn new(exclude: &[String]) -> Self {
-        Self {
+    pub(crate) fn new(exclude: &[String]) -> Result<Self, TooManyPatterns> {
+        Ok(Self {
             attributes: Vec::new(),
             macros: AttributeMacros::new(),
             distignore: Gitignore::empty(),
-            exclude: matcher(exclude.iter().map(String::as_str)),
-        }
+            exclude: matcher(exclude.iter().map(String::as_str))?,
+        })
     }
 
     /// Adds the `.gitattributes` of a folder: its path from the repository's root, empty for the root itself.
-    pub(crate) fn enter(&mut self, folder: &str, attributes: &[u8]) {
+    pub(crate) fn enter(&mut self, folder: &str, attributes: &[u8]) -> Result<(), TooManyPatterns> {
         let text = String::from_utf8_lossy(attributes);
         let lines = attributes::export_ignore(&text, folder.is_empty(), &mut self.macros);
         if !lines.is_empty() {
-            let matcher = matcher(lines.iter().map(String::as_str));
+            let matcher = matcher(lines.iter().map(String::as_str))?;
             self.attributes.push((folder.to_owned(), matcher));
         }
+        Ok(())
     }
 
     /// How many `.gitattributes` there are; for [`leave`](Self::leave).
@@ -86,8 +88,9 @@ impl Rules {
     }
 
     /// Sets the `.distignore` of the plugin's folder.
-    pub(crate) fn set_distignore(&mut self, distignore: &[u8]) {
-        self.distignore = matcher(String::from_utf8_lossy(distignore).lines());
+    pub(crate) fn set_distignore(&mut self, distignore: &[u8]) -> Result<(), TooManyPatterns> {
+        self.distignore = matcher(String::from_utf8_lossy(distignore).lines())?;
+        Ok(())
     }
 
     /// Why something is not packed: `path` from the repository's root, and `name` from the plugin's folder. Whatever is above
@@ -129,15 +132,6 @@ impl Rules {
     }
 }
 
-/// Lines in gitignore syntax. One that is no pattern fits nothing, as git has it; those of an entry were checked.
-fn matcher<'a>(lines: impl Iterator<Item = &'a str>) -> Gitignore {
-    let mut builder = GitignoreBuilder::new("");
-    for line in lines {
-        let _ = builder.add_line(None, line);
-    }
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,9 +143,11 @@ mod tests {
 
     #[test]
     fn each_rule_leaves_out_what_it_names() {
-        let mut rules = Rules::new(&["/docs".to_owned(), "*.map".to_owned(), "!keep.map".to_owned()]);
-        rules.enter("", b"/tests export-ignore\n*.md export-ignore\n");
-        rules.set_distignore(b"# comment\nnode_modules\n/build/*.log\n");
+        let mut rules = Rules::new(&["/docs".to_owned(), "*.map".to_owned(), "!keep.map".to_owned()]).unwrap();
+        rules.enter("", b"/tests export-ignore\n*.md export-ignore\n").unwrap();
+        rules
+            .set_distignore(b"# comment\nnode_modules\n/build/*.log\n")
+            .unwrap();
         for (name, is_folder, expected) in [
             (".gitignore", false, ".git*"),
             ("a/.github", true, ".git*"),
@@ -174,10 +170,14 @@ mod tests {
 
     #[test]
     fn the_innermost_attributes_decide_and_paths_are_those_of_their_folder() {
-        let mut rules = Rules::new(&[]);
-        rules.enter("", b"*.md export-ignore\n/a/b/c.txt export-ignore\n");
+        let mut rules = Rules::new(&[]).unwrap();
+        rules
+            .enter("", b"*.md export-ignore\n/a/b/c.txt export-ignore\n")
+            .unwrap();
         let outside = rules.depth();
-        rules.enter("a", b"keep.md -export-ignore\n/b/d.txt export-ignore\n");
+        rules
+            .enter("a", b"keep.md -export-ignore\n/b/d.txt export-ignore\n")
+            .unwrap();
         assert_eq!(told(&rules, "a/keep.md", false), "");
         assert_eq!(told(&rules, "a/x.md", false), "export-ignore in .gitattributes: *.md");
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Searches for a plugin that is not in its place, for example because it moved into a subfolder.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use crate::build::source::source_reader::SourceReader;
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
@@ -16,6 +16,7 @@ impl<F: SourceTree> SourceReader<'_, F> {
     /// else the only one with a plugin header. Searches only a few folders.
     pub(crate) fn elsewhere(&mut self, tree: &F::Id) -> Option<String> {
         let mut waiting = VecDeque::from([(String::new(), tree.clone())]);
+        let mut known = HashSet::from([tree.clone()]);
         let mut found = Vec::new();
         let mut looked_into = 0;
         while let Some((path, id)) = waiting.pop_front().filter(|_| looked_into < MAX_FOLDERS) {
@@ -42,6 +43,10 @@ impl<F: SourceTree> SourceReader<'_, F> {
                     && !["vendor", "node_modules", "tests"].contains(&&*item.name)
             };
             for item in items.iter().filter(is_place).filter(|_| !is_deep) {
+                // A few trees of git can stand for very many folders.
+                if !known.insert(item.id.clone()) {
+                    continue;
+                }
                 let below = if path.is_empty() {
                     item.name.clone()
                 } else {

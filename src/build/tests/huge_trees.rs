@@ -1,0 +1,134 @@
+//! Trees of a few objects that stand for very many folders: an error that names its limit, or read once.
+
+use std::time::Instant;
+
+use git2::Oid;
+
+use crate::build::fixture::{COMMITTED, FILE, Fixture, entry, header, signature};
+use crate::build::tests::outcomes;
+use crate::model::plugin::{PackageSettings, Plugin, PluginSource};
+
+const FOLDER: i32 = 0o040_000;
+
+fn tree(made: &Fixture, entries: &[(&str, Oid, i32)]) -> Oid {
+    let mut builder = made.git.treebuilder(None).unwrap();
+    for (name, id, mode) in entries {
+        builder.insert(name, *id, *mode).unwrap();
+    }
+    builder.write().unwrap()
+}
+
+fn blob(made: &Fixture, text: &str) -> Oid {
+    made.git.blob(text.as_bytes()).unwrap()
+}
+
+/// A plugin of version 1.0 whose folder `d` is this tree, with a tag.
+fn release(made: &Fixture, below: Oid) {
+    let main = blob(made, &header("1.0"));
+    let root = tree(made, &[("acme.php", main, FILE.cast_signed()), ("d", below, FOLDER)]);
+    let root = made.git.find_tree(root).unwrap();
+    let who = signature(COMMITTED);
+    let commit = made.git.commit(None, &who, &who, "Work", &root, &[]).unwrap();
+    made.tag("1.0", commit);
+}
+
+/// `levels` trees, each of which has the next one under every name of `names`; the last one has the file.
+fn bomb(made: &Fixture, levels: usize, names: &[&str], last: &[(&str, Oid, i32)]) -> Oid {
+    let last = tree(made, last);
+    (0..levels).fold(last, |below, _| {
+        let entries: Vec<_> = names.iter().map(|name| (*name, below, FOLDER)).collect();
+        tree(made, &entries)
+    })
+}
+
+fn hosted(made: &Fixture) -> Plugin {
+    let plugin = made.plugin();
+    Plugin {
+        download_url: String::new(),
+        package: Some(PackageSettings::defaults(&plugin.slug)),
+        ..plugin
+    }
+}
+
+#[test]
+fn a_tree_that_has_itself_twice_at_each_level_is_an_error_that_names_the_limit() {
+    for last in [&[][..], &["f.php"]] {
+        let made = Fixture::new();
+        let file = blob(&made, "<?php");
+        let last: Vec<_> = last.iter().map(|name| (*name, file, FILE.cast_signed())).collect();
+        release(&made, bomb(&made, 40, &["a", "b"], &last));
+        let began = Instant::now();
+        let report = made.build(hosted(&made));
+        let told = format!("{:?}", report.tags);
+        assert!(
+            told.contains("262,144 files and folders") || told.contains("65,535 files"),
+            "{told}"
+        );
+        // Without packages, only PHP files are looked for, and each folder is read once.
+        assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built"]);
+        // Unoptimised, on a busy machine; it took the whole time that a build may take.
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_tree_that_is_very_deep_or_has_long_names_is_an_error_that_names_the_limit() {
+    let made = Fixture::new();
+    let file = blob(&made, "<?php");
+    release(
+        &made,
+        bomb(&made, 3_000, &["a"], &[("f.php", file, FILE.cast_signed())]),
+    );
+    let told = format!("{:?}", made.build(hosted(&made)).tags);
+    assert!(told.contains("more than 512 folders deep"), "{told}");
+
+    let made = Fixture::new();
+    let file = blob(&made, "<?php");
+    let long = "n".repeat(60_000);
+    release(
+        &made,
+        bomb(&made, 40, &[&long, "m"], &[("f.php", file, FILE.cast_signed())]),
+    );
+    let told = format!("{:?}", made.build(hosted(&made)).tags);
+    assert!(told.contains("4,096 bytes"), "{told}");
+}
+
+#[test]
+fn a_plugin_that_moved_is_looked_for_once_in_each_folder() {
+    let made = Fixture::new();
+    let file = blob(&made, "<?php");
+    let names: Vec<String> = (0..190).map(|number| format!("n{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let many: Vec<String> = (0..20_000).map(|number| format!("f{number}.txt")).collect();
+    let many: Vec<_> = many
+        .iter()
+        .map(|name| (name.as_str(), file, FILE.cast_signed()))
+        .collect();
+    release(&made, bomb(&made, 1, &names, &many));
+    let mut plugin = made.plugin();
+    plugin.source = Some(PluginSource {
+        path: "nowhere".to_owned(),
+        ..plugin.source.unwrap()
+    });
+    let began = Instant::now();
+    let report = made.run(&[entry(plugin)], true, &[]).plugins.remove(0);
+    assert!(
+        format!("{:?}", report.tags).contains("Moved(\"\")"),
+        "{:?}",
+        report.tags
+    );
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
+
+#[test]
+fn rules_that_cannot_be_matched_leave_nothing_unsaid() {
+    let made = Fixture::new();
+    let lines: String = (0..60_000).map(|number| format!("a{number}*b\n")).collect();
+    let commit = made.commit(&[("acme.php", &header("1.0")), (".distignore", &lines)]);
+    made.tag("1.0", commit);
+    let told = format!("{:?}", made.build(hosted(&made)).tags);
+    assert!(
+        told.contains(".distignore: it has more patterns than can be matched"),
+        "{told}"
+    );
+}
