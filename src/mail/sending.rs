@@ -15,12 +15,13 @@ use crate::mail::account::MailAccount;
 use crate::mail::connection::MailConnection;
 use crate::mail::known_mails::KnownMails;
 use crate::mail::license_source::LicenseSource;
+use crate::mail::made_up;
 use crate::mail::mail_id::MailId;
 use crate::mail::message::OutgoingMail;
 use crate::mail::queue::MailQueue;
 use crate::mail::queued_mail::{MailState, QueuedMail};
 use crate::mail::send_error::SendError;
-use crate::mail::texts::{MailTextError, MailTexts};
+use crate::mail::texts::MailTexts;
 use crate::mail::values::MailedLicense;
 use crate::model::license_key::LicenseId;
 
@@ -38,8 +39,8 @@ const MAILS_PER_CONNECTION: usize = 50;
 enum Trouble {
     #[error(transparent)]
     Server(SendError),
-    #[error(transparent)]
-    Text(MailTextError),
+    #[error("{0}")]
+    Text(String),
     #[error("the sending thread failed")]
     Panic,
 }
@@ -59,6 +60,13 @@ enum Outcome {
     Disconnected,
 }
 
+/// The texts that mails are made of.
+struct TextsInForce {
+    texts: MailTexts,
+    /// Whether they made a mail of a made-up license.
+    are_tried: bool,
+}
+
 pub(super) struct SenderThread {
     queue: Arc<MailQueue>,
     account: MailAccount,
@@ -68,6 +76,9 @@ pub(super) struct SenderThread {
     is_stopping: Arc<AtomicBool>,
     known: KnownMails,
     trouble: Option<Pause>,
+    texts: Option<TextsInForce>,
+    /// What is wrong with the texts in the registry.
+    wrong_texts: Option<String>,
 }
 
 impl SenderThread {
@@ -88,6 +99,8 @@ impl SenderThread {
             is_stopping,
             known: KnownMails::default(),
             trouble: None,
+            texts: None,
+            wrong_texts: None,
         }
     }
 
@@ -96,11 +109,14 @@ impl SenderThread {
         while !self.is_stopping() {
             let due = self.known.look(&self.queue, Utc::now());
             let is_paused = self.trouble.as_ref().is_some_and(|pause| pause.until > Instant::now());
+            // A panic of a library must not end the sending.
+            if catch_unwind(AssertUnwindSafe(|| self.read_texts())).is_err() {
+                self.texts = None;
+            }
             if due.is_empty() || is_paused {
                 let _ = self.queue.woken.recv_timeout(self.until_next(Utc::now()));
                 continue;
             }
-            // A panic of a library must not end the sending.
             let sent = catch_unwind(AssertUnwindSafe(|| self.send(&due)));
             match sent.unwrap_or(Err(Trouble::Panic)) {
                 Ok(()) => self.recover(),
@@ -129,14 +145,16 @@ impl SenderThread {
 
     /// Sends what is due, over one connection.
     fn send(&mut self, due: &[MailId]) -> Result<(), Trouble> {
-        let texts = MailTexts::load(&self.registry).map_err(Trouble::Text)?;
+        if self.texts.is_none() {
+            return Err(Trouble::Text(self.wrong_texts.clone().unwrap_or_default()));
+        }
         let opened = self.runtime.block_on(MailConnection::open(&self.account));
         let mut connection = opened.map_err(Trouble::Server)?;
         for id in due.iter().take(MAILS_PER_CONNECTION) {
             if self.is_stopping() {
                 break;
             }
-            match self.send_one(*id, &texts, &mut connection)? {
+            match self.send_one(*id, &mut connection)? {
                 Outcome::Next => {}
                 Outcome::Disconnected => return Ok(()),
             }
@@ -145,7 +163,36 @@ impl SenderThread {
         Ok(())
     }
 
-    fn send_one(&self, id: MailId, texts: &MailTexts, connection: &mut MailConnection) -> Result<Outcome, Trouble> {
+    /// Puts the texts of the registry in force. Where they are wrong, the last ones that made a mail of a made-up license stay.
+    /// What is wrong is logged once.
+    fn read_texts(&mut self) {
+        let read = MailTexts::load(&self.registry).map(|texts| {
+            let tried = texts.render(&made_up::licenses(None, None, 2)).map(drop);
+            (texts, tried)
+        });
+        let (texts, wrong) = match read {
+            Ok((texts, tried)) => (Some(texts), tried.err()),
+            Err(error) => (None, Some(error)),
+        };
+        let has_good = self.texts.as_ref().is_some_and(|texts| texts.are_tried);
+        if let Some(texts) = texts.filter(|_| wrong.is_none() || !has_good) {
+            let are_tried = wrong.is_none();
+            self.texts = Some(TextsInForce { texts, are_tried });
+        }
+        let wrong = wrong.map(|error| error.to_string());
+        if let Some(reason) = wrong.as_ref().filter(|_| self.wrong_texts != wrong) {
+            match has_good {
+                true => tracing::error!(reason, "the texts of mails are wrong; the last good ones stay in force"),
+                false => tracing::error!(reason, "the texts of mails are wrong"),
+            }
+        }
+        self.wrong_texts = wrong;
+    }
+
+    fn send_one(&self, id: MailId, connection: &mut MailConnection) -> Result<Outcome, Trouble> {
+        let Some(TextsInForce { texts, are_tried }) = &self.texts else {
+            return Ok(Outcome::Disconnected);
+        };
         // Read again: a command may have dropped it.
         let Ok(Some(mail)) = self.queue.folder.read(id) else {
             return Ok(Outcome::Next);
@@ -172,7 +219,17 @@ impl SenderThread {
             self.queue.forget(id);
             return Ok(Outcome::Next);
         }
-        let said = texts.render(&licenses).map_err(Trouble::Text)?;
+        let said = match texts.render(&licenses) {
+            Ok(said) => said,
+            // They make no mail at all, perhaps.
+            Err(error) if !are_tried => return Err(Trouble::Text(error.to_string())),
+            Err(error) => {
+                // SECURITY: the message has nothing of a license.
+                tracing::error!(mail = %id, %error, "a mail cannot be made and is parked: see `countersign mail list --parked`");
+                self.refuse(mail, error.to_string(), true);
+                return Ok(Outcome::Next);
+            }
+        };
         let sent = match OutgoingMail::new(&self.account, &mail.address, id, mail.queued, &said) {
             Ok(outgoing) => self.runtime.block_on(connection.send(&outgoing)),
             Err(error) => Err(SendError::Unmade(error)),

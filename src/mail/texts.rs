@@ -5,6 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
@@ -29,6 +30,10 @@ const MAX_TEXT: usize = 1 << 20;
 
 /// How many steps a template may take: a mail with a hundred licenses takes some thousand.
 const MAX_STEPS: u64 = 1_000_000;
+
+/// The most tokens in all tags of a template. The engine recurses once or less for each: when it parses and compiles a chain such
+/// as `a.b.c`, and when it shows or drops a list of lists. 2,000 tokens need 800 KiB of stack; a thread has 2 MiB.
+const MAX_TOKENS: usize = 2_000;
 
 /// The longest subject, in characters.
 const MAX_SUBJECT: usize = 200;
@@ -177,6 +182,12 @@ impl MailTexts {
     }
 
     fn add(&mut self, name: &'static str, source: String) -> Result<(), MailTextError> {
+        // SECURITY: before the parser, which ends the process where a template is too deep.
+        check_depth(&source, self.environment.syntax()).map_err(|(line, reason)| MailTextError::Template {
+            file: self.shown(name),
+            line,
+            reason: reason.to_owned(),
+        })?;
         let added = self.environment.add_template_owned(name, source);
         added.map_err(|error| self.wrong(name, &error))
     }
@@ -230,6 +241,8 @@ fn environment() -> Result<Environment<'static>, MailTextError> {
     environment.set_fuel(Some(MAX_STEPS));
     // Errors then say where they are.
     environment.set_debug(true);
+    // SECURITY: the one value that can be put into itself, or be made deeper in each turn of a loop.
+    environment.remove_global("namespace");
     let syntax = SyntaxConfig::builder()
         .trim_blocks(true)
         .lstrip_blocks(true)
@@ -241,6 +254,25 @@ fn environment() -> Result<Environment<'static>, MailTextError> {
         reason: error.kind().to_string(),
     })?);
     Ok(environment)
+}
+
+/// Refuses a template that could exhaust the stack, with the line.
+fn check_depth(source: &str, syntax: &SyntaxConfig) -> Result<(), (usize, &'static str)> {
+    let mut count = 0;
+    for token in tokenize(source, false, syntax.clone()) {
+        // The parser reports what is no token.
+        let Ok((token, place)) = token else { break };
+        let refuse = |reason| Err((place.start_line as usize, reason));
+        count += usize::from(!matches!(token, Token::TemplateData(_)));
+        if count > MAX_TOKENS {
+            return refuse("the tags of a template may have 2,000 names, numbers, texts and signs in all");
+        }
+        // Such a loop makes a value deeper in each of its turns.
+        if matches!(token, Token::Ident("recursive")) {
+            return refuse("a loop cannot be recursive");
+        }
+    }
+    Ok(())
 }
 
 /// The text of a file; `None` if there is no such file.
@@ -421,6 +453,75 @@ mod tests {
             rendered(endless, None).unwrap_err(),
             "license.txt:1: it makes more than 1 MiB"
         );
+    }
+
+    #[test]
+    fn a_template_that_is_too_deep_is_an_error_with_its_line() {
+        let deep = |open: &str, repeated: &str, close: &str| {
+            format!(
+                "Subject: a\n\n{open}{}{close}",
+                repeated.repeat(60_000.min(250_000 / repeated.len()))
+            )
+        };
+        let show = |repeated: &str| deep("{{ ", repeated, "1 }}");
+        let chain = |repeated: &str| deep("{{ license", repeated, " }}");
+        let loops = |made: &str| {
+            format!(
+                "Subject: a\n\n{{% set n = namespace(x=[]) %}}{{% for a in range(60000) %}}{{% set n.x={made} %}}{{% endfor %}}{{{{ n.x }}}}"
+            )
+        };
+        let nested = format!("{{% set a={}a{} %}}", "[".repeat(70), "]".repeat(70));
+        for text in [
+            show("not "),
+            show("-"),
+            show("1+"),
+            show("1 if 1 else "),
+            chain("|abs"),
+            chain(".key"),
+            chain("[0]"),
+            chain("[:]"),
+            chain("()"),
+            chain("**2"),
+            chain("~1"),
+            chain(" and 1"),
+            chain(" is not odd"),
+            deep("{% if 0 %}", "{% elif 0 %}", "{% endif %}"),
+            deep("{% set a = [] %}", "{% set a=[a] %}", "{{ a }}"),
+            deep("{% set a = [] %}", "{% set a={1:a} %}", "{{ a }}"),
+            format!("Subject: a\n\n{{% set a=[] %}}{}{{{{ a }}}}", nested.repeat(1_000)),
+            loops("[n.x]"),
+            loops("{1: n.x}"),
+            loops("n"),
+            loops("n.x|zip([1])"),
+            format!(
+                "Subject: a\n\n{{% for a in [1] recursive %}}{}{{{{ loop([a]) }}}}{{% endfor %}}",
+                nested
+            ),
+            deep("{{ ", "(", " }}"),
+            deep("", "{% if 1 %}", ""),
+        ] {
+            let error = rendered(&text, None).unwrap_err();
+            assert!(error.starts_with("license.txt:3: "), "{text:.60}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_deepest_template_that_may_be_fits_a_stack() {
+        let lists = format!("{{% set a={}a{} %}}", "[".repeat(70), "]".repeat(70));
+        for text in [
+            format!("{{{{ {}1 }}}}", "-".repeat(1_990)),
+            format!("{{{{ {}1 }}}}", "not ".repeat(1_990)),
+            format!("{{{{ 1{} }}}}", "+1".repeat(990)),
+            format!("{{{{ license.key{} }}}}", "|string".repeat(990)),
+            format!("{{% if 0 %}}{}{{% endif %}}", "{% elif 0 %}".repeat(490)),
+            format!("{{% set a=[] %}}{}{{{{ a == a }}}}{{{{ a }}}}", lists.repeat(13)),
+        ] {
+            // Half of what a thread has.
+            let made = std::thread::Builder::new()
+                .stack_size(1 << 20)
+                .spawn(move || rendered(&format!("Subject: a\n\n{text}"), None).map(drop));
+            assert_eq!(made.unwrap().join().unwrap(), Ok(()));
+        }
     }
 
     #[test]
