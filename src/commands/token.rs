@@ -12,6 +12,7 @@ use crate::commands::output::{Table, Untold};
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
 use crate::config::Config;
 use crate::model::api_token::{TOKEN_BYTES, TokenScope, TokenSecret};
+use crate::model::license_key::LicenseKey;
 use crate::model::name::Name;
 use crate::serve::ops::token_answers::{self, TokenOrder, TokenReply, ToldToken};
 use crate::store::TokenStep;
@@ -96,6 +97,10 @@ struct CreatedToken<'a> {
 }
 
 fn parse_name(text: &str) -> Result<Name, String> {
+    // SECURITY: the ledger has the name, and people paste what they have at hand.
+    if LicenseKey::is_in(text) {
+        return Err("it is a license key".to_owned());
+    }
     text.parse()
         .map_err(|error: crate::model::name::NotAName| error.to_string())
 }

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 
 use crate::model::license::{Modules, SiteLimit};
+use crate::model::license_key::LicenseKey;
 use crate::model::name::Name;
 use crate::model::period::{self, NEVER};
 use crate::model::site_host::SiteHost;
@@ -82,6 +83,10 @@ pub(super) fn hosts(text: &str) -> Result<Vec<ActiveSite>, &'static str> {
         let host: SiteHost = address
             .parse()
             .map_err(|_| "one of its sites is not the address of a site")?;
+        // SECURITY: a host is stored and logged.
+        if LicenseKey::is_in(host.as_str()) {
+            return Err("one of its sites is a license key");
+        }
         if known.insert(host.clone()) {
             hosts.push((host, since));
         }
@@ -96,6 +101,10 @@ fn is_time(text: &str) -> bool {
 /// Modules and their features: `forms=pdf,api; maps`.
 pub(super) fn modules(text: &str) -> Result<Modules, &'static str> {
     const EXPECTED: &str = "expected modules such as forms=pdf,api; maps";
+    // SECURITY: names of modules are stored and logged.
+    if LicenseKey::is_in(text) {
+        return Err("it has a license key");
+    }
     let mut modules = Modules::new();
     let parts = text.split(|letter: char| letter.is_whitespace() || letter == ';');
     for part in parts.filter(|part| !part.is_empty()) {

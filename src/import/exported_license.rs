@@ -8,7 +8,7 @@ use crate::model::edd_items::EddName;
 use crate::model::foreign_key;
 use crate::model::issued_license::{Hex128, MAX_REFERENCE};
 use crate::model::license::{LicenseStatus, Modules, SiteLimit};
-use crate::model::license_key::LicenseId;
+use crate::model::license_key::{LicenseId, LicenseKey};
 
 use crate::import::cells::{self, ActiveSite};
 use crate::import::columns::{ExportColumns, ExportField, ExportFormat};
@@ -103,6 +103,10 @@ pub fn read(columns: &ExportColumns, row: &ByteRecord, today: NaiveDate) -> Resu
             ExportField::Reference,
             &format!("it is longer than {MAX_REFERENCE} bytes"),
         ));
+    }
+    // SECURITY: the reference is stored as it is.
+    if LicenseKey::is_in(reference) || foreign_key::any_id(reference).is_ok_and(|other| other == id) {
+        return Err(row.wrong(ExportField::Reference, "it has a license key"));
     }
     let created = match row.text(ExportField::Created)? {
         "" => None,
@@ -241,6 +245,27 @@ mod tests {
         };
         assert!(row(200).is_ok());
         assert!(row(201).unwrap_err().contains("longer than 200 bytes"));
+    }
+
+    #[test]
+    fn a_key_in_another_column_is_refused() {
+        let key = LicenseKey::from_random([7; 20]);
+        let dashed = key.reveal().replace('-', "\u{2013}");
+        let soft = key.reveal().replace('-', "\u{ad}");
+        for (row, column) in [
+            (format!("{KEY},2027-01-01,forms,{dashed},"), "reference"),
+            (format!("{KEY},2027-01-01,forms,{},", KEY.to_uppercase()), "reference"),
+            (format!("{KEY},2027-01-01,{},,", key.reveal()), "modules"),
+            (format!("{KEY},2027-01-01,forms,,{}.com", key.reveal()), "hosts"),
+            (format!("{KEY},2027-01-01,forms,,{soft}.com"), "hosts"),
+        ] {
+            let text = format!("key,expires,modules,reference,hosts\n{row}\n");
+            let error = read_all(text.as_bytes(), ExportFormat::Csv).remove(0).unwrap_err();
+            assert!(
+                error.starts_with(&format!("column {column:?}: ")) && error.contains("license key"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

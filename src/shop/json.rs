@@ -3,6 +3,7 @@
 use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::Value;
 
+use crate::model::license_key::LicenseKey;
 use crate::model::offer::ShopId;
 use crate::model::period;
 use crate::shop::event::{DeliveryError, SoldLine};
@@ -28,7 +29,7 @@ pub(super) fn text<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
 /// The same where a delivery must have it.
 pub(super) fn required<'v>(value: &'v Value, path: &'static str) -> Result<&'v str, DeliveryError> {
     text(value, path)
-        .filter(|text| text.len() <= MAX_ID)
+        .filter(|text| text.len() <= MAX_ID && !LicenseKey::is_in(text))
         .ok_or(DeliveryError::Missing(path))
 }
 
@@ -46,6 +47,8 @@ pub(super) fn id(value: &Value, path: &str) -> Option<String> {
         _ => return None,
     };
     let is_plain = !text.is_empty() && text.len() <= MAX_ID && text.bytes().all(|byte| byte.is_ascii_graphic());
+    // SECURITY: ids are stored and logged.
+    let is_plain = is_plain && !LicenseKey::is_in(&text);
     is_plain.then_some(text)
 }
 
@@ -91,6 +94,8 @@ fn with_day(time: DateTime<Utc>) -> Option<DateTime<Utc>> {
 pub(super) fn address(value: &Value, path: &str) -> Option<String> {
     let text = text(value, path)?;
     let is_plain = text.len() <= MAX_ADDRESS && text.contains('@') && !text.chars().any(|c| c.is_control() || c == ' ');
+    // SECURITY: addresses are stored.
+    let is_plain = is_plain && !LicenseKey::is_in(text);
     is_plain.then(|| text.to_owned())
 }
 
@@ -118,6 +123,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_has_a_license_key_is_no_id_and_no_address() {
+        let key = LicenseKey::from_random([5; 20]);
+        let value =
+            json!({ "a": key.reveal(), "b": format!("{}@b.example", key.reveal()), "c": { "id": key.reveal() } });
+        assert_eq!(
+            (id(&value, "a"), id(&value, "c"), address(&value, "b")),
+            (None, None, None)
+        );
+        assert!(required(&value, "a").is_err() && shop_id(&value, "a").is_none());
+        // A shop's own key is read by this one, and kept nowhere.
+        assert!(text(&value, "a").is_some());
+    }
 
     #[test]
     fn a_time_whose_day_no_license_can_end_on_is_none() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use countersign::model::license_key::LicenseKey;
 use serde_json::json;
 
 use crate::hosted::{SECRET, hosting, link_of, put_secret};
@@ -216,6 +217,93 @@ fn no_answer_log_metric_or_file_has_a_release_secret() {
             .map(|file| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned()),
     );
     assert!(said.iter().all(|said| !said.contains(SECRET)));
+}
+
+#[test]
+fn a_license_key_in_escapes_or_in_other_letters_is_stored_nowhere() {
+    let license = License::new();
+    let key = &license.key;
+    let escape = |text: &str| {
+        text.chars()
+            .map(|letter| format!("\\u{:04x}", u32::from(letter)))
+            .collect::<String>()
+    };
+    let dashed = key.replace('-', "\\u2013");
+    let soft = key.replace('-', "\\u00ad");
+    let wide: String = key
+        .bytes()
+        .filter(u8::is_ascii_alphanumeric)
+        .map(|letter| format!("\\u{:04x}", u32::from(letter) + 0xfee0))
+        .collect();
+    let shop = Shop::open(&[]);
+    let post = |target: &str, body: &str| {
+        let headers = [
+            ("Authorization", shop.bearer.as_str()),
+            ("Content-Type", "application/json"),
+            ("Idempotency-Key", &sha256(body)),
+        ];
+        request(shop.server.address, "POST", target, &headers, body.as_bytes())
+    };
+    let issued = license_of(&shop.issue("first", &forms()));
+    let fields = |text: &str| {
+        [
+            format!("{{\"modules\":{{\"forms\":[]}},\"expires\":\"never\",\"reference\":\"order {text}\"}}"),
+            format!("{{\"modules\":{{\"{text}\":[]}},\"expires\":\"never\"}}"),
+            format!("{{\"modules\":{{\"forms\":[\"{text}\"]}},\"expires\":\"never\"}}"),
+            format!("{{\"modules\":{{\"forms\":[]}},\"expires\":\"never\",\"hosts\":[\"{text}.com\"]}}"),
+            format!("{{\"modules\":{{\"forms\":[]}},\"expires\":\"never\",\"hosts\":[\"https://a.{text}.com/x\"]}}"),
+        ]
+    };
+    for written in [key.clone(), escape(key), escape(&key.to_lowercase()), dashed.clone()] {
+        for body in fields(&written) {
+            let answer = post("/api/v1/licenses", &body);
+            assert!(
+                answer.status == 400 && answer.text().contains("license key"),
+                "{body}: {}",
+                answer.text()
+            );
+            assert_clean(&body, &answer.body, &[&license]);
+        }
+        let answer = post(
+            &format!("/api/v1/licenses/{}/release", issued.id),
+            &format!("{{\"host\":\"{written}.com\"}}"),
+        );
+        assert_eq!(answer.status, 400, "{}", answer.text());
+    }
+    for written in [&soft, &wide] {
+        for body in &fields(written)[3..] {
+            let answer = post("/api/v1/licenses", body);
+            assert!(
+                answer.status == 400 && answer.text().contains("license key"),
+                "{body}: {}",
+                answer.text()
+            );
+        }
+    }
+    // What a site says in place of its address or version.
+    let key = &issued.key;
+    for (site, version) in [
+        (&soft, "1"),
+        (&wide, "1"),
+        (&"b".to_owned(), &*dashed),
+        (&"c".to_owned(), &*escape(key)),
+    ] {
+        let body =
+            format!("{{\"license_key\":\"{key}\",\"site_url\":\"{site}.com\",\"plugin_version\":\"{version}\"}}");
+        post("/api/v1/validate-license", &body);
+    }
+    assert!(shop.server.log().contains("validated"));
+    let told = countersign(&shop.instance)
+        .args(["token", "create", &license.key])
+        .args(["--scope", "licenses:read"])
+        .output();
+    assert_eq!(told.unwrap().status.code(), Some(2));
+    for file in files_in(shop.instance.path()) {
+        let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
+        assert!(!LicenseKey::is_in(&text), "{}: {text}", file.display());
+    }
+    let log = shop.server.log();
+    assert!(!LicenseKey::is_in(&log), "{log}");
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use warp::http::{HeaderMap, Request, header};
 
 use crate::model::license_key::LicenseKey;
+use crate::model::site_host::SiteHost;
 use crate::serve::api::body;
 use crate::serve::api::licenses::fields::EXPECTED;
 use crate::serve::ledger_licenses::ExpectedRevision;
@@ -30,14 +32,8 @@ pub(super) async fn read<T: DeserializeOwned>(headers: &HeaderMap, incoming: Inc
             "The body must be one JSON object in UTF-8.".to_owned(),
         ));
     }
-    // SECURITY: what is in a body is stored and logged, and people paste the key into the wrong field.
-    if std::str::from_utf8(object).is_ok_and(LicenseKey::is_in) {
-        return Err(Problem::Malformed(
-            "The body has a license key. Name a license by its id.".to_owned(),
-        ));
-    }
     // SECURITY: the parser's own message may quote the body, and ours do not.
-    serde_json::from_slice(object).map_err(|error| {
+    let malformed = |error: serde_json::Error| {
         let said = error.to_string();
         let expected = EXPECTED.into_iter().find(|expected| said.starts_with(expected));
         Problem::Malformed(format!(
@@ -45,9 +41,34 @@ pub(super) async fn read<T: DeserializeOwned>(headers: &HeaderMap, incoming: Inc
              be there once, and no other.",
             error.line(),
             error.column(),
-            expected.map(|expected| format!(": expected {expected}")).unwrap_or_default()
+            expected
+                .map(|expected| format!(": expected {expected}"))
+                .unwrap_or_default()
         ))
-    })
+    };
+    // SECURITY: what is in a body is stored and logged, and people paste the key into the wrong field. The values are looked at:
+    // in the body, each letter of them may be an escape.
+    let value = serde_json::from_slice(object).map_err(malformed)?;
+    if has_key(&value) {
+        return Err(Problem::Malformed(
+            "The body has a license key. Name a license by its id.".to_owned(),
+        ));
+    }
+    serde_json::from_slice(object).map_err(malformed)
+}
+
+/// Whether a name or a text in it has a license key, as it is or as a host: hosts lose what is invisible in them.
+fn has_key(value: &Value) -> bool {
+    let is_in = |text: &str| {
+        let host = text.parse::<SiteHost>();
+        LicenseKey::is_in(text) || host.is_ok_and(|host| LicenseKey::is_in(host.as_str()))
+    };
+    match value {
+        Value::String(text) => is_in(text),
+        Value::Array(items) => items.iter().any(has_key),
+        Value::Object(members) => members.iter().any(|(name, value)| is_in(name) || has_key(value)),
+        _ => false,
+    }
 }
 
 /// The `Idempotency-Key` of a request: 1 to 255 visible ASCII characters.
@@ -109,6 +130,38 @@ mod tests {
             headers.append(name, HeaderValue::from_str(value).unwrap());
         }
         headers
+    }
+
+    #[test]
+    fn a_key_is_found_however_its_letters_are_written() {
+        let key = LicenseKey::from_random([3; 20]);
+        let escaped: String = key
+            .reveal()
+            .chars()
+            .map(|letter| format!("\\u{:04x}", u32::from(letter)))
+            .collect();
+        let dashed = key.reveal().replace('-', "\\u2013");
+        let soft = key.reveal().replace('-', "\\u00ad");
+        let wide: String = key
+            .reveal()
+            .bytes()
+            .filter(u8::is_ascii_alphanumeric)
+            .map(|letter| format!("\\u{:04x}", u32::from(letter) + 0xfee0))
+            .collect();
+        for body in [
+            format!("{{\"reference\":\"{escaped}\"}}"),
+            format!("{{\"reference\":\"order {dashed}\"}}"),
+            format!("{{\"{escaped}\":1}}"),
+            format!("{{\"modules\":{{\"{dashed}\":[]}}}}"),
+            format!("{{\"hosts\":[\"a.com\",\"{escaped}.com\"]}}"),
+            format!("{{\"hosts\":[\"https://{soft}.com\"]}}"),
+            format!("{{\"hosts\":[\"{wide}.com\"]}}"),
+        ] {
+            assert!(has_key(&serde_json::from_str(&body).unwrap()), "{body}");
+        }
+        assert!(!has_key(
+            &serde_json::json!({ "reference": "order 7", "hosts": ["a.com"], "sites": 3 })
+        ));
     }
 
     #[test]
