@@ -12,6 +12,7 @@ mod canary;
 mod canary_services;
 mod cli_json;
 mod commands;
+mod deep_inputs;
 mod deliveries;
 mod dependencies;
 mod descriptors;
