@@ -1128,7 +1128,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return $answer;
 			}
 			try {
-				$expected         += [ 'nonce' => $nonce, 'site_url' => $site_url, 'domain' => Statement::host( $site_url ) ];
+				$expected         += [
+					'nonce'      => $nonce,
+					'site_url'   => $site_url,
+					'domain'     => Statement::host( $site_url ),
+					'license_id' => License_Key::id( $key ),
+				];
 				$last_issued_at    = $memory->statement['issued_at'] ?? '';
 				$answer->statement = Statement::verify( $answer->body, $this->config->public_keys, $expected, $last_issued_at );
 			} catch ( Not_Genuine $reason ) {
@@ -1802,7 +1807,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			$statement = self::read( $signed );
 			foreach ( $expected as $member => $value ) {
-				if ( ! isset( $statement[ $member ] ) || $value !== $statement[ $member ] ) {
+				// SECURITY: without the license's id, the signed refusal of any other key would take this license away. Older
+				// servers do not name it.
+				$is_optional = 'license_id' === $member && ! array_key_exists( $member, $statement );
+				if ( ! $is_optional && $value !== ( $statement[ $member ] ?? null ) ) {
 					throw new Not_Genuine( "it has another $member" );
 				}
 			}
@@ -2523,6 +2531,18 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return [ 'error' => 'key_unreadable', 'groups' => [] ];
 			}
 			return [ 'key' => $key, 'groups' => 'key_mistyped' === $read['error'] ? $read['groups'] : [] ];
+		}
+
+		/**
+		 * The id that the server gives a license.
+		 *
+		 * @param string $key As it was read. Of a key of another system, the case does not matter.
+		 * @return string A SHA-256 in hex.
+		 */
+		public static function id( string $key ): string {
+			// Before PHP 8.2, strtolower() does what the locale says.
+			$small = strtr( $key, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz' );
+			return hash( 'sha256', isset( self::read_ours( $key )['key'] ) ? $key : $small );
 		}
 
 		/** @return array{key?: string, error?: string, groups?: int[]} */

@@ -12,7 +12,7 @@ use super::vendor::Vendor;
 use super::{ACTIVE, HOST, LIVE, licensed};
 use crate::support::instance::{Keys, new_keys, shared_keys};
 use crate::support::vectors::Signer;
-use crate::support::{License, Response};
+use crate::support::{License, Response, request};
 
 const HOUR: i64 = 3_600;
 
@@ -27,8 +27,13 @@ const UNASKED: Duration = Duration::from_secs(4);
 
 /// A site with an active license and 72 hours of grace.
 fn licensed_site(core: Core) -> (License, Vendor, Site) {
+    licensed_site_beside(core, &[])
+}
+
+/// The same, with more licenses on the server.
+fn licensed_site_beside(core: Core, others: &[String]) -> (License, Vendor, Site) {
     let (license, table) = licensed();
-    let vendor = Vendor::new(&[table]);
+    let vendor = Vendor::new(&[&[table], others].concat());
     let mut site = Site::new(core, HOST, &vendor.front);
     site.install("acme-forms", &vendor.archive("1.0.0"));
     let page = site.press("acme-forms", "activate", &license.key);
@@ -65,7 +70,27 @@ fn signed_with(keys: &Keys, change: impl Fn(&mut Value) + Send + Sync + 'static)
     })
 }
 
-fn rows(license: &License, vendor: &Vendor) -> Vec<Row> {
+/// What the server says of another license, to the same question.
+fn refusal_of(other: &License, vendor: &Vendor) -> Answer {
+    let server = vendor.server.address;
+    let key = other.key.clone();
+    changed(move |asked, _| {
+        let mut question = asked.json();
+        question["license_key"] = json!(key);
+        let json = [("Content-Type", "application/json")];
+        let answer = request(
+            server,
+            "POST",
+            "/api/v1/validate-license",
+            &json,
+            question.to_string().as_bytes(),
+        );
+        assert_eq!(answer.json()["status"], "revoked");
+        answer
+    })
+}
+
+fn rows(license: &License, revoked: &License, vendor: &Vendor) -> Vec<Row> {
     let old = vendor.server.validate(license, HOST);
     let problem = |code: &str| json!({ "type": "about:blank", "title": "No", "status": 403, "code": code }).to_string();
     let page = "<!DOCTYPE html><title>Welcome to Airport WiFi</title><form>Accept our terms</form>";
@@ -153,6 +178,11 @@ fn rows(license: &License, vendor: &Vendor) -> Vec<Row> {
             "it has another nonce",
         ),
         (
+            "the signed refusal of a revoked license",
+            refusal_of(revoked, vendor),
+            "it has another license_id",
+        ),
+        (
             "no nonce",
             signed_with(shared_keys(), |statement| {
                 statement.as_object_mut().unwrap().remove("nonce");
@@ -163,9 +193,10 @@ fn rows(license: &License, vendor: &Vendor) -> Vec<Row> {
 }
 
 fn endure(core: Core) {
-    let (license, vendor, mut site) = licensed_site(core);
+    let revoked = License::new();
+    let (license, vendor, mut site) = licensed_site_beside(core, &[revoked.toml("status = \"revoked\"")]);
     let no_answer = "The license server gave no answer that can be trusted. Nothing was lost; please try again later.";
-    for (row, answer, trouble) in rows(&license, &vendor) {
+    for (row, answer, trouble) in rows(&license, &revoked, &vendor) {
         site.run("delete_site_transient('countersign_acme-forms_pause');");
         let updates_fail = !matches!(answer, Answer::Made(_));
         vendor.front.answer_with(answer);

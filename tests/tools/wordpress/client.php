@@ -44,6 +44,7 @@ foreach (range(0, 24) as $first) {
 
 $statements = array_map(function (array $given) use ($input) {
     $expected = array_intersect_key($given, array_flip(['nonce', 'site_url', 'domain']));
+    $expected['license_id'] = License_Key::id(License_Key::read($given['license_key'], true)['key']);
     try {
         return Statement::verify($given['body'], $input['public_keys'], $expected, $given['not_before'])['status'];
     } catch (Not_Genuine $reason) {
