@@ -111,9 +111,9 @@ impl Routes {
         let unanswered = service.metrics.requests.expect_answer();
         let reply = async {
             match operation {
-                Operation::Release => release::reply(service, request).await,
+                Operation::Release => release::reply(service, request).await.map_err(Problem::in_body),
                 Operation::Edd => compat::reply(service, client, request).await,
-                _ => validate::reply(service, request).await,
+                _ => validate::reply(service, request).await.map_err(Problem::in_body),
             }
         };
         let ended = tokio::time::timeout(service.request_timeout, reply).await;

@@ -345,3 +345,69 @@ fn the_management_interface_is_as_it_is_published() {
     let waiting = server.metric("countersign_mails{state=\"waiting\"}");
     assert!(waiting.unwrap_or_default() > 0.0, "no mail: {report}");
 }
+
+/// A linter finds no error in the description, and two generators make clients that work.
+#[test]
+fn clients_that_are_generated_from_the_interface_drive_the_server() {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tools = project.join("tests/tools");
+    let modules = tools.join("node_modules");
+    assert!(
+        modules.join(".bin/redocly").exists(),
+        "the tools are installed: make tools"
+    );
+    let interface = project.join("public/openapi.json");
+    let mut lint = Command::new(modules.join(".bin/redocly"));
+    lint.arg("lint").arg(&interface).args(["--format", "stylish"]);
+    lint.envs([("REDOCLY_TELEMETRY", "off"), ("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")]);
+    said(&mut lint);
+
+    let folder = tempfile::TempDir::new().unwrap();
+    let demo = folder.path().join("demo");
+    let keys = said(countersign_in(&demo).args(["init", "--demo"]).arg(&demo));
+    let is_key = |word: &&str| word.len() == 29 && word.matches('-').count() == 4;
+    let key = keys.split_whitespace().find(is_key).unwrap();
+    said(countersign_in(&demo).arg("build"));
+    let server = Server::start_in(&demo, &[]);
+    let create = ["token", "create", "tester", "--scope", "licenses:write"];
+    let token = said(countersign_in(&demo).args(create));
+    let url = format!("http://{}", server.address);
+    let arguments = [url.as_str(), token.trim(), key];
+
+    // Python.
+    let settings = folder.path().join("generator.yml");
+    std::fs::write(&settings, "post_hooks: []\n").unwrap();
+    let mut generate = Command::new(tools.join(".venv/bin/openapi-python-client"));
+    generate.args(["generate", "--meta", "none"]);
+    generate.arg("--path").arg(&interface).arg("--config").arg(&settings);
+    said(generate.arg("--output-path").arg(folder.path().join("countersign_api")));
+    let mut drive = Command::new(tools.join(".venv/bin/python"));
+    drive.arg(tools.join("generated_client.py")).arg(folder.path());
+    assert_eq!(said(drive.args(arguments)), "done\n");
+
+    // TypeScript: the types must fit, too.
+    let made = folder.path().join("typescript");
+    std::fs::create_dir(&made).unwrap();
+    std::os::unix::fs::symlink(&modules, made.join("node_modules")).unwrap();
+    let source = made.join("generated_client.mts");
+    std::fs::copy(tools.join("generated_client.mts"), &source).unwrap();
+    let mut generate = Command::new(modules.join(".bin/openapi-typescript"));
+    // A field with a default may be left out of a request.
+    generate.arg("--default-non-nullable=false");
+    said(generate.arg(&interface).arg("--output").arg(made.join("schema.d.ts")));
+    let mut compile = Command::new(modules.join(".bin/tsc"));
+    compile.args([
+        "--strict",
+        "--skipLibCheck",
+        "--target",
+        "es2022",
+        "--module",
+        "nodenext",
+    ]);
+    let compiled = compile.arg(&source).current_dir(&made).output().unwrap();
+    let report = String::from_utf8_lossy(&compiled.stdout).into_owned();
+    assert!(compiled.status.success(), "{report}");
+    let mut drive = Command::new("node");
+    drive.arg(made.join("generated_client.mjs")).args(arguments);
+    assert_eq!(said(&mut drive), "done\n");
+}

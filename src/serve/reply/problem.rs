@@ -17,7 +17,7 @@ use crate::model::entitlement::Refusal;
 use crate::model::license_key::LicenseKeyError;
 use crate::model::manifest::LatestRelease;
 use crate::serve::reply::outcome::{Code, Weight};
-use crate::serve::reply::problem_document::{ProblemDocument, new_request_id};
+use crate::serve::reply::problem_document::{FieldError, ProblemDocument, new_request_id};
 use crate::serve::reply::response::{ContentType, ExtraHeader, Response};
 use crate::store::ReleaseRefusal;
 
@@ -26,6 +26,13 @@ use crate::store::ReleaseRefusal;
 pub enum Problem {
     /// Not a JSON object, a wrong type, or a field or parameter sent twice; the text says which.
     Malformed(String),
+    /// What is wrong with one field of a JSON body, and where the field is: a JSON Pointer (RFC 6901).
+    InBody {
+        /// The place of the field.
+        pointer: String,
+        /// What is wrong.
+        problem: Box<Problem>,
+    },
     /// A required field or parameter was not sent.
     MissingField(&'static str),
     /// The update operation refused the request.
@@ -129,6 +136,38 @@ impl Problem {
         Self::Internal(request_id)
     }
 
+    /// A malformed field of a JSON body. The pointer names no field that only the client knows.
+    pub fn malformed_field(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::InBody {
+            pointer: pointer.into(),
+            problem: Box::new(Self::Malformed(detail.into())),
+        }
+    }
+
+    /// The same problem, found in a field of a JSON body.
+    pub fn in_body(self) -> Self {
+        let field = match &self {
+            Self::MissingField(field) | Self::FieldTooLong { field, .. } => *field,
+            Self::LicenseKey(_) => "license_key",
+            Self::SiteUrl { .. } => "site_url",
+            Self::BuildId => "build_id",
+            Self::ReleaseHash => "release_hash",
+            _ => return self,
+        };
+        Self::InBody {
+            pointer: format!("/{field}"),
+            problem: Box::new(self),
+        }
+    }
+
+    /// The problem itself, wherever it was found.
+    fn bare(&self) -> &Self {
+        match self {
+            Self::InBody { problem, .. } => problem.bare(),
+            other => other,
+        }
+    }
+
     /// The stable code.
     pub fn code(&self) -> Code {
         self.row().1
@@ -150,6 +189,7 @@ impl Problem {
         use Code as C;
         use StatusCode as S;
         match self {
+            Self::InBody { problem, .. } => problem.row(),
             Self::Malformed(_) => (S::BAD_REQUEST, C::MalformedRequest),
             Self::MissingField(_) => (S::BAD_REQUEST, C::MissingField),
             Self::Refused(refusal) => match refusal {
@@ -248,18 +288,28 @@ impl Problem {
 
     fn document(&self, request_id: Option<Uuid>) -> Bytes {
         let (status, code) = self.row();
+        let bare = self.bare();
+        let detail = bare.detail();
+        let errors = match self {
+            Self::InBody { pointer, .. } => vec![FieldError {
+                pointer: format!("#{pointer}"),
+                detail: &detail,
+            }],
+            _ => Vec::new(),
+        };
         let document = ProblemDocument {
             // RFC 9457 section 4.2.1: with this type the title is the status phrase. `code` tells problems apart.
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or_default(),
             status: status.as_u16(),
-            detail: self.detail(),
+            detail: &detail,
             code: code.into(),
-            field: match self {
+            errors,
+            field: match bare {
                 Self::MissingField(field) | Self::FieldTooLong { field, .. } => Some(*field),
                 _ => None,
             },
-            reason: match self {
+            reason: match bare {
                 Self::SiteUrl { reason, .. } => Some(*reason),
                 _ => None,
             },

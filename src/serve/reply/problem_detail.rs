@@ -12,6 +12,7 @@ impl Problem {
     /// The explanation for a person.
     pub(super) fn detail(&self) -> Cow<'_, str> {
         match self {
+            Self::InBody { problem, .. } => problem.detail(),
             Self::Malformed(what) => what.into(),
             Self::MissingField(field) => format!("'{field}' is required.").into(),
             Self::Refused(refusal) => refusal_detail(*refusal).into(),

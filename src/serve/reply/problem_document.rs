@@ -1,7 +1,5 @@
 //! The JSON members of a problem document. [`problem`](crate::serve::reply::problem) fills them.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use serde::Serialize;
 use uuid::Uuid;
@@ -18,8 +16,11 @@ pub(super) struct ProblemDocument<'a> {
     pub kind: &'static str,
     pub title: &'static str,
     pub status: u16,
-    pub detail: Cow<'a, str>,
+    pub detail: &'a str,
     pub code: &'static str,
+    /// Which field of a body is wrong, as RFC 9457 section 3 suggests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,6 +29,14 @@ pub(super) struct ProblemDocument<'a> {
     pub request_id: Option<Uuid>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<&'a LatestRelease>,
+}
+
+/// What is wrong with one field.
+#[derive(Serialize)]
+pub(super) struct FieldError<'a> {
+    /// The field's place: a JSON Pointer as a URI fragment (RFC 6901 section 6).
+    pub pointer: String,
+    pub detail: &'a str,
 }
 
 impl ProblemDocument<'_> {

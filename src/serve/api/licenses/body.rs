@@ -3,6 +3,7 @@
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
 use warp::http::{HeaderMap, Request, header};
 
 use crate::model::license_key::LicenseKey;
@@ -14,6 +15,21 @@ use crate::serve::reply::problem::Problem;
 
 /// Size limit of a body in bytes: twice what a line of the ledger can have.
 const MAX_BODY: usize = 8 * 1024;
+
+/// The fields of all bodies.
+const FIELDS: [&str; 11] = [
+    "address",
+    "all",
+    "expires",
+    "grace_period_hours",
+    "host",
+    "hosts",
+    "modules",
+    "reference",
+    "site_moves",
+    "sites",
+    "staging_sites",
+];
 
 /// The longest idempotency key in bytes.
 const MAX_KEY: usize = 255;
@@ -32,29 +48,15 @@ pub(super) async fn read<T: DeserializeOwned>(headers: &HeaderMap, incoming: Inc
             "The body must be one JSON object in UTF-8.".to_owned(),
         ));
     }
-    // SECURITY: the parser's own message may quote the body, and ours do not.
-    let malformed = |error: serde_json::Error| {
-        let said = error.to_string();
-        let expected = EXPECTED.into_iter().find(|expected| said.starts_with(expected));
-        Problem::Malformed(format!(
-            "The body is not what this operation takes; see line {}, column {}{}. Fields are described in openapi.json; each may \
-             be there once, and no other.",
-            error.line(),
-            error.column(),
-            expected
-                .map(|expected| format!(": expected {expected}"))
-                .unwrap_or_default()
-        ))
-    };
     // SECURITY: what is in a body is stored and logged, and people paste the key into the wrong field. The values are looked at:
     // in the body, each letter of them may be an escape.
-    let value = serde_json::from_slice(object).map_err(malformed)?;
+    let value: Value = parse(object)?;
     if has_key(&value) {
         return Err(Problem::Malformed(
             "The body has a license key. Name a license by its id.".to_owned(),
         ));
     }
-    serde_json::from_slice(object).map_err(malformed)
+    parse(object)
 }
 
 /// Whether a name or a text in it has a license key, as it is or as a host: hosts lose what is invisible in them.
@@ -69,6 +71,51 @@ fn has_key(value: &Value) -> bool {
         Value::Object(members) => members.iter().any(|(name, value)| is_in(name) || has_key(value)),
         _ => false,
     }
+}
+
+/// Parses an object.
+// SECURITY: the parser's own message may quote the body, and ours do not.
+fn parse<T: DeserializeOwned>(object: &[u8]) -> Result<T, Problem> {
+    let mut parser = serde_json::Deserializer::from_slice(object);
+    let read = serde_path_to_error::deserialize(&mut parser);
+    let read = read.map_err(|error| (pointer(error.path(), &error.inner().to_string()), error.into_inner()));
+    let read = read.and_then(|value| parser.end().map(|()| value).map_err(|error| (String::new(), error)));
+    read.map_err(|(pointer, error)| {
+        let said = error.to_string();
+        let expected = EXPECTED.into_iter().find(|expected| said.starts_with(expected));
+        let detail = format!(
+            "The body is not what this operation takes; see line {}, column {}{}. Fields are described in openapi.json; each may \
+             be there once, and no other.",
+            error.line(),
+            error.column(),
+            expected.map(|expected| format!(": expected {expected}")).unwrap_or_default()
+        );
+        match pointer.is_empty() {
+            true => Problem::Malformed(detail),
+            false => Problem::malformed_field(pointer, detail),
+        }
+    })
+}
+
+/// The JSON Pointer (RFC 6901) of a place in a body, up to the first name that is not one of ours: that may be anything. Of a
+/// field that is missing or there twice, the parser's message has the name and its path has not.
+fn pointer(path: &Path, said: &str) -> String {
+    let mut pointer = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => pointer += &format!("/{index}"),
+            Segment::Map { key } if FIELDS.contains(&key.as_str()) => pointer += &format!("/{key}"),
+            _ => break,
+        }
+    }
+    let named = ["missing field `", "duplicate field `"];
+    let named = named
+        .iter()
+        .find_map(|start| said.strip_prefix(start)?.split('`').next());
+    if let Some(field) = named.filter(|field| pointer.is_empty() && FIELDS.contains(field)) {
+        pointer = format!("/{field}");
+    }
+    pointer
 }
 
 /// The `Idempotency-Key` of a request: 1 to 255 visible ASCII characters.
@@ -120,6 +167,7 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<ExpectedRevision>, 
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
     use warp::http::HeaderValue;
 
     use super::*;
@@ -174,6 +222,36 @@ mod tests {
         }
         assert!(of(&[&"x".repeat(255)]).is_ok());
         assert!(matches!(of(&[&"x".repeat(256)]), Err(Problem::FieldTooLong { .. })));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_body_names_its_field_and_nothing_that_the_client_made_up() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[allow(dead_code, reason = "only whether it can be read counts")]
+        struct Body {
+            expires: String,
+            #[serde(default)]
+            hosts: Vec<String>,
+            #[serde(default)]
+            modules: std::collections::BTreeMap<String, Vec<String>>,
+        }
+        let place = |body: &str| match parse::<Body>(body.as_bytes()).unwrap_err() {
+            Problem::InBody { pointer, .. } => pointer,
+            Problem::Malformed(_) => String::new(),
+            other => panic!("{other:?}"),
+        };
+        for (body, expected) in [
+            (r#"{"expires":7}"#, "/expires"),
+            (r#"{"hosts":[]}"#, "/expires"),
+            (r#"{"expires":"a","expires":"b"}"#, "/expires"),
+            (r#"{"expires":"a","hosts":["a",7]}"#, "/hosts/1"),
+            (r#"{"expires":"a","modules":{"mine":7}}"#, "/modules"),
+            (r#"{"expires":"a","mine":7}"#, ""),
+            (r#"{"expires":"a"} x"#, ""),
+        ] {
+            assert_eq!(place(body), expected, "{body}");
+        }
     }
 
     #[test]

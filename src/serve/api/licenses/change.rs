@@ -93,8 +93,9 @@ pub(super) async fn patch(
         site_moves,
     } = read(headers, body).await?;
     if modules.as_ref().is_some_and(Modules::is_empty) {
-        return Err(Problem::Malformed(
-            "'modules' must name at least one module.".to_owned(),
+        return Err(Problem::malformed_field(
+            "/modules",
+            "'modules' must name at least one module.",
         ));
     }
     let sites = sites.map(|sites| match sites.into() {

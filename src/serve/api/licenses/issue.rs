@@ -138,28 +138,29 @@ pub(super) fn told(
 impl IssueBody {
     /// What the types do not say.
     fn check(&self) -> Result<(), Problem> {
-        let malformed = |text: &str| Err(Problem::Malformed(text.to_owned()));
+        let malformed = |pointer: &str, text: &str| Err(Problem::malformed_field(pointer, text));
         if self.modules.is_empty() {
-            return malformed("'modules' must name at least one module.");
+            return malformed("/modules", "'modules' must name at least one module.");
         }
         let limit = self.sites.map_or(SiteLimit::DEFAULT, SiteLimit::from);
         if let SiteLimit::Limited(limit) = limit
             && self.hosts.len() > limit.get() as usize
         {
-            return malformed("'hosts' has more sites than the license is for.");
+            return malformed("/hosts", "'hosts' has more sites than the license is for.");
         }
         let mut hosts = self.hosts.clone();
         hosts.sort();
         hosts.dedup();
         if hosts.len() < self.hosts.len() {
-            return malformed("'hosts' has a site twice.");
+            return malformed("/hosts", "'hosts' has a site twice.");
         }
         match &self.reference {
-            Some(reference) if reference.is_empty() => malformed("'reference' must not be empty."),
+            Some(reference) if reference.is_empty() => malformed("/reference", "'reference' must not be empty."),
             Some(reference) if reference.len() > MAX_REFERENCE => Err(Problem::FieldTooLong {
                 field: "reference",
                 limit: MAX_REFERENCE,
-            }),
+            }
+            .in_body()),
             _ => Ok(()),
         }
     }
