@@ -208,7 +208,13 @@ impl Spool {
         written.map_err(|source| SpoolError::Io { path, source })?;
         let parked = self.parked_path(&waiting.name);
         let rename = |stage| self.rename(&self.path(&waiting.name, stage), &parked);
-        rename(DeliveryStage::New).or_else(|_| rename(DeliveryStage::Early))?;
+        match rename(DeliveryStage::New) {
+            // It was noted as early after it was listed.
+            Err(SpoolError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                rename(DeliveryStage::Early)?;
+            }
+            renamed => renamed?,
+        }
         count_down(&self.waiting);
         self.parked.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -263,13 +269,20 @@ impl Spool {
         let path = self.parked_path(name);
         let _ = fs::remove_file(self.reason_path(name));
         owed_licenses::remove(&self.owed_path(name))?;
-        fs::remove_file(&path).map_err(|source| SpoolError::Io { path, source })?;
+        // Synced, so that a loss of power brings none back that a person dropped.
+        let removed = fs::remove_file(&path).and_then(|()| durable_file::sync_folder(&self.folder.join(PARKED)));
+        removed.map_err(|source| SpoolError::Io { path, source })?;
         count_down(&self.parked);
         Ok(())
     }
 
+    /// Renames a file durably. The folder that gets it is synced first, so that a loss of power leaves it in one of the two.
     fn rename(&self, from: &Path, to: &Path) -> Result<(), SpoolError> {
-        let renamed = fs::rename(from, to).and_then(|()| durable_file::sync_folder(&self.folder));
+        let renamed = fs::rename(from, to).and_then(|()| {
+            let mut folders = vec![to.parent(), from.parent()];
+            folders.dedup();
+            folders.into_iter().flatten().try_for_each(durable_file::sync_folder)
+        });
         renamed.map_err(|source| SpoolError::Io {
             path: from.to_owned(),
             source,
@@ -366,6 +379,23 @@ mod tests {
         park(b"[]");
         assert_eq!(spool.parked().unwrap()[0].name, left[1].name);
         assert_eq!(counts(&spool), (0, MAX_PARKED));
+    }
+
+    #[test]
+    fn the_error_of_a_delivery_that_cannot_be_parked_is_its_own() {
+        let store = tempfile::tempdir().unwrap();
+        let spool = Spool::open(store.path()).unwrap();
+        let shop: Slug = "stripe".parse().unwrap();
+        spool.put(&shop, Utc::now(), b"{}").unwrap();
+        let waiting = spool.waiting().unwrap().remove(0);
+        let name = waiting.name.as_str();
+        fs::create_dir(store.path().join("deliveries/parked").join(name)).unwrap();
+        let error = spool.park(&waiting, "no offer").unwrap_err();
+        let SpoolError::Io { path, source } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(path, store.path().join("deliveries").join(name));
+        assert_eq!(source.kind(), io::ErrorKind::IsADirectory);
     }
 
     #[test]

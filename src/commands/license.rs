@@ -29,12 +29,14 @@ mod verb;
 mod view;
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use chrono::Utc;
 
 use crate::config::Config;
 use crate::model::binding::{Binding, SiteReport};
 use crate::model::license_key::LicenseId;
+use crate::registry::Registry;
 use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
@@ -88,6 +90,10 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         notes.iter().for_each(|note| stderr::line(format_args!("note: {note}")));
         return decide_anywhere(args, config);
     }
+    if let Some(unknown) = unknown_license(args, registry)? {
+        // Where the ledger has the license, no file changes, so that there is nothing to commit.
+        return in_ledger::change(&args.verb, config, Utc::now())?.ok_or(unknown);
+    }
     let committing = Checkout::committing(registry)?;
     if let Some(file) = args.verb.file(registry, committing.registry())? {
         committing.refuse_unseen(&file)?;
@@ -103,6 +109,18 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     }
     let exit = ended?;
     committed.map(|_| exit)
+}
+
+/// Why no file has the license that the verb names; `None` if one has it, or the verb names none.
+fn unknown_license(args: &Args, registry: &Path) -> Result<Option<Failure>, Failure> {
+    let Some(wanted) = args.verb.license() else {
+        return Ok(None);
+    };
+    match wanted.find(&Registry::load_licenses(registry)?) {
+        Err(failure) if failure.error.is::<UnknownLicense>() => Ok(Some(failure)),
+        Err(failure) => Err(failure),
+        Ok(_) => Ok(None),
+    }
 }
 
 /// Changes a license of a file; if no file has it, that of the ledger.

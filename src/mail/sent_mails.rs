@@ -19,6 +19,9 @@ const FILE: &str = "sent";
 /// How long a mail is known. A shop repeats a delivery for three days.
 const KEPT: TimeDelta = TimeDelta::days(30);
 
+/// How often those that are too old are forgotten.
+const PRUNED_EVERY: TimeDelta = TimeDelta::days(1);
+
 /// Size limit of the file, in bytes: five million mails.
 const MAX_FILE: u64 = 256 << 20;
 
@@ -28,6 +31,8 @@ pub(super) struct SentMails {
     path: PathBuf,
     /// When each was taken, in seconds since 1970.
     times: HashMap<MailId, i64>,
+    /// When those that are too old are forgotten next.
+    next_pruning: DateTime<Utc>,
 }
 
 impl SentMails {
@@ -42,15 +47,24 @@ impl SentMails {
             }
             Err(error) => return Err(error),
         };
-        let oldest = (now - KEPT).timestamp();
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-        let all = whole.lines().filter_map(parse);
-        let times: HashMap<_, _> = all.filter(|(_, time)| *time >= oldest).collect();
-        let lines: String = times.iter().map(|(id, time)| line(*id, *time)).collect();
+        let mut sent = Self {
+            path,
+            times: whole.lines().filter_map(parse).collect(),
+            next_pruning: now + PRUNED_EVERY,
+        };
+        let lines = sent.prune(now);
         if lines.len() != text.len() {
-            durable_file::replace(&path, lines.as_bytes())?;
+            durable_file::replace(&sent.path, lines.as_bytes())?;
         }
-        Ok(Self { path, times })
+        Ok(sent)
+    }
+
+    /// Forgets what is too old; returns the lines of what is left.
+    fn prune(&mut self, now: DateTime<Utc>) -> String {
+        let oldest = (now - KEPT).timestamp();
+        self.times.retain(|_, time| *time >= oldest);
+        self.times.iter().map(|(id, time)| line(*id, *time)).collect()
     }
 
     /// Whether the mail server has this one.
@@ -61,6 +75,12 @@ impl SentMails {
     /// Notes a mail durably. If that fails, it is known until the server ends.
     pub(super) fn note(&mut self, id: MailId, now: DateTime<Utc>) -> io::Result<()> {
         self.times.insert(id, now.timestamp());
+        if now >= self.next_pruning {
+            let lines = self.prune(now);
+            durable_file::replace(&self.path, lines.as_bytes())?;
+            self.next_pruning = now + PRUNED_EVERY;
+            return Ok(());
+        }
         let mut file: File = regular_file::open_to_write(&self.path)?;
         let end = file.seek(SeekFrom::End(0))?;
         let written = file
@@ -104,5 +124,20 @@ mod tests {
         let sent = SentMails::open(folder.path(), now + TimeDelta::days(2)).unwrap();
         assert_eq!([first, second, third].map(|id| sent.has(id)), [false, true, true]);
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 2);
+    }
+
+    #[test]
+    fn a_server_that_runs_for_months_forgets_what_is_too_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
+        let mut sent = SentMails::open(folder.path(), start).unwrap();
+        let id = |day: i64| MailId::of_event(&day.to_string());
+        for day in 0..100 {
+            sent.note(id(day), start + TimeDelta::days(day)).unwrap();
+        }
+        let known: Vec<_> = (0..100).filter(|day| sent.has(id(*day))).collect();
+        assert!(known.len() <= 32 && known.ends_with(&[97, 98, 99]), "{known:?}");
+        let file = fs::read_to_string(folder.path().join(FILE)).unwrap();
+        assert_eq!(file.lines().count(), known.len());
     }
 }

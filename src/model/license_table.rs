@@ -70,10 +70,9 @@ impl<T: OfLicense> LicenseTable<T> {
         &self.held[number]
     }
 
-    /// The values of licenses after this id, sorted by id.
-    pub fn after(&self, license: &LicenseId) -> impl Iterator<Item = &T> {
-        let start = self.held.partition_point(|held| held.license_id() <= license);
-        self.held[start..].iter()
+    /// The number of the first value of a license after this id; [`Self::len`] if there is none.
+    pub fn number_after(&self, license: &LicenseId) -> usize {
+        self.held.partition_point(|held| held.license_id() <= license)
     }
 
     /// All values, sorted by id.

@@ -60,33 +60,54 @@ async fn apply_all(service: &Arc<Service>) -> Result<(), SpoolError> {
     let waiting = spawn_blocking(move || listed.waiting())
         .await
         .unwrap_or_else(|_| Ok(Vec::new()))?;
-    // While the database is away, each would wait for its time limit.
+    while_store_answers(waiting, |waiting| apply_or_park(service, waiting)).await;
+    Ok(())
+}
+
+/// Passes deliveries on, some at once, until one says that the store is away: each of the others would wait for its time limit.
+async fn while_store_answers<D, F: Future<Output = StoreAnswer>>(deliveries: Vec<D>, apply: impl Fn(D) -> F) {
+    // Never unset: others that began before may end after it was set.
     let is_store_away = AtomicBool::new(false);
-    let each = |waiting: WaitingDelivery| {
+    let each = |delivery| {
         let is_store_away = &is_store_away;
+        let apply = &apply;
         async move {
-            if is_store_away.load(Ordering::Relaxed) {
-                return;
-            }
-            match apply(service, &waiting).await {
-                Ok(()) => {}
-                Err(ApplyError::Parked(reason)) => {
-                    tracing::warn!(delivery = waiting.name.as_str(), %reason, "a delivery is parked: see `countersign shop parked list`");
-                    let parked = park(service, waiting, reason.to_string()).await;
-                    if let Err(error) = parked {
-                        service.hooks.delay(&error);
-                    }
-                }
-                Err(error) if error.is_expected() => {}
-                Err(error) => {
-                    is_store_away.store(matches!(error, ApplyError::Store(_)), Ordering::Relaxed);
-                    service.hooks.delay(&error);
-                }
+            if !is_store_away.load(Ordering::Relaxed) && apply(delivery).await == StoreAnswer::Away {
+                is_store_away.store(true, Ordering::Relaxed);
             }
         }
     };
-    stream::iter(waiting).for_each_concurrent(AT_ONCE, each).await;
-    Ok(())
+    stream::iter(deliveries).for_each_concurrent(AT_ONCE, each).await;
+}
+
+/// Whether the store answered when a delivery was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreAnswer {
+    /// It did, or was not asked.
+    Here,
+    /// It did not.
+    Away,
+}
+
+/// Applies one delivery, or leaves it to a person.
+async fn apply_or_park(service: &Arc<Service>, waiting: WaitingDelivery) -> StoreAnswer {
+    match apply(service, &waiting).await {
+        Ok(()) => {}
+        Err(ApplyError::Parked(reason)) => {
+            tracing::warn!(delivery = waiting.name.as_str(), %reason, "a delivery is parked: see `countersign shop parked list`");
+            if let Err(error) = park(service, waiting, reason.to_string()).await {
+                service.hooks.delay(&error);
+            }
+        }
+        Err(error) if error.is_expected() => {}
+        Err(error) => {
+            service.hooks.delay(&error);
+            if matches!(error, ApplyError::Store(_)) {
+                return StoreAnswer::Away;
+            }
+        }
+    }
+    StoreAnswer::Here
 }
 
 async fn park(service: &Arc<Service>, waiting: WaitingDelivery, reason: String) -> Result<(), SpoolError> {
@@ -127,4 +148,27 @@ async fn apply(service: &Arc<Service>, waiting: &WaitingDelivery) -> Result<(), 
         service.hooks.announce();
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn once_the_store_is_away_no_delivery_begins_whatever_those_that_run_say() {
+        let begun = AtomicUsize::new(0);
+        while_store_answers((0..1_000).collect(), async |number| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            if number == 0 {
+                return StoreAnswer::Away;
+            }
+            tokio::task::yield_now().await;
+            StoreAnswer::Here
+        })
+        .await;
+        assert_eq!(begun.into_inner(), AT_ONCE);
+    }
 }

@@ -48,7 +48,7 @@ pub struct Hook {
     /// Its settings.
     pub config: ShopConfig,
     /// Asked for addresses that its deliveries do not have.
-    pub(crate) customers: Option<Arc<CustomerQuestions>>,
+    pub(crate) customers: Option<CustomerQuestions>,
     refused: LogLimit,
 }
 

@@ -83,11 +83,18 @@ impl Limits {
         }
     }
 
-    /// Takes a token of `address`, or says when there will be one.
+    /// Takes a token of each network of `address`, or takes none and says when there will be one.
     pub fn check_address(&self, address: IpAddr) -> Result<(), RetryAfter> {
-        Networks::of(address)
-            .all()
-            .try_for_each(|(width, network)| self.addresses[width].take(&network, 1))
+        let networks = Networks::of(address);
+        for (width, network) in networks.all() {
+            if let Err(refused) = self.addresses[width].take(&network, 1) {
+                for (narrower, network) in networks.all().take(width) {
+                    self.addresses[narrower].give_back(&network);
+                }
+                return Err(refused);
+            }
+        }
+        Ok(())
     }
 
     /// Charges the cost of a request of `address` beyond the one token that was taken when it arrived.
@@ -333,6 +340,21 @@ mod tests {
         assert_eq!(asked(|n| SITE | n), 10, "one /64");
         assert_eq!(asked(|n| SITE | (n % 256) << 64), 20, "all of a /56");
         assert_eq!(asked(|n| SITE | n << 64), 40, "all of a /48");
+    }
+
+    #[test]
+    fn a_network_pays_nothing_for_requests_that_a_wider_one_refuses() {
+        let limits = limits(10, 1);
+        const SITE: u128 = 0x2001_0db8_0001 << 80;
+        let address = |network: u128| IpAddr::V6((SITE | network << 64).into());
+        for number in 0..20 {
+            assert_eq!(limits.check_address(address(number % 2)), Ok(()));
+        }
+        let (width, narrow) = Networks::of(address(3)).all().next().unwrap();
+        for _ in 0..10 {
+            assert!(limits.check_address(address(3)).is_err(), "its /56 is empty");
+        }
+        assert_eq!(limits.addresses[width].take(&narrow, 10), Ok(()), "its /64 is full");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! A backend first passes on what other nodes appended ([`BindingBatch::learn`]), then asks for the lines to append
 //! ([`BindingBatch::decide`]), and makes them durable. Only then does memory change, and the requests are answered.
 
+mod commit_attempt;
 mod import;
-mod outcomes;
 mod seats;
 
 use std::borrow::Cow;
@@ -29,10 +29,10 @@ use crate::store::memory::{self, BindingMemory};
 use crate::store::pending::{LEAVING_COPIES, WaitingRequests};
 use crate::store::references::texts::NewReference;
 use crate::store::sales::SaleBatch;
-use crate::store::site_moves::{self, SiteReleaseOutcome};
+use crate::store::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
 use crate::store::token_changes::TokenBatch;
 
-use outcomes::{BatchOutcomes, CommitAttempt};
+use commit_attempt::CommitAttempt;
 
 /// The requests of one group commit.
 pub(crate) struct BindingBatch<'m> {
@@ -52,8 +52,6 @@ pub(crate) struct BindingBatch<'m> {
     appended: Vec<LedgerEvent>,
     /// How many more staging copies may leave in this commit, so that it stays within its most lines.
     copies_may_leave: usize,
-    /// What was decided for each request.
-    outcomes: BatchOutcomes,
     attempt: CommitAttempt,
     /// What takes memory's place, if the log differs from it.
     anew: Option<(BindingsByLicense, IssuedTable)>,
@@ -72,7 +70,6 @@ impl<'m> BindingBatch<'m> {
             ahead: HashMap::new(),
             appended: Vec::new(),
             copies_may_leave: LEAVING_COPIES,
-            outcomes: BatchOutcomes::default(),
             attempt: CommitAttempt::default(),
             anew: None,
         }
@@ -85,7 +82,8 @@ impl<'m> BindingBatch<'m> {
 
     /// Forgets what was learned: another attempt begins. What was decided counts if its lines turn out to be in the log.
     pub(crate) fn begin_again(&mut self) {
-        self.attempt.begin_again(std::mem::take(&mut self.outcomes));
+        let was_sent = self.attempt.begin_again();
+        self.requests.begin_again(was_sent);
         self.learned.clear();
         self.ahead.clear();
         self.appended.clear();
@@ -168,59 +166,57 @@ impl<'m> BindingBatch<'m> {
     /// An earlier attempt whose lines are in the log has decided: a second decision could be another one, because others
     /// went on from these lines.
     pub(crate) fn decide(&mut self, clock: Option<DateTime<Utc>>) -> &[LedgerEvent] {
-        if let Some(decided) = self.attempt.decided() {
-            self.outcomes = decided;
+        if self.attempt.is_confirmed() {
+            self.requests.confirm();
             return &self.appended;
         }
-        let requests = std::mem::take(&mut self.requests);
+        let mut requests = std::mem::take(&mut self.requests);
         // First, so that the seats are free for those who ask for one.
-        for release in &requests.releases {
-            let request = &release.request;
-            let license = request.license.id;
-            let current = self.current(&request.license);
-            let decided = site_moves::release(request, &current, &self.stored(&license), clock);
-            let decided = decided.map(|release| {
-                let Some(release) = release else {
-                    return SiteReleaseOutcome::AlreadyReleased;
+        for waiting in &mut requests.releases {
+            waiting.decide(|request| self.release(request, clock));
+        }
+        let mut under_way: HashMap<LicenseId, Vec<Binding>> = HashMap::new();
+        for waiting in &mut requests.binds {
+            let beside = under_way.entry(waiting.request.license.id).or_default();
+            waiting.decide(|request| self.bind(request, beside, clock));
+        }
+        for waiting in &mut requests.changes {
+            waiting.decide(|change| {
+                let bound = match change.basis {
+                    // After those who asked for a seat, so that the step knows who has one.
+                    ChangeBasis::Step { .. } => self.stored_with(&change.license.id, &mut under_way),
+                    _ => BoundSites(None),
                 };
+                self.licenses.decide(change, &bound, clock, &mut self.appended)
+            });
+        }
+        for waiting in &mut requests.tokens {
+            waiting.decide(|change| self.tokens.decide(change, clock, &mut self.appended));
+        }
+        for waiting in &mut requests.sales {
+            waiting.decide(|change| self.sales.decide(change, clock, &mut self.appended));
+        }
+        if let Some(waiting) = &mut requests.import {
+            waiting.decide(|import| self.import(&import.import, clock));
+        }
+        self.requests = requests;
+        &self.appended
+    }
+
+    /// Decides about a seat that its site gives back.
+    fn release(&mut self, request: &ReleaseRequest, clock: Option<DateTime<Utc>>) -> SiteReleaseOutcome {
+        let license = request.license.id;
+        let current = self.current(&request.license);
+        match site_moves::release(request, &current, &self.stored(&license), clock) {
+            Err(refusal) => SiteReleaseOutcome::Refused(refusal),
+            Ok(None) => SiteReleaseOutcome::AlreadyReleased,
+            Ok(Some(release)) => {
                 let change = LedgerEvent::Released(ReleaseEntry { license, release });
                 self.go_ahead(license, change.clone());
                 self.appended.push(change);
                 SiteReleaseOutcome::Released
-            });
-            self.outcomes
-                .released
-                .push(decided.unwrap_or_else(SiteReleaseOutcome::Refused));
+            }
         }
-        let mut under_way: HashMap<LicenseId, Vec<Binding>> = HashMap::new();
-        for request in &requests.binds {
-            let beside = under_way.entry(request.license.id).or_default();
-            let outcome = self.bind(request, beside, clock);
-            self.outcomes.bound.push(outcome);
-        }
-        for request in &requests.changes {
-            let change = &request.change;
-            let bound = match change.basis {
-                // After those who asked for a seat, so that the step knows who has one.
-                ChangeBasis::Step { .. } => self.stored_with(&change.license.id, &mut under_way),
-                _ => BoundSites(None),
-            };
-            let outcome = self.licenses.decide(change, &bound, clock, &mut self.appended);
-            self.outcomes.changed.push(outcome);
-        }
-        for request in &requests.tokens {
-            let outcome = self.tokens.decide(&request.change, clock, &mut self.appended);
-            self.outcomes.changed_tokens.push(outcome);
-        }
-        for request in &requests.sales {
-            let outcome = self.sales.decide(&request.change, clock, &mut self.appended);
-            self.outcomes.sold.push(outcome);
-        }
-        if let Some(waiting) = &requests.import {
-            self.import(&waiting.import, clock);
-        }
-        self.requests = requests;
-        &self.appended
     }
 
     /// The texts of orders to keep with what was decided.
@@ -240,20 +236,17 @@ impl<'m> BindingBatch<'m> {
 
     /// Puts durable changes in force, and answers. After a failure, nothing is in force and every request fails.
     pub(crate) fn complete(self, result: Result<(), Arc<str>>) {
-        match result {
-            Ok(()) => {
-                if let Some((by_license, mut issued)) = self.anew {
-                    self.memory.sales.replace(std::mem::take(&mut issued.sales));
-                    self.memory.replace(&by_license);
-                    self.memory.issued.replace(issued);
-                }
-                self.memory.add(self.learned.into_iter().chain(self.appended));
-                self.memory.issued.add(self.licenses.into_licenses());
-                self.memory.sales.add(self.sales.into_entries());
-                self.memory.issued.add_tokens(self.tokens.into_tokens());
-                self.outcomes.answer(self.requests);
+        if result.is_ok() {
+            if let Some((by_license, mut issued)) = self.anew {
+                self.memory.sales.replace(std::mem::take(&mut issued.sales));
+                self.memory.replace(&by_license);
+                self.memory.issued.replace(issued);
             }
-            Err(reason) => self.requests.fail(&reason),
+            self.memory.add(self.learned.into_iter().chain(self.appended));
+            self.memory.issued.add(self.licenses.into_licenses());
+            self.memory.sales.add(self.sales.into_entries());
+            self.memory.issued.add_tokens(self.tokens.into_tokens());
         }
+        self.requests.finish(&result);
     }
 }

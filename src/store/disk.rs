@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use chrono::{DateTime, SecondsFormat, Utc};
+
 use crate::durable_file::{self, Access};
 use crate::model::issued_license::Hex128;
 use crate::model::license_table::OfLicense;
@@ -45,6 +47,9 @@ const UNINDEXED: usize = 16_384;
 /// Bindings that a rebuilt index takes at once.
 const REBUILD_BATCH: usize = 16_384;
 
+/// How the name of an old ledger begins.
+const SET_ASIDE: &str = "ledger-until-";
+
 /// The store's folder, open for writing.
 pub(super) struct StoreDisk {
     path: PathBuf,
@@ -58,6 +63,17 @@ pub(super) struct StoreDisk {
 /// Where a compaction writes the new ledger.
 pub(super) fn new_ledger_in(path: &Path) -> PathBuf {
     path.join(".ledger.jsonl.new")
+}
+
+/// Where a compaction sets the old ledger aside. The name tells until when it was used, and sorts by that.
+pub(super) fn set_aside_in(path: &Path, until: DateTime<Utc>) -> PathBuf {
+    let until = until.to_rfc3339_opts(SecondsFormat::Secs, true).replace(':', "");
+    path.join(format!("{SET_ASIDE}{until}.jsonl"))
+}
+
+/// Whether a file of this name was set aside.
+pub(super) fn is_set_aside(name: &str) -> bool {
+    name.starts_with(SET_ASIDE) && name.ends_with(".jsonl")
 }
 
 impl StoreDisk {

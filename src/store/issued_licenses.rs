@@ -15,6 +15,9 @@ use crate::model::name::Name;
 
 use crate::store::issued_table::{IssuedTable, TokensByName};
 
+/// Licenses that are read under one lock. The committing thread waits for no more.
+const PAGE: usize = 1_000;
+
 /// A license of the ledger. A later change does not alter it.
 #[derive(Debug)]
 pub struct LedgerLicense(Held);
@@ -79,6 +82,63 @@ impl IssuedState {
     }
 }
 
+/// A license of a page.
+enum PagePlace {
+    /// The number in the table of the start.
+    Settled(usize),
+    Changed(Arc<IssuedLicense>),
+}
+
+/// Licenses in the order of their ids, as they were at one moment.
+struct LicensePage {
+    settled: Arc<IssuedTable>,
+    places: Vec<PagePlace>,
+}
+
+impl PagePlace {
+    fn license<'p>(&'p self, settled: &'p IssuedTable) -> &'p IssuedLicense {
+        match self {
+            Self::Settled(number) => settled.held.get(*number),
+            Self::Changed(license) => license,
+        }
+    }
+
+    fn held(self, settled: &Arc<IssuedTable>) -> Held {
+        match self {
+            Self::Settled(number) => Held::Settled(Arc::clone(settled), number),
+            Self::Changed(license) => Held::Changed(license),
+        }
+    }
+}
+
+impl IssuedState {
+    /// The next [`PAGE`] licenses after this id, or all if there are fewer.
+    fn page(&self, after: Option<&LicenseId>) -> LicensePage {
+        let table = &self.settled.held;
+        let mut number = after.map_or(0, |after| table.number_after(after));
+        let first = after.map_or(Bound::Unbounded, |after| Bound::Excluded(*after));
+        let mut changed = self.changed.range((first, Bound::Unbounded)).peekable();
+        let mut places = Vec::new();
+        while places.len() < PAGE {
+            let settled = (number < table.len()).then(|| table.get(number).license.id);
+            let next = changed.peek().map(|(id, _)| **id);
+            let Some(id) = settled.into_iter().chain(next).min() else {
+                break;
+            };
+            // A change counts in the place of what the table has.
+            number += usize::from(settled == Some(id));
+            places.push(match changed.next_if(|(changed, _)| **changed == id) {
+                Some((_, license)) => PagePlace::Changed(Arc::clone(license)),
+                None => PagePlace::Settled(number - 1),
+            });
+        }
+        LicensePage {
+            settled: Arc::clone(&self.settled),
+            places,
+        }
+    }
+}
+
 impl IssuedLicenses {
     pub(crate) fn new(settled: IssuedTable) -> Self {
         Self(RwLock::new(IssuedState::new(settled)))
@@ -139,34 +199,41 @@ impl IssuedLicenses {
         limit: usize,
         keep: &dyn Fn(&License) -> bool,
     ) -> Vec<LedgerLicense> {
-        let state = self.state();
-        let first = match after {
-            Some(after) => Bound::Excluded(*after),
-            None => Bound::Unbounded,
-        };
-        let of_changed = state.changed.range((first, Bound::Unbounded));
-        let changed = of_changed
-            .map(|(_, license)| license)
-            .filter(|issued| keep(&issued.license));
-        let mut found: Vec<_> = changed.take(limit).map(|issued| issued.license.id).collect();
-        let settled: Box<dyn Iterator<Item = &IssuedLicense>> = match after {
-            Some(after) => Box::new(state.settled.held.after(after)),
-            None => Box::new(state.settled.held.iter()),
-        };
-        let is_current = |issued: &&IssuedLicense| !state.changed.contains_key(&issued.license.id);
-        let settled = settled.filter(|issued| keep(&issued.license)).filter(is_current);
-        found.extend(settled.take(limit).map(|issued| issued.license.id));
-        found.sort_unstable();
-        found.truncate(limit);
-        found.iter().filter_map(|id| state.of(id)).collect()
+        let mut found = Vec::new();
+        self.look_at_pages(after.copied(), |page| {
+            for place in page.places {
+                if found.len() == limit {
+                    return false;
+                }
+                let license = place.license(&page.settled);
+                if keep(&license.license) {
+                    found.push(LedgerLicense(place.held(&page.settled)));
+                }
+            }
+            true
+        });
+        found
     }
 
-    /// Passes on every license.
+    /// Passes on every license, sorted by id.
     pub(crate) fn each(&self, mut each: impl FnMut(&IssuedLicense)) {
-        let state = self.state();
-        let is_settled = |issued: &&IssuedLicense| !state.changed.contains_key(&issued.license.id);
-        state.settled.held.iter().filter(is_settled).for_each(&mut each);
-        state.changed.values().for_each(|issued| each(issued));
+        self.look_at_pages(None, |page| {
+            page.places.iter().for_each(|place| each(place.license(&page.settled)));
+            true
+        });
+    }
+
+    /// Passes on the licenses after this id in pages, while `look` wants more. Nobody waits for `look`: the lock is held only
+    /// while a page is put together.
+    fn look_at_pages(&self, mut after: Option<LicenseId>, mut look: impl FnMut(LicensePage) -> bool) {
+        loop {
+            let page = self.state().page(after.as_ref());
+            let is_last = page.places.len() < PAGE;
+            after = page.places.last().map(|place| place.license(&page.settled).license.id);
+            if !look(page) || is_last {
+                return;
+            }
+        }
     }
 
     /// The number of licenses.
@@ -311,7 +378,66 @@ mod tests {
         let [first, second] = [issued(1), issued(2)].map(|issued| issued.license.id);
         assert_eq!(ids(None, 9), [first, second]);
         assert_eq!((ids(None, 1), ids(Some(&first), 9)), (vec![first], vec![second]));
+        let mut all = Vec::new();
+        held.each(|license| all.push((license.license.id, license.revision)));
+        assert_eq!(all, [(first, 2), (second, 1)]);
         held.replace(read([issued(3)]));
         assert_eq!((held.len(), held.of(&issued(1).license.id).is_none()), (1, true));
+    }
+
+    #[test]
+    fn whoever_looks_at_every_license_keeps_nobody_from_adding_one() {
+        let held = Arc::new(IssuedLicenses::new(read([issued(1), issued(2)])));
+        held.add([Arc::new(issued(3))]);
+        let can_add = |number| {
+            let adding = Arc::clone(&held);
+            let (done, added) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                adding.add([Arc::new(issued(number))]);
+                done.send(())
+            });
+            added.recv_timeout(std::time::Duration::from_secs(5)).is_ok()
+        };
+        let mut seen = 0;
+        held.each(|_| {
+            seen += 1;
+            assert!(can_add(200));
+        });
+        assert_eq!(seen, 3);
+        let found = held.after(None, usize::MAX, &|_| {
+            assert!(can_add(201));
+            true
+        });
+        assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn pages_have_every_license_once_in_order_wherever_it_is_held() {
+        let id = |number: usize| {
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&(number as u64).to_be_bytes());
+            LicenseId::from_bytes(bytes)
+        };
+        let license = |number: usize, revision| {
+            let mut issued = issued(1);
+            issued.license.id = id(number);
+            IssuedLicense { revision, ..issued }
+        };
+        let held = IssuedLicenses::new(read((0..3 * PAGE).filter(|n| n % 3 > 0).map(|n| license(n, 1))));
+        held.add((0..3 * PAGE).filter(|n| n % 2 == 0).map(|n| Arc::new(license(n, 2))));
+        let expected: Vec<_> = (0..3 * PAGE)
+            .filter(|n| n % 3 > 0 || n % 2 == 0)
+            .map(|n| (id(n), 1 + u32::from(n % 2 == 0)))
+            .collect();
+        let mut all = Vec::new();
+        held.each(|license| all.push((license.license.id, license.revision)));
+        assert_eq!(all, expected);
+        let some = held.after(Some(&id(500)), 1_500, &|license| license.id != id(502));
+        let some: Vec<_> = some.iter().map(|license| license.license.id).collect();
+        let wanted = expected
+            .iter()
+            .map(|(found, _)| *found)
+            .filter(|found| *found > id(500) && *found != id(502));
+        assert_eq!(some, wanted.take(1_500).collect::<Vec<_>>());
     }
 }

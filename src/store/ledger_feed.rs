@@ -1,23 +1,26 @@
 //! The ledger's lines after a place, for those who are told of every event: reads on from there, on both backends.
 //!
-//! A cursor names a line by its position. Where that line is gone, because the ledger was compacted or restored, the
-//! lines go on that are later than the cursor's time: what was told stays told, and what is new is told.
+//! A cursor names a line by its position: its number, and the digest that chains it to all lines before it. A compaction sets
+//! the old lines aside and begins a new part. The feed reads the old part to its end, passes the copies in the new one over,
+//! and goes on behind them, so that every line comes once. Where no part has the cursor's line, because a person deleted the
+//! old lines or restored a backup, the feed goes on by time: then lines may come twice, and the log says so.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek};
-use std::path::{Path, PathBuf};
-
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::digest::Digest;
 
 use crate::store::error::StoreError;
+use crate::store::ledger_parts::{DatabaseParts, FolderParts, LedgerParts};
 use crate::store::log::Position;
-use crate::store::log::reader::LedgerFault;
-use crate::store::log::record::{self, LedgerEvent, LedgerRecord};
-use crate::store::postgres::shared_reader::SharedReader;
-use crate::store::recovery;
+use crate::store::log::record::{LedgerEvent, LedgerRecord};
 use crate::store::source::StoreSource;
+
+/// Lines that are looked at together for the first one after a time.
+const PAGE: usize = 2_000;
+
+/// A request may wait for its commit, and a later one be committed before it: so much earlier than the cursor a line may be that
+/// was not told.
+const OUT_OF_ORDER: TimeDelta = TimeDelta::minutes(1);
 
 /// Everything up to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -34,53 +37,56 @@ pub struct FeedCursor {
 pub struct FeedLine {
     /// The cursor after this line.
     pub cursor: FeedCursor,
-    /// What happened.
+    /// What happened. Never a compaction.
     pub event: LedgerEvent,
 }
 
 /// A ledger that is read on from a cursor.
 pub struct LedgerFeed {
-    place: Place,
+    parts: Box<dyn LedgerParts>,
     cursor: FeedCursor,
-    /// Lines up to this time were told, although the line of the cursor is not here.
-    told_until: Option<DateTime<Utc>>,
+    /// The part with the next line, once it is found.
+    part: Option<FoundPart>,
 }
 
-enum Place {
-    Folder(PathBuf, Option<BufReader<File>>),
-    Database(String, Option<Box<SharedReader>>),
+struct FoundPart {
+    name: String,
+    is_in_use: bool,
 }
 
 impl LedgerFeed {
     /// A feed of the lines after `cursor`. Opens nothing yet.
     pub fn new(source: StoreSource<'_>, cursor: FeedCursor) -> Self {
-        let place = match source {
-            StoreSource::Folder(path) => Place::Folder(path.to_owned(), None),
-            StoreSource::Database(address) => Place::Database(address.to_owned(), None),
+        let parts: Box<dyn LedgerParts> = match source {
+            StoreSource::Folder(path) => Box::new(FolderParts::new(path)),
+            StoreSource::Database(address) => Box::new(DatabaseParts::new(address)),
         };
         Self {
-            place,
+            parts,
             cursor,
-            told_until: None,
+            part: None,
         }
     }
 
-    /// At most `limit` lines in the order of the ledger, up to the line `end`, which is durable. Blocks. Lines that were told
-    /// before a compaction are left out, so fewer lines, or none, do not mean that the end is reached: [`Self::is_at`] tells.
+    /// At most `limit` lines in the order of the ledger, up to the line `end`, which is durable. Blocks. Copies that a
+    /// compaction made are left out, so fewer lines, or none, do not mean that the end is reached: [`Self::is_at`] tells.
     ///
     /// # Errors
     /// The ledger cannot be read. The next call goes on after the last line that was given.
     pub fn next(&mut self, end: u64, limit: usize) -> Result<Vec<FeedLine>, StoreError> {
-        let lines = match &mut self.place {
-            Place::Folder(path, open) => folder_lines(path, open, &mut self.cursor, &mut self.told_until, end, limit),
-            Place::Database(address, open) => {
-                database_lines(address, open, &mut self.cursor, &mut self.told_until, end, limit)
+        let mut lines = Vec::new();
+        while lines.len() < limit && !self.is_at(end) {
+            match self.read(end, limit - lines.len(), &mut lines) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.close();
+                    // The next call meets the error again.
+                    return if lines.is_empty() { Err(error) } else { Ok(lines) };
+                }
             }
-        };
-        let lines = lines.inspect_err(|_| self.close())?;
-        let told_until = self.told_until;
-        let is_new = |line: &FeedLine| told_until.is_none_or(|told| line.cursor.time > told);
-        Ok(lines.into_iter().filter(is_new).collect())
+        }
+        Ok(lines)
     }
 
     /// Whether every line up to this sequence was given.
@@ -96,144 +102,130 @@ impl LedgerFeed {
     /// Goes back to this cursor.
     pub fn rewind(&mut self, cursor: FeedCursor) {
         self.cursor = cursor;
-        self.told_until = None;
         self.close();
     }
 
     fn close(&mut self) {
-        match &mut self.place {
-            Place::Folder(_, open) => drop(open.take()),
-            Place::Database(_, open) => drop(open.take()),
-        }
+        self.part = None;
+        self.parts.close();
     }
-}
 
-/// The line as the one after `cursor`, which moves on.
-fn taken(line: &[u8], cursor: &mut FeedCursor) -> Result<FeedLine, serde_json::Error> {
-    let record = LedgerRecord::read(line)?;
-    *cursor = FeedCursor {
-        position: Position {
-            sequence: record.previous.sequence + 1,
-            digest: Digest::of(line),
-        },
-        time: record.change.time(),
-    };
-    Ok(FeedLine {
-        cursor: *cursor,
-        event: record.change,
-    })
-}
-
-fn folder_lines(
-    path: &Path,
-    open: &mut Option<BufReader<File>>,
-    cursor: &mut FeedCursor,
-    told_until: &mut Option<DateTime<Utc>>,
-    end: u64,
-    limit: usize,
-) -> Result<Vec<FeedLine>, StoreError> {
-    let failed = |source| StoreError::Read {
-        path: recovery::ledger_in(path),
-        source,
-    };
-    let ledger = match open {
-        Some(ledger) => ledger,
-        None => {
-            let (ledger, is_found) = at_cursor(path, cursor).map_err(failed)?;
-            if !is_found {
-                *told_until = Some(cursor.time);
-                cursor.position = Position::genesis();
-            }
-            open.insert(ledger)
-        }
-    };
-    let mut lines = Vec::new();
-    let mut bytes = Vec::new();
-    // The file of a compacted ledger begins later than with line 1.
-    while cursor.position.sequence < end && lines.len() < limit {
-        if !next_line(ledger, &mut bytes).map_err(failed)? {
-            break;
-        }
-        let line = taken(&bytes, cursor).map_err(|error| {
-            let what = format!("the line after {}: {error}", cursor.position.sequence);
-            recovery::fault_in(path, LedgerFault::Broken(what))
-        })?;
-        lines.push(line);
-    }
-    Ok(lines)
-}
-
-/// The ledger from the line after the cursor on, and whether the cursor's line is there; otherwise from its beginning.
-fn at_cursor(path: &Path, cursor: &FeedCursor) -> io::Result<(BufReader<File>, bool)> {
-    let mut ledger = BufReader::with_capacity(1 << 18, recovery::open(path)?);
-    let mut bytes = Vec::new();
-    let wanted = cursor.position;
-    if wanted == Position::genesis() {
-        return Ok((ledger, true));
-    }
-    let mut sequence = None;
-    while next_line(&mut ledger, &mut bytes)? {
-        let here = match sequence {
-            None => LedgerRecord::read(&bytes).map_or(u64::MAX, |first| first.previous.sequence + 1),
-            Some(before) => before + 1,
+    /// Adds the next lines of the part where the cursor is; whether there may be more.
+    fn read(&mut self, end: u64, limit: usize, lines: &mut Vec<FeedLine>) -> Result<bool, StoreError> {
+        let part = match self.part.take() {
+            Some(part) => part,
+            None => self.find(end)?,
         };
-        sequence = Some(here);
-        if here >= wanted.sequence {
-            break;
+        let next = self.cursor.position.sequence + 1;
+        let texts = self.parts.lines(&part.name, next, end, limit)?;
+        if texts.is_empty() {
+            // An old part has no more: another one continues it.
+            let has_more = !part.is_in_use;
+            self.part = Some(part).filter(|part| part.is_in_use);
+            return Ok(has_more);
         }
-    }
-    let is_found = sequence == Some(wanted.sequence) && Digest::of(&bytes) == wanted.digest;
-    if !is_found {
-        ledger.rewind()?;
-    }
-    Ok((ledger, is_found))
-}
-
-/// Reads the next whole line; whether there is one. What is not a whole line yet is read again later.
-fn next_line(ledger: &mut BufReader<File>, bytes: &mut Vec<u8>) -> io::Result<bool> {
-    bytes.clear();
-    let start = ledger.stream_position()?;
-    ledger.by_ref().take(record::MAX as u64).read_until(b'\n', bytes)?;
-    let is_whole = bytes.ends_with(b"\n");
-    if !is_whole {
-        ledger.seek(io::SeekFrom::Start(start))?;
-    }
-    Ok(is_whole)
-}
-
-fn database_lines(
-    address: &str,
-    open: &mut Option<Box<SharedReader>>,
-    cursor: &mut FeedCursor,
-    told_until: &mut Option<DateTime<Utc>>,
-    end: u64,
-    limit: usize,
-) -> Result<Vec<FeedLine>, StoreError> {
-    let reader = match open {
-        Some(reader) => reader,
-        None => {
-            let reader = SharedReader::open(address)?;
-            let wanted = cursor.position;
-            if wanted != Position::genesis() && reader.digest_of(wanted.sequence)? != Some(wanted.digest) {
-                *told_until = Some(cursor.time);
-                cursor.position = Position::genesis();
+        for text in texts {
+            let LedgerRecord { previous, change, .. } = self.record(&part.name, &text)?;
+            if previous != self.cursor.position {
+                let what = format!("the line after {} does not continue it", self.cursor.position.sequence);
+                return Err(self.parts.damaged(&part.name, what));
             }
-            open.insert(Box::new(reader))
+            let position = previous.after(&text);
+            if let LedgerEvent::Compacted(compaction) = change {
+                self.cursor.position = self.last_copy(&part.name, position, compaction.kept)?;
+                break;
+            }
+            self.cursor = FeedCursor {
+                position,
+                time: change.time(),
+            };
+            lines.push(FeedLine {
+                cursor: self.cursor,
+                event: change,
+            });
         }
-    };
-    let texts = reader.lines_between(cursor.position.sequence, end, limit)?;
-    let mut lines = Vec::with_capacity(texts.len());
-    for text in texts {
-        let line = taken(text.as_bytes(), cursor);
-        let line = line.map_err(|error| StoreError::shared(damaged(cursor.position.sequence, &error)))?;
-        lines.push(line);
+        self.part = Some(part);
+        Ok(true)
     }
-    Ok(lines)
+
+    fn record(&self, part: &str, text: &[u8]) -> Result<LedgerRecord, StoreError> {
+        LedgerRecord::read(text).map_err(|error| {
+            let what = format!("the line after {}: {error}", self.cursor.position.sequence);
+            self.parts.damaged(part, what)
+        })
+    }
+
+    /// The position of the last line that a compaction copied behind its own.
+    fn last_copy(&mut self, part: &str, compaction: Position, kept: u64) -> Result<Position, StoreError> {
+        let sequence = compaction.sequence.saturating_add(kept);
+        if kept == 0 {
+            return Ok(compaction);
+        }
+        let digest = self.digest(part, sequence)?;
+        let missing = || format!("line {sequence}, which the compaction kept, is missing");
+        let digest = digest.ok_or_else(|| self.parts.damaged(part, missing()))?;
+        Ok(Position { sequence, digest })
+    }
+
+    fn digest(&mut self, part: &str, sequence: u64) -> Result<Option<Digest>, StoreError> {
+        let line = self.parts.lines(part, sequence, sequence, 1)?;
+        Ok(line.first().map(|line| Digest::of(line)))
+    }
+
+    /// The part with the line after the cursor. Moves the cursor if no part has its line.
+    fn find(&mut self, end: u64) -> Result<FoundPart, StoreError> {
+        let names = self.parts.names()?;
+        let Position { sequence, digest } = self.cursor.position;
+        for (place, name) in names.iter().enumerate() {
+            let first = self.parts.lines(name, 0, u64::MAX, 1)?.pop();
+            let first = first.map(|line| self.record(name, &line)).transpose()?;
+            if first.is_some_and(|first| first.previous == self.cursor.position) {
+                return Ok(found(name, place));
+            }
+        }
+        for (place, name) in names.iter().enumerate() {
+            // An old part with nothing behind the cursor's line is of no use.
+            let is_of_use = place == 0 || self.digest(name, sequence + 1)?.is_some();
+            if is_of_use && sequence > 0 && self.digest(name, sequence)? == Some(digest) {
+                return Ok(found(name, place));
+            }
+        }
+        let [in_use, ..] = &names[..] else {
+            return Err(self.parts.damaged("ledger", "it has no part".to_owned()));
+        };
+        self.cursor.position = self.before_time(in_use, end)?;
+        tracing::warn!(
+            line = sequence,
+            goes_on_after = self.cursor.position.sequence,
+            "the ledger has no such line any more, and no older lines beside it: reading goes on with what is not earlier than \
+             a minute before that line, and may repeat some"
+        );
+        Ok(found(in_use, 0))
+    }
+
+    /// The position before the first line, in the part in use, that may not have been told.
+    fn before_time(&mut self, part: &str, end: u64) -> Result<Position, StoreError> {
+        let since = self.cursor.time - OUT_OF_ORDER;
+        let mut last = Position::genesis();
+        loop {
+            let texts = self.parts.lines(part, last.sequence + 1, end, PAGE)?;
+            if texts.is_empty() {
+                return Ok(last);
+            }
+            for text in texts {
+                let LedgerRecord { previous, change, .. } = self.record(part, &text)?;
+                if !matches!(change, LedgerEvent::Compacted(_)) && change.time() >= since {
+                    return Ok(previous);
+                }
+                last = previous.after(&text);
+            }
+        }
+    }
 }
 
-fn damaged(after: u64, error: &serde_json::Error) -> crate::store::backend_error::BackendError {
-    crate::store::backend_error::BackendError {
-        state: crate::store::ledger_state::LedgerState::Damaged,
-        message: format!("the line after {after}: {error}"),
+fn found(name: &str, place: usize) -> FoundPart {
+    FoundPart {
+        name: name.to_owned(),
+        is_in_use: place == 0,
     }
 }

@@ -107,7 +107,8 @@ impl Position {
         }
     }
 
-    fn after(self, line: &[u8]) -> Self {
+    /// The position of the next line.
+    pub(in crate::store) fn after(self, line: &[u8]) -> Self {
         Self {
             sequence: self.sequence + 1,
             digest: Digest::of(line),

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use rustix::process::geteuid;
 
 use crate::model::binding::Binding;
@@ -94,9 +94,8 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<CompactionOutcome, Sto
     require_own(path)?;
     // Opened as for serving, so that a ledger that lost lines is detected first.
     let (disk, ..) = StoreDisk::open(path)?;
-    let until = now.to_rfc3339_opts(SecondsFormat::Secs, true).replace(':', "");
     let ledger = recovery::ledger_in(path);
-    let aside = path.join(format!("ledger-until-{until}.jsonl"));
+    let aside = disk::set_aside_in(path, now);
     let new = disk::new_ledger_in(path);
     let failed = |source| StoreError::NotCompacted {
         path: path.to_owned(),

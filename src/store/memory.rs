@@ -84,15 +84,12 @@ impl BindingMemory {
 
     /// The licenses with a binding of this host, void ones included. Looks at every binding.
     pub(crate) fn licenses_of(&self, host: &SiteHost) -> Vec<LicenseId> {
-        let has_it = |bindings: &LicenseBindings| bindings.iter().any(|binding| binding.host == *host);
-        let settled = self.settled.iter().filter(|bindings| !bindings.is_superseded());
-        let settled = settled.filter(|bindings| has_it(bindings));
-        let mut found: Vec<_> = settled.map(|bindings| *bindings.license_id()).collect();
-        for shard in &self.shards {
-            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
-            let changed = shard.iter().filter(|(_, bindings)| has_it(bindings));
-            found.extend(changed.map(|(license, _)| *license));
-        }
+        let mut found = Vec::new();
+        self.each(|license, sites| {
+            if sites.iter().any(|binding| binding.host == *host) {
+                found.push(*license);
+            }
+        });
         found
     }
 
@@ -109,15 +106,18 @@ impl BindingMemory {
         found
     }
 
-    /// Passes on the bindings of every license, void ones included.
+    /// Passes on the bindings of every license, void ones included. Nobody waits for `each`: a shard is locked only while what
+    /// it has is noted.
     pub(crate) fn each(&self, mut each: impl FnMut(&LicenseId, &BoundSites<'_>)) {
         for bindings in self.settled.iter().filter(|bindings| !bindings.is_superseded()) {
             each(bindings.license_id(), &BoundSites(Some(BindingsRef::Settled(bindings))));
         }
         for shard in &self.shards {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
-            for (license, bindings) in shard.iter() {
-                each(license, &BoundSites(Some(BindingsRef::Changed(Arc::clone(bindings)))));
+            let changed: Vec<_> = shard.iter().map(|(id, sites)| (*id, Arc::clone(sites))).collect();
+            drop(shard);
+            for (license, bindings) in changed {
+                each(&license, &BoundSites(Some(BindingsRef::Changed(bindings))));
             }
         }
     }
@@ -198,4 +198,43 @@ pub(crate) fn apply(bindings: &mut LicenseBindings, change: LedgerEvent) {
 
 fn shard_of(license: &LicenseId) -> usize {
     usize::from(license.as_bytes()[0]) % SHARDS
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::binding::Binding;
+
+    fn bound(number: u8, host: &str) -> LedgerEvent {
+        LedgerEvent::Bound(LedgerEntry {
+            license: LicenseId::from_bytes([number; 32]),
+            binding: Binding::new(host.parse().unwrap(), DateTime::UNIX_EPOCH),
+        })
+    }
+
+    #[test]
+    fn whoever_looks_at_every_binding_keeps_nobody_from_adding_one() {
+        let memory = Arc::new(BindingMemory::new(BindingsByLicense::default()));
+        memory.add([bound(1, "a.com"), bound(2, "b.com")]);
+        let mut seen = 0;
+        memory.each(|license, _| {
+            seen += 1;
+            let adding = Arc::clone(&memory);
+            let added = bound(license.as_bytes()[0], "c.com");
+            let (done, is_added) = mpsc::channel();
+            thread::spawn(move || {
+                adding.add([added]);
+                done.send(())
+            });
+            assert!(is_added.recv_timeout(Duration::from_secs(5)).is_ok());
+        });
+        assert_eq!((seen, memory.count()), (2, 4));
+        let mut found = memory.licenses_of(&"c.com".parse().unwrap());
+        found.sort_unstable();
+        assert_eq!(found, [1, 2].map(|number| LicenseId::from_bytes([number; 32])));
+    }
 }

@@ -28,6 +28,7 @@ mod issued_licenses;
 mod issued_table;
 mod ledger_change;
 pub mod ledger_feed;
+mod ledger_parts;
 mod ledger_state;
 mod license_changes;
 mod license_imports;

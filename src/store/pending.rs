@@ -106,114 +106,100 @@ impl<'a> SeatRequest<'a> {
 
 /// The same, while it waits.
 #[derive(Debug)]
-pub(crate) struct BindRequest {
+pub(crate) struct WantedSeat {
     pub license: License,
     pub host: SiteHost,
     pub release_hash: Option<ReleaseHash>,
     pub staging_sites: u32,
     pub now: DateTime<Utc>,
-    answer: Answer<BindOutcome>,
 }
 
-/// A client that gives its seat back.
+impl From<SeatRequest<'_>> for WantedSeat {
+    fn from(seat: SeatRequest<'_>) -> Self {
+        Self {
+            license: seat.license.clone(),
+            host: seat.host.clone(),
+            release_hash: seat.release_hash,
+            staging_sites: seat.staging_sites,
+            now: seat.now,
+        }
+    }
+}
+
+/// Licenses of another system, and the turn of their import, which ends when it is answered.
 #[derive(Debug)]
-pub(crate) struct SeatRelease {
-    pub request: ReleaseRequest,
-    answer: Answer<SiteReleaseOutcome>,
-}
-
-impl SeatRelease {
-    /// A request, and what waits for its answer.
-    pub(crate) fn new(request: ReleaseRequest) -> (Self, Pending<SiteReleaseOutcome>) {
-        let (answer, pending) = pending();
-        (Self { request, answer }, pending)
-    }
-
-    pub(crate) fn answer(self, outcome: Result<SiteReleaseOutcome, Arc<str>>) {
-        let _ = self.answer.send(outcome);
-    }
-}
-
-/// A license to issue or to change.
-#[derive(Debug)]
-pub(crate) struct ChangeRequest {
-    pub change: LedgerChange,
-    answer: Answer<ChangeOutcome>,
-}
-
-impl ChangeRequest {
-    /// A request, and what waits for its answer.
-    pub(crate) fn new(change: LedgerChange) -> (Self, Pending<ChangeOutcome>) {
-        let (answer, pending) = pending();
-        (Self { change, answer }, pending)
-    }
-
-    pub(crate) fn answer(self, outcome: Result<ChangeOutcome, Arc<str>>) {
-        let _ = self.answer.send(outcome);
-    }
-}
-
-/// A token to make or to change.
-#[derive(Debug)]
-pub(crate) struct TokenRequest {
-    pub change: TokenChange,
-    answer: Answer<TokenOutcome>,
-}
-
-impl TokenRequest {
-    /// A request, and what waits for its answer.
-    pub(crate) fn new(change: TokenChange) -> (Self, Pending<TokenOutcome>) {
-        let (answer, pending) = pending();
-        (Self { change, answer }, pending)
-    }
-
-    pub(crate) fn answer(self, outcome: Result<TokenOutcome, Arc<str>>) {
-        let _ = self.answer.send(outcome);
-    }
-}
-
-/// What a shop tells of a sale.
-#[derive(Debug)]
-pub(crate) struct SaleRequest {
-    pub change: SaleChange,
-    answer: Answer<SaleOutcome>,
-}
-
-impl SaleRequest {
-    /// A request, and what waits for its answer.
-    pub(crate) fn new(change: SaleChange) -> (Self, Pending<SaleOutcome>) {
-        let (answer, pending) = pending();
-        (Self { change, answer }, pending)
-    }
-
-    pub(crate) fn answer(self, outcome: Result<SaleOutcome, Arc<str>>) {
-        let _ = self.answer.send(outcome);
-    }
-}
-
-/// Licenses of another system.
-#[derive(Debug)]
-pub(crate) struct WaitingImport {
+pub(crate) struct ImportInTurn {
     pub import: ImportRequest,
-    answer: Answer<Vec<ImportOutcome>>,
-    /// Ends when it is answered.
     _turn: OwnedMutexGuard<()>,
 }
 
-impl WaitingImport {
+impl ImportInTurn {
+    pub(crate) fn new(import: ImportRequest, turn: OwnedMutexGuard<()>) -> Self {
+        Self { import, _turn: turn }
+    }
+}
+
+/// A request that waits for a group commit, with what the commit decides for it.
+#[derive(Debug)]
+pub(crate) struct WaitingRequest<R, O> {
+    pub request: R,
+    /// Until it is answered.
+    answer: Option<Answer<O>>,
+    decided: Option<O>,
+    /// What an earlier attempt of the commit decided, which nobody confirmed.
+    unconfirmed: Option<O>,
+}
+
+pub(crate) type BindRequest = WaitingRequest<WantedSeat, BindOutcome>;
+pub(crate) type SeatRelease = WaitingRequest<ReleaseRequest, SiteReleaseOutcome>;
+pub(crate) type ChangeRequest = WaitingRequest<LedgerChange, ChangeOutcome>;
+pub(crate) type TokenRequest = WaitingRequest<TokenChange, TokenOutcome>;
+pub(crate) type SaleRequest = WaitingRequest<SaleChange, SaleOutcome>;
+pub(crate) type WaitingImport = WaitingRequest<ImportInTurn, Vec<ImportOutcome>>;
+
+impl<R, O> WaitingRequest<R, O> {
     /// A request, and what waits for its answer.
-    pub(crate) fn new(import: ImportRequest, turn: OwnedMutexGuard<()>) -> (Self, Pending<Vec<ImportOutcome>>) {
+    pub(crate) fn new(request: impl Into<R>) -> (Self, Pending<O>) {
         let (answer, pending) = pending();
-        let request = Self {
-            import,
-            answer,
-            _turn: turn,
+        let waiting = Self {
+            request: request.into(),
+            answer: Some(answer),
+            decided: None,
+            unconfirmed: None,
         };
-        (request, pending)
+        (waiting, pending)
     }
 
-    pub(crate) fn answer(self, outcomes: Result<Vec<ImportOutcome>, Arc<str>>) {
-        let _ = self.answer.send(outcomes);
+    /// Decides it. The answer is sent once the commit is durable.
+    pub(crate) fn decide(&mut self, decide: impl FnOnce(&R) -> O) {
+        self.decided = Some(decide(&self.request));
+    }
+}
+
+/// The steps of a commit, whatever a request asks for.
+trait InCommit {
+    fn begin_again(&mut self, was_sent: bool);
+    fn confirm(&mut self);
+    fn finish(&mut self, result: &Result<(), Arc<str>>);
+}
+
+impl<R, O> InCommit for WaitingRequest<R, O> {
+    fn begin_again(&mut self, was_sent: bool) {
+        let decided = self.decided.take();
+        if was_sent {
+            self.unconfirmed = decided;
+        }
+    }
+
+    fn confirm(&mut self) {
+        self.decided = self.unconfirmed.take();
+    }
+
+    fn finish(&mut self, result: &Result<(), Arc<str>>) {
+        let decided = self.decided.take().ok_or_else(|| "the commit decided nothing".into());
+        let outcome = result.clone().and(decided);
+        // Who asked may have left.
+        let _ = self.answer.take().map(|answer| answer.send(outcome));
     }
 }
 
@@ -235,42 +221,30 @@ impl WaitingRequests {
         self.binds.len() + self.releases.len() + self.changes.len() + self.tokens.len() + self.sales.len() + import
     }
 
-    /// Nothing is in force: every request fails.
-    pub(crate) fn fail(self, reason: &Arc<str>) {
-        let failed = || Arc::clone(reason);
-        self.binds.into_iter().for_each(|request| request.answer(Err(failed())));
-        self.releases
-            .into_iter()
-            .for_each(|request| request.answer(Err(failed())));
-        self.changes
-            .into_iter()
-            .for_each(|request| request.answer(Err(failed())));
-        self.tokens
-            .into_iter()
-            .for_each(|request| request.answer(Err(failed())));
-        self.sales.into_iter().for_each(|request| request.answer(Err(failed())));
-        self.import
-            .into_iter()
-            .for_each(|request| request.answer(Err(failed())));
-    }
-}
-
-impl BindRequest {
-    /// A request, and what waits for its answer.
-    pub(crate) fn new(seat: SeatRequest<'_>) -> (Self, Pending<BindOutcome>) {
-        let (answer, pending) = pending();
-        let request = Self {
-            license: seat.license.clone(),
-            host: seat.host.clone(),
-            release_hash: seat.release_hash,
-            staging_sites: seat.staging_sites,
-            now: seat.now,
-            answer,
-        };
-        (request, pending)
+    fn all(&mut self) -> impl Iterator<Item = &mut dyn InCommit> {
+        fn of<R, O>(requests: &mut [WaitingRequest<R, O>]) -> impl Iterator<Item = &mut dyn InCommit> {
+            requests.iter_mut().map(|request| request as &mut dyn InCommit)
+        }
+        of(&mut self.binds)
+            .chain(of(&mut self.releases))
+            .chain(of(&mut self.changes))
+            .chain(of(&mut self.tokens))
+            .chain(of(&mut self.sales))
+            .chain(of(self.import.as_mut_slice()))
     }
 
-    pub(crate) fn answer(self, outcome: Result<BindOutcome, Arc<str>>) {
-        let _ = self.answer.send(outcome);
+    /// Another attempt of the commit begins. What this one decided is kept if its lines were sent.
+    pub(crate) fn begin_again(&mut self, was_sent: bool) {
+        self.all().for_each(|request| request.begin_again(was_sent));
+    }
+
+    /// The lines of an earlier attempt are in the log: what it decided counts.
+    pub(crate) fn confirm(&mut self) {
+        self.all().for_each(InCommit::confirm);
+    }
+
+    /// Answers each request with what was decided for it. After a failure nothing is in force, and every request fails.
+    pub(crate) fn finish(mut self, result: &Result<(), Arc<str>>) {
+        self.all().for_each(|request| request.finish(result));
     }
 }

@@ -14,8 +14,8 @@ use crate::store::error::StoreError;
 use crate::store::ledger_change::{ChangeOutcome, LedgerChange};
 use crate::store::license_imports::{self, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
 use crate::store::pending::{
-    BindOutcome, BindRequest, ChangeRequest, LedgerLook, Message, SaleRequest, SeatRelease, SeatRequest, TokenRequest,
-    WaitingImport,
+    BindOutcome, BindRequest, ChangeRequest, ImportInTurn, LedgerLook, Message, SaleRequest, SeatRelease, SeatRequest,
+    TokenRequest, WaitingImport,
 };
 use crate::store::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
 use crate::store::references::requests::ReferenceRequest;
@@ -69,7 +69,7 @@ impl Store {
             return Err(StoreError::Busy);
         }
         let turn = Arc::clone(&self.import_turn).lock_owned().await;
-        let (request, pending) = WaitingImport::new(import, turn);
+        let (request, pending) = WaitingImport::new(ImportInTurn::new(import, turn));
         self.group_commit.enqueue(Message::Import(request))?;
         pending.wait().await
     }

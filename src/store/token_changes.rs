@@ -100,6 +100,12 @@ impl<'m> TokenBatch<'m> {
         self.ahead.get(name).cloned().or_else(|| self.memory.token(name))
     }
 
+    /// How many tokens there are, revoked ones included.
+    fn count(&self) -> usize {
+        let is_new = |name: &&Name| self.memory.token(name).is_none();
+        self.memory.token_count() + self.ahead.keys().filter(is_new).count()
+    }
+
     /// Decides a change; its line, if it has one, is added to `appended`.
     pub(crate) fn decide(
         &mut self,
@@ -137,9 +143,7 @@ impl<'m> TokenBatch<'m> {
                 valid.cloned().ok_or(TokenRefusal::Unknown)
             }
             TokenStep::Create { .. } if valid.is_some() => Err(TokenRefusal::Exists),
-            TokenStep::Create { .. } if current.is_none() && self.memory.token_count() >= MAX_TOKENS => {
-                Err(TokenRefusal::TooMany)
-            }
+            TokenStep::Create { .. } if current.is_none() && self.count() >= MAX_TOKENS => Err(TokenRefusal::TooMany),
             TokenStep::Create { hash, scopes } => Ok(ApiToken {
                 name: change.name.clone(),
                 hash: *hash,
@@ -164,5 +168,40 @@ impl<'m> TokenBatch<'m> {
                 Ok(ApiToken { used, time, ..token })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::testing::api_token;
+
+    #[test]
+    fn tokens_of_one_commit_count_before_memory_has_them() {
+        let memory = IssuedLicenses::default();
+        let known = (0..MAX_TOKENS - 1).map(|number| Arc::new(api_token(&format!("t{number}"))));
+        memory.add_tokens(known);
+        let mut batch = TokenBatch::new(&memory);
+        let mut lines = Vec::new();
+        let mut create = |name: &str| {
+            let change = TokenChange {
+                name: name.parse().unwrap(),
+                step: TokenStep::Create {
+                    hash: Digest::of(format!("new {name}").as_bytes()),
+                    scopes: BTreeSet::new(),
+                },
+                now: DateTime::UNIX_EPOCH,
+            };
+            batch.decide(&change, None, &mut lines)
+        };
+        assert!(matches!(create("last"), TokenOutcome::Recorded(_)));
+        assert_eq!(create("surplus"), TokenOutcome::Refused(TokenRefusal::TooMany));
+        // One that is there already is no further one.
+        assert_eq!(create("t1"), TokenOutcome::Refused(TokenRefusal::Exists));
+        assert!(
+            matches!(create("last"), TokenOutcome::Recorded(_)),
+            "the same order again"
+        );
+        assert_eq!(lines.len(), 1);
     }
 }

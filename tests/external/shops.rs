@@ -1,15 +1,19 @@
 //! Deliveries, signed by the shops' own SDKs where they sign, are accepted as they are and in no other way.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use chrono::DateTime;
 use countersign::model::shop_kind::ShopKind;
 use countersign::shop::signature::{ShopSecret, SignatureError, verify};
 use serde_json::{Value, json};
 
-use crate::support::Instance;
 use crate::support::random::Random;
 use crate::support::server::countersign;
+use crate::support::shop::{add_shop, deliver, invoice};
+use crate::support::{Instance, Server, eventually};
 use crate::tools::program::run;
 
 const SHOPS: [&str; 4] = ["stripe", "paddle", "lemonsqueezy", "woocommerce"];
@@ -105,4 +109,45 @@ fn a_saved_delivery_is_checked_with_its_header_and_secret() {
     let (exit, printed) = check(seconds + 301);
     assert_eq!(exit, Some(3));
     assert!(printed["signature"].as_str().unwrap().contains("replayed"), "{printed}");
+}
+
+/// Whether both folders are synced after the last rename of a parked delivery.
+fn both_folders_are_synced(trace: &Path) -> bool {
+    let trace = fs::read_to_string(trace).unwrap();
+    let lines: Vec<_> = trace.lines().collect();
+    let is_rename = |line: &&str| line.contains("rename") && line.contains("/deliveries/parked/");
+    let renamed = lines
+        .iter()
+        .rposition(|line| is_rename(line))
+        .unwrap_or_else(|| panic!("{trace}"));
+    ["/deliveries/parked>", "/deliveries>"].iter().all(|folder| {
+        let mut behind = lines[renamed..].iter();
+        behind.any(|line| line.contains("fsync(") && line.contains(folder))
+    })
+}
+
+#[test]
+fn a_parked_delivery_is_durably_where_it_was_moved_to() {
+    const CALLS: &str = "rename,renameat,renameat2,fsync";
+    let instance = Instance::new();
+    add_shop(&instance);
+    let trace = instance.file("trace");
+    let server = Server::start_traced(&instance, CALLS, &trace);
+    let unknown = invoice("in_1", "subscription_create", "price_of_nothing", 1, 30);
+    assert_eq!(deliver(&server, "invoice.paid", 1, &unknown), 200);
+    eventually("it is parked", Duration::from_secs(30), || {
+        server.log().contains("a delivery is parked")
+    });
+    assert!(server.stop().success());
+    assert!(both_folders_are_synced(&trace), "parking");
+
+    let plain = countersign(&instance);
+    let mut command = Command::new("strace");
+    command
+        .args(["-f", "-y", "-q", "-e", &format!("trace={CALLS}"), "-o"])
+        .arg(&trace);
+    command.arg(plain.get_program()).args(plain.get_args());
+    let retried = command.args(["shop", "parked", "retry", "--all"]).output().unwrap();
+    assert!(retried.status.success(), "{retried:?}");
+    assert!(both_folders_are_synced(&trace), "having it tried again");
 }

@@ -77,6 +77,37 @@ fn a_shop_is_answered_though_a_stranger_sends_many_slow_bodies() {
 }
 
 #[test]
+fn a_shop_is_answered_though_a_stranger_of_its_own_address_sends_slow_bodies() {
+    let instance = with_shops();
+    let server = Server::start(&instance);
+    let wrong = "0".repeat(64);
+    for announced in [
+        "Content-Length: 1000",
+        "Content-Length: 1000000",
+        "Transfer-Encoding: chunked",
+    ] {
+        let head =
+            format!("POST /hooks/lemonsqueezy HTTP/1.1\r\nHost: t\r\nX-Signature: {wrong}\r\n{announced}\r\n\r\n");
+        let stranger = |_| {
+            let mut client = Client::connect(server.address);
+            client.send(head.as_bytes()).unwrap();
+            client
+        };
+        let _strangers: Vec<_> = (0..32).map(stranger).collect();
+        // So that the server has read their heads.
+        std::thread::sleep(Duration::from_millis(500));
+        let body = format!("{{\"meta\":\"{announced}\"}}");
+        let signature = sign(body.as_bytes());
+        let headers = [("X-Signature", signature.as_str())];
+        let started = Instant::now();
+        let answer = request(server.address, "POST", "/hooks/lemonsqueezy", &headers, body.as_bytes());
+        assert_eq!(answer.status, 200, "{}", server.log());
+        let took = started.elapsed();
+        assert!(took < Duration::from_secs(2), "{announced}: took {took:?}");
+    }
+}
+
+#[test]
 fn who_has_no_usable_signature_is_refused_before_the_body() {
     let instance = with_shops();
     let server = Server::start(&instance);

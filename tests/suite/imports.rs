@@ -380,6 +380,29 @@ fn odd_files_are_read_or_refused_with_a_reason() {
     assert!(told(&cut).contains("begins in line 3 is longer than"), "{}", told(&cut));
 }
 
+#[test]
+fn an_import_that_failed_does_not_say_that_all_was_imported_before() {
+    let instance = instance();
+    let text = format!("{EDD_HEADER}{}", edd_row(1, "active", "Acme Forms", LATER, "3", ""));
+    assert_eq!(
+        counts(&import_text(&instance, text.as_bytes(), &["--from", "edd", "--json"])),
+        [1, 0, 0, 0, 0]
+    );
+    let again = told(&import_text(&instance, text.as_bytes(), &["--from", "edd"]));
+    assert!(again.contains("Everything was imported before."), "{again}");
+    // Nobody listens there.
+    let nowhere = ["--from", "edd", "--store", "postgres://localhost:1/countersign"];
+    for dry_run in [&[][..], &["--dry-run"]] {
+        let failed = import_text(&instance, text.as_bytes(), &[&nowhere, dry_run].concat());
+        let told = told(&failed);
+        assert_eq!(failed.status.code(), Some(4), "{told}");
+        assert!(
+            !told.contains("imported before") && told.contains("not the whole file"),
+            "{told}"
+        );
+    }
+}
+
 fn rustix_mkfifo(path: &std::path::Path) {
     let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
     assert!(made.success());

@@ -967,3 +967,46 @@ fn a_license_of_the_ledger_gets_a_new_key_a_mail_and_another_site_from_the_comma
             .all(|mail| mail["licenses"] == json!([license.id]) && mail["address"] == "anna@example.com")
     );
 }
+
+#[test]
+fn a_switch_for_commits_leaves_the_licenses_of_the_ledger_changeable() {
+    let shop = Shop::open(&[]);
+    let issued = shop.issue("order-1", &forms()).json();
+    let id = issued["id"].as_str().unwrap();
+    let change = |arguments: &[&str]| {
+        let mut command = countersign(&shop.instance);
+        command.env("COUNTERSIGN_COMMIT", "true").arg("license").args(arguments);
+        command.output().unwrap()
+    };
+    // The registry is in no repository, and no file of it changes.
+    for (arguments, said) in [
+        (&["suspend", id][..], "is now suspended."),
+        (&["resume", id], "is now active."),
+        (
+            &["renew", id, "--expires", "2098-12-31"],
+            "is now set to expire on 2098-12-31.",
+        ),
+        (&["sites", id, "3"], "is now"),
+        (&["release", id, "--all"], "released from every site."),
+        (&["revoke", id], "is now revoked."),
+    ] {
+        let output = change(arguments);
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && told.contains(said),
+            "{arguments:?}: {output:?}"
+        );
+    }
+    let second = shop.issue("order-2", &forms()).json();
+    let rekeyed = change(&["rekey", second["id"].as_str().unwrap()]);
+    assert!(rekeyed.status.success(), "{rekeyed:?}");
+    // A license of a file still needs a repository, and one that is nowhere is not found.
+    for (wanted, said) in [
+        (&shop.in_file.id[..], "not in a git repository"),
+        ("0123456789ab", "no license 0123456789ab"),
+    ] {
+        let refused = change(&["suspend", wanted]);
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(3) && told.contains(said), "{told}");
+    }
+}

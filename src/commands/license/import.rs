@@ -178,7 +178,7 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
     notes.extend(of_modules);
     let text = match args.json {
         true => output::json(&totals.document(&notes, args.dry_run))?,
-        false => totals.text(args.dry_run),
+        false => totals.text(args.dry_run, imported.is_ok() && unread_rest.is_none()),
     };
     match totals.changes() > 0 && !args.dry_run {
         true => output::print_change(&text)?,

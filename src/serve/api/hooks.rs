@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::Utc;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use warp::http::Request;
@@ -48,7 +48,9 @@ pub async fn reply(
     hook.check_header(header.as_deref(), Utc::now())
         .map_err(|error| refuse(hook, error.into()))?;
     // Its address first: who waits for that permit holds none that others need.
-    let _permits = service.hooks.permits.acquire(client).await.ok_or(Problem::Overloaded)?;
+    let announced = request.body().size_hint().upper();
+    let permits = service.hooks.permits.acquire(client, announced).await;
+    let _permits = permits.ok_or(Problem::Overloaded)?;
     let body = read(request, MAX_DELIVERY).await?;
     let taking = Arc::clone(service);
     let name = name.to_owned();

@@ -69,6 +69,9 @@ pub enum CustomerError {
         /// The status.
         status: StatusCode,
     },
+    /// The question failed in a way that this program does not expect.
+    #[error("the question for the buyer's address failed; the log says why")]
+    Panic,
     /// The shop was asked and did not answer yet, or is asked soon.
     #[error("the buyer's address is not known yet")]
     Later,

@@ -126,7 +126,7 @@ impl EndpointThread {
 
     /// Does the next piece of work; whether there may be more.
     fn step(&mut self, now: DateTime<Utc>) -> Result<bool, SendingError> {
-        self.kept.look()?;
+        self.kept.look(Instant::now())?;
         let (waiting, parked) = self.kept.count();
         self.counts.waiting.store(waiting as u64, Ordering::Relaxed);
         self.counts.parked.store(parked as u64, Ordering::Relaxed);

@@ -1,7 +1,8 @@
-//! The messages of an endpoint that are in files, as its thread knows them.
+//! The messages of an endpoint that are in files, as its thread knows them. What the thread itself changes it knows at once; what
+//! commands change it finds when it lists the folder.
 
 use std::collections::{BTreeMap, HashSet};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, Utc};
 
@@ -12,6 +13,12 @@ use crate::webhook::event::WebhookEvent;
 use crate::webhook::kept_event::{KeptEvent, KeptState};
 use crate::webhook::outbox::{KeptName, MAX_KEPT, Outbox};
 
+/// The time between two looks at the folder, which may have 10,000 files.
+const LIST_EVERY: Duration = Duration::from_secs(2);
+
+/// The time of a change that this thread made: the file is read again when the folder is listed.
+const OWN_CHANGE: SystemTime = SystemTime::UNIX_EPOCH;
+
 /// The kept messages of one endpoint.
 pub(super) struct KeptMessages {
     webhook: Slug,
@@ -19,6 +26,7 @@ pub(super) struct KeptMessages {
     /// As they were read last, with the time of their last change.
     kept: BTreeMap<KeptName, (SystemTime, KeptEvent)>,
     next_number: u64,
+    next_listing: Option<Instant>,
 }
 
 impl KeptMessages {
@@ -29,11 +37,15 @@ impl KeptMessages {
             outbox,
             kept: BTreeMap::new(),
             next_number: 0,
+            next_listing: None,
         }
     }
 
-    /// Reads what changed in the folder: commands change it, too.
-    pub(super) fn look(&mut self) -> Result<(), JsonFolderError> {
+    /// Reads what commands changed in the folder, if it is time; whether it was.
+    pub(super) fn look(&mut self, now: Instant) -> Result<bool, JsonFolderError> {
+        if self.next_listing.is_some_and(|next| now < next) {
+            return Ok(false);
+        }
         let mut kept = BTreeMap::new();
         for (name, changed) in self.outbox.list()? {
             self.next_number = self.next_number.max(name.number + 1);
@@ -49,7 +61,8 @@ impl KeptMessages {
             kept.extend(event.map(|event| (name, (changed, event))));
         }
         self.kept = kept;
-        Ok(())
+        self.next_listing = Some(now + LIST_EVERY);
+        Ok(true)
     }
 
     /// How many more may be kept.
@@ -83,13 +96,15 @@ impl KeptMessages {
     }
 
     /// Deletes a message that was taken.
-    pub(super) fn taken(&self, name: KeptName) -> Result<(), JsonFolderError> {
-        self.outbox.remove(name).map(drop)
+    pub(super) fn taken(&mut self, name: KeptName) -> Result<(), JsonFolderError> {
+        self.outbox.remove(name)?;
+        self.kept.remove(&name);
+        Ok(())
     }
 
     /// Notes that a message was refused again.
     pub(super) fn refused(
-        &self,
+        &mut self,
         name: KeptName,
         kept: KeptEvent,
         reason: String,
@@ -98,6 +113,7 @@ impl KeptMessages {
         let kept = kept.refused(reason, now);
         self.outbox.replace(name, &kept)?;
         self.tell(&kept);
+        self.kept.insert(name, (OWN_CHANGE, kept));
         Ok(())
     }
 
@@ -119,8 +135,10 @@ impl KeptMessages {
             kept = kept.refused(reason, now);
             self.tell(&kept);
         }
-        self.outbox.keep(self.next_number, &kept)?;
+        let number = self.next_number;
+        self.outbox.keep(number, &kept)?;
         self.next_number += 1;
+        self.kept.insert(KeptName { number, id: kept.id }, (OWN_CHANGE, kept));
         Ok(())
     }
 
@@ -134,5 +152,57 @@ impl KeptMessages {
                 tracing::error!(%webhook, %message, reason, "a message is parked: the endpoint refused it for three days");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::event_kind::EventKind;
+    use crate::webhook::event::EventId;
+
+    #[test]
+    fn own_changes_are_known_at_once_and_those_of_commands_when_the_folder_is_listed() {
+        let store = tempfile::tempdir().unwrap();
+        let name: Slug = "crm".parse().unwrap();
+        let outbox = Outbox::open(store.path(), &name).unwrap();
+        let mut messages = KeptMessages::new(name, outbox.clone());
+        let start = Instant::now();
+        let now = Utc::now();
+        let license = |number: u8| LicenseId::from_bytes([number; 32]);
+        let event = |number: u8| {
+            let id = EventId::of(format_args!("{number}"));
+            WebhookEvent::new(id, EventKind::Bound, license(number), now, json!({}))
+        };
+        assert!(messages.look(start).unwrap());
+        for number in [1, 2, 2, 3] {
+            messages.keep(&event(number), None, now).unwrap();
+            assert!(
+                !messages.look(start + LIST_EVERY / 2).unwrap(),
+                "it is not listed again"
+            );
+        }
+        assert_eq!((messages.count(), messages.room()), ((3, 0), MAX_KEPT - 3));
+        assert!(messages.blocked().contains(&license(3)));
+        let due = messages.due(9, now);
+        messages.taken(due[0].0).unwrap();
+        messages
+            .refused(due[1].0, due[1].1.clone(), "answered 422".into(), now)
+            .unwrap();
+        let left: Vec<_> = messages.due(9, now).into_iter().map(|(name, ..)| name).collect();
+        assert_eq!((left, messages.count()), (vec![due[2].0], (2, 0)));
+        // A command parks one, and another process keeps one.
+        let parked = KeptEvent {
+            state: KeptState::Parked,
+            ..outbox.read(due[1].0).unwrap().unwrap()
+        };
+        outbox.replace(due[1].0, &parked).unwrap();
+        outbox.keep(7, &KeptEvent::new(&event(7), now).unwrap()).unwrap();
+        assert!(messages.look(start + LIST_EVERY).unwrap());
+        assert_eq!(messages.count(), (2, 1));
+        messages.keep(&event(8), None, now).unwrap();
+        assert_eq!(outbox.list().unwrap().last().unwrap().0.number, 8);
     }
 }

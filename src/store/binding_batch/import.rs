@@ -6,19 +6,20 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::store::binding_batch::BindingBatch;
-use crate::store::license_imports::{self, ImportRequest};
+use crate::store::license_imports::{self, ImportOutcome, ImportRequest};
 use crate::store::log::LedgerEntry;
 use crate::store::log::record::LedgerEvent;
 
 impl BindingBatch<'_> {
-    /// Decides an import.
-    pub(super) fn import(&mut self, request: &ImportRequest, clock: Option<DateTime<Utc>>) {
+    /// Decides an import: an outcome for each of its licenses, in their order.
+    pub(super) fn import(&mut self, request: &ImportRequest, clock: Option<DateTime<Utc>>) -> Vec<ImportOutcome> {
         let now = clock.unwrap_or(request.now);
         let bound = |event: &LedgerEvent| match event {
             LedgerEvent::Bound(LedgerEntry { license, binding }) => Some((*license, binding.host.clone())),
             _ => None,
         };
         let mut beside: HashSet<_> = self.appended.iter().filter_map(bound).collect();
+        let mut outcomes = Vec::new();
         for import in &request.licenses {
             let license = import.license.id;
             let current = self.licenses.of(&license);
@@ -37,7 +38,8 @@ impl BindingBatch<'_> {
                 beside.insert((license, binding.host.clone()));
                 self.appended.push(LedgerEvent::Bound(LedgerEntry { license, binding }));
             }
-            self.outcomes.imported.push(decided.outcome);
+            outcomes.push(decided.outcome);
         }
+        outcomes
     }
 }

@@ -8,18 +8,18 @@ use crate::model::seat::Seat;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::log::record::LedgerEvent;
 use crate::store::log::{LedgerEntry, ReleaseEntry};
-use crate::store::pending::{BindOutcome, BindRequest};
+use crate::store::pending::{BindOutcome, WantedSeat};
 use crate::store::site_moves;
 
 impl BindingBatch<'_> {
     /// Decides one request for a seat. `under_way` are the bindings of its license that this commit adds.
     pub(super) fn bind(
         &mut self,
-        request: &BindRequest,
+        request: &WantedSeat,
         under_way: &mut Vec<Binding>,
         clock: Option<DateTime<Utc>>,
     ) -> BindOutcome {
-        let BindRequest { host, .. } = request;
+        let WantedSeat { host, .. } = request;
         let license = &*self.current(&request.license);
         let now = clock.unwrap_or(request.now);
         let stored = self.stored(&license.id);
@@ -48,8 +48,8 @@ impl BindingBatch<'_> {
     }
 
     /// Frees a seat for a host that was released by the key alone; whether there is one then.
-    fn take_back(&mut self, request: &BindRequest, under_way: &mut Vec<Binding>, now: DateTime<Utc>) -> bool {
-        let BindRequest { host, .. } = request;
+    fn take_back(&mut self, request: &WantedSeat, under_way: &mut Vec<Binding>, now: DateTime<Utc>) -> bool {
+        let WantedSeat { host, .. } = request;
         let license = &*self.current(&request.license);
         let id = license.id;
         for binding in under_way.drain(..) {

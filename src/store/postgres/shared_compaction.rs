@@ -42,6 +42,13 @@ const OTHER_SESSION: &str = "SELECT pid FROM pg_stat_activity WHERE datname = cu
 const HOLD: &str = "SET LOCAL idle_in_transaction_session_timeout = '120s'; \
      LOCK TABLE countersign.ledger IN ACCESS EXCLUSIVE MODE";
 
+/// Whoever reads the log may read the old lines, too: an endpoint of webhooks may not have been told of them. `0` is PUBLIC.
+const READABLE: &str = "DO $$ DECLARE reader oid; BEGIN \
+     FOR reader IN SELECT DISTINCT held.grantee FROM pg_class, aclexplode(relacl) held \
+     WHERE oid = 'countersign.ledger'::regclass AND held.privilege_type = 'SELECT' LOOP \
+     EXECUTE format('GRANT SELECT ON ASIDE TO %s', CASE reader WHEN 0 THEN 'PUBLIC' ELSE reader::regrole::text END); \
+     END LOOP; END $$";
+
 const APPEND: &str = "INSERT INTO countersign.ledger (sequence, line) SELECT * FROM unnest($1::bigint[], $2::text[])";
 
 const MOVE_HEAD: &str = "UPDATE countersign.head SET sequence = $1, digest = $2, time = $3, epoch = epoch + 1";
@@ -135,7 +142,8 @@ async fn compact(session: &Session) -> Result<SharedCompaction, StoreError> {
     // TRUNCATE keeps the table, and with it the rights of the nodes.
     let set_aside = format!(
         "CREATE TABLE {aside} (LIKE countersign.ledger INCLUDING ALL); \
-         INSERT INTO {aside} TABLE countersign.ledger; TRUNCATE countersign.ledger"
+         INSERT INTO {aside} TABLE countersign.ledger; TRUNCATE countersign.ledger; {}",
+        READABLE.replace("ASIDE", &aside)
     );
     in_time(client.batch_execute(&set_aside)).await.map_err(told)?;
     let text = String::from_utf8_lossy(&new);

@@ -1,31 +1,38 @@
-//! Lines of the shared log after a place, for [`ledger_feed`](crate::store::ledger_feed).
+//! The tables of the shared log and their lines, for [`ledger_parts`](crate::store::ledger_parts).
 
-use crate::model::digest::Digest;
 use crate::store::error::StoreError;
 use crate::store::postgres::shared_reader::SharedReader;
 
-const LINES: &str =
-    "SELECT line FROM countersign.ledger WHERE sequence > $1 AND sequence <= $2 ORDER BY sequence LIMIT $3";
+/// The table in use.
+const LEDGER: &str = "countersign.ledger";
 
-const LINE: &str = "SELECT line FROM countersign.ledger WHERE sequence = $1";
+/// The tables that compactions set aside and this role may read, the newest first.
+const SET_ASIDE: &str = "SELECT 'countersign.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+     WHERE n.nspname = 'countersign' AND c.relkind = 'r' AND c.relname ~ '^ledger_until_[0-9]+$' \
+     AND has_table_privilege(c.oid, 'SELECT') ORDER BY length(c.relname) DESC, c.relname DESC";
 
 impl SharedReader {
-    /// At most `limit` lines after the one with sequence `after`, up to `end`, each with its line feed.
-    pub(in crate::store) fn lines_between(
-        &self,
-        after: u64,
-        end: u64,
-        limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
-        let numbers = [after as i64, i64::try_from(end).unwrap_or(i64::MAX), limit as i64];
-        let [after, end, limit] = &numbers;
-        let rows = self.query(self.client().query(LINES, &[after, end, limit]))?;
-        Ok(rows.iter().map(|row| format!("{}\n", row.get::<_, &str>(0))).collect())
+    /// The tables with lines, the one in use first.
+    pub(in crate::store) fn ledger_tables(&self) -> Result<Vec<String>, StoreError> {
+        let rows = self.query(self.client().query(SET_ASIDE, &[]))?;
+        let aside = rows.iter().map(|row| row.get(0));
+        Ok(std::iter::once(LEDGER.to_owned()).chain(aside).collect())
     }
 
-    /// The digest of the line with this sequence, if there is one.
-    pub(in crate::store) fn digest_of(&self, sequence: u64) -> Result<Option<Digest>, StoreError> {
-        let row = self.query(self.client().query_opt(LINE, &[&(sequence as i64)]))?;
-        Ok(row.map(|row| Digest::of(format!("{}\n", row.get::<_, &str>(0)).as_bytes())))
+    /// At most `limit` lines of a table whose numbers are `first` to `last`, each with its line feed.
+    pub(in crate::store) fn lines_of(
+        &self,
+        table: &str,
+        first: u64,
+        last: u64,
+        limit: usize,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        // SECURITY: the name is one of `ledger_tables`.
+        let lines = format!("SELECT line FROM {table} WHERE sequence BETWEEN $1 AND $2 ORDER BY sequence LIMIT $3");
+        let [first, last] = [first, last].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
+        let limit = limit as i64;
+        let rows = self.query(self.client().query(&lines, &[&first, &last, &limit]))?;
+        let line = |row: &tokio_postgres::Row| format!("{}\n", row.get::<_, &str>(0)).into_bytes();
+        Ok(rows.iter().map(line).collect())
     }
 }

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::database::prepared_cluster;
 use crate::support::eventually;
-use crate::support::instance::{Instance, License};
+use crate::support::instance::{Instance, License, sha256};
 use crate::support::server::{Server, countersign};
 use crate::tools::postgres::Cluster;
+use crate::tools::receiver::Receiver;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -110,10 +111,13 @@ fn the_owner_compacts_a_database_when_every_node_is_stopped() {
     );
     assert_eq!(node.validate(&many, "https://d.example").json()["code"], "ok");
     assert_eq!(shared.lines("ledger"), "4");
-    let read = shared
-        .cluster
-        .try_psql("node", "SELECT * FROM countersign.ledger_until_3");
-    assert!(read.unwrap_err().contains("permission denied"));
+    // A node reads the old lines for webhooks, and cannot change them.
+    let try_psql = |sql: &str| shared.cluster.try_psql("node", sql);
+    assert!(try_psql("SELECT * FROM countersign.ledger_until_3").is_ok());
+    for change in ["DELETE FROM", "TRUNCATE"] {
+        let refused = try_psql(&format!("{change} countersign.ledger_until_3"));
+        assert!(refused.unwrap_err().contains("permission denied"), "{change}");
+    }
 }
 
 #[test]
@@ -135,4 +139,60 @@ fn a_node_that_slept_through_a_compaction_reads_the_ledger_anew() {
         "bound_elsewhere"
     );
     assert_eq!(shared.lines("ledger"), "4");
+}
+
+/// The hosts of the messages that were taken, sorted; each as often as it was told.
+fn told(receiver: &Receiver) -> Vec<String> {
+    let taken = receiver.taken().into_iter();
+    let mut hosts: Vec<_> = taken
+        .map(|body| body["data"]["host"].as_str().unwrap().to_owned())
+        .collect();
+    hosts.sort_unstable();
+    hosts
+}
+
+#[test]
+fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_time() {
+    let receiver = Receiver::start();
+    let shared = Shared::start(&[License::new().toml("")]);
+    let webhook = format!(
+        "[serve]\nforeign_keys = true\n[webhooks.crm]\nurl = \"{}\"\nevents = [\"site.bound\"]\n",
+        receiver.url()
+    );
+    shared.instance.write("countersign.toml", &webhook);
+    let made = shared.run("node", &["webhook", "secret", "crm", "--json"]);
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    receiver.know(made["secret"].as_str().unwrap());
+    let node = shared.node();
+    eventually("the endpoint is known", SOON, || {
+        shared
+            .cluster
+            .psql("SELECT count(*) FROM countersign.webhook_cursors WHERE progress <> 'null'")
+            == "1"
+    });
+
+    // All lines of an import are in one commit, and the sites have the day of the sale.
+    receiver.behave("503 site-3.example");
+    let rows = (0..6).map(|number| {
+        let key = sha256(&format!("license {number}"));
+        format!("{},2099-12-31,forms,site-{number}.example,2025-01-01\n", &key[..32])
+    });
+    let text = format!("key,expires,modules,hosts,created\n{}", rows.collect::<String>());
+    shared.instance.write("export.csv", &text);
+    let file = shared.instance.file("export.csv");
+    let imported = shared.run("node", &["license", "import", file.to_str().unwrap(), "--from", "csv"]);
+    assert!(imported.status.success(), "{imported:?}");
+    eventually("the endpoint is away", SOON, || node.log().contains("messages wait"));
+    assert_eq!(shared.lines("ledger"), "12");
+    assert!(node.stop().success());
+    let before = told(&receiver);
+    assert!(before.contains(&"site-2.example".to_owned()), "{before:?}");
+    shared.cluster.psql(SILENT);
+    shared.compact();
+    receiver.behave("");
+    let _node = shared.node();
+    let was_told = |number: usize| told(&receiver).contains(&format!("site-{number}.example"));
+    eventually("all are told", SOON, || (0..6).all(was_told));
+    let once: Vec<_> = (0..3).map(|number| format!("site-{number}.example")).collect();
+    assert_eq!(told(&receiver)[..3], once, "none is told again");
 }

@@ -102,8 +102,8 @@ impl Totals {
         }
     }
 
-    /// For people.
-    pub(super) fn text(&self, dry_run: bool) -> String {
+    /// For people. `is_whole` says whether every row of the file was answered.
+    pub(super) fn text(&self, dry_run: bool, is_whole: bool) -> String {
         let counted = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
         let mut text = match dry_run {
             true => "Nothing was changed. An import would give:\n".to_owned(),
@@ -118,7 +118,9 @@ impl Totals {
             self.rejected,
             counted(self.sites_bound, "site")
         );
-        if self.changes() == 0 && self.rejected == 0 {
+        if !is_whole {
+            text += "That is not the whole file: it was not read or imported to its end.\n";
+        } else if self.changes() == 0 && self.rejected == 0 {
             text += "Everything was imported before.\n";
         }
         if self.local_sites > 0 {
@@ -176,7 +178,7 @@ mod tests {
         for (line, reason) in [(6, "a bad date"), (5, "a bad date"), (4, "no key"), (3, "a bad date")] {
             totals.reject(line, reason);
         }
-        let text = totals.text(false);
+        let text = totals.text(false, true);
         assert!(
             text.contains("1 site on localhost or a private network, which needs no seat."),
             "{text}"
@@ -185,5 +187,20 @@ mod tests {
             text.ends_with("\nNot taken:\n  lines 3, 5, 6: a bad date\n  line 4: no key\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn only_a_file_that_was_answered_to_its_end_was_imported_before() {
+        let totals = Totals {
+            rows: 4,
+            unchanged: 4,
+            ..Totals::default()
+        };
+        let before = "Everything was imported before.";
+        for dry_run in [false, true] {
+            assert!(totals.text(dry_run, true).contains(before));
+            let text = totals.text(dry_run, false);
+            assert!(!text.contains(before) && text.contains("not the whole file"), "{text}");
+        }
     }
 }
