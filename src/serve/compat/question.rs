@@ -228,8 +228,8 @@ mod tests {
     #[test]
     fn several_products_have_their_own_fields() {
         let question = parse(
-            "edd_action=get_version",
-            "products[a][license]=k&products%5Bb%5D%5Bitem_id%5D=3&products[c]=x",
+            "",
+            "edd_action=get_version&products[a][license]=k&products%5Bb%5D%5Bitem_id%5D=3&products[c]=x",
         );
         assert_eq!(question.products.len(), 2);
         assert_eq!(question.products["b"].item_id(), Some(3));
