@@ -2,7 +2,7 @@
 /**
  * Plugin Name: Forward EDD license requests to countersign
  * Description: Sites with the old client still ask this shop about their licenses. This passes their questions to countersign.
- * Version:     1.0.0
+ * Version:     1.1.0
  * Requires PHP: 7.4
  * License:     MIT OR Apache-2.0
  *
@@ -13,9 +13,10 @@
  * The server needs `foreign_keys = true` and `compat = ["edd"]`, and the shop's address in `proxies`. Without the line, or without
  * this file, the shop answers as before.
  *
- * Only requests with one of four values of `edd_action` are looked at, and of these only the fields below are passed on: no
+ * Only requests that EDD would take for one of four actions are looked at, and of these only the fields below are passed on: no
  * cookie, no header but the User-Agent, and the address that the request came from. Where countersign does not answer, the
- * site gets 503 and keeps what it knows; the shop never answers from its own, older licenses.
+ * site gets 503 and keeps what it knows. A request with another action beside one of these gets 400. The shop never answers
+ * from its own, older licenses.
  *
  * @package countersign
  */
@@ -24,6 +25,11 @@ defined( 'ABSPATH' ) || exit;
 
 final class Countersign_Edd_Forwarder {
 
+	/**
+	 * What EDD reads an action from, in the query and in the body. It reads the second one in wp-admin only, but everybody may
+	 * call admin-ajax.php and admin-post.php there.
+	 */
+	private const NAMES   = [ 'edd_action', 'edd-action' ];
 	private const ACTIONS = [ 'activate_license', 'check_license', 'deactivate_license', 'get_version' ];
 	private const FIELDS  = [ 'license', 'item_id', 'item_name', 'name', 'url', 'slug', 'version' ];
 
@@ -39,11 +45,17 @@ final class Countersign_Edd_Forwarder {
 
 	/** Looks at a request before EDD does. WordPress has not yet added slashes to it. */
 	public static function run(): void {
-		$action = self::action();
-		$server = self::server();
-		if ( null === $action || null === $server ) {
+		$asked   = self::asked();
+		$actions = array_unique( array_column( $asked, 0 ) );
+		$server  = self::server();
+		if ( ! array_intersect( self::ACTIONS, $actions ) || null === $server ) {
 			return;
 		}
+		// SECURITY: EDD would run both, and one of them answers from the shop's own licenses.
+		if ( count( $actions ) > 1 ) {
+			self::refuse( 400, 'two actions in one request' );
+		}
+		[ $action, $given ] = $asked[0];
 		try {
 			$response = wp_remote_post(
 				$server,
@@ -53,7 +65,7 @@ final class Countersign_Edd_Forwarder {
 					'limit_response_size' => self::MAX_ANSWER,
 					'user-agent'          => self::line( $_SERVER['HTTP_USER_AGENT'] ?? '' ),
 					'headers'             => [ 'X-Forwarded-For' => self::client() ],
-					'body'                => [ 'edd_action' => $action ] + self::fields(),
+					'body'                => [ 'edd_action' => $action ] + self::fields( $given ),
 				]
 			);
 			$is_answer = ! is_wp_error( $response ) && 200 === wp_remote_retrieve_response_code( $response );
@@ -63,21 +75,45 @@ final class Countersign_Edd_Forwarder {
 		} catch ( Throwable $error ) {
 			$is_answer = false;
 		}
-		nocache_headers();
-		header( 'Content-Type: application/json; charset=utf-8' );
 		if ( ! $is_answer ) {
-			status_header( 503 );
-			header( 'Retry-After: 60' );
-			exit( '{"error":"the license server does not answer"}' );
+			self::refuse( 503, 'the license server does not answer' );
 		}
-		status_header( 200 );
-		exit( $body ); // phpcs:ignore WordPress.Security.EscapeOutput -- JSON of the license server.
+		self::answer( 200, $body );
 	}
 
-	/** The action, if it is one of those that are forwarded. */
-	private static function action(): ?string {
-		$action = $_POST['edd_action'] ?? $_GET['edd_action'] ?? null;
-		return in_array( $action, self::ACTIONS, true ) ? $action : null;
+	/**
+	 * The actions that EDD would run, with what it would give them, in its order: it reads the query first and the body then, each
+	 * by itself, and makes each name a key as WordPress does.
+	 *
+	 * @return list<array{string, array<mixed>}>
+	 */
+	private static function asked(): array {
+		$asked = [];
+		foreach ( [ $_GET, $_POST ] as $given ) {
+			foreach ( self::NAMES as $name ) {
+				$action = $given[ $name ] ?? '';
+				$action = is_string( $action ) ? sanitize_key( $action ) : '';
+				if ( '' !== $action ) {
+					$asked[] = [ $action, $given ];
+				}
+			}
+		}
+		return $asked;
+	}
+
+	/** Says why there is no answer about a license. Clients keep what they know. */
+	private static function refuse( int $status, string $why ): void {
+		if ( 503 === $status ) {
+			header( 'Retry-After: 60' );
+		}
+		self::answer( $status, (string) wp_json_encode( [ 'error' => $why ] ) );
+	}
+
+	private static function answer( int $status, string $json ): void {
+		nocache_headers();
+		header( 'Content-Type: application/json; charset=utf-8' );
+		status_header( $status );
+		exit( $json ); // phpcs:ignore WordPress.Security.EscapeOutput -- JSON, of the license server or our own.
 	}
 
 	/** Where countersign is: HTTPS, or this machine. The keys of all customers go there. */
@@ -96,9 +132,11 @@ final class Countersign_Edd_Forwarder {
 		return is_string( $address ) && filter_var( $address, FILTER_VALIDATE_IP ) ? $address : '0.0.0.0';
 	}
 
-	/** @return array<string, mixed> The fields that countersign reads, and no others. */
-	private static function fields(): array {
-		$given  = $_POST + $_GET;
+	/**
+	 * @param array<mixed> $given
+	 * @return array<string, mixed> The fields that countersign reads, and no others.
+	 */
+	private static function fields( array $given ): array {
 		$fields = self::chosen( $given );
 		if ( isset( $given['products'] ) && is_array( $given['products'] ) ) {
 			foreach ( array_slice( $given['products'], 0, self::MAX_PRODUCTS, true ) as $name => $product ) {

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use crate::model::download_key::DownloadKey;
+use crate::model::host_index::Hosted;
 use crate::model::license_key::LicenseKey;
+use crate::model::seat_counts::SeatCounts;
 use crate::model::site_host::SiteHost;
 use crate::model::site_release::{ReleaseHash, ReleaseState, SiteRelease};
 use crate::model::slug::Slug;
@@ -58,19 +61,43 @@ impl Binding {
     }
 }
 
+impl Hosted for Binding {
+    fn host(&self) -> &SiteHost {
+        &self.host
+    }
+}
+
 /// The bindings of one license, at most one of each host.
 pub trait Stored {
     /// All bindings in the order of binding, void ones included.
     fn all(&self) -> &[Binding];
 
-    /// The binding of `host`.
-    fn find(&self, host: &SiteHost) -> Option<&Binding> {
-        self.all().iter().find(|binding| binding.host == *host)
+    /// The position of the binding of the host with this name.
+    fn position(&self, host: &str) -> Option<usize> {
+        self.all().iter().position(|binding| binding.host.as_str() == host)
     }
 
-    /// Whether the site released any of them.
-    fn has_released(&self) -> bool {
-        self.all().iter().any(Binding::is_released)
+    /// The binding of `host`.
+    fn find(&self, host: &SiteHost) -> Option<&Binding> {
+        self.position(host.as_str()).map(|position| &self.all()[position])
+    }
+
+    /// The bindings of all hosts under this one, such as `a.example.com` under `example.com`.
+    fn under(&self, host: &SiteHost) -> Vec<&Binding> {
+        self.all()
+            .iter()
+            .filter(|binding| binding.host.is_under(host))
+            .collect()
+    }
+
+    /// The binding of the host that has this tag in links.
+    fn tagged(&self, key: &DownloadKey, tag: [u8; 8]) -> Option<&Binding> {
+        self.all().iter().find(|binding| key.host_tag(&binding.host) == tag)
+    }
+
+    /// The last count of these bindings if it was made for the same `key`, or else what `count` says.
+    fn counted(&self, _key: u64, count: impl FnOnce() -> SeatCounts) -> SeatCounts {
+        count()
     }
 }
 

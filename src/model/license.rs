@@ -8,6 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::model::binding::Binding;
+use crate::model::host_index::HostSet;
 use crate::model::license_key::LicenseId;
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
@@ -116,7 +117,7 @@ pub struct Details(Option<Box<LicenseDetails>>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LicenseDetails {
     /// Hosts to bind before their first validation, at most as many as `sites`.
-    pub hosts: Vec<SiteHost>,
+    pub hosts: HostSet,
     /// Releases: bindings that the vendor made void.
     pub released: ReleaseTimes,
     /// A note for the vendor.
@@ -130,7 +131,7 @@ pub struct LicenseDetails {
 }
 
 /// Bindings made before these times are void: of one host, and of all hosts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReleaseTimes {
     /// `host = time`.
     pub hosts: BTreeMap<SiteHost, DateTime<Utc>>,
@@ -157,7 +158,7 @@ impl Deref for Details {
 
     fn deref(&self) -> &LicenseDetails {
         static NONE: LicenseDetails = LicenseDetails {
-            hosts: Vec::new(),
+            hosts: HostSet::EMPTY,
             released: ReleaseTimes {
                 hosts: BTreeMap::new(),
                 all: None,

@@ -4,6 +4,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 
+use crate::model::host_index::HostSet;
 use crate::model::license::{License, LicenseStatus, SiteLimit};
 use crate::model::site_host::SiteHost;
 
@@ -79,7 +80,7 @@ impl LicenseChange {
 }
 
 /// The new `hosts`, with `to` in the place of `from`.
-fn hosts_after_move(license: &License, from: &SiteHost, to: &SiteHost) -> Vec<SiteHost> {
+fn hosts_after_move(license: &License, from: &SiteHost, to: &SiteHost) -> HostSet {
     let others = license.details.hosts.iter().filter(|host| *host != from && *host != to);
     others.chain([to]).cloned().collect()
 }

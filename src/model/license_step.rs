@@ -296,7 +296,7 @@ mod tests {
         };
         let one = bound(&["a.com"]);
         let moved = step.applied(&license(), &one, now()).unwrap().unwrap();
-        assert_eq!(moved.details.hosts, [host("b.com")]);
+        assert_eq!(*moved.details.hosts, [host("b.com")]);
         assert!(moved.details.released.voids(&one[0]));
         assert_eq!(step.applied(&moved, &one, now()), Ok(None), "a second time");
         let stranger = bound(&["c.com"]);

@@ -5,9 +5,14 @@
 //! a copy of `co.uk`, if somebody had a site there. Nobody has.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
 
 use crate::model::binding::{Binding, Stored};
+use crate::model::host_index::FEW;
 use crate::model::license::{License, SiteLimit};
+use crate::model::seat_counts::SeatCounts;
 use crate::model::site_host::SiteHost;
 
 /// Whether a host can use a license.
@@ -58,39 +63,42 @@ impl License {
         {
             return Seat::Held;
         }
-        match self.hosts(stored, under_way).next() {
+        match self.hosts(stored.all(), under_way).next() {
             Some(first) if !self.has_room(stored, under_way, staging_sites, host) => Seat::Taken { first },
             _ => Seat::Free,
         }
     }
 
-    /// How the sites use the seats.
+    /// How the sites use the seats, site by site. To know the number alone, [`License::used_seats`] looks at none.
     pub fn seat_use<'a>(&'a self, stored: &'a (impl Stored + ?Sized), staging_sites: u32) -> SeatUse<'a> {
-        let holding = self
-            .holding(stored, staging_sites)
-            .map(|bound| self.details.hosts.len() + bound);
-        let holding = holding.unwrap_or(usize::MAX);
-        let using = || self.hosts(stored, &[]).take(holding);
+        let counts = self.counts(stored, staging_sites);
+        let (holding, rest) = stored.all().split_at(counts.holding);
+        let using = || self.hosts(holding, &[]);
         let hosts = by_name(using());
         let mut seen = HashSet::new();
         let in_order = using().filter(|host| seen.insert(*host));
         let copies = in_order.filter(|host| is_copy(host, &hosts));
-        let copies: Vec<_> = copies.take(self.most_copies(staging_sites)).collect();
+        let valid = rest.iter().filter(|binding| !self.is_void(binding));
+        let gave_way = valid.map(|binding| &binding.host);
         SeatUse {
-            seats: hosts.len() - copies.len(),
-            copies,
-            gave_way: {
-                let rest = self.hosts(stored, &[]).skip(holding);
-                rest.filter(|host| !self.details.hosts.contains(host)).collect()
-            },
+            seats: counts.seats,
+            copies: copies.take(self.most_copies(staging_sites)).collect(),
+            gave_way: gave_way.filter(|host| !self.details.hosts.contains(host)).collect(),
         }
+    }
+
+    /// How many seats are used.
+    pub fn used_seats(&self, stored: &(impl Stored + ?Sized), staging_sites: u32) -> usize {
+        self.counts(stored, staging_sites).seats
     }
 
     /// Whether there is a seat for every host that is listed or bound.
     pub fn fits(&self, stored: &(impl Stored + ?Sized), staging_sites: u32) -> bool {
         match self.sites {
             SiteLimit::Unlimited => true,
-            SiteLimit::Limited(limit) => self.seats(self.hosts(stored, &[]), staging_sites) <= limit.get() as usize,
+            SiteLimit::Limited(limit) => {
+                self.seats(self.hosts(stored.all(), &[]), staging_sites) <= limit.get() as usize
+            }
         }
     }
 
@@ -102,16 +110,16 @@ impl License {
     /// Every host that uses the license; one that is listed and bound is there twice.
     fn hosts<'a>(
         &'a self,
-        stored: &'a (impl Stored + ?Sized),
+        stored: &'a [Binding],
         under_way: &'a [Binding],
-    ) -> impl Iterator<Item = &'a SiteHost> {
-        let valid = stored.all().iter().filter(|binding| !self.is_void(binding));
+    ) -> impl Iterator<Item = &'a SiteHost> + Clone {
+        let valid = stored.iter().filter(|binding| !self.is_void(binding));
         let bound = valid.chain(under_way).map(|binding| &binding.host);
         self.details.hosts.iter().chain(bound)
     }
 
-    /// Whether `host` is allowed beside the other sites. Looks at each binding only if there are releases, or if staging
-    /// copies decide.
+    /// Whether `host` is allowed beside the other sites. The order of binding does not matter: the new host may be the copy, or
+    /// the site that others are copies of.
     fn has_room(
         &self,
         stored: &(impl Stored + ?Sized),
@@ -122,32 +130,41 @@ impl License {
         let SiteLimit::Limited(limit) = self.sites else {
             return true;
         };
-        let all = stored.all();
-        let valid = match self.details.released.is_empty() && !stored.has_released() {
-            true => all.len(),
-            false => all.iter().filter(|binding| !self.is_void(binding)).count(),
-        };
-        let sites = self.only_listed(stored) + valid + under_way.len() + 1;
+        let counts = self.counts(stored, staging_sites);
+        let sites = counts.hosts + under_way.len() + 1;
         let too_many = sites.saturating_sub(limit.get() as usize);
         if too_many == 0 || too_many > self.most_copies(staging_sites) {
             return too_many == 0;
         }
-        // The order of binding does not matter: the new host may be the copy, or the site that others are copies of.
-        let hosts = by_name(self.hosts(stored, under_way).chain([host]));
-        let copies = hosts.values().filter(|host| is_copy(host, &hosts));
-        copies.take(too_many).count() == too_many
+        if !under_way.is_empty() {
+            let hosts = by_name(self.hosts(stored.all(), under_way).chain([host]));
+            let copies = hosts.values().filter(|host| is_copy(host, &hosts));
+            return copies.take(too_many).count() == too_many;
+        }
+        let copies = counts.copies + usize::from(self.has_site_above(stored, host));
+        let missing = too_many.saturating_sub(copies);
+        let bound = stored.under(host).into_iter().filter(|binding| !self.is_void(binding));
+        let bound = bound.map(|binding| &binding.host);
+        let listed = self.details.hosts.under(host).into_iter();
+        let under = listed.filter(|host| self.valid(stored, host).is_none()).chain(bound);
+        // Those under another site as well are copies without it.
+        let new_copies = under
+            .filter(|copy| copy.parents().any(|parent| parent == host.as_str()) && !self.has_site_above(stored, copy));
+        new_copies.take(missing).count() == missing
+    }
+
+    /// Whether a site of the license stands above this host.
+    fn has_site_above(&self, stored: &(impl Stored + ?Sized), host: &SiteHost) -> bool {
+        let is_valid = |position: usize| !self.is_void(&stored.all()[position]);
+        let uses = |name: &str| self.details.hosts.has(name) || stored.position(name).is_some_and(is_valid);
+        host.parents().any(uses)
     }
 
     /// Whether `host` is bound, and holds a seat by that.
     fn holds(&self, stored: &(impl Stored + ?Sized), staging_sites: u32, host: &SiteHost) -> bool {
-        let Some(binding) = self.valid(stored, host) else {
-            return false;
-        };
-        let Some(holding) = self.holding(stored, staging_sites) else {
-            return true;
-        };
-        let valid = stored.all().iter().filter(|binding| !self.is_void(binding));
-        valid.take(holding).any(|holder| holder.host == binding.host)
+        let position = stored.position(host.as_str());
+        let valid = position.filter(|&position| !self.is_void(&stored.all()[position]));
+        valid.is_some_and(|position| !self.may_give_way() || position < self.counts(stored, staging_sites).holding)
     }
 
     /// The binding of `host`, unless it is void.
@@ -155,43 +172,73 @@ impl License {
         stored.find(host).filter(|binding| !self.is_void(binding))
     }
 
-    /// How many hosts are listed and not bound.
-    fn only_listed(&self, stored: &(impl Stored + ?Sized)) -> usize {
-        let hosts = self.details.hosts.iter();
-        hosts.filter(|host| self.valid(stored, host).is_none()).count()
+    /// Whether bound sites may give way to listed ones: in files alone, because the ledger's thread lists a host only if there is
+    /// a seat for it.
+    fn may_give_way(&self) -> bool {
+        self.is_declared && !self.details.hosts.is_empty() && self.sites != SiteLimit::Unlimited
     }
 
-    /// How many of the valid bindings hold a seat, in the order of binding; `None` for all.
-    ///
+    /// The sites in numbers. Of a license with many, they are counted once for each change.
+    fn counts(&self, stored: &(impl Stored + ?Sized), staging_sites: u32) -> SeatCounts {
+        let count = || self.count(stored, staging_sites);
+        let all = stored.all();
+        let listed = &self.details.hosts;
+        if all.len() <= FEW && listed.len() <= FEW {
+            return count();
+        }
+        let hash = FixedState::default();
+        let most_copies = self.most_copies(staging_sites);
+        let released = &self.details.released;
+        let key = hash.hash_one((
+            listed.fingerprint(),
+            released,
+            self.sites,
+            most_copies,
+            self.is_declared,
+        ));
+        if all.len() > FEW {
+            return stored.counted(key, count);
+        }
+        let bound: Vec<_> = all
+            .iter()
+            .map(|binding| (&binding.host, self.is_void(binding)))
+            .collect();
+        listed.counted(hash.hash_one((key, bound)), count)
+    }
+
     /// Hosts that a license file lists come first. A site may have been bound before the server read the file, and then the
-    /// listed ones and the bound ones can be too many: those that were bound last give way. They stay bound if they are
-    /// too many without the listed ones, because the vendor has lowered `sites`. The ledger's thread lists a host only if
-    /// there is a seat for it, so this is for files alone.
-    fn holding(&self, stored: &(impl Stored + ?Sized), staging_sites: u32) -> Option<usize> {
-        let SiteLimit::Limited(limit) = self.sites else {
-            return None;
+    /// listed ones and the bound ones can be too many: those that were bound last give way. They stay bound if they are too
+    /// many without the listed ones, because the vendor has lowered `sites`.
+    fn count(&self, stored: &(impl Stored + ?Sized), staging_sites: u32) -> SeatCounts {
+        let all = stored.all();
+        let hosts = by_name(self.hosts(all, &[]));
+        let copies = hosts.values().filter(|host| is_copy(host, &hosts)).count();
+        let mut counts = SeatCounts {
+            hosts: hosts.len(),
+            copies,
+            seats: hosts.len() - copies.min(self.most_copies(staging_sites)),
+            holding: all.len(),
         };
-        let listed = self.details.hosts.len();
-        if !self.is_declared || listed == 0 || listed + stored.all().len() <= limit.get() as usize {
-            return None;
+        let limit = match self.sites {
+            SiteLimit::Limited(limit) if self.may_give_way() => limit.get() as usize,
+            _ => return counts,
+        };
+        if counts.seats <= limit {
+            return counts;
         }
-        if self.only_listed(stored) == 0 {
-            return None;
+        let valid: Vec<_> = (0..all.len()).filter(|&at| !self.is_void(&all[at])).collect();
+        let seats = |listed: &[SiteHost], holding: usize| {
+            let bound = valid[..holding].iter().map(|&at| &all[at].host);
+            self.seats(listed.iter().chain(bound), staging_sites)
+        };
+        let most = seats(&[], valid.len()).max(limit);
+        let mut holding = valid.len();
+        while counts.seats > most && holding > 0 {
+            holding = holding.saturating_sub(counts.seats - most);
+            counts.seats = seats(&self.details.hosts, holding);
         }
-        let valid = stored.all().iter().filter(|binding| !self.is_void(binding));
-        let bound: Vec<_> = valid.map(|binding| &binding.host).collect();
-        let most = self
-            .seats(bound.iter().copied(), staging_sites)
-            .max(limit.get() as usize);
-        let mut holding = bound.len();
-        loop {
-            let hosts = self.details.hosts.iter().chain(bound[..holding].iter().copied());
-            let too_many = self.seats(hosts, staging_sites).saturating_sub(most);
-            if too_many == 0 || holding == 0 {
-                return (holding < bound.len()).then_some(holding);
-            }
-            holding = holding.saturating_sub(too_many);
-        }
+        counts.holding = valid.get(holding).copied().unwrap_or(all.len());
+        counts
     }
 
     /// How many seats these hosts need.

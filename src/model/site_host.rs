@@ -252,6 +252,12 @@ impl SiteHost {
         let above = domain.match_indices('.').map(|(dot, _)| &domain[dot + 1..]);
         above.filter(|parent| parent.contains('.'))
     }
+
+    /// Whether its name stands under another one, as `a.example.com` under `example.com`.
+    pub fn is_under(&self, other: &Self) -> bool {
+        let rest = self.0.strip_suffix(other.as_str());
+        rest.is_some_and(|rest| rest.ends_with('.'))
+    }
 }
 
 fn is_local_ipv4(address: Ipv4Addr) -> bool {

@@ -57,7 +57,7 @@ pub(super) fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>,
             .integer(table, "grace_period_hours", 0..=u32::from(MAX_GRACE_PERIOD_HOURS))
             .and_then(|hours| u16::try_from(hours).ok()),
         details: LicenseDetails {
-            hosts: hosts(reader, table, sites),
+            hosts: hosts(reader, table, sites).into(),
             released: released(reader, table),
             note: note
                 .filter(|_| notes == Notes::Kept)

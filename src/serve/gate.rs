@@ -14,7 +14,7 @@ use crate::config::SeatRules;
 use crate::keys::license_secrets::LicenseSecrets;
 use crate::keys::secret_keys::DownloadKeys;
 use crate::keys::signing_key::SigningKey;
-use crate::model::binding::CheckIn;
+use crate::model::binding::{CheckIn, Stored};
 use crate::model::download_key::DownloadKey;
 use crate::model::download_link::DownloadLink;
 use crate::model::entitlement::{self, Refusal};
@@ -241,7 +241,7 @@ impl Gate {
     }
 
     /// Makes the same checks for the site of a link, and hands out the package; `None` if that version is not
-    /// published. The link has only a tag of its host, so every site of the license is compared with it.
+    /// published. The link has only a tag of its host, by which the host is found.
     pub fn package(
         &self,
         snapshot: &Snapshot,
@@ -254,10 +254,12 @@ impl Gate {
         let found = found_license::beginning_with(&snapshot.registry, &*self.bindings, &link.license);
         let license = entitlement::require_active(found.as_deref(), today)?;
         let bound = self.bindings.of(&license.id);
-        let ahead = &license.details.hosts;
-        let sites = ahead.iter().chain(bound.iter().map(|binding| &binding.host));
-        let mut sites = sites.filter(|host| link.is_for(key, host) && !self.is_exempt(host));
-        let host = sites.next().ok_or(Refusal::LicenseNotBound)?;
+        let tag = link.host_tag();
+        let listed = license.details.hosts.tagged(key, tag);
+        let host = listed.or_else(|| bound.tagged(key, tag).map(|binding| &binding.host));
+        let host = host
+            .filter(|host| !self.is_exempt(host))
+            .ok_or(Refusal::LicenseNotBound)?;
         let plugin = snapshot.registry.plugin(slug.as_str());
         let entitlement = entitlement::decide(Some(license), &bound, self.rules.staging_sites, host, plugin, today)?;
         let package = snapshot.catalog.package(&entitlement, version);

@@ -126,10 +126,24 @@ impl Limits {
         self.tokens.take(name, 1)
     }
 
-    /// Takes the tokens for `bytes` of a package of `package` bytes from its link, or says when there will be enough.
-    pub fn check_link(&self, token: &str, bytes: u64, package: u64) -> Result<(), RetryAfter> {
+    /// Takes a token of this link, or says when there will be one.
+    pub fn check_link(&self, token: &str) -> Result<(), RetryAfter> {
+        self.links.take(&token, 1)
+    }
+
+    /// Takes the tokens for `bytes` of a package of `package` bytes, beyond the one that [`Limits::check_link`] took for the same
+    /// request. If there are too few, gives that one back, or else a client that asks often would never get the package.
+    pub fn check_link_bytes(&self, token: &str, bytes: u64, package: u64) -> Result<(), RetryAfter> {
         let units = (u128::from(bytes) * u128::from(UNITS)).div_ceil(u128::from(package.max(1)));
-        self.links.take(&token, (units as u32).clamp(1, UNITS))
+        let more = (units as u32).clamp(1, UNITS) - 1;
+        if more == 0 {
+            return Ok(());
+        }
+        let taken = self.links.take(&token, more);
+        if taken.is_err() {
+            self.links.give_back(&token);
+        }
+        taken
     }
 
     /// How many requests were refused.
@@ -248,15 +262,19 @@ mod tests {
     #[test]
     fn a_link_gives_its_package_twenty_times_an_hour_whole_or_in_parts() {
         let limits = limits(1, 1);
+        let ask = |token: &str, bytes: u64| {
+            limits.check_link(token)?;
+            limits.check_link_bytes(token, bytes, 6_400)
+        };
         let given = |token: &str, bytes: u64| {
-            let asks = (0..10_000).take_while(|_| limits.check_link(token, bytes, 6_400).is_ok());
+            let asks = (0..10_000).take_while(|_| ask(token, bytes).is_ok());
             asks.count()
         };
         assert_eq!(given("whole", 6_400), 20);
         assert_eq!(given("half", 3_200), 40);
         assert_eq!(given("nothing", 0), 1_280, "asking costs something, too");
         assert_eq!(given("more than there is", u64::MAX), 20);
-        let RetryAfter(seconds) = limits.check_link("whole", 6_400, 6_400).unwrap_err();
+        let RetryAfter(seconds) = ask("whole", 6_400).unwrap_err();
         assert!((175..=180).contains(&seconds), "{seconds}");
         assert_eq!(limits.refused()[Limit::Link].get(), 5);
     }

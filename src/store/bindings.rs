@@ -8,8 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use foldhash::fast::FixedState;
 
 use crate::model::binding::{Binding, CheckIn, Stored};
+use crate::model::download_key::DownloadKey;
+use crate::model::host_index::HostIndex;
 use crate::model::license_key::LicenseId;
 use crate::model::license_table::OfLicense;
+use crate::model::seat_counts::SeatCounts;
 use crate::model::site_host::SiteHost;
 use crate::model::site_release::SiteRelease;
 
@@ -159,6 +162,11 @@ impl BoundSites<'_> {
         self.bindings().map_or(&[], |bindings| bindings.sites.moves())
     }
 
+    /// Where there are more than a few.
+    fn index(&self) -> Option<&HostIndex> {
+        self.bindings()?.sites.index()
+    }
+
     fn bindings(&self) -> Option<&LicenseBindings> {
         match self.0.as_ref()? {
             BindingsRef::Settled(bindings) => Some(bindings),
@@ -180,12 +188,35 @@ impl Stored for BoundSites<'_> {
         self
     }
 
-    fn find(&self, host: &SiteHost) -> Option<&Binding> {
-        self.bindings()?.sites.find(host)
+    fn position(&self, host: &str) -> Option<usize> {
+        match self.index() {
+            Some(index) => index.position(self, host),
+            None => (**self).position(host),
+        }
     }
 
-    fn has_released(&self) -> bool {
-        self.bindings().is_some_and(|bindings| bindings.sites.has_released())
+    fn under(&self, host: &SiteHost) -> Vec<&Binding> {
+        match self.index() {
+            Some(index) => {
+                let under = index.under(self, host.as_str()).iter();
+                under.map(|position| &self[*position]).collect()
+            }
+            None => (**self).under(host),
+        }
+    }
+
+    fn tagged(&self, key: &DownloadKey, tag: [u8; 8]) -> Option<&Binding> {
+        match self.index() {
+            Some(index) => index.tagged(self, key, tag).map(|position| &self[position]),
+            None => (**self).tagged(key, tag),
+        }
+    }
+
+    fn counted(&self, key: u64, count: impl FnOnce() -> SeatCounts) -> SeatCounts {
+        match self.index() {
+            Some(index) => index.counted(key, count),
+            None => count(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The sites of one license: their bindings in order, found by host, and what clients released.
 
 use crate::model::binding::Binding;
-use crate::model::site_host::SiteHost;
+use crate::model::host_index::{FEW, HostIndex};
 use crate::model::site_release::{MOVE_PERIOD, SiteRelease};
 
 /// Most licenses have one site, and never moved.
@@ -15,10 +15,8 @@ pub(super) enum HostList {
 pub(super) struct Several {
     /// In the order of binding.
     bindings: Vec<Binding>,
-    /// Their positions sorted by host, so that one of 50,000 is found at once.
-    by_host: Vec<usize>,
-    /// How many of them the sites released.
-    released: usize,
+    /// Finds one of 50,000 at once.
+    index: HostIndex,
     /// The releases of the last 30 days, in the order of the ledger.
     moves: Vec<SiteRelease>,
 }
@@ -37,14 +35,6 @@ impl HostList {
         match self {
             Self::One(binding) => std::slice::from_ref(binding),
             Self::Several(several) => &several.bindings,
-        }
-    }
-
-    /// Whether the site released any of them.
-    pub(super) fn has_released(&self) -> bool {
-        match self {
-            Self::One(binding) => binding.is_released(),
-            Self::Several(several) => several.released > 0,
         }
     }
 
@@ -76,14 +66,11 @@ impl HostList {
         }
     }
 
-    /// The binding of a host.
-    pub(super) fn find(&self, host: &SiteHost) -> Option<&Binding> {
+    /// The index of the list, if it has more than a few bindings.
+    pub(super) fn index(&self) -> Option<&HostIndex> {
         match self {
-            Self::One(binding) => Some(binding).filter(|binding| binding.host == *host),
-            Self::Several(several) => several
-                .rank(host)
-                .ok()
-                .map(|rank| &several.bindings[several.by_host[rank]]),
+            Self::Several(several) if several.bindings.len() > FEW => Some(&several.index),
+            _ => None,
         }
     }
 
@@ -95,13 +82,9 @@ impl HostList {
 impl Several {
     fn new(mut bindings: Vec<Binding>, moves: Vec<SiteRelease>) -> Self {
         bindings.shrink_to_fit();
-        let mut by_host: Vec<_> = (0..bindings.len()).collect();
-        by_host.sort_unstable_by_key(|&place| &bindings[place].host);
-        let released = bindings.iter().filter(|binding| binding.is_released()).count();
         let mut several = Self {
+            index: HostIndex::new(&bindings),
             bindings,
-            by_host,
-            released,
             moves,
         };
         several.forget_moves();
@@ -109,10 +92,9 @@ impl Several {
     }
 
     fn release(&mut self, release: SiteRelease) {
-        if let Ok(rank) = self.rank(&release.host) {
-            let binding = &mut self.bindings[self.by_host[rank]];
-            self.released += usize::from(!binding.is_released());
-            binding.end(&release);
+        if let Some(position) = self.index.position(&self.bindings, release.host.as_str()) {
+            self.bindings[position].end(&release);
+            self.index.changed();
         }
         self.moves.push(release);
         self.forget_moves();
@@ -127,22 +109,16 @@ impl Several {
     }
 
     fn add(&mut self, binding: Binding) {
-        match self.rank(&binding.host) {
-            Ok(rank) => {
-                self.bindings.remove(self.by_host[rank]);
+        match self.index.position(&self.bindings, binding.host.as_str()) {
+            Some(position) => {
+                self.bindings.remove(position);
                 self.bindings.push(binding);
                 *self = Self::new(std::mem::take(&mut self.bindings), std::mem::take(&mut self.moves));
             }
-            Err(rank) => {
-                self.by_host.insert(rank, self.bindings.len());
+            None => {
+                self.index.append(&self.bindings, &binding.host);
                 self.bindings.push(binding);
             }
         }
-    }
-
-    /// The position of `host` in `by_host`, or where to insert it.
-    fn rank(&self, host: &SiteHost) -> Result<usize, usize> {
-        self.by_host
-            .binary_search_by_key(&host, |&place| &self.bindings[place].host)
     }
 }

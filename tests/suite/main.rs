@@ -34,6 +34,7 @@ mod keys;
 mod ledger;
 mod linear;
 mod management;
+mod many_sites;
 mod metrics;
 mod odd_files;
 mod order_references;

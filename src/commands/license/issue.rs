@@ -184,7 +184,7 @@ fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Resu
         sites: args.sites.unwrap_or(SiteLimit::DEFAULT),
         grace_period_hours: args.grace_period_hours,
         details: LicenseDetails {
-            hosts: args.hosts.clone(),
+            hosts: args.hosts.clone().into(),
             note: args.note.clone(),
             staging_sites: args.staging_sites,
             site_moves: args.site_moves,

@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(moved("--from a.com --to https://www.B.com/", &["a.com"]), done);
         let registry = instance.registry();
         let license = registry.license(&Instance::key(1).id()).unwrap();
-        assert_eq!(license.details.hosts, ["b.com".parse().unwrap()]);
+        assert_eq!(*license.details.hosts, ["b.com".parse().unwrap()]);
         assert!(
             bound(&["a.com"])
                 .iter()
@@ -286,7 +286,7 @@ mod tests {
                 .replace('?', "b.com")
         );
         assert_eq!(
-            instance
+            *instance
                 .registry()
                 .license(&Instance::key(1).id())
                 .unwrap()

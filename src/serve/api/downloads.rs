@@ -1,6 +1,6 @@
 //! `GET /api/v1/downloads/<slug>/<version>/<token>/<slug>-<version>.zip`: a package, for the site that has the link.
 //!
-//! path → token → all checks of the link again → conditions and range → limit → open → send. [`FileBody`] inserts the
+//! path → token → limit → all checks of the link again → conditions and range → limit of bytes → open → send. [`FileBody`] inserts the
 //! mark while it sends; nothing is written. Blocking threads look up the site, open the file and read it.
 
 use std::fs::File;
@@ -98,6 +98,8 @@ pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) 
     let keys = snapshot.secrets.downloads.clone().ok_or(Problem::UnknownLink)?;
     let now = Utc::now();
     let link = read_link(&keys, &path, now)?;
+    // Before the license and the site are looked up: a condition that fails costs as much as a part that is sent.
+    service.limits.check_link(path.token)?;
     let download = Download {
         snapshot,
         keys,
@@ -189,7 +191,7 @@ impl Download {
             ContentSelection::Part(range) => range,
         };
         let bytes = if self.sends_bytes { range.end - range.start } else { 0 };
-        service.limits.check_link(&self.token, bytes, size)?;
+        service.limits.check_link_bytes(&self.token, bytes, size)?;
         if service.packages.is_unfit(&permitted.package.sha256) {
             return Err(Problem::PackageUnavailable);
         }

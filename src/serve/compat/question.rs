@@ -39,18 +39,32 @@ pub(crate) struct EddAbout {
 }
 
 impl EddQuestion {
-    /// Parses a query and a form. As in PHP, the form goes before the query, and the last of equal names counts.
+    /// Parses a query and a form, each by itself, as EDD does. It runs the action of the query first; one that names two
+    /// different actions is refused.
     pub(crate) fn parse(query: &[u8], form: &[u8], agent: &str) -> Result<Self, Problem> {
+        let asked = [Self::parse_part(query, agent)?, Self::parse_part(form, agent)?];
+        let mut asked = asked.into_iter().filter(|question| !question.action.is_empty());
+        let first = asked.next().ok_or(Problem::MissingField("edd_action"))?;
+        match asked.all(|next| next.action == first.action) {
+            true => Ok(first),
+            false => Err(Problem::Malformed(
+                "The query and the form have different 'edd_action'.".to_owned(),
+            )),
+        }
+    }
+
+    /// As in PHP, the last of equal names counts. The action is empty if there is none.
+    fn parse_part(part: &[u8], agent: &str) -> Result<Self, Problem> {
         let site = agent.split(';').nth(1).unwrap_or_default().trim().to_owned();
         let mut question = Self::default();
         question.about.site = site.clone();
-        for (name, value) in form_urlencoded::parse(query).chain(form_urlencoded::parse(form)) {
+        for (name, value) in form_urlencoded::parse(part) {
             if value.len() > MAX_VALUE {
                 // SECURITY: names are a client's, too, and are not quoted.
                 return Err(Problem::Malformed(format!("A value is longer than {MAX_VALUE} bytes.")));
             }
             if name == "edd_action" {
-                question.action = value.into_owned();
+                question.action = key_of(&value);
             } else if let Some((product, field)) = of_product(&name) {
                 if !question.products.contains_key(product) && question.products.len() == MAX_PRODUCTS {
                     return Err(Problem::Malformed(format!("More than {MAX_PRODUCTS} products.")));
@@ -62,11 +76,16 @@ impl EddQuestion {
                 question.about.fields.insert(name.into_owned(), value.into_owned());
             }
         }
-        match question.action.is_empty() {
-            true => Err(Problem::MissingField("edd_action")),
-            false => Ok(question),
-        }
+        Ok(question)
     }
+}
+
+/// An action as EDD reads it, by WordPress' `sanitize_key`: in lower case, without what is no letter, digit, `_` or `-`.
+fn key_of(text: &str) -> String {
+    let kept = text
+        .chars()
+        .filter(|letter| letter.is_ascii_alphanumeric() || "_-".contains(*letter));
+    kept.map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
 /// The fields that are read. Clients send others, too.
@@ -151,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn the_form_goes_before_the_query_and_values_may_be_encoded_twice() {
+    fn the_query_or_the_form_is_the_question_and_values_may_be_encoded_twice() {
         let question = parse(
-            "edd_action=check_license&item_id=7&license=a",
+            "item_id=7&license=a",
             "edd_action=get_version&item_name=Acme%2520Forms&license=+cc22c1ec86304b36883440e2e84cddff%0A",
         );
         assert_eq!(question.action, "get_version");
-        assert_eq!(question.about.item_id(), Some(7));
+        assert_eq!(question.about.item_id(), None, "EDD gives an action its own part");
         assert_eq!(question.about.item_name(), EddName::new("Acme Forms"));
         assert_eq!(question.about.shown_name(), "Acme Forms");
         assert!(question.about.license().is_some());
@@ -176,10 +195,41 @@ mod tests {
     }
 
     #[test]
+    fn an_action_is_what_edd_takes_for_it_and_two_are_none() {
+        for written in [
+            "GET_VERSION",
+            "get_version.",
+            "%20get_version",
+            "Get_%00Version%27",
+            "get_%C3%A9version",
+        ] {
+            assert_eq!(
+                parse(&format!("edd_action={written}"), "").action,
+                "get_version",
+                "{written}"
+            );
+            assert_eq!(
+                parse("", &format!("edd_action={written}")).action,
+                "get_version",
+                "{written}"
+            );
+        }
+        let both = parse(
+            "edd_action=check_license&item_id=1",
+            "edd_action=CHECK_license&item_id=2",
+        );
+        assert_eq!((both.action.as_str(), both.about.item_id()), ("check_license", Some(1)));
+        let two = EddQuestion::parse(b"edd_action=get_version", b"edd_action=add_to_cart", "");
+        assert!(matches!(two, Err(Problem::Malformed(_))));
+        let array = EddQuestion::parse(b"edd_action[]=get_version", b"edd_action=%20", "");
+        assert!(matches!(array, Err(Problem::MissingField("edd_action"))));
+    }
+
+    #[test]
     fn several_products_have_their_own_fields() {
         let question = parse(
-            "edd_action=get_version",
-            "products[a][license]=k&products%5Bb%5D%5Bitem_id%5D=3&products[c]=x",
+            "",
+            "edd_action=get_version&products[a][license]=k&products%5Bb%5D%5Bitem_id%5D=3&products[c]=x",
         );
         assert_eq!(question.products.len(), 2);
         assert_eq!(question.products["b"].item_id(), Some(3));

@@ -118,7 +118,7 @@ impl LicenseLine {
             event: LicenseTag::License,
             expires: license.expires,
             grace_period_hours: license.grace_period_hours,
-            hosts: hosts.clone(),
+            hosts: hosts.to_vec(),
             kind: *kind,
             license: license.id,
             modules: Modules::clone(&license.modules),
@@ -169,7 +169,7 @@ impl LicenseLine {
         let by = self.status_by.map_or_else(|| Arc::clone(&scope), Arc::new);
         let status_by = (self.status != LicenseStatus::Active).then_some(by);
         let details = LicenseDetails {
-            hosts: self.hosts,
+            hosts: self.hosts.into(),
             released,
             note: String::new(),
             replaces: self.replaces,
@@ -234,7 +234,7 @@ mod tests {
         let mut whole = issued(1);
         whole.license.sites = SiteLimit::Unlimited;
         whole.license.grace_period_hours = Some(0);
-        whole.license.details.hosts = vec!["a.com".parse().unwrap()];
+        whole.license.details.hosts = vec!["a.com".parse().unwrap()].into();
         whole.license.details.staging_sites = Some(u16::MAX);
         whole.license.details.site_moves = Some(0);
         whole.license.details.replaces = Some(LicenseId::from_bytes([9; 32]));

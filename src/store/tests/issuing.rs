@@ -198,7 +198,7 @@ async fn a_new_key_and_the_end_of_the_old_one_are_one_commit() {
     let mut old = issued(1);
     old.license.sites = SiteLimit::Unlimited;
     old.license.details.staging_sites = Some(3);
-    old.license.details.hosts = vec![host("a.com")];
+    old.license.details.hosts = vec![host("a.com")].into();
     old.reference = Some(Hex128([7; 16]));
     let new = issued(2);
     store.change_license(issue(&old)).await.unwrap();

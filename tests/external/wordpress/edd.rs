@@ -132,6 +132,86 @@ fn a_site_with_the_old_client_activates_is_updated_and_goes_on_with_its_key() {
     assert!(!edd.server.log().contains(KEY));
 }
 
+/// EDD's way from a request to an action, and old licenses: what must never be reached.
+const OLD_LICENSES: &str = r#"<?php
+$run = function (string $name) {
+    return function () use ($name) {
+        foreach ([$_GET, $_POST] as $given) {
+            $action = empty($given[$name]) || !is_scalar($given[$name]) ? '' : sanitize_key($given[$name]);
+            if ('' !== $action) {
+                do_action("edd_$action", $given);
+            }
+        }
+    };
+};
+add_action('init', $run('edd_action'));
+add_action('admin_init', $run('edd-action'));
+foreach (['activate_license', 'check_license', 'deactivate_license', 'get_version'] as $action) {
+    add_action("edd_$action", function () {
+        exit('The old shop answers.');
+    });
+}
+"#;
+
+/// However a request is written that EDD would take for a question about a license, the server answers it, or nobody.
+fn never_answers_of_licenses_itself(edd: &Edd, shop: &Site) {
+    fs::write(shop.file("wp-content/mu-plugins/old-licenses.php"), OLD_LICENSES).unwrap();
+    let mut visitor = shop.visitor();
+    edd.front.take_asked();
+    let question = format!("license={KEY}&item_id=12&url=customer.example");
+    for (written, action) in [
+        ("CHECK_LICENSE", "check_license"),
+        ("check_license.", "check_license"),
+        ("%20check_license", "check_license"),
+        ("check%5C_license%27", "check_license"),
+        ("%C3%A9check_license", "check_license"),
+        ("GET_VERSION", "get_version"),
+        ("%20activate_license", "activate_license"),
+    ] {
+        for path in [
+            "/?edd_action=",
+            "/?edd.action=",
+            "/wp-admin/admin-ajax.php?edd-action=",
+            "/wp-admin/admin-post.php?edd-action=",
+        ] {
+            let answer = visitor.get(&format!("{path}{written}&{question}"));
+            assert!(
+                answer.status == 200 && answer.html.starts_with('{'),
+                "{path}{written}: {}",
+                answer.html
+            );
+            let asked = edd.front.take_asked();
+            assert_eq!(asked.len(), 1, "{path}{written}");
+            let body = String::from_utf8_lossy(&asked[0].body);
+            assert!(
+                body.contains(&format!("edd_action={action}&")),
+                "{path}{written}: {body}"
+            );
+        }
+    }
+    let posted = [("edd_action", "Get_Version"), ("license", KEY), ("item_id", "12")];
+    assert!(visitor.post("/", &posted).html.starts_with('{'));
+    // The query goes first, and has its own fields.
+    let both = visitor.post(&format!("/?edd_action=get_version&{question}"), &posted);
+    assert!(both.status == 200 && both.html.contains("new_version"), "{}", both.html);
+    edd.front.take_asked();
+    for (path, action) in [
+        ("/?edd_action=get_version", "add_to_cart"),
+        ("/?edd_action=add_to_cart", "get_version"),
+        ("/?edd_action=check_license", "get_version"),
+        ("/?edd-action=x", " get_version"),
+    ] {
+        let answer = visitor.post(path, &[("edd_action", action), ("license", KEY), ("item_id", "12")]);
+        assert_eq!(
+            (answer.status, answer.html.contains("old shop")),
+            (400, false),
+            "{path}: {}",
+            answer.html
+        );
+    }
+    assert_eq!(edd.front.take_asked().len(), 0);
+}
+
 #[test]
 fn the_old_shop_passes_questions_on_and_stays_a_shop() {
     let edd = edd("");
@@ -165,6 +245,7 @@ fn the_old_shop_passes_questions_on_and_stays_a_shop() {
         assert_eq!(asked.header("cookie"), None);
         assert!(!format!("{asked:?}").contains("buyer.example"));
     }
+    never_answers_of_licenses_itself(&edd, &shop);
     // Everything else is the shop's.
     for path in ["/", "/?edd_action=add_to_cart", "/?edd_action[]=check_license"] {
         let page = visitor.get(path);

@@ -172,7 +172,7 @@ impl<'a> LicenseDocument<'a> {
             staging_sites: details.staging_sites,
             site_moves: details.site_moves,
             bound,
-            used_seats: license.seat_use(&stored, sites.staging_sites).seats,
+            used_seats: license.used_seats(&stored, sites.staging_sites),
             hosts: hosts.take(MOST_SITES).collect(),
             replaces: details.replaces,
             reference: None,

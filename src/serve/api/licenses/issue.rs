@@ -176,7 +176,7 @@ impl IssueBody {
             sites: self.sites.map_or(SiteLimit::DEFAULT, SiteLimit::from),
             grace_period_hours: self.grace_period_hours.map(|hours| hours.0),
             details: Details::from(LicenseDetails {
-                hosts,
+                hosts: hosts.into(),
                 staging_sites: self.staging_sites,
                 site_moves: self.site_moves,
                 ..LicenseDetails::default()
