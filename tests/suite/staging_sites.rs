@@ -135,8 +135,7 @@ fn a_command_changes_the_limits_of_a_license_in_a_file_and_in_the_ledger() {
     let issued = license_of(&shop.issue("1", &forms()));
     let Shop { server, instance, .. } = &shop;
     let sites = ["example.com", "a.example.com", "b.example.com"];
-    let admin = server.admin.to_string();
-    let wait = ["--wait", "--admin-listen", &admin];
+    let wait = ["--wait"];
     for license in [&shop.in_file, &issued] {
         let set = |arguments: &[&str]| {
             let told = stdout_json(
