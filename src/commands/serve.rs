@@ -23,7 +23,7 @@ use crate::serve::net::tls::TlsError;
 use crate::serve::ops::admin_token::AdminToken;
 use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::StartupState;
-use crate::serve::{self, LoadError, Server};
+use crate::serve::{self, AcceptedDrops, LoadError, Server};
 use crate::store::{self, Bindings, LedgerState, StoreError};
 
 /// Run the server
@@ -45,6 +45,10 @@ pub struct Args {
     /// unit file
     #[arg(long)]
     pub accept_dropped_licenses: bool,
+    /// Start even if releases last in force are missing that nobody withheld and no build removed. For one start, not for a
+    /// unit file
+    #[arg(long)]
+    pub accept_dropped_releases: bool,
 }
 
 /// Serves until SIGTERM or SIGINT.
@@ -87,9 +91,12 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
     let sender = mail::account(config)?;
     webhooks::check(config)?;
     shops::check(config)?;
-    let accept_dropped = args.accept_dropped_licenses;
+    let accepted = AcceptedDrops {
+        licenses: args.accept_dropped_licenses,
+        releases: args.accept_dropped_releases,
+    };
     let own = config.clone();
-    let Some(loaded) = unless(&mut shutdown, move || load(&own, accept_dropped)).await? else {
+    let Some(loaded) = unless(&mut shutdown, move || load(&own, accepted)).await? else {
         return Ok(None);
     };
     let scheme = if loaded.tls.is_some() { "https" } else { "http" };
@@ -169,7 +176,7 @@ fn forget_token(store: &Path) {
 }
 
 /// Checks and loads everything that the first request needs.
-fn load(config: &Config, accept_dropped: bool) -> Result<StartupState, Failure> {
+fn load(config: &Config, accepted: AcceptedDrops) -> Result<StartupState, Failure> {
     let tls = config.serve.tls()?;
     let searched = folder::check(&config.paths, config.serve.tls_key.as_deref()).map_err(|error| {
         let hint = error.hint();
@@ -180,7 +187,7 @@ fn load(config: &Config, accept_dropped: bool) -> Result<StartupState, Failure> 
             "the public folder is too large to search for private keys at the start; each file is checked before it is served"
         );
     }
-    serve::load(&config.paths, accept_dropped)
+    serve::load(&config.paths, accepted)
         .and_then(|loaded| loaded.with_tls(tls))
         .and_then(|loaded| loaded.with_links(config.serve.links_begin_with().as_ref()))
         .map_err(|error| load_failure(error, &config.paths))

@@ -36,6 +36,7 @@ mod linear;
 mod management;
 mod metrics;
 mod odd_files;
+mod older_index;
 mod order_references;
 mod packages;
 mod packaging;
