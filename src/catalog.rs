@@ -9,6 +9,7 @@ mod index;
 mod layout;
 mod link_places;
 mod published_name;
+mod removed;
 mod verify;
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use foldhash::fast::RandomState;
 use crate::model::digest::Digest;
 use crate::model::entitlement::{Entitlement, NoticeEntitlement};
 use crate::model::manifest::LatestRelease;
+use crate::model::release_list::ReleaseList;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::package::mark::Places;
@@ -28,9 +30,10 @@ use published_name::name_in;
 
 pub use error::CatalogError;
 pub use index::{HostedPackage, Release, ReleaseIndex, Releases, SignedStatement};
-pub use layout::{MAX_INDEX, MAX_MANIFEST, index_path, manifest_path, package_path};
+pub use layout::{MAX_INDEX, MAX_MANIFEST, index_path, manifest_path, package_path, removed_path};
 pub use link_places::LinkPlaces;
 pub use published_name::published_name;
+pub use removed::removed_releases;
 pub use verify::{published_manifest, verify_all, verify_package, verify_packages};
 
 /// The latest release of each plugin, and the packages of all releases.
@@ -39,7 +42,7 @@ pub struct Catalog {
     root: PathBuf,
     plugins: HashMap<Slug, ServedRelease, RandomState>,
     packages: HashMap<Slug, HashMap<Version, HeldPackage, RandomState>, RandomState>,
-    releases: usize,
+    releases: ReleaseList,
 }
 
 /// The latest release of one plugin, ready to be sent.
@@ -81,7 +84,9 @@ impl Catalog {
         let (root, index) = verify::open(releases)?;
         let mut catalog = Self::default();
         for (slug, plugin) in index.plugins {
-            catalog.releases += plugin.releases.len();
+            for release in &plugin.releases {
+                catalog.releases.add(&slug, &release.version);
+            }
             let packages = held_packages(&plugin);
             if !packages.is_empty() {
                 catalog.packages.insert(slug.clone(), packages);
@@ -145,9 +150,9 @@ impl Catalog {
         self.plugins.get(slug)?.name.as_deref()
     }
 
-    /// The number of releases in the index.
-    pub fn releases(&self) -> usize {
-        self.releases
+    /// The releases in the index.
+    pub fn releases(&self) -> &ReleaseList {
+        &self.releases
     }
 
     /// The number of releases with a package.

@@ -191,7 +191,7 @@ fn tagged(entry: &PluginEntry, fetched: &Fetched, key: Key) -> TaggedReleases {
         .map(|source| source.path.clone());
     let memory = Memory::new(key.2.clone(), folder.unwrap_or_default());
     let Ok(mut report) = build_entry(entry, fetched, &memory, None, true, &NoProgress);
-    report.choose_published(&key.2.clone().unwrap_or_default());
+    report.choose_published(&key.2.clone().unwrap_or_default(), true);
     let mut releases = memory.into_releases();
     // Two tags with the same version in their headers can be refused only when all are known.
     releases.retain(|held| {

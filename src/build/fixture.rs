@@ -151,6 +151,7 @@ impl Fixture {
             releases: self.releases(),
             check,
             all: false,
+            accepts_removed: true,
             parse_php: false,
             only: only.iter().map(|slug| slug.parse().unwrap()).collect(),
             mirrors: Mirrors {
@@ -171,9 +172,11 @@ impl Fixture {
         }
     }
 
-    /// Every published file and its contents, sorted.
+    /// Every published file and its contents, sorted; without the list of what was removed.
     pub(super) fn published(&self) -> Vec<(String, String)> {
-        files(&self.releases())
+        let mut files = files(&self.releases());
+        files.retain(|(name, _)| name != "removed.json");
+        files
     }
 
     /// A field of a published manifest.

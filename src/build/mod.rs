@@ -44,6 +44,7 @@ pub use progress::{NoProgress, Progress};
 pub use release_signing::SignedChains;
 pub use remark::Remark;
 pub use report::BuildReport;
+pub use report::listing::counted;
 pub use report::outcome::{ReleaseOutcome, TagOutcome};
 pub use report::plugin_report::{PluginReport, PluginState, ReleaseWarning};
-pub use report::summary::{counted, summary};
+pub use report::summary::summary;

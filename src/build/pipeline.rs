@@ -30,6 +30,8 @@ pub struct Options {
     pub check: bool,
     /// Read every tag, even if the index says that it was read.
     pub all: bool,
+    /// Whether more than a fifth of a plugin's releases may be removed.
+    pub accepts_removed: bool,
     /// Parse the PHP of the newest release even if it is published already.
     pub parse_php: bool,
     /// Build only these plugins; empty for all.
@@ -71,7 +73,14 @@ fn build(
     // 5 publish
     let scope = (!options.only.is_empty()).then_some(&options.only);
     let publication = publisher.lock(scope, options.read_timeout)?;
-    let (report, index) = BuildReport::conclude(options.check, plugins, publisher, &publication, scope);
+    let (report, index) = BuildReport::conclude(
+        options.check,
+        options.accepts_removed,
+        plugins,
+        publisher,
+        &publication,
+        scope,
+    );
     publisher.publish(&publication, &index, report.damaged.is_empty(), scope)?;
     Ok(report)
 }

@@ -1,15 +1,20 @@
 //! Steps 2 to 4 for one plugin: its repository and its tags. [`release_builder`](crate::build::release_builder)
 //! builds the release of each tag.
 
+use std::collections::HashSet;
+
 use crate::build::fetch::{self, Fetched};
 use crate::build::git::repository::Repository;
+use crate::build::git::tag::Tag;
 use crate::build::manifest_sink::ManifestSink;
 use crate::build::packing::PackingOptions;
 use crate::build::progress::Progress;
 use crate::build::release_builder::ReleaseBuilder;
+use crate::build::report::listing::{counted, listed};
 use crate::build::report::plugin_report::{PluginReport, PluginState};
 use crate::build::source::source_tree::SourceTree as _;
 use crate::build::tags;
+use crate::catalog::Releases;
 use crate::model::plugin::Plugin;
 use crate::registry::plugins::PluginEntry;
 use crate::text::error_chain::ErrorChain;
@@ -54,13 +59,7 @@ fn build_plugin<S: ManifestSink>(
         }
     };
     let published = sink.published(&plugin.slug);
-    if tags.is_empty() && published.is_some() {
-        let hint = if repository.is_shallow() {
-            " (the clone is shallow)"
-        } else {
-            ""
-        };
-        let problem = format!("the repository has no tags{hint}, but releases are published: fetch the tags");
+    if let Some(problem) = published.and_then(|published| lost_tags(plugin, repository, &tags, published)) {
         report.state = PluginState::Broken(vec![problem]);
         return Ok(());
     }
@@ -75,4 +74,32 @@ fn build_plugin<S: ManifestSink>(
         builder.release(candidate)?;
     }
     Ok(())
+}
+
+/// The problem of a repository that lacks the tags of published releases because they were not fetched.
+fn lost_tags(plugin: &Plugin, repository: &Repository, tags: &[Tag], published: &Releases) -> Option<String> {
+    let incomplete = repository.incomplete();
+    if tags.is_empty() {
+        let hint = incomplete
+            .map(|how| format!(" (the clone is {how})"))
+            .unwrap_or_default();
+        return Some(format!(
+            "the repository has no tags{hint}, but releases are published: fetch the tags"
+        ));
+    }
+    let how = incomplete?;
+    let names: HashSet<_> = tags.iter().map(|tag| &*tag.name).collect();
+    let releases = published.releases.iter();
+    let lost: Vec<_> = releases
+        .filter(|release| !names.contains(&*release.tag) && !plugin.withholds(&release.version))
+        .map(|release| release.tag.clone())
+        .collect();
+    (!lost.is_empty()).then(|| {
+        format!(
+            "the clone is {how} and lacks {} of published releases ({}): fetch the tags, as with `git fetch --unshallow \
+             --tags`",
+            counted(lost.len(), "tag"),
+            listed(&lost)
+        )
+    })
 }

@@ -22,11 +22,13 @@ use crate::build::publish::published::PublishedReleases;
 use crate::build::publish::staging::Staging;
 use crate::build::report::outcome::Reason;
 use crate::catalog::{
-    MAX_INDEX, MAX_MANIFEST, Release, ReleaseIndex, Releases, index_path, manifest_path, package_path,
+    MAX_INDEX, MAX_MANIFEST, Release, ReleaseIndex, Releases, index_path, manifest_path, package_path, removed_path,
+    removed_releases,
 };
 use crate::durable_file::{self, Access};
 use crate::folder_lock;
 use crate::model::digest::Digest;
+use crate::model::release_list::ReleaseList;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::package::file_digest::digest_of;
@@ -164,12 +166,44 @@ impl Publisher {
         for folder in folders.into_iter().chain([&*self.root]) {
             durable_file::sync_folder(folder).map_err(|source| BuildError::write(folder, source))?;
         }
+        self.note_removed(index)?;
         if let Some(staged) = staged_index {
             let is_whole = is_whole && !self.published.changed_meanwhile(index, &places);
             self.put_index(&staged, is_whole)
                 .map_err(|source| BuildError::write(&index_path(&self.root), source))?;
         }
         prune::prune(&self.root, index, plugins)
+    }
+
+    /// Lists the releases that go with the new index, and strikes those that are back. Before the index, so that a server
+    /// finds the list beside it.
+    fn note_removed(&self, index: &ReleaseIndex) -> Result<(), BuildError> {
+        let mut published = ReleaseList::default();
+        for (slug, releases) in &index.plugins {
+            releases
+                .releases
+                .iter()
+                .for_each(|release| published.add(slug, &release.version));
+        }
+        let before = removed_releases(&self.root);
+        let mut removed = before.clone();
+        for (slug, releases) in &self.published.index.plugins {
+            releases
+                .releases
+                .iter()
+                .for_each(|release| removed.add(slug, &release.version));
+        }
+        removed.retain(|slug, version| !published.has(slug, version));
+        if removed == before {
+            return Ok(());
+        }
+        let place = removed_path(&self.root);
+        let write = || {
+            let mut bytes = serde_json::to_vec_pretty(&removed)?;
+            bytes.push(b'\n');
+            durable_file::replace(&place, &bytes)
+        };
+        write().map_err(|source| BuildError::write(&place, source))
     }
 
     /// Whether the index differs from the published one.

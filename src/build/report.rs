@@ -3,6 +3,7 @@
 //! It is data; `json` prints it for programs, and [`summary`](crate::build::report::summary::summary()) for people.
 
 mod json;
+pub(crate) mod listing;
 pub(crate) mod outcome;
 pub(crate) mod plugin_report;
 mod reason;
@@ -36,9 +37,10 @@ pub struct BuildReport {
 
 impl BuildReport {
     /// Decides which releases are published from now on. `scope` has the plugins that were to be built. `None` means
-    /// all; then plugins without an entry are removed.
+    /// all; then plugins without an entry are removed, if somebody has accepted that.
     pub(super) fn conclude(
         check: bool,
+        accepts_removed: bool,
         mut plugins: Vec<PluginReport>,
         publisher: &Publisher,
         publication: &Publication,
@@ -51,7 +53,7 @@ impl BuildReport {
         for report in &mut plugins {
             let Some(slug) = report.slug.clone() else { continue };
             let before = old.plugins.get(&slug).cloned().unwrap_or_default();
-            report.choose_published(&before);
+            report.choose_published(&before, accepts_removed);
             let kept: HashSet<_> = report.kept.iter().collect();
             let kept = report
                 .releases
@@ -66,13 +68,19 @@ impl BuildReport {
         let mut gone = BTreeMap::new();
         for (slug, before) in &old.plugins {
             if index.plugins.contains_key(slug) {
-            } else if nobody_goes {
-                taken_over.extend(before.releases.iter().map(|release| (slug.clone(), release.clone())));
-                index.plugins.insert(slug.clone(), before.clone());
-            } else {
-                gone.insert(slug.clone(), versions(&before.releases));
+                continue;
             }
+            if !nobody_goes && accepts_removed {
+                gone.insert(slug.clone(), versions(&before.releases));
+                continue;
+            }
+            if !nobody_goes {
+                plugins.push(PluginReport::of_gone(slug.clone(), before));
+            }
+            taken_over.extend(before.releases.iter().map(|release| (slug.clone(), release.clone())));
+            index.plugins.insert(slug.clone(), before.clone());
         }
+        plugins.sort_by(|a, b| (a.slug.is_none(), &a.slug).cmp(&(b.slug.is_none(), &b.slug)));
         index.plugins.retain(|_, releases| !releases.releases.is_empty());
         let mut damaged = Vec::new();
         for (slug, release) in &taken_over {

@@ -7,7 +7,6 @@ use crate::build::git::repository::Repository;
 use crate::build::git::tag::{Tag, Tagged};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::unmatched::Unmatched;
-use crate::build::version_check::same_version;
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
 
@@ -97,11 +96,7 @@ fn without_lookalikes(version: &Version) -> Option<Version> {
 
 /// Why the entry keeps a version from being published, if it does.
 pub(super) fn excluded(plugin: &Plugin, version: &Version) -> Option<Reason> {
-    if plugin
-        .withhold
-        .iter()
-        .any(|withheld| same_version(withheld.as_str(), version.as_str()))
-    {
+    if plugin.withholds(version) {
         Some(Reason::Withheld)
     } else if !version.satisfies(&plugin.versions) {
         Some(Reason::OutsideVersions)

@@ -3,6 +3,7 @@
 mod huge_trees;
 mod incremental;
 mod packages;
+mod removals;
 
 use std::fs;
 use std::sync::Arc;

@@ -5,26 +5,7 @@ use std::cmp::Ordering;
 use crate::build::report::outcome::Reason;
 use crate::model::version::{Version, php_version_compare};
 
-/// Whether two versions differ only in zero parts at the end of the numbers, or in upper and lower case.
-pub(super) fn same_version(a: &str, b: &str) -> bool {
-    php_version_compare(&plain(a), &plain(b)) == Ordering::Equal
-}
-
-/// `1.2.0-RC1` → `1.2-rc1`.
-fn plain(version: &str) -> String {
-    let end = version
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(version.len());
-    let mut numbers: Vec<_> = version[..end].trim_end_matches('.').split('.').collect();
-    while numbers.len() > 1
-        && numbers
-            .last()
-            .is_some_and(|part| part.bytes().all(|digit| digit == b'0'))
-    {
-        numbers.pop();
-    }
-    format!("{}{}", numbers.join("."), version[end..].to_ascii_lowercase())
-}
+pub(super) use crate::model::version::same_version;
 
 /// The version to publish a release under, and a note about it.
 ///

@@ -19,6 +19,11 @@ pub fn index_path(releases: &Path) -> PathBuf {
     releases.join("index.json")
 }
 
+/// The path of the list of removed releases.
+pub fn removed_path(releases: &Path) -> PathBuf {
+    releases.join("removed.json")
+}
+
 /// The path of a manifest.
 pub fn manifest_path(releases: &Path, slug: &Slug, version: &Version) -> PathBuf {
     releases.join(slug.as_str()).join(format!("{version}.json"))

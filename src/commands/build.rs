@@ -35,6 +35,8 @@ Examples:
                                           for CI: exit 3 if a plugin's newest release has warnings
   countersign build --replace acme-forms/1.2.0
                                           publish this release although it differs from the published one
+  countersign build --plugin acme-forms --accept-removed
+                                          remove more than a fifth of this plugin's releases
   countersign build --installed installed.json
                                           say how many sites a release would leave behind: docs/signing.md
   countersign build --rev origin/main     use the registry of that commit
@@ -61,6 +63,10 @@ pub struct Args {
     /// Read every tag again, even if it has not changed since it was published
     #[arg(long)]
     pub all: bool,
+    /// Remove more than a fifth of a plugin's published releases, or a plugin that is no longer in the registry. Without
+    /// this, they stay and the exit code is 3
+    #[arg(long)]
+    pub accept_removed: bool,
     /// Exit 3 if there are warnings. Publishes all the same
     #[arg(long)]
     pub deny_warnings: bool,
@@ -120,6 +126,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         releases: config.paths.releases.clone(),
         check: args.check,
         all: args.all,
+        accepts_removed: args.accept_removed,
         parse_php: args.deny_warnings,
         only: args.plugins.iter().cloned().collect(),
         mirrors: Mirrors {
@@ -162,6 +169,7 @@ pub(super) fn dry_run(config: &Config, slug: &Slug, read_timeout: Duration) -> R
         releases: config.paths.releases.clone(),
         check: true,
         all: false,
+        accepts_removed: false,
         parse_php: false,
         only: [slug.clone()].into(),
         mirrors: Mirrors {

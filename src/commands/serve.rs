@@ -21,7 +21,7 @@ use crate::serve::net::tls::TlsError;
 use crate::serve::ops::commands::CommandAccess;
 use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::StartupState;
-use crate::serve::{self, LoadError, Server};
+use crate::serve::{self, AcceptedDrops, LoadError, Server};
 use crate::store::{self, Bindings, LedgerState, NodeLock, StoreError};
 
 /// Run the server
@@ -43,6 +43,10 @@ pub struct Args {
     /// unit file
     #[arg(long)]
     pub accept_dropped_licenses: bool,
+    /// Start even if releases last in force are missing that nobody withheld and no build removed. For one start, not for a
+    /// unit file
+    #[arg(long)]
+    pub accept_dropped_releases: bool,
 }
 
 /// The open store, and the lock of the node's folder if several nodes share a ledger.
@@ -91,9 +95,12 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
     let sender = mail::account(config)?;
     webhooks::check(config)?;
     shops::check(config)?;
-    let accept_dropped = args.accept_dropped_licenses;
+    let accepted = AcceptedDrops {
+        licenses: args.accept_dropped_licenses,
+        releases: args.accept_dropped_releases,
+    };
     let own = config.clone();
-    let Some(loaded) = unless(&mut shutdown, move || load(&own, accept_dropped)).await? else {
+    let Some(loaded) = unless(&mut shutdown, move || load(&own, accepted)).await? else {
         return Ok(None);
     };
     let scheme = if loaded.tls.is_some() { "https" } else { "http" };
@@ -177,7 +184,7 @@ fn command_access(config: &Config) -> Option<CommandAccess> {
 }
 
 /// Checks and loads everything that the first request needs.
-fn load(config: &Config, accept_dropped: bool) -> Result<StartupState, Failure> {
+fn load(config: &Config, accepted: AcceptedDrops) -> Result<StartupState, Failure> {
     let tls = config.serve.tls()?;
     let searched = folder::check(&config.paths, config.serve.tls_key.as_deref()).map_err(|error| {
         let hint = error.hint();
@@ -188,7 +195,7 @@ fn load(config: &Config, accept_dropped: bool) -> Result<StartupState, Failure> 
             "the public folder is too large to search for private keys at the start; each file is checked before it is served"
         );
     }
-    serve::load(&config.paths, accept_dropped)
+    serve::load(&config.paths, accepted)
         .and_then(|loaded| loaded.with_tls(tls))
         .and_then(|loaded| loaded.with_links(config.serve.links_begin_with().as_ref()))
         .map_err(|error| load_failure(error, &config.paths))

@@ -7,7 +7,7 @@ use crate::model::name::Name;
 use crate::model::release_key::ReleaseKey;
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
-use crate::model::version::Version;
+use crate::model::version::{Version, has_version};
 
 /// One entry of `registry/plugins/<slug>.toml`.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,11 @@ pub struct Plugin {
 }
 
 impl Plugin {
+    /// Whether the entry withholds this version, however either is written: `1.2` is `1.2.0` here.
+    pub fn withholds(&self, version: &Version) -> bool {
+        has_version(&self.withhold, version)
+    }
+
     /// Its name for people: that of the entry, or else the `published` one, or else the slug.
     pub fn shown_name<'a>(&'a self, published: Option<&'a str>) -> &'a str {
         match self.name.as_str() {

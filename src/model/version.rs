@@ -221,6 +221,33 @@ fn word_rank(word: &[u8]) -> i8 {
         .map_or(-1, |&(_, rank)| rank)
 }
 
+/// Whether a version is in a list, however either is written: `1.2` is `1.2.0` here.
+pub fn has_version(list: &[Version], version: &Version) -> bool {
+    list.iter()
+        .any(|listed| same_version(listed.as_str(), version.as_str()))
+}
+
+/// Whether two versions differ only in zero parts at the end of the numbers, or in upper and lower case.
+pub fn same_version(a: &str, b: &str) -> bool {
+    php_version_compare(&plain(a), &plain(b)) == Ordering::Equal
+}
+
+/// `1.2.0-RC1` → `1.2-rc1`.
+fn plain(version: &str) -> String {
+    let end = version
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(version.len());
+    let mut numbers: Vec<_> = version[..end].trim_end_matches('.').split('.').collect();
+    while numbers.len() > 1
+        && numbers
+            .last()
+            .is_some_and(|part| part.bytes().all(|digit| digit == b'0'))
+    {
+        numbers.pop();
+    }
+    format!("{}{}", numbers.join("."), version[end..].to_ascii_lowercase())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -66,8 +66,8 @@ use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::Webhooks;
 use crate::serve::webhooks::endpoint::{Endpoint, ToldLedger};
 use crate::store::Bindings;
-use crate::text::error_chain::ErrorChain;
 
+pub use crate::serve::reload::drop_guard::AcceptedDrops;
 pub use crate::serve::reload::error::LoadError;
 pub use crate::serve::reload::fingerprint::FilesSeen;
 pub use crate::serve::reload::startup::load;
@@ -108,11 +108,14 @@ impl Server {
             releases,
         } = loaded;
         drop_guard.accept(&snapshot.registry);
+        if fault.is_none() {
+            drop_guard.accept_releases(&snapshot.catalog);
+        }
         tracing::info!(
             plugins = snapshot.registry.plugin_count(),
             licenses_in_files = snapshot.registry.license_count(),
             licenses_in_ledger = bindings.issued_count(),
-            releases = snapshot.catalog.releases(),
+            releases = snapshot.catalog.releases().count(),
             key_id = snapshot.key.public().key_id(),
             "loaded"
         );
@@ -120,12 +123,7 @@ impl Server {
         files.iter().for_each(|file| file.tell(&health));
         let acceptor = tls.as_ref().map(Tls::acceptor).transpose().map_err(io::Error::other)?;
         if let Some(fault) = fault {
-            health.note(
-                Part::Catalog,
-                State::Failing,
-                Some(ErrorChain(&fault).first_line()),
-                Utc::now(),
-            );
+            health.note(Part::Catalog, State::Failing, Some(fault.in_one_line()), Utc::now());
         }
         let limits = Limits::new(
             config.requests_per_minute,

@@ -1,20 +1,30 @@
 //! A record of the licenses last in force: their number, and a sample of their ids. The server writes it to the store's
 //! folder, so that the next start can detect, as a reload does, that many licenses are missing.
 //!
+//! Beside it, a list of the releases last in force, for the same reason.
+//!
 //! License ids are digests, so the smallest ones are a random sample. Up to 512 licenses it has all ids, and the
 //! answer is exact. For more, the missing share is known to within about 2 percent.
 
 use std::io;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::durable_file;
 use crate::model::license_key::LicenseId;
+use crate::model::release_list::ReleaseList;
 use crate::regular_file;
 
 /// The file's name in the store's folder.
 const NAME: &str = "accepted-licenses.json";
+
+/// The name of the file with the releases.
+const RELEASES: &str = "accepted-releases.json";
+
+/// Its size limit in bytes.
+const RELEASES_LIMIT: u64 = 64 << 20;
 
 /// The size of the sample.
 const SAMPLE: usize = 512;
@@ -60,16 +70,33 @@ impl Accepted {
     /// # Errors
     /// It cannot be read, or is damaged.
     pub fn read(store: &Path) -> io::Result<Option<Self>> {
-        match regular_file::read(&store.join(NAME), LIMIT) {
-            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        read(&store.join(NAME), LIMIT)
     }
 
     /// Writes the record, durably.
     pub fn write(&self, store: &Path) -> io::Result<()> {
         durable_file::replace(&store.join(NAME), &serde_json::to_vec(self)?)
+    }
+}
+
+/// The releases last in force, as the store's folder `store` has them; `None` if it has no list yet.
+///
+/// # Errors
+/// The list cannot be read, or is damaged.
+pub fn accepted_releases(store: &Path) -> io::Result<Option<ReleaseList>> {
+    read(&store.join(RELEASES), RELEASES_LIMIT)
+}
+
+/// Writes the list, durably.
+pub fn accept_releases(store: &Path, releases: &ReleaseList) -> io::Result<()> {
+    durable_file::replace(&store.join(RELEASES), &serde_json::to_vec(releases)?)
+}
+
+fn read<T: DeserializeOwned>(path: &Path, limit: u64) -> io::Result<Option<T>> {
+    match regular_file::read(path, limit) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

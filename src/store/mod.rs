@@ -81,7 +81,7 @@ use pending::{Message, TokenRequest};
 use stored_reports::StoredReports;
 use telemetry::Reports;
 
-pub use accepted::Accepted;
+pub use accepted::{Accepted, accept_releases, accepted_releases};
 pub use bindings::BoundSites;
 pub use clock_lead::ClockLead;
 pub use error::StoreError;

@@ -166,7 +166,7 @@ fn with_broken_store(error: fn() -> Option<StoreError>, test: impl FnOnce(Addres
         ..ServeSettings::default()
     };
     let config = Config::load(instance.path(), &PathSettings::default(), &settings).unwrap();
-    let loaded = serve::load(&config.paths, false).unwrap();
+    let loaded = serve::load(&config.paths, serve::AcceptedDrops::default()).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let server = serve::Server::start(

@@ -151,7 +151,7 @@ pub fn publish(instance: &Instance, packages: &[Hosted]) {
             .or_insert_with(|| json!({ "latest": package.version, "releases": [] }));
         plugin["releases"].as_array_mut().unwrap().push(release);
     }
-    instance.write("releases/index.json", &json!({ "plugins": plugins }).to_string());
+    instance.write_index("releases", &Value::Object(plugins));
 }
 
 /// Puts a package's file in its place, as a build does.

@@ -37,6 +37,7 @@ mod management;
 mod many_sites;
 mod metrics;
 mod odd_files;
+mod older_index;
 mod order_references;
 mod packages;
 mod packaging;

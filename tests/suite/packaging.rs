@@ -62,3 +62,23 @@ fn an_old_or_missing_rust_is_said_in_one_sentence() {
         assert_eq!(said.starts_with(&expected), !is_enough, "{version}: {said}");
     }
 }
+
+#[test]
+fn the_files_for_ci_name_each_action_by_its_commit() {
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging");
+    let mut found = 0;
+    for file in ["ci/releases.github.yml", "github-action/action.yml"] {
+        let text = fs::read_to_string(packaging.join(file)).unwrap();
+        for line in text
+            .lines()
+            .filter(|line| line.contains("uses: ") && line.contains('@'))
+        {
+            let (_, named) = line.split_once('@').unwrap();
+            let (commit, version) = named.split_once(" # v").unwrap_or_else(|| panic!("{file}: {line}"));
+            let is_commit = commit.len() == 40 && commit.bytes().all(|digit| digit.is_ascii_hexdigit());
+            assert!(is_commit && version.contains('.'), "{file}: {line}");
+            found += 1;
+        }
+    }
+    assert!(found >= 6, "{found}");
+}

@@ -97,6 +97,7 @@ fn every_way_to_replace_files_is_noticed() {
 
     let index = fs::read_to_string(instance.file("releases/index.json")).unwrap();
     fs::write(instance.file("releases/acme-forms/2.0.1.json"), manifest("2.0.1")).unwrap();
+    instance.note_removed("releases", [("acme-forms".into(), "2.0.1".into())].into());
     let edited = index.replace("2.0.0", "2.0.1").replace(
         &crate::support::instance::sha256(&manifest("2.0.0")),
         &crate::support::instance::sha256(&manifest("2.0.1")),

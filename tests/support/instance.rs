@@ -1,11 +1,13 @@
 //! An instance in a temporary folder, written without the program, because parsing the vendor's files is under test,
 //! too.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use countersign::model::license_key::LicenseKey;
 use rsa::pkcs8::{EncodePrivateKey, EncodePublicKey, LineEnding};
@@ -76,6 +78,7 @@ impl License {
 /// A folder laid out as an instance.
 pub struct Instance {
     folder: TempDir,
+    ever_published: Mutex<BTreeSet<(String, String)>>,
 }
 
 /// What `acme-forms` is published as.
@@ -86,6 +89,7 @@ impl Instance {
     pub fn empty() -> Self {
         Self {
             folder: TempDir::new().unwrap(),
+            ever_published: Mutex::default(),
         }
     }
 
@@ -173,10 +177,32 @@ impl Instance {
             "acme-forms": { "latest": latest, "releases": published },
             "acme-maps": { "latest": null, "releases": [] },
         });
+        self.write_index(releases, &plugins);
+    }
+
+    /// Writes `index.json` with these plugins.
+    pub fn write_index(&self, releases: &str, plugins: &Value) {
+        let of = |(slug, plugin): (&String, &Value)| -> Vec<(String, String)> {
+            let releases = plugin["releases"].as_array().unwrap().iter();
+            let version = |release: &Value| release["version"].as_str().unwrap().to_owned();
+            releases.map(|release| (slug.clone(), version(release))).collect()
+        };
+        self.note_removed(releases, plugins.as_object().unwrap().iter().flat_map(of).collect());
         self.write(
             &format!("{releases}/index.json"),
             &json!({ "plugins": plugins }).to_string(),
         );
+    }
+
+    /// Lists, as builds do, the releases that were published before and are not among these, by plugin and version.
+    pub fn note_removed(&self, releases: &str, published: BTreeSet<(String, String)>) {
+        let mut ever = self.ever_published.lock().unwrap();
+        let mut removed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (slug, version) in ever.difference(&published) {
+            removed.entry(slug).or_default().push(version);
+        }
+        self.write(&format!("{releases}/removed.json"), &json!(removed).to_string());
+        ever.extend(published);
     }
 }
 

@@ -90,7 +90,14 @@ pub fn write_entry(instance: &Instance, slug: &str, repository: &str) {
     instance.write(&format!("registry/plugins/{slug}.toml"), &text);
 }
 
+/// A build that may take back what the instance has published before its repository was there.
 pub fn build(instance: &Instance) -> Command {
+    let mut command = careful_build(instance);
+    command.arg("--accept-removed");
+    command
+}
+
+pub fn careful_build(instance: &Instance) -> Command {
     let mut command = countersign(instance);
     without_settings(&mut command).args(["build", "--plugin", "acme-forms"]);
     command.env("COUNTERSIGN_ALLOWED_GIT_HOSTS", origins(instance).join(","));

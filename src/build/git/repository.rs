@@ -92,9 +92,20 @@ impl Repository {
         self.git.is_path_ignored(path).unwrap_or(false) && !is_added()
     }
 
-    /// Whether the clone is shallow. Then tags are often missing.
-    pub(crate) fn is_shallow(&self) -> bool {
-        self.git.is_shallow()
+    /// "shallow" or "partial", if the clone was made without a part of the history or of the objects. Then tags are
+    /// often missing.
+    pub(crate) fn incomplete(&self) -> Option<&'static str> {
+        // git-config(1): `git clone --filter` sets it for the remote that promises the other objects.
+        let is_partial = || {
+            let config = self.git.config()?.snapshot()?;
+            let mut promisors = config.entries(Some("^remote\\..*\\.promisor$"))?;
+            Ok::<_, git2::Error>(promisors.next().is_some())
+        };
+        if self.git.is_shallow() {
+            Some("shallow")
+        } else {
+            is_partial().unwrap_or(false).then_some("partial")
+        }
     }
 
     /// Every tag once, sorted by name.

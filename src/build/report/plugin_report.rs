@@ -3,12 +3,16 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::build::remark::Remark;
+use crate::build::report::listing::{counted, listed};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::unmatched::built_pattern;
 use crate::catalog::{Release, Releases};
 use crate::model::slug::Slug;
-use crate::model::version::Version;
+use crate::model::version::{Version, has_version};
 use crate::registry::plugins::PluginEntry;
+
+/// One release in this many may go from one build to the next, as with licenses in a reload.
+const REMOVED_AT_MOST_ONE_IN: usize = 5;
 
 /// The report of one registry entry.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub struct PluginReport {
     pub kept: Vec<Version>,
     /// Warnings for the author of the newest releases.
     pub warnings: Vec<ReleaseWarning>,
+    /// Versions that the entry withholds.
+    pub(in crate::build) withhold: Vec<Version>,
 }
 
 /// A warning about a release.
@@ -81,6 +87,10 @@ impl PluginReport {
             removed: Vec::new(),
             kept: Vec::new(),
             warnings: Vec::new(),
+            withhold: entry
+                .plugin
+                .as_ref()
+                .map_or_else(|_| Vec::new(), |plugin| plugin.withhold.clone()),
         }
     }
 
@@ -146,16 +156,39 @@ impl PluginReport {
         newest.map(|(_, tag, reason)| (tag, reason))
     }
 
-    /// Decides which releases of this plugin are published, given the published ones.
-    pub(in crate::build) fn choose_published(&mut self, before: &Releases) {
+    /// The report of a plugin that is no longer in the registry. Its releases stay, because nobody has accepted that they
+    /// go.
+    pub(super) fn of_gone(slug: Slug, before: &Releases) -> Self {
+        let gone: Vec<_> = before.releases.iter().map(|release| &release.version).collect();
+        let problem = too_many_removed(&gone, gone.len()).unwrap_or_default();
+        Self {
+            file: format!("{slug}.toml"),
+            slug: Some(slug),
+            state: PluginState::Broken(vec![format!("it is no longer in the registry, and {problem}")]),
+            tags: Vec::new(),
+            releases: before.clone(),
+            added: Vec::new(),
+            changed: Vec::new(),
+            removed: Vec::new(),
+            kept: versions(&before.releases),
+            warnings: Vec::new(),
+            withhold: Vec::new(),
+        }
+    }
+
+    /// Decides which releases of this plugin are published, given the published ones. If too many would go and nobody
+    /// has accepted that, all of them stay.
+    pub(in crate::build) fn choose_published(&mut self, before: &Releases, accepts_removed: bool) {
         self.refuse_duplicates();
         match self.state {
             PluginState::NoSource => {}
-            PluginState::Broken(_) => {
-                self.releases = before.clone();
-                self.kept = versions(&before.releases);
-            }
+            PluginState::Broken(_) => self.keep_all(before),
             PluginState::Read => self.keep_failed(before),
+        }
+        if !accepts_removed && let Some(problem) = self.too_many_removed(before) {
+            self.state = PluginState::Broken(vec![problem]);
+            self.tags.retain(|tag| !matches!(tag.outcome, ReleaseOutcome::Built));
+            self.keep_all(before);
         }
         let releases = &mut self.releases.releases;
         releases.sort_by(|a, b| b.version.cmp_php(&a.version));
@@ -188,6 +221,29 @@ impl PluginReport {
             };
             newer_first.then_with(|| a.tag.cmp(&b.tag))
         });
+    }
+
+    /// Every published release stays that the entry does not withhold.
+    fn keep_all(&mut self, before: &Releases) {
+        let releases = before.releases.iter();
+        let stay = releases.filter(|release| !has_version(&self.withhold, &release.version));
+        self.releases.releases = stay.cloned().collect();
+        self.kept = versions(&self.releases.releases);
+    }
+
+    /// The problem, if more than a fifth of the published releases would go that the entry does not withhold. A release
+    /// whose tag is now published under another version does not go.
+    fn too_many_removed(&self, before: &Releases) -> Option<String> {
+        let stay = &self.releases.releases;
+        let versions: HashSet<_> = stay.iter().map(|release| &release.version).collect();
+        let tags: HashSet<_> = stay.iter().map(|release| &release.tag).collect();
+        let releases = before.releases.iter();
+        let held: Vec<_> = releases
+            .filter(|release| !has_version(&self.withhold, &release.version))
+            .collect();
+        let gone = |release: &&&Release| !versions.contains(&release.version) && !tags.contains(&release.tag);
+        let gone: Vec<_> = held.iter().filter(gone).map(|release| &release.version).collect();
+        too_many_removed(&gone, held.len())
     }
 
     /// `1.2` and `1.2.0` are two versions by their tags, and one if both headers have `1.2`.
@@ -249,6 +305,18 @@ impl TagCounts {
             awaiting: self.awaiting + other.awaiting,
         }
     }
+}
+
+/// The problem, if more than a fifth of the `held` releases of a plugin are `gone`.
+pub(super) fn too_many_removed(gone: &[&Version], held: usize) -> Option<String> {
+    (gone.len() * REMOVED_AT_MOST_ONE_IN > held).then(|| {
+        format!(
+            "a build would remove {} of {}: {}; if you mean it, run `countersign build --accept-removed`",
+            gone.len(),
+            counted(held, "published release"),
+            listed(gone)
+        )
+    })
 }
 
 /// The versions of releases.

@@ -3,16 +3,14 @@
 //! Names come from repositories, so every line is escaped before it is coloured.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
 use crate::build::report::BuildReport;
+use crate::build::report::listing::{counted, listed};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::{PluginReport, PluginState, ReleaseWarning};
 use crate::registry::left_behind;
 use crate::text::printable::Printable;
-
-/// The most names in a line; the rest is counted.
-const NAMES: usize = 6;
 
 /// The report as text, with ANSI colours if `colour`.
 pub fn summary(report: &BuildReport, colour: bool) -> String {
@@ -263,27 +261,4 @@ impl SummaryText {
             );
         }
     }
-}
-
-/// A number with the word in singular or plural.
-pub fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
-    if count == N::from(1) {
-        format!("1 {what}")
-    } else {
-        format!("{count} {what}s")
-    }
-}
-
-/// The first few, and how many more.
-fn listed(names: &[impl ToString]) -> String {
-    let mut list = names
-        .iter()
-        .take(NAMES)
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > NAMES {
-        list += &format!(" and {} more", names.len() - NAMES);
-    }
-    list
 }

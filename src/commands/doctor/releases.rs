@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use crate::build::counted;
 use crate::build::{PluginReport, PluginState, ReleaseOutcome};
-use crate::catalog::{self, CatalogError, ReleaseIndex};
+use crate::catalog::{self, Catalog, CatalogError, ReleaseIndex};
 use crate::commands::build;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
-use crate::config::Config;
+use crate::config::{Config, Paths};
 use crate::model::slug::Slug;
 use crate::registry::Registry;
+use crate::serve::reload::drop_guard::DropGuard;
 use crate::text::error_chain::ErrorChain;
 
 /// Time limit to read the repository of a plugin that has nothing to offer.
@@ -43,6 +44,7 @@ pub(super) fn findings(config: &Config, registry: Option<&Registry>) -> Vec<Find
             let with_source = registry.into_iter().flat_map(Registry::plugins);
             let with_source = with_source.filter(|plugin| plugin.source.is_some());
             let without = with_source.filter(|plugin| !has_latest(&plugin.slug));
+            findings.extend(registry.and_then(|registry| dropped_releases(registry, &config.paths)));
             findings.extend(without.enumerate().map(|(number, plugin)| {
                 let report = (number < MOST_READ).then(|| build::dry_run(config, &plugin.slug, PATIENCE));
                 let report = report.and_then(Result::ok);
@@ -110,6 +112,15 @@ fn of_tags(slug: &Slug, report: &PluginReport) -> Option<(String, String)> {
         _ => "it has pre-releases only".to_owned(),
     };
     Some((reason, format!("`countersign build --plugin {slug}` lists every tag")))
+}
+
+/// The next start makes the same check, and offers no updates.
+fn dropped_releases(registry: &Registry, paths: &Paths) -> Option<Finding> {
+    let catalog = Catalog::load(&paths.releases).ok()?;
+    let guard = DropGuard::new(&paths.store);
+    let error = guard.check_releases(&catalog, &paths.releases, registry).err()?;
+    let hint = error.hint();
+    Some(broken("catalog", format!("a server takes none of it: {error}"), hint))
 }
 
 /// The packages, where there are any; `releases` tells of an index that cannot be read.

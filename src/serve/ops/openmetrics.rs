@@ -179,7 +179,7 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let packages = snapshot.catalog.packages() as u64;
     let help = "Packages that the index names";
     page.add("countersign_packages", help, &ConstGauge::new(packages))?;
-    let releases = snapshot.catalog.releases() as u64;
+    let releases = snapshot.catalog.releases().count() as u64;
     page.add(
         "countersign_releases",
         "Releases in the index",

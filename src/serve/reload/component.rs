@@ -17,7 +17,6 @@ use crate::serve::reload::error::LoadError;
 use crate::serve::reload::fingerprint::{FilesSeen, Fingerprint};
 use crate::serve::reload::secret_keys;
 use crate::serve::state::Service;
-use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
 
 /// By then, nearly all requests that still use the old state are over.
@@ -128,8 +127,7 @@ impl PartFiles {
                 tracing::info!(part, milliseconds = started.elapsed().as_millis(), "reloaded");
             }
             Err(error) => {
-                let hint = error.hint().map_or(String::new(), |hint| format!("; {hint}"));
-                let error = ErrorChain(&error).first_line() + &hint;
+                let error = error.in_one_line();
                 let state = if self.loaded { State::Stale } else { State::Failing };
                 let news = service.health.note(self.part, state, Some(error.clone()), Utc::now());
                 if news || forced {
@@ -169,18 +167,18 @@ impl PartFiles {
                 before
             }
             Part::Catalog => {
-                match Catalog::load(path) {
+                let held = service.gate.snapshot();
+                let catalog = match Catalog::load(path) {
                     // There is still nothing published.
-                    Err(CatalogError::NoIndex { .. }) if service.gate.snapshot().catalog.releases() == 0 => {
-                        return Ok(());
-                    }
-                    loaded => {
-                        let catalog = Arc::new(loaded?);
-                        let before = service.gate.change(|next| next.catalog = catalog);
-                        service.packages.wake();
-                        before
-                    }
-                }
+                    Err(CatalogError::NoIndex { .. }) if held.catalog.releases().count() == 0 => Catalog::default(),
+                    loaded => loaded?,
+                };
+                service.drop_guard.check_releases(&catalog, path, &held.registry)?;
+                let catalog = Arc::new(catalog);
+                let before = service.gate.change(|next| next.catalog = Arc::clone(&catalog));
+                service.drop_guard.accept_releases(&catalog);
+                service.packages.wake();
+                before
             }
             Part::Key => {
                 let key = Arc::new(SigningKey::load(path)?);

@@ -1,24 +1,46 @@
-//! Refuses a registry that lacks more than a fifth of the licenses, probably by accident, such as a truncated export.
+//! Refuses a registry or an index that takes away, probably by accident, what was in force.
 //!
-//! A reload compares with the registry in use, a start with the last one in use ([`Accepted`]). Only a start with
-//! `--accept-dropped-licenses` accepts such a registry: never a reload, a signal, the environment or the
-//! configuration file, which would also accept the next accident.
+//! A registry may not lack more than a fifth of the licenses, as after a truncated export. An index may lack no release,
+//! unless the registry withholds it or a build has removed it ([`removed_releases`]): otherwise an older build wrote the
+//! index.
+//!
+//! A reload compares with what is in use, a start with what was last in use ([`Accepted`], [`accepted_releases`]). Only
+//! a start with `--accept-dropped-licenses` or `--accept-dropped-releases` accepts a loss: never a reload, a signal, the
+//! environment or the configuration file, which would also accept the next accident.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use crate::catalog::{Catalog, removed_releases};
+use crate::model::release_list::ReleaseList;
+use crate::model::slug::Slug;
+use crate::model::version::Version;
 use crate::registry::Registry;
 use crate::serve::reload::error::LoadError;
-use crate::store::Accepted;
+use crate::store::{self, Accepted, accepted_releases};
 
 /// One license in this many may be missing.
 const DROP_AT_MOST_ONE_IN: usize = 5;
 
-/// Records the licenses in force in the store's folder.
+/// How many missing releases a message names.
+const NAMED: usize = 3;
+
+/// What a start accepts although it is missing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AcceptedDrops {
+    /// More than a fifth of the licenses.
+    pub licenses: bool,
+    /// Any releases.
+    pub releases: bool,
+}
+
+/// Records the licenses and the releases in force in the store's folder.
 #[derive(Debug)]
 pub struct DropGuard {
     store: PathBuf,
     written: Mutex<Option<Accepted>>,
+    /// The releases in force; `None` until some were.
+    releases: Mutex<Option<ReleaseList>>,
 }
 
 /// Fails if too many licenses are missing.
@@ -38,6 +60,66 @@ impl DropGuard {
         Self {
             store: store.to_owned(),
             written: Mutex::default(),
+            releases: Mutex::default(),
+        }
+    }
+
+    /// Compares a catalog that was loaded from `folder` with the releases in force; before a start, with the record of
+    /// those last in force. If there is no usable record, accepts the catalog.
+    ///
+    /// # Errors
+    /// [`LoadError::DropsReleases`]
+    pub fn check_releases(&self, catalog: &Catalog, folder: &Path, registry: &Registry) -> Result<(), LoadError> {
+        let in_force = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
+        let recorded = if in_force.is_none() {
+            accepted_releases(&self.store).unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot read the record of the releases last in force: this start cannot check whether releases are missing");
+                None
+            })
+        } else {
+            None
+        };
+        let Some(held) = in_force.as_ref().or(recorded.as_ref()) else {
+            return Ok(());
+        };
+        let removed = removed_releases(folder);
+        let is_withheld = |slug: &Slug, version: &Version| {
+            let plugin = registry.plugin(slug.as_str());
+            plugin.is_some_and(|plugin| plugin.withholds(version))
+        };
+        let mut missing: Vec<_> = held
+            .iter()
+            .filter(|&(slug, version)| !catalog.releases().has(slug, version))
+            .filter(|&(slug, version)| !removed.has(slug, version) && !is_withheld(slug, version))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // Newest first.
+        missing.sort_by(|(slug, version), (other, old)| slug.cmp(other).then_with(|| old.cmp_php(version)));
+        let mut names: Vec<_> = missing
+            .iter()
+            .take(NAMED)
+            .map(|(slug, version)| format!("{slug} {version}"))
+            .collect();
+        let more = missing.len().checked_sub(NAMED).filter(|more| *more > 0);
+        names.extend(more.map(|more| format!("{more} more")));
+        Err(LoadError::DropsReleases {
+            dropped: missing.len(),
+            held: held.count(),
+            names: names.join(", "),
+        })
+    }
+
+    /// Records the releases in force. A failure is logged and has no other effect.
+    pub fn accept_releases(&self, catalog: &Catalog) {
+        let mut in_force = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
+        if in_force.as_ref() == Some(catalog.releases()) {
+            return;
+        }
+        *in_force = Some(catalog.releases().clone());
+        if let Err(error) = store::accept_releases(&self.store, catalog.releases()) {
+            tracing::warn!(%error, "cannot record the releases in force: the next start compares with an older record");
         }
     }
 

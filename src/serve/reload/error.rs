@@ -5,6 +5,7 @@ use crate::keys::secret_keys::SecretKeyError;
 use crate::keys::signing_key::KeyError;
 use crate::registry::RegistryError;
 use crate::serve::net::tls::TlsError;
+use crate::text::error_chain::ErrorChain;
 
 /// What to do where links have nothing to begin with.
 pub const PUBLIC_URL_HINT: &str = "set public_url in [serve] to the address under which sites reach this server, as in \"https://licenses.example.com\"";
@@ -38,14 +39,35 @@ pub enum LoadError {
         /// How many were in force.
         held: usize,
     },
+    /// The releases are valid, but some that were in force are missing, and nobody withheld or removed them.
+    #[error("the index lacks {dropped} of the {held} releases that were in force: {names}")]
+    DropsReleases {
+        /// How many releases are missing.
+        dropped: usize,
+        /// How many were in force.
+        held: usize,
+        /// The first of them by name, newest first, and the number of the others.
+        names: String,
+    },
 }
 
 impl LoadError {
+    /// The error and what to do about it, in one line.
+    pub fn in_one_line(&self) -> String {
+        let hint = self.hint().map_or(String::new(), |hint| format!("; {hint}"));
+        ErrorChain(self).first_line() + &hint
+    }
+
     /// What to do if correcting the files is not enough.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::DropsLicenses { .. } => Some(
                 "restore the licenses; or, if you removed them on purpose, restart once with `countersign serve --accept-dropped-licenses`"
+                    .to_owned(),
+            ),
+            Self::DropsReleases { .. } => Some(
+                "publish the newer releases again; or, if they are to go, withhold them in the plugin's entry and run `countersign \
+                 build`; or restart once with `countersign serve --accept-dropped-releases`"
                     .to_owned(),
             ),
             Self::NoPublicUrl => Some(PUBLIC_URL_HINT.to_owned()),

@@ -16,10 +16,9 @@ use crate::serve::gate::{Secrets, Snapshot};
 use crate::serve::health::Part;
 use crate::serve::net::tls::Tls;
 use crate::serve::reload::component::PartFiles;
-use crate::serve::reload::drop_guard::DropGuard;
+use crate::serve::reload::drop_guard::{AcceptedDrops, DropGuard};
 use crate::serve::reload::error::LoadError;
 use crate::serve::reload::secret_keys;
-use crate::text::error_chain::ErrorChain;
 
 /// How often to try a catalog that a build is replacing.
 const START_TRIES: u32 = 10;
@@ -33,7 +32,7 @@ pub struct StartupState {
     /// To be put in force.
     pub snapshot: Snapshot,
     /// What is wrong with the catalog, which is then empty.
-    pub fault: Option<CatalogError>,
+    pub fault: Option<LoadError>,
     /// The certificate, if TLS is configured.
     pub tls: Option<Arc<Tls>>,
     /// The files to watch.
@@ -79,8 +78,8 @@ impl StartupState {
 }
 
 /// Loads everything for a start. The key and the registry must be there; releases may be missing. A registry that
-/// lacks many licenses is refused, unless `accept_dropped`.
-pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadError> {
+/// lacks many licenses is refused, unless that is accepted.
+pub fn load(paths: &Paths, accepted: AcceptedDrops) -> Result<StartupState, LoadError> {
     let started = Utc::now();
     let registry_files = PartFiles::new(Part::Registry, &[&paths.registry]);
     let catalog_files = PartFiles::new(Part::Catalog, &[&paths.releases]);
@@ -93,10 +92,24 @@ pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadErr
     let registry = Arc::new(Registry::load_without_notes(&paths.registry)?);
     let drop_guard = DropGuard::new(&paths.store);
     match drop_guard.check_start(&registry) {
-        Err(error) if accept_dropped => tracing::warn!(%error, "accepted because of --accept-dropped-licenses"),
+        Err(error) if accepted.licenses => tracing::warn!(%error, "accepted because of --accept-dropped-licenses"),
         checked => checked?,
     }
-    let (catalog, fault) = first_catalog(&paths.releases);
+    let (catalog, fault) = match first_catalog(&paths.releases).and_then(|catalog| {
+        match drop_guard.check_releases(&catalog, &paths.releases, &registry) {
+            Err(error) if accepted.releases => {
+                tracing::warn!(%error, "accepted because of --accept-dropped-releases");
+            }
+            checked => checked?,
+        }
+        Ok(catalog)
+    }) {
+        Ok(catalog) => (catalog, None),
+        Err(error) => {
+            tracing::error!(error = error.in_one_line(), "no updates until the releases are right");
+            (Catalog::default(), Some(error))
+        }
+    };
     let catalog_files = if fault.is_some() {
         catalog_files.failed()
     } else {
@@ -131,26 +144,22 @@ fn secret_paths(paths: &Paths) -> [&Path; 4] {
     ]
 }
 
-/// The catalog for a start. Waits for a running build. If the catalog is broken, for example because a build was
-/// killed, it is empty and its error is returned with it, so that validations still work.
-fn first_catalog(releases: &Path) -> (Catalog, Option<CatalogError>) {
+/// The catalog for a start. Waits for a running build.
+///
+/// # Errors
+/// It is broken, for example because a build was killed. The server then starts without updates, so that validations
+/// still work.
+fn first_catalog(releases: &Path) -> Result<Catalog, LoadError> {
     let mut tries = 1..START_TRIES;
     loop {
         match Catalog::load(releases) {
-            Ok(catalog) => return (catalog, None),
             // A build replaces manifests before the index.
             Err(CatalogError::Differs { .. }) if tries.next().is_some() => thread::sleep(BETWEEN_TRIES),
             Err(CatalogError::NoIndex { path }) => {
                 tracing::warn!(index = %path.display(), "nothing is published yet: run `countersign build`");
-                return (Catalog::default(), None);
+                return Ok(Catalog::default());
             }
-            Err(error) => {
-                tracing::error!(
-                    error = ErrorChain(&error).first_line(),
-                    "no updates until `countersign build` repairs the releases"
-                );
-                return (Catalog::default(), Some(error));
-            }
+            loaded => return Ok(loaded?),
         }
     }
 }

@@ -49,6 +49,11 @@ fn commit(vendor: &Vendor) -> String {
     git(&["init", "--quiet"]);
     git(&["add", "registry", "packaging"]);
     git(&["commit", "--quiet", "--allow-empty", "-m", "A change"]);
+    // The first commit is what a pull request goes to: in GitHub's checkout, and for who fetches it.
+    let first = git(&["rev-list", "--max-parents=0", "HEAD"]);
+    git(&["update-ref", "refs/remotes/origin/main", &first]);
+    git(&["branch", "--force", "target", &first]);
+    git(&["config", "remote.origin.url", "."]);
     git(&["rev-parse", "HEAD"])
 }
 
@@ -61,6 +66,9 @@ fn run(vendor: &Vendor, script: &str, revision: &str) -> (Option<i32>, String) {
         .current_dir(vendor.instance.path())
         .env("PATH", path)
         .env("GITHUB_SHA", revision)
+        .env("GITHUB_BASE_REF", "main")
+        .env("RUNNER_TEMP", vendor.instance.path())
+        .env("CI_DEFAULT_BRANCH", "target")
         .env("CI_COMMIT_SHA", revision)
         .env("GITHUB_STEP_SUMMARY", vendor.instance.file("summary.md"))
         .env("INSTANCE", ".")
@@ -131,6 +139,9 @@ fn the_github_workflow_comments_what_awaits_whom_and_publishes_what_is_signed() 
 
     vendor.signs("bert", "1.1.0", &[]);
     assert_eq!(comment(&commit(&vendor)), "", "nothing waits, nothing is said");
+    // What a pull request makes of the program that writes the comment is not run.
+    vendor.instance.write("packaging/ci/awaiting.jq", "\"all is well\"");
+    assert_eq!(comment(&commit(&vendor)), "");
     // A signature that fits nothing fails the check.
     fs::copy(vendor.file("1.0.0.sig"), vendor.file("1.1.0.sig")).unwrap();
     let (code, told) = run(&vendor, &check, &commit(&vendor));

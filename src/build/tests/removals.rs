@@ -1,0 +1,225 @@
+//! Releases that a build would take back: what a clone lacks, what the registry no longer has, and what somebody accepts.
+
+use std::fs;
+use std::sync::Arc;
+
+use crate::build::fixture::{Fixture, Silent, entry};
+use crate::build::report::summary::summary;
+use crate::build::tests::versions;
+use crate::build::{BuildReport, Options, PluginState, run};
+use crate::catalog::{ReleaseIndex, removed_releases};
+use crate::model::plugin::Plugin;
+use crate::registry::plugins::PluginEntry;
+
+/// Ten releases, 1.0 to 1.9, that are published.
+fn ten() -> Fixture {
+    let made = Fixture::new();
+    for minor in 0..10 {
+        made.release(&format!("1.{minor}"), &format!("1.{minor}"));
+    }
+    made.build(made.plugin());
+    made
+}
+
+fn untag(made: &Fixture, tags: &[&str]) {
+    for tag in tags {
+        let name = format!("refs/tags/{tag}");
+        made.git.find_reference(&name).unwrap().delete().unwrap();
+    }
+}
+
+/// A build where nobody accepts that releases go.
+fn careful(made: &Fixture, entries: &[PluginEntry]) -> BuildReport {
+    let options = Options {
+        accepts_removed: false,
+        ..made.options(false, &[])
+    };
+    run(entries, &options, Arc::new(Silent)).unwrap()
+}
+
+/// What the only plugin's entry gave: its problem, or none.
+fn problem(report: &BuildReport) -> Option<&str> {
+    match &report.plugins[0].state {
+        PluginState::Broken(problems) => Some(&problems[0]),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_shallow_clone_that_lacks_a_published_tag_takes_nothing_back() {
+    let made = ten();
+    let before = made.published();
+    let head = made.git.find_reference("refs/tags/1.0").unwrap().target().unwrap();
+    fs::write(made.repository().join(".git/shallow"), format!("{head}\n")).unwrap();
+    // One in ten, which a whole clone might have deleted.
+    untag(&made, &["1.3"]);
+    let told = "the clone is shallow and lacks 1 tag of published releases (1.3): fetch the tags, as with `git fetch \
+                --unshallow --tags`";
+    for accepts_removed in [false, true] {
+        let options = Options {
+            accepts_removed,
+            ..made.options(false, &[])
+        };
+        let report = run(&[entry(made.plugin())], &options, Arc::new(Silent)).unwrap();
+        assert_eq!(problem(&report), Some(told));
+        assert!(report.failed());
+        assert_eq!(made.published(), before);
+    }
+    // What the entry withholds need not be there, and a clone with all tags is as good as a whole one.
+    let mut plugin = made.plugin();
+    plugin.withhold = vec!["1.3.0".parse().unwrap()];
+    let report = careful(&made, &[entry(plugin)]);
+    assert_eq!((problem(&report), report.plugins[0].removed.len()), (None, 1));
+    assert_eq!(versions(&report.plugins[0]).len(), 9);
+}
+
+#[test]
+fn a_partial_clone_that_lacks_a_published_tag_takes_nothing_back() {
+    let made = ten();
+    untag(&made, &["1.3"]);
+    made.git
+        .config()
+        .unwrap()
+        .set_bool("remote.origin.promisor", true)
+        .unwrap();
+    let report = careful(&made, &[entry(made.plugin())]);
+    assert!(
+        problem(&report)
+            .unwrap()
+            .starts_with("the clone is partial and lacks 1 tag")
+    );
+    assert_eq!(versions(&report.plugins[0]).len(), 10);
+}
+
+#[test]
+fn more_than_a_fifth_of_a_plugins_releases_goes_only_when_somebody_accepts_it() {
+    let made = ten();
+    untag(&made, &["1.0", "1.1"]);
+    let report = careful(&made, &[entry(made.plugin())]);
+    assert_eq!(
+        (problem(&report), report.plugins[0].removed.len()),
+        (None, 2),
+        "a fifth"
+    );
+    let before = made.published();
+    // Two of eight, and a new one, which waits for the answer, too.
+    untag(&made, &["1.2", "1.3"]);
+    made.release("2.0", "2.0");
+    let report = careful(&made, &[entry(made.plugin())]);
+    let told = "a build would remove 2 of 8 published releases: 1.3, 1.2; if you mean it, run `countersign build \
+                --accept-removed`";
+    assert_eq!(problem(&report), Some(told));
+    assert_eq!((report.counts().built, report.plugins[0].kept.len()), (0, 8));
+    assert!(report.failed() && !report.differs());
+    assert!(summary(&report, false).contains(told));
+    assert_eq!(made.published(), before);
+    let report = made.run(&[entry(made.plugin())], false, &[]);
+    assert_eq!((problem(&report), report.plugins[0].removed.len()), (None, 2));
+    assert_eq!(versions(&report.plugins[0])[0], "2.0");
+}
+
+#[test]
+fn withheld_releases_go_unasked_and_also_where_the_repository_cannot_be_read() {
+    let made = ten();
+    let withholding = |versions: &[&str]| Plugin {
+        withhold: versions.iter().map(|version| version.parse().unwrap()).collect(),
+        ..made.plugin()
+    };
+    let report = careful(&made, &[entry(withholding(&["1.5", "1.6", "1.7", "1.8"]))]);
+    assert_eq!((problem(&report), report.plugins[0].removed.len()), (None, 4));
+    let mut plugin = withholding(&["1.5", "1.6", "1.7", "1.8", "1.9"]);
+    plugin.source.as_mut().unwrap().repository = crate::model::plugin::RepositoryLocation::Folder("/nowhere".into());
+    let report = careful(&made, &[entry(plugin)]);
+    assert!(problem(&report).is_some());
+    assert_eq!(versions(&report.plugins[0]), ["1.4", "1.3", "1.2", "1.1", "1.0"]);
+    assert_eq!(report.plugins[0].releases.latest, Some("1.4".parse().unwrap()));
+    assert!(!made.releases().join("acme/1.9.json").exists());
+}
+
+#[test]
+fn other_patterns_other_versions_and_no_repository_are_asked_about_and_another_spelling_is_not() {
+    let made = ten();
+    let before = made.published();
+    let patterns = Plugin {
+        tags: vec!["v{version}".parse().unwrap()],
+        ..made.plugin()
+    };
+    let versions = Plugin {
+        versions: ">=1.5".parse().unwrap(),
+        ..made.plugin()
+    };
+    let source = Plugin {
+        source: None,
+        ..made.plugin()
+    };
+    for plugin in [patterns, versions, source] {
+        let report = careful(&made, &[entry(plugin)]);
+        assert!(problem(&report).unwrap().contains("--accept-removed"));
+        assert_eq!(made.published(), before);
+    }
+    // The same tag is now released as its header writes it.
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    let commit = made.commit(&[("acme.php", &crate::build::fixture::header("1.0.0"))]);
+    made.tag("1.0", commit);
+    let report = careful(&made, &[entry(made.plugin())]);
+    assert_eq!((problem(&report), report.plugins[0].added.len()), (None, 1));
+}
+
+#[test]
+fn a_plugin_that_left_the_registry_stays_until_somebody_accepts_that_it_goes() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    let other = Plugin {
+        slug: "other".parse().unwrap(),
+        ..made.plugin()
+    };
+    made.run(&[entry(made.plugin()), entry(other)], false, &[]);
+    let before = made.published();
+    let report = careful(&made, &[entry(made.plugin())]);
+    let state = PluginState::Broken(vec![
+        "it is no longer in the registry, and a build would remove 1 of 1 published release: 1.0; if you mean it, run \
+         `countersign build --accept-removed`"
+            .into(),
+    ]);
+    assert_eq!(
+        (report.plugins[1].state == state, report.gone.len()),
+        (true, 0),
+        "{report:?}"
+    );
+    assert_eq!(made.published(), before);
+    let report = made.run(&[entry(made.plugin())], false, &[]);
+    assert_eq!(report.gone.len(), 1);
+}
+
+#[test]
+fn removed_releases_are_listed_until_they_are_published_again() {
+    let made = ten();
+    let listed = || {
+        let removed = removed_releases(&made.releases());
+        let mut all: Vec<_> = removed
+            .iter()
+            .map(|(slug, version)| format!("{slug} {version}"))
+            .collect();
+        all.sort();
+        all
+    };
+    assert_eq!(listed(), [""; 0]);
+    assert!(!made.releases().join("removed.json").exists());
+    untag(&made, &["1.0", "1.1"]);
+    made.run(&[entry(made.plugin())], true, &[]);
+    assert_eq!(listed(), [""; 0], "a check writes nothing");
+    made.build(made.plugin());
+    assert_eq!(listed(), ["acme 1.0", "acme 1.1"]);
+    made.release("1.1", "1.1");
+    made.build(made.plugin());
+    assert_eq!(listed(), ["acme 1.0"]);
+    fs::write(made.releases().join("removed.json"), "damaged").unwrap();
+    made.run(&[], false, &[]);
+    assert_eq!(listed().len(), 9);
+    assert_eq!(
+        ReleaseIndex::read(&made.releases()).unwrap(),
+        Some(ReleaseIndex::default())
+    );
+}
