@@ -84,7 +84,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @return string `deactivated`; `removed` where the server had nothing to give back; or why not, by its name in Texts.
 		 */
 		public function deactivate(): string {
-			return $this->license->is_elsewhere() ? 'moved' : $this->license->deactivate();
+			return $this->license->deactivate();
 		}
 
 		/**
@@ -616,10 +616,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	 */
 	final class Secret {
 
+		private Config $config;
 		private string $name;
 		private bool $network;
 
 		public function __construct( Config $config ) {
+			$this->config  = $config;
 			$this->name    = self::name_for( $config->slug );
 			$this->network = $config->network;
 		}
@@ -666,9 +668,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		private function of_another_plugin( string $key ): string {
-			foreach ( array_keys( self::keys( $this->network ), $key, true ) as $name ) {
-				$secret = $this->kept_as( $name . '_secret' );
-				if ( '' !== $secret && $name . '_secret' !== $this->name ) {
+			$here = Statement::host( $this->config->site_url() );
+			foreach ( self::memories( $this->network ) as $name => $memory ) {
+				$secret = $name . '_secret' === $this->name ? '' : $this->kept_as( $name . '_secret' );
+				// SECURITY: one that has not said whether the site has moved or is a copy has another site's secret.
+				if ( '' !== $secret && $memory->key === $key && $memory->host() === $here ) {
 					return $secret;
 				}
 			}
@@ -681,24 +685,24 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
-		 * The license keys of all plugins of this site, or of the network, that have this client.
+		 * What all plugins of this site, or of the network, remember that have this client and a license key.
 		 *
-		 * @return array<string, string> By the name of the option that has it.
+		 * @return array<string, Memory> By the name of the option.
 		 */
-		public static function keys( bool $network ): array {
+		public static function memories( bool $network ): array {
 			global $wpdb;
 			$like = $wpdb->esc_like( Config::name_for( '' ) ) . '%';
 			$rows = $network
 				? $wpdb->get_results( $wpdb->prepare( "SELECT meta_key AS name, meta_value AS value FROM $wpdb->sitemeta WHERE site_id = %d AND meta_key LIKE %s", get_current_network_id(), $like ) )
 				: $wpdb->get_results( $wpdb->prepare( "SELECT option_name AS name, option_value AS value FROM $wpdb->options WHERE option_name LIKE %s", $like ) );
-			$keys = [];
+			$memories = [];
 			foreach ( $rows as $row ) {
-				$kept = is_serialized( $row->value ) ? @unserialize( $row->value, [ 'allowed_classes' => false ] ) : null;
-				if ( is_array( $kept ) && is_string( $kept['key'] ?? null ) && '' !== $kept['key'] ) {
-					$keys[ $row->name ] = $kept['key'];
+				$memory = Memory::from( is_serialized( $row->value ) ? @unserialize( $row->value, [ 'allowed_classes' => false ] ) : null );
+				if ( '' !== $memory->key ) {
+					$memories[ $row->name ] = $memory;
 				}
 			}
-			return $keys;
+			return $memories;
 		}
 	}
 
@@ -938,6 +942,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				function ( Memory $memory ): string {
 					if ( '' === $memory->key ) {
 						return $this->forget( $memory, 'removed' );
+					}
+					if ( $this->config->is_elsewhere( $memory ) ) {
+						// Without what is remembered, a site that has moved could never give its old place back.
+						return 'moved';
 					}
 					$memory->look_at_clock();
 					if ( ! $this->save( $memory ) ) {
@@ -1217,12 +1225,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				delete_option( $this->name . '.lock' );
 				wp_unschedule_hook( $this->name );
 				delete_metadata( 'user', 0, Config::name_of_dismissed( $this->slug, false ), '', true );
-				$this->look_at_others( false, (string) get_option( 'home' ) );
+				$this->look_at_others( false );
 				is_multisite() && restore_current_blog();
 			}
 			if ( is_multisite() ) {
 				$this->look( 0, get_site_option( $this->name ), network_home_url() );
-				$this->look_at_others( true, network_home_url() );
+				$this->look_at_others( true );
 			}
 			delete_site_option( $this->name );
 			delete_metadata( 'user', 0, Config::name_of_dismissed( $this->slug, true ), '', true );
@@ -1251,10 +1259,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/** Notes the licenses of other plugins. Whichever of them is deleted last gives the place back. */
-		private function look_at_others( bool $network, string $site_url ): void {
-			foreach ( Secret::keys( $network ) as $name => $key ) {
+		private function look_at_others( bool $network ): void {
+			foreach ( Secret::memories( $network ) as $name => $memory ) {
 				if ( $name !== $this->name ) {
-					$this->needed[ $key . ' ' . Statement::host( $site_url ) ] = true;
+					$this->needed[ $memory->key . ' ' . $memory->host() ] = true;
 				}
 			}
 		}
@@ -3733,7 +3741,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			$this->license->is_elsewhere() && $this->show_answers( $memory );
 			echo '</table><p class="submit">';
-			if ( '' !== $memory->key ) {
+			if ( '' !== $memory->key && ! $this->license->is_elsewhere() ) {
 				$this->show_button( 'check', 'button' );
 				$fixed || $this->show_button( 'remove', 'button' );
 				'not_released' === $this->outcome && $this->show_button( 'remove_only', 'button' );
@@ -3755,34 +3763,38 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** Tells everybody who can do something about it that the license needs attention, until they have dismissed that. */
 		public function notify(): void {
-			$memory  = $this->license->memory();
+			$memory = $this->license->memory();
+			if ( ! $this->is_told( $memory ) ) {
+				return;
+			}
+			$missed = $this->updates->missed();
+			$links  = [ $this->config->has_page ? self::anchor( $this->url(), $this->text( 'link' ) ) : '', $this->help( $memory ) ];
+			// WordPress adds no button of its own beside a link of this class.
+			printf(
+				'<div class="notice notice-warning is-dismissible"><p><strong>%s</strong> %s%s</p>'
+					. '<a class="notice-dismiss" style="text-decoration:none" href="%s"><span class="screen-reader-text">%s</span></a></div>',
+				esc_html( $this->config->plugin_name() . ':' ),
+				esc_html( $this->sentence( $memory ) . ( $missed ? ' ' . $this->missed( $missed ) : '' ) ),
+				wp_kses_post( implode( ' |', array_filter( $links ) ) ),
+				esc_url( $this->dismissal( $memory ) ),
+				esc_html__( 'Dismiss this notice.' )
+			);
+		}
+
+		/** Whether this page has the notice for this user. */
+		private function is_told( Memory $memory ): bool {
 			$concern = self::concern( $this->config, $memory );
 			if ( Memory::CONDITION_ACTIVE === $concern || ! current_user_can( $this->config->capability ) || $this->is_here() ) {
-				return;
+				return false;
 			}
 			// A page that hides notices is not where somebody is told.
 			$screen = function_exists( 'get_current_screen' ) ? get_current_screen() : null;
 			if ( defined( 'IFRAME_REQUEST' ) || ( $screen && $screen->is_block_editor() ) ) {
-				return;
+				return false;
 			}
 			$name = Config::name_of_dismissed( $this->config->slug, $this->config->network );
-			if ( get_user_meta( get_current_user_id(), $name, true ) === $this->notice( $memory ) ) {
-				return;
-			}
-			if ( apply_filters( $this->config->name() . '_notice', true, $concern ) ) {
-				$missed = $this->updates->missed();
-				$links  = [ $this->config->has_page ? self::anchor( $this->url(), $this->text( 'link' ) ) : '', $this->help( $memory ) ];
-				// WordPress adds no button of its own beside a link of this class.
-				printf(
-					'<div class="notice notice-warning is-dismissible"><p><strong>%s</strong> %s%s</p>'
-						. '<a class="notice-dismiss" style="text-decoration:none" href="%s"><span class="screen-reader-text">%s</span></a></div>',
-					esc_html( $this->config->plugin_name() . ':' ),
-					esc_html( $this->sentence( $memory ) . ( $missed ? ' ' . $this->missed( $missed ) : '' ) ),
-					wp_kses_post( implode( ' |', array_filter( $links ) ) ),
-					esc_url( $this->dismissal( $memory ) ),
-					esc_html__( 'Dismiss this notice.' )
-				);
-			}
+			return get_user_meta( get_current_user_id(), $name, true ) !== $this->notice( $memory )
+				&& apply_filters( $this->config->name() . '_notice', true, $concern );
 		}
 
 		/** What a user dismisses: another condition, another end or another host is another notice. */
@@ -3830,8 +3842,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( ! in_array( $page, [ 'plugins', 'update-core' ], true ) || ! current_user_can( 'update_plugins' ) ) {
 				return;
 			}
-			if ( $this->updates->missed_unread() ) {
-				$memory = $this->license->memory();
+			$memory = $this->license->memory();
+			if ( $this->updates->missed_unread() && ! $this->is_told( $memory ) ) {
 				printf(
 					'<div class="notice notice-warning"><p><strong>%s</strong> %s%s</p></div>',
 					esc_html( $this->config->plugin_name() . ':' ),
@@ -4068,7 +4080,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'last_answer'    => [ '' === $issued_at ? '' : Settings_Page::moment( (int) strtotime( $issued_at ) ), $issued_at ],
 				'failures'       => [ (string) $memory->failures, '' ],
 				'trouble'        => [ $memory->trouble, '' ],
-				'next_question'  => [ '' === $memory->key ? '' : Settings_Page::moment( $memory->next_question ), gmdate( 'c', $memory->next_question ) ],
+				'next_question'  => [ ! $memory->next_question ? '' : Settings_Page::moment( $memory->next_question ), gmdate( 'c', $memory->next_question ) ],
 				'release_keys'   => [ count( $this->config->release_keys ) . ' / ' . $this->config->release_threshold, '' ],
 				'php_extensions' => [ implode( ', ', array_filter( [ 'openssl', 'curl', 'sodium' ], 'extension_loaded' ) ), '' ],
 			];

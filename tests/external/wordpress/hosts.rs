@@ -153,6 +153,8 @@ fn a_site_that_moved_takes_its_license_along_when_a_person_says_so() {
             assert!(page.text().contains(answer), "{}", page.text());
         }
         assert!(moved(site.press("acme-forms", "check", "").notices(), ""));
+        assert!(!page.html.contains("value=\"remove\""), "first the answer");
+        assert!(moved(site.press("acme-forms", "remove_really", "").notices(), ""));
         // The key does not say whether it has moved.
         assert!(moved(site.press("acme-forms", "activate", &license.key).notices(), ""));
         assert_eq!(sites(&vendor), [""; 0]);

@@ -71,10 +71,9 @@ fn two_plugins_with_two_versions_of_the_client_do_not_disturb_each_other() {
         let mut site = Site::new(core, HOST, &forms.front);
         site.install("acme-forms", &forms.archive("1.0.0"));
         site.install("acme-maps", &maps.archive("1.0.0"));
-        assert_eq!(
-            site.press("acme-forms", "activate", &forms_license.key).notices()[0],
-            ACTIVE
-        );
+        // The page of one has the notice of the other, too.
+        let page = site.press("acme-forms", "activate", &forms_license.key);
+        assert!(page.notices().contains(&ACTIVE.to_owned()), "{:?}", page.notices());
         assert_eq!(
             site.press("acme-maps", "activate", &maps_license.key).notices()[0],
             OTHER
