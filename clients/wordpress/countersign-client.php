@@ -15,10 +15,11 @@
  *     ] );
  *     $license->run();
  *
- * Read it from top to bottom: what your plugin calls (Client), what it says (Config), what is known (Memory), how it is
- * learned (License, Server and its Answer, Http and Sockets, Statement and why one is Not_Genuine, License_Key), what is
- * installed (Download, Manifest, Updates), who made it (Release with its Release_Statement, Release_Signature and
- * Release_Key, Package, Installation, and why one is Refused), and what a person sees (Settings_Page, Texts).
+ * Read it from top to bottom: what your plugin calls (Client), what it says (Config), what is known (Memory, Secret), how it
+ * is learned (License, Server and its Answer, Http and Sockets, Statement and why one is Not_Genuine, License_Key), what is
+ * left when the plugin is deleted (Uninstallation), what is installed (Download, Manifest, Updates), who made it (Release with its Release_Statement, Release_Signature and
+ * Release_Key, Package, Installation, and why one is Refused), and what a person sees (Settings_Page,
+ * Site_Health, Texts).
  *
  * One rule stands above all: ONLY A SIGNED ANSWER CHANGES ANYTHING. Whatever else comes back is no answer, and the last
  * signed one counts until its grace period is over. A second one holds where the plugin pins release keys: ONLY WHAT PEOPLE
@@ -55,7 +56,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$updates = new Updates( $this->config, $this->license );
 			$this->license->hook();
 			$updates->hook();
-			( new Settings_Page( $this->config, $this->license, $updates ) )->hook();
+			$page = new Settings_Page( $this->config, $this->license, $updates );
+			$page->hook();
+			( new Site_Health( $this->config, $this->license, $updates, $page ) )->hook();
 			if ( defined( 'WP_CLI' ) && \WP_CLI ) {
 				\WP_CLI::add_command( $this->config->slug . ' license', new Command( $this->config, $this->license ) );
 			}
@@ -81,7 +84,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @return string `deactivated`; `removed` where the server had nothing to give back; or why not, by its name in Texts.
 		 */
 		public function deactivate(): string {
-			return $this->license->is_elsewhere() ? 'moved' : $this->license->deactivate();
+			return $this->license->deactivate();
 		}
 
 		/**
@@ -94,13 +97,23 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
-		 * Takes the license along to the host that the site has now. Call it only where a person in wp-admin says so:
-		 * whoever sends a request may have chosen that host.
+		 * Takes the license along to the host that the site has now, and gives the place of the old host back. Call it only where
+		 * a person in wp-admin says that the site has moved: whoever sends a request may have chosen that host.
 		 *
 		 * @return string What came of it: `ok`, or why not, by its name in Texts.
 		 */
 		public function move(): string {
 			return $this->license->move();
+		}
+
+		/**
+		 * Activates the license for the host that the site has now, which takes a place of its own. Call it only where a person in
+		 * wp-admin says that the site is a copy.
+		 *
+		 * @return string What came of it: `ok`, or why not, by its name in Texts.
+		 */
+		public function copy(): string {
+			return $this->license->copy();
 		}
 
 		/** Whether the license is for another host than this request's, so that nothing changes until a person moves it. */
@@ -137,24 +150,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $this->license->memory()->condition();
 		}
 
-		/** Removes all that was stored; call it from your plugin's uninstall.php. */
+		/**
+		 * Gives the site's place back and removes all that was stored. Call it from your plugin's uninstall.php, or from the
+		 * function that it gave to register_uninstall_hook().
+		 */
 		public static function uninstall( string $slug ): void {
-			$name  = Config::name_for( $slug );
-			$sites = is_multisite() ? get_sites( [ 'fields' => 'ids', 'number' => 0 ] ) : [ get_current_blog_id() ];
-			foreach ( $sites as $site ) {
-				is_multisite() && switch_to_blog( $site );
-				delete_option( $name );
-				delete_option( $name . '.lock' );
-				delete_option( $name . '_secret' );
-				wp_unschedule_hook( $name );
-				is_multisite() && restore_current_blog();
-			}
-			delete_site_option( $name );
-			delete_site_option( $name . '_secret' );
-			delete_site_transient( $name );
-			delete_site_transient( $name . '_pause' );
-			delete_site_transient( $name . '_again' );
-			delete_site_transient( $name . '_refused' );
+			( new Uninstallation( $slug ) )->run();
 		}
 	}
 
@@ -272,6 +273,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		public function name(): string {
 			return self::name_for( $this->slug );
+		}
+
+		/** What the meta is called that says which notice a user has dismissed: one for the network, or one for each site. */
+		public static function name_of_dismissed( string $slug, bool $network ): string {
+			global $wpdb;
+			return ( $network ? '' : $wpdb->get_blog_prefix() ) . self::name_for( $slug ) . '_dismissed';
 		}
 
 		/** @param mixed $url */
@@ -469,8 +476,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public int $next_question = 0;
 		/** When the server allows another question at the earliest. */
 		public int $retry_not_before = 0;
-		/** The condition an administrator was told of. */
-		public string $told = '';
+		/** The base_url of the server, for when the plugin is deleted. */
+		public string $server = '';
 		/** Whether the former client's key was looked for, or a person removed a license: no key is taken over after that. */
 		public bool $looked_for_former = false;
 
@@ -604,40 +611,98 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 	/**
 	 * The secret with which this site, and nobody else, gives its place back. It stands in an option of its own that no page
-	 * loads; the server knows its hash only.
+	 * loads; the server knows its hash only. Plugins of one site that share a license share its secret, too, because the server
+	 * keeps the hash of the first of them.
 	 */
 	final class Secret {
 
+		private Config $config;
 		private string $name;
 		private bool $network;
 
 		public function __construct( Config $config ) {
-			$this->name    = $config->name() . '_secret';
+			$this->config  = $config;
+			$this->name    = self::name_for( $config->slug );
 			$this->network = $config->network;
+		}
+
+		public static function name_for( string $slug ): string {
+			return Config::name_for( $slug ) . '_secret';
 		}
 
 		/** The secret that is kept; empty where there is none. */
 		public function read(): string {
-			$kept = $this->network ? get_site_option( $this->name ) : get_option( $this->name );
-			return is_string( $kept ) && preg_match( '/^[0-9a-f]{64}$/D', $kept ) ? $kept : '';
+			return $this->kept_as( $this->name );
 		}
 
-		/** The hash of the secret, made where there is none yet. Empty where it cannot be kept: then it must not be told. */
-		public function hash(): string {
-			if ( '' === $this->read() ) {
-				$this->forget();
-				$made = bin2hex( random_bytes( 32 ) );
-				$this->network ? add_site_option( $this->name, $made ) : add_option( $this->name, $made, '', false );
+		/**
+		 * The secret to validate a license with, made where there is none yet. A license that is new here may have one already,
+		 * from another plugin of this site; keep() takes it.
+		 *
+		 * @return string Empty where it cannot be kept: then its hash must not be told.
+		 */
+		public function of( string $key, bool $is_new ): string {
+			$own    = $this->read();
+			$shared = '' === $own || $is_new ? $this->of_another_plugin( $key ) : '';
+			if ( '' !== $shared ) {
+				return $shared;
+			}
+			if ( '' === $own ) {
+				$this->keep( bin2hex( random_bytes( 32 ) ) );
 				// SECURITY: a hash whose secret is lost would keep the site from ever giving its place back.
 				wp_cache_delete( $this->name, 'options' );
 				wp_cache_delete( get_current_network_id() . ':' . $this->name, 'site-options' );
 			}
-			$secret = $this->read();
-			return '' === $secret ? '' : hash( 'sha256', $secret );
+			return $this->read();
+		}
+
+		public function keep( string $secret ): void {
+			if ( '' !== $secret && $secret !== $this->read() ) {
+				$this->forget();
+				$this->network ? add_site_option( $this->name, $secret ) : add_option( $this->name, $secret, '', false );
+			}
 		}
 
 		public function forget(): void {
 			$this->network ? delete_site_option( $this->name ) : delete_option( $this->name );
+		}
+
+		private function of_another_plugin( string $key ): string {
+			$here = Statement::host( $this->config->site_url() );
+			foreach ( self::memories( $this->network ) as $name => $memory ) {
+				$secret = $name . '_secret' === $this->name ? '' : $this->kept_as( $name . '_secret' );
+				// SECURITY: one that has not said whether the site has moved or is a copy has another site's secret.
+				if ( '' !== $secret && $memory->key === $key && $memory->host() === $here ) {
+					return $secret;
+				}
+			}
+			return '';
+		}
+
+		private function kept_as( string $name ): string {
+			$kept = $this->network ? get_site_option( $name ) : get_option( $name );
+			return is_string( $kept ) && preg_match( '/^[0-9a-f]{64}$/D', $kept ) ? $kept : '';
+		}
+
+		/**
+		 * What all plugins of this site, or of the network, remember that have this client and a license key.
+		 *
+		 * @return array<string, Memory> By the name of the option.
+		 */
+		public static function memories( bool $network ): array {
+			global $wpdb;
+			$like = $wpdb->esc_like( Config::name_for( '' ) ) . '%';
+			$rows = $network
+				? $wpdb->get_results( $wpdb->prepare( "SELECT meta_key AS name, meta_value AS value FROM $wpdb->sitemeta WHERE site_id = %d AND meta_key LIKE %s", get_current_network_id(), $like ) )
+				: $wpdb->get_results( $wpdb->prepare( "SELECT option_name AS name, option_value AS value FROM $wpdb->options WHERE option_name LIKE %s", $like ) );
+			$memories = [];
+			foreach ( $rows as $row ) {
+				$memory = Memory::from( is_serialized( $row->value ) ? @unserialize( $row->value, [ 'allowed_classes' => false ] ) : null );
+				if ( '' !== $memory->key ) {
+					$memories[ $row->name ] = $memory;
+				}
+			}
+			return $memories;
 		}
 	}
 
@@ -647,7 +712,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	final class License {
 
 		/** Problems that say that there is no place to give back, or that this license or server gives none back. */
-		private const NOTHING_TO_RELEASE = [ 'license_not_bound', 'unknown_license', 'license_suspended', 'license_revoked', 'not_found' ];
+		public const NOTHING_TO_RELEASE = [ 'license_not_bound', 'unknown_license', 'license_suspended', 'license_revoked', 'not_found' ];
 
 		/** Problems that say that no license has a key that is not of the server's own form, and what a person is told. */
 		private const NO_KEY = [ 'license_key_checksum' => 'key_mistyped', 'malformed_license_key' => 'unknown_license' ];
@@ -683,11 +748,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$memory = Memory::from( $stored );
 			$fixed  = $this->config->fixed_key();
 			if ( null !== $fixed && $fixed !== $memory->key ) {
-				$told         = $memory->told;
 				$host         = $memory->host();
 				$memory       = new Memory();
 				$memory->key  = $fixed;
-				$memory->told = $told;
 				$memory->host = $host;
 			}
 			return $memory;
@@ -706,7 +769,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			return $this->exclusively(
 				function ( Memory $memory ) use ( $key ): string {
-					return $this->take( $key, $memory );
+					// Whether the site has moved or is a copy, the key does not say.
+					$is_moved = $key === $memory->key && $this->config->is_elsewhere( $memory );
+					return $is_moved ? 'moved' : $this->take( $key, $memory );
 				}
 			);
 		}
@@ -729,14 +794,61 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
-		 * Takes the license along to the host that the site has now, because a person says that the site has moved.
+		 * Takes the license along to the host that the site has now, because a person says that the site has moved: its old place
+		 * is given back first, with the secret that came along in the database.
 		 *
 		 * @return string What came of it: a Texts name.
 		 */
 		public function move(): string {
 			return $this->exclusively(
 				function ( Memory $memory ): string {
-					return '' === $memory->key ? Memory::CONDITION_NO_KEY : $this->take( $memory->key, $memory );
+					if ( '' === $memory->key ) {
+						return Memory::CONDITION_NO_KEY;
+					}
+					if ( ! $this->config->is_elsewhere( $memory ) || '' === $memory->host() ) {
+						return $this->take( $memory->key, $memory );
+					}
+					if ( ! $this->save( $memory ) ) {
+						// The old place would be given back, and the site could not take the new one.
+						return 'not_saved';
+					}
+					$old    = 'https://' . $memory->host();
+					$answer = $this->server->release( $memory->key, $memory, $this->secret->read(), $old );
+					if ( $answer->statement ) {
+						// The next binding gets a secret of its own.
+						$this->secret->forget();
+					} elseif ( ! in_array( $answer->status, [ 403, 404 ], true ) ) {
+						$memory->trouble = $answer->trouble;
+						return 'no_answer';
+					}
+					// Where the server did not release the old place, there may be another one.
+					$outcome = $this->take( $memory->key, $memory );
+					if ( 'bound_elsewhere' === $outcome && ! $answer->statement ) {
+						$memory->trouble = $answer->detail();
+						return 'not_moved';
+					}
+					return $outcome;
+				}
+			);
+		}
+
+		/**
+		 * Takes a place for the host that the site has now, because a person says that the site is a copy. The place of the other
+		 * site stays, and the secret that releases it is forgotten here.
+		 *
+		 * @return string What came of it: a Texts name.
+		 */
+		public function copy(): string {
+			return $this->exclusively(
+				function ( Memory $memory ): string {
+					if ( '' === $memory->key || ! $this->config->is_elsewhere( $memory ) ) {
+						return '' === $memory->key ? Memory::CONDITION_NO_KEY : $this->ask( $memory );
+					}
+					$this->secret->forget();
+					$memory->host = Statement::host( $this->config->site_url() );
+					// What was said of the other site is not said of this one.
+					$memory->statement = null;
+					return $this->take( $memory->key, $memory );
 				}
 			);
 		}
@@ -748,9 +860,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		private function take( string $key, Memory $memory ): string {
-			$answer = $this->server->validate( $key, $memory, $this->secret->hash() );
-			if ( $answer->statement && ( 'active' === $answer->statement['status'] || ! $memory->is_active() ) ) {
+			$secret = $this->secret->of( $key, $key !== $memory->key );
+			$answer = $this->server->validate( $key, $memory, $secret );
+			// Who moves has a place on the old host, and may try again.
+			$is_moved = $key === $memory->key && $this->config->is_elsewhere( $memory );
+			$keeps    = $memory->is_active() || ( $is_moved && 'bound_elsewhere' === ( $answer->statement['code'] ?? 'bound_elsewhere' ) );
+			if ( $answer->statement && ( 'active' === $answer->statement['status'] || ! $keeps ) ) {
 				$memory->learn( $key, $answer->statement );
+				$this->secret->keep( $secret );
 				$this->plan( $memory );
 				$this->announce( 'activated', $answer->statement );
 				// A license opens the way to updates: let WordPress look again.
@@ -758,10 +875,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			} elseif ( isset( self::NO_KEY[ $answer->code() ] ) ) {
 				// Nothing is signed about a key that the server does not know, and nothing changes.
 				return self::NO_KEY[ $answer->code() ];
-			} elseif ( ! $answer->statement && ! $memory->is_active() ) {
+			} elseif ( ! $answer->statement && ! $keeps ) {
 				$memory->statement = $key === $memory->key ? $memory->statement : null;
 				$memory->key       = $key;
 				$memory->host      = Statement::host( $this->config->site_url() );
+				$this->secret->keep( $secret );
 				$this->fail( $memory, $answer );
 			}
 			return $answer->statement ? $answer->statement['code'] : 'no_answer';
@@ -798,7 +916,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( $memory->pause() ) {
 				return 'not_before';
 			}
-			$answer = $this->server->validate( $memory->key, $memory, $this->secret->hash() );
+			$secret = $this->secret->of( $memory->key, false );
+			$answer = $this->server->validate( $memory->key, $memory, $secret );
+			$this->secret->keep( $secret );
 			if ( ! $answer->statement ) {
 				$this->fail( $memory, $answer );
 				return 'no_answer';
@@ -822,6 +942,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				function ( Memory $memory ): string {
 					if ( '' === $memory->key ) {
 						return $this->forget( $memory, 'removed' );
+					}
+					if ( $this->config->is_elsewhere( $memory ) ) {
+						// Without what is remembered, a site that has moved could never give its old place back.
+						return 'moved';
 					}
 					$memory->look_at_clock();
 					if ( ! $this->save( $memory ) ) {
@@ -872,16 +996,6 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$memory->looked_for_former = true;
 			$this->unschedule();
 			return $outcome;
-		}
-
-		/** Remembers what an administrator was told of. */
-		public function tell( string $concern ): void {
-			$this->exclusively(
-				function ( Memory $memory ) use ( $concern ): string {
-					$memory->told = $concern;
-					return '';
-				}
-			);
 		}
 
 		/** The server refused an update, unsigned: nothing changes, but a signed answer is wanted soon. */
@@ -983,6 +1097,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$memory    = $this->fresh_memory();
 				$condition = $memory->condition();
 				$outcome   = $change( $memory );
+				$memory->server = '' === $memory->key ? '' : $this->config->base_url;
 				$saved     = $this->save( $memory );
 			} finally {
 				$this->where_the_lock_is( [ $this, 'unlock' ] );
@@ -995,6 +1110,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( $memory->condition() !== $condition ) {
 				// What the server refused before, it may answer now.
 				delete_site_transient( $this->config->name() . '_pause' );
+				// Whoever dismissed the last notice has not read the next one.
+				delete_metadata( 'user', 0, Config::name_of_dismissed( $this->config->slug, $this->config->network ), '', true );
 				$this->announce( 'condition', $memory->condition(), $condition );
 			}
 			$this->act();
@@ -1078,6 +1195,136 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	}
 
 	/**
+	 * The plugin is deleted: the site's place is given back, and all that was stored is removed.
+	 *
+	 * The plugin is not loaded then, so all that is needed comes from what was stored. That is the best that can be done in
+	 * five seconds, and nobody is told what came of it.
+	 */
+	final class Uninstallation {
+
+		private const SECONDS = 5;
+
+		private string $slug;
+		private string $name;
+		/** @var array<int, array{server: string, question: array<string, string>, site: int}> Places to give back. */
+		private array $places = [];
+		/** @var array<string, true> The licenses that other plugins have here, each with its host. */
+		private array $needed = [];
+
+		public function __construct( string $slug ) {
+			$this->slug = $slug;
+			$this->name = Config::name_for( $slug );
+		}
+
+		public function run(): void {
+			$sites = is_multisite() ? get_sites( [ 'fields' => 'ids', 'number' => 0 ] ) : [ get_current_blog_id() ];
+			foreach ( $sites as $site ) {
+				is_multisite() && switch_to_blog( $site );
+				$this->look( (int) $site, get_option( $this->name ), (string) get_option( 'home' ) );
+				delete_option( $this->name );
+				delete_option( $this->name . '.lock' );
+				wp_unschedule_hook( $this->name );
+				delete_metadata( 'user', 0, Config::name_of_dismissed( $this->slug, false ), '', true );
+				$this->look_at_others( false );
+				is_multisite() && restore_current_blog();
+			}
+			if ( is_multisite() ) {
+				$this->look( 0, get_site_option( $this->name ), network_home_url() );
+				$this->look_at_others( true );
+			}
+			delete_site_option( $this->name );
+			delete_metadata( 'user', 0, Config::name_of_dismissed( $this->slug, true ), '', true );
+			foreach ( [ '', '_pause', '_again', '_refused' ] as $transient ) {
+				delete_site_transient( $this->name . $transient );
+			}
+			$this->leave( array_merge( $sites, is_multisite() ? [ 0 ] : [] ) );
+		}
+
+		/**
+		 * Notes the place that a site has, or the network (0).
+		 *
+		 * @param mixed $stored What the option holds.
+		 */
+		private function look( int $site, $stored, string $site_url ): void {
+			$memory = Memory::from( $stored );
+			$status = $memory->statement['status'] ?? 'active';
+			// SECURITY: a copy of a site that has not said that it is one, or this request's forged host, gives no other site's
+			// place back.
+			$is_here = $memory->host() === Statement::host( $site_url );
+			if ( '' === $memory->key || ! $is_here || ! Config::is_safe( $memory->server ) || ! in_array( $status, [ 'active', 'expired' ], true ) ) {
+				return;
+			}
+			$question       = [ 'license_key' => $memory->key, 'site_url' => $site_url, 'release_secret' => $this->secret( $site ) ];
+			$this->places[] = [ 'server' => $memory->server, 'question' => array_filter( $question, 'strlen' ), 'site' => $site ];
+		}
+
+		/** Notes the licenses of other plugins. Whichever of them is deleted last gives the place back. */
+		private function look_at_others( bool $network ): void {
+			foreach ( Secret::memories( $network ) as $name => $memory ) {
+				if ( $name !== $this->name ) {
+					$this->needed[ $memory->key . ' ' . $memory->host() ] = true;
+				}
+			}
+		}
+
+		/** @param int[] $sites */
+		private function leave( array $sites ): void {
+			$deadline = microtime( true ) + self::SECONDS;
+			$kept     = [];
+			foreach ( $this->places as $place ) {
+				$left      = (int) ceil( $deadline - microtime( true ) );
+				$is_needed = isset( $this->needed[ $place['question']['license_key'] . ' ' . Statement::host( $place['question']['site_url'] ) ] );
+				if ( ! $is_needed && ( $left <= 0 || ! $this->is_released( $place, $left ) ) ) {
+					// If the plugin is installed again, the place can be given back with it still.
+					$kept[] = $place['site'];
+				}
+			}
+			foreach ( array_diff( $sites, $kept ) as $site ) {
+				$this->forget_secret( (int) $site );
+			}
+		}
+
+		/**
+		 * Whether the server has no place for the site any more. It is asked without a nonce: the keys that would verify its answer
+		 * are in the plugin's code.
+		 *
+		 * @param array{server: string, question: array<string, string>, site: int} $place
+		 */
+		private function is_released( array $place, int $seconds ): bool {
+			$options  = [
+				'method'              => 'POST',
+				'timeout'             => $seconds,
+				'limit_response_size' => MB_IN_BYTES,
+				'headers'             => [ 'Content-Type' => 'application/json' ],
+				'body'                => (string) wp_json_encode( $place['question'] ),
+			];
+			$response = Http::request( $place['server'] . '/api/v1/release-site', $options );
+			$answer   = new Answer();
+
+			$answer->status = (int) wp_remote_retrieve_response_code( $response );
+			$answer->body   = (string) wp_remote_retrieve_body( $response );
+			$said           = json_decode( $answer->body, true, 16 );
+			return ( 200 === $answer->status && 'released' === ( $said['status'] ?? '' ) )
+				|| in_array( $answer->code(), License::NOTHING_TO_RELEASE, true );
+		}
+
+		private function secret( int $site ): string {
+			$secret = 0 === $site ? get_site_option( Secret::name_for( $this->slug ) ) : get_option( Secret::name_for( $this->slug ) );
+			return is_string( $secret ) ? $secret : '';
+		}
+
+		private function forget_secret( int $site ): void {
+			if ( 0 === $site ) {
+				delete_site_option( Secret::name_for( $this->slug ) );
+				return;
+			}
+			is_multisite() && switch_to_blog( $site );
+			delete_option( Secret::name_for( $this->slug ) );
+			is_multisite() && restore_current_blog();
+		}
+	}
+
+	/**
 	 * The questions to the server, over HTTP.
 	 */
 	final class Server {
@@ -1088,19 +1335,19 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->config = $config;
 		}
 
-		/** Whether the license is good for this site. The hash is that of the secret that releases it. */
-		public function validate( string $key, Memory $memory, string $release_hash ): Answer {
+		/** Whether the license is good for this site. The server is told the hash of the secret that releases it. */
+		public function validate( string $key, Memory $memory, string $secret ): Answer {
 			$question = [
 				'plugin_version' => $this->config->header( 'Version' ),
 				'build_id'       => $this->config->build_id(),
-				'release_hash'   => $release_hash,
+				'release_hash'   => '' === $secret ? '' : hash( 'sha256', $secret ),
 			];
 			return $this->ask_about( $key, $memory, '/api/v1/validate-license', $question, [] );
 		}
 
-		/** Gives this site's place back; there is a statement only where the server signed that it did. */
-		public function release( string $key, Memory $memory, string $secret ): Answer {
-			$question = [ 'release_secret' => $secret ];
+		/** Gives a site's place back, by default this one's; there is a statement only where the server signed that it did. */
+		public function release( string $key, Memory $memory, string $secret, string $site_url = '' ): Answer {
+			$question = array_filter( [ 'release_secret' => $secret, 'site_url' => $site_url ], 'strlen' );
 			return $this->ask_about( $key, $memory, '/api/v1/release-site', $question, [ 'status' => 'released' ] );
 		}
 
@@ -1112,7 +1359,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 */
 		private function ask_about( string $key, Memory $memory, string $target, array $question, array $expected ): Answer {
 			$nonce    = bin2hex( random_bytes( 16 ) );
-			$site_url = $this->config->site_url();
+			$site_url = $question['site_url'] ?? $this->config->site_url();
 			$question = [ 'license_key' => $key, 'site_url' => $site_url, 'nonce' => $nonce ] + $question;
 			$answer   = $this->request(
 				$target,
@@ -2689,7 +2936,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			// SECURITY: where release keys are pinned, what another plugin's filter gives is not the last word.
 			$priority = $this->config->pins_releases ? PHP_INT_MAX : 10;
 			add_filter( 'upgrader_pre_download', [ $this, 'download' ], $priority, 4 );
-			add_filter( 'upgrader_source_selection', [ $this, 'check_source' ], $priority, 4 );
+			add_filter( 'upgrader_source_selection', [ $this, 'select_source' ], $priority, 4 );
 			if ( $this->config->pins_releases && is_wp_version_compatible( '6.4' ) ) {
 				// First of all: another plugin's filter may unpack the file itself.
 				add_filter( 'pre_unzip_file', [ $this, 'check_archive' ], PHP_INT_MIN, 3 );
@@ -3007,9 +3254,32 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$values = $told['values'] + [ '{plugin}' => $this->config->plugin_name() ];
 			$report = [ $this->config->slug, $values['{installed}'] ?? '', $values['{version}'] ?? '', $name ];
 			$detail = array_diff_key( $values, [ '{installed}' => 0, '{version}' => 0, '{plugin}' => 0 ] );
-			$values['{reason}'] = $this->config->texts->get( $name, $values );
+			$is_one = 'release_signatures' === $name && '1' === ( $values['{needed}'] ?? '' );
+			$values['{reason}'] = $this->config->texts->get( $is_one ? 'release_signature' : $name, $values );
 			$values['{report}'] = implode( ' ', array_filter( array_merge( $report, $detail ), 'strlen' ) );
 			return $this->config->texts->get( 'release_refused', $values );
+		}
+
+		/**
+		 * Checks what was unpacked. Of what is refused, nothing stays: WordPress would keep it until the next update.
+		 *
+		 * @param mixed                $source Where the archive was unpacked, or an error.
+		 * @param string               $parent
+		 * @param mixed                $upgrader
+		 * @param array<string, mixed> $extra
+		 * @return mixed
+		 */
+		public function select_source( $source, $parent, $upgrader, $extra = [] ) {
+			global $wp_filesystem;
+			$checked = $this->check_source( $source, $parent, $upgrader, $extra );
+			if ( is_wp_error( $checked ) && ! is_wp_error( $source ) ) {
+				$upgrade  = $wp_filesystem->wp_content_dir() . 'upgrade/';
+				$unpacked = trailingslashit( (string) $parent );
+				if ( $unpacked !== $upgrade && 0 === strpos( $unpacked, $upgrade ) ) {
+					$wp_filesystem->delete( $unpacked, true );
+				}
+			}
+			return $checked;
 		}
 
 		/**
@@ -3024,7 +3294,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @param array<string, mixed> $extra
 		 * @return mixed
 		 */
-		public function check_source( $source, $parent, $upgrader, $extra = [] ) {
+		private function check_source( $source, $parent, $upgrader, $extra = [] ) {
 			global $wp_filesystem;
 			$is_ours = $this->installation->is_under_way() || ( $extra['plugin'] ?? '' ) === $this->config->plugin;
 			if ( is_wp_error( $source ) || ! $is_ours ) {
@@ -3266,6 +3536,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private string $typed = '';
 		/** @var int[] The groups of it that look wrong. */
 		private array $groups = [];
+		/** Whether the message of the page is about the key that was typed. */
+		private bool $is_about_key = false;
 
 		public function __construct( Config $config, License $license, Updates $updates ) {
 			$this->config     = $config;
@@ -3278,6 +3550,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$network = $this->in_network ? 'network_' : '';
 			add_action( $network . 'admin_notices', [ $this, 'notify' ] );
 			add_action( $network . 'admin_notices', [ $this, 'tell_of_refused' ] );
+			add_action( 'admin_post_' . $this->config->name() . '_dismiss', [ $this, 'dismiss' ] );
+			add_action( 'admin_init', [ $this, 'suggest_privacy_policy' ] );
 			if ( ! $this->config->has_page ) {
 				return;
 			}
@@ -3333,6 +3607,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				case 'move':
 					$this->outcome = $this->license->move();
 					break;
+				case 'copy':
+					$this->outcome = $this->license->copy();
+					break;
 				case 'remove':
 					$this->outcome = 'remove_really';
 					break;
@@ -3359,6 +3636,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 			$this->outcome = isset( $read['key'] ) ? $this->license->activate( $read['key'] ) : $read['error'];
 			$this->groups  = isset( $read['key'] ) && 'key_mistyped' !== $this->outcome ? [] : $read['groups'] ?? [];
+			// What came of the question is not the key's fault.
+			$others             = [ 'ok', 'moved', 'no_answer', 'not_before', 'not_saved', 'busy', 'key_is_fixed' ];
+			$this->is_about_key = ! in_array( $this->outcome, $others, true );
 			// A key that was kept need not be typed again.
 			$kept        = isset( $read['key'] ) && $read['key'] === $this->license->memory()->key;
 			$this->typed = $kept ? '' : substr( wp_check_invalid_utf8( $typed ), 0, 128 );
@@ -3401,9 +3681,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return;
 			}
 			if ( '' !== $this->outcome && 'moved' !== $this->outcome && $this->outcome !== $memory->condition() ) {
-				$text = $this->text( $this->outcome, [ '{reason}' => $memory->trouble ] );
+				$text = $this->text( $this->outcome, [ '{reason}' => $memory->trouble, '{host}' => $memory->host() ] );
 				if ( $this->groups ) {
-					$text .= ' ' . $this->text( 'groups', [ '{groups}' => implode( ', ', $this->groups ) ] );
+					$text .= ' ' . $this->text( 1 === count( $this->groups ) ? 'group' : 'groups', [ '{groups}' => implode( ', ', $this->groups ) ] );
 				}
 			} elseif ( Memory::CONDITION_ACTIVE !== self::concern( $this->config, $memory ) ) {
 				$text = $this->sentence( $memory );
@@ -3412,8 +3692,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$kind = 0 === strpos( $memory->concern(), 'ends_' ) && '' === $this->outcome ? 'warning' : $kind;
 			if ( '' !== $text ) {
 				printf(
-					'<div class="notice notice-%s" role="%s"><p>%s%s</p></div>',
+					'<div class="notice notice-%s" id="%s-message" role="%s"><p>%s%s</p></div>',
 					esc_attr( $kind ),
+					esc_attr( $this->page() ),
 					'error' === $kind ? 'alert' : 'status',
 					esc_html( $text ),
 					'' === $this->outcome || ! $good ? wp_kses_post( $this->help( $memory ) ) : ''
@@ -3436,7 +3717,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'' !== self::day( $memory ) && $this->show_row( 'expires', self::day( $memory ) );
 			}
 			if ( $memory->statement ) {
-				$this->show_row( 'last_answer', self::moment( (int) strtotime( $memory->statement['issued_at'] ) ) );
+				$this->show_row( $memory->grants() ? 'last_confirmed' : 'last_answer', self::moment( (int) strtotime( $memory->statement['issued_at'] ) ) );
 			}
 			if ( '' !== $memory->trouble ) {
 				$this->show_row( 'trouble', $memory->trouble );
@@ -3458,11 +3739,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			} else {
 				$this->show_key_field( $memory );
 			}
+			$this->license->is_elsewhere() && $this->show_answers( $memory );
 			echo '</table><p class="submit">';
-			if ( $this->license->is_elsewhere() ) {
-				$this->show_button( 'move', 'button button-primary' );
-			}
-			if ( '' !== $memory->key ) {
+			if ( '' !== $memory->key && ! $this->license->is_elsewhere() ) {
 				$this->show_button( 'check', 'button' );
 				$fixed || $this->show_button( 'remove', 'button' );
 				'not_released' === $this->outcome && $this->show_button( 'remove_only', 'button' );
@@ -3470,31 +3749,91 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			echo '</p>';
 		}
 
-		/** Tells, once, a person who can do something about it that the license needs attention. */
+		/** Asks whether the site has moved or is a copy. Only the answer says which license is whose. */
+		private function show_answers( Memory $memory ): void {
+			printf( '<tr><th scope="row">%s</th><td>', esc_html( $this->text( 'moved_question' ) ) );
+			foreach ( [ 'move', 'copy' ] as $answer ) {
+				$hint = $this->page() . '-' . $answer;
+				echo '<p>';
+				$this->show_button( $answer, 'button', $hint );
+				printf( '</p><p class="description" id="%s">%s</p><br>', esc_attr( $hint ), esc_html( $this->text( $answer . '_hint', [ '{host}' => $memory->host() ] ) ) );
+			}
+			echo '</td></tr>';
+		}
+
+		/** Tells everybody who can do something about it that the license needs attention, until they have dismissed that. */
 		public function notify(): void {
-			$memory  = $this->license->memory();
-			$concern = self::concern( $this->config, $memory );
-			if ( $concern === $memory->told || ! current_user_can( $this->config->capability ) || $this->is_here() ) {
+			$memory = $this->license->memory();
+			if ( ! $this->is_told( $memory ) ) {
 				return;
+			}
+			$missed = $this->updates->missed();
+			$links  = [ $this->config->has_page ? self::anchor( $this->url(), $this->text( 'link' ) ) : '', $this->help( $memory ) ];
+			// WordPress adds no button of its own beside a link of this class.
+			printf(
+				'<div class="notice notice-warning is-dismissible"><p><strong>%s</strong> %s%s</p>'
+					. '<a class="notice-dismiss" style="text-decoration:none" href="%s"><span class="screen-reader-text">%s</span></a></div>',
+				esc_html( $this->config->plugin_name() . ':' ),
+				esc_html( $this->sentence( $memory ) . ( $missed ? ' ' . $this->missed( $missed ) : '' ) ),
+				wp_kses_post( implode( ' |', array_filter( $links ) ) ),
+				esc_url( $this->dismissal( $memory ) ),
+				esc_html__( 'Dismiss this notice.' )
+			);
+		}
+
+		/** Whether this page has the notice for this user. */
+		private function is_told( Memory $memory ): bool {
+			$concern = self::concern( $this->config, $memory );
+			if ( Memory::CONDITION_ACTIVE === $concern || ! current_user_can( $this->config->capability ) || $this->is_here() ) {
+				return false;
 			}
 			// A page that hides notices is not where somebody is told.
 			$screen = function_exists( 'get_current_screen' ) ? get_current_screen() : null;
 			if ( defined( 'IFRAME_REQUEST' ) || ( $screen && $screen->is_block_editor() ) ) {
-				return;
+				return false;
 			}
-			$shown = Memory::CONDITION_ACTIVE !== $concern;
-			if ( $shown && apply_filters( $this->config->name() . '_notice', true, $concern ) ) {
-				$missed = $this->updates->missed();
-				$links  = [ $this->config->has_page ? self::anchor( $this->url(), $this->text( 'link' ) ) : '', $this->help( $memory ) ];
-				printf(
-					'<div class="notice notice-warning is-dismissible"><p><strong>%s</strong> %s%s</p></div>',
-					esc_html( $this->config->plugin_name() . ':' ),
-					esc_html( $this->sentence( $memory ) . ( $missed ? ' ' . $this->missed( $missed ) : '' ) ),
-					wp_kses_post( implode( ' |', array_filter( $links ) ) )
-				);
+			$name = Config::name_of_dismissed( $this->config->slug, $this->config->network );
+			return get_user_meta( get_current_user_id(), $name, true ) !== $this->notice( $memory )
+				&& apply_filters( $this->config->name() . '_notice', true, $concern );
+		}
+
+		/** What a user dismisses: another condition, another end or another host is another notice. */
+		private function notice( Memory $memory ): string {
+			$here  = self::concern( $this->config, $memory ) === $memory->concern() ? '' : Statement::host( $this->config->site_url() );
+			$about = [ $memory->concern(), $memory->statement['expires'] ?? '', $here ];
+			return substr( md5( implode( ' ', $about ) ), 0, 16 );
+		}
+
+		/** The address that dismisses the notice and leads back to this page, with and without JavaScript. */
+		private function dismissal( Memory $memory ): string {
+			$action = $this->config->name() . '_dismiss';
+			$from   = is_string( $_SERVER['REQUEST_URI'] ?? null ) ? wp_unslash( $_SERVER['REQUEST_URI'] ) : '';
+			$query  = [
+				'action'           => $action,
+				'notice'           => $this->notice( $memory ),
+				'_wpnonce'         => wp_create_nonce( $action ),
+				'_wp_http_referer' => $from,
+			];
+			return admin_url( 'admin-post.php?' . http_build_query( $query, '', '&' ) );
+		}
+
+		/** Remembers that this user has read a notice. */
+		public function dismiss(): void {
+			check_admin_referer( $this->config->name() . '_dismiss' );
+			if ( current_user_can( $this->config->capability ) ) {
+				$name = Config::name_of_dismissed( $this->config->slug, $this->config->network );
+				update_user_meta( get_current_user_id(), $name, sanitize_key( $_GET['notice'] ?? '' ) );
 			}
-			// Being well again is remembered, too, so that the next trouble is told.
-			$this->license->tell( $concern );
+			$from = wp_get_referer();
+			wp_safe_redirect( $from ? $from : admin_url() );
+			exit;
+		}
+
+		/** Suggests what a site's privacy policy says of the license. */
+		public function suggest_privacy_policy(): void {
+			$server = (string) wp_parse_url( $this->config->base_url, PHP_URL_HOST );
+			$text   = $this->text( 'privacy', [ '{server}' => $server ] );
+			wp_add_privacy_policy_content( $this->config->plugin_name(), '<p>' . esc_html( $text ) . '</p>' );
 		}
 
 		/** Tells whoever looks for updates that there may be one, which this site cannot judge. */
@@ -3503,8 +3842,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( ! in_array( $page, [ 'plugins', 'update-core' ], true ) || ! current_user_can( 'update_plugins' ) ) {
 				return;
 			}
-			if ( $this->updates->missed_unread() ) {
-				$memory = $this->license->memory();
+			$memory = $this->license->memory();
+			if ( $this->updates->missed_unread() && ! $this->is_told( $memory ) ) {
 				printf(
 					'<div class="notice notice-warning"><p><strong>%s</strong> %s%s</p></div>',
 					esc_html( $this->config->plugin_name() . ':' ),
@@ -3522,13 +3861,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/** What an administrator should be told of: that the site seems to have moved, or else the license's own concern. */
-		private static function concern( Config $config, Memory $memory ): string {
+		public static function concern( Config $config, Memory $memory ): string {
 			return '' !== $memory->key && $config->is_elsewhere( $memory ) ? 'moved' : $memory->concern();
 		}
 
-		/** The vendor's page that helps with a concern. */
+		/** The vendor's page that helps with the license's own concern. */
 		private function help( Memory $memory ): string {
-			$concern = self::concern( $this->config, $memory );
+			$concern = $memory->concern();
 			if ( 'expired' === $concern || 0 === strpos( $concern, 'ends_' ) ) {
 				return '' === $this->config->renew_url ? '' : self::anchor( $this->config->renew_url, $this->text( 'renew' ) );
 			}
@@ -3537,7 +3876,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				? self::anchor( $this->config->account_url, $this->text( 'account' ) ) : '';
 		}
 
-		private static function anchor( string $url, string $text ): string {
+		public static function anchor( string $url, string $text ): string {
 			return sprintf( ' <a href="%s">%s</a>', esc_url( $url ), esc_html( $text ) );
 		}
 
@@ -3566,20 +3905,24 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			printf(
 				'<input type="text" id="%1$s" name="license_key" class="regular-text code" autocomplete="off" spellcheck="false"'
-					. ' maxlength="128" placeholder="%2$s" value="%3$s" aria-describedby="%1$s-hint"> ',
+					. ' maxlength="128" placeholder="%2$s" value="%3$s" aria-describedby="%1$s-hint%4$s"%5$s> ',
 				esc_attr( $id ),
 				esc_attr( '' === $memory->key ? '' : '•••••-•••••-•••••-•••••-' . substr( $memory->key, -5 ) ),
-				esc_attr( $this->typed )
+				esc_attr( $this->typed ),
+				$this->is_about_key ? esc_attr( ' ' . $this->page() . '-message' ) : '',
+				$this->is_about_key ? ' aria-invalid="true" autofocus' : ''
 			);
 			$this->show_button( 'activate', $active ? 'button' : 'button button-primary' );
 			printf( '<p class="description" id="%s-hint">%s</p>%s</td></tr>', esc_attr( $id ), esc_html( $this->text( $this->config->foreign_keys ? 'key_hint_foreign' : 'key_hint' ) ), $active ? '</details>' : '' );
 		}
 
-		private function show_button( string $action, string $class ): void {
+		/** @param string $hint The id of the element that describes the button. */
+		private function show_button( string $action, string $class, string $hint = '' ): void {
 			printf(
-				'<button type="submit" name="do" value="%s" class="%s">%s</button> ',
+				'<button type="submit" name="do" value="%s" class="%s"%s>%s</button> ',
 				esc_attr( $action ),
 				esc_attr( $class ),
+				'' === $hint ? '' : ' aria-describedby="' . esc_attr( $hint ) . '"',
 				esc_html( $this->text( $action ) )
 			);
 		}
@@ -3592,23 +3935,38 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** The same for whoever has no page. */
 		public static function plain( Config $config, Memory $memory ): string {
 			$statement = $memory->statement ?? [];
-			$concern   = self::concern( $config, $memory );
-			if ( '' === $config->fixed_key() ) {
-				$concern = 'constant_wrong';
+			$values    = [
+				'{plugin}'   => $config->plugin_name(),
+				'{constant}' => $config->key_constant,
+				'{expires}'  => self::day( $memory ),
+				'{domain}'   => $statement['bound_domain'] ?? '',
+				'{host}'     => $memory->host(),
+				'{here}'     => Statement::host( $config->site_url() ),
+				'{since}'    => self::moment( (int) strtotime( $statement['issued_at'] ?? '' ) ),
+				'{until}'    => self::moment( $memory->ends() ),
+			];
+			$names     = '' === $config->fixed_key() ? [ 'constant_wrong' ] : self::sentences( $config, $memory );
+			$texts     = [];
+			foreach ( $names as $name ) {
+				$texts[] = $config->texts->get( $name, $values );
 			}
-			return $config->texts->get(
-				0 === strpos( $concern, 'ends_' ) ? 'ends' : $concern,
-				[
-					'{plugin}'   => $config->plugin_name(),
-					'{constant}' => $config->key_constant,
-					'{expires}'  => self::day( $memory ),
-					'{domain}'   => $statement['bound_domain'] ?? '',
-					'{host}'     => $memory->host(),
-					'{here}'     => Statement::host( $config->site_url() ),
-					'{since}'    => self::moment( (int) strtotime( $statement['issued_at'] ?? '' ) ),
-					'{until}'    => self::moment( $memory->ends() ),
-				]
-			);
+			return implode( ' ', $texts );
+		}
+
+		/** @return string[] Texts names. A site that has moved asks nobody, and its license has a condition of its own besides. */
+		private static function sentences( Config $config, Memory $memory ): array {
+			$own     = $memory->concern();
+			$is_ends = 0 === strpos( $own, 'ends_' );
+			if ( 'moved' !== self::concern( $config, $memory ) ) {
+				return [ $is_ends ? 'ends' : $own ];
+			}
+			if ( $memory->is_active() ) {
+				return $is_ends ? [ 'moved', 'moved_until', 'ends' ] : [ 'moved', 'moved_until' ];
+			}
+			if ( Memory::CONDITION_PENDING === $own ) {
+				return [ 'moved' ];
+			}
+			return [ 'moved', Memory::CONDITION_GRACE_OVER === $own ? 'moved_over' : $own ];
 		}
 
 		/** @param array<string, string> $values */
@@ -3617,7 +3975,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $this->config->texts->get( $name, $values );
 		}
 
-		private static function moment( int $time ): string {
+		public static function moment( int $time ): string {
 			return (string) wp_date( get_option( 'date_format' ) . ' ' . get_option( 'time_format' ), $time );
 		}
 
@@ -3639,7 +3997,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $this->in_network ? 'settings.php' : 'options-general.php';
 		}
 
-		private function url(): string {
+		public function url(): string {
 			$file = preg_match( '/\.php(\?|$)/', $this->parent() ) ? $this->parent() : 'admin.php';
 			$url  = $this->in_network ? network_admin_url( $file ) : admin_url( $file );
 			return add_query_arg( 'page', $this->page(), $url );
@@ -3647,6 +4005,97 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		private function is_here(): bool {
 			return ( $_GET['page'] ?? '' ) === $this->page();
+		}
+	}
+
+	/**
+	 * What Tools, Site Health says of the license: a test, and what whoever gives support asks first. The license key is in neither.
+	 */
+	final class Site_Health {
+
+		private Config $config;
+		private License $license;
+		private Updates $updates;
+		private Settings_Page $page;
+
+		public function __construct( Config $config, License $license, Updates $updates, Settings_Page $page ) {
+			$this->config  = $config;
+			$this->license = $license;
+			$this->updates = $updates;
+			$this->page    = $page;
+		}
+
+		public function hook(): void {
+			add_filter( 'site_status_tests', [ $this, 'add_test' ] );
+			add_filter( 'debug_information', [ $this, 'add_information' ] );
+		}
+
+		/**
+		 * @param mixed $tests An array by kind, unless another plugin's filter lost it.
+		 * @return array<string, mixed>
+		 */
+		public function add_test( $tests ): array {
+			$tests = (array) $tests;
+
+			$tests['direct'][ $this->config->name() ] = [ 'label' => $this->text( 'title' ), 'test' => [ $this, 'test' ] ];
+			return $tests;
+		}
+
+		/** @return array<string, mixed> */
+		public function test(): array {
+			$memory  = $this->license->memory();
+			$missed  = $this->updates->missed();
+			$refused = $this->updates->refused();
+			$is_well = in_array( Settings_Page::concern( $this->config, $memory ), [ Memory::CONDITION_ACTIVE, 'ends_30' ], true ) && '' === $refused;
+			$is_risk = '' !== $refused || ( $missed['security'] ?? false );
+			$says    = [ Settings_Page::plain( $this->config, $memory ), $refused ];
+			if ( $missed ) {
+				$says[] = $this->text( $missed['security'] ? 'missed_security' : 'missed', [ '{version}' => $missed['version'] ] );
+			}
+			return [
+				'test'        => $this->config->name(),
+				'label'       => $this->text( $is_well ? 'health_good' : 'health_bad' ),
+				'status'      => $is_well ? 'good' : ( $is_risk ? 'critical' : 'recommended' ),
+				'badge'       => [ 'label' => $this->config->plugin_name(), 'color' => 'blue' ],
+				'description' => '<p>' . esc_html( implode( ' ', array_filter( $says ) ) ) . '</p>',
+				'actions'     => $this->config->has_page ? '<p>' . Settings_Page::anchor( $this->page->url(), $this->text( 'link' ) ) . '</p>' : '',
+			];
+		}
+
+		/**
+		 * @param mixed $information An array by section, unless another plugin's filter lost it.
+		 * @return array<string, mixed>
+		 */
+		public function add_information( $information ): array {
+			$memory    = $this->license->memory();
+			$condition = $memory->condition();
+			$issued_at = $memory->statement['issued_at'] ?? '';
+			$fields    = [
+				'status'         => [ $this->text( 'is_' . $condition ), Settings_Page::concern( $this->config, $memory ) ],
+				'expires'        => [ Settings_Page::day( $memory ), $memory->statement['expires'] ?? '' ],
+				'modules'        => [ implode( ', ', $memory->statement['modules'] ?? [] ), '' ],
+				'site'           => [ $memory->host(), '' ],
+				'site_here'      => [ Statement::host( $this->config->site_url() ), '' ],
+				'server'         => [ $this->config->base_url, '' ],
+				'last_answer'    => [ '' === $issued_at ? '' : Settings_Page::moment( (int) strtotime( $issued_at ) ), $issued_at ],
+				'failures'       => [ (string) $memory->failures, '' ],
+				'trouble'        => [ $memory->trouble, '' ],
+				'next_question'  => [ ! $memory->next_question ? '' : Settings_Page::moment( $memory->next_question ), gmdate( 'c', $memory->next_question ) ],
+				'release_keys'   => [ count( $this->config->release_keys ) . ' / ' . $this->config->release_threshold, '' ],
+				'php_extensions' => [ implode( ', ', array_filter( [ 'openssl', 'curl', 'sodium' ], 'extension_loaded' ) ), '' ],
+			];
+			$shown     = [];
+			foreach ( $fields as $name => list( $value, $debug ) ) {
+				if ( '' !== $value ) {
+					$shown[ $name ] = [ 'label' => $this->text( $name ), 'value' => $value, 'debug' => '' === $debug ? $value : $debug ];
+				}
+			}
+			return [ $this->config->name() => [ 'label' => $this->text( 'title' ), 'fields' => $shown ] ] + (array) $information;
+		}
+
+		/** @param array<string, string> $values */
+		private function text( string $name, array $values = [] ): string {
+			return $this->config->texts->get( $name, $values + [ '{plugin}' => $this->config->plugin_name() ] );
 		}
 	}
 
@@ -3685,7 +4134,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 					'active'    => $memory->is_active(),
 					'expires'   => $memory->statement['expires'] ?? null,
 					'modules'   => $memory->statement['modules'] ?? [],
-					'confirmed' => $memory->statement['issued_at'] ?? null,
+					'answered'  => $memory->statement['issued_at'] ?? null,
+					'confirmed' => $memory->grants() ? $memory->statement['issued_at'] : null,
 					'trouble'   => $memory->trouble,
 				];
 				\WP_CLI::line( (string) wp_json_encode( $status ) );
@@ -3724,6 +4174,20 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
+		 * Takes the license along to the address that this site has now: the site has moved.
+		 */
+		public function move(): void {
+			$this->tell( $this->license->move() );
+		}
+
+		/**
+		 * Activates the license for the address that this site has now: the site is a copy.
+		 */
+		public function copy(): void {
+			$this->tell( $this->license->copy() );
+		}
+
+		/**
 		 * Removes the license from this site without asking the license server.
 		 */
 		public function remove(): void {
@@ -3734,7 +4198,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$memory = $this->license->memory();
 			$text   = 'moved' === $outcome || $outcome === $memory->condition()
 				? Settings_Page::plain( $this->config, $memory )
-				: $this->config->texts->get( $outcome, [ '{constant}' => $this->config->key_constant, '{reason}' => $memory->trouble ] );
+				: $this->config->texts->get( $outcome, [ '{constant}' => $this->config->key_constant, '{reason}' => $memory->trouble, '{host}' => $memory->host() ] );
 			in_array( $outcome, [ 'ok', 'deactivated', 'removed' ], true ) ? \WP_CLI::success( $text ) : \WP_CLI::error( $text );
 		}
 	}
@@ -3781,7 +4245,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'status'             => __( 'Status', $d ),
 				'modules'            => __( 'Covers', $d ),
 				'expires'            => __( 'Valid through', $d ),
-				'last_answer'        => __( 'Last confirmed', $d ),
+				'last_confirmed'     => __( 'Last confirmed', $d ),
+				'last_answer'        => __( 'Last answer', $d ),
 				'trouble'            => __( 'Last attempt', $d ),
 				'update'             => __( 'Update', $d ),
 				'key'                => __( 'License key', $d ),
@@ -3790,7 +4255,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'activate'           => __( 'Activate', $d ),
 				'replace'            => __( 'Use another key', $d ),
 				'check'              => __( 'Check now', $d ),
-				'move'               => __( 'Use the license here', $d ),
+				'moved_question'     => __( 'Has the site moved?', $d ),
+				'move'               => __( 'The site has moved here', $d ),
+				'move_hint'          => __( 'The license comes along, and {host} loses it.', $d ),
+				'copy'               => __( 'This is a copy', $d ),
+				'copy_hint'          => __( 'The license stays on {host}, and this site counts as another one.', $d ),
 				'remove'             => __( 'Deactivate on this site…', $d ),
 				'remove_question'    => __( 'Deactivate the license on this site? It can then be used on another site. The plugin gets no updates here any more, and what the license covers stops working here.', $d ),
 				'remove_really'      => __( 'Deactivate on this site', $d ),
@@ -3822,8 +4291,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'ends'               => __( 'The license is valid through {expires}. Renew it in time to keep getting updates.', $d ),
 				'grace'              => __( 'The license server has not answered since {since}. Everything works until {until}, and the server is asked again automatically.', $d ),
 				'grace_over'         => __( 'The license could not be confirmed since {since} and counts as not active now. The server is asked again automatically.', $d ),
-				'moved'              => __( 'This license was activated on {host}, and this site is {here} now. If the site has moved, use the license here.', $d ),
-				'bound_elsewhere'    => __( 'This license is in use on another site ({domain}). Ask the vendor to release it there, or use another license.', $d ),
+				'moved'              => __( 'This license was activated on {host}, and this site is {here} now. Please say on the license page whether the site has moved or is a copy.', $d ),
+				'moved_until'        => __( 'Until you do, the license server is not asked, and the license is active here until {until} only.', $d ),
+				'moved_over'         => __( 'Until you do, the license server is not asked. The license could not be confirmed since {since} and counts as not active now.', $d ),
+				'bound_elsewhere'    => __( 'This license is in use on another site ({domain}). Deactivate it there, on the license page of that site, or use another license. If you do not have that site any more, ask the vendor to release it.', $d ),
 				'unknown_license'    => __( 'This license key is not known. Please compare it with the one you were sent.', $d ),
 				'expired'            => __( 'This license has expired ({expires}). Renew it to get updates again.', $d ),
 				'suspended'          => __( 'This license is suspended. Please contact the vendor.', $d ),
@@ -3837,14 +4308,28 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'not_saved'          => __( 'WordPress could not save the license in its database, so nothing was changed. Please try again, or ask whoever hosts the site.', $d ),
 				'busy'               => __( 'The license is being checked at this moment. Please try again in a minute.', $d ),
 				'deactivated'        => __( 'The license was removed from this site. It can be used on another site now.', $d ),
-				'removed'            => __( 'The license was removed from this site. To use it on another site, ask the vendor to release it.', $d ),
+				'removed'            => __( 'The license was removed from this site. If another site cannot use it, enter the key here again and deactivate it while the license server answers, or ask the vendor to release this site.', $d ),
+				'not_moved'          => __( 'The license server did not release {host}: {reason} Deactivate the license there, or ask the vendor to release that site.', $d ),
 				'not_released'       => __( 'The license server did not release this site, so the license is still here: {reason} Please try again, or ask the vendor to release the site.', $d ),
 				'key_missing'        => __( 'Please enter a license key.', $d ),
 				'key_malformed'      => __( 'A license key has five groups of five letters or digits.', $d ),
 				'key_mistyped'       => __( 'There is a typing error in the license key.', $d ),
 				'key_unreadable'     => __( 'This is not a license key. Please compare it with the one you were sent.', $d ),
 				'key_is_fixed'       => __( 'The license key is set in wp-config.php ({constant}). Please change it there.', $d ),
-				'groups'             => __( 'Please look at this group again: {groups}.', $d ),
+				'group'              => __( 'Please look at this group again: {groups}.', $d ),
+				'groups'             => __( 'Please look at these groups again: {groups}.', $d ),
+
+				// Site Health, and the guide to a privacy policy.
+				'health_good'        => __( 'The license of {plugin} is active', $d ),
+				'health_bad'         => __( 'The license of {plugin} needs attention', $d ),
+				'site'               => __( 'Activated on', $d ),
+				'site_here'          => __( 'This site', $d ),
+				'server'             => __( 'License server', $d ),
+				'failures'           => __( 'Questions without an answer', $d ),
+				'next_question'      => __( 'Next question', $d ),
+				'release_keys'       => __( 'Release keys, and how many must sign', $d ),
+				'php_extensions'     => __( 'PHP extensions', $d ),
+				'privacy'            => __( 'The license of {plugin} is checked by its vendor\'s server ({server}). About once a day, and when an administrator asks, this site sends the license key, its own address, the version of the plugin and the ID of the copy that it was given. The server also sees the IP address of this site. No data of visitors or users is sent.', $d ),
 
 				// Updates.
 				'missed'             => __( 'Version {version} is out.', $d ),
@@ -3866,6 +4351,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				// Releases that the vendor's people sign.
 				'release_refused'    => __( 'The update to version {version} was refused, because nothing proves that it comes from the vendor of {plugin}. {reason} Nothing was installed, and version {installed} goes on working. Please tell the vendor, through an address that you know from elsewhere, and pass this on: {report}', $d ),
 				'release_unsigned'   => __( 'The license server sent no signatures with it.', $d ),
+				'release_signature'  => __( 'It needs 1 good signature of the vendor\'s release keys, and has none.', $d ),
 				'release_signatures' => __( 'It needs {needed} good signatures of the vendor\'s release keys, and has {good}.', $d ),
 				'release_unreadable' => __( 'What was signed is not written as a release statement must be.', $d ),
 				'release_other'      => __( 'What was signed is another release ({found}).', $d ),

@@ -70,15 +70,10 @@ pub(super) fn issued_licenses(config: &Config) -> Result<Vec<IssuedLicense>, Fai
     store::issued_licenses(store_source(&config.paths)).map_err(failed)
 }
 
-/// What clients released in the last 30 days, in the order of the ledger.
+/// The moves of each license in the last 30 days, in the order of the ledger.
 pub(super) fn moves(config: &Config, now: DateTime<Utc>) -> Result<MovesByLicense, Failure> {
-    let mut moves = MovesByLicense::new();
-    if let Some(store) = opened(config)? {
-        store
-            .moves(now, |license, release| moves.entry(license).or_default().push(release))
-            .map_err(failed)?;
-    }
-    Ok(moves)
+    let moves = opened(config)?.map(|store| store.moves(now)).transpose();
+    Ok(moves.map_err(failed)?.unwrap_or_default())
 }
 
 /// What every site reported; nothing where no server has run.

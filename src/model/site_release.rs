@@ -18,6 +18,9 @@ pub const MOVE_PERIOD: TimeDelta = TimeDelta::days(30);
 /// A license whose sites gave a seat back so often in [`MOVE_PERIOD`] is worth a look. Fewer are a move, and a staging copy.
 pub const MANY_MOVES: usize = 3;
 
+/// The most releases of a license in [`MOVE_PERIOD`], those that are no moves included. It bounds the ledger.
+pub const MOST_RELEASES: usize = 100;
+
 /// How long a host that was released by the key alone may take its seat back.
 pub const RETURN_PERIOD: TimeDelta = TimeDelta::hours(72);
 
@@ -74,10 +77,35 @@ pub struct SiteRelease {
     pub by: ReleasedBy,
 }
 
+/// The releases that count as moves of their license at `now`. `releases` are all that are known, in the order of the ledger,
+/// and `is_held` says whether a host holds a seat.
+///
+/// A site that left with its secret and came back before any other site left did not move: a plugin that is deleted and
+/// installed again costs nothing.
+pub fn moves<'r>(
+    releases: &'r [SiteRelease],
+    is_held: impl Fn(&SiteHost) -> bool + 'r,
+    now: DateTime<Utc>,
+) -> impl Iterator<Item = &'r SiteRelease> {
+    let nexts = releases.iter().skip(1).map(Some).chain([None]);
+    let moves = releases.iter().zip(nexts).filter(move |(release, next)| {
+        // Only a host that came back can leave again.
+        let came_back = || next.map_or_else(|| is_held(&release.host), |next| next.host == release.host);
+        let is_move = match release.by {
+            ReleasedBy::Secret => !came_back(),
+            // SECURITY: whoever has the key alone could otherwise release the site as often as it comes back.
+            ReleasedBy::Key => true,
+            ReleasedBy::Return => false,
+        };
+        is_move && release.is_recent(now)
+    });
+    moves.map(|(release, _)| release)
+}
+
 impl SiteRelease {
-    /// Whether it counts as a move of the license at `now`.
-    pub fn is_move_at(&self, now: DateTime<Utc>) -> bool {
-        self.by != ReleasedBy::Return && now.signed_duration_since(self.time) < MOVE_PERIOD
+    /// Whether it happened less than [`MOVE_PERIOD`] ago.
+    pub fn is_recent(&self, now: DateTime<Utc>) -> bool {
+        now.signed_duration_since(self.time) < MOVE_PERIOD
     }
 
     /// Whether the host may take its seat back at `now`.
@@ -105,8 +133,12 @@ mod tests {
     use super::*;
 
     fn released(by: ReleasedBy) -> SiteRelease {
+        left("a.com", by)
+    }
+
+    fn left(host: &str, by: ReleasedBy) -> SiteRelease {
         SiteRelease {
-            host: "a.com".parse().unwrap(),
+            host: host.parse().unwrap(),
             time: DateTime::UNIX_EPOCH,
             by,
         }
@@ -128,10 +160,37 @@ mod tests {
         let after = |hours| DateTime::UNIX_EPOCH + TimeDelta::hours(hours);
         let key = released(ReleasedBy::Key);
         assert_eq!([71, 72].map(|hours| key.may_return_at(after(hours))), [true, false]);
-        assert_eq!([719, 720].map(|hours| key.is_move_at(after(hours))), [true, false]);
+        let is_move =
+            |release: &SiteRelease, hours| moves(std::slice::from_ref(release), |_| false, after(hours)).count() == 1;
+        assert_eq!([719, 720].map(|hours| is_move(&key, hours)), [true, false]);
         let secret = released(ReleasedBy::Secret);
-        assert!(secret.is_move_at(after(1)) && !secret.may_return_at(after(1)));
+        assert!(is_move(&secret, 1) && !secret.may_return_at(after(1)));
         let taken_back = released(ReleasedBy::Return);
-        assert!(!taken_back.is_move_at(after(1)) && !taken_back.may_return_at(after(1)));
+        assert!(!is_move(&taken_back, 1) && !taken_back.may_return_at(after(1)));
+    }
+
+    #[test]
+    fn a_site_that_came_back_before_another_left_did_not_move() {
+        let count = |hosts: &str, held: &str, by: ReleasedBy| {
+            let releases: Vec<_> = hosts.split(' ').map(|host| left(host, by)).collect();
+            let is_held = |host: &SiteHost| held.split(' ').any(|held| host.as_str() == held);
+            moves(&releases, is_held, DateTime::UNIX_EPOCH).count()
+        };
+        for (hosts, held, expected) in [
+            ("a.com", "", 1),
+            ("a.com", "a.com", 0),
+            ("a.com a.com a.com", "", 1),
+            ("a.com a.com a.com", "a.com", 0),
+            ("a.com b.com", "a.com", 2),
+            ("a.com b.com a.com", "a.com", 2),
+            ("a.com b.com b.com", "a.com b.com", 1),
+        ] {
+            assert_eq!(count(hosts, held, ReleasedBy::Secret), expected, "{hosts}, now {held}");
+            assert_eq!(
+                count(hosts, held, ReleasedBy::Key),
+                hosts.split(' ').count(),
+                "{hosts}, now {held}"
+            );
+        }
     }
 }

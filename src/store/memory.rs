@@ -8,10 +8,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use chrono::{DateTime, Utc};
 
+use crate::model::binding::Stored;
 use crate::model::license_key::LicenseId;
 use crate::model::license_table::OfLicense;
 use crate::model::site_host::SiteHost;
-use crate::model::site_release::SiteRelease;
+use crate::model::site_release::{self, SiteRelease};
 
 use crate::store::bindings::{BindingsRef, BoundSites, LicenseBindings};
 use crate::store::checksum::BindingsByLicense;
@@ -97,8 +98,8 @@ impl BindingMemory {
     pub(crate) fn moves(&self, now: DateTime<Utc>) -> Vec<(LicenseId, Vec<SiteRelease>)> {
         let mut found = Vec::new();
         self.each(|license, sites| {
-            let moves = sites.moves().iter().filter(|release| release.is_move_at(now));
-            let moves: Vec<_> = moves.cloned().collect();
+            let is_held = |host: &SiteHost| sites.find(host).is_some_and(|binding| !binding.is_released());
+            let moves: Vec<_> = site_release::moves(sites.moves(), is_held, now).cloned().collect();
             if !moves.is_empty() {
                 found.push((*license, moves));
             }

@@ -9,7 +9,7 @@ use crate::model::binding::{Binding, Stored};
 use crate::model::license::License;
 use crate::model::seat::Seat;
 use crate::model::site_host::SiteHost;
-use crate::model::site_release::{ReleaseHash, ReleasedBy, SiteRelease};
+use crate::model::site_release::{self, MOST_RELEASES, ReleaseHash, ReleasedBy, SiteRelease};
 
 use crate::store::bindings::BoundSites;
 
@@ -77,8 +77,10 @@ pub(crate) fn release(
         hash if hash == request.proof => ReleasedBy::Secret,
         Some(_) => return Err(ReleaseRefusal::WrongSecret),
     };
-    let moves = stored.moves().iter().filter(|release| release.is_move_at(now));
-    if moves.count() >= request.most_moves as usize {
+    let is_held = |host: &SiteHost| stored.find(host).is_some_and(|binding| held(&binding));
+    let moves = site_release::moves(stored.moves(), is_held, now).count();
+    let releases = stored.moves().iter().filter(|release| release.is_recent(now));
+    if moves >= request.most_moves as usize || releases.count() >= MOST_RELEASES.max(request.most_moves as usize) {
         return Err(ReleaseRefusal::TooManyMoves);
     }
     Ok(Some(SiteRelease {

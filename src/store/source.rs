@@ -2,6 +2,7 @@
 //!
 //! [`maintenance`](crate::store::maintenance) has the changes.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -9,7 +10,8 @@ use chrono::{DateTime, Utc};
 use crate::model::binding::{Binding, SiteReport};
 use crate::model::issued_license::{Hex128, IssuedLicense};
 use crate::model::license_key::LicenseId;
-use crate::model::site_release::SiteRelease;
+use crate::model::site_host::SiteHost;
+use crate::model::site_release::{self, SiteRelease};
 
 use crate::store::error::StoreError;
 use crate::store::index::SiteReports;
@@ -128,15 +130,30 @@ impl StoreReader {
         })
     }
 
-    /// Checks the ledger, then passes on every release by a site that counts as a move at `now`, in their order.
-    pub fn moves(self, now: DateTime<Utc>, mut each: impl FnMut(LicenseId, SiteRelease)) -> Result<(), StoreError> {
-        self.current(|change| {
-            if let LedgerEvent::Released(ReleaseEntry { license, release }) = change
-                && release.is_move_at(now)
-            {
-                each(license, release);
+    /// Checks the ledger, and gives the releases by sites that count as moves at `now`, in their order.
+    pub fn moves(self, now: DateTime<Utc>) -> Result<HashMap<LicenseId, Vec<SiteRelease>>, StoreError> {
+        let mut released: HashMap<LicenseId, Vec<SiteRelease>> = HashMap::new();
+        let mut came_back = HashSet::new();
+        self.current(|change| match change {
+            LedgerEvent::Released(ReleaseEntry { license, release }) => {
+                released.entry(license).or_default().push(release);
             }
-        })
+            LedgerEvent::Bound(LedgerEntry { license, binding }) => {
+                if !binding.is_released() && released.contains_key(&license) {
+                    came_back.insert((license, binding.host));
+                }
+            }
+            _ => {}
+        })?;
+        let mut moved = HashMap::new();
+        for (license, releases) in released {
+            let is_held = |host: &SiteHost| came_back.contains(&(license, host.clone()));
+            let moves: Vec<_> = site_release::moves(&releases, is_held, now).cloned().collect();
+            if !moves.is_empty() {
+                moved.insert(license, moves);
+            }
+        }
+        Ok(moved)
     }
 
     /// Checks the ledger, then passes on every event that a compaction would keep, in their order. Bindings are as they

@@ -149,6 +149,48 @@ async fn a_license_moves_five_times_in_30_days_and_a_return_is_no_move() {
 }
 
 #[tokio::test]
+async fn a_site_that_comes_back_before_another_left_did_not_move() {
+    let (_, store) = on_memory();
+    let license = license(1, 1);
+    let stay = async |name: &str, second| {
+        let host = host(name);
+        let request = guarded(&license, &host, "secret", second);
+        assert_eq!(store.bind(request).await.unwrap(), BindOutcome::Bound);
+    };
+    let leave = async |name: &str, second| release(&*store, leaves(&license, name, Some("secret"), second)).await;
+    // A plugin that is deleted and installed again, ten times.
+    for second in 0..10 {
+        stay("a.com", second).await;
+        assert_eq!(leave("a.com", second).await, Ok(()));
+    }
+    assert_eq!(store.moves(at(10)).len(), 1, "it has left");
+    stay("a.com", 10).await;
+    assert_eq!(store.moves(at(10)), []);
+    // Five moves are left.
+    for name in ["a.com", "b.com", "a.com", "b.com", "a.com"] {
+        stay(name, 11).await;
+        assert_eq!(leave(name, 11).await, Ok(()));
+    }
+    stay("b.com", 12).await;
+    assert_eq!(leave("b.com", 12).await, Err(ReleaseRefusal::TooManyMoves));
+}
+
+#[tokio::test]
+async fn a_license_has_no_more_releases_in_30_days_than_the_ledger_can_bear() {
+    let (_, store) = on_memory();
+    let license = license(1, 1);
+    let site = host("a.com");
+    let mut released = 0;
+    loop {
+        store.bind(guarded(&license, &site, "secret", 1)).await.unwrap();
+        match release(&*store, leaves(&license, "a.com", Some("secret"), 1)).await {
+            Ok(()) => released += 1,
+            refused => break assert_eq!((refused, released), (Err(ReleaseRefusal::TooManyMoves), 100)),
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_seat_that_is_released_goes_to_one_of_those_who_wait_with_it() {
     let (memory, store) = on_memory();
     let license = license(1, 1);

@@ -36,9 +36,14 @@ impl Browser {
     }
 
     pub fn log_in(&mut self) {
+        self.log_in_as("admin");
+    }
+
+    /// Logs in with the password of all users.
+    pub fn log_in_as(&mut self, user: &str) {
         self.get("/wp-login.php");
         let form = [
-            ("log", "admin"),
+            ("log", user),
             ("pwd", "password"),
             ("rememberme", "forever"),
             ("testcookie", "1"),
@@ -158,10 +163,20 @@ impl Page {
         unescaped(&rest[start..start + rest[start..].find(after).expect("its end")])
     }
 
+    /// Where the cross of the plugin's notice leads.
+    pub fn dismissal(&self) -> String {
+        self.between("class=\"notice-dismiss\"", "href=\"", "\"")
+    }
+
     /// The text of each notice; core's templates of notices have none.
     pub fn notices(&self) -> Vec<String> {
         let notices = self.html.split("<div class=\"notice notice-").skip(1);
-        let texts = notices.map(|notice| plain(notice.split_once('>').unwrap().1.split("</div>").next().unwrap()));
+        let says = |notice: &str| {
+            let inside = notice.split_once('>').unwrap().1.split("</div>").next().unwrap();
+            // Not what its cross says.
+            plain(inside.split("<a class=\"notice-dismiss\"").next().unwrap())
+        };
+        let texts = notices.map(says);
         texts.filter(|text| !text.is_empty()).collect()
     }
 }

@@ -144,6 +144,9 @@ fn a_neighbour_that_downloads_by_itself_installs_no_other_version() {
         site.check_again();
         let refused = "The update was refused: its archive has version 1.0.0, and version 1.1.0 was offered.";
         assert_eq!(site.update_now()["data"]["errorMessage"], refused, "{core:?}");
+        let left = std::fs::read_dir(site.file("wp-content/upgrade")).unwrap().flatten();
+        let left: Vec<_> = left.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        assert!(left.is_empty(), "{core:?}: {left:?}");
         // Where nobody knows any more what was offered, it is newer than what is installed.
         site.run("delete_site_transient('countersign_acme-forms'); delete_site_transient('update_plugins');");
         let upgrade = "add_filter('update_plugins_127.0.0.1', '__return_false', 99); \

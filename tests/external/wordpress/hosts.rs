@@ -7,13 +7,30 @@ use super::{ACTIVE, HOST, LICENSE};
 use crate::support::License;
 use crate::support::instance::shared_keys;
 
+const MOVED: &str = "This license was activated on customer.example, and this site is new.example now. Please say on the \
+                     license page whether the site has moved or is a copy.";
+const SECRET: &str = "echo get_option('countersign_acme-forms_secret');";
 const FORGED: &str = "forged.example";
 const DAY: i64 = 86_400;
 
+/// The sites that gave their place back with a secret, by the vendor's ledger.
+fn released(vendor: &Vendor) -> Vec<String> {
+    let ledger = std::fs::read_to_string(vendor.instance.file("store/ledger.jsonl")).unwrap();
+    let lines = ledger
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let released = lines.filter(|line| line["event"] == "released" && line["how"] == "secret");
+    released.map(|line| line["host"].as_str().unwrap().to_owned()).collect()
+}
+
 /// A site with `define('WP_HOME', 'http://' . $_SERVER['HTTP_HOST'])` and a license for two sites.
 fn site_of_any_host(core: Core, settings: &str) -> (License, Vendor, Site) {
+    site_of_license(core, settings, "sites = 2")
+}
+
+fn site_of_license(core: Core, settings: &str, fields: &str) -> (License, Vendor, Site) {
     let license = License::new();
-    let tables = [license.toml("sites = 2")];
+    let tables = [license.toml(fields)];
     let vendor = Vendor::of(
         "acme-forms",
         Front::new(),
@@ -39,6 +56,15 @@ impl Site {
             self.cron();
         }
         self.host = before;
+    }
+}
+
+impl Site {
+    /// Its files and its database are at another host now.
+    fn moved_to(&mut self, host: &str) {
+        self.host = host.into();
+        self.admin = self.visitor();
+        self.admin.log_in();
     }
 }
 
@@ -110,27 +136,43 @@ fn a_site_that_moved_takes_its_license_along_when_a_person_says_so() {
     for core in CORES {
         let (license, vendor, mut site) = site_of_any_host(core, "'build_id' => ''");
         site.press("acme-forms", "activate", &license.key);
-        site.host = "new.example".into();
-        site.admin = site.visitor();
-        site.admin.log_in();
+        site.moved_to("new.example");
         sites(&vendor);
-        let moved = "This license was activated on customer.example, and this site is new.example now. If the site has moved, \
-                     use the license here.";
-        let told = format!("Acme Forms: {moved} License");
-        // The dashboard that follows a login has told it already.
-        site.run(&format!("{LICENSE} $license->tell('');"));
-        assert_eq!(site.admin.get("/wp-admin/tools.php").notices(), [told]);
-        assert_eq!(site.admin.get("/wp-admin/tools.php").notices(), [""; 0], "told once");
+        let moved = |notices: Vec<String>, before: &str| {
+            let [notice] = &notices[..] else {
+                panic!("{core:?}: {notices:?}")
+            };
+            notice.starts_with(&format!(
+                "{before}{MOVED} Until you do, the license server is not asked"
+            ))
+        };
+        assert!(moved(site.admin.get("/wp-admin/tools.php").notices(), "Acme Forms: "));
         let page = site.admin.get(&site.license_page("acme-forms"));
-        assert_eq!(page.notices(), [moved]);
-        assert!(page.text().contains("Use the license here"), "{}", page.text());
-        assert_eq!(site.press("acme-forms", "check", "").notices(), [moved]);
+        assert!(moved(page.notices(), ""));
+        for answer in ["The site has moved here", "This is a copy", "customer.example loses it"] {
+            assert!(page.text().contains(answer), "{}", page.text());
+        }
+        assert!(moved(site.press("acme-forms", "check", "").notices(), ""));
+        assert!(!page.html.contains("value=\"remove\""), "first the answer");
+        assert!(moved(site.press("acme-forms", "remove_really", "").notices(), ""));
+        // The key does not say whether it has moved.
+        assert!(moved(site.press("acme-forms", "activate", &license.key).notices(), ""));
         assert_eq!(sites(&vendor), [""; 0]);
 
+        let secret = site.run(SECRET);
         assert_eq!(site.press("acme-forms", "move", "").notices(), [ACTIVE]);
-        assert_eq!(sites(&vendor)[0], "http://new.example");
+        let asked = vendor.front.take_asked();
+        let release = asked[0].json();
+        assert_eq!(
+            (&*asked[0].target, &release["site_url"]),
+            ("/api/v1/release-site", &"https://customer.example".into())
+        );
+        assert_eq!(release["release_secret"], *secret);
+        assert_eq!(asked[1].json()["site_url"], "http://new.example");
+        assert_ne!(site.run(SECRET), secret, "the new place has a secret of its own");
+        assert_eq!(released(&vendor), [HOST]);
         let page = site.admin.get(&site.license_page("acme-forms"));
-        assert!(!page.text().contains("Use the license here"), "{}", page.text());
+        assert!(!page.text().contains("This is a copy"), "{}", page.text());
         // From now on the old address is the other one.
         site.visited_as(HOST);
         assert_eq!(sites(&vendor), [""; 0]);
@@ -138,4 +180,125 @@ fn a_site_that_moved_takes_its_license_along_when_a_person_says_so() {
         assert!(sites(&vendor).contains(&"http://new.example".to_owned()));
         assert_eq!(site.complaints(), [""; 0]);
     }
+}
+
+#[test]
+fn a_moved_site_frees_its_only_seat_itself_and_tries_again_where_the_server_is_silent() {
+    let (license, vendor, mut site) = site_of_license(Core::Newest, "'build_id' => ''", "");
+    site.press("acme-forms", "activate", &license.key);
+    site.moved_to("new.example");
+    vendor.front.answer_with(Answer::Nothing);
+    let page = site.press("acme-forms", "move", "");
+    assert!(
+        page.notices()[0].contains("gave no answer that can be trusted"),
+        "{:?}",
+        page.notices()
+    );
+    assert!(page.text().contains("The site has moved here"), "{}", page.text());
+    vendor.front.answer_with(Answer::Forward);
+    // The old place was given back, and the answer to the validation was lost.
+    site.run(&format!(
+        "{LICENSE} (function () {{ $this->exclusively(function ($memory) {{ \
+         return $this->server->release($memory->key, $memory, $this->secret->read(), 'https://customer.example')->trouble; }}); }})->call($license);"
+    ));
+    assert_eq!(released(&vendor), [HOST]);
+    assert_eq!(site.press("acme-forms", "move", "").notices(), [ACTIVE]);
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
+    assert_eq!(
+        vendor.server.validate(&license, HOST).json()["bound_domain"],
+        "new.example"
+    );
+    assert_eq!(released(&vendor), [HOST]);
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_copy_takes_a_seat_and_a_secret_of_its_own_and_leaves_the_other_site_alone() {
+    for (fields, notice, condition) in [
+        ("sites = 2", ACTIVE, "active"),
+        (
+            "",
+            "This license is in use on another site (customer.example).",
+            "bound_elsewhere",
+        ),
+    ] {
+        let (license, vendor, mut site) = site_of_license(Core::Newest, "'build_id' => ''", fields);
+        site.press("acme-forms", "activate", &license.key);
+        let secret = site.run(SECRET);
+        site.moved_to("new.example");
+        sites(&vendor);
+        let page = site.press("acme-forms", "copy", "");
+        assert!(page.notices()[0].starts_with(notice), "{:?}", page.notices());
+        assert_eq!(sites(&vendor)[0], "http://new.example");
+        assert_ne!(site.run(SECRET), secret);
+        assert_eq!(site.vendor_sees("acme-forms")["condition"], condition);
+        assert!(
+            !site
+                .admin
+                .get(&site.license_page("acme-forms"))
+                .text()
+                .contains("This is a copy")
+        );
+        // What the copy gives back is its own place.
+        site.press("acme-forms", "remove_really", "");
+        assert_eq!(vendor.server.validate(&license, HOST).json()["code"], "ok");
+        assert!(released(&vendor).iter().all(|host| host == "new.example"));
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_moved_site_without_its_secret_says_why_the_old_seat_stays() {
+    let (license, vendor, mut site) = site_of_license(Core::Newest, "'build_id' => ''", "");
+    site.press("acme-forms", "activate", &license.key);
+    site.run("delete_option('countersign_acme-forms_secret');");
+    site.moved_to("new.example");
+    // The license works until its grace is over, and when that was, the refusal still takes no way back.
+    for _ in 0..2 {
+        let page = site.press("acme-forms", "move", "");
+        let said = &page.notices()[0];
+        assert!(
+            said.starts_with("The license server did not release customer.example: Only this site can release itself"),
+            "{said}"
+        );
+        assert!(page.text().contains("The site has moved here"), "{}", page.text());
+        site.pass(4 * DAY);
+    }
+    assert!(released(&vendor).is_empty());
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn every_administrator_of_a_moved_site_hears_when_its_license_ends_and_that_it_has_ended() {
+    let (license, _vendor, mut site) = site_of_any_host(Core::Newest, "'build_id' => ''");
+    site.press("acme-forms", "activate", &license.key);
+    site.run("wp_insert_user(['user_login' => 'second', 'user_pass' => 'password', 'role' => 'administrator']);");
+    site.moved_to("new.example");
+    let mut second = site.visitor();
+    second.log_in_as("second");
+    let tools = "/wp-admin/tools.php";
+    let page = site.admin.get(tools);
+    let until = site
+        .run("$memory = get_option('countersign_acme-forms'); echo wp_date('F j, Y', $memory['seen'] + 72 * 3600);");
+    let notice = page.notices()[0].clone();
+    assert!(
+        notice.starts_with(&format!("Acme Forms: {MOVED} Until you do")) && notice.contains(&until),
+        "{until}: {notice}"
+    );
+    site.admin.get(&page.dismissal());
+    assert_eq!(site.admin.get(tools).notices(), [""; 0]);
+    assert_eq!(second.get(tools).notices(), [notice]);
+
+    // Nobody is asked, and the license ends: another condition, and another notice.
+    site.pass(3 * DAY + 3_600);
+    site.cron();
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "grace_over");
+    for browser in [&mut site.admin, &mut second] {
+        let notices = browser.get(tools).notices();
+        assert!(
+            notices.len() == 1 && notices[0].contains("counts as not active now"),
+            "{notices:?}"
+        );
+    }
+    assert_eq!(site.complaints(), [""; 0]);
 }

@@ -20,6 +20,7 @@ mod php_versions;
 mod real_packages;
 mod releases;
 mod renewal;
+mod screens;
 mod signatures;
 mod signed_release;
 mod signer;

@@ -113,8 +113,14 @@ fn a_network_has_one_license_for_all_its_sites() {
         assert_eq!(site.complaints(), [""; 0]);
 
         let uninstalled = "Acme\\Forms\\License\\Client::uninstall('acme-forms'); \
-            echo json_encode([get_site_option('countersign_acme-forms'), wp_next_scheduled('countersign_acme-forms')]);";
-        assert_eq!(site.run(uninstalled), "[false,false]");
+            echo json_encode([get_site_option('countersign_acme-forms'), wp_next_scheduled('countersign_acme-forms'), \
+            get_site_option('countersign_acme-forms_secret')]);";
+        assert_eq!(site.run(uninstalled), "[false,false,false]");
+        assert_eq!(
+            vendor.server.validate(&license, "other.example").code(),
+            "ok",
+            "the seat is free"
+        );
     }
 }
 
@@ -198,5 +204,10 @@ fn each_site_of_a_network_may_have_a_license_of_its_own() {
 
     site.run("Acme\\Forms\\License\\Client::uninstall('acme-forms');");
     assert_eq!(site.kept(), ";;;");
+    assert_eq!(
+        vendor.server.validate(&license, "other.example").code(),
+        "ok",
+        "the seat is free"
+    );
     assert_eq!(site.complaints(), [""; 0]);
 }

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::front::{Answer, response};
-use super::site::{Core, Site};
+use super::front::{Answer, Front, response};
+use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
 use super::{ACTIVE, HOST, licensed};
+use crate::support::instance::shared_keys;
 use crate::support::server::countersign;
 
 const SECRET: &str = "countersign_acme-forms_secret";
@@ -123,7 +124,7 @@ fn without_a_signed_answer_the_license_stays_until_a_person_removes_it_all_the_s
     });
     let page = site.press("acme-forms", "remove_really", "");
     assert!(
-        page.notices()[0].contains("ask the vendor to release it"),
+        page.notices()[0].contains("ask the vendor to release this site"),
         "{:?}",
         page.notices()
     );
@@ -138,5 +139,129 @@ fn without_a_signed_answer_the_license_stays_until_a_person_removes_it_all_the_s
         page.notices()
     );
     assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_plugin_that_is_deleted_gives_its_seat_back_and_installed_again_it_did_not_move() {
+    for core in CORES {
+        let (license, table) = licensed();
+        let vendor = Vendor::new(&[table]);
+        let mut site = Site::new(core, HOST, &vendor.front);
+        // More often than a license may move in a month.
+        for _ in 0..7 {
+            site.install("acme-forms", &vendor.archive("1.0.0"));
+            assert_eq!(
+                site.press("acme-forms", "activate", &license.key).notices(),
+                [ACTIVE],
+                "{core:?}"
+            );
+            site.delete("acme-forms");
+            assert_eq!(site.traces("acme-forms"), "", "{core:?}");
+        }
+        let lines = released(&vendor);
+        assert!(lines.iter().all(|line| line["how"] == "secret" && line["host"] == HOST));
+        assert_eq!(lines.len(), 7);
+        assert_eq!(vendor.server.validate(&license, "new.example").code(), "ok");
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn where_the_server_is_silent_a_deleted_plugin_keeps_its_secret_for_when_it_is_installed_again() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    let mut site = active_site(Core::Newest, &vendor, HOST, &license.key);
+    let slow = std::time::Duration::from_secs(20);
+    for answer in [
+        Answer::Nothing,
+        Answer::Fixed(response(200, &[], "<p>Please log in.")),
+        Answer::Late(slow),
+    ] {
+        vendor.front.answer_with(answer);
+        let began = std::time::Instant::now();
+        site.delete("acme-forms");
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(15),
+            "{:?}",
+            began.elapsed()
+        );
+        assert_eq!(site.traces("acme-forms"), SECRET);
+        vendor.front.answer_with(Answer::Forward);
+        site.install("acme-forms", &vendor.archive("1.0.0"));
+        assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE]);
+    }
+    assert_eq!(released(&vendor).len(), 0);
+    let page = site.press("acme-forms", "remove_really", "");
+    assert!(
+        page.notices()[0].contains("It can be used on another site now."),
+        "{:?}",
+        page.notices()
+    );
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_copy_that_is_deleted_gives_nobodys_seat_back() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    let mut site = active_site(Core::Newest, &vendor, HOST, &license.key);
+    site.run("update_option('home', 'http://copy.example');");
+    std::fs::write(site.file("any-host"), "").unwrap();
+    site.host = "copy.example".into();
+    site.admin = site.visitor();
+    site.admin.log_in();
+    vendor.front.take_asked();
+    site.delete("acme-forms");
+    let asked = vendor.front.take_asked();
+    assert!(
+        asked.iter().all(|asked| asked.target != "/api/v1/release-site"),
+        "{asked:?}"
+    );
+    assert_eq!(site.traces("acme-forms"), "");
+    assert_eq!(released(&vendor).len(), 0);
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn of_plugins_that_share_a_license_the_last_one_gives_the_seat_back() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    // Another plugin of the same vendor.
+    let front = Front::new();
+    let (own, shared) = (front.url(), vendor.front.url());
+    let maps = Vendor::of("acme-maps", front, shared_keys(), &[licensed().1], |text| {
+        text.replace(&own, &shared)
+    });
+    let secret_of_maps = "countersign_acme-maps_secret";
+    let mut site = active_site(Core::Newest, &vendor, HOST, &license.key);
+    site.install("acme-maps", &maps.archive("1.0.0"));
+    assert_eq!(site.press("acme-maps", "activate", &license.key).notices(), [ACTIVE]);
+    assert_eq!(
+        site.run(&format!(
+            "var_export(get_option('{SECRET}') === get_option('{secret_of_maps}'));"
+        )),
+        "true"
+    );
+    // The one that came first goes first, and its secret is not lost.
+    site.delete("acme-forms");
+    assert_eq!(released(&vendor).len(), 0);
+    assert_eq!(site.press("acme-maps", "check", "").notices(), [ACTIVE]);
+    site.delete("acme-maps");
+    assert_eq!(released(&vendor).len(), 1);
+    assert_eq!(site.traces("acme-forms"), "");
+
+    site.install("acme-maps", &maps.archive("1.0.0"));
+    site.press("acme-maps", "activate", &license.key);
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    site.press("acme-forms", "activate", &license.key);
+    site.delete("acme-maps");
+    let page = site.press("acme-forms", "remove_really", "");
+    assert!(
+        page.notices()[0].contains("It can be used on another site now."),
+        "{:?}",
+        page.notices()
+    );
+    assert_eq!(released(&vendor).len(), 2);
     assert_eq!(site.complaints(), [""; 0]);
 }

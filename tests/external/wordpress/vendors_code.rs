@@ -258,6 +258,11 @@ fn the_license_is_managed_from_the_command_line() {
         (&json!("active"), &json!("2099-12-31"))
     );
     assert!(!status.to_string().contains(&license.key));
+    assert_eq!(
+        [run("move()"), run("copy()")],
+        [(); 2].map(|()| format!("Success: {ACTIVE}")),
+        "it is where it was"
+    );
     assert!(run("remove()").starts_with("Success: The license was removed from this site."));
     assert_eq!(
         run("status([], [])"),

@@ -70,8 +70,19 @@ impl Seats {
         self.held.iter().any(|(held, _)| held == host)
     }
 
+    /// The releases, but not those of sites that left with their secret and came back before another one left.
     fn moves(&self) -> usize {
-        self.released.iter().filter(|(_, how, _)| *how != How::Return).count()
+        let came_back = |number: usize, host: &String| match self.released.get(number + 1) {
+            Some((next, ..)) => next == host,
+            None => self.holds(host),
+        };
+        let released = self.released.iter().enumerate();
+        let moves = released.filter(|(number, (host, how, _))| match how {
+            How::Secret => !came_back(*number, host),
+            How::Key => true,
+            How::Return => false,
+        });
+        moves.count()
     }
 
     /// Who leaves so that this host takes its seat back: the first who came since.

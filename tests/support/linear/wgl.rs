@@ -1,7 +1,5 @@
 //! The same question answered by a checker that others wrote, which tries the orders one by one: for small histories.
 
-use std::collections::BTreeSet;
-
 use todc_utils::{Action, History, Specification, WGLChecker};
 
 use super::{Event, What};
@@ -37,8 +35,20 @@ impl<const SITES: usize> Specification for List<SITES> {
 /// How many releases the sites of a license have in [`seats_are_linearizable`].
 const MOVES: usize = 2;
 
-/// The hosts that hold a seat, those that left with their secrets, and how often hosts left.
-type Held = (Vec<String>, BTreeSet<String>, usize);
+/// The hosts that hold a seat, and those that left with their secrets, in their order.
+type Held = (Vec<String>, Vec<String>);
+
+/// How often hosts left and did not come back before another one left.
+fn moves((held, gone): &Held) -> usize {
+    let came_back = |number: usize, host| {
+        gone.get(number + 1)
+            .map_or_else(|| held.contains(host), |next| next == host)
+    };
+    gone.iter()
+        .enumerate()
+        .filter(|(number, host)| !came_back(*number, host))
+        .count()
+}
 
 /// At most `SITES` hosts that may leave.
 struct Seats<const SITES: usize>;
@@ -51,27 +61,25 @@ impl<const SITES: usize> Specification for Seats<SITES> {
         Held::default()
     }
 
-    fn apply(what: &What, (held, gone, moves): &Held) -> (bool, Held) {
-        let mut held = held.clone();
-        let mut gone = gone.clone();
-        let mut moves = *moves;
+    fn apply(what: &What, before: &Held) -> (bool, Held) {
+        let (mut held, mut gone) = before.clone();
+        let may_move = moves(before) < MOVES;
         let is_possible = match what {
             What::Released(host) if held.contains(host) => {
                 held.retain(|other| other != host);
-                gone.insert(host.clone());
-                moves += 1;
-                moves <= MOVES
+                gone.push(host.clone());
+                may_move
             }
             What::Released(host) => gone.contains(host),
             What::NotBound(host) => !held.contains(host) && !gone.contains(host),
-            What::TooManyMoves(host) => held.contains(host) && moves == MOVES,
+            What::TooManyMoves(host) => held.contains(host) && !may_move,
             other => {
                 let (is_possible, after) = List::<SITES>::apply(other, &held);
                 held = after;
                 is_possible
             }
         };
-        (is_possible, (held, gone, moves))
+        (is_possible, (held, gone))
     }
 }
 

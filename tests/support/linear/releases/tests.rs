@@ -165,12 +165,12 @@ fn what_the_rules_forbid_is_told() {
         ),
         (
             "one move too many",
-            "+a -a +a -a +a -a",
+            "+a -a +b -b +a -a",
             vec![
                 first(),
                 leaves(),
-                event(5, 6, bound("a")),
-                event(7, 8, released("a")),
+                event(5, 6, bound("b")),
+                event(7, 8, released("b")),
                 event(9, 10, bound("a")),
                 event(11, 12, released("a")),
             ],
