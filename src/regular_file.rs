@@ -4,6 +4,7 @@
 //! pipe blocks until somebody writes, and `/dev/zero` fills the memory. Both are immediate errors here. The test
 //! `architecture::files_are_opened_by_regular_file_alone` forbids other ways to open a file.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -79,6 +80,16 @@ pub fn open_folder(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags(OFlags::DIRECTORY.bits() as i32)
         .open(path)
+}
+
+/// Holds what has this name in a folder, of any kind, without opening it (`O_PATH`). Does not follow a symbolic link.
+///
+/// # Errors
+///
+/// As openat(2).
+pub fn hold(folder: &File, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(folder, name, flags, Mode::empty())?)
 }
 
 fn open_with(options: &mut OpenOptions, flags: OFlags, path: &Path, limit: u64) -> io::Result<File> {

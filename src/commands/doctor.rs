@@ -29,7 +29,7 @@ use chrono::Utc;
 
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
-use crate::config::{AdminListen, Config, KeySettings, Paths, ServeConfig, StoreSettings};
+use crate::config::{Config, KeySettings, Paths, ServeConfig, StoreSettings};
 use crate::registry::Registry;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Certificate;
@@ -47,16 +47,13 @@ Examples:
   countersign doctor                            check the instance in this folder
   countersign -C /srv/acme doctor --json
 
-`doctor` checks the files, and asks a running server for /readyz. A server that is not ready counts \
+`doctor` checks the files, and asks a running server how it is. A server that is not ready counts \
 as broken. If files are broken, a running server keeps their last good version, but a restart fails.
 Exit codes: 0 nothing is broken, 3 something is broken.")]
 pub struct Args {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
-    /// Admin address of the running server, or "off" [default: the one in countersign.toml]
-    #[arg(long, env = "COUNTERSIGN_ADMIN_LISTEN", value_name = "ADDRESS")]
-    admin_listen: Option<AdminListen>,
     #[command(flatten)]
     settings: KeySettings,
     #[command(flatten)]
@@ -95,11 +92,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     findings.extend(webhooks::findings(config));
     findings.extend(registry.iter().flat_map(repositories::findings));
     findings.extend(space::findings(paths));
-    findings.extend(server::findings(
-        args.admin_listen.unwrap_or(config.serve.admin_listen),
-        paths,
-        last_line,
-    ));
+    findings.extend(server::findings(config, last_line));
 
     output::print(&if args.json {
         output::json(&findings)?

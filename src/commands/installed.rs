@@ -152,7 +152,7 @@ pub(super) fn from_store(config: &Config) -> Result<InstalledVersions, NotKnown>
         StoreError::Missing(_) => NotKnown::NoStore,
         error => NotKnown::Store(error),
     })?;
-    let reports = stored_sites::reports_in(&store, &config.paths.store)?;
+    let reports = stored_sites::reports_in(&store, config)?;
     drop(store);
     let registry = Registry::load_without_notes(&config.paths.registry).unwrap_or_default();
     Ok(count(reports, &registry))

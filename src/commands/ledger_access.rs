@@ -9,11 +9,14 @@ use std::path::Path;
 
 use rustix::process::geteuid;
 
+use crate::commands::Failure;
 use crate::commands::serve::store_hint;
 use crate::commands::server_questions::QuestionError;
-use crate::commands::{Failure, admin_file};
 use crate::config::Config;
+use crate::serve::ops::admin_socket::ConnectError;
 use crate::store::{self, Bindings, StoreError};
+use crate::text::printable::Printable;
+use crate::text::stderr;
 
 /// Why a command does not open the store itself.
 #[derive(Debug, thiserror::Error)]
@@ -27,18 +30,14 @@ enum AccessError {
 /// Asks the running server; without one, works on the store itself.
 pub(super) fn through<T>(
     config: &Config,
-    ask: impl FnOnce(&Path) -> Result<T, QuestionError>,
+    ask: impl FnOnce() -> Result<T, QuestionError>,
     own: impl AsyncFnOnce(&dyn Bindings) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
     let folder = &config.paths.store;
-    let mut unanswered = QuestionError::NoFile(admin_file::path_in(folder));
-    if admin_file::path_in(folder).exists() {
-        match ask(folder) {
-            // The file of a server that was killed, or of one that hangs.
-            Err(error @ QuestionError::NoAnswer { .. }) => unanswered = error,
-            asked => return Ok(asked?),
-        }
-    }
+    let unanswered = match ask() {
+        Err(error) if error.may_mean_no_server() => error,
+        asked => return Ok(asked?),
+    };
     let opened = match &config.paths.database {
         Some(address) => store::open_shared(address, folder, config.store.is_synchronous_assumed()),
         None => {
@@ -50,6 +49,12 @@ pub(super) fn through<T>(
         Err(StoreError::InUse(_)) => return Err(unanswered.into()),
         opened => opened.map_err(failed)?,
     };
+    if let QuestionError::Connect(ConnectError::NobodyListens(socket)) = &unanswered {
+        stderr::line(format_args!(
+            "note: no server runs: a server that was killed has left {}. This command works on the store itself",
+            Printable(socket.display())
+        ));
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = runtime.map_err(Failure::environment)?.block_on(own(&*bindings));
     let closed = bindings.close();

@@ -147,11 +147,10 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
 
 /// A license's bindings with what its sites reported.
 fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
-    let path = &config.paths.store;
     let store = store::read_only(store_source(&config.paths))?;
     let mut stored = store.of(id)?;
     if store.is_in_use() {
-        match server_questions::reports(path, Some(id)) {
+        match server_questions::reports(config, Some(id)) {
             Ok(reports) => {
                 let mut by_host: HashMap<_, _> = reports.into_iter().map(|(_, host, report)| (host, report)).collect();
                 for (binding, report) in &mut stored {

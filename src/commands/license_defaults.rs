@@ -2,6 +2,7 @@
 
 use crate::commands::server_questions::{self, QuestionError};
 use crate::config::Config;
+use crate::serve::ops::admin_socket::ConnectError;
 use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
@@ -9,11 +10,14 @@ use crate::text::stderr;
 
 /// Asks the running server. Without one, the settings of this command count.
 pub(super) fn license_defaults(config: &Config) -> LicenseDefaults {
-    match server_questions::license_defaults(&config.paths.store) {
+    match server_questions::license_defaults(config) {
         Ok(defaults) => defaults,
         Err(error) => {
-            // A server that answers no commands has no file; usually there is no server.
-            if !matches!(error, QuestionError::NoFile(_)) {
+            // Usually there is no server.
+            if !matches!(
+                error,
+                QuestionError::Connect(ConnectError::Missing(_) | ConnectError::NobodyListens(_))
+            ) {
                 stderr::line(format_args!(
                     "note: the server's settings are read from countersign.toml, and a running server may have others: {}",
                     Printable(ErrorChain(&error).first_line())

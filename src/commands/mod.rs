@@ -1,7 +1,6 @@
 //! One file a verb. Each takes its arguments and the [`Config`](crate::config::Config), does its work and returns an
 //! exit code or a [`Failure`], which `main` prints.
 
-mod admin_file;
 pub mod bindings;
 pub mod build;
 pub mod candidates;
@@ -23,7 +22,7 @@ pub mod output;
 pub mod package;
 pub mod preview;
 pub mod review;
-pub mod running_server;
+mod running_server;
 pub mod serve;
 mod server_questions;
 pub mod shop;

@@ -7,8 +7,6 @@ mod webhooks;
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::net::SocketAddr;
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -17,14 +15,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 
 use crate::commands::keys::{lost, secrets};
-use crate::commands::{Exit, Failure, admin_file};
+use crate::commands::{Exit, Failure};
 use crate::config::{AdminListen, Config, Listen, Paths, ServeConfig, ServeSettings, StoreSettings};
 use crate::serve::net::tls::TlsError;
-use crate::serve::ops::admin_token::AdminToken;
+use crate::serve::ops::commands::CommandAccess;
 use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::StartupState;
 use crate::serve::{self, LoadError, Server};
-use crate::store::{self, Bindings, LedgerState, StoreError};
+use crate::store::{self, Bindings, LedgerState, NodeLock, StoreError};
 
 /// Run the server
 #[derive(clap::Args, Debug)]
@@ -47,6 +45,12 @@ pub struct Args {
     pub accept_dropped_licenses: bool,
 }
 
+/// The open store, and the lock of the node's folder if several nodes share a ledger.
+struct OpenStore {
+    bindings: Arc<dyn Bindings>,
+    _node: Option<NodeLock>,
+}
+
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     log::start(config.serve.log_format);
@@ -55,8 +59,8 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         .build()
         .map_err(Failure::environment)?;
     let served = runtime.block_on(serve(args, config));
-    if let Ok(Some(bindings)) = &served {
-        bindings.close().map_err(store_failure)?;
+    if let Ok(Some(opened)) = &served {
+        opened.bindings.close().map_err(store_failure)?;
     }
     // A file that cannot be read must not delay the end.
     runtime.shutdown_background();
@@ -67,7 +71,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 
 /// Loads, listens, opens the store and serves. Returns the store, which is still open, or `None` if the server was
 /// stopped before it listened.
-async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>, Failure> {
+async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failure> {
     // First, so that no signal arrives before its handler.
     let mut terminate = on(SignalKind::terminate())?;
     let mut interrupt = on(SignalKind::interrupt())?;
@@ -109,19 +113,30 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
     let paths = config.paths.clone();
     let assumed = config.store.with(&args.store).is_synchronous_assumed();
     let open = move || match &paths.database {
-        Some(address) => store::open_shared(address, &paths.store, assumed).map_err(store_failure),
-        None => store::open(&paths.store).map_err(store_failure),
+        Some(address) => {
+            let node = NodeLock::take(&paths.store).map_err(store_failure)?;
+            let bindings = store::open_shared(address, &paths.store, assumed).map_err(store_failure)?;
+            Ok(OpenStore {
+                bindings,
+                _node: Some(node),
+            })
+        }
+        None => {
+            let bindings = store::open(&paths.store).map_err(store_failure)?;
+            Ok(OpenStore { bindings, _node: None })
+        }
     };
-    let Some(bindings) = unless(&mut shutdown, open).await? else {
+    let Some(opened) = unless(&mut shutdown, open).await? else {
         return Ok(None);
     };
+    let bindings = &opened.bindings;
     // Links of a server that only this machine can reach begin with its address, whose port the system may have chosen.
     let hooks = shops::open(config)?;
     let serve = ServeConfig {
         listen: address.into(),
         ..config.serve.clone()
     };
-    let mut server = Server::start(&serve, &config.paths.public, loaded, Arc::clone(&bindings), hooks)
+    let mut server = Server::start(&serve, &config.paths.public, loaded, Arc::clone(bindings), hooks)
         .map_err(Failure::environment)?;
 
     server = mail::begin(server, sender, config)?;
@@ -136,36 +151,29 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
     // Scripts that start the server with port 0 read the ports here.
     let _ = writeln!(std::io::stdout(), "listening on {scheme}://{address}");
     tracing::info!(%address, scheme, "listening");
+    if let Some(commands) = command_access(config) {
+        server = server.with_commands(commands);
+    }
     if let Some(listener) = admin {
         let address = listener.local_addr().map_err(Failure::environment)?;
-        let token = admin_token(&config.paths.store, address);
         let _ = writeln!(std::io::stdout(), "health and metrics on http://{address}");
         if !address.ip().is_loopback() {
             tracing::warn!(%address, "other machines can reach health and metrics, which name files: protect the port with a firewall");
         }
-        server = server.with_admin(listener, token);
-    } else {
-        // Left over from a server that was killed.
-        forget_token(&config.paths.store);
+        server = server.with_admin(listener, config.serve.admin_hosts.clone());
     }
     server.run(listener, shutdown).await;
-    forget_token(&config.paths.store);
-    Ok(Some(bindings))
+    Ok(Some(opened))
 }
 
-/// The token with which commands may ask what sites reported; `None`, with a warning, if they cannot read it.
-fn admin_token(store: &Path, address: SocketAddr) -> Option<AdminToken> {
-    let token = admin_file::write(store, address);
+/// Where the server answers commands; `None`, with a warning, if that socket cannot be made. Sites are served all the same.
+fn command_access(config: &Config) -> Option<CommandAccess> {
+    let socket = config.admin_socket();
+    let access = CommandAccess::open(&socket, &config.paths.store);
     let warn = |error: &io::Error| {
-        tracing::warn!(%error, "cannot write admin.json into the store: commands cannot ask this server what sites reported");
+        tracing::warn!(socket = %socket.display(), %error, "cannot make the admin socket: commands cannot reach this server");
     };
-    token.inspect_err(warn).ok()
-}
-
-fn forget_token(store: &Path) {
-    if let Err(error) = admin_file::remove(store) {
-        tracing::warn!(%error, "cannot remove admin.json from the store");
-    }
+    access.inspect_err(warn).ok()
 }
 
 /// Checks and loads everything that the first request needs.
@@ -256,7 +264,9 @@ const REFERENCES_DAMAGED: &str =
 /// The hint for a store that cannot be opened.
 pub fn store_hint(error: &StoreError) -> &'static str {
     match error {
-        StoreError::InUse(_) => "stop the other process first, or give this one another --store",
+        StoreError::InUse(_) => {
+            "stop the other process first; each server needs a store, or a node's folder, of its own"
+        }
         StoreError::Damaged { .. } => DAMAGED,
         StoreError::ReferencesDamaged { .. } => REFERENCES_DAMAGED,
         StoreError::Address(error) => error.hint(),

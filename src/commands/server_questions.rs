@@ -1,11 +1,9 @@
-//! Asks the running server of a store through its admin listener: what sites reported, page by page, and for changes of the
-//! ledger.
+//! Asks the running server of a store through its admin socket: what sites reported, page by page, for changes of the ledger,
+//! and how it is.
 //!
-//! [`admin_file`] says where, and has the token. Every wait has an end.
+//! [`admin_socket`] connects. Every wait has an end.
 
 use std::future::Future;
-use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,14 +14,15 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::commands::Failure;
-use crate::commands::admin_file::{self, AdminFile};
+use crate::config::Config;
 use crate::model::license_key::LicenseId;
 use crate::serve::imports::{ImportOrder, ImportReply};
+use crate::serve::ops::admin_socket::{self, ConnectError};
+use crate::serve::ops::commands::{CLAIMED_USER, FolderIdentity, ServerGreeting, is_user_name};
 use crate::serve::ops::license_answers::{LicenseOrder, LicenseReply};
 use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::serve::ops::reference_answers::{ErasureOrder, ErasureReply};
@@ -40,36 +39,47 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// Size limit of a page in bytes.
 const MAX_PAGE: usize = 64 << 20;
 
-/// Why a running server did not tell what sites reported.
+/// What to do where a server has no socket.
+pub(super) const NO_SOCKET: &str = "restart the server with this version, and look at its log: it may be an older version, or its unit \
+     does not allow AF_UNIX in RestrictAddressFamilies";
+
+/// Why a running server did not answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum QuestionError {
-    #[error("a server is running, but {} does not say where it answers", .0.display())]
-    NoFile(PathBuf),
-    #[error("a server is running, but {} cannot be read", path.display())]
-    File { path: PathBuf, source: io::Error },
-    #[error("the running server does not answer on {address}: {reason}")]
-    NoAnswer { address: SocketAddr, reason: String },
-    #[error("the server on {0} is not the one of this store")]
-    Another(SocketAddr),
-    #[error("the server on {0} is another version, which does not answer this")]
-    OtherVersion(SocketAddr),
-    #[error("the server on {address} does not tell what sites reported: {reason}")]
-    Refused { address: SocketAddr, reason: String },
-    #[error("the server on {address} changed nothing: {reason}")]
-    NotDone { address: SocketAddr, reason: String },
+    #[error("commands cannot reach the server")]
+    Connect(#[from] ConnectError),
+    #[error("the server on {} does not answer: {reason}", socket.display())]
+    NoAnswer { socket: PathBuf, reason: String },
+    #[error("the server on {} is not the one of this store", .0.display())]
+    Another(PathBuf),
+    #[error("the server on {} is version {server}, which does not answer this; the command is version {}", socket.display(), env!("CARGO_PKG_VERSION"))]
+    OtherVersion { socket: PathBuf, server: String },
+    #[error("the server on {} does not tell what sites reported: {reason}", socket.display())]
+    Refused { socket: PathBuf, reason: String },
+    #[error("the server on {} changed nothing: {reason}", socket.display())]
+    NotDone { socket: PathBuf, reason: String },
 }
 
 impl QuestionError {
+    /// Whether this error leaves open whether a server runs.
+    pub(super) fn may_mean_no_server(&self) -> bool {
+        matches!(
+            self,
+            Self::NoAnswer { .. } | Self::Connect(ConnectError::Missing(_) | ConnectError::NobodyListens(_))
+        )
+    }
+
     /// What to do.
     fn hint(&self) -> &'static str {
         match self {
-            Self::NoFile(_) => {
-                "restart the server with this version; its setting `admin_listen` must not be \"off\", and it must be able \
-                 to write its store"
+            Self::Connect(ConnectError::Missing(_) | ConnectError::NobodyListens(_)) => NO_SOCKET,
+            Self::Connect(ConnectError::Distrusted { .. }) => {
+                "look at who put it there: the socket and its folder belong to the server's user, and nobody else can write there"
             }
-            Self::File { .. } => "run this as the user of the server",
-            Self::NoAnswer { .. } => "run this where the server runs, and look at its log",
-            Self::Another(_) | Self::OtherVersion(_) => "restart the server, with the same version as this command",
+            Self::Connect(ConnectError::Failed { .. }) => "run this as the user of the server",
+            Self::NoAnswer { .. } => "look at the server's log",
+            Self::Another(_) => "give each server a `serve.admin_socket` of its own, and restart this one",
+            Self::OtherVersion { .. } => "restart the server, with the same version as this command",
             Self::Refused { .. } | Self::NotDone { .. } => "look at the server's log, and try again",
         }
     }
@@ -82,10 +92,18 @@ impl From<QuestionError> for Failure {
     }
 }
 
+/// Which server runs, and the answer of `/readyz`, whatever its status is.
+pub(super) fn readiness(config: &Config) -> Result<(ServerGreeting, Bytes), QuestionError> {
+    ask(config, async |server| {
+        let (_, body) = server.send(Method::GET, "/readyz", Bytes::new()).await?;
+        Ok((server.greeting.clone(), body))
+    })
+}
+
 /// What sites reported: of one license, or of all.
-pub(super) fn reports(store: &Path, license: Option<&LicenseId>) -> Result<SiteReports, QuestionError> {
+pub(super) fn reports(config: &Config, license: Option<&LicenseId>) -> Result<SiteReports, QuestionError> {
     let of = license.map_or(String::new(), |license| format!("&license={license}"));
-    ask(store, async |server| {
+    ask(config, async |server| {
         let mut reports = SiteReports::new();
         loop {
             let after = reports.last().map_or(String::new(), |(license, host, _)| {
@@ -105,8 +123,8 @@ pub(super) fn reports(store: &Path, license: Option<&LicenseId>) -> Result<SiteR
 }
 
 /// The hosts that licenses were refused to.
-pub(super) fn refused(store: &Path) -> Result<RefusedByLicense, QuestionError> {
-    ask(store, async |server| {
+pub(super) fn refused(config: &Config) -> Result<RefusedByLicense, QuestionError> {
+    ask(config, async |server| {
         let mut refused = RefusedByLicense::new();
         let mut after = String::new();
         loop {
@@ -123,53 +141,51 @@ pub(super) fn refused(store: &Path) -> Result<RefusedByLicense, QuestionError> {
 }
 
 /// The server's settings for licenses that have none of their own.
-pub(super) fn license_defaults(store: &Path) -> Result<LicenseDefaults, QuestionError> {
-    ask(store, async |server| server.page("/license-defaults").await)
+pub(super) fn license_defaults(config: &Config) -> Result<LicenseDefaults, QuestionError> {
+    ask(config, async |server| server.page("/license-defaults").await)
 }
 
 /// The tokens of the management API.
-pub(super) fn tokens(store: &Path) -> Result<Vec<ToldToken>, QuestionError> {
-    ask(store, async |server| server.page("/tokens").await)
+pub(super) fn tokens(config: &Config) -> Result<Vec<ToldToken>, QuestionError> {
+    ask(config, async |server| server.page("/tokens").await)
 }
 
 /// Has the server make or revoke a token.
-pub(super) fn change_token(store: &Path, order: &TokenOrder) -> Result<TokenReply, QuestionError> {
-    ask(store, async |server| server.order("/tokens", order).await)
+pub(super) fn change_token(config: &Config, order: &TokenOrder) -> Result<TokenReply, QuestionError> {
+    ask(config, async |server| server.order("/tokens", order).await)
 }
 
 /// Has the server take a step of a license of the ledger.
-pub(super) fn change_license(store: &Path, order: &LicenseOrder) -> Result<LicenseReply, QuestionError> {
-    ask(store, async |server| server.order("/licenses", order).await)
+pub(super) fn change_license(config: &Config, order: &LicenseOrder) -> Result<LicenseReply, QuestionError> {
+    ask(config, async |server| server.order("/licenses", order).await)
 }
 
 /// Has the server erase the text of an order.
-pub(super) fn erase_reference(store: &Path, order: &ErasureOrder) -> Result<ErasureReply, QuestionError> {
-    ask(store, async |server| server.order("/references", order).await)
+pub(super) fn erase_reference(config: &Config, order: &ErasureOrder) -> Result<ErasureReply, QuestionError> {
+    ask(config, async |server| server.order("/references", order).await)
 }
 
 /// Has the server import licenses of another system.
-pub(super) fn import(store: &Path, order: &ImportOrder) -> Result<Vec<ImportReply>, QuestionError> {
-    ask(store, async |server| server.order("/imports", order).await)
+pub(super) fn import(config: &Config, order: &ImportOrder) -> Result<Vec<ImportReply>, QuestionError> {
+    ask(config, async |server| server.order("/imports", order).await)
 }
 
-/// Connects to the server and asks it, within the time limit.
+/// Connects to the server of this instance and asks it, within the time limit.
 fn ask<T>(
-    store: &Path,
+    config: &Config,
     questions: impl AsyncFnOnce(&mut Connection) -> Result<T, QuestionError>,
 ) -> Result<T, QuestionError> {
-    let path = admin_file::path_in(store);
-    let file = admin_file::read(store).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => QuestionError::NoFile(path),
-        _ => QuestionError::File { path, source },
-    })?;
-    let address = file.address;
-    let no_answer = |reason: String| QuestionError::NoAnswer { address, reason };
+    let socket = config.admin_socket();
+    let no_answer = |reason: String| QuestionError::NoAnswer {
+        socket: socket.clone(),
+        reason,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| no_answer(error.to_string()))?;
     let all = async {
-        let mut connection = Connection::open(file).await?;
+        let mut connection = Connection::open(&socket, &config.paths.store).await?;
         questions(&mut connection).await
     };
     // The timer needs the runtime.
@@ -177,40 +193,45 @@ fn ask<T>(
     asked.unwrap_or_else(|_| Err(no_answer(not_within(LONGEST))))
 }
 
-/// A connection to the admin listener.
+/// A connection to the server of a store.
 struct Connection {
-    file: AdminFile,
+    socket: PathBuf,
+    greeting: ServerGreeting,
     sender: SendRequest<Full<Bytes>>,
     driver: JoinHandle<hyper::Result<()>>,
 }
 
 impl Connection {
-    async fn open(file: AdminFile) -> Result<Self, QuestionError> {
-        let address = file.address;
-        let opened = in_time(async {
-            let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-            handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())
-        });
-        let (sender, connection) = opened
-            .await
-            .map_err(|reason| QuestionError::NoAnswer { address, reason })?;
-        Ok(Self {
-            file,
+    /// Connects, and asks which server this is before anything else is sent.
+    async fn open(socket: &Path, store: &Path) -> Result<Self, QuestionError> {
+        // It does not wait: if the server's queue is full, that is an error.
+        let stream = admin_socket::connect_to(socket).await?;
+        let opened = in_time(async { handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string()) });
+        let (sender, connection) = opened.await.map_err(|reason| QuestionError::NoAnswer {
+            socket: socket.to_owned(),
+            reason,
+        })?;
+        let mut connection = Self {
+            socket: socket.to_owned(),
+            greeting: ServerGreeting::default(),
             sender,
             driver: tokio::spawn(connection),
-        })
+        };
+        connection.greeting = connection.page("/").await?;
+        match FolderIdentity::of(store) {
+            Ok(own) if own == connection.greeting.store => Ok(connection),
+            _ => Err(QuestionError::Another(socket.to_owned())),
+        }
     }
 
     /// One page.
     async fn page<T: DeserializeOwned>(&mut self, target: &str) -> Result<T, QuestionError> {
-        let address = self.file.address;
         let (status, body) = self.send(Method::GET, target, Bytes::new()).await?;
         match status {
-            200 => serde_json::from_slice(&body).map_err(|_| QuestionError::OtherVersion(address)),
-            401 => Err(QuestionError::Another(address)),
-            404 | 405 => Err(QuestionError::OtherVersion(address)),
+            200 => serde_json::from_slice(&body).map_err(|_| self.other_version()),
+            404 => Err(self.other_version()),
             _ => Err(QuestionError::Refused {
-                address,
+                socket: self.socket.clone(),
                 reason: match status {
                     503 => String::from_utf8_lossy(&body).trim().to_owned(),
                     _ => format!("status {status}"),
@@ -221,35 +242,33 @@ impl Connection {
 
     /// A change.
     async fn order<T: DeserializeOwned>(&mut self, target: &str, order: &impl Serialize) -> Result<T, QuestionError> {
-        let address = self.file.address;
-        let no_answer = |reason: String| QuestionError::NoAnswer { address, reason };
-        let body = serde_json::to_vec(order).map_err(|error| no_answer(error.to_string()))?;
+        let body = serde_json::to_vec(order).map_err(|error| self.no_answer(error.to_string()))?;
         let (status, body) = self.send(Method::POST, target, body.into()).await?;
         match status {
-            200 => serde_json::from_slice(&body).map_err(|_| QuestionError::OtherVersion(address)),
-            401 => Err(QuestionError::Another(address)),
-            400 | 404 | 405 => Err(QuestionError::OtherVersion(address)),
+            200 => serde_json::from_slice(&body).map_err(|_| self.other_version()),
+            400 | 404 => Err(self.other_version()),
             _ => Err(QuestionError::NotDone {
-                address,
+                socket: self.socket.clone(),
                 reason: String::from_utf8_lossy(&body).trim().to_owned(),
             }),
         }
     }
 
     async fn send(&mut self, method: Method, target: &str, body: Bytes) -> Result<(u16, Bytes), QuestionError> {
-        let address = self.file.address;
         let answer = in_time(self.exchange(method, target, body)).await;
-        answer.map_err(|reason| QuestionError::NoAnswer { address, reason })
+        answer.map_err(|reason| self.no_answer(reason))
     }
 
     async fn exchange(&mut self, method: Method, target: &str, body: Bytes) -> Result<(u16, Bytes), String> {
         let request = hyper::Request::builder()
             .method(method)
             .uri(target)
-            .header("Host", self.file.address.to_string())
-            .header("Authorization", format!("Bearer {}", self.file.token))
-            .body(Full::new(body))
-            .map_err(|error| error.to_string())?;
+            .header("Host", "localhost");
+        let request = match sudo_user() {
+            Some(user) => request.header(CLAIMED_USER, user),
+            None => request,
+        };
+        let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
         self.sender.ready().await.map_err(|error| error.to_string())?;
         let response = self
             .sender
@@ -261,12 +280,29 @@ impl Connection {
         let body = body.map_err(|error| error.to_string())?;
         Ok((status, body.to_bytes()))
     }
+
+    fn no_answer(&self, reason: String) -> QuestionError {
+        let socket = self.socket.clone();
+        QuestionError::NoAnswer { socket, reason }
+    }
+
+    fn other_version(&self) -> QuestionError {
+        QuestionError::OtherVersion {
+            socket: self.socket.clone(),
+            server: self.greeting.version.clone(),
+        }
+    }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         self.driver.abort();
     }
+}
+
+/// The user who called `sudo`, if that can be the name of a user.
+fn sudo_user() -> Option<String> {
+    std::env::var("SUDO_USER").ok().filter(|name| is_user_name(name))
 }
 
 async fn in_time<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {

@@ -2,7 +2,6 @@
 //! from the index if no server runs.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
@@ -84,27 +83,25 @@ pub(super) fn moves(config: &Config, now: DateTime<Utc>) -> Result<MovesByLicens
 
 /// What every site reported; nothing where no server has run.
 pub(super) fn reports(config: &Config) -> Result<Result<SiteReports, ReportsNotReadable>, Failure> {
-    let path = &config.paths.store;
     let Some(store) = opened(config)? else {
         return Ok(Ok(SiteReports::default()));
     };
-    Ok(reports_in(&store, path))
+    Ok(reports_in(&store, config))
 }
 
 /// The same from a store that is open.
-pub(super) fn reports_in(store: &StoreReader, path: &Path) -> Result<SiteReports, ReportsNotReadable> {
+pub(super) fn reports_in(store: &StoreReader, config: &Config) -> Result<SiteReports, ReportsNotReadable> {
     if store.is_in_use() {
-        return Ok(server_questions::reports(path, None)?);
+        return Ok(server_questions::reports(config, None)?);
     }
     store.reports()?.ok_or(ReportsNotReadable::NoIndex)
 }
 
 /// The hosts that licenses were refused to; none where no server has run.
 pub(super) fn refused(config: &Config) -> Result<RefusedByLicense, Failure> {
-    let path = &config.paths.store;
     match opened(config)? {
         None => Ok(RefusedByLicense::default()),
-        Some(store) if store.is_in_use() => Ok(server_questions::refused(path)?),
+        Some(store) if store.is_in_use() => Ok(server_questions::refused(config)?),
         Some(store) => store
             .refused()
             .map_err(failed)?

@@ -115,9 +115,11 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Create(create) => self::create(create, args.json, config),
         Verb::List => {
-            let tokens = ledger_access::through(config, server_questions::tokens, async |bindings| {
-                Ok(token_answers::told(bindings))
-            })?;
+            let tokens = ledger_access::through(
+                config,
+                || server_questions::tokens(config),
+                async |bindings| Ok(token_answers::told(bindings)),
+            )?;
             output::print(&match args.json {
                 true => output::json(&tokens)?,
                 false => table(&tokens),
@@ -183,7 +185,7 @@ fn change(config: &Config, name: &Name, step: TokenStep, refused: &str) -> Resul
     let again = order.clone();
     let reply = ledger_access::through(
         config,
-        |store| server_questions::change_token(store, &order),
+        || server_questions::change_token(config, &order),
         async |bindings| token_answers::carry_out(bindings, again).await,
     )?;
     match reply {

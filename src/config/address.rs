@@ -27,6 +27,10 @@ pub enum AdminListen {
     At(SocketAddr),
 }
 
+/// A name that health and metrics are asked for, beside `localhost` and IP addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminHost(pub String);
+
 /// A network; a single address is a network of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network(pub IpNet);
@@ -121,6 +125,20 @@ impl FromStr for AdminListen {
                 .parse()
                 .map(Self::At)
                 .map_err(|_| "expected \"off\" or an address with a port, such as 127.0.0.1:8081"),
+        }
+    }
+}
+
+impl FromStr for AdminHost {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_name = text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'));
+        match is_name && !text.is_empty() {
+            true => Ok(Self(text.to_owned())),
+            false => Err("expected the name of a host without a port, such as countersign or metrics.example.com"),
         }
     }
 }

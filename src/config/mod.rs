@@ -19,7 +19,7 @@ mod store;
 mod value;
 mod webhooks;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::de::DeTable;
@@ -32,7 +32,7 @@ use mail::MailSettings;
 use shops::ShopSettings;
 use webhooks::WebhookSettings;
 
-pub use address::{AdminListen, Listen, Network};
+pub use address::{AdminHost, AdminListen, Listen, Network};
 pub use build::{BuildConfig, BuildSettings};
 pub use environment::unknown_variables;
 pub use error::ConfigError;
@@ -50,6 +50,9 @@ pub use webhooks::WebhookConfig;
 
 /// The tables of a configuration file.
 const TABLES: [&str; 8] = ["paths", "keys", "store", "build", "serve", "shops", "mail", "webhooks"];
+
+/// The name of the socket on which the server answers commands.
+const ADMIN_SOCKET: &str = "admin.sock";
 
 /// Size limit of a configuration file in bytes.
 const MAX_CONFIG: u64 = 1 << 20;
@@ -98,7 +101,12 @@ impl Config {
             instance
         };
         let file = ConfigFile::read(&instance.join(FILE))?;
-        let serve = ServeConfig::merge(instance, serve, file.serve);
+        let mut serve = serve.clone();
+        // Every command reaches the server through it; only `serve` takes the rest of its table from the environment.
+        serve.admin_socket = serve
+            .admin_socket
+            .or_else(|| std::env::var_os("COUNTERSIGN_ADMIN_SOCKET").map(PathBuf::from));
+        let serve = ServeConfig::merge(instance, &serve, file.serve);
         let keys = KeysConfig::of_file(&file.keys);
         let store = StoreConfig::of_file(&file.store);
         let build = BuildConfig::of_file(file.build);
@@ -126,6 +134,14 @@ impl Config {
         } else {
             Err(ConfigError::NoInstance(instance.to_owned()))
         }
+    }
+
+    /// Where the server answers commands.
+    pub fn admin_socket(&self) -> PathBuf {
+        self.serve
+            .admin_socket
+            .clone()
+            .unwrap_or_else(|| self.paths.store.join(ADMIN_SOCKET))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::config::address::{AdminListen, Listen, Network};
+use crate::config::address::{AdminHost, AdminListen, Listen, Network};
 use crate::config::error::ConfigError;
 use crate::config::public_url::{PublicUrl, PublicUrlSetting};
 use crate::config::serve_settings::{self, CompatProtocol, LocalHosts, LogFormat, ServeSettings};
@@ -37,6 +37,8 @@ pub struct SeatRules {
 pub struct ServeConfig {
     pub listen: Listen,
     pub admin_listen: AdminListen,
+    pub admin_hosts: Vec<AdminHost>,
+    pub admin_socket: Option<PathBuf>,
     pub public_url: Option<PublicUrl>,
     pub tls_certificate: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
@@ -127,6 +129,8 @@ impl ServeConfig {
                 .admin_listen
                 .or(file.admin_listen)
                 .unwrap_or(AdminListen::At(serve_settings::ADMIN_LISTEN)),
+            admin_hosts: given.admin_hosts.clone().or(file.admin_hosts).unwrap_or_default(),
+            admin_socket: path(&given.admin_socket, file.admin_socket),
             public_url: given
                 .public_url
                 .clone()

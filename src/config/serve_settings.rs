@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use serde::Deserialize;
 use toml::Value;
 
-use crate::config::address::{self, AdminListen, Listen, Network};
+use crate::config::address::{self, AdminHost, AdminListen, Listen, Network};
 use crate::config::public_url::PublicUrlSetting;
 use crate::config::value::{self, Setting};
 
@@ -69,6 +69,14 @@ pub struct ServeSettings {
         help = value::with_default("Address for health checks and metrics, or \"off\"", ADMIN_LISTEN))]
     #[serde(deserialize_with = "address::one")]
     pub admin_listen: Option<AdminListen>,
+    #[arg(long, env = "COUNTERSIGN_ADMIN_HOSTS", value_name = "NAME,...", value_delimiter = ',',
+        help = value::with_default("Names by which health checks and metrics may be asked for, beside localhost and IP addresses", "none"))]
+    #[serde(deserialize_with = "address::many")]
+    pub admin_hosts: Option<Vec<AdminHost>>,
+    #[arg(long, env = "COUNTERSIGN_ADMIN_SOCKET", value_name = "FILE",
+        help = value::with_default("Unix socket on which the server answers commands, if not admin.sock in the store's folder", "none"))]
+    #[serde(deserialize_with = "value::one")]
+    pub admin_socket: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_PUBLIC_URL", value_name = "URL", value_parser = value::parse::<PublicUrlSetting>,
         help = value::with_default("Where sites reach this server: what links to packages begin with", "none"))]
     #[serde(deserialize_with = "value::one")]

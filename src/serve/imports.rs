@@ -1,6 +1,6 @@
 //! Imports licenses of another system into the ledger: those of files are left out, and references get their names.
 //!
-//! The admin listener does so for commands, and a command by itself where no server runs.
+//! The admin socket does so for commands, and a command by itself where no server runs.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
@@ -111,7 +111,12 @@ pub async fn carry_out(
     let outcomes = match order.dry_run {
         true => bindings.preview_import(&import),
         false if import.licenses.is_empty() => Vec::new(),
-        false => bindings.import(import).await?,
+        false => {
+            let licenses = import.licenses.len();
+            let outcomes = bindings.import(import).await?;
+            tracing::info!(licenses, by = "operator:cli", "imported");
+            outcomes
+        }
     };
     let mut outcomes = outcomes.into_iter().map(ImportReply::Ledger);
     let replies = places.into_iter().map(|place| place.or_else(|| outcomes.next()));

@@ -1,6 +1,6 @@
 //! Changes one license of the ledger by a step: looks it up, and has the ledger's thread decide.
 //!
-//! The management API does so for programs, and the admin listener for commands.
+//! The management API does so for programs, and the admin socket for commands.
 
 use std::sync::Arc;
 

@@ -39,11 +39,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use chrono::Utc;
-use futures_util::FutureExt;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
-use crate::config::{CompatProtocol, ServeConfig};
+use crate::config::{AdminHost, CompatProtocol, ServeConfig};
 use crate::mail::account::MailAccount;
 use crate::mail::queue::MailQueue;
 use crate::mail::sender::MailSender;
@@ -57,7 +56,7 @@ use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::listener::ListenerConfig;
 use crate::serve::net::timeouts::Timeouts;
 use crate::serve::net::tls::{Tls, TlsAcceptor};
-use crate::serve::ops::admin_token::AdminToken;
+use crate::serve::ops::commands::CommandAccess;
 use crate::serve::package_faults::PackageFaults;
 use crate::serve::rate_limit::Limits;
 use crate::serve::reload::history::Reloads;
@@ -80,7 +79,8 @@ pub struct Server {
     reloader: Reloader,
     listener_config: ListenerConfig,
     acceptor: Option<TlsAcceptor>,
-    admin: Option<(TcpListener, Option<AdminToken>)>,
+    admin: Option<(TcpListener, Vec<AdminHost>)>,
+    commands: Option<CommandAccess>,
     mail: Option<MailSender>,
     webhooks: Option<Webhooks>,
 }
@@ -193,6 +193,7 @@ impl Server {
             listener_config,
             acceptor,
             admin: None,
+            commands: None,
             mail: None,
             webhooks: None,
         })
@@ -203,10 +204,18 @@ impl Server {
         self.reloader.clone()
     }
 
-    /// Serves health and metrics on `listener`, and what sites reported to who has the token.
-    pub fn with_admin(self, listener: TcpListener, token: Option<AdminToken>) -> Self {
+    /// Serves health and metrics on `listener`, also to whoever calls this machine one of `hosts`.
+    pub fn with_admin(self, listener: TcpListener, hosts: Vec<AdminHost>) -> Self {
         Self {
-            admin: Some((listener, token)),
+            admin: Some((listener, hosts)),
+            ..self
+        }
+    }
+
+    /// Answers commands.
+    pub fn with_commands(self, commands: CommandAccess) -> Self {
+        Self {
+            commands: Some(commands),
             ..self
         }
     }
@@ -231,7 +240,8 @@ impl Server {
         Ok(Self { webhooks, ..self })
     }
 
-    /// Serves on `listener` until `shutdown` completes, then finishes open requests. The admin listener stops last.
+    /// Serves on `listener` until `shutdown` completes, then finishes open requests. The admin listener and the admin socket stop
+    /// last.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let Self {
             service,
@@ -239,11 +249,16 @@ impl Server {
             listener_config,
             acceptor,
             admin,
+            commands,
             mail,
             webhooks,
         } = self;
         let patience = listener_config.drain;
-        let (drained, draining) = oneshot::channel::<()>();
+        let (drained, draining) = watch::channel(());
+        let drained_public = || {
+            let mut draining = draining.clone();
+            async move { draining.changed().await.unwrap_or_default() }
+        };
         let public = async {
             let metrics = Arc::clone(&service.metrics);
             net::listener::run(
@@ -260,8 +275,8 @@ impl Server {
         // It ends with the server: what is not applied stays in the spool.
         let deliveries = tokio::spawn(deliveries::run(Arc::clone(&service)));
         let admin = async {
-            let Some((listener, token)) = admin else { return };
-            let routes = ops::routes(Arc::clone(&service), token);
+            let Some((listener, hosts)) = admin else { return };
+            let routes = ops::routes(Arc::clone(&service), hosts);
             let listener_config = ops::listener_config(&service.descriptors);
             net::listener::run(
                 listener,
@@ -269,11 +284,15 @@ impl Server {
                 None,
                 listener_config,
                 Arc::default(),
-                draining.map(drop),
+                drained_public(),
             )
             .await;
         };
-        tokio::join!(public, admin);
+        let commands = async {
+            let Some(commands) = commands else { return };
+            commands.run(Arc::clone(&service), drained_public()).await;
+        };
+        tokio::join!(public, admin, commands);
         deliveries.abort();
         if let Some(webhooks) = webhooks {
             // It waits for the messages that are under way.

@@ -1,10 +1,8 @@
-//! The admin listener: health, readiness and metrics, for the operator and their tools; and, for commands, what sites
-//! reported, and changes of the ledger.
+//! What the operator asks: health, readiness and metrics on the admin listener, and commands on the admin socket.
 
-mod admin_replies;
-pub mod admin_token;
-mod command_access;
-pub mod import_answers;
+pub mod admin_socket;
+pub mod commands;
+mod import_answers;
 pub mod license_answers;
 pub mod license_defaults;
 pub mod openmetrics;
@@ -13,24 +11,23 @@ pub mod reports;
 pub mod token_answers;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warp::http::StatusCode;
+use hyper::body::Incoming;
+use warp::http::uri::Authority;
+use warp::http::{Request, StatusCode, header};
 use warp::{Filter, Rejection};
 
+use crate::config::AdminHost;
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
-use crate::serve::net::handler::{Handler, filters, problem};
+use crate::serve::net::handler::{Handler, Sending, filters, problem};
 use crate::serve::net::listener::ListenerConfig;
 use crate::serve::net::timeouts::Timeouts;
-use crate::serve::ops::admin_token::AdminToken;
-use crate::serve::ops::command_access::CommandAccess;
-use crate::serve::ops::import_answers::MAX_IMPORT;
-use crate::serve::ops::license_defaults::LicenseDefaults;
-use crate::serve::ops::reports::{PageQuery, ReportAnswers};
 use crate::serve::reply::problem::Problem;
-use crate::serve::reply::response::{ContentType, JSON, Response};
+use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
 
 /// The connection limit: only a few tools connect.
@@ -42,80 +39,72 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time for the last responses when the server stops.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// Size limit of an order of a command in bytes.
-const MAX_ORDER: u64 = 64 << 10;
-
-/// `/healthz`, `/readyz` and `/metrics`; for who has the token, also `/reports`, `/refused`, `/license-defaults`, `/tokens`,
-/// `/licenses`, `/imports` and `/references`.
-pub fn routes(service: Arc<Service>, token: Option<AdminToken>) -> impl Handler {
-    let access = CommandAccess::new(Arc::clone(&service), token);
-    let stepped = access.ordered("licenses", MAX_ORDER, license_answers::change);
-    let imported = access.ordered("imports", MAX_IMPORT, import_answers::import);
-    let erased = access.ordered("references", MAX_ORDER, reference_answers::carry_out);
-    let ordered = access.ordered("tokens", MAX_ORDER, token_answers::change);
-    let listed = access.told("tokens", |service| token_answers::told(service.gate.bindings()));
-    let defaults = access.told("license-defaults", |service| LicenseDefaults::from(service));
-    let reports = Arc::new(ReportAnswers::new(access));
-    let reports = warp::any().map(move || Arc::clone(&reports));
+/// `/healthz`, `/readyz` and `/metrics`, for whoever asks this machine: by an IP address, as `localhost`, or as one of `hosts`.
+pub fn routes(service: Arc<Service>, hosts: Vec<AdminHost>) -> impl Handler {
     let service = warp::any().map(move || Arc::clone(&service));
     let get = || warp::get().or(warp::head()).unify();
     let healthz = warp::path!("healthz")
         .and(get())
-        .map(|| ContentType("text/plain; charset=utf-8").answer("alive\n"));
+        .map(|| Response::text(StatusCode::OK, "alive\n"));
     let readyz = warp::path!("readyz")
         .and(get())
         .and(service.clone())
         .map(|service: Arc<Service>| readiness(&service));
     let metrics = warp::path!("metrics")
         .and(get())
-        .and(service.clone())
+        .and(service)
         .then(|service: Arc<Service>| async {
             // It counts the bindings, which takes milliseconds for a million.
             let page = tokio::task::spawn_blocking(move || openmetrics::page(service)).await;
             page.unwrap_or_else(|error| Problem::internal(&error).into_response())
         });
-    let page = || {
-        warp::get()
-            .and(warp::header::optional::<String>("authorization"))
-            .and(warp::query::<PageQuery>())
-    };
-    let reported = warp::path!("reports").and(reports.clone()).and(page()).then(
-        |reports: Arc<ReportAnswers>, authorization: Option<String>, query| async move {
-            reports.reported(authorization.as_deref(), query).await
-        },
-    );
-    let refused = warp::path!("refused").and(reports).and(page()).then(
-        |reports: Arc<ReportAnswers>, authorization: Option<String>, query| async move {
-            reports.refused(authorization.as_deref(), query).await
-        },
-    );
-    let stored = reported
-        .or(refused)
-        .unify()
-        .or(defaults)
-        .unify()
-        .or(listed)
-        .unify()
-        .or(ordered)
-        .unify()
-        .or(stepped)
-        .unify()
-        .or(imported)
-        .unify()
-        .or(erased)
-        .unify();
     let refuse = |rejection: Rejection| async move { Ok::<_, Infallible>(problem(&rejection).into_response()) };
-    filters(
-        healthz
-            .or(readyz)
-            .unify()
-            .or(metrics)
-            .unify()
-            .or(stored)
-            .unify()
-            .recover(refuse)
-            .unify(),
-    )
+    let routes = filters(healthz.or(readyz).unify().or(metrics).unify().recover(refuse).unify());
+    OwnHosts { hosts, routes }
+}
+
+/// Refuses requests for the names of others.
+// SECURITY: a page in the operator's browser can give its own name this machine's address, and then read what it gets
+// (DNS rebinding). The name is in its request.
+struct OwnHosts<H> {
+    hosts: Vec<AdminHost>,
+    routes: H,
+}
+
+impl<H: Handler> Handler for OwnHosts<H> {
+    fn refusal(&self, _client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
+        (!names_us(head, &self.hosts)).then(|| Problem::Misdirected.into_response())
+    }
+
+    async fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
+        self.routes.answer(client, request).await
+    }
+}
+
+/// Whether the host of a request is an IP address, `localhost` or one of `hosts`. A request without a host names nobody else;
+/// HTTP/1.1 refuses it elsewhere.
+fn names_us<B>(request: &Request<B>, hosts: &[AdminHost]) -> bool {
+    let named = request.headers().get_all(header::HOST);
+    let named = named.iter().filter(|host| !host.is_empty());
+    // The host of an absolute target goes before the header (RFC 9112 section 3.2.2), so both have to be ours.
+    let of_target = request.uri().authority().cloned();
+    named
+        .map(|host| Authority::try_from(host.as_bytes()).ok())
+        .chain(of_target.map(Some))
+        // What is no host is refused elsewhere.
+        .flatten()
+        .all(|authority| is_ours(authority.host(), hosts))
+}
+
+fn is_ours(host: &str, hosts: &[AdminHost]) -> bool {
+    let ip = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
+    let name = host.strip_suffix('.').unwrap_or(host);
+    ip.parse::<IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || hosts.iter().any(|AdminHost(ours)| name.eq_ignore_ascii_case(ours))
 }
 
 /// 200 while the server is ready, else 503.
@@ -148,5 +137,48 @@ pub fn listener_config(descriptors: &Descriptors) -> ListenerConfig {
             write: PATIENCE,
         },
         drain: DRAIN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_for_a_foreign_name_is_not_ours() {
+        let hosts = ["metrics.example.com".parse().unwrap()];
+        let ours = |target: &str, host: Option<&str>| {
+            let request = Request::get(target);
+            let request = host
+                .into_iter()
+                .fold(request, |request, host| request.header("Host", host));
+            names_us(&request.body(()).unwrap(), &hosts)
+        };
+        for host in [
+            "127.0.0.1:8081",
+            "10.0.0.7",
+            "[::1]:8081",
+            "[2001:db8::1]",
+            "localhost",
+            "LOCALHOST:8081",
+            "localhost.",
+            "Metrics.Example.com:443",
+            "",
+        ] {
+            assert!(ours("/readyz", Some(host)), "{host}");
+        }
+        assert!(ours("/readyz", None));
+        for host in [
+            "evil.example",
+            "evil.example:8081",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "notmetrics.example.com",
+            "example.com",
+        ] {
+            assert!(!ours("/readyz", Some(host)), "{host}");
+            assert!(!ours(&format!("http://{host}/readyz"), Some("localhost")), "{host}");
+            assert!(!ours("http://localhost/readyz", Some(host)), "{host}");
+        }
     }
 }

@@ -7,7 +7,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use crate::durable_file::{self, Access};
 use crate::model::issued_license::Hex128;
@@ -31,9 +30,6 @@ use crate::store::references::table::ReferenceTable;
 use crate::store::stored_reports::StoredReports;
 use crate::store::telemetry;
 use crate::store::unindexed::Unindexed;
-
-/// How long to wait for another process to close the store, as at a restart.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Bindings that the index takes at once, so that new ones do not wait long.
 const INDEX_BATCH: usize = 1_024;
@@ -67,7 +63,7 @@ impl StoreDisk {
             path: path.to_owned(),
             source,
         };
-        let lock = lock::take(path, LOCK_PATIENCE, || lock::make_folder(path)).map_err(failed)?;
+        let lock = lock::take(path, lock::PATIENCE, || lock::make_folder(path)).map_err(failed)?;
         let lock = lock.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
         // Left over from a compaction that was killed; it only takes space.
         let _ = fs::remove_file(new_ledger_in(path));

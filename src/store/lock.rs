@@ -19,6 +19,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::regular_file;
+use crate::store::error::StoreError;
+
+/// How long to wait for another process to leave a folder, as at a restart.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Time between two attempts to get a lock.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -28,6 +32,32 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct StoreLock {
     beside: Vec<Beside>,
     _folder: File,
+}
+
+/// The folder of a node that shares a ledger belongs to this process until this is dropped.
+#[derive(Debug)]
+pub struct NodeLock {
+    _lock: StoreLock,
+}
+
+impl NodeLock {
+    /// Creates the folder if it is missing, and waits a second for another server to leave it, as at a restart.
+    ///
+    /// # Errors
+    /// Another server has it, or it cannot be created.
+    pub fn take(folder: &Path) -> Result<Self, StoreError> {
+        let taken = take(folder, PATIENCE, || make_folder(folder)).map_err(|source| StoreError::Read {
+            path: folder.to_owned(),
+            source,
+        })?;
+        let lock = taken.ok_or_else(|| StoreError::InUse(folder.to_owned()))?;
+        Ok(Self { _lock: lock })
+    }
+}
+
+/// Whether a server has the store, or the node, in this folder.
+pub fn is_in_use(folder: &Path) -> bool {
+    matches!(look(folder), Ok(None))
 }
 
 /// A lock file beside the folder; `None` if it cannot be created.

@@ -94,6 +94,7 @@ pub use issued_licenses::LedgerLicense;
 pub use ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 pub use ledger_state::LedgerState;
 pub use license_imports::{ImportOutcome, ImportRequest, ImportResult, LicenseImport, MAX_IMPORT_LINES};
+pub use lock::{NodeLock, is_in_use};
 pub use operations::Bindings;
 pub use pending::{BindOutcome, LedgerLook, SeatRequest};
 pub use postgres::endpoint_lease::{EndpointLease, HeldLease, SharedEndpoint, shared_endpoints};

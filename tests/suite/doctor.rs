@@ -12,11 +12,8 @@ use crate::support::{Instance, License, Server, eventually, get};
 const SOON: Duration = Duration::from_secs(10);
 
 /// Exit code and findings, each as `verdict part finding`.
-fn doctor(instance: &Instance, admin: &str) -> (Option<i32>, Vec<String>) {
-    let output = countersign(instance)
-        .args(["doctor", "--json", "--admin-listen", admin])
-        .output()
-        .unwrap();
+fn doctor(instance: &Instance) -> (Option<i32>, Vec<String>) {
+    let output = countersign(instance).args(["doctor", "--json"]).output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
     let findings: Value = serde_json::from_str(&told).unwrap_or_else(|_| panic!("{told}"));
     let text = |finding: &Value, name: &str| finding[name].as_str().unwrap().to_owned();
@@ -36,10 +33,10 @@ fn doctor_gives_the_verdict_of_readyz_and_its_exit_code() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
     let server = Server::start_limitable(&instance, &[]);
-    let admin = server.admin.to_string();
-    let (exit, findings) = doctor(&instance, &admin);
+    let version = env!("CARGO_PKG_VERSION");
+    let (exit, findings) = doctor(&instance);
     assert!(
-        exit == Some(0) && has(&findings, &format!("ok server ready, says {admin}")),
+        exit == Some(0) && has(&findings, &format!("ok server ready, version {version}")),
         "{findings:#?}"
     );
 
@@ -49,9 +46,9 @@ fn doctor_gives_the_verdict_of_readyz_and_its_exit_code() {
         server.validate(&license, "a.com");
         get(server.admin, "/readyz").status == 503
     });
-    let (exit, findings) = doctor(&instance, &admin);
+    let (exit, findings) = doctor(&instance);
     assert!(
-        exit == Some(3) && has(&findings, &format!("broken server not ready, says {admin}")),
+        exit == Some(3) && has(&findings, &format!("broken server not ready, version {version}")),
         "{findings:#?}"
     );
     assert!(has(&findings, "broken server store is failing since "), "{findings:#?}");
@@ -59,7 +56,7 @@ fn doctor_gives_the_verdict_of_readyz_and_its_exit_code() {
     eventually("the store is well again", SOON, || {
         get(server.admin, "/readyz").status == 200
     });
-    assert_eq!(doctor(&instance, &admin).0, Some(0));
+    assert_eq!(doctor(&instance).0, Some(0));
 
     // A part whose file is broken is served from its last good version: ready, and a restart would fail.
     instance.write("registry/licenses/licenses.toml", "[[license]\n");
@@ -67,7 +64,7 @@ fn doctor_gives_the_verdict_of_readyz_and_its_exit_code() {
         server.part("registry")["state"] == "stale"
     });
     assert_eq!(get(server.admin, "/readyz").status, 200);
-    let (exit, findings) = doctor(&instance, &admin);
+    let (exit, findings) = doctor(&instance);
     assert!(exit == Some(3) && has(&findings, "broken registry "), "{findings:#?}");
     assert!(
         has(&findings, "ok server ready") && has(&findings, "warning server registry is stale since "),
@@ -78,51 +75,58 @@ fn doctor_gives_the_verdict_of_readyz_and_its_exit_code() {
 #[test]
 fn doctor_tells_a_server_that_does_not_answer_from_none_and_from_another_instances() {
     let instance = Instance::new();
-    let other = Instance::new();
-    let server = Server::start(&instance);
-    let admin = server.admin.to_string();
-    let nobody = "127.0.0.1:1";
-    let (exit, findings) = doctor(&other, nobody);
+    let (exit, findings) = doctor(&instance);
     assert!(
         exit == Some(0) && has(&findings, "ok server not running"),
         "{findings:#?}"
     );
+    let server = Server::start(&instance);
+    let other = Instance::new();
     fs::create_dir(other.file("store")).unwrap();
     fs::write(other.file("store/ledger.jsonl"), "").unwrap();
-    let (exit, findings) = doctor(&other, &admin);
+    let socket = instance.file("store/admin.sock");
+    other.write("countersign.toml", &format!("serve.admin_socket = {socket:?}\n"));
+    let (exit, findings) = doctor(&other);
     assert!(
-        exit == Some(0) && has(&findings, &format!("warning server the server on {admin} does not use")),
+        exit == Some(3)
+            && findings
+                .iter()
+                .any(|found| found.contains("is not the one of this store")),
         "{findings:#?}"
     );
-    let (exit, findings) = doctor(&instance, nobody);
+    // As with an older server, or one whose unit lacks AF_UNIX.
+    let aside = instance.file("store/aside.sock");
+    fs::rename(&socket, &aside).unwrap();
+    let (exit, findings) = doctor(&instance);
+    let missing = format!(
+        "warning server running, but not checked: commands cannot reach the server: there is no {}",
+        socket.display()
+    );
+    assert!(exit == Some(0) && has(&findings, &missing), "{findings:#?}");
+    fs::rename(&aside, &socket).unwrap();
+    server.signal("STOP");
+    let (exit, findings) = doctor(&instance);
+    server.signal("CONT");
     assert!(
-        exit == Some(3) && has(&findings, "broken server a server uses the store, but 127.0.0.1:1"),
+        exit == Some(3) && has(&findings, "broken server running, but not checked: the server on "),
         "{findings:#?}"
     );
-    let (exit, findings) = doctor(&instance, "off");
-    assert!(
-        exit == Some(0) && has(&findings, "warning server running, but not checked"),
-        "{findings:#?}"
-    );
-    // A server of another program, on the public listener's port.
-    let (exit, findings) = doctor(&instance, &server.address.to_string());
-    assert!(
-        exit == Some(3) && findings.iter().any(|found| found.contains("is not from countersign")),
-        "{findings:#?}"
-    );
+    server.kill();
+    assert!(socket.exists(), "a killed server leaves it");
+    assert!(has(&doctor(&instance).1, "ok server not running"));
 }
 
 #[test]
 fn doctor_verifies_every_manifest_and_not_only_those_that_sites_get() {
     let instance = Instance::with_licenses(&[License::new().toml("")]);
     instance.publish_all("releases", "1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
-    let (_, findings) = doctor(&instance, "off");
+    let (_, findings) = doctor(&instance);
     assert!(
         has(&findings, "ok catalog 2 releases, every digest verified"),
         "{findings:#?}"
     );
     instance.write("releases/acme-forms/1.2.0.json", "{}");
-    let (exit, findings) = doctor(&instance, "off");
+    let (exit, findings) = doctor(&instance);
     assert_eq!(exit, Some(3));
     let damaged =
         |finding: &String| finding.starts_with("broken catalog ") && finding.contains("1.2.0.json: its SHA-256");
@@ -132,7 +136,7 @@ fn doctor_verifies_every_manifest_and_not_only_those_that_sites_get() {
 #[test]
 fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
     let instance = Instance::new();
-    let (exit, findings) = doctor(&instance, "off");
+    let (exit, findings) = doctor(&instance);
     let missing = format!(
         "warning source {}/src: not a readable git repository",
         instance.path().display()
@@ -152,7 +156,7 @@ fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
         .status()
         .unwrap();
     assert!(made.success());
-    assert!(has(&doctor(&instance, "off").1, "ok source 1 repository can be read"));
+    assert!(has(&doctor(&instance).1, "ok source 1 repository can be read"));
 
     assert!(!findings.iter().any(|found| found.contains("killed")), "{findings:#?}");
     for left in [
@@ -164,7 +168,7 @@ fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
             "warning key {}: left by a command that was killed",
             instance.file(left).display()
         );
-        assert!(has(&doctor(&instance, "off").1, &told), "{left}");
+        assert!(has(&doctor(&instance).1, &told), "{left}");
         fs::remove_file(instance.file(left)).unwrap();
     }
 
@@ -186,7 +190,7 @@ fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
         "ok key {}: retired 0 days ago; `keys rotate --back` signs with it again",
         private.display()
     );
-    assert!(has(&doctor(&instance, "off").1, &kept));
+    assert!(has(&doctor(&instance).1, &kept));
     let age = Duration::from_secs(91 * 24 * 60 * 60);
     let then = std::time::SystemTime::now() - age;
     fs::File::options()
@@ -195,11 +199,11 @@ fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
         .unwrap()
         .set_modified(then)
         .unwrap();
-    let (exit, findings) = doctor(&instance, "off");
+    let (exit, findings) = doctor(&instance);
     let overdue = format!("warning key {}: retired 91 days ago, more than 90", private.display());
     assert!(exit == Some(0) && has(&findings, &overdue), "{findings:#?}");
     instance.write("countersign.toml", "[keys]\nkeep_retired_days = 91\n");
-    assert!(!has(&doctor(&instance, "off").1, &overdue));
+    assert!(!has(&doctor(&instance).1, &overdue));
     instance.write("countersign.toml", "");
     let removed = countersign(&instance)
         .args(["keys", "remove", "--overdue"])
@@ -246,7 +250,7 @@ fn doctor_warns_of_modules_that_no_plugin_has_of_shops_without_a_table_and_of_ke
 
     assert!(server.stop().success());
 
-    let (_, findings) = doctor(&instance, "off");
+    let (_, findings) = doctor(&instance);
     let expected = [
         "warning license 3 licenses grant the module \"froms\", but no plugin belongs to it (did you mean \"forms\"?)",
         "warning license 2 licenses with keys that were made elsewhere, and the server refuses",
@@ -262,7 +266,7 @@ fn doctor_warns_of_modules_that_no_plugin_has_of_shops_without_a_table_and_of_ke
     assert_eq!(warned.count(), expected.len(), "{findings:#?}");
 
     instance.write("countersign.toml", "[shops.stripe]\n[serve]\nforeign_keys = true\n");
-    let (_, findings) = doctor(&instance, "off");
+    let (_, findings) = doctor(&instance);
     assert!(!has(&findings, expected[1]), "{findings:#?}");
 }
 

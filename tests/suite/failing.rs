@@ -185,7 +185,7 @@ fn with_broken_store(error: fn() -> Option<StoreError>, test: impl FnOnce(Addres
         };
         let asked = tokio::task::spawn_blocking(move || test(addresses, &license));
         server
-            .with_admin(admin, None)
+            .with_admin(admin, Vec::new())
             .run(listener, async { asked.await.unwrap() })
             .await;
     });

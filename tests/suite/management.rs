@@ -140,15 +140,12 @@ fn a_host_that_the_vendor_released_is_listed_for_no_license_of_a_file_or_of_the_
         let shown = stdout_json(&shop.instance, &["license", "show", &license.id]);
         shown["bindings"][0]["released"].clone()
     };
-    let admin = shop.server.admin.to_string();
     for license in [&shop.in_file, &issued] {
         assert_eq!(listed(), [] as [Value; 0]);
         assert_eq!(shop.code(license, "a.com"), "ok");
         assert_eq!(listed(), [json!(license.id)]);
         assert_eq!(exported(license), false);
-        let release = ["license", "release", &license.id, "--host", "a.com"];
-        let wait = ["--wait", "--admin-listen", &admin];
-        let release = [&release[..], &wait].concat();
+        let release = ["license", "release", &license.id, "--host", "a.com", "--wait"];
         run(&shop.instance, &release);
         assert_eq!(listed(), [] as [Value; 0], "{}", license.id);
         assert_eq!(

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::support::certificate::{Certificate, flags};
-use crate::support::http::Client;
+use crate::support::http::{Client, request};
 use crate::support::instance::question;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, get};
@@ -166,9 +166,79 @@ fn health_and_metrics_are_no_business_of_the_public() {
         assert_eq!(get(server.address, target).status, 404, "{target}");
         assert_eq!(get(server.admin, target).status, 200, "{target}");
     }
-    for target in ["/", "/index.html", "/api/v1/validate-license"] {
-        assert_eq!(get(server.admin, target).status, 404, "{target}");
+    // Commands have a socket of their own.
+    let commands = [
+        "/reports",
+        "/refused",
+        "/tokens",
+        "/licenses",
+        "/imports",
+        "/references",
+        "/license-defaults",
+    ];
+    for target in ["/", "/index.html", "/api/v1/validate-license"]
+        .into_iter()
+        .chain(commands)
+    {
+        for method in ["GET", "POST"] {
+            let answer = request(server.admin, method, target, &[("Authorization", "Bearer 00")], b"{}");
+            assert_eq!(
+                (answer.status, answer.code().as_str()),
+                (404, "not_found"),
+                "{method} {target}"
+            );
+        }
     }
+}
+
+#[test]
+fn the_admin_listener_answers_for_this_machine_and_for_no_foreign_name() {
+    let server = Server::start_with(&Instance::new(), &["--admin-hosts", "metrics.example.com,countersign"]);
+    let ask = |lines: &str| {
+        let mut client = Client::connect(server.admin);
+        client.send(format!("GET {lines}\r\n").as_bytes()).unwrap();
+        client.receive().unwrap()
+    };
+    let port = server.admin.port();
+    for target in ["/healthz", "/readyz", "/metrics", "/nothing"] {
+        let status = if target == "/nothing" { 404 } else { 200 };
+        for host in [
+            format!("127.0.0.1:{port}"),
+            "[::1]".to_owned(),
+            format!("localhost:{port}"),
+            "METRICS.example.com".to_owned(),
+            format!("countersign:{port}"),
+        ] {
+            assert_eq!(
+                ask(&format!("{target} HTTP/1.1\r\nHost: {host}\r\n")).status,
+                status,
+                "{host}"
+            );
+        }
+        for lines in [
+            format!("{target} HTTP/1.1\r\nHost: evil.example\r\n"),
+            format!("{target} HTTP/1.1\r\nHost: evil.example:{port}\r\n"),
+            format!("{target} HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n"),
+            format!("{target} HTTP/1.0\r\nHost: evil.example\r\n"),
+            format!("http://evil.example{target} HTTP/1.1\r\nHost: localhost\r\n"),
+        ] {
+            let answer = ask(&lines);
+            assert_eq!(
+                (answer.status, answer.code().as_str()),
+                (421, "misdirected_request"),
+                "{lines}"
+            );
+        }
+        // As HTTP has it: a host is a must since 1.1 (RFC 9112 section 3.2).
+        assert_eq!(ask(&format!("{target} HTTP/1.0\r\n")).status, status);
+        assert_eq!(ask(&format!("{target} HTTP/1.1\r\n")).status, 400);
+    }
+    // The public listener is behind proxies and names of every kind.
+    let mut client = Client::connect(server.address);
+    client
+        .send(b"GET /index.html HTTP/1.1\r\nHost: licenses.example.com\r\n\r\n")
+        .unwrap();
+    assert_ne!(client.receive().unwrap().status, 421);
 }
 
 /// A server that is started by hand; it is killed when it is dropped.

@@ -59,10 +59,11 @@ fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
         let path = entry.unwrap().path();
         if path.is_dir() {
             found.extend(files_with(&path, text));
-        } else if fs::read(&path)
-            .unwrap()
-            .windows(text.len())
-            .any(|window| window == text.as_bytes())
+        } else if path.is_file()
+            && fs::read(&path)
+                .unwrap()
+                .windows(text.len())
+                .any(|window| window == text.as_bytes())
         {
             found.push(path);
         }

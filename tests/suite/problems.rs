@@ -565,7 +565,7 @@ fn head_is_answered_as_get_is_without_its_body() {
         let got = get(address, &target);
         let mut client = Client::connect(address);
         client
-            .send(format!("HEAD {target} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes())
+            .send(format!("HEAD {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
             .unwrap();
         let head = client.receive_head().unwrap();
         let said = |response: &Response| {

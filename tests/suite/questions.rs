@@ -1,19 +1,22 @@
 //! Commands ask the running server what sites reported, and nobody else may.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
-use std::process::Output;
-use std::thread;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::http::request;
+use crate::management::{Shop, forms};
 use crate::support::instance::{LATEST, question};
+use crate::support::issued::license_of;
 use crate::support::server::countersign;
-use crate::support::{Instance, License, Server, get};
+use crate::support::{Instance, License, Server};
 
 const BUILD_ID: &str = "018f3b2e-7c1a-7000-8000-3f1c2d4e5f60";
 
@@ -37,12 +40,6 @@ fn once_stored<T>(mut look: impl FnMut() -> Option<T>) -> T {
         }
         assert!(Instant::now() < deadline, "the reports are not stored in time");
     }
-}
-
-/// The token, as it stands in the store.
-fn token(instance: &Instance) -> String {
-    let file: Value = serde_json::from_slice(&fs::read(instance.file("store/admin.json")).unwrap()).unwrap();
-    file["token"].as_str().unwrap().to_owned()
 }
 
 /// An instance with a key for downloads, which `trace` and `review` need.
@@ -181,49 +178,270 @@ fn more_sites_than_a_page_has_are_all_told_once() {
     assert_eq!(usage["sites"], 1_200);
 }
 
+/// What the server of this folder answers to the first question of a command.
+fn greeting(store: &Path, version: &str) -> String {
+    let store = fs::metadata(store).unwrap();
+    let body = json!({ "version": version, "store": { "device": store.dev(), "inode": store.ino() } }).to_string();
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Listens in the place of a server, and gives each connection these answers, one a request. Tells what was sent.
+fn impostor(socket: &Path, answers: Vec<String>) -> JoinHandle<String> {
+    let _ = fs::remove_file(socket);
+    let listener = UnixListener::bind(socket).unwrap();
+    fs::set_permissions(socket, Permissions::from_mode(0o600)).unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut sent = String::new();
+        for answer in answers {
+            let mut some = [0; 65_536];
+            let read = stream.read(&mut some).unwrap_or(0);
+            sent += &String::from_utf8_lossy(&some[..read]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        sent + &String::from_utf8_lossy(&rest)
+    })
+}
+
 #[test]
-fn only_who_can_read_the_servers_own_file_is_told() {
+fn the_socket_is_the_users_own_and_goes_with_its_server() {
     let license = License::new();
     let instance = instance(&license, 1);
     let server = Server::start(&instance);
-    let file = instance.file("store/admin.json");
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    let right = format!("Bearer {}", token(&instance));
-    let wrong = format!("Bearer {}", "0".repeat(64));
-    let defaults = |headers: &[(&str, &str)]| request(server.admin, "GET", "/license-defaults", headers, b"");
-    assert_eq!(defaults(&[("Authorization", &right)]).json()["staging_sites"], 1);
+    let socket = instance.file("store/admin.sock");
+    let found = fs::symlink_metadata(&socket).unwrap();
+    assert!(found.file_type().is_socket());
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
     assert_eq!(
-        [defaults(&[]), defaults(&[("Authorization", &wrong)])].map(|answer| answer.status),
-        [401; 2]
+        fs::metadata(instance.file("store")).unwrap().permissions().mode() & 0o777,
+        0o700
     );
-    for path in ["/reports", "/refused"] {
-        let ask = |method: &str, query: &str, headers: &[(&str, &str)]| {
-            request(server.admin, method, &format!("{path}{query}"), headers, b"").status
-        };
-        assert_eq!(ask("GET", "", &[("Authorization", &right)]), 200);
-        assert_eq!(ask("GET", "", &[]), 401);
-        assert_eq!(ask("GET", "", &[("Authorization", &wrong)]), 401);
-        assert_eq!(ask("GET", "", &[("Authorization", &right[..right.len() - 1])]), 401);
-        // Who has no token does not even learn whether the question is well formed.
-        assert_eq!(ask("GET", "?after=x", &[("Authorization", &wrong)]), 401);
-        assert_eq!(ask("GET", "?after=x", &[("Authorization", &right)]), 400);
-        assert_eq!(ask("GET", "?unknown=x", &[("Authorization", &right)]), 404);
-        assert_eq!(ask("POST", "", &[("Authorization", &right)]), 405);
-        assert_eq!(get(server.address, path).status, 404, "not on the public listener");
-    }
-    let old = token(&instance);
-    assert!(!server.log().contains(&old));
+    let names: Vec<_> = fs::read_dir(instance.file("store"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert!(
+        !names.iter().any(|name| name.to_string_lossy().contains("admin.sock.")),
+        "{names:?}"
+    );
+    // A part of a request holds up neither commands nor the end of the server.
+    let mut silent = UnixStream::connect(&socket).unwrap();
+    silent
+        .write_all(b"POST /tokens HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
+        .unwrap();
+    assert_eq!(json_of(&instance, &["review"])["odd_reports"], json!([]));
     server.stop();
-    assert!(!file.exists());
+    assert!(!socket.exists());
+
     let server = Server::start(&instance);
-    assert_ne!(token(&instance), old);
     server.kill();
-    // What a killed server left is neither believed nor in the way.
-    assert!(file.exists());
+    // What a killed server left says that no server runs, and the next one replaces it.
+    assert!(socket.exists());
     assert_eq!(json_of(&instance, &["review"])["odd_reports"], json!([]));
     let server = Server::start(&instance);
     assert_eq!(json_of(&instance, &["review"])["odd_reports"], json!([]));
+    // It does not take away what is not its own.
+    fs::rename(&socket, instance.file("store/aside.sock")).unwrap();
+    let _other = UnixListener::bind(&socket).unwrap();
+    server.stop();
+    assert!(socket.exists());
+}
+
+#[test]
+fn after_a_crash_a_command_works_on_the_store_and_says_that_no_server_runs() {
+    let shop = Shop::open(&[]);
+    let issued = license_of(&shop.issue("1", &forms()));
+    let Shop { instance, server, .. } = shop;
+    server.kill();
+    let output = run(&instance, &["license", "revoke", &issued.id]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.success() && told.contains("note: no server runs: "),
+        "{told}"
+    );
+    let shown = json_of(&instance, &["license", "show", &issued.id]);
+    assert_eq!(shown["status"], "revoked");
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&issued, "a.com").code(), "revoked");
+}
+
+#[test]
+fn a_socket_that_another_user_may_have_made_gets_nothing() {
+    let license = License::new();
+    let instance = instance(&license, 1);
+    let server = Server::start(&instance);
+    let socket = instance.file("store/admin.sock");
+    let refused = |expected: &'static str| {
+        let listening = impostor(&socket, Vec::new());
+        move |instance: &Instance| {
+            for arguments in [&["review"][..], &["token", "list"]] {
+                let output = run(instance, arguments);
+                let told = String::from_utf8(output.stderr).unwrap();
+                assert!(
+                    output.status.code() == Some(4) && told.contains(expected),
+                    "{expected}: {told}"
+                );
+            }
+            let _ = UnixStream::connect(instance.file("store/admin.sock")).unwrap();
+            assert_eq!(listening.join().unwrap(), "", "{expected}");
+        }
+    };
+    let open_to_all = refused("others can use it, so nothing was sent");
+    fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
+    open_to_all(&instance);
+    let loose = refused("everybody can write in its folder, so nothing was sent");
+    fs::set_permissions(instance.file("store"), Permissions::from_mode(0o777)).unwrap();
+    loose(&instance);
+    fs::set_permissions(instance.file("store"), Permissions::from_mode(0o700)).unwrap();
+    fs::remove_file(&socket).unwrap();
+    symlink(instance.file("store/elsewhere.sock"), &socket).unwrap();
+    let told = String::from_utf8(run(&instance, &["review"]).stderr).unwrap();
+    assert!(told.contains("it is not a socket, so nothing was sent"), "{told}");
+    fs::remove_file(&socket).unwrap();
+    // Only root can give a socket away, or start a program as somebody else.
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    let given = refused("it belongs to another user, so nothing was sent");
+    chown(&socket, Some(65_534), None).unwrap();
+    given(&instance);
     drop(server);
+}
+
+#[test]
+fn nobody_else_is_answered_and_the_log_says_who_ordered_a_change() {
+    let shop = Shop::open(&[]);
+    let issued = license_of(&shop.issue("1", &forms()));
+    let Shop { instance, server, .. } = &shop;
+    let own = fs::metadata("/proc/self").unwrap().uid();
+    for (user, expected) in [
+        (
+            "alice",
+            format!("command{{uid={own} claimed=\"alice\"}}: changed license="),
+        ),
+        // What cannot be a name does not reach the log.
+        ("a b", format!("command{{uid={own}}}: changed license=")),
+    ] {
+        let verb = if user == "alice" { "suspend" } else { "resume" };
+        let done = countersign(instance)
+            .args(["license", verb, &issued.id])
+            .env("SUDO_USER", user)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(server.log().contains(&expected), "{expected}: {}", server.log());
+    }
+    let made = countersign(instance)
+        .args(["token", "create", "x", "--scope", "keys:read"])
+        .env("SUDO_USER", "bob")
+        .output()
+        .unwrap();
+    assert!(made.status.success());
+    let expected = format!("command{{uid={own} claimed=\"bob\"}}: changed a token token=x");
+    assert!(server.log().contains(&expected), "{}", server.log());
+    if own != 0 {
+        return;
+    }
+    // Somebody else, for whom folder and socket were opened by mistake.
+    let store = instance.file("store");
+    let socket = store.join("admin.sock");
+    fs::set_permissions(instance.path(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&store, Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
+    let script = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n\
+        s.sendall(b'GET /tokens HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n')\nprint(s.recv(100))";
+    let stranger = Command::new("python3")
+        .args(["-c", script])
+        .arg(&socket)
+        .uid(65_534)
+        .output();
+    let Ok(stranger) = stranger else { return };
+    let told = String::from_utf8_lossy(&stranger.stdout).into_owned() + &String::from_utf8_lossy(&stranger.stderr);
+    assert!(
+        ["b''", "ConnectionResetError", "BrokenPipeError"]
+            .iter()
+            .any(|end| told.contains(end)),
+        "{told}"
+    );
+    assert!(
+        server.log().contains("turned a command of another user away uid=65534"),
+        "{}",
+        server.log()
+    );
+}
+
+#[test]
+fn a_server_without_its_socket_serves_sites_and_says_so() {
+    let license = License::new();
+    let instance = instance(&license, 1);
+    fs::create_dir(instance.file("store")).unwrap();
+    fs::write(instance.file("store/admin.sock"), "mine").unwrap();
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    assert!(
+        server
+            .log()
+            .contains("cannot make the admin socket: commands cannot reach this server")
+            && server.log().contains("something else has this name"),
+        "{}",
+        server.log()
+    );
+    assert_eq!(fs::read(instance.file("store/admin.sock")).unwrap(), b"mine");
+    let output = run(&instance, &["review"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(4) && told.contains("it is not a socket"),
+        "{told}"
+    );
+    server.stop();
+    assert_eq!(fs::read(instance.file("store/admin.sock")).unwrap(), b"mine");
+}
+
+#[test]
+fn the_socket_may_be_elsewhere_and_its_path_as_long_as_a_path_may_be() {
+    let license = License::new();
+    let long = Instance::with_licenses(&[license.toml("")]);
+    let deep = format!("{}/run", ["folder-with-a-long-name"; 12].join("/"));
+    let socket = long.file(&deep).join("admin.sock");
+    assert!(socket.as_os_str().len() > 250);
+    long.write(
+        "countersign.toml",
+        &format!("serve.admin_socket = \"{deep}/admin.sock\"\n"),
+    );
+    let server = Server::start(&long);
+    assert_eq!(json_of(&long, &["token", "list"]), json!([]));
+    assert!(socket.exists() && !long.file("store/admin.sock").exists());
+    assert_eq!(
+        fs::metadata(long.file(&deep)).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    // The variable counts for every command.
+    let other = Instance::new();
+    let told = |instance: &Instance| {
+        let output = countersign(instance)
+            .args(["token", "list"])
+            .env("COUNTERSIGN_ADMIN_SOCKET", &socket)
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(told(&long), (Some(0), String::new()));
+    let elsewhere = Server::start(&other);
+    let (exit, error) = told(&other);
+    assert!(
+        exit == Some(4) && error.contains("is not the one of this store"),
+        "{error}"
+    );
+    elsewhere.stop();
+    // A server does not take the socket of another one that lives.
+    let second = Server::start_with(&other, &["--admin-socket", socket.to_str().unwrap()]);
+    assert!(second.log().contains("another server listens here"), "{}", second.log());
+    second.stop();
+    assert_eq!(json_of(&long, &["token", "list"]), json!([]));
+    server.stop();
+    assert!(!socket.exists());
 }
 
 #[test]
@@ -231,47 +449,44 @@ fn a_server_that_does_not_tell_is_one_clear_message() {
     let license = License::new();
     let instance = instance(&license, 1);
     let server = Server::start(&instance);
-    let file = instance.file("store/admin.json");
+    let socket = instance.file("store/admin.sock");
     let told = || {
         let output = run(&instance, &["review"]);
         assert_eq!(output.status.code(), Some(4));
         String::from_utf8(output.stderr).unwrap()
     };
-    for (answer, expected) in [
-        ("", "the running server does not answer on"),
+    let own = greeting(&instance.file("store"), "99.0.0");
+    let other = greeting(instance.path(), "99.0.0");
+    let of = |status: &str, body: &str| format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    for (answers, expected) in [
+        (vec![String::new()], " does not answer: "),
+        (vec![other], "is not the one of this store"),
+        (vec![of("404 Not Found", "")], "which does not answer this"),
+        (vec![of("200 OK", "[]")], "which does not answer this"),
         (
-            "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n",
-            "is not the one of this store",
+            vec![own.clone(), of("404 Not Found", "")],
+            "is version 99.0.0, which does not answer this; the command is version ",
         ),
         (
-            "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
-            "is another version",
+            vec![own.clone(), of("200 OK", "[]")],
+            "is version 99.0.0, which does not answer this",
         ),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]", "is another version"),
         (
-            "HTTP/1.1 503 No\r\ncontent-length: 5\r\n\r\nbusy\n",
+            vec![own, of("503 No", "busy\n")],
             "does not tell what sites reported: busy",
         ),
     ] {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let once = thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let read = stream.read(&mut [0; 4_096]).unwrap();
-            assert!(read > 0);
-            stream.write_all(answer.as_bytes()).unwrap();
-        });
-        fs::write(&file, json!({ "address": address, "token": "t" }).to_string()).unwrap();
+        let once = impostor(&socket, answers);
         let text = told();
-        assert!(text.contains(expected) && text.contains("hint: "), "{text}");
+        assert!(text.contains(expected) && text.contains("hint: "), "{expected}: {text}");
         once.join().unwrap();
     }
-    fs::write(&file, "{").unwrap();
-    assert!(told().contains("admin.json cannot be read"));
-    fs::remove_file(&file).unwrap();
+    fs::remove_file(&socket).unwrap();
     let text = told();
     assert!(
-        text.contains("does not say where it answers") && text.contains("hint: restart the server"),
+        text.starts_with("error: commands cannot reach the server\ncaused by: there is no ")
+            && text.contains("hint: restart the server")
+            && text.contains("AF_UNIX"),
         "{text}"
     );
     // A command that can tell the rest does so.

@@ -5,7 +5,6 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::support::http::request;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server};
 
@@ -107,19 +106,6 @@ fn a_token_is_made_listed_and_revoked_with_and_without_a_server() {
     for secret in [&secret, text.trim(), again["token"].as_str().unwrap()] {
         assert!(!ledger.contains(&secret[4..]) && !log.contains(&secret[4..]));
     }
-}
-
-#[test]
-fn the_admin_listener_changes_tokens_for_who_has_its_token_only() {
-    let instance = prepared();
-    let server = Server::start(&instance);
-    let order = json!({ "name": "evil", "step": { "create": { "hash": "ab".repeat(32), "scopes": ["keys:read"] } } });
-    for authorization in ["", "Bearer 00"] {
-        let headers = [("Authorization", authorization)];
-        let answer = request(server.admin, "POST", "/tokens", &headers, order.to_string().as_bytes());
-        assert_eq!(answer.status, 401, "{authorization}");
-    }
-    assert_eq!(json_of(&instance, &["token", "list"]), json!([]));
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Client {
         body: &[u8],
     ) -> std::io::Result<Response> {
         let mut head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n",
+            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n",
             body.len()
         );
         for (name, value) in headers {

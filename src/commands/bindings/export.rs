@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             Printable(ErrorChain(&*error.error).first_line())
         ));
     }
-    let reports = stored_sites::reports_in(&store, &config.paths.store);
+    let reports = stored_sites::reports_in(&store, config);
     if let Err(error) = &reports {
         stderr::line(format_args!(
             "warning: build ids are not exported: {}",

@@ -1,25 +1,20 @@
-//! Checks the running server: `/readyz`, with each part's state.
+//! Checks the running server: each part's state, as on `/readyz`.
 //!
-//! The store's lock tells whether a server runs on this instance. Then its admin listener is asked, within a time
-//! limit.
+//! The lock of the store, or of the node's folder, tells whether a server runs on this instance. Then it is asked.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::doctor::node_lag;
-use crate::commands::running_server;
-use crate::config::{AdminListen, Paths};
-use crate::store::{self, StoreSource};
+use crate::commands::server_questions::{self, NO_SOCKET, QuestionError};
+use crate::config::Config;
+use crate::serve::ops::admin_socket::ConnectError;
+use crate::serve::ops::commands::ServerGreeting;
+use crate::store;
+use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
-
-/// How long the server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-const ADDRESS: &str = "give its admin address with --admin-listen or in countersign.toml";
 
 /// The answer of `/readyz`; unknown fields are ignored.
 #[derive(Debug, Deserialize)]
@@ -45,46 +40,52 @@ struct ServerLedger {
 }
 
 /// Whether a server runs on this instance, and its state. A node should have read the `last_line` of its database.
-pub(super) fn findings(admin: AdminListen, paths: &Paths, last_line: Option<u64>) -> Vec<Finding> {
-    // A database does not tell whether a node runs here.
-    if let (Some(_), AdminListen::At(address)) = (&paths.database, admin) {
-        let Ok(readiness) = ask(address) else {
-            return vec![ok("server", "not running")];
-        };
-        let mut findings = said(address, readiness);
-        findings.extend(last_line.and_then(|line| node_lag::finding(line, || line_read(address))));
-        return findings;
-    }
-    let runs = store::read_only(StoreSource::Folder(&paths.store)).is_ok_and(|store| store.is_in_use());
-    let AdminListen::At(address) = admin else {
-        return vec![match runs {
-            true => warning("server", "running, but not checked: its admin listener is off", ADDRESS),
-            false => ok("server", "not running"),
-        }];
-    };
-    match (runs, ask(address)) {
-        (true, Ok(readiness)) => said(address, readiness),
-        (true, Err(reason)) => {
-            let finding = format!("a server uses the store, but {address} does not answer: {reason}");
-            vec![broken("server", finding, Some(format!("see its log; {ADDRESS}")))]
+pub(super) fn findings(config: &Config, last_line: Option<u64>) -> Vec<Finding> {
+    let runs = store::is_in_use(&config.paths.store);
+    match ask(config) {
+        Ok((greeting, readiness)) => {
+            let mut findings = said(&greeting, readiness);
+            findings.extend(last_line.and_then(|line| node_lag::finding(line, || line_read(config))));
+            findings
         }
-        (false, Ok(_)) => {
-            let finding = format!("the server on {address} does not use this instance's store");
-            vec![warning(
-                "server",
-                finding,
-                "it serves another instance; give each instance its own admin_listen",
-            )]
+        Err(error) if !runs && error.may_mean_no_server() => vec![ok("server", "not running")],
+        Err(error) => {
+            let reason = ErrorChain(&error).first_line();
+            let finding = match runs {
+                true => format!("running, but not checked: {reason}"),
+                false => reason,
+            };
+            // Sites are served all the same.
+            let is_missing = matches!(error, QuestionError::Connect(ConnectError::Missing(_)));
+            vec![match is_missing {
+                true => warning("server", finding, NO_SOCKET),
+                false => broken(
+                    "server",
+                    finding,
+                    Some("see its log, and who owns the socket and its folder".to_owned()),
+                ),
+            }]
         }
-        (false, Err(_)) => vec![ok("server", "not running")],
     }
 }
 
-fn said(address: SocketAddr, ServerReadiness { ready, parts }: ServerReadiness) -> Vec<Finding> {
+fn said(greeting: &ServerGreeting, ServerReadiness { ready, parts }: ServerReadiness) -> Vec<Finding> {
+    let version = Printable(&greeting.version);
     let mut findings = vec![match ready {
-        true => ok("server", format!("ready, says {address}")),
-        false => broken("server", format!("not ready, says {address}"), None),
+        true => ok("server", format!("ready, version {version}")),
+        false => broken("server", format!("not ready, version {version}"), None),
     }];
+    if greeting.version != env!("CARGO_PKG_VERSION") {
+        let finding = format!(
+            "its version is {version}, and this command's is {}",
+            env!("CARGO_PKG_VERSION")
+        );
+        findings.push(warning(
+            "server",
+            finding,
+            "restart the server with the version that is installed",
+        ));
+    }
     for (name, part) in parts.into_iter().filter(|(_, part)| part.state != "ok") {
         let ServerPart {
             state, since, detail, ..
@@ -109,14 +110,20 @@ fn said(address: SocketAddr, ServerReadiness { ready, parts }: ServerReadiness) 
     findings
 }
 
-/// The last line that the node on this address has read; `None` if it shares no ledger, or does not answer.
-fn line_read(address: SocketAddr) -> Option<u64> {
-    let readiness = ask(address).ok()?;
+/// The last line that the node has read; `None` if it shares no ledger, or does not answer.
+fn line_read(config: &Config) -> Option<u64> {
+    let (_, readiness) = ask(config).ok()?;
     let ledger = readiness.parts.get("store")?.ledger.as_ref()?;
     Some(ledger.sequence)
 }
 
-fn ask(address: SocketAddr) -> Result<ServerReadiness, String> {
-    let body = running_server::ask(address, PATIENCE)?;
-    serde_json::from_slice(&body).map_err(|_| "the answer is not from countersign".to_owned())
+fn ask(config: &Config) -> Result<(ServerGreeting, ServerReadiness), QuestionError> {
+    let (greeting, body) = server_questions::readiness(config)?;
+    match serde_json::from_slice(&body) {
+        Ok(readiness) => Ok((greeting, readiness)),
+        Err(_) => Err(QuestionError::OtherVersion {
+            socket: config.admin_socket(),
+            server: greeting.version,
+        }),
+    }
 }

@@ -1,6 +1,5 @@
 //! How a license verb reports: as text or JSON, at once or when the server uses the change.
 
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use clap::builder::BoolishValueParser;
 use serde::Serialize;
 
 use crate::commands::{Exit, Failure, output, running_server};
-use crate::config::{self, AdminListen, Config};
+use crate::config::{self, Config};
 use crate::registry::{RegistryFiles, plugins};
 use crate::text::printable::{Printable, PrintableLines};
 use crate::text::stderr;
@@ -29,15 +28,6 @@ pub(super) struct ChangeOptions {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "30",
         value_parser = config::parse::<NonZeroU32>)]
     wait: Option<NonZeroU32>,
-    /// Admin address of the server to wait for [default: the one in countersign.toml]
-    #[arg(
-        long,
-        env = "COUNTERSIGN_ADMIN_LISTEN",
-        value_name = "ADDRESS",
-        requires = "wait",
-        hide_env = true
-    )]
-    admin_listen: Option<AdminListen>,
 }
 
 #[derive(Serialize)]
@@ -90,22 +80,13 @@ impl ChangeOptions {
             stderr::line(format_args!("warning: {}", Printable(&diagnostic)));
         }
         let Some(seconds) = self.wait else { return Ok(None) };
-        let address = match self.admin_listen.unwrap_or(config.serve.admin_listen) {
-            AdminListen::At(address) => address,
-            AdminListen::Off => return Err(written(Failure::usage("the server's admin listener is off"), ADMIN)),
-        };
-        self.in_force(address, config, Duration::from_secs(seconds.get().into()))?;
+        let limit = Duration::from_secs(seconds.get().into());
+        running_server::wait_for_registry(config, limit).map_err(|error| {
+            Failure::environment(error).hint("the change is written, and a running server reloads it")
+        })?;
         Ok(Some(true))
     }
-
-    fn in_force(&self, address: SocketAddr, config: &Config, limit: Duration) -> Result<(), Failure> {
-        running_server::wait_for_registry(address, &config.paths.registry, limit)
-            .map_err(|error| written(Failure::environment(error), ADMIN))
-    }
 }
-
-const ADMIN: &str =
-    "the change is written, and a running server reloads it; --admin-listen names the server to wait for";
 
 /// Says of a change in a file that other nodes have files of their own.
 pub(super) fn note_other_nodes(config: &Config) {
@@ -114,10 +95,6 @@ pub(super) fn note_other_nodes(config: &Config) {
             "note: this changed the registry of this node; each other node uses it when its own registry has it, too"
         ));
     }
-}
-
-fn written(failure: Failure, hint: &str) -> Failure {
-    failure.hint(hint)
 }
 
 /// Errors in plugin entries. A license is changed all the same, but the server does not reload until they are

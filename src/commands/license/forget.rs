@@ -41,11 +41,11 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let names = keys.names(&args.reference);
     let reply = ledger_access::through(
         config,
-        |store| {
+        || {
             let order = ErasureOrder {
                 reference: args.reference.clone(),
             };
-            server_questions::erase_reference(store, &order)
+            server_questions::erase_reference(config, &order)
         },
         async |bindings| reference_answers::erase(bindings, names).await,
     )?;

@@ -150,13 +150,20 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
         .as_ref()
         .map(|keys| |reference: &str| keys.reference(reference));
     let name = name.as_ref().map(|name| name as &NameReference<'_>);
-    let next = || batches.borrow_mut().order();
+    // An order that no server answered is carried out by this command.
+    let unanswered = RefCell::new(None);
+    let next = || unanswered.take().or_else(|| batches.borrow_mut().order());
     let imported = ledger_access::through(
         config,
-        |store| {
+        || {
             while let Some(order) = next() {
-                let replies = server_questions::import(store, &order)?;
-                batches.borrow_mut().take(replies);
+                match server_questions::import(config, &order) {
+                    Ok(replies) => batches.borrow_mut().take(replies),
+                    Err(error) => {
+                        unanswered.replace(Some(order));
+                        return Err(error);
+                    }
+                }
             }
             Ok(())
         },

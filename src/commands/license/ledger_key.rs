@@ -109,7 +109,7 @@ pub(super) fn carry_out(config: &Config, license: LicenseId, action: LicenseActi
     let order = LicenseOrder { license, action };
     let reply = ledger_access::through(
         config,
-        |store| server_questions::change_license(store, &order),
+        || server_questions::change_license(config, &order),
         async |bindings| {
             let mail = match &config.mail {
                 Some(_) => MailQueue::open(&config.paths.store, Utc::now()).map(Some),

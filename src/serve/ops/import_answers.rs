@@ -1,12 +1,9 @@
-//! `POST /imports` of the admin listener: imports licenses of another system, for commands beside a running server.
+//! `POST /imports` of the admin socket: imports licenses of another system, for commands beside a running server.
 
 use std::sync::Arc;
 
 use crate::serve::imports::{self, ImportOrder, ImportOrderError, ImportReply, NameReference};
 use crate::serve::state::Service;
-
-/// Size limit of an order in bytes: 500 licenses with all that a ledger's line holds.
-pub(super) const MAX_IMPORT: u64 = 4 << 20;
 
 /// The result of an order.
 pub(super) async fn import(service: Arc<Service>, order: ImportOrder) -> Result<Vec<ImportReply>, ImportOrderError> {

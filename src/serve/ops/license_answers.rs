@@ -1,4 +1,4 @@
-//! `POST /licenses` of the admin listener: changes a license of the ledger, for commands beside a running server.
+//! `POST /licenses` of the admin socket: changes a license of the ledger, for commands beside a running server.
 //!
 //! A command without a server carries out the same orders itself.
 

@@ -1,4 +1,4 @@
-//! `GET /license-defaults` of the admin listener: the server's settings for licenses that have none of their own.
+//! `GET /license-defaults` of the admin socket: the server's settings for licenses that have none of their own.
 //!
 //! A flag or a variable of the server may differ from the `countersign.toml` that a command reads.
 

@@ -1,4 +1,4 @@
-//! `POST /references` of the admin listener: erases the text of an order, for commands beside a running server.
+//! `POST /references` of the admin socket: erases the text of an order, for commands beside a running server.
 //!
 //! SECURITY: the order may be personal. It is in no log and in no error.
 

@@ -1,6 +1,6 @@
-//! `/reports` and `/refused`: what sites reported, page by page, for commands beside a running server.
+//! `/reports` and `/refused` of the admin socket: what sites reported, page by page, for commands beside a running server.
 //!
-//! Only who has the token is answered. One page is read at a time, because the store's thread waits meanwhile.
+//! One page is read at a time, because the store's thread waits meanwhile.
 
 use std::io;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+use url::form_urlencoded;
 use warp::http::StatusCode;
 
 use crate::model::binding::SiteReport;
 use crate::model::license_key::LicenseId;
 use crate::model::refused_hosts::RefusedHosts;
 use crate::model::site_host::SiteHost;
-use crate::serve::ops::admin_replies;
-use crate::serve::ops::command_access::CommandAccess;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
+use crate::serve::state::Service;
 use crate::store::stored_reports::{ReportRange, StoredReports};
 
 /// Sites on a page: a few milliseconds of reading.
@@ -61,32 +61,31 @@ pub struct RefusedPage {
 }
 
 /// The query of both.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PageQuery {
+#[derive(Debug, Default)]
+pub(super) struct PageQuery {
     /// Only sites of this license.
     license: Option<String>,
     /// The end of the page before: `LICENSE:HOST`, or `LICENSE` for `/refused`.
     after: Option<String>,
 }
 
-/// Answers for who has the token.
-pub(crate) struct ReportAnswers {
-    access: CommandAccess,
+/// Answers commands about what sites reported.
+pub(super) struct ReportAnswers {
+    service: Arc<Service>,
     /// One page at a time.
     turn: Arc<Semaphore>,
 }
 
 impl ReportAnswers {
-    pub(super) fn new(access: CommandAccess) -> Self {
+    pub(super) fn new(service: Arc<Service>) -> Self {
         Self {
-            access,
+            service,
             turn: Arc::new(Semaphore::new(1)),
         }
     }
 
     /// The page of `/reports`.
-    pub(crate) async fn reported(&self, authorization: Option<&str>, query: PageQuery) -> Response {
+    pub(super) async fn reported(&self, query: Option<PageQuery>) -> Response {
         let read = |stored: &dyn StoredReports, range: ReportRange| {
             let sites = stored.reports(&range, SITES)?;
             let more = sites.len() == SITES;
@@ -98,15 +97,15 @@ impl ReportAnswers {
                 more,
             })
         };
-        match query.range() {
-            _ if !self.access.is_given(authorization) => admin_replies::unauthorized(),
+        match query.and_then(|query| query.range()) {
             None => malformed(),
             Some(range) => self.page(move |stored| read(stored, range)).await,
         }
     }
 
     /// The page of `/refused`.
-    pub(crate) async fn refused(&self, authorization: Option<&str>, query: PageQuery) -> Response {
+    pub(super) async fn refused(&self, query: Option<PageQuery>) -> Response {
+        let Some(query) = query else { return malformed() };
         let after = query.after.as_deref().map(str::parse::<LicenseId>).transpose();
         let read = |stored: &dyn StoredReports, after: Option<LicenseId>| {
             let refused = stored.refused(after.as_ref(), LICENSES)?;
@@ -114,7 +113,6 @@ impl ReportAnswers {
             Ok(RefusedPage { refused, more })
         };
         match after {
-            _ if !self.access.is_given(authorization) => admin_replies::unauthorized(),
             Err(_) => malformed(),
             Ok(after) => self.page(move |stored| read(stored, after)).await,
         }
@@ -124,7 +122,7 @@ impl ReportAnswers {
         &self,
         read: impl FnOnce(&dyn StoredReports) -> io::Result<T> + Send + 'static,
     ) -> Response {
-        let Some(stored) = self.access.service.gate.bindings().stored_reports() else {
+        let Some(stored) = self.service.gate.bindings().stored_reports() else {
             return unavailable("this store cannot tell what sites reported\n");
         };
         let turn = Arc::clone(&self.turn);
@@ -146,6 +144,19 @@ impl ReportAnswers {
 }
 
 impl PageQuery {
+    /// `None` if it names something unknown.
+    pub(super) fn parse(query: &str) -> Option<Self> {
+        let mut parsed = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "license" => parsed.license = Some(value.into_owned()),
+                "after" => parsed.after = Some(value.into_owned()),
+                _ => return None,
+            }
+        }
+        Some(parsed)
+    }
+
     /// `None` if it is malformed.
     fn range(&self) -> Option<ReportRange> {
         let license = self.license.as_deref().map(str::parse).transpose().ok()?;
@@ -161,11 +172,11 @@ impl PageQuery {
 }
 
 fn malformed() -> Response {
-    admin_replies::text(StatusCode::BAD_REQUEST, "the query is malformed\n")
+    Response::text(StatusCode::BAD_REQUEST, "the query is malformed\n")
 }
 
-fn unavailable(text: &'static str) -> Response {
-    admin_replies::text(StatusCode::SERVICE_UNAVAILABLE, text)
+fn unavailable(reason: &'static str) -> Response {
+    Response::text(StatusCode::SERVICE_UNAVAILABLE, reason)
 }
 
 #[cfg(test)]
@@ -176,12 +187,11 @@ mod tests {
     fn a_query_names_a_license_and_the_site_after_which_to_go_on() {
         let id = "ab".repeat(32);
         let range = |license: Option<&str>, after: Option<&str>| {
-            let own = |text: Option<&str>| text.map(str::to_owned);
-            PageQuery {
-                license: own(license),
-                after: own(after),
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            for (name, value) in [("license", license), ("after", after)] {
+                value.map(|value| query.append_pair(name, value));
             }
-            .range()
+            PageQuery::parse(&query.finish()).unwrap().range()
         };
         assert_eq!(range(None, None), Some(ReportRange::default()));
         let both = range(Some(&id), Some(&format!("{id}:[::1]"))).unwrap();
@@ -190,5 +200,6 @@ mod tests {
         for (license, after) in [(Some("ab"), None), (None, Some(id.as_str())), (None, Some("ab:a.com"))] {
             assert_eq!(range(license, after), None);
         }
+        assert!(PageQuery::parse("before=x").is_none());
     }
 }

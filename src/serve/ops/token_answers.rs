@@ -1,6 +1,6 @@
-//! `/tokens`: lists, makes and revokes tokens of the management API, for commands beside a running server.
+//! `/tokens` of the admin socket: lists, makes and revokes tokens of the management API, for commands beside a running server.
 //!
-//! Only who has the admin token is answered. A command makes the token's secret itself and sends its SHA-256.
+//! A command makes the token's secret itself and sends its SHA-256.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,7 +76,10 @@ pub async fn carry_out(bindings: &dyn Bindings, order: TokenOrder) -> Result<Tok
     let TokenOrder { name, step } = order;
     let now = Utc::now();
     match bindings.change_token(TokenChange { name, step, now }).await? {
-        TokenOutcome::Recorded(token) => Ok(TokenReply::Done(ToldToken::from(&*token))),
+        TokenOutcome::Recorded(token) => {
+            tracing::info!(token = %token.name, revoked = token.revoked, by = "operator:cli", "changed a token");
+            Ok(TokenReply::Done(ToldToken::from(&*token)))
+        }
         TokenOutcome::Refused(refusal) => Ok(TokenReply::Refused(refusal.to_string())),
     }
 }

@@ -34,6 +34,7 @@ pub enum Code {
     InsufficientScope,
     Conflict,
     MethodNotAllowed,
+    MisdirectedRequest,
     RequestTimeout,
     PayloadTooLarge,
     UriTooLong,

@@ -66,6 +66,8 @@ pub enum Problem {
     PackageUnavailable,
     /// The address does not support this method; the methods it supports.
     MethodNotAllowed(&'static str),
+    /// The request is for a host that this listener does not answer for.
+    Misdirected,
     /// There is no valid token.
     Unauthorized,
     /// The token may not do this; what it lacks.
@@ -180,6 +182,7 @@ impl Problem {
             Self::LinkExpired => (S::GONE, C::LinkExpired),
             Self::PackageUnavailable => (S::SERVICE_UNAVAILABLE, C::PackageUnavailable),
             Self::MethodNotAllowed(_) => (S::METHOD_NOT_ALLOWED, C::MethodNotAllowed),
+            Self::Misdirected => (S::MISDIRECTED_REQUEST, C::MisdirectedRequest),
             Self::Unauthorized => (S::UNAUTHORIZED, C::Unauthorized),
             Self::InsufficientScope(_) => (S::FORBIDDEN, C::InsufficientScope),
             Self::Conflict(_) => (S::CONFLICT, C::Conflict),

@@ -30,6 +30,7 @@ impl Problem {
                 format!("The package cannot be sent now. Ask again in {RETRY_AFTER_PACKAGE} s.").into()
             }
             Self::MethodNotAllowed(allowed) => format!("Use {allowed} for this address.").into(),
+            Self::Misdirected => "This listener does not answer for the host of the request. The setting 'admin_hosts' names more hosts.".into(),
             Self::Unauthorized => "Send a valid token: 'Authorization: Bearer cst_…'. `countersign token create` makes one.".into(),
             Self::InsufficientScope(scope) => format!("This token lacks the scope '{}'.", scope.as_str()).into(),
             Self::Conflict(what) => what.into(),

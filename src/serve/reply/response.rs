@@ -4,6 +4,7 @@
 //! all of them pass `net::connection`.
 
 use bytes::Bytes;
+use serde::Serialize;
 use warp::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use warp::{Reply, reply};
 
@@ -57,6 +58,19 @@ impl ContentType {
 }
 
 impl Response {
+    /// A line for a person.
+    pub fn text(status: StatusCode, line: impl Into<Bytes>) -> Self {
+        Self {
+            status,
+            ..ContentType("text/plain; charset=utf-8").answer(line)
+        }
+    }
+
+    /// JSON of texts, numbers and times, which always serialize.
+    pub fn json(value: &impl Serialize) -> Self {
+        JSON.answer(serde_json::to_vec(value).unwrap_or_default())
+    }
+
     /// The response for hyper. No cache on the way may store it (RFC 9111 section 5.2.2.5).
     pub fn into_http<B: From<Payload>>(self) -> http::Response<B> {
         let mut headers = HeaderMap::new();

@@ -126,6 +126,48 @@ fn what_the_nodes_know_is_shown_beside_them() {
 }
 
 #[test]
+fn commands_reach_the_node_of_this_machine_and_no_second_server_takes_its_folder() {
+    let (shared, _, node) = bound(0);
+    let socket = shared.instance.file("node/admin.sock");
+    assert!(socket.exists());
+    for key in ["--issuing", "--references"] {
+        shared.run(&["keys", "generate", key]);
+    }
+    let (exit, error) = shared.fails(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
+    assert!(
+        exit == 4 && error.contains("node: in use by another process"),
+        "{error}"
+    );
+    assert!(shared.run(&["doctor"]).contains("ready, version "));
+    let order = ["token", "create", "a", "--scope", "keys:read"];
+    shared.run(&order);
+    assert!(node.log().contains("changed a token token=a"), "{}", node.log());
+    // As with an older server.
+    let aside = shared.instance.file("node/aside.sock");
+    std::fs::rename(&socket, &aside).unwrap();
+    let told = shared.run(&["doctor"]);
+    assert!(
+        told.contains("running, but not checked: commands cannot reach the server"),
+        "{told}"
+    );
+    std::fs::rename(&aside, &socket).unwrap();
+    // Without its server, a command is a node for a moment.
+    node.kill();
+    assert!(socket.exists());
+    assert!(shared.run(&["doctor"]).contains("not running"));
+    let output = shared.output(&["token", "revoke", "a"]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success() && told.contains("note: no server runs: "),
+        "{told}"
+    );
+    let node = Server::start_command(shared.command(), &[]);
+    assert!(shared.json(&["token", "list", "--json"])[0]["revoked"].is_string());
+    node.stop();
+    assert!(!socket.exists());
+}
+
+#[test]
 fn every_damage_names_its_line() {
     let (shared, _, node) = bound(3);
     node.stop();
