@@ -7,13 +7,12 @@ use std::collections::HashSet;
 use std::hash::Hash;
 
 use crate::build::manifest_sink::BuiltRelease;
-use crate::build::packing::packing_list::MAX_LOOKED_AT;
 use crate::build::packing::warnings::{self, HAND_OVER};
 use crate::build::remark::{Remark, in_folder};
 use crate::build::source::assets;
 use crate::build::source::php_syntax;
 use crate::build::source::readme::ReadmeWarning;
-use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
+use crate::build::source::source_tree::{MAX_LOOKED_AT, MAX_PATH, SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::plugin::{PackageOrigin, Plugin};
 use crate::model::version::Version;
 
@@ -267,6 +266,7 @@ impl<Id: Clone + Eq + Hash> PhpFiles<Id> {
             let path = in_folder(folder, &item.name);
             let is_own = !item.name.starts_with('.') && !OTHERS.contains(&&*item.name);
             match item.kind {
+                _ if path.len() > MAX_PATH => {}
                 TreeEntryKind::Folder if is_own && depth < MAX_DEPTH && self.known.insert(item.id.clone()) => {
                     let below = files.items(&item.id).unwrap_or_default();
                     self.collect(files, &below, &path, depth + 1);

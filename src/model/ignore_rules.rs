@@ -6,9 +6,9 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 /// The most opening braces in a line. The library compiles `{a,{b,c}}` by recursion, one call a brace.
 const MAX_BRACES: usize = 64;
 
-/// The patterns are too many or too long for one matcher.
+/// The patterns are too many or too long.
 #[derive(Debug, thiserror::Error)]
-#[error("it has more patterns than can be matched")]
+#[error("there are more patterns than can be matched")]
 pub(crate) struct TooManyPatterns;
 
 /// Whether a line fits anything: no comment, not empty, and right.

@@ -116,8 +116,7 @@ impl Repository {
             source,
         })?;
         tags.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut damaged = Vec::new();
-        loose_names(&folder, "", &mut damaged);
+        let mut damaged = loose_names(&folder);
         damaged.retain(|name| tags.binary_search_by(|tag| tag.name.cmp(name)).is_err());
         tags.extend(damaged.into_iter().map(|name| Tag { name, target: None }));
         tags.sort_by(|a, b| a.name.cmp(&b.name));

@@ -36,15 +36,21 @@ pub(crate) struct Tagged {
 }
 
 /// The names of all files under `refs/tags`. libgit2 silently skips those that it cannot parse.
-pub(super) fn loose_names(folder: &Path, prefix: &str, names: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => loose_names(&entry.path(), &format!("{name}/"), names),
-            Ok(kind) if kind.is_file() && !name.ends_with(".lock") => names.push(name),
-            _ => {}
+pub(super) fn loose_names(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    // Not by recursion: folders can be 2,000 deep.
+    let mut folders = vec![(folder.to_owned(), String::new())];
+    while let Some((folder, prefix)) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push((entry.path(), format!("{name}/"))),
+                Ok(kind) if kind.is_file() && !name.ends_with(".lock") => names.push(name),
+                _ => {}
+            }
         }
     }
+    names
 }
 
 /// A signed tag has its signature at the end of its message (gitformat-signature(5)).

@@ -13,7 +13,7 @@ use crate::build::packing::rules::{ATTRIBUTES, DISTIGNORE, LeaveOut, Rules};
 use crate::build::remark::in_folder;
 use crate::build::report::outcome::Reason;
 use crate::build::source::assets;
-use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
+use crate::build::source::source_tree::{MAX_LOOKED_AT, MAX_PATH, SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::ignore_rules::TooManyPatterns;
 use crate::model::plugin::PackageSettings;
 use crate::package::{MAX_ENTRIES, mark};
@@ -21,15 +21,8 @@ use crate::package::{MAX_ENTRIES, mark};
 /// Size limit of a `.gitattributes` or a `.distignore` in bytes.
 const MAX_RULES: usize = 1 << 20;
 
-/// The most files and folders to look at; those of a folder that is left out are not looked at. A package has 65,535 files at
-/// most.
-pub(in crate::build) const MAX_LOOKED_AT: usize = 1 << 18;
-
 /// The deepest folder: a name in a package has at most 1,024 bytes.
 const MAX_DEPTH: usize = 512;
-
-/// The longest path of a file or a folder to look at, in bytes: what Linux opens.
-const MAX_PATH: usize = 4_096;
 
 /// The list of a plugin's folder.
 #[derive(Debug)]

@@ -17,6 +17,12 @@ pub(crate) const ATTRIBUTES: &str = ".gitattributes";
 /// The file in which `wp dist-archive` finds its rules.
 pub(crate) const DISTIGNORE: &str = ".distignore";
 
+/// The most bytes of all files with rules in a plugin's folder. The library compiles them in about a second.
+const MAX_RULES: usize = 1 << 20;
+
+/// The most `.gitattributes` that hold in one folder.
+const MAX_NESTED: usize = 32;
+
 /// Why a file or a folder is not packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LeaveOut {
@@ -53,6 +59,8 @@ pub(crate) struct Rules {
     macros: AttributeMacros,
     distignore: Gitignore,
     exclude: Gitignore,
+    /// How many bytes of files were read.
+    read: usize,
 }
 
 impl Rules {
@@ -63,14 +71,19 @@ impl Rules {
             macros: AttributeMacros::new(),
             distignore: Gitignore::empty(),
             exclude: matcher(exclude.iter().map(String::as_str))?,
+            read: 0,
         })
     }
 
     /// Adds the `.gitattributes` of a folder: its path from the repository's root, empty for the root itself.
     pub(crate) fn enter(&mut self, folder: &str, attributes: &[u8]) -> Result<(), TooManyPatterns> {
+        self.count(attributes)?;
         let text = String::from_utf8_lossy(attributes);
         let lines = attributes::export_ignore(&text, folder.is_empty(), &mut self.macros);
         if !lines.is_empty() {
+            if self.attributes.len() == MAX_NESTED {
+                return Err(TooManyPatterns);
+            }
             let matcher = matcher(lines.iter().map(String::as_str))?;
             self.attributes.push((folder.to_owned(), matcher));
         }
@@ -89,8 +102,19 @@ impl Rules {
 
     /// Sets the `.distignore` of the plugin's folder.
     pub(crate) fn set_distignore(&mut self, distignore: &[u8]) -> Result<(), TooManyPatterns> {
+        self.count(distignore)?;
         self.distignore = matcher(String::from_utf8_lossy(distignore).lines())?;
         Ok(())
+    }
+
+    /// A few trees of git can have one large file in very many folders.
+    fn count(&mut self, file: &[u8]) -> Result<(), TooManyPatterns> {
+        self.read += file.len();
+        if self.read > MAX_RULES {
+            Err(TooManyPatterns)
+        } else {
+            Ok(())
+        }
     }
 
     /// Why something is not packed: `path` from the repository's root, and `name` from the plugin's folder. Whatever is above

@@ -8,6 +8,13 @@ use std::hash::Hash;
 
 use crate::build::git::object::ObjectError;
 
+/// The most files and folders that a walk looks at, because a few trees of git can stand for very many folders. A package has
+/// 65,535 files at most.
+pub(crate) const MAX_LOOKED_AT: usize = 1 << 18;
+
+/// The longest path that a walk looks at, in bytes: what Linux opens.
+pub(crate) const MAX_PATH: usize = 4_096;
+
 /// Folders and files. Links out of the tree are not followed.
 pub(crate) trait SourceTree {
     /// Identifies a folder or a file, whose content does not change while a plugin is read.

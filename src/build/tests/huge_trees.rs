@@ -121,6 +121,50 @@ fn a_plugin_that_moved_is_looked_for_once_in_each_folder() {
 }
 
 #[test]
+fn one_file_of_rules_in_very_many_folders_is_an_error_that_names_it() {
+    let lines: String = (0..20_000)
+        .map(|number| format!("a{number}*b export-ignore\n"))
+        .collect();
+    for (rules, levels, names) in [(&*lines, 1, 2_000), ("*.md export-ignore\n", 100, 1)] {
+        let made = Fixture::new();
+        let rules = blob(&made, rules);
+        let names: Vec<String> = (0..names).map(|number| format!("n{number}")).collect();
+        let last = tree(&made, &[(".gitattributes", rules, FILE.cast_signed())]);
+        let below = (0..levels).fold(last, |below, _| {
+            let mut entries: Vec<_> = names.iter().map(|name| (name.as_str(), below, FOLDER)).collect();
+            if levels > 1 {
+                entries.push((".gitattributes", rules, FILE.cast_signed()));
+            }
+            tree(&made, &entries)
+        });
+        release(&made, below);
+        let began = Instant::now();
+        let told = format!("{:?}", made.build(hosted(&made)).tags);
+        assert!(
+            told.contains(".gitattributes: there are more patterns than can be matched"),
+            "{told:.500}"
+        );
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn folders_of_tags_may_be_as_deep_as_a_path_is_long() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    let folder = made.repository().join(".git/refs/tags").join("a/".repeat(1_900));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("f"), "no object\n").unwrap();
+    // As many as a thread of the build has.
+    let report = made.build(made.plugin());
+    assert!(
+        format!("{:?}", report.releases).contains("1.0"),
+        "{:.500}",
+        format!("{:?}", report.tags)
+    );
+}
+
+#[test]
 fn rules_that_cannot_be_matched_leave_nothing_unsaid() {
     let made = Fixture::new();
     let lines: String = (0..60_000).map(|number| format!("a{number}*b\n")).collect();
@@ -128,7 +172,7 @@ fn rules_that_cannot_be_matched_leave_nothing_unsaid() {
     made.tag("1.0", commit);
     let told = format!("{:?}", made.build(hosted(&made)).tags);
     assert!(
-        told.contains(".distignore: it has more patterns than can be matched"),
+        told.contains(".distignore: there are more patterns than can be matched"),
         "{told}"
     );
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use crate::build::source::source_reader::SourceReader;
-use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
+use crate::build::source::source_tree::{MAX_PATH, SourceTree, TreeEntry, TreeEntryKind};
 
 /// How many folders to search.
 const MAX_FOLDERS: usize = 200;
@@ -44,7 +44,7 @@ impl<F: SourceTree> SourceReader<'_, F> {
             };
             for item in items.iter().filter(is_place).filter(|_| !is_deep) {
                 // A few trees of git can stand for very many folders.
-                if !known.insert(item.id.clone()) {
+                if !known.insert(item.id.clone()) || path.len() + item.name.len() > MAX_PATH {
                     continue;
                 }
                 let below = if path.is_empty() {
