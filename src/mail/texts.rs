@@ -493,10 +493,7 @@ mod tests {
             loops("{1: n.x}"),
             loops("n"),
             loops("n.x|zip([1])"),
-            format!(
-                "Subject: a\n\n{{% for a in [1] recursive %}}{}{{{{ loop([a]) }}}}{{% endfor %}}",
-                nested
-            ),
+            format!("Subject: a\n\n{{% for a in [1] recursive %}}{nested}{{{{ loop([a]) }}}}{{% endfor %}}"),
             deep("{{ ", "(", " }}"),
             deep("", "{% if 1 %}", ""),
         ] {

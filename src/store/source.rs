@@ -138,10 +138,10 @@ impl StoreReader {
             LedgerEvent::Released(ReleaseEntry { license, release }) => {
                 released.entry(license).or_default().push(release);
             }
-            LedgerEvent::Bound(LedgerEntry { license, binding }) => {
-                if !binding.is_released() && released.contains_key(&license) {
-                    came_back.insert((license, binding.host));
-                }
+            LedgerEvent::Bound(LedgerEntry { license, binding })
+                if !binding.is_released() && released.contains_key(&license) =>
+            {
+                came_back.insert((license, binding.host));
             }
             _ => {}
         })?;

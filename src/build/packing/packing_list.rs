@@ -108,6 +108,9 @@ pub(crate) fn packing_list<F: SourceTree>(
     Ok(walk.list)
 }
 
+/// The entries of a folder.
+type FolderEntries<Id> = Rc<[TreeEntry<Id>]>;
+
 struct Walk<'a, F: SourceTree> {
     files: &'a F,
     path: &'a str,
@@ -115,7 +118,7 @@ struct Walk<'a, F: SourceTree> {
     marked: bool,
     looked_at: usize,
     /// The folders that were read.
-    known: HashMap<F::Id, Rc<[TreeEntry<F::Id>]>>,
+    known: HashMap<F::Id, FolderEntries<F::Id>>,
     list: PackingList<F::Id>,
 }
 

@@ -31,7 +31,7 @@ pub enum Problem {
         /// The place of the field.
         pointer: String,
         /// What is wrong.
-        problem: Box<Problem>,
+        problem: Box<Self>,
     },
     /// A required field or parameter was not sent.
     MissingField(&'static str),
