@@ -208,6 +208,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public string $slug;
 		/** The plugin's main file as WordPress names it: `acme-forms/acme-forms.php`. */
 		public string $plugin;
+		/**
+		 * What WordPress calls the plugin: its folder, whatever its name on the server. Where an automatic update is fatal,
+		 * WordPress takes back what it kept under this name.
+		 */
+		public string $folder;
 		public string $plugin_file;
 		/** @var string[] */
 		public array $public_keys;
@@ -242,6 +247,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->slug        = (string) $settings['slug'];
 			$this->plugin_file = (string) $settings['plugin_file'];
 			$this->plugin      = plugin_basename( $this->plugin_file );
+			$this->folder      = '.' === dirname( $this->plugin ) ? $this->slug : dirname( $this->plugin );
 			$this->public_keys = array_values( (array) $settings['public_keys'] );
 
 			$lines                   = array_values( (array) $settings['release_keys'] );
@@ -3014,7 +3020,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$installed = $plugin_data['Version'];
 			$manifest  = $this->ask( $installed );
 			if ( ! self::is_newer( $manifest, $installed ) || ! self::fits( $manifest ) ) {
-				return [ 'slug' => $this->config->slug, 'version' => $installed, 'package' => '' ];
+				return $this->no_offer( $installed );
 			}
 			$memory = $this->license->memory();
 			if ( 'expired' === $memory->condition() ) {
@@ -3022,7 +3028,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$manifest['upgrade_notice'] = $security . $this->expired( $memory );
 			}
 			$offer = [
-				'slug'           => $this->config->slug,
+				'slug'           => $this->config->folder,
 				'version'        => $manifest['version'],
 				'url'            => $manifest['url'],
 				'package'        => $manifest['package'],
@@ -3034,7 +3040,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'banners'        => $manifest['banners'],
 			];
 			$offer = apply_filters( $this->config->name() . '_offer', $offer, $manifest );
-			return is_array( $offer ) ? $offer : [ 'slug' => $this->config->slug, 'version' => $installed, 'package' => '' ];
+			return is_array( $offer ) ? $offer : $this->no_offer( $installed );
+		}
+
+		/** @return array<string, string> */
+		private function no_offer( string $installed ): array {
+			return [ 'slug' => $this->config->folder, 'version' => $installed, 'package' => '' ];
 		}
 
 		/**
@@ -3046,7 +3057,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @return mixed
 		 */
 		public function describe( $result, $action, $arguments ) {
-			if ( 'plugin_information' !== $action || ( $arguments->slug ?? '' ) !== $this->config->slug ) {
+			if ( 'plugin_information' !== $action || ! $this->is_called( $arguments->slug ?? '' ) ) {
 				return $result;
 			}
 			$update      = $this->known( $this->config->header( 'Version' ) );
@@ -3054,7 +3065,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$description = [ 'description' => '<p>' . esc_html( $this->config->header( 'Description' ) ) . '</p>' ];
 			return (object) [
 				'name'          => esc_html( $this->config->plugin_name() ),
-				'slug'          => $this->config->slug,
+				'slug'          => $this->config->folder,
 				'version'       => $manifest['version'] ?? $this->config->header( 'Version' ),
 				'author'        => esc_html( ( $manifest['author'] ?? '' ) ?: $this->config->header( 'Author' ) ),
 				'homepage'      => $manifest['homepage'] ?? '',
@@ -3149,6 +3160,16 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'server'   => $this->config->texts->get( 'download_denied' ),
 			];
 			return Download::fetch( $link, $refused, $size );
+		}
+
+		/**
+		 * Whether this is a name of the plugin: its folder, or its name on the server, unless another plugin's folder has that name.
+		 *
+		 * @param mixed $name
+		 */
+		private function is_called( $name ): bool {
+			return $name === $this->config->folder
+				|| ( $name === $this->config->slug && ! is_dir( WP_PLUGIN_DIR . '/' . $this->config->slug ) );
 		}
 
 		/**
