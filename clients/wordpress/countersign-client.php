@@ -2263,6 +2263,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** The package as it lies on the server: bytes, and their SHA-256 in hex. */
 		public int $size;
 		public string $sha256;
+		/** SHA-256 over the lines of `sha256sum` for all files but the mark (docs/signing.md). */
+		public string $contents;
 		/** @var int[] Where a copy has its UUID, and the two CRC-32 of its mark; none where copies are not marked. */
 		public array $mark;
 
@@ -2282,6 +2284,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$statement->requires_php = $said->requires_php;
 			$statement->size         = $said->package->size;
 			$statement->sha256       = $said->package->sha256;
+			$statement->contents     = $said->contents;
 			$statement->mark         = null === $mark ? [] : array_merge( [ $mark->uuid ], $mark->crc );
 			return $statement;
 		}
@@ -2657,6 +2660,62 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
+		 * Compares unpacked files with those that were signed: each of them, and no other.
+		 *
+		 * @param string $folder As WordPress' file system names it, which may reach it through FTP.
+		 * @throws Refused Where a file is another one, is missing, or is one too many.
+		 */
+		public static function check_files( string $folder, Release_Statement $statement ): void {
+			global $wp_filesystem;
+			$top     = basename( $folder ) . '/';
+			$digests = self::digests( $folder, $top );
+			if ( $statement->mark ) {
+				$mark = (string) $wp_filesystem->get_contents( $folder . 'build-id.php' );
+				$uuid = (string) substr( $mark, (int) strpos( self::MARK, '%s' ), 36 );
+				// SECURITY: it is no part of what was signed, and PHP may run it.
+				if ( ! preg_match( self::UUID, $uuid ) || sprintf( self::MARK, $uuid ) !== $mark ) {
+					throw new Refused( 'release_files' );
+				}
+				unset( $digests[ $top . 'build-id.php' ] );
+			}
+			ksort( $digests, SORT_STRING );
+			$lines = hash_init( 'sha256' );
+			foreach ( $digests as $name => $digest ) {
+				hash_update( $lines, "$digest  $name\n" );
+			}
+			if ( hash_final( $lines ) !== $statement->contents ) {
+				throw new Refused( 'release_files' );
+			}
+		}
+
+		/**
+		 * @param string $name The folder's name in the archive.
+		 * @return array<string, string> The SHA-256 of all files in a folder and below, by their names in the archive; empty for
+		 *                               what is no file, as a link, which no package has.
+		 * @throws Refused Where a folder cannot be read.
+		 */
+		private static function digests( string $folder, string $name ): array {
+			global $wp_filesystem;
+			$entries = $wp_filesystem->dirlist( $folder );
+			if ( ! is_array( $entries ) ) {
+				throw new Refused( 'release_files' );
+			}
+			$is_direct = 'direct' === $wp_filesystem->method;
+			$digests   = [];
+			foreach ( $entries as $entry => $about ) {
+				$path = $folder . $entry;
+				if ( $is_direct && ( is_link( $path ) || ! ( is_file( $path ) || is_dir( $path ) ) ) ) {
+					$digests[ $name . $entry ] = '';
+				} elseif ( 'd' === $about['type'] ) {
+					$digests += self::digests( $path . '/', $name . $entry . '/' );
+				} else {
+					$digests[ $name . $entry ] = $is_direct ? (string) hash_file( 'sha256', $path ) : hash( 'sha256', (string) $wp_filesystem->get_contents( $path ) );
+				}
+			}
+			return $digests;
+		}
+
+		/**
 		 * The SHA-256 of a file with other bytes in some places.
 		 *
 		 * @param resource           $file
@@ -2742,10 +2801,19 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 		}
 
-		/** Whether what is to be installed, and the folder that it lies in, came from the file. */
-		public function has_unpacked( string $source, string $folder ): bool {
+		/**
+		 * Looks at what is to be installed, before it is moved into place.
+		 *
+		 * @param string $source Its folder.
+		 * @param string $folder Where that was unpacked.
+		 * @throws Refused Where it did not come from the file, or has other files than those that were signed.
+		 */
+		public function check_unpacked( string $source, string $folder ): void {
 			$is_it = in_array( $this->folder, [ $folder, basename( $folder ) . '/' ], true );
-			return $is_it && 0 === strpos( $source, $folder );
+			if ( ! $this->statement || ! $is_it || 0 !== strpos( $source, $folder ) ) {
+				throw new Refused( 'release_way' );
+			}
+			Package::check_files( $source, $this->statement );
 		}
 	}
 
@@ -3323,10 +3391,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			$source = trailingslashit( $source );
 			$parent = trailingslashit( $parent );
-			$is_proven = $this->installation->has_unpacked( $source, $parent );
-			$this->installation->end();
-			if ( $this->config->pins_releases && ! $is_proven ) {
-				return $this->refuse( new Refused( 'release_way' ), $this->offered() );
+			try {
+				$this->config->pins_releases && $this->installation->check_unpacked( $source, $parent );
+			} catch ( Refused $reason ) {
+				return $this->refuse( $reason, $this->offered() );
+			} finally {
+				$this->installation->end();
 			}
 			$folder = $parent . dirname( $this->config->plugin ) . '/';
 			$main   = $source . basename( $this->config->plugin );
@@ -4381,6 +4451,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'release_mark'       => __( 'Its download does not have the mark of this site where the signed package has room for one.', $d ),
 				'release_bytes'      => __( 'Its download is not the signed package.', $d ),
 				'release_swapped'    => __( 'Its file was changed on this site after it had been checked.', $d ),
+				'release_files'      => __( 'The unpacked files are not those that were signed.', $d ),
 				'release_way'        => __( 'Something else on this site downloaded or unpacked it, or changed where it comes from.', $d ),
 			];
 		}
