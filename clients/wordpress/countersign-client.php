@@ -208,6 +208,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public string $slug;
 		/** The plugin's main file as WordPress names it: `acme-forms/acme-forms.php`. */
 		public string $plugin;
+		/**
+		 * What WordPress calls the plugin: its folder, whatever its name on the server. Where an automatic update is fatal,
+		 * WordPress takes back what it kept under this name.
+		 */
+		public string $folder;
 		public string $plugin_file;
 		/** @var string[] */
 		public array $public_keys;
@@ -242,6 +247,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->slug        = (string) $settings['slug'];
 			$this->plugin_file = (string) $settings['plugin_file'];
 			$this->plugin      = plugin_basename( $this->plugin_file );
+			$this->folder      = '.' === dirname( $this->plugin ) ? $this->slug : dirname( $this->plugin );
 			$this->public_keys = array_values( (array) $settings['public_keys'] );
 
 			$lines                   = array_values( (array) $settings['release_keys'] );
@@ -1090,8 +1096,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @param callable(Memory): string $change
 		 */
 		private function exclusively( callable $change ): string {
-			if ( ! $this->where_the_lock_is( [ $this, 'lock' ] ) ) {
-				return 'busy';
+			$why_not = $this->where_the_lock_is( [ $this, 'lock' ] );
+			if ( '' !== $why_not ) {
+				return $why_not;
 			}
 			try {
 				$memory    = $this->fresh_memory();
@@ -1135,8 +1142,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 		}
 
-		/** A lock is an option of one site; what a network remembers needs one that all its sites share. */
-		private function where_the_lock_is( callable $do ): bool {
+		/**
+		 * A lock is an option of one site; what a network remembers needs one that all its sites share.
+		 *
+		 * @return mixed
+		 */
+		private function where_the_lock_is( callable $do ) {
 			$this->config->network && switch_to_blog( get_main_site_id() );
 			try {
 				return $do();
@@ -1145,20 +1156,35 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 		}
 
-		private function lock(): bool {
+		/** @return string Empty where this process has the lock now; or why not, by its name in Texts. */
+		private function lock(): string {
 			require_once ABSPATH . 'wp-admin/includes/class-wp-upgrader.php';
 			$name = $this->config->name();
-			if ( \WP_Upgrader::create_lock( $name, MINUTE_IN_SECONDS ) ) {
-				return true;
+			// WordPress would remove a lock that a dead process left, and try again for ever where the database cannot be written.
+			$this->is_dead( $this->locked_at() ) && $this->unlock();
+			if ( $this->is_dead( $this->locked_at() ) ) {
+				return 'not_saved';
 			}
-			// WordPress takes a lock past its cache and reads its age from there: what a lasting cache has kept, above all that
-			// there is no lock, would keep one that a dead process left for ever.
-			foreach ( [ 'notoptions', $name . '.lock' ] as $cached ) {
+			if ( \WP_Upgrader::create_lock( $name, MINUTE_IN_SECONDS ) ) {
+				return '';
+			}
+			return $this->locked_at() ? 'busy' : 'not_saved';
+		}
+
+		/**
+		 * When somebody locked; 0 where nobody has. WordPress takes a lock past its cache: what a lasting cache has kept, above all
+		 * that there is no lock, would keep one that a dead process left for ever.
+		 */
+		private function locked_at(): int {
+			foreach ( [ 'notoptions', $this->config->name() . '.lock' ] as $cached ) {
 				wp_cache_delete( $cached, 'options' );
 			}
-			// One that a clock far ahead left would hold until time has caught up.
-			(int) get_option( $name . '.lock' ) > time() + MINUTE_IN_SECONDS && $this->unlock();
-			return \WP_Upgrader::create_lock( $name, MINUTE_IN_SECONDS );
+			return (int) get_option( $this->config->name() . '.lock' );
+		}
+
+		/** Whether a lock is older than any process that holds it, or of a clock that was far ahead. */
+		private function is_dead( int $locked_at ): bool {
+			return $locked_at && abs( time() - $locked_at ) >= MINUTE_IN_SECONDS;
 		}
 
 		private function unlock(): bool {
@@ -1433,7 +1459,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			// SECURITY: redirects are not followed, so the key goes to the server that was configured and nowhere else.
 			$url      = $this->config->base_url . $target;
-			$options += [ 'method' => 'GET', 'limit_response_size' => MB_IN_BYTES ];
+			$options += [ 'method' => 'GET' ];
 			$response = Http::request( $url, (array) apply_filters( $this->config->name() . '_request', $options, $url ) );
 			if ( is_wp_error( $response ) ) {
 				$answer->trouble = $response->get_error_message();
@@ -1460,26 +1486,80 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	 */
 	final class Http {
 
+		/** The code of the error where the server sends more than it should. */
+		public const TOO_LARGE = 'countersign_too_large';
+
 		/**
-		 * Makes one request and follows no redirect.
+		 * Makes one request and follows no redirect. The transfer is cut off behind `limit_response_size`, or 1 MiB where the
+		 * options name none: WordPress' own limit bounds what is kept, and not what is sent.
 		 *
 		 * @param array<string, mixed> $options As wp_remote_request() takes them; `timeout` bounds the whole request.
+		 * @param bool                 $unpacks Whether an answer that comes compressed all the same is unpacked.
 		 * @return array<string, mixed>|\WP_Error
 		 */
-		public static function request( string $url, array $options ) {
+		public static function request( string $url, array $options, bool $unpacks = false ) {
 			$options['redirection'] = 0;
 			$options['headers']     = ( $options['headers'] ?? [] ) + [ 'Accept-Encoding' => 'identity' ];
 
-			$choose = [ __CLASS__, 'choose_transport' ];
-			$keep   = [ __CLASS__, 'keep_encoding' ];
+			$limit    = (int) ( $options['limit_response_size'] ?? MB_IN_BYTES );
+			$received = 0;
+			$is_cut   = false;
+			// One byte more, so that what is too long shows, whatever transport PHP has.
+			$options['limit_response_size'] = $limit + 1;
+
+			$progress = function ( $handle, $expected, $so_far ) use ( $limit, &$received, &$is_cut ): int {
+				$received = max( $received, (int) $so_far );
+				$is_cut   = $is_cut || $expected > $limit || $so_far > $limit;
+				return $is_cut ? 1 : 0;
+			};
+			$has_curl = false;
+			$watch    = function ( $handle ) use ( $progress, $unpacks, &$has_curl ): void {
+				$has_curl = true;
+				self::watch( $handle, $progress, $unpacks );
+			};
+			$count    = function ( $block, $written ) use ( $limit, &$has_curl ): void {
+				// cURL is not ended by an exception in one of its functions, and calls none of them afterwards.
+				if ( ! $has_curl && $written > $limit ) {
+					Sockets::fail( Sockets::TOO_LARGE );
+				}
+			};
+			$choose   = [ __CLASS__, 'choose_transport' ];
+			$keep     = [ __CLASS__, 'keep_encoding' ];
+			add_action( 'http_api_curl', $watch, PHP_INT_MAX );
+			add_action( 'requests-request.progress', $count, 10, 2 );
 			add_action( 'requests-requests.before_request', $choose, 10, 5 );
 			add_action( 'requests-requests.before_parse', $keep, 10, 1 );
 			try {
-				return wp_remote_request( $url, $options );
+				$response = wp_remote_request( $url, $options );
 			} finally {
+				remove_action( 'http_api_curl', $watch, PHP_INT_MAX );
+				remove_action( 'requests-request.progress', $count, 10 );
 				remove_action( 'requests-requests.before_request', $choose, 10 );
 				remove_action( 'requests-requests.before_parse', $keep, 10 );
 			}
+			if ( is_wp_error( $response ) ) {
+				$is_cut = $is_cut || Sockets::TOO_LARGE === $response->get_error_message();
+				return $is_cut ? new \WP_Error( self::TOO_LARGE, Sockets::TOO_LARGE ) : $response;
+			}
+			$is_short = '' !== (string) ( $options['filename'] ?? '' ) && self::size( $options['filename'] ) < $received;
+			// With cURL, WordPress does not notice what it cannot write.
+			return $is_short ? new \WP_Error( 'http_request_failed', Sockets::NOT_WRITTEN ) : $response;
+		}
+
+		private static function size( string $file ): int {
+			clearstatcache( true, $file );
+			return (int) filesize( $file );
+		}
+
+		/** @param resource|\CurlHandle $handle */
+		private static function watch( $handle, callable $progress, bool $unpacks ): void {
+			curl_setopt( $handle, CURLOPT_NOPROGRESS, false );
+			curl_setopt( $handle, CURLOPT_PROGRESSFUNCTION, $progress );
+			// What is slower than this would not be done in time.
+			curl_setopt( $handle, CURLOPT_LOW_SPEED_LIMIT, KB_IN_BYTES );
+			curl_setopt( $handle, CURLOPT_LOW_SPEED_TIME, Download::SECONDS_WITHOUT_DATA );
+			// SECURITY: bytes are counted as they are sent, and a few of them could unpack to very many.
+			$unpacks || curl_setopt( $handle, CURLOPT_HTTP_CONTENT_DECODING, false );
 		}
 
 		/**
@@ -1519,7 +1599,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	 */
 	final class Sockets {
 
-		public const TOO_LARGE = 'the answer is too large';
+		public const TOO_LARGE   = 'the answer is too large';
+		public const NOT_WRITTEN = 'the file could not be written: is the disk full?';
 
 		private const LONGEST_HEAD = 65536;
 
@@ -1629,7 +1710,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 					self::fail( self::TOO_LARGE );
 				}
 				if ( false === $file || ( $file && strlen( $block ) !== fwrite( $file, $block ) ) ) {
-					self::fail( 'the file could not be written' );
+					self::fail( self::NOT_WRITTEN );
 				}
 				$body .= $file ? '' : $block;
 				$block = null !== $expected && $received >= $expected ? '' : $this->read( $socket );
@@ -1684,9 +1765,6 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		public const SECONDS_WITHOUT_DATA = 20;
 
-		/** The code of the error where the server sends more than the package has. */
-		public const TOO_LARGE = 'countersign_too_large';
-
 		/**
 		 * Fetches a package into a temporary file.
 		 *
@@ -1704,13 +1782,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$result   = new \WP_Error( 'countersign_redirects', $refused['redirect'] );
 			for ( $hop = 0; $hop <= self::LONGEST_CHAIN && Config::is_safe( $url ); $hop++ ) {
 				$options  = [
-					'method'             => 'GET',
-					'timeout'            => max( 1, $deadline - time() ),
-					'reject_unsafe_urls' => true,
-					'stream'             => true,
-					'filename'           => $file,
+					'method'              => 'GET',
+					'timeout'             => max( 1, $deadline - time() ),
+					'reject_unsafe_urls'  => true,
+					'stream'              => true,
+					'filename'            => $file,
+					'limit_response_size' => $size ?? self::LARGEST,
 				];
-				$response = self::request( $url, $options, $size );
+				$response = Http::request( $url, $options, null === $size );
 				$location = is_wp_error( $response ) ? '' : wp_remote_retrieve_header( $response, 'location' );
 				$status   = (int) wp_remote_retrieve_response_code( $response );
 				if ( ! in_array( $status, [ 301, 302, 303, 307, 308 ], true ) || ! is_string( $location ) || '' === $location ) {
@@ -1726,61 +1805,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
-		 * One request whose transfer is cut off where it has more than it should: WordPress' own limit bounds what is written,
-		 * and not what is sent.
-		 *
-		 * @param array<string, mixed> $options
-		 * @return array<string, mixed>|\WP_Error
-		 */
-		private static function request( string $url, array $options, ?int $size ) {
-			// One byte more, so that what is too long shows, whatever transport PHP has.
-			$options['limit_response_size'] = 1 + ( $size ?? self::LARGEST );
-
-			$has_curl = false;
-			$watch    = function ( $handle ) use ( $size, &$has_curl ): void {
-				$has_curl = true;
-				self::watch( $handle, $size ?? self::LARGEST, null !== $size );
-			};
-			$count    = function ( $block, $written ) use ( $options, &$has_curl ): void {
-				// cURL is not ended by an exception in one of its functions, and calls none of them afterwards.
-				if ( ! $has_curl && $written >= $options['limit_response_size'] ) {
-					Sockets::fail( Sockets::TOO_LARGE );
-				}
-			};
-			add_action( 'http_api_curl', $watch, PHP_INT_MAX );
-			add_action( 'requests-request.progress', $count, 10, 2 );
-			try {
-				$response = Http::request( $url, $options );
-				// The second is how cURL says that the function that watches has ended the transfer.
-				return is_wp_error( $response ) && preg_match( '/^(' . Sockets::TOO_LARGE . '$|cURL error 42:)/D', $response->get_error_message() )
-					? new \WP_Error( self::TOO_LARGE, Sockets::TOO_LARGE ) : $response;
-			} finally {
-				remove_action( 'http_api_curl', $watch, PHP_INT_MAX );
-				remove_action( 'requests-request.progress', $count, 10 );
-			}
-		}
-
-		/** @param resource|\CurlHandle $handle */
-		private static function watch( $handle, int $most, bool $is_exact ): void {
-			$is_too_much = function ( $handle, $expected, $received ) use ( $most ): int {
-				return $expected > $most || $received > $most ? 1 : 0;
-			};
-			curl_setopt( $handle, CURLOPT_NOPROGRESS, false );
-			curl_setopt( $handle, CURLOPT_PROGRESSFUNCTION, $is_too_much );
-			// What is slower than this would not be done in time.
-			curl_setopt( $handle, CURLOPT_LOW_SPEED_LIMIT, KB_IN_BYTES );
-			curl_setopt( $handle, CURLOPT_LOW_SPEED_TIME, self::SECONDS_WITHOUT_DATA );
-			// SECURITY: bytes are counted as they are sent, and a few of them could unpack to very many.
-			$is_exact && curl_setopt( $handle, CURLOPT_HTTP_CONTENT_DECODING, false );
-		}
-
-		/**
 		 * @param array<string, mixed>|\WP_Error $response
 		 * @return string|\WP_Error
 		 */
 		private static function result( $response, int $status, string $file, string $refused ) {
 			if ( is_wp_error( $response ) ) {
-				$code = self::TOO_LARGE === $response->get_error_code() ? self::TOO_LARGE : 'download_failed';
+				$code = Http::TOO_LARGE === $response->get_error_code() ? Http::TOO_LARGE : 'download_failed';
 				return new \WP_Error( $code, $response->get_error_message() );
 			}
 			if ( 200 !== $status ) {
@@ -1788,8 +1818,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$reason = '' === $detail ? 'HTTP status ' . $status : str_replace( '{reason}', $detail, $refused );
 				return new \WP_Error( 'download_failed', esc_html( $reason ) );
 			}
-			clearstatcache( true, $file );
-			return filesize( $file ) < self::LARGEST ? $file : new \WP_Error( 'download_failed', 'too large' );
+			return $file;
 		}
 
 		/** Where a redirect leads. What came by https stays on https. */
@@ -2257,6 +2286,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** The package as it lies on the server: bytes, and their SHA-256 in hex. */
 		public int $size;
 		public string $sha256;
+		/** SHA-256 over the lines of `sha256sum` for all files but the mark (docs/signing.md). */
+		public string $contents;
 		/** @var int[] Where a copy has its UUID, and the two CRC-32 of its mark; none where copies are not marked. */
 		public array $mark;
 
@@ -2276,6 +2307,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$statement->requires_php = $said->requires_php;
 			$statement->size         = $said->package->size;
 			$statement->sha256       = $said->package->sha256;
+			$statement->contents     = $said->contents;
 			$statement->mark         = null === $mark ? [] : array_merge( [ $mark->uuid ], $mark->crc );
 			return $statement;
 		}
@@ -2622,6 +2654,62 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
+		 * Compares unpacked files with those that were signed: each of them, and no other.
+		 *
+		 * @param string $folder As WordPress' file system names it, which may reach it through FTP.
+		 * @throws Refused Where a file is another one, is missing, or is one too many.
+		 */
+		public static function check_files( string $folder, Release_Statement $statement ): void {
+			global $wp_filesystem;
+			$top     = basename( $folder ) . '/';
+			$digests = self::digests( $folder, $top );
+			if ( $statement->mark ) {
+				$mark = (string) $wp_filesystem->get_contents( $folder . 'build-id.php' );
+				$uuid = (string) substr( $mark, (int) strpos( self::MARK, '%s' ), 36 );
+				// SECURITY: it is no part of what was signed, and PHP may run it.
+				if ( ! preg_match( self::UUID, $uuid ) || sprintf( self::MARK, $uuid ) !== $mark ) {
+					throw new Refused( 'release_files' );
+				}
+				unset( $digests[ $top . 'build-id.php' ] );
+			}
+			ksort( $digests, SORT_STRING );
+			$lines = hash_init( 'sha256' );
+			foreach ( $digests as $name => $digest ) {
+				hash_update( $lines, "$digest  $name\n" );
+			}
+			if ( hash_final( $lines ) !== $statement->contents ) {
+				throw new Refused( 'release_files' );
+			}
+		}
+
+		/**
+		 * @param string $name The folder's name in the archive.
+		 * @return array<string, string> The SHA-256 of all files in a folder and below, by their names in the archive; empty for
+		 *                               what is no file, as a link, which no package has.
+		 * @throws Refused Where a folder cannot be read.
+		 */
+		private static function digests( string $folder, string $name ): array {
+			global $wp_filesystem;
+			$entries = $wp_filesystem->dirlist( $folder );
+			if ( ! is_array( $entries ) ) {
+				throw new Refused( 'release_files' );
+			}
+			$is_direct = 'direct' === $wp_filesystem->method;
+			$digests   = [];
+			foreach ( $entries as $entry => $about ) {
+				$path = $folder . $entry;
+				if ( $is_direct && ( is_link( $path ) || ! ( is_file( $path ) || is_dir( $path ) ) ) ) {
+					$digests[ $name . $entry ] = '';
+				} elseif ( 'd' === $about['type'] ) {
+					$digests += self::digests( $path . '/', $name . $entry . '/' );
+				} else {
+					$digests[ $name . $entry ] = $is_direct ? (string) hash_file( 'sha256', $path ) : hash( 'sha256', (string) $wp_filesystem->get_contents( $path ) );
+				}
+			}
+			return $digests;
+		}
+
+		/**
 		 * What the package has where this copy has its mark.
 		 *
 		 * @param resource $file
@@ -2736,10 +2824,19 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 		}
 
-		/** Whether what is to be installed, and the folder that it lies in, came from the file. */
-		public function has_unpacked( string $source, string $folder ): bool {
+		/**
+		 * Looks at what is to be installed, before it is moved into place.
+		 *
+		 * @param string $source Its folder.
+		 * @param string $folder Where that was unpacked.
+		 * @throws Refused Where it did not come from the file, or has other files than those that were signed.
+		 */
+		public function check_unpacked( string $source, string $folder ): void {
 			$is_it = in_array( $this->folder, [ $folder, basename( $folder ) . '/' ], true );
-			return $is_it && 0 === strpos( $source, $folder );
+			if ( ! $this->statement || ! $is_it || 0 !== strpos( $source, $folder ) ) {
+				throw new Refused( 'release_way' );
+			}
+			Package::check_files( $source, $this->statement );
 		}
 	}
 
@@ -3014,7 +3111,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$installed = $plugin_data['Version'];
 			$manifest  = $this->ask( $installed );
 			if ( ! self::is_newer( $manifest, $installed ) || ! self::fits( $manifest ) ) {
-				return [ 'slug' => $this->config->slug, 'version' => $installed, 'package' => '' ];
+				return $this->no_offer( $installed );
 			}
 			$memory = $this->license->memory();
 			if ( 'expired' === $memory->condition() ) {
@@ -3022,7 +3119,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$manifest['upgrade_notice'] = $security . $this->expired( $memory );
 			}
 			$offer = [
-				'slug'           => $this->config->slug,
+				'slug'           => $this->config->folder,
 				'version'        => $manifest['version'],
 				'url'            => $manifest['url'],
 				'package'        => $manifest['package'],
@@ -3034,7 +3131,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'banners'        => $manifest['banners'],
 			];
 			$offer = apply_filters( $this->config->name() . '_offer', $offer, $manifest );
-			return is_array( $offer ) ? $offer : [ 'slug' => $this->config->slug, 'version' => $installed, 'package' => '' ];
+			return is_array( $offer ) ? $offer : $this->no_offer( $installed );
+		}
+
+		/** @return array<string, string> */
+		private function no_offer( string $installed ): array {
+			return [ 'slug' => $this->config->folder, 'version' => $installed, 'package' => '' ];
 		}
 
 		/**
@@ -3046,7 +3148,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @return mixed
 		 */
 		public function describe( $result, $action, $arguments ) {
-			if ( 'plugin_information' !== $action || ( $arguments->slug ?? '' ) !== $this->config->slug ) {
+			if ( 'plugin_information' !== $action || ! $this->is_called( $arguments->slug ?? '' ) ) {
 				return $result;
 			}
 			$update      = $this->known( $this->config->header( 'Version' ) );
@@ -3054,7 +3156,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$description = [ 'description' => '<p>' . esc_html( $this->config->header( 'Description' ) ) . '</p>' ];
 			return (object) [
 				'name'          => esc_html( $this->config->plugin_name() ),
-				'slug'          => $this->config->slug,
+				'slug'          => $this->config->folder,
 				'version'       => $manifest['version'] ?? $this->config->header( 'Version' ),
 				'author'        => esc_html( ( $manifest['author'] ?? '' ) ?: $this->config->header( 'Author' ) ),
 				'homepage'      => $manifest['homepage'] ?? '',
@@ -3067,6 +3169,16 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'banners'       => $manifest['banners'] ?? [],
 				'external'      => true,
 			];
+		}
+
+		/**
+		 * Whether this is a name of the plugin: its folder, or its name on the server, unless another plugin's folder has that name.
+		 *
+		 * @param mixed $name
+		 */
+		private function is_called( $name ): bool {
+			return $name === $this->config->folder
+				|| ( $name === $this->config->slug && ! is_dir( WP_PLUGIN_DIR . '/' . $this->config->slug ) );
 		}
 
 		/**
@@ -3106,7 +3218,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return $this->error( 'no_update', [ '{reason}' => Settings_Page::plain( $this->config, $memory ) ] );
 			}
 			if ( ! $manifest ) {
-				return $this->error( 'download_unknown' );
+				return $this->no_download( (string) get_site_transient( $this->config->name() . '_pause' ) );
 			}
 			if ( '' === $manifest['package'] || $package !== $manifest['package'] ) {
 				return $this->error( 'download_refused' );
@@ -3127,7 +3239,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->installing = $answer->manifest['version'];
 			$statement        = $answer->statement_of_release;
 			$file             = $this->fetch( $answer->link, $statement ? $statement->size : null );
-			if ( ! $statement || ( is_wp_error( $file ) && Download::TOO_LARGE !== $file->get_error_code() ) ) {
+			if ( ! $statement || ( is_wp_error( $file ) && Http::TOO_LARGE !== $file->get_error_code() ) ) {
 				return $file;
 			}
 			try {
@@ -3145,7 +3257,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** @return string|\WP_Error The file's path. */
 		private function fetch( string $link, ?int $size ) {
 			$refused = [
-				'redirect' => $this->config->texts->get( 'download_refused' ),
+				'redirect' => $this->config->texts->get( 'download_redirect' ),
 				'server'   => $this->config->texts->get( 'download_denied' ),
 			];
 			return Download::fetch( $link, $refused, $size );
@@ -3163,7 +3275,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return $this->error( 'download_denied', [ '{reason}' => $answer->detail() ] );
 			}
 			if ( '' === $answer->link || ! $answer->manifest ) {
-				return $this->error( 'download_unknown' );
+				return $this->no_download( $answer->trouble );
 			}
 			try {
 				$this->prove( $answer, $installed );
@@ -3178,6 +3290,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return $this->error( 'needs_php', [ '{requires}' => $manifest['requires_php'] ] );
 			}
 			return $answer;
+		}
+
+		/** @param string $trouble Why the server's last answer was none; empty where it was one. */
+		private function no_download( string $trouble ): \WP_Error {
+			return '' === $trouble ? $this->error( 'download_unknown' ) : $this->error( 'download_no_answer', [ '{reason}' => $trouble ] );
 		}
 
 		/**
@@ -3302,10 +3419,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			$source = trailingslashit( $source );
 			$parent = trailingslashit( $parent );
-			$is_proven = $this->installation->has_unpacked( $source, $parent );
-			$this->installation->end();
-			if ( $this->config->pins_releases && ! $is_proven ) {
-				return $this->refuse( new Refused( 'release_way' ), $this->offered() );
+			try {
+				$this->config->pins_releases && $this->installation->check_unpacked( $source, $parent );
+			} catch ( Refused $reason ) {
+				return $this->refuse( $reason, $this->offered() );
+			} finally {
+				$this->installation->end();
 			}
 			$folder = $parent . dirname( $this->config->plugin ) . '/';
 			$main   = $source . basename( $this->config->plugin );
@@ -3424,7 +3543,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$answer->manifest = [];
 			}
 			if ( null === $answer->manifest ) {
-				set_site_transient( $name . '_pause', 1, max( 15 * MINUTE_IN_SECONDS, $answer->retry_after ) );
+				set_site_transient( $name . '_pause', $answer->trouble, max( 15 * MINUTE_IN_SECONDS, $answer->retry_after ) );
 				403 === $answer->status && $this->license->doubt();
 				return $this->known( $version ) ?? [];
 			}
@@ -4346,6 +4465,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'archive_version'    => __( 'The update was refused: its archive has version {found}, and version {version} was offered.', $d ),
 				'download_unknown'   => __( 'The license server names no download for this site at the moment. Please try again later.', $d ),
 				'download_denied'    => __( 'The license server refused the download: {reason}', $d ),
+				'download_no_answer' => __( 'The license server gave no usable answer about the download ({reason}). Please try again later.', $d ),
+				'download_redirect'  => __( 'The download was refused: its address leads to one without https, or through too many others.', $d ),
 				'download_refused'   => __( 'The download was refused: it is not the one the license server named.', $d ),
 
 				// Releases that the vendor's people sign.
@@ -4360,6 +4481,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'release_mark'       => __( 'Its download does not have the mark of this site where the signed package has room for one.', $d ),
 				'release_bytes'      => __( 'Its download is not the signed package.', $d ),
 				'release_swapped'    => __( 'Its file was changed on this site after it had been checked.', $d ),
+				'release_files'      => __( 'The unpacked files are not those that were signed.', $d ),
 				'release_way'        => __( 'Something else on this site downloaded or unpacked it, or changed where it comes from.', $d ),
 			];
 		}

@@ -5,6 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use super::front::{Answer, response};
 use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
 use super::{HOST, LIVE, licensed};
@@ -106,6 +107,43 @@ fn a_refused_download_is_told_in_the_words_of_the_server() {
     );
     assert!(site.row().0.contains("Version 1.0.0"));
     assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_download_that_fails_says_why() {
+    let (vendor, mut site, _license) = hosted_site(Core::Newest);
+    vendor.release("1.1.0", |text| text);
+    site.check_again();
+    assert!(site.row().1);
+    let fails = |site: &mut Site| {
+        let answer = site.update_now();
+        assert_eq!(answer["success"], false, "{answer}");
+        answer["data"]["errorMessage"].as_str().unwrap().to_owned()
+    };
+    let page = response(200, &[("Content-Type", "text/html")], "<p>Welcome to Airport WiFi</p>");
+    for (answer, reason) in [
+        (Answer::Nothing, "(cURL error "),
+        (Answer::Fixed(response(500, &[], "")), "(HTTP status 500)"),
+        (Answer::Fixed(page), "(it is not JSON)"),
+    ] {
+        vendor.front.answer_with(answer);
+        let message = fails(&mut site);
+        let told = format!("The license server gave no usable answer about the download {reason}");
+        assert!(message.starts_with(&told), "{message}");
+    }
+    vendor.front.answer_with(Answer::Forward);
+
+    // A full disk: WordPress does not look whether it could write.
+    site.neighbour(
+        "add_filter('http_request_args', function ($options) { if (!empty($options['filename'])) { \
+         unlink($options['filename']); symlink('/dev/full', $options['filename']); } return $options; });",
+    );
+    assert_eq!(fails(&mut site), "the file could not be written: is the disk full?");
+    fs::remove_file(site.file("wp-content/mu-plugins/neighbour.php")).unwrap();
+    let left = fs::read_dir(site.file("tmp")).unwrap().count();
+    assert_eq!(left, 0, "no half of a download stays");
+    assert_eq!(site.update_now()["success"], true);
+    assert!(site.row().0.contains("Version 1.1.0"));
 }
 
 #[test]

@@ -181,10 +181,55 @@ fn refuse_writes(site: &Site, table: &str, column: &str, refuse: bool) {
     ));
 }
 
+/// Lets the database refuse, or take again, whatever is written to the site's options, as a full one does.
+fn refuse_all_writes(site: &Site, refuse: bool) {
+    let statements = ["INSERT", "UPDATE", "DELETE"].map(|event| match refuse {
+        true => format!(
+            "CREATE TRIGGER refuse_{event} BEFORE {event} ON wp_options BEGIN SELECT RAISE(ABORT, 'full'); END;"
+        ),
+        false => format!("DROP TRIGGER refuse_{event};"),
+    });
+    site.run(&format!(
+        "$db = new PDO('sqlite:' . SITE . '/wordpress.sqlite'); $db->exec(\"{}\");",
+        statements.concat()
+    ));
+}
+
+const NOT_SAVED: &str = "WordPress could not save the license in its database, so nothing was changed. \
+                         Please try again, or ask whoever hosts the site.";
+
+#[test]
+fn a_database_that_cannot_be_written_is_the_reason_also_beside_a_lock_that_a_dead_process_left() {
+    for core in CORES {
+        let (license, table) = licensed();
+        let vendor = Vendor::new(&[table]);
+        let mut site = Site::new(core, HOST, &vendor.front);
+        site.install("acme-forms", &vendor.archive("1.0.0"));
+        refuse_all_writes(&site, true);
+        let page = site.press("acme-forms", "activate", &license.key);
+        assert_eq!(page.notices(), [NOT_SAVED], "{core:?}");
+        refuse_all_writes(&site, false);
+        let page = site.press("acme-forms", "activate", &license.key);
+        assert_eq!(page.notices(), [ACTIVE], "{core:?}");
+
+        site.run("add_option('countersign_acme-forms.lock', time() - 100, '', 'no');");
+        refuse_all_writes(&site, true);
+        for button in ["check", "remove_really"] {
+            let page = site.press("acme-forms", button, "");
+            assert_eq!(
+                (page.status, page.notices()),
+                (200, vec![NOT_SAVED.to_owned()]),
+                "{core:?} {button}"
+            );
+        }
+        assert_eq!(site.vendor_sees("acme-forms")["active"], true, "{core:?}");
+        refuse_all_writes(&site, false);
+        assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE], "{core:?}");
+    }
+}
+
 #[test]
 fn a_license_that_the_database_does_not_take_is_not_called_active() {
-    let not_saved = "WordPress could not save the license in its database, so nothing was changed. \
-                     Please try again, or ask whoever hosts the site.";
     for core in CORES {
         for network in [false, true] {
             let (license, table) = licensed();
@@ -202,7 +247,7 @@ fn a_license_that_the_database_does_not_take_is_not_called_active() {
             refuse_writes(&site, table, column, true);
             assert_eq!(
                 site.press("acme-forms", "activate", &license.key).notices(),
-                [not_saved],
+                [NOT_SAVED],
                 "{core:?} {network}"
             );
             assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
@@ -216,12 +261,12 @@ fn a_license_that_the_database_does_not_take_is_not_called_active() {
             site.pass(1);
             assert_eq!(
                 site.press("acme-forms", "check", "").notices(),
-                [not_saved],
+                [NOT_SAVED],
                 "{core:?} {network}"
             );
             assert_eq!(
                 site.press("acme-forms", "remove_really", "").notices(),
-                [not_saved],
+                [NOT_SAVED],
                 "{core:?} {network}"
             );
             assert_eq!(site.vendor_sees("acme-forms")["active"], true);

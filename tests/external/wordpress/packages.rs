@@ -81,6 +81,11 @@ fn however_an_address_is_written_a_download_goes_nowhere_without_https() {
             let answer = update_from(&package, &vendor, &mut site);
             assert_eq!(answer["success"], false, "{core:?} {package}: {answer}");
             assert!(site.row().0.contains("Version 1.0.0"), "{package}");
+            if package.contains("round") || package.contains("ftp") {
+                let told =
+                    "The download was refused: its address leads to one without https, or through too many others.";
+                assert_eq!(answer["data"]["errorMessage"], told, "{package}");
+            }
         }
         let left = fs::read_dir(site.file("tmp")).unwrap().count();
         assert_eq!(left, 0, "no half of a download stays");

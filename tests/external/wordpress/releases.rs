@@ -255,6 +255,7 @@ const BYTES: &str = "Its download is not the signed package.";
 const SIZE: &str = "Its download has another size than the signed package.";
 const MARK: &str = "Its download does not have the mark of this site";
 const SWAPPED: &str = "Its file was changed on this site after it had been checked.";
+const FILES: &str = "The unpacked files are not those that were signed.";
 const WAY: &str = "Something else on this site downloaded or unpacked it";
 
 fn signatures(good: u8) -> String {
@@ -630,6 +631,90 @@ fn a_file_that_changes_after_its_check_and_another_plugins_file_are_not_installe
         let answer = desk.site.update_now();
         assert_eq!(answer["success"], false, "{answer}");
         desk.assert_refused(WAY, &format!("{core:?}: a changed transient"));
+        desk.installs_the_good_one();
+    }
+}
+
+/// What another plugin may do to the unpacked files before they are moved into place.
+const CHANGES: [(&str, &str); 11] = [
+    ("a file more", "file_put_contents($source . 'evil.php', '<?php');"),
+    (
+        "a hidden file more",
+        "file_put_contents($source . '.evil.php', '<?php');",
+    ),
+    (
+        "a folder more",
+        "mkdir($source . 'more'); file_put_contents($source . 'more/evil.php', '<?php');",
+    ),
+    ("a file less", "unlink($source . 'uninstall.php');"),
+    (
+        "another file",
+        "file_put_contents($source . 'acme-forms.php', '// More.', FILE_APPEND);",
+    ),
+    (
+        "a link to a file",
+        "rename($source . 'readme.txt', SITE . '/readme.txt'); symlink(SITE . '/readme.txt', $source . 'readme.txt');",
+    ),
+    ("a folder within itself", "symlink('.', $source . 'more');"),
+    (
+        "code behind the mark",
+        "file_put_contents($source . 'build-id.php', 'evil();', FILE_APPEND);",
+    ),
+    (
+        "code as the mark",
+        "file_put_contents($source . 'build-id.php', str_replace('return', 'evil(); return', \
+         file_get_contents($source . 'build-id.php')));",
+    ),
+    ("no mark", "unlink($source . 'build-id.php');"),
+    (
+        "another folder",
+        "rename($source, dirname($source) . '/evil'); $source = dirname($source) . '/evil/';",
+    ),
+];
+
+#[test]
+fn other_files_than_those_that_were_signed_are_not_moved_into_place() {
+    for core in CORES {
+        let mut desk = Desk::new(core);
+        let evil = desk.site.file("evil.zip");
+        fs::write(&evil, desk.evil()).unwrap();
+        let neighbour_code = desk.site.file("neighbour.code");
+        let mut rows: Vec<_> = CHANGES
+            .iter()
+            .map(|(what, code)| {
+                let filter = format!(
+                    "add_filter('upgrader_source_selection', function ($source) {{ {code} return $source; }});"
+                );
+                (*what, filter)
+            })
+            .collect();
+        if core != Core::Debian {
+            // Since WordPress 6.4.
+            let unpacks = format!(
+                "add_filter('pre_unzip_file', function ($result, $file, $to) {{ $zip = new ZipArchive; $zip->open('{}'); \
+                 return $zip->extractTo($to); }}, 10, 3);",
+                evil.display()
+            );
+            let adds = "add_filter('unzip_file', function ($result, $file, $to) { \
+                 file_put_contents($to . '/acme-forms/evil.php', '<?php'); return $result; }, 10, 3);";
+            rows.extend([
+                ("another archive is unpacked", unpacks),
+                ("a file is added behind the unpacking", adds.to_owned()),
+            ]);
+        }
+        for (what, code) in rows {
+            fs::write(&neighbour_code, code).unwrap();
+            desk.serve(&desk.good());
+            desk.site.check_again();
+            assert!(desk.site.row().1, "{core:?} {what}: the update is offered");
+            let answer = desk.site.update_now();
+            assert_eq!(answer["success"], false, "{core:?} {what}: {answer}");
+            let message = answer["data"]["errorMessage"].as_str().unwrap();
+            assert!(message.contains(FILES), "{core:?} {what}: {message}");
+            assert_ne!(desk.take_unpacked(), "", "{core:?} {what}");
+            desk.assert_installed("1.0.0", what);
+        }
+        fs::remove_file(neighbour_code).unwrap();
         desk.installs_the_good_one();
     }
 }

@@ -5,6 +5,8 @@ use std::fs;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use countersign::package::archive::Archive;
+use countersign::release::contents;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256, Sha512};
 
@@ -175,7 +177,7 @@ pub fn statement(slug: &str, version: &str, package: &[u8]) -> Value {
         "requires_php": "7.4",
         "pins": { "keys": [Signer::plain(1).line()], "threshold": 1 },
         "form": 1,
-        "contents": const_hex::encode(Sha256::digest(b"")),
+        "contents": contents::digest(&Archive::check(package).unwrap(), true).unwrap(),
         "package": {
             "sha256": const_hex::encode(Sha256::digest(package)),
             "size": package.len(),

@@ -1,11 +1,14 @@
 //! PHP with and without cURL: responses are limited in size and in time.
 
-use std::time::Duration;
+use std::io::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use super::front::{Answer, response};
+use super::front::{Answer, Front, response};
 use super::site::{Core, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, licensed};
+use super::{ACTIVE, HOST, LIVE, licensed};
+use crate::support::eventually;
 
 /// A page that asks waits five seconds, and a slow machine takes its time; what drips goes on for thirty.
 const BOUND: Duration = Duration::from_secs(14);
@@ -47,7 +50,13 @@ fn endure(mut site: Site, vendor: &Vendor, key: &str) {
     }
     let endless = response(200, &[], "x".repeat(40_000_000));
     vendor.front.answer_with(Answer::Fixed(endless));
-    assert_eq!(site.press("acme-forms", "check", "").notices(), [no_answer]);
+    let page = site.press("acme-forms", "check", "");
+    assert_eq!(page.notices(), [no_answer]);
+    assert!(
+        page.text().contains("Last attempt the answer is too large"),
+        "{}",
+        page.text()
+    );
 
     vendor.front.answer_with(Answer::Forward);
     assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
@@ -82,6 +91,48 @@ fn with_curl_neither_a_bomb_nor_a_drip_harms_a_page() {
     let (license, table) = licensed();
     let vendor = Vendor::new(&[table]);
     endure(Site::new(Core::Npm, HOST, &vendor.front), &vendor, &license.key);
+}
+
+/// How long a site takes an answer to its validation after the largest one that it takes, at 400 KB a second.
+fn taken(mut site: Site, vendor: &Vendor, key: &str) -> Duration {
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    assert_eq!(site.press("acme-forms", "activate", key).notices(), [ACTIVE]);
+    let took = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&took);
+    vendor.front.stream("/api/v1/validate-license", move |stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
+        stream.write_all(&vec![b'x'; 1 << 20])?;
+        let began = Instant::now();
+        while stream.write_all(&[b'x'; 4_096]).is_ok() && began.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        *told.lock().unwrap() = Some(began.elapsed());
+        Ok(())
+    });
+    let page = site.press("acme-forms", "check", "");
+    assert!(
+        page.text().contains("Last attempt the answer is too large"),
+        "{}",
+        page.text()
+    );
+    eventually("the site is gone", LIVE, || took.lock().unwrap().is_some());
+    took.lock().unwrap().unwrap()
+}
+
+#[test]
+fn the_transfer_of_an_answer_ends_where_it_is_too_large() {
+    let sites: [fn(&Front) -> Site; 3] = [
+        |front| Site::new(Core::Debian, HOST, front),
+        |front| Site::new(Core::Newest, HOST, front),
+        |front| Site::without_curl(Core::Newest, HOST, front),
+    ];
+    for (number, site) in sites.into_iter().enumerate() {
+        let (license, table) = licensed();
+        let vendor = Vendor::new(&[table]);
+        let took = taken(site(&vendor.front), &vendor, &license.key);
+        // The client waits for an answer for five seconds.
+        assert!(took < Duration::from_millis(3_500), "{number}: {took:?}");
+    }
 }
 
 #[test]

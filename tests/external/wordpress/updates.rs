@@ -143,6 +143,44 @@ fn an_automatic_update_installs_in_the_background() {
 }
 
 #[test]
+fn an_automatic_update_that_is_fatal_is_taken_back_also_where_the_folder_has_another_name_than_the_server_knows() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    // Since WordPress 6.6, which asks the site behind an automatic update whether it still runs.
+    let mut site = Site::new(Core::Newest, HOST, &vendor.front);
+    site.install("acme-forms-pro", &vendor.archive_in("acme-forms-pro/", "1.0.0"));
+    site.press("acme-forms", "activate", &license.key);
+    site.run("update_site_option('auto_update_plugins', ['acme-forms-pro/acme-forms.php']);");
+    // Debian's WordPress has PHPMailer in another package.
+    site.neighbour("add_filter('pre_wp_mail', '__return_true');");
+    vendor.release("1.1.0", |text| {
+        text.replace("acme_forms_license()->run();", "acme_forms_license()->is_not_there();")
+    });
+    site.check_again();
+    for name in ["acme-forms-pro", "acme-forms"] {
+        let window = format!("/wp-admin/plugin-install.php?tab=plugin-information&plugin={name}&section=changelog");
+        let window = site.admin.get(&window).text();
+        assert!(
+            window.contains("1.1.0") && window.contains("Forms can be exported."),
+            "{name}: {window}"
+        );
+    }
+
+    site.pass(13 * 3600);
+    site.cron();
+    let log = std::fs::read_to_string(site.file("debug.log")).unwrap();
+    assert!(
+        log.contains("contained a fatal error. The previously installed version has been restored."),
+        "{log}"
+    );
+    let main = std::fs::read_to_string(site.file("wp-content/plugins/acme-forms-pro/acme-forms.php")).unwrap();
+    assert!(main.contains("Version: 1.0.0"), "the version that runs is back");
+    let visit = site.visitor().get("/");
+    assert_eq!((visit.status, visit.text().as_str()), (200, "A page. Your message"));
+    assert_eq!(site.vendor_sees("acme-forms")["active"], true);
+}
+
+#[test]
 fn an_update_that_this_wordpress_is_too_old_for_is_held_back_and_one_for_another_php_is_explained() {
     let (vendor, mut site) = licensed_site(Core::Debian);
     vendor.release("1.1.0", |text| {
@@ -233,8 +271,11 @@ fn a_manifest_that_is_no_longer_kept_is_asked_for_again_when_its_download_begins
     site.run(evict);
     vendor.front.answer_with(Answer::Nothing);
     let answer = site.update_now();
-    let unknown = "The license server names no download for this site at the moment. Please try again later.";
-    assert_eq!(answer["data"]["errorMessage"], unknown, "{answer}");
+    let message = answer["data"]["errorMessage"].as_str().unwrap();
+    assert!(
+        message.starts_with("The license server gave no usable answer about the download (cURL error"),
+        "{message}"
+    );
     vendor.front.answer_with(Answer::Forward);
     site.run(&format!(
         "{evict} delete_site_transient('countersign_acme-forms_pause');"

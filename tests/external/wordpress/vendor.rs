@@ -146,7 +146,8 @@ impl Vendor {
         fs::read(self.instance.file(&format!("releases/{}/{version}.zip", self.slug))).unwrap()
     }
 
-    fn archive_in(&self, prefix: &str, version: &str) -> Vec<u8> {
+    /// The same with its files in another folder.
+    pub fn archive_in(&self, prefix: &str, version: &str) -> Vec<u8> {
         let mut git = Command::new("git");
         git.current_dir(self.instance.file("plugin.git"))
             .args(["archive", "--format=zip"]);
