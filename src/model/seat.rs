@@ -130,9 +130,14 @@ impl License {
         let SiteLimit::Limited(limit) = self.sites else {
             return true;
         };
+        let limit = limit.get() as usize;
+        if self.details.hosts.len() + stored.all().len() + under_way.len() < limit {
+            // Without a count, which each new site of a large license would make necessary again.
+            return true;
+        }
         let counts = self.counts(stored, staging_sites);
         let sites = counts.hosts + under_way.len() + 1;
-        let too_many = sites.saturating_sub(limit.get() as usize);
+        let too_many = sites.saturating_sub(limit);
         if too_many == 0 || too_many > self.most_copies(staging_sites) {
             return too_many == 0;
         }

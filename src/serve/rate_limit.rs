@@ -275,8 +275,12 @@ mod tests {
         assert_eq!(given("nothing", 0), 1_280, "asking costs something, too");
         assert_eq!(given("more than there is", u64::MAX), 20);
         let RetryAfter(seconds) = ask("whole", 6_400).unwrap_err();
-        assert!((175..=180).contains(&seconds), "{seconds}");
+        assert_eq!(seconds, 3, "how much it asks for is not known yet");
         assert_eq!(limits.refused()[Limit::Link].get(), 5);
+        assert_eq!(limits.check_link("one more"), Ok(()));
+        assert_eq!(given("one more", 6_400), 19);
+        let left = (0..100).take_while(|_| limits.check_link("one more").is_ok());
+        assert_eq!(left.count(), 63, "a refusal takes nothing");
     }
 
     #[test]
