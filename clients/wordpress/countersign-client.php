@@ -16,10 +16,10 @@
  *     $license->run();
  *
  * Read it from top to bottom: what your plugin calls (Client), what it says (Config), what is known (Memory, Secret), how it
- * is learned (License, Server and its Answer, Http and Sockets, Statement and why one is Not_Genuine, License_Key), what is
- * left when the plugin is deleted (Uninstallation), what is installed (Download, Manifest, Updates), who made it (Release with its Release_Statement, Release_Signature and
- * Release_Key, Package, Installation, and why one is Refused), and what a person sees (Settings_Page,
- * Site_Health, Texts).
+ * is learned (License, Server and its Answer, Http and Sockets, Statement and why one is Not_Genuine, License_Key), what
+ * happens when the plugin is deleted (Uninstallation), what is installed (Download, Manifest, Updates), who made it (Release
+ * with its Release_Statement, Release_Signature and Release_Key, Package, Installation, and why one is Refused), and what a
+ * person sees (Settings_Page, Site_Health, Texts).
  *
  * One rule stands above all: ONLY A SIGNED ANSWER CHANGES ANYTHING. Whatever else comes back is no answer, and the last
  * signed one counts until its grace period is over. A second one holds where the plugin pins release keys: ONLY WHAT PEOPLE

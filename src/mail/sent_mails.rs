@@ -76,10 +76,12 @@ impl SentMails {
     pub(super) fn note(&mut self, id: MailId, now: DateTime<Utc>) -> io::Result<()> {
         self.times.insert(id, now.timestamp());
         if now >= self.next_pruning {
-            let lines = self.prune(now);
-            durable_file::replace(&self.path, lines.as_bytes())?;
             self.next_pruning = now + PRUNED_EVERY;
-            return Ok(());
+            let lines = self.prune(now);
+            // Where that fails, such as on a full disk, the line alone may still find room.
+            if durable_file::replace(&self.path, lines.as_bytes()).is_ok() {
+                return Ok(());
+            }
         }
         let mut file: File = regular_file::open_to_write(&self.path)?;
         let end = file.seek(SeekFrom::End(0))?;

@@ -90,7 +90,7 @@ enum PagePlace {
 }
 
 /// Licenses in the order of their ids, as they were at one moment.
-struct LicensePage {
+struct IssuedPage {
     settled: Arc<IssuedTable>,
     places: Vec<PagePlace>,
 }
@@ -113,7 +113,7 @@ impl PagePlace {
 
 impl IssuedState {
     /// The next [`PAGE`] licenses after this id, or all if there are fewer.
-    fn page(&self, after: Option<&LicenseId>) -> LicensePage {
+    fn page(&self, after: Option<&LicenseId>) -> IssuedPage {
         let table = &self.settled.held;
         let mut number = after.map_or(0, |after| table.number_after(after));
         let first = after.map_or(Bound::Unbounded, |after| Bound::Excluded(*after));
@@ -132,7 +132,7 @@ impl IssuedState {
                 None => PagePlace::Settled(number - 1),
             });
         }
-        LicensePage {
+        IssuedPage {
             settled: Arc::clone(&self.settled),
             places,
         }
@@ -225,7 +225,7 @@ impl IssuedLicenses {
 
     /// Passes on the licenses after this id in pages, while `look` wants more. Nobody waits for `look`: the lock is held only
     /// while a page is put together.
-    fn look_at_pages(&self, mut after: Option<LicenseId>, mut look: impl FnMut(LicensePage) -> bool) {
+    fn look_at_pages(&self, mut after: Option<LicenseId>, mut look: impl FnMut(IssuedPage) -> bool) {
         loop {
             let page = self.state().page(after.as_ref());
             let is_last = page.places.len() < PAGE;

@@ -93,7 +93,7 @@ impl LedgerParts for FolderParts {
             let Some(line) = next_line(&mut file.reader).map_err(failed)? else {
                 break;
             };
-            file.next += 1;
+            file.next = file.next.saturating_add(1);
             lines.push(line);
         }
         self.open = Some(file);
@@ -129,11 +129,11 @@ fn seek_line<R: Read + Seek>(ledger: &mut BufReader<R>, wanted: u64) -> io::Resu
     }
     ledger.seek(SeekFrom::Start(low))?;
     let mut start = low;
-    let mut number = None;
+    let mut number: Option<u64> = None;
     while let Some(line) = next_line(ledger)? {
         let here = match number {
             None => number_of(&line).unwrap_or(u64::MAX),
-            Some(before) => before + 1,
+            Some(before) => before.saturating_add(1),
         };
         if here >= wanted {
             ledger.seek(SeekFrom::Start(start))?;
@@ -142,7 +142,7 @@ fn seek_line<R: Read + Seek>(ledger: &mut BufReader<R>, wanted: u64) -> io::Resu
         number = Some(here);
         start += line.len() as u64;
     }
-    Ok(number.map_or(wanted, |last| last + 1))
+    Ok(number.map_or(wanted, |last| last.saturating_add(1)))
 }
 
 fn number_of(line: &[u8]) -> Option<u64> {

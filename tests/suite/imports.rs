@@ -383,6 +383,7 @@ fn odd_files_are_read_or_refused_with_a_reason() {
 #[test]
 fn an_import_that_failed_does_not_say_that_all_was_imported_before() {
     let instance = instance();
+    Server::start(&instance).stop();
     let text = format!("{EDD_HEADER}{}", edd_row(1, "active", "Acme Forms", LATER, "3", ""));
     assert_eq!(
         counts(&import_text(&instance, text.as_bytes(), &["--from", "edd", "--json"])),

@@ -112,6 +112,9 @@ async fn compactions_hide_nothing_and_repeat_nothing_though_all_lines_have_one_t
         store.close().unwrap();
         all.push(name.to_owned());
     }
+    // Files with such names that are no ledgers are passed over.
+    std::fs::write(path.join("ledger-until-1999.jsonl"), "").unwrap();
+    std::fs::write(path.join("ledger-until-2999.jsonl"), "notes\n").unwrap();
     let store = open(path).unwrap();
     let end = store.ledger_end().unwrap().sequence;
     // The license's first line is superseded, but whoever was not told of it is told.
