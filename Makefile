@@ -3,7 +3,8 @@
 .DEFAULT_GOAL := help
 COUNTERSIGN := target/release/countersign
 # The same for all that is built for release, so that nothing is built twice.
-RELEASE := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))packaging/with-release-flags
+PACKAGING := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))packaging
+RELEASE := $(PACKAGING)/with-release-flags
 
 .PHONY: help
 help: ## Show this list
@@ -11,7 +12,7 @@ help: ## Show this list
 
 .PHONY: rust
 rust:
-	@packaging/check-rust
+	@$(PACKAGING)/check-rust
 
 .PHONY: run
 run: rust ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1:8080
