@@ -933,7 +933,7 @@ fn what_is_mistaken_is_told_with_what_was_meant() {
         (
             &["license", "revoke", "0123456789ab", "--commit"],
             3,
-            "not in a git repository",
+            "the registry has no license 0123456789ab",
         ),
     ] {
         let (code, told) = fails(&instance, arguments);

@@ -546,7 +546,8 @@ fn a_leaked_link_stops_after_twenty_packages_and_its_license_does_not() {
     let answer = get(server.address, &link);
     assert_refused(&answer, 429, "too_many_requests", "the twenty-first");
     let wait: u32 = answer.header("retry-after").unwrap().parse().unwrap();
-    assert!((100..=180).contains(&wait), "{wait}");
+    // Of a link that is empty nobody knows yet how much it is asked for: the next smallest request may come soon.
+    assert!((1..=180).contains(&wait), "{wait}");
     assert_eq!(ranged(&server, &link, &[("Range", "bytes=100000-")]).status, 429);
     // The other site, the other version, and the license's own questions.
     assert_eq!(

@@ -229,7 +229,8 @@ fn of_plugins_that_share_a_license_the_last_one_gives_the_seat_back() {
     let vendor = Vendor::new(&[table]);
     // Another plugin of the same vendor.
     let front = Front::new();
-    let (own, shared) = (front.url(), vendor.front.url());
+    let own = front.url();
+    let shared = vendor.front.url();
     let maps = Vendor::of("acme-maps", front, shared_keys(), &[licensed().1], |text| {
         text.replace(&own, &shared)
     });
