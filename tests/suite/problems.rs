@@ -38,7 +38,11 @@ fn assert_problem_with(response: &Response, status: u16, code: &str, detail: &st
     let mut expected =
         json!({ "type": "about:blank", "title": title, "status": status, "detail": detail, "code": code });
     for (name, value) in more.as_object().unwrap() {
-        expected[name] = value.clone();
+        match (name.as_str(), value) {
+            // What is wrong with a field of a body has its place.
+            ("pointer", place) => expected["errors"] = json!([{ "pointer": place, "detail": detail }]),
+            _ => expected[name] = value.clone(),
+        }
     }
     assert_eq!(response.status, status, "{}", response.text());
     assert_eq!(
@@ -97,8 +101,13 @@ fn a_missing_field_is_named() {
         let detail = format!("'{field}' is required.");
         assert_problem_with(&response, 400, "missing_field", &detail, json!({ "field": field }));
     };
-    assert_missing(server.ask(&json!({ "site_url": "a.com" })), "license_key");
-    assert_missing(server.ask(&json!({ "license_key": license.key })), "site_url");
+    let assert_missing_in_body = |response: Response, field: &str| {
+        let detail = format!("'{field}' is required.");
+        let more = json!({ "field": field, "pointer": format!("#/{field}") });
+        assert_problem_with(&response, 400, "missing_field", &detail, more);
+    };
+    assert_missing_in_body(server.ask(&json!({ "site_url": "a.com" })), "license_key");
+    assert_missing_in_body(server.ask(&json!({ "license_key": license.key })), "site_url");
     assert_missing(
         get(server.address, "/api/v1/updates/acme-forms?site_url=a.com"),
         "license_key",
@@ -337,28 +346,34 @@ fn values_that_do_not_parse_say_which_and_why() {
         server.ask(&question)
     };
     let malformed = "A license key has five groups of five letters or digits.";
-    assert_problem(&with("license_key", "abc"), 422, "malformed_license_key", malformed);
+    let at = |field: &str| json!({ "pointer": format!("#/{field}") });
+    let key = at("license_key");
+    let response = with("license_key", "abc");
+    assert_problem_with(&response, 422, "malformed_license_key", malformed, key.clone());
     let checksum = "The license key is mistyped: its check symbols do not match.";
     let mistyped = format!(
         "{}{}",
         &license.key[..28],
         if license.key.ends_with('0') { '1' } else { '0' }
     );
-    assert_problem(&with("license_key", &mistyped), 422, "license_key_checksum", checksum);
+    let response = with("license_key", &mistyped);
+    assert_problem_with(&response, 422, "license_key_checksum", checksum, key);
     assert_problem_with(
         &with("site_url", "ftp://a.com"),
         422,
         "malformed_site_url",
         "'site_url' is not a site's address: its scheme is not http:// or https://.",
-        json!({ "reason": "bad_scheme" }),
+        json!({ "reason": "bad_scheme", "pointer": "#/site_url" }),
     );
     let detail = "'build_id' must be a UUID such as 018f3b2e-7c1a-7000-8000-3f1c2d4e5f60.";
-    assert_problem(&with("build_id", "42"), 422, "malformed_build_id", detail);
+    let response = with("build_id", "42");
+    assert_problem_with(&response, 422, "malformed_build_id", detail, at("build_id"));
     for (field, limit) in [("nonce", 128), ("plugin_version", 64)] {
         assert_eq!(with(field, &"1".repeat(limit)).code(), "ok", "{field}");
         let detail = format!("'{field}' may be at most {limit} bytes long.");
         let response = with(field, &"1".repeat(limit + 1));
-        assert_problem_with(&response, 422, "field_too_long", &detail, json!({ "field": field }));
+        let more = json!({ "field": field, "pointer": format!("#/{field}") });
+        assert_problem_with(&response, 422, "field_too_long", &detail, more);
     }
 }
 
