@@ -50,13 +50,19 @@ pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Optio
     let long_description = long_description
         .filter(|html| !html.is_empty())
         .unwrap_or_else(|| html::from_markdown(&description));
+    let notice = |version: &Version| {
+        fields
+            .map(|fields| fields.upgrade_notice(version))
+            .filter(|notice| !notice.is_empty())
+    };
     let told = told(release);
+    let changelog = told.entry.closed_text(&homepage);
+    let shown = told.shown.closed_html(&homepage);
     let manifest = Manifest {
         author: first([&plugin.author, &header.author]),
         author_homepage: first([&plugin.author_homepage, web_address(&header.author_uri)]),
         autoupdate: false,
         banners: plugin.banners.clone(),
-        changelog: told.entry.closed_text(&homepage),
         description,
         download_link: download_url.clone(),
         package: download_url.clone(),
@@ -70,22 +76,25 @@ pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Optio
         requires: first([&header.requires, fields.map_or("", |fields| &fields.requires)]),
         requires_php: first([&header.requires_php, fields.map_or("", |fields| &fields.requires_php)]),
         sections: Sections {
-            changelog: told.shown.closed_html(&homepage),
+            // What a site shows is never less than what is known.
+            changelog: if shown.trim().is_empty() {
+                html::from_plain_text(&changelog)
+            } else {
+                shown
+            },
             description: long_description.to_string(),
             faq: section(fields, "faq"),
             installation: section(fields, "installation"),
         },
+        changelog,
         homepage,
         slug: plugin.slug.clone(),
         tag: release.tag.to_owned(),
         tested: first([&header.tested, fields.map_or("", |fields| &fields.tested)]),
         translations: [],
-        upgrade_notice: of_version(release, |version| {
-            fields
-                .map(|fields| fields.upgrade_notice(version))
-                .filter(|notice| !notice.is_empty())
-        })
-        .unwrap_or_default(),
+        upgrade_notice: of_version(release, notice)
+            .or_else(|| notice(&of_three_numbers(release.version)?))
+            .unwrap_or_default(),
         version,
     };
     (manifest, told.note)
@@ -150,6 +159,14 @@ fn of_version<T>(release: &Facts<'_>, ask: impl Fn(&Version) -> Option<T>) -> Op
     ask(release.version).or_else(|| ask(release.tag_version))
 }
 
+/// The version with three numbers, where only zeros follow them: 1.2.3 of 1.2.3.0.
+fn of_three_numbers(version: &Version) -> Option<Version> {
+    let (numbers, suffix) = version.as_str().split_at(version.numbers().len());
+    let (end, _) = numbers.match_indices('.').nth(2)?;
+    let are_zeros = numbers[end..].bytes().all(|byte| matches!(byte, b'.' | b'0'));
+    are_zeros.then(|| format!("{}{suffix}", &numbers[..end]).parse().ok())?
+}
+
 /// What the changelogs say about a release.
 #[derive(Default)]
 struct ReleaseNotes {
@@ -161,7 +178,7 @@ struct ReleaseNotes {
 }
 
 /// This version's entry, else the tag's message, else a link. A pre-release whose header has the final version gets
-/// the final version's entry. The HTML is from the changelog that has this version, else from the first that is not
+/// the final version's entry, and 1.2.3.0 that of 1.2.3. The HTML is from the changelog that has this version, else from the first that is not
 /// empty.
 fn told(release: &Facts<'_>) -> ReleaseNotes {
     let known = |of: &dyn Fn(&Changelog) -> Option<ChangelogText>| {
@@ -169,7 +186,7 @@ fn told(release: &Facts<'_>) -> ReleaseNotes {
             .filter_map(|changelog| Some((of(changelog)?, changelog)))
             .collect::<Vec<_>>()
     };
-    let own = known(&|known| of_version(release, |version| changelog::of_version(&known.text, version)));
+    let own = known(&|known| of_version(release, |version| changelog::of_version(known.markdown(), version)));
     let found = |(entry, changelog): (ChangelogText, &Changelog)| ReleaseNotes {
         entry,
         shown: changelog.html().clone(),
@@ -191,17 +208,19 @@ fn told(release: &Facts<'_>) -> ReleaseNotes {
     if let Some(pointer) = pointers.into_iter().next() {
         return found(pointer);
     }
-    let of_final = |last: Version| {
-        let entry = known(&|known| changelog::of_version(&known.text, &last))
+    let of_other = |other: Version| {
+        let entry = known(&|known| changelog::of_version(known.markdown(), &other))
             .into_iter()
             .next()?;
         Some(ReleaseNotes {
-            note: Some(Reason::ChangelogOf(last)),
+            note: Some(Reason::ChangelogOf(other)),
             ..found(entry)
         })
     };
     final_version(release)
-        .and_then(of_final)
+        .into_iter()
+        .chain(of_three_numbers(release.version))
+        .find_map(of_other)
         .unwrap_or_else(|| ReleaseNotes {
             shown: shown(release),
             ..ReleaseNotes::default()

@@ -308,6 +308,19 @@ mod tests {
     }
 
     #[test]
+    fn a_version_that_sites_would_misread_gives_no_release() {
+        let made = Fixture::new();
+        made.release("1.2", "1.2");
+        write(&made, "1.3-preview.1");
+        assert_eq!(
+            told(&drafted(&made, None)),
+            [
+                "WorkingTree acme.php:4: sites misread the version's suffix: PHP takes it for newer than 1.3; write -beta.1"
+            ]
+        );
+    }
+
+    #[test]
     fn tags_are_read_again_only_where_something_changed() {
         let made = Fixture::new();
         made.release("1.2", "1.2");

@@ -30,6 +30,7 @@ impl Remark {
         let (file, line) = match reason {
             Reason::VersionMismatch { .. }
             | Reason::StrangeVersion { .. }
+            | Reason::Misread(_)
             | Reason::WrittenAs(_)
             | Reason::AlreadyTagged(_)
             | Reason::OutsideVersions

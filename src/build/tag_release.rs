@@ -16,12 +16,8 @@ pub(super) fn compose(
     chosen: &Chosen,
 ) -> Result<BuiltRelease, Reason> {
     let mut files = reader.read(&chosen.tagged.tree)?;
-    let (version, note) = version_check::published_version(
-        &chosen.version,
-        &files.main_file,
-        &files.header.version,
-        plugin.allow_version_mismatch,
-    )?;
+    let (version, note) =
+        version_check::published_version(plugin, &chosen.version, &files.main_file, &files.header.version)?;
     let facts = Facts {
         version: &version,
         tag_version: &chosen.version,

@@ -6,7 +6,8 @@
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::{Tag, Tagged};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
-use crate::build::report::unmatched::Unmatched;
+use crate::build::report::unmatched::{Unmatched, built_pattern};
+use crate::build::version_check::misread;
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
 
@@ -60,6 +61,10 @@ fn judge(plugin: &Plugin, unmatched: &Unmatched, tag: &str) -> Result<Version, (
     if let Some(meant) = without_lookalikes(&version) {
         let reason = Reason::LetterForDigit(meant.to_string());
         return Err((Some(meant), reason));
+    }
+    if let Some(misread) = misread(&version) {
+        let reason = built_pattern(tag, &version).unwrap_or(misread);
+        return Err((Some(version), reason));
     }
     match excluded(plugin, &version) {
         Some(reason) => Err((Some(version), reason)),

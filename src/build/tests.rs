@@ -15,7 +15,7 @@ use crate::build::report::summary::summary;
 use crate::build::source::testing::process_time;
 use crate::build::{BuildError, BuildReport, Options, PluginReport, PluginState, Progress, run};
 use crate::catalog::{ReleaseIndex, verify_all};
-use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
+use crate::model::plugin::{PackageSettings, Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
 
 /// `v1.0 built`, `latest skipped not_a_version`, …, by tag.
@@ -139,7 +139,7 @@ fn each_odd_tag_name_has_its_outcome() {
     assert_eq!(
         skipped,
         [
-            "1.2-1 skipped not_a_version",
+            "1.2-1 skipped version_mismatch",
             "2.5.2@332589 skipped not_a_version",
             "V1.2 skipped other_pattern",
             "acme/1.2.3 skipped other_pattern",
@@ -150,6 +150,142 @@ fn each_odd_tag_name_has_its_outcome() {
         ]
     );
     assert_eq!(versions(&report), ["20210617", "3.1.0.1.1", "2.0", "0.3.01"]);
+}
+
+#[test]
+fn a_version_that_sites_would_misread_is_refused_with_what_to_write() {
+    let made = Fixture::new();
+    for tag in [
+        "1.2",
+        "1.2-1",
+        "1.2-patch.1",
+        "1.3.0-alpha1",
+        "1.3.0-beta.1",
+        "1.3.0-RC1",
+        "1.3.0-dev",
+        "1.3.0-preview.1",
+        "1.3.0-pre",
+        "1.3.0-Beta2",
+        "1.4-pro",
+        "1.4-stable",
+    ] {
+        made.release(tag, tag);
+    }
+    let report = made.run(&[entry(made.plugin())], false, &[]);
+    let plugin = &report.plugins[0];
+    assert_eq!(
+        outcomes(plugin),
+        [
+            "1.2 built",
+            "1.2-1 built",
+            "1.2-patch.1 built",
+            "1.3.0-Beta2 skipped misread_suffix",
+            "1.3.0-RC1 built",
+            "1.3.0-alpha1 built",
+            "1.3.0-beta.1 built",
+            "1.3.0-dev built",
+            "1.3.0-pre skipped misread_suffix",
+            "1.3.0-preview.1 skipped misread_suffix",
+            "1.4-pro skipped other_pattern",
+            "1.4-stable built",
+        ]
+    );
+    assert_eq!(plugin.releases.latest.as_ref().unwrap().as_str(), "1.2-patch.1");
+    let told = summary(&report, true);
+    let line =
+        "sites misread the version's suffix: 1.3.0-preview.1 (PHP takes it for newer than 1.3.0; write -beta.1), ";
+    assert!(told.contains(line), "{told}");
+    let line = "newest not published: 1.4-pro: a version, but the entry's tags lack its pattern: {version}-pro";
+    assert!(told.contains(line), "{told}");
+}
+
+#[test]
+fn a_word_about_the_edition_has_its_pattern_with_packages_too() {
+    for word in ["built", "pro", "premium", "plus", "stable"] {
+        let made = Fixture::new();
+        let tag = format!("1.2-{word}");
+        made.release(&tag, "1.2");
+        let plugin = Plugin {
+            download_url: String::new(),
+            package: Some(PackageSettings::defaults(&"acme".parse().unwrap())),
+            ..made.plugin()
+        };
+        let report = made.build(plugin.clone());
+        let (told, reason) = report.missing_newest().unwrap();
+        assert_eq!(
+            (told, reason),
+            (&*tag, Reason::OtherPattern(format!("{{version}}-{word}"))),
+            "{word}"
+        );
+        let plugin = Plugin {
+            tags: vec![format!("{{version}}-{word}").parse().unwrap()],
+            ..plugin
+        };
+        assert_eq!(outcomes(&made.build(plugin)), [format!("{tag} built")]);
+    }
+}
+
+#[test]
+fn a_theme_with_a_plugins_file_is_a_theme() {
+    let made = Fixture::new();
+    let style = "/*\nTheme Name: Acme\nVersion: 1.0\n*/";
+    made.tag(
+        "1.0",
+        made.commit(&[("acme.php", &header("1.0")), ("style.css", style)]),
+    );
+    made.tag(
+        "1.1",
+        made.commit(&[("acme.php", &header("1.1")), ("style.css", "p { color: red }")]),
+    );
+    let report = made.build(made.plugin());
+    assert_eq!(outcomes(&report), ["1.0 skipped theme", "1.1 built"]);
+    let report = made.build(with_source(made.plugin(), "", Some("acme.php")));
+    assert_eq!(
+        outcomes(&report),
+        ["1.0 built", "1.1 unchanged"],
+        "the entry says that it is a plugin"
+    );
+}
+
+#[test]
+fn a_fourth_number_of_zero_finds_the_entry_without_it_where_nothing_else_fits() {
+    let readme = |entries: &str| {
+        format!(
+            "=== Acme ===\n\nForms.\n\n== Changelog ==\n\n{entries}\n\n== Upgrade Notice ==\n\n= 1.117.1 =\nBack up.\n"
+        )
+    };
+    for (entries, expected, is_told) in [
+        ("= 1.117.1 =\n* A fix.\n\n= 1.117.0 =\n* Old.", "- A fix.", true),
+        ("= 1.117.1.0 =\n* Exact.\n\n= 1.117.1 =\n* A fix.", "- Exact.", false),
+        ("= 1.117 =\n* Old.", "", false),
+    ] {
+        let made = Fixture::new();
+        let files = [("acme.php", &*header("1.117.1.0")), ("readme.txt", &readme(entries))];
+        made.tag("1.117.1.0", made.commit(&files));
+        let report = made.build(made.plugin());
+        assert_eq!(made.field("1.117.1.0", "/changelog"), expected, "{entries}");
+        assert_eq!(made.field("1.117.1.0", "/upgrade_notice"), "Back up.");
+        let note = Reason::ChangelogOf("1.117.1".parse().unwrap());
+        assert_eq!(report.tags[0].notes.contains(&note), is_told, "{entries}");
+    }
+}
+
+#[test]
+fn what_a_tags_message_says_is_shown_where_there_is_no_changelog() {
+    let made = Fixture::new();
+    let commit = made.commit(&[("acme.php", &header("1.0"))]);
+    made.annotate("1.0", commit, "1.0\n\n* Fixed a & more\n* Fixed again\n", COMMITTED);
+    let commit = made.commit(&[("acme.php", &header("1.1-rc.1"))]);
+    made.annotate("1.1-rc.1", commit, "1.1 Release Candidate One", COMMITTED);
+    made.build(made.plugin());
+    assert_eq!(made.field("1.0", "/changelog"), "- Fixed a & more\n- Fixed again");
+    assert_eq!(
+        made.field("1.0", "/sections/changelog"),
+        "<p>- Fixed a &amp; more<br>\n- Fixed again</p>"
+    );
+    for field in ["/changelog", "/sections/changelog"] {
+        assert_eq!(made.field("1.1-rc.1", field), "", "{field}");
+    }
 }
 
 #[test]

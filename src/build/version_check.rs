@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 
 use crate::build::report::outcome::Reason;
+use crate::model::plugin::{PackageOrigin, Plugin};
+use crate::model::stage::Stage;
 use crate::model::version::{Version, php_version_compare};
 
 pub(super) use crate::model::version::same_version;
@@ -11,35 +13,73 @@ pub(super) use crate::model::version::same_version;
 ///
 /// An installed plugin reports its header's version. So if the header has `1.2` and the tag `1.2.0`, the release is
 /// 1.2: to PHP, 1.2 is older than 1.2.0, and the update would be offered for ever. For the same reason, a stable tag
-/// with another version in the header is refused, unless `allow_mismatch`.
+/// with another version in the header is refused, unless the entry allows it. So is a pre-release whose package is made
+/// of the tag, because such a package has the header's version.
 pub(super) fn published_version(
+    plugin: &Plugin,
     tag: &Version,
     file: &str,
     header: &str,
-    allow_mismatch: bool,
 ) -> Result<(Version, Option<Reason>), Reason> {
     let mismatch = || Reason::VersionMismatch {
         file: file.to_owned(),
         header: header.to_owned(),
     };
-    if php_version_compare(header, tag.as_str()) == Ordering::Equal {
+    let may_differ = plugin.allow_version_mismatch;
+    let is_packed = !may_differ
+        && plugin
+            .package
+            .as_ref()
+            .is_some_and(|package| package.from == PackageOrigin::Tag);
+    let is_equal = php_version_compare(header, tag.as_str()) == Ordering::Equal;
+    if is_equal && (!is_packed || header == tag.as_str()) {
         return Ok((tag.clone(), None));
     }
-    match header.parse::<Version>() {
-        Ok(header) if same_version(header.as_str(), tag.as_str()) => {
-            Ok((header.clone(), Some(Reason::WrittenAs(header))))
+    let installed = header.parse::<Version>().ok();
+    let misread = installed.as_ref().and_then(misread);
+    match (installed, misread) {
+        (_, Some(misread)) if tag.is_prerelease() && !may_differ => Err(misread),
+        (Some(installed), None) if is_equal || same_version(header, tag.as_str()) => {
+            Ok((installed.clone(), Some(Reason::WrittenAs(installed))))
         }
-        _ if allow_mismatch || tag.is_prerelease() => Ok((tag.clone(), Some(mismatch()))),
+        _ if may_differ || tag.is_prerelease() && !is_packed => Ok((tag.clone(), Some(mismatch()))),
         _ => Err(mismatch()),
+    }
+}
+
+/// Why a version is not published, whatever the entry says: sites would order it in another way than it is meant.
+pub(super) fn misread(version: &Version) -> Option<Reason> {
+    match version.stage() {
+        Stage::Misread(misread) => Some(Reason::Misread(misread)),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::fixture::Fixture;
+    use crate::model::plugin::PackageSettings;
 
-    fn published(tag: &str, header: &str, allow: bool) -> Result<String, Reason> {
-        let (version, _) = published_version(&tag.parse().unwrap(), "acme.php", header, allow)?;
+    /// How releases of a plugin are handed out.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Handed {
+        /// By an address of the entry.
+        Elsewhere,
+        /// The same, and the entry allows a mismatch.
+        Allowed,
+        /// As a package of the tag.
+        Packed,
+    }
+    use Handed::{Allowed, Elsewhere, Packed};
+
+    fn published(tag: &str, header: &str, handed: Handed) -> Result<String, Reason> {
+        let plugin = Plugin {
+            allow_version_mismatch: handed == Allowed,
+            package: (handed == Packed).then(|| PackageSettings::defaults(&"acme".parse().unwrap())),
+            ..Fixture::new().plugin()
+        };
+        let (version, _) = published_version(&plugin, &tag.parse().unwrap(), "acme.php", header)?;
         Ok(version.to_string())
     }
 
@@ -67,10 +107,10 @@ mod tests {
 
     #[test]
     fn a_release_carries_the_version_its_installed_plugin_will_report() {
-        assert_eq!(published("1.2.0", "1.2", false).unwrap(), "1.2");
-        assert_eq!(published("1.2", "1.2.0", false).unwrap(), "1.2.0");
+        assert_eq!(published("1.2.0", "1.2", Elsewhere).unwrap(), "1.2");
+        assert_eq!(published("1.2", "1.2.0", Elsewhere).unwrap(), "1.2.0");
         assert_eq!(
-            published("1.2-RC1", "1.2-rc1", false).unwrap(),
+            published("1.2-RC1", "1.2-rc1", Elsewhere).unwrap(),
             "1.2-RC1",
             "the same to PHP: as the tag has it"
         );
@@ -82,8 +122,36 @@ mod tests {
             file: "acme.php".into(),
             header: "1.1".into(),
         };
-        assert_eq!(published("1.2", "1.1", false), Err(refusal));
-        assert_eq!(published("1.2", "1.1", true).unwrap(), "1.2");
-        assert_eq!(published("1.2-beta1", "1.1", false).unwrap(), "1.2-beta1");
+        assert_eq!(published("1.2", "1.1", Elsewhere), Err(refusal));
+        assert_eq!(published("1.2", "1.1", Allowed).unwrap(), "1.2");
+        assert_eq!(published("1.2-beta1", "1.1", Elsewhere).unwrap(), "1.2-beta1");
+    }
+    #[test]
+    fn a_package_of_a_tag_has_the_version_of_its_header() {
+        let mismatch = Reason::VersionMismatch {
+            file: "acme.php".into(),
+            header: "1.3.0".into(),
+        };
+        assert_eq!(published("1.3.0-beta.1", "1.3.0", Elsewhere).unwrap(), "1.3.0-beta.1");
+        assert_eq!(published("1.3.0-beta.1", "1.3.0", Packed), Err(mismatch));
+        assert_eq!(published("1.3.0-beta.1", "1.3.0beta1", Packed).unwrap(), "1.3.0beta1");
+        assert_eq!(published("1.3.0-rc.1", "1.3.0-rc.1", Packed).unwrap(), "1.3.0-rc.1");
+    }
+
+    #[test]
+    fn a_header_that_sites_misread_is_refused_as_a_tag_is() {
+        for (tag, header) in [
+            ("1.3.0-beta1", "1.3.0-Beta1"),
+            ("1.3.0-beta1", "1.3.0-preview.1"),
+            ("1.3.0-rc1", "1.3-Rc1"),
+        ] {
+            for handed in [Elsewhere, Packed] {
+                assert!(
+                    matches!(published(tag, header, handed), Err(Reason::Misread(_))),
+                    "{tag} {header}"
+                );
+            }
+            assert_eq!(published(tag, header, Allowed).unwrap(), tag, "{header}");
+        }
     }
 }

@@ -44,6 +44,7 @@ pub mod shop_kind;
 pub mod site_host;
 pub mod site_release;
 pub mod slug;
+pub mod stage;
 pub mod statement;
 pub mod tag_pattern;
 mod text;

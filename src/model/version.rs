@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use compact_str::CompactString;
 
+use crate::model::stage::Stage;
 use crate::model::text::checked_text;
 
 /// The longest version in bytes.
@@ -15,7 +16,8 @@ const MAX_LENGTH: usize = 64;
 /// The most numeric parts of a version.
 const MAX_PARTS: usize = 5;
 
-/// One to five numeric parts and an optional suffix that starts with a letter: `1.4`, `2.0.0-beta.1`, `1.2rc1`.
+/// One to five numeric parts and an optional suffix, a number or one that starts with a letter: `1.4`, `1.2-1`,
+/// `2.0.0-beta.1`, `1.2rc1`.
 ///
 /// Never starts with `v`, never has build metadata. It is kept as written and compared as PHP compares. Two versions
 /// can be [equal in order](Version::cmp_php) with different texts, so there is no `Ord`.
@@ -37,7 +39,9 @@ impl FromStr for Version {
         let (numbers, suffix) = split_numbers(text);
         let parts = || numbers.as_bytes().split(|&byte| byte == b'.');
         let numbers_hold = parts().count() <= MAX_PARTS && parts().all(|part| !part.is_empty());
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let suffix_holds = suffix.is_empty()
+            || suffix.strip_prefix('-').is_some_and(is_number)
             || suffix.bytes().all(plain)
                 && suffix
                     .trim_start_matches(['.', '-'])
@@ -80,9 +84,15 @@ impl Version {
         php_version_compare(&self.0, &other.0)
     }
 
-    /// Whether the CMS considers this older than the version without its suffix: yes for `1.2-rc1`, no for `1.2-p1`.
+    /// How finished a release of this version is.
+    pub fn stage(&self) -> Stage {
+        let (numbers, suffix) = split_numbers(&self.0);
+        Stage::of(numbers, suffix)
+    }
+
+    /// Whether this is never the latest: yes for `1.2-rc1` and `1.2-preview`, no for `1.2-p1`.
     pub fn is_prerelease(&self) -> bool {
-        php_version_compare(&self.0, split_numbers(&self.0).0) == Ordering::Less
+        self.stage() != Stage::Stable
     }
 
     /// The numeric parts: `1.2.0` of `1.2.0-beta.1`.
@@ -264,6 +274,7 @@ mod tests {
             "1.2.0-RC.1",
             "1.2b3",
             "1.2.dev",
+            "1.2-1",
         ] {
             assert!(good.parse::<Version>().is_ok(), "{good}");
         }
@@ -276,7 +287,9 @@ mod tests {
             "1..2",
             "1.2.3.4.5.6",
             "1.2-",
-            "1.2-1",
+            "1.2-1-2",
+            "1.2.-1",
+            "1.2-1a",
             "1.2+5",
             "1.2@3",
             "beta",
@@ -291,14 +304,16 @@ mod tests {
     }
 
     #[test]
-    fn what_php_ranks_below_the_bare_version_is_a_prerelease() {
+    fn only_what_is_meant_as_stable_is_no_prerelease() {
         for (version, expected) in [
             ("1.2", false),
+            ("1.2-1", false),
             ("1.2-beta", true),
             ("1.2rc1", true),
             ("1.2-p1", false),
             ("1.2-pl2", false),
-            ("1.2-pro", false),
+            ("1.2-pro", true),
+            ("1.2-preview.1", true),
         ] {
             let version: Version = version.parse().unwrap();
             assert_eq!(version.is_prerelease(), expected, "{version}");

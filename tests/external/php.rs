@@ -8,7 +8,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use countersign::build::source::plugin_header;
 use countersign::model::manifest::Manifest;
-use countersign::model::version::php_version_compare;
+use countersign::model::stage::Stage;
+use countersign::model::version::{Version, php_version_compare};
 use countersign::preview::site::{Level, Site};
 
 use serde_json::json;
@@ -43,6 +44,75 @@ fn ten_thousand_pairs_of_versions_are_ordered_as_php_orders_them() {
         differ.len(),
         differ[..differ.len().min(20)].join("\n")
     );
+}
+
+/// The stage of a suffix against PHP's own order: what is stable is not older than the bare version, what is published
+/// and not stable is older, the named stages follow each other, and what is refused is newer, or older than `dev`.
+#[test]
+fn a_suffix_has_the_stage_that_phps_order_gives_it() {
+    let mut random = Random::new(0x9E37_79B9_7F4A_7C15);
+    let mut suffixes: Vec<String> = (0..20_000).map(|_| suffix(&mut random)).collect();
+    suffixes.sort();
+    suffixes.dedup();
+    let versions: Vec<(String, Stage)> = suffixes
+        .iter()
+        .map(|suffix| format!("1.3.0{suffix}"))
+        .filter_map(|version| Some((version.clone(), version.parse::<Version>().ok()?.stage())))
+        .collect();
+    const BESIDE: [&str; 5] = ["1.3.0", "1.3.0-dev", "1.3.0-alpha", "1.3.0-beta", "1.3.0-rc"];
+    let pairs: Vec<(&str, &str)> = versions
+        .iter()
+        .flat_map(|(version, _)| BESIDE.map(|beside| (&**version, beside)))
+        .collect();
+    let printed = program::run(
+        "php",
+        "tests/tools/version_compare.php",
+        &serde_json::to_string(&pairs).unwrap(),
+    );
+    let theirs: Vec<i8> = printed.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(theirs.len(), pairs.len());
+    let mut counts = [0; 6];
+    for ((version, stage), order) in versions.iter().zip(theirs.chunks(BESIDE.len())) {
+        let [bare, dev, alpha, beta, rc] = order[..] else {
+            panic!("{order:?}")
+        };
+        let (kind, fits) = match stage {
+            Stage::Stable => (0, bare >= 0),
+            Stage::Rc => (1, bare < 0 && rc >= 0),
+            Stage::Beta => (2, rc < 0 && beta >= 0),
+            Stage::Alpha => (3, beta < 0 && alpha >= 0),
+            Stage::Unnamed => (4, bare < 0),
+            Stage::Misread(_) => (5, bare > 0 || dev < 0),
+        };
+        counts[kind] += 1;
+        assert!(fits, "{version} is {stage:?}, and PHP orders it {order:?}");
+    }
+    assert!(counts.iter().all(|count| *count >= 20), "of each stage: {counts:?}");
+}
+
+/// What may be behind the numbers of a version.
+fn suffix(random: &mut Random) -> String {
+    const LETTERS: [char; 16] = [
+        'p', 'P', 'r', 'R', 'e', 'l', 'a', 'A', 'b', 'B', 'c', 'C', 't', 'h', 'd', 'v',
+    ];
+    const MORE: [&str; 16] = [
+        "pre", "preview", "Preview", "pro", "premium", "plus", "patch", "Patch", "prod", "packaged", "built", "stable",
+        "final", "Rc", "snapshot", "hotfix",
+    ];
+    let word = match random.below(3) {
+        0 => random.pick(&WORDS).to_owned(),
+        1 => random.pick(&MORE).to_owned(),
+        _ => (0..1 + random.below(4))
+            .map(|_| LETTERS[random.below(LETTERS.len())])
+            .collect(),
+    };
+    let word = if random.one_in(12) { String::new() } else { word };
+    [
+        random.pick(&["", "-", "."]),
+        &word,
+        random.pick(&["", "", "1", ".1", "-2", "10", ".1.2", "x", "-test"]),
+    ]
+    .concat()
 }
 
 /// Two versions; every other second one is the first with a small change, so that many are close to each other.

@@ -191,6 +191,12 @@ fn what_cannot_be_the_package_is_not_added() {
             vendor.instance.file("torn.zip").to_str().unwrap(),
         ],
     );
+    let preview = vendor.archive("preview.zip", "1.1.0-preview.1", "<?php", TIME);
+    let said = vendor.said(3, &["package", "add", "acme-forms", "1.1.0-preview.1", &preview]);
+    assert!(
+        said.contains("PHP takes it for newer than 1.1.0; write -beta.1"),
+        "{said}"
+    );
     vendor.said(3, &["package", "add", "acme-forms", "1.0.0", "nowhere.zip"]);
     vendor.said(2, &["package", "add", "acme-forms", "../1", &file]);
     assert!(

@@ -13,6 +13,7 @@ use crate::build::remark::Remark;
 use crate::build::report::outcome::Reason;
 use crate::build::source::source_reader::SourceReader;
 use crate::build::source::source_tree::SourceTree;
+use crate::build::version_check::misread;
 use crate::build::{review, tags};
 use crate::catalog::Release;
 use crate::model::plugin::Plugin;
@@ -90,6 +91,9 @@ fn compose_next<F: SourceTree>(
         };
         Remark::of(&reason, folder, &files.main_file, header.version_line)
     })?;
+    if let Some(reason) = misread(&version) {
+        return Err(Remark::of(&reason, folder, &files.main_file, header.version_line));
+    }
     let tag = next_tag(plugin, &version, tagged);
     let facts = Facts {
         version: &version,

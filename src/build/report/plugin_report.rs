@@ -138,10 +138,9 @@ impl PluginReport {
                 ReleaseOutcome::Skipped(reason) | ReleaseOutcome::Failed(reason) if !version.is_prerelease() => {
                     reason.clone()
                 }
-                ReleaseOutcome::Built | ReleaseOutcome::Unchanged if version.is_prerelease() => {
-                    built_pattern(&tag.tag, version)?
-                }
-                _ => return None,
+                ReleaseOutcome::Skipped(reason @ Reason::Misread(_)) => reason.clone(),
+                // However far its release or its package came.
+                _ => built_pattern(&tag.tag, version)?,
             };
             let stable: Version = version.numbers().parse().ok()?;
             let version = if version.is_prerelease() {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::build::git::object::ObjectError;
+use crate::model::stage::MisreadSuffix;
 use crate::model::version::Version;
 
 /// Why a tag gives no manifest, or a note about one that does.
@@ -12,6 +13,8 @@ pub enum Reason {
     NotAVersion,
     /// A letter in place of a digit, `O` for 0, `l` or `I` for 1; with the intended version.
     LetterForDigit(String),
+    /// PHP reads the version's suffix in another way than it is meant.
+    Misread(MisreadSuffix),
     /// Probably a version of this plugin, under this tag pattern, which the entry lacks.
     OtherPattern(String),
     /// Named after something else, such as another plugin of the repository.
@@ -72,7 +75,8 @@ pub enum Reason {
     AlreadyTagged(String),
     /// The header writes the tag's version differently.
     WrittenAs(Version),
-    /// The changelog has no entry for the pre-release; that of its final version, which the header has, is used.
+    /// The changelog has no entry for this version; the one of this other version is used: of the final version of a
+    /// pre-release, which the header has, or of 1.2.3 for 1.2.3.0.
     ChangelogOf(Version),
     /// These tags have the same version at different commits.
     ConflictingTags(Vec<String>),
@@ -156,6 +160,11 @@ impl Reason {
                 "not a version: it has a letter in place of a digit",
                 format!("did you mean {meant}?"),
             ),
+            Self::Misread(misread) => (
+                "misread_suffix",
+                "sites misread the version's suffix",
+                misread.to_string(),
+            ),
             Self::OtherPattern(pattern) => (
                 "other_pattern",
                 "a version, but the entry's tags lack its pattern",
@@ -177,7 +186,11 @@ impl Reason {
                 "no PHP file at the plugin's root has a plugin header",
                 none,
             ),
-            Self::Theme => ("theme", "a theme, not a plugin", none),
+            Self::Theme => (
+                "theme",
+                "a theme, which is not published; if it is a plugin, set main_file",
+                none,
+            ),
             Self::NoVersion(file) => ("no_version", "the plugin header has no Version", file.clone()),
             Self::Ambiguous(files) => (
                 "ambiguous",
@@ -222,7 +235,7 @@ impl Reason {
             Self::WrittenAs(version) => ("written_as", "published as the header writes it", version.to_string()),
             Self::ChangelogOf(version) => (
                 "changelog_of",
-                "the changelog has no entry for it; using the one of the final version",
+                "the changelog has no entry for exactly this version; using the one of",
                 version.to_string(),
             ),
             Self::ConflictingTags(tags) => (

@@ -6,13 +6,16 @@ use crate::model::plugin::Plugin;
 use crate::model::tag_pattern::TagPattern;
 use crate::model::version::Version;
 
+use percent_encoding::percent_decode_str;
+
 /// Words beside a version that name nothing.
 const RELEASE_WORDS: [&str; 12] = [
     "v", "ver", "version", "r", "rel", "release", "releases", "tag", "tags", "stable", "plugin", "wp",
 ];
 
-/// Words after a version that tell how it was made. PHP takes them for pre-releases, but they are not.
-const BUILD_WORDS: [&str; 12] = [
+/// Words after a version that tell how it was made, or which edition it is. PHP takes some for pre-releases and some for
+/// newer versions, but they are neither.
+const BUILD_WORDS: [&str; 15] = [
     "built",
     "build",
     "release",
@@ -25,6 +28,9 @@ const BUILD_WORDS: [&str; 12] = [
     "deploy",
     "compiled",
     "packaged",
+    "pro",
+    "premium",
+    "plus",
 ];
 
 /// Classifies the tags of one plugin.
@@ -51,10 +57,12 @@ impl Unmatched {
             return (None, Reason::NotAVersion);
         };
         let name = name_in(prefix);
+        // npm puts the vendor before the name: `@acme/forms@1.2.3`.
+        let in_scope = prefix.strip_prefix('@').and_then(|scoped| scoped.split_once('/'));
         let is_own = if name.is_empty() {
             !self.is_named
         } else {
-            self.names.contains(&name)
+            self.names.contains(&name) || in_scope.is_some_and(|(_, name)| self.names.contains(&name_in(name)))
         };
         if !is_own {
             return (
@@ -87,9 +95,15 @@ pub(crate) fn built_pattern(tag: &str, version: &Version) -> Option<Reason> {
 
 /// Splits a tag's name around its version: `release-`, `1.2-rc.1` and nothing for `release-1.2-rc.1`.
 fn split(tag: &str) -> Option<(&str, &str, &str)> {
+    let is_escape = |at: usize| is_escape(&tag.as_bytes()[at..]);
     let is_start = |at: usize| {
+        // `%202.8.3` is an encoded space and 2.8.3.
+        if (1..=2).any(|back| at >= back && is_escape(at - back)) {
+            return false;
+        }
         let before = tag[..at].chars().next_back();
-        let parted = before.is_none_or(|before| !before.is_ascii_digit() && before != '.' || tag[..at].ends_with("v."));
+        let parted = at >= 3 && is_escape(at - 3)
+            || before.is_none_or(|before| !before.is_ascii_digit() && before != '.' || tag[..at].ends_with("v."));
         parted && tag[at..].starts_with(|c: char| c.is_ascii_digit())
     };
     let numbers = |at: usize| {
@@ -115,12 +129,18 @@ fn split(tag: &str) -> Option<(&str, &str, &str)> {
     whole.parse::<Version>().is_ok().then_some((&tag[..start], whole, ""))
 }
 
+/// Whether the text starts with a percent-encoded byte.
+fn is_escape(text: &[u8]) -> bool {
+    matches!(text, [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
+}
+
 fn is_build_word(word: &str) -> bool {
     BUILD_WORDS.contains(&&*word.to_ascii_lowercase())
 }
 
 /// The words that name something, joined: `acme-forms` for `release/Acme_Forms-v`.
 fn name_in(text: &str) -> String {
+    let text = percent_decode_str(text).decode_utf8_lossy();
     let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_ascii_lowercase);
     words
         .filter(|word| !word.is_empty() && !RELEASE_WORDS.contains(&&**word))
@@ -155,13 +175,18 @@ mod tests {
             ("release-1.2-built", "1.2 by release-{version}-built"),
             ("acme-forms/v2.20.0", "2.20.0 by acme-forms/v{version}"),
             ("Acme_Forms-1.2", "1.2 by Acme_Forms-{version}"),
+            ("@acme/acme-forms@1.2.3", "1.2.3 by @acme/acme-forms@{version}"),
+            ("@acme/forms@1.2.3", "1.2.3 by @acme/forms@{version}"),
+            ("%202.8.3", "2.8.3 by %20{version}"),
+            ("v%2E2.8.3", "2.8.3 by v%2E{version}"),
+            ("1.2-premium", "1.2 by {version}-premium"),
             ("acme-maps/1.2.3", "another's"),
             ("acme-forms-pro-1.2.3", "another's"),
             ("@acme/maps@1.2.3", "another's"),
             ("beta-v1.8.0", "another's"),
             ("archive/v1.9.4", "another's"),
             ("nightly", "none"),
-            ("1.0-1", "none"),
+            ("1.0-1", "1.0-1 by {version}"),
             ("2.5.2@332589", "none"),
             ("", "none"),
         ] {
@@ -186,6 +211,7 @@ mod tests {
         };
         assert_eq!(pattern("1.2-built", "1.2-built"), "{version}-built");
         assert_eq!(pattern("v1.2-Stable", "1.2-Stable"), "v{version}-Stable");
+        assert_eq!(pattern("v1.2-premium", "1.2-premium"), "v{version}-premium");
         assert_eq!(pattern("1.2-rc1", "1.2-rc1"), "");
         assert_eq!(pattern("1.2", "1.2"), "");
     }

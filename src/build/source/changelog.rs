@@ -16,9 +16,11 @@ mod title;
 mod version_entry;
 
 use crate::build::source::html;
+use crate::build::source::markdown::Markdown;
 pub use changelog_text::ChangelogText;
 use entries::entries;
-pub(crate) use entries::{is_underline, is_version_heading};
+pub(crate) use entries::{above_versions, is_underline, is_version_heading};
+pub(crate) use heading::{CODE_INDENT, indent};
 pub use message::from_tag_message;
 pub use notices::without_notices;
 use pointer::points_elsewhere;
@@ -29,10 +31,11 @@ pub use version_entry::{ENTRY_LIMIT, of_version};
 ///
 /// If not even the first one fits, as many of its blocks as do. It is never empty unless the changelog is. A
 /// changelog without version headings counts as one entry. The limit includes the closing line.
-pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> ChangelogText {
+pub fn to_html<'a>(changelog: impl Into<Markdown<'a>>, limit_bytes: usize) -> ChangelogText {
+    let changelog = changelog.into();
     let mut html = String::new();
     let mut found = false;
-    let mut entries = entries(changelog_markdown);
+    let mut entries = entries(&changelog);
     while let Some(piece) = entries.next_html() {
         found = true;
         if html.len() + piece.len() + 1 > limit_bytes {
@@ -48,11 +51,11 @@ pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> ChangelogText {
     if found {
         return ChangelogText::whole(html);
     }
-    let everything = html::from_markdown(changelog_markdown);
+    let everything = html::from_markdown(changelog.text);
     if everything.len() > limit_bytes {
         return cut_html(&everything, limit_bytes);
     }
-    let text = html::to_plain_text(changelog_markdown);
+    let text = html::to_plain_text(changelog.text);
     let is_pointer = points_elsewhere(&text, &everything);
     let text = if is_pointer && !everything.contains("://") {
         String::new()
@@ -147,6 +150,88 @@ mod tests {
         ] {
             assert_eq!(entry(markdown, version).as_deref(), expected, "{version}");
         }
+    }
+
+    #[test]
+    fn a_word_of_a_prerelease_may_be_short_or_spelled_out() {
+        let markdown = "= 3.4.0 Beta 2 =\na\n= 3.4.0-a1 =\nb\n= 3.3.0 Release Candidate 1 =\nc\n= 3.2.0, beta 1 =\nd\n";
+        for (version, expected) in [
+            ("3.4.0b2", Some("a")),
+            ("3.4.0-beta.2", Some("a")),
+            ("3.4-b2", Some("a")),
+            ("3.4.0b1", None),
+            ("3.4.0", None),
+            ("3.4.0-alpha1", Some("b")),
+            ("3.3.0-rc.1", Some("c")),
+            ("3.3.0rc1", Some("c")),
+            ("3.3.0", None),
+            ("3.2.0b1", Some("d")),
+        ] {
+            assert_eq!(entry(markdown, version).as_deref(), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_heading_about_the_past_ends_only_the_list() {
+        for inside in [
+            "**Full Site Editing**",
+            "### Past events",
+            "**Full changelog**",
+            "### Previous versions",
+            "**Older browsers**",
+            "### Archive",
+            "#### Prior releases of the API",
+            "### Earlier",
+        ] {
+            let markdown = format!("= 1.2 =\n\n**New**\n\n* a\n\n{inside}\n\n* b\n\n= 1.1 =\n* old\n");
+            let text = entry(&markdown, "1.2").unwrap();
+            assert!(text.starts_with("New") && text.ends_with("- b"), "{inside}: {text}");
+            assert!(shown(&markdown, 1000).contains("<li>b</li>"), "{inside}");
+        }
+        for last in [
+            "= Older versions =",
+            "## Archive",
+            "**Previous releases**",
+            "= Earlier =",
+        ] {
+            let markdown = format!("= 1.2 =\n* a\n\n= 1.1 =\n* old\n\n{last}\n\nSee the site.\n");
+            assert_eq!(entry(&markdown, "1.1").as_deref(), Some("- old"), "{last}");
+            let above = format!("= 1.2 =\n* a\n\n{last}\n\n= 1.1 =\n* old\n");
+            assert_eq!(entry(&above, "1.2").as_deref(), Some("- a"), "{last}");
+        }
+        let markdown = "= 1.1 =\n* a\n\n### Past events\n\n* b\n";
+        assert!(entry(markdown, "1.1").unwrap().ends_with("- b"));
+    }
+
+    #[test]
+    fn headings_in_code_and_comments_are_content() {
+        for block in [
+            "```\n## 1.2\nkey: value\n```",
+            "~~~\n= 1.2 =\nkey: value\n~~~",
+            "    ## 1.2\n    key: value",
+            "```\n1.2\n---\nkey: value\n```",
+            "```sh\n# 1.2 of key: value\n# Links\nrm key: value\n```",
+            "- a\n\n  ```\n  ## 1.2\n  key: value\n  ```",
+            "- a\n\n    ## 1.2\n    key: value",
+            "```md\n# Changelog\n\n## 1.3\n- key: value\n\n## 1.2\n- b\n```",
+        ] {
+            let markdown =
+                format!("# Changelog\n\n## 1.3\n- First.\n\nOld file:\n\n{block}\n\n- Last.\n\n## 1.2\n- Old.\n");
+            let text = entry(&markdown, "1.3").unwrap();
+            assert!(
+                text.starts_with("- First.") && text.ends_with("- Last."),
+                "{block}: {text}"
+            );
+            assert!(text.contains("key: value"), "{block}: {text}");
+            assert_eq!(entry(&markdown, "1.2").as_deref(), Some("- Old."), "{block}");
+            assert!(
+                shown(&markdown, 1000).ends_with("<h4>1.2</h4>\n<ul>\n<li>Old.</li>\n</ul>\n"),
+                "{block}"
+            );
+        }
+        let draft = "<!-- template:\n## 1.3\n- Added\n-->\n\n## 1.3\n- First.\n\n<!--\n## 1.2\n- a draft\n-->\n\n- Last.\n\n## 1.2\n- Old.\n";
+        assert_eq!(entry(draft, "1.3").as_deref(), Some("- First.\n\n- Last."));
+        assert!(!shown(draft, 1000).contains("draft"));
     }
 
     #[test]
@@ -355,6 +440,17 @@ mod tests {
             ("Tagging 1.2.3 beta.", None),
             ("Tag 1.2.3 hotfix (never was done).", None),
             ("Create tag v1.2.3", None),
+            ("3.0.0 Release Candidate One", None),
+            ("1.2.3, Release Candidate 2 (January 5th, 2024)", None),
+            ("Second beta of version 1.2.3", None),
+            ("Release candidate", None),
+            ("1.2.3\n\nRelease Candidate One", None),
+            ("1.2.3 Release Candidate One\n\n* Fixed a bug", Some("- Fixed a bug")),
+            ("First release", Some("First release")),
+            (
+                "Release candidate with a new editor",
+                Some("Release candidate with a new editor"),
+            ),
             ("Automatic tag of main", None),
             ("Convert \"1.2\" to a proper git tag.", None),
             (

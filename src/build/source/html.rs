@@ -14,7 +14,9 @@ use std::sync::LazyLock;
 
 use ammonia::{Builder, UrlRelative};
 
+use crate::build::source::changelog::{CODE_INDENT, indent};
 use crate::build::source::encoding::without_controls;
+use crate::build::source::markdown::VerbatimLines;
 use plain_text::{end_of_tag, push_decoded, tag_name, text_of};
 use rendered::rendered;
 
@@ -110,6 +112,16 @@ pub fn to_plain_text(markdown: &str) -> String {
     text_of(&from_markdown(markdown))
 }
 
+/// Plain text as HTML: paragraphs and line ends, and nothing is markup.
+pub(crate) fn from_plain_text(text: &str) -> String {
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let paragraphs = escaped.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty());
+    let paragraphs: Vec<_> = paragraphs
+        .map(|paragraph| format!("<p>{}</p>", paragraph.trim().replace('\n', "<br>\n")))
+        .collect();
+    paragraphs.join("\n")
+}
+
 /// One line of HTML, at most 8 KiB of it, as plain text: no tags, no entities.
 pub(crate) fn strip(html: &str) -> String {
     let html = cut_at_line(html, LINE_LIMIT);
@@ -144,10 +156,20 @@ fn with_markdown_headings(markdown: &str) -> Cow<'_, str> {
     if !markdown.contains('=') {
         return markdown.into();
     }
-    let lines = markdown
-        .lines()
-        .map(|line| heading(line).map_or(line.into(), Cow::from));
-    lines.collect::<Vec<_>>().join("\n").into()
+    let verbatim = VerbatimLines::of(markdown);
+    let mut at = 0;
+    let mut changed = String::with_capacity(markdown.len() + markdown.len() / 16);
+    for line in markdown.split_inclusive('\n') {
+        match heading(line).filter(|_| verbatim.at(at).is_none() && indent(line) < CODE_INDENT) {
+            Some(heading) => {
+                changed.push_str(&heading);
+                changed.push('\n');
+            }
+            None => changed.push_str(line),
+        }
+        at += line.len();
+    }
+    changed.into()
 }
 
 fn sanitize(html: &str) -> String {
@@ -267,6 +289,27 @@ mod tests {
         ] {
             assert_eq!(&*from_markdown(markdown), expected, "{markdown}");
         }
+    }
+
+    #[test]
+    fn plain_text_is_shown_as_it_is() {
+        for (text, expected) in [
+            ("", ""),
+            (
+                "a <b> & *c*\n- d\n\n\n\ne",
+                "<p>a &lt;b&gt; &amp; *c*<br>\n- d</p>\n<p>e</p>",
+            ),
+        ] {
+            assert_eq!(from_plain_text(text), expected);
+            assert_eq!(sanitize(expected), expected);
+        }
+    }
+
+    #[test]
+    fn headings_of_wordpress_in_code_stay_code() {
+        let markdown = "= 1.2 =\n\n```\n= 1.1 =\n```\n\n    = 1.0 =\n";
+        let expected = "<h4>1.2</h4>\n<pre><code>= 1.1 =\n</code></pre>\n<pre><code>= 1.0 =\n</code></pre>";
+        assert_eq!(&*from_markdown(markdown), expected);
     }
 
     #[test]

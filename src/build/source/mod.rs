@@ -4,6 +4,7 @@ pub(crate) mod assets;
 pub mod changelog;
 pub(crate) mod encoding;
 pub mod html;
+pub mod markdown;
 pub(crate) mod memo;
 pub(crate) mod php_syntax;
 pub mod plugin_header;

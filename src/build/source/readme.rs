@@ -4,6 +4,7 @@
 //! sections go to the manifest; [`changelog`] parses the changelog section.
 
 mod lines;
+mod prose;
 mod section;
 mod value;
 
@@ -11,8 +12,10 @@ use std::collections::BTreeMap;
 
 use crate::model::version::Version;
 
+use crate::build::source::markdown::Verbatim;
 use crate::build::source::{changelog, encoding, html};
 use lines::ReadmeLines;
+use prose::{Paragraph, is_decoration, paragraphs};
 use section::{Open, section_title};
 pub use value::platform_version;
 use value::{shorten, stable_tag};
@@ -56,9 +59,15 @@ pub fn parse(bytes: &[u8]) -> Readme {
     let mut readme = Readme::default();
     readme.read_name(&mut lines);
     readme.read_fields(&mut lines);
-    let short_description = paragraph(&mut lines);
+    let (start, first_line) = (lines.offset, lines.number);
+    skip_to_section(&mut lines);
+    let introduction = paragraphs(&text[start..lines.offset]);
+    for (line, name, value) in introduction.iter().flat_map(Paragraph::fields) {
+        readme.set_absent(first_line + line, &name, value);
+    }
     readme.read_sections(&text, &mut lines);
-    readme.describe(&short_description);
+    readme.describe(&introduction);
+    readme.warnings.sort_by_key(|warning| warning.line);
     readme
 }
 
@@ -77,9 +86,21 @@ impl Readme {
         });
     }
 
-    /// The first line that is not blank, unless it is a field already.
+    /// The first line that is not blank, unless it is a field already. After pictures and comments, only a heading.
     fn read_name(&mut self, lines: &mut ReadmeLines<'_>) {
-        lines.skip_while(|line| line.trim().is_empty());
+        let mut is_first = true;
+        while let Some(line) = lines.peek() {
+            let is_comment = lines.verbatim() == Some(Verbatim::Comment);
+            if !line.trim().is_empty() && !is_comment && !is_decoration(line.trim()) {
+                break;
+            }
+            is_first &= line.trim().is_empty();
+            lines.next();
+        }
+        let is_heading = |line: &str| line.starts_with(['#', '=']) || changelog::is_underline(lines.below());
+        if !is_first && !lines.peek().is_some_and(is_heading) {
+            return;
+        }
         let number = lines.number;
         let title = lines.peek().unwrap_or_default();
         if field(title).is_some_and(|(name, _)| is_known(&name)) {
@@ -107,14 +128,15 @@ impl Readme {
         }
     }
 
-    /// The `Name: value` lines after the name. Blank lines may separate them; after one, an unknown name is a
-    /// description.
+    /// The `Name: value` lines after the name. Blank lines and comments may separate them; after a blank line, an
+    /// unknown name is a description.
     fn read_fields(&mut self, lines: &mut ReadmeLines<'_>) {
         lines.skip_while(|line| line.trim().is_empty());
         let mut after_blank = false;
         while let Some(line) = lines.peek() {
             let number = lines.number;
             match field(line) {
+                _ if lines.verbatim() == Some(Verbatim::Comment) => {}
                 None if line.is_empty() => after_blank = true,
                 None => return,
                 Some((name, value)) if is_known(&name) => {
@@ -129,16 +151,10 @@ impl Readme {
     }
 
     fn set(&mut self, line: usize, name: &str, value: &str) {
-        let target = match name {
-            "tested" | "tested up to" => &mut self.tested,
-            "requires" | "requires at least" => &mut self.requires,
-            "requires php" => &mut self.requires_php,
-            "stable tag" => {
-                self.stable_tag = stable_tag(value);
-                return;
-            }
-            _ => return,
-        };
+        if name == "stable tag" {
+            self.stable_tag = stable_tag(value);
+        }
+        let Some(target) = self.platform(name) else { return };
         *target = platform_version(value);
         if target.is_empty() && !value.is_empty() {
             self.warn(
@@ -148,10 +164,31 @@ impl Readme {
         }
     }
 
+    /// The value of a field outside of the header, where the header has none.
+    fn set_absent(&mut self, line: usize, name: &str, value: &str) {
+        if self.platform(name).is_some_and(|value| value.is_empty()) {
+            self.set(line, name, value);
+        }
+    }
+
+    fn platform(&mut self, name: &str) -> Option<&mut String> {
+        match name {
+            "tested" | "tested up to" => Some(&mut self.tested),
+            "requires" | "requires at least" => Some(&mut self.requires),
+            "requires php" => Some(&mut self.requires_php),
+            _ => None,
+        }
+    }
+
     fn read_sections(&mut self, text: &str, lines: &mut ReadmeLines<'_>) {
         let mut open: Option<(Open, usize)> = None;
+        let mut notices_line = 0;
         while let Some(line) = lines.peek() {
-            let start = lines.offset;
+            let (start, number) = (lines.offset, lines.number);
+            if lines.verbatim().is_some() {
+                lines.next();
+                continue;
+            }
             let title = section_title(line, lines.below(), open.as_ref().map(|(open, _)| open));
             lines.next();
             let Some(title) = title else { continue };
@@ -160,6 +197,9 @@ impl Readme {
             }
             if let Some((Open { key, .. }, from)) = open.take() {
                 self.append(key, text[from..start].trim());
+            }
+            if title.key == Some("upgrade_notice") {
+                notices_line = number;
             }
             if title.key.is_none() {
                 self.append("other_notes", &format!("### {}", title.title));
@@ -175,6 +215,13 @@ impl Readme {
         if let Some((Open { key, .. }, from)) = open {
             self.append(key, text[from..].trim());
         }
+        let notices = self.sections.get("upgrade_notice").map_or("", String::as_str);
+        if !html::to_plain_text(changelog::above_versions(notices)).is_empty() {
+            self.warn(
+                notices_line,
+                "the Upgrade Notice is below no version heading such as = 1.2 =, so it belongs to no release",
+            );
+        }
     }
 
     fn append(&mut self, key: &str, markdown: &str) {
@@ -188,15 +235,13 @@ impl Readme {
         section.push_str(markdown);
     }
 
-    /// Sections unknown to WordPress.org are added to the end of the description.
-    fn describe(&mut self, short_description: &str) {
-        let short_description = if is_usable(short_description) {
-            short_description
-        } else {
-            ""
-        };
+    /// Sections unknown to WordPress.org are added to the end of the description. `introduction` is what is before the
+    /// first section.
+    fn describe(&mut self, introduction: &[Paragraph<'_>]) {
+        let texts = introduction.iter().filter(|paragraph| paragraph.is_text());
+        let introduction = texts.map(Paragraph::text).collect::<Vec<_>>().join("\n\n");
         if !self.sections.contains_key("description") {
-            self.append("description", short_description);
+            self.append("description", &introduction);
         }
         if let Some(notes) = self.sections.remove("other_notes") {
             self.append("description", &notes);
@@ -209,35 +254,26 @@ impl Readme {
                     .join(" "),
             )
         };
-        let description = self.sections.get("description").map_or("", String::as_str);
-        let mut paragraphs = description
-            .split("\n\n")
-            .filter(|paragraph| !paragraph.trim().is_empty());
-        let first = paragraphs.next().unwrap_or_default();
-        let source = if short_description.is_empty() {
-            first
-        } else {
-            short_description
-        };
-        if is_usable(source) {
-            self.short_description = in_line(source);
+        let description = self.sections.get("description").cloned().unwrap_or_default();
+        let paragraphs = paragraphs(&description);
+        let after_fields = paragraphs
+            .iter()
+            .position(|paragraph| paragraph.fields().next().is_none());
+        for (_, name, value) in paragraphs[..after_fields.unwrap_or(paragraphs.len())]
+            .iter()
+            .flat_map(Paragraph::fields)
+        {
+            self.set_absent(0, &name, value);
         }
-        let text = std::iter::once(first)
-            .chain(paragraphs)
-            .find(|paragraph| is_usable(paragraph));
-        self.first_text = text.map(in_line).unwrap_or_default();
+        let first = after_fields.map(|first| &paragraphs[first]);
+        self.short_description = match first.filter(|first| first.is_text()) {
+            _ if !introduction.is_empty() => in_line(&introduction),
+            Some(first) => in_line(&first.text()),
+            None => String::new(),
+        };
+        let text = paragraphs.iter().find(|paragraph| paragraph.is_text());
+        self.first_text = text.map(|text| in_line(&text.text())).unwrap_or_default();
     }
-}
-
-/// Whether a paragraph can be a description: not a lone heading, and without fields of the readme.
-fn is_usable(paragraph: &str) -> bool {
-    let mut lines = paragraph.lines().map(str::trim).filter(|line| !line.is_empty());
-    let is_heading = |line: &str| line.starts_with(['=', '#']) || changelog::is_underline(line);
-    let has_field = paragraph
-        .lines()
-        .any(|line| field(line).is_some_and(|(name, _)| is_known(&name)));
-    let is_underlined = lines.clone().count() == 2 && lines.clone().nth(1).is_some_and(changelog::is_underline);
-    !has_field && !is_underlined && !lines.all(is_heading)
 }
 
 fn title_of(line: &str) -> String {
@@ -248,7 +284,10 @@ fn title_of(line: &str) -> String {
 fn field(line: &str) -> Option<(String, &str)> {
     const MARKS: [char; 4] = [' ', '\t', '*', '-'];
     let (name, value) = line.split_once(':')?;
-    (!line.starts_with(['#', '='])).then(|| (name.trim_matches(MARKS).to_ascii_lowercase(), value.trim_matches(MARKS)))
+    // `Forms for [Acme](https://acme.example)` has none.
+    let is_name = !name.contains(['[', ']', '(', ')', '<', '>', '!', '.', '`', '"']) && !value.starts_with("//");
+    (is_name && !line.starts_with(['#', '=']))
+        .then(|| (name.trim_matches(MARKS).to_ascii_lowercase(), value.trim_matches(MARKS)))
 }
 
 fn is_known(field: &str) -> bool {
@@ -268,17 +307,15 @@ fn is_known(field: &str) -> bool {
     .contains(&field)
 }
 
-/// The lines up to the first section, joined.
-fn paragraph(lines: &mut ReadmeLines<'_>) -> String {
-    let mut text = Vec::new();
+/// Skips the lines before the first section.
+fn skip_to_section(lines: &mut ReadmeLines<'_>) {
     while let Some(line) = lines.peek() {
-        if section_title(line, lines.below(), None).is_some() || line.trim_start().starts_with("##") {
-            break;
+        let is_title = || section_title(line, lines.below(), None).is_some() || line.trim_start().starts_with("##");
+        if lines.verbatim().is_none() && is_title() {
+            return;
         }
         lines.next();
-        text.extend(Some(line.trim()).filter(|line| !line.is_empty()));
     }
-    text.join("\n")
 }
 
 #[cfg(test)]
@@ -410,7 +447,8 @@ mod tests {
         let readme = parse(b"=== A ===\nTested: 6.4\n\nRequires: 5.0\n\nNote: this is text.\nRequires PHP: 8.0\n");
         assert_eq!(
             (&*readme.tested, &*readme.requires, &*readme.requires_php),
-            ("6.4", "5.0", "")
+            ("6.4", "5.0", "8.0"),
+            "fields in a paragraph of their own count"
         );
         assert_eq!(readme.short_description, "", "a description with fields in it is none");
         let readme = parse(b"=== A ===\nTested: 6.4\n\nNote: this is text.\nOn two lines.\n");
@@ -490,7 +528,6 @@ mod tests {
                 "Forms.\n**Contributors:** ada\n**Tags:** forms\n\n== Description ==\n\nContributors: ada\nForms.\n",
                 "",
             ),
-            ("== Description ==\n\nStable tag: 1.2\n\nForms.\n", "Forms."),
         ] {
             let readme = parse(format!("=== A ===\nTags: a\n\n{text}").as_bytes());
             assert_eq!(
@@ -501,6 +538,81 @@ mod tests {
         }
         let readme = parse(b"=== A ===\n\n== Description ==\n\n= Forms =\nfor all.\n");
         assert_eq!(readme.short_description, "Forms for all.");
+    }
+
+    #[test]
+    fn the_description_is_the_first_text_that_is_no_decoration() {
+        for (text, expected) in [
+            (
+                "# Own\n\n![Banner](banner.png)\n\nA short text that says what it is.\n\n**Contributors:** ada\n\
+                 **Requires at least:** 6.0\n**Tested up to:** 6.5\n\n## Description\n\nLong.\n",
+                "A short text that says what it is.",
+            ),
+            (
+                "# Books\nContributors: ada\nRequires at least: 6.0\n<!-- release-version -->\nStable tag: 1.0.0\n\
+                 <!--\nend\n-->\nTested up to: 6.5\nLicense: GPL\n\nBooks is a tool.\n\n## Description\n\n\
+                 [![Badge](https://e.example/a.svg)](https://e.example/)\n\nBooks makes many formats.\n",
+                "Books is a tool.",
+            ),
+            (
+                "![Acme](https://e.example/banner.png)\n\nWordPress Plugin for [Acme](https://e.example) Login\n\n\
+                 [![L](https://e.example/l.svg)](https://e.example/)\n\n:rocket: [Start](#start) - [Use](#use)\n\n\
+                 ## Overview\n\nRequires at least: 6.0\nTested up to: 6.5\n",
+                "WordPress Plugin for Acme Login",
+            ),
+            (
+                "# Acme\n\n## Description\n\nRequires at least: 6.0\nTested up to: 6.5\n\n\
+                 [![L](https://e.example/l.svg)](https://e.example/)\n\n<!-- text -->\n\nForms for all.\n",
+                "Forms for all.",
+            ),
+        ] {
+            let readme = parse(text.as_bytes());
+            assert_eq!(readme.short_description, expected, "{text}");
+            if !text.contains("Overview") {
+                assert_eq!((&*readme.requires, &*readme.tested), ("6.0", "6.5"), "{text}");
+            }
+        }
+        let readme = parse(b"![Acme](a.png)\n\n# Acme Forms\n\nForms.\n");
+        assert_eq!((&*readme.name, &*readme.short_description), ("Acme Forms", "Forms."));
+        let readme = parse(b"![Acme](a.png)\n\nForms.\n");
+        assert_eq!((&*readme.name, &*readme.short_description), ("", "Forms."));
+    }
+
+    #[test]
+    fn sections_in_code_and_comments_are_none() {
+        let code = "```\n== Changelog ==\n= 1.2 =\n```";
+        let text = format!(
+            "=== A ===\n\nForms.\n\n== Description ==\n\n{code}\n\n<!--\n== FAQ ==\n-->\n\n    ## Changelog\n\n\
+             == Changelog ==\n\n= 1.2 =\n* First\n\n{code}\n\n* Last\n"
+        );
+        let readme = parse(text.as_bytes());
+        assert!(!readme.sections.contains_key("faq"));
+        assert!(
+            readme.sections["description"].ends_with("## Changelog"),
+            "{:?}",
+            readme.sections
+        );
+        assert!(
+            readme.sections["changelog"].starts_with("= 1.2 =\n* First")
+                && readme.sections["changelog"].ends_with("* Last")
+        );
+    }
+
+    #[test]
+    fn an_upgrade_notice_of_no_version_is_warned_of() {
+        for (notice, is_told) in [
+            ("Security: fixes a hole. Update now.", true),
+            ("= Security =\nUpdate now.", true),
+            ("Back up.\n\n= 1.2 =\nUpdate now.", true),
+            ("= 1.2 =\nUpdate now.", false),
+            ("* 1.2: Update now.", false),
+            ("<!-- none -->", false),
+            ("", false),
+        ] {
+            let readme = parse(format!("=== A ===\n\nForms.\n\n== Upgrade Notice ==\n\n{notice}\n").as_bytes());
+            let lines: Vec<_> = readme.warnings.iter().map(|warning| warning.line).collect();
+            assert_eq!(lines, [5][..usize::from(is_told)], "{notice}");
+        }
     }
 
     #[test]

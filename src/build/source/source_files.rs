@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use crate::build::report::outcome::Reason;
 use crate::build::source::changelog::{self, ChangelogText};
+use crate::build::source::markdown::{Markdown, VerbatimLines};
 use crate::build::source::plugin_header::PluginHeader;
 use crate::build::source::readme::{self, Readme};
 
@@ -43,22 +44,34 @@ pub(crate) struct ReadmeFile {
 /// A changelog. Its HTML is made once, however many tags share it.
 pub(crate) struct Changelog {
     /// Markdown, without upgrade notices.
-    pub text: String,
+    text: String,
+    verbatim: Rc<VerbatimLines>,
     html: OnceCell<ChangelogText>,
 }
 
 impl Changelog {
     /// A changelog in Markdown.
     pub(super) fn new(text: &str) -> Self {
+        let text = changelog::without_notices(text).into_owned();
         Self {
-            text: changelog::without_notices(text).into_owned(),
+            verbatim: Rc::new(VerbatimLines::of(&text)),
+            text,
             html: OnceCell::new(),
+        }
+    }
+
+    /// Its Markdown, without upgrade notices.
+    pub(crate) fn markdown(&self) -> Markdown<'_> {
+        Markdown {
+            text: &self.text,
+            verbatim: self.verbatim.clone(),
         }
     }
 
     /// Its latest entries as sanitized HTML.
     pub(crate) fn html(&self) -> &ChangelogText {
-        self.html.get_or_init(|| changelog::to_html(&self.text, CHANGELOG_HTML))
+        self.html
+            .get_or_init(|| changelog::to_html(self.markdown(), CHANGELOG_HTML))
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct SourceReader<'a, F: SourceTree> {
     /// Usual names of the main file.
     usual: Vec<String>,
     headers: Memo<F::Id, PluginHeader>,
+    /// Whether a `style.css` is a theme's.
+    themes: Memo<F::Id, bool>,
     readmes: Memo<F::Id, ReadmeFile>,
     changelogs: Memo<F::Id, Changelog>,
 }
@@ -58,6 +60,7 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
                 .map(|name| format!("{name}.php"))
                 .collect(),
             headers: Memo::of(512),
+            themes: Memo::of(64),
             readmes: Memo::of(8),
             changelogs: Memo::of(8),
         }
@@ -106,14 +109,18 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
         Ok(Some(folder))
     }
 
-    /// The file set in the entry, if it exists at this commit; else one named like the plugin or its folder; else the
-    /// only one with a plugin header.
+    /// The file set in the entry, if it exists at this commit; else, where there is no theme, one named like the plugin
+    /// or its folder; else the only one with a plugin header.
     fn main_file(&mut self, root: &F::Id, folder: &[TreeEntry<F::Id>]) -> Result<(String, Rc<PluginHeader>), Reason> {
         if let Some(pinned) = self.pinned
             && let Some(item) = self.pinned_item(root, folder, pinned)?
         {
             let header = self.header(pinned, &item)?.ok_or(Reason::NoPluginHeader)?;
             return Ok((pinned.to_owned(), header));
+        }
+        // A theme may have a plugin's file beside its own.
+        if self.is_theme(folder)? {
+            return Err(Reason::Theme);
         }
         let mut obstacle = None;
         let mut found = Vec::new();
@@ -143,7 +150,6 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
         }
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 if self.is_theme(folder)? => Err(Reason::Theme),
             0 => Err(obstacle.unwrap_or(Reason::NoPluginHeader)),
             _ => Err(Reason::ambiguous(
                 &found.into_iter().map(|(name, _)| name).collect::<Vec<_>>(),
@@ -180,14 +186,16 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
         Ok((!header.name.is_empty()).then_some(header))
     }
 
-    fn is_theme(&self, folder: &[TreeEntry<F::Id>]) -> Result<bool, Reason> {
+    fn is_theme(&mut self, folder: &[TreeEntry<F::Id>]) -> Result<bool, Reason> {
         let style = folder
             .iter()
             .find(|item| item.name == "style.css" && item.kind == TreeEntryKind::File);
-        match style.map(|item| self.files.bytes(&item.id, MAX_SOURCE)) {
-            Some(Ok(css)) => Ok(plugin_header::is_theme(&css)),
-            Some(Err(ObjectError::TooLarge { .. })) | None => Ok(false),
-            Some(Err(error)) => Err(Reason::from_object("style.css", error)),
+        let Some(style) = style else { return Ok(false) };
+        let read = || Ok(plugin_header::is_theme(&self.files.bytes(&style.id, MAX_SOURCE)?));
+        match self.themes.get(&style.id, read) {
+            Ok(is_theme) => Ok(*is_theme),
+            Err(ObjectError::TooLarge { .. }) => Ok(false),
+            Err(error) => Err(Reason::from_object("style.css", error)),
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::build::fixture::{COMMITTED, FILE, Fixture, LINK, SUBMODULE, Silent, entry, header};
 use crate::build::report::outcome::{Reason, ReleaseOutcome};
 use crate::build::report::summary::summary;
-use crate::build::tests::outcomes;
+use crate::build::tests::{outcomes, versions};
 use crate::build::{BuildReport, Options, PluginReport, run};
 use crate::catalog::{ReleaseIndex, verify_all, verify_packages};
 use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource, RepositoryLocation};
@@ -437,19 +437,22 @@ fn what_may_break_on_sites_is_warned_of() {
 }
 
 #[test]
-fn the_header_says_the_version_letter_by_letter() {
+fn a_package_has_its_headers_version_letter_by_letter() {
+    for (is_allowed, expected) in [(false, "1.2-rc1"), (true, "1.2-RC1")] {
+        let made = Fixture::new();
+        made.release("1.2-RC1", "1.2-rc1");
+        let plugin = Plugin {
+            allow_version_mismatch: is_allowed,
+            ..hosted(&made)
+        };
+        let report = made.build(plugin);
+        assert_eq!(outcomes(&report), ["1.2-RC1 built"]);
+        assert_eq!(versions(&report), [expected]);
+    }
     let made = Fixture::new();
-    made.release("1.2-RC1", "1.2-rc1");
+    made.release("1.3-beta.1", "1.3");
     let report = made.build(hosted(&made));
-    assert_eq!(
-        reason(&report),
-        "no package can be made of it: acme.php: its Version is \"1.2-rc1\", and must be \"1.2-RC1\""
-    );
-    let allowed = Plugin {
-        allow_version_mismatch: true,
-        ..hosted(&made)
-    };
-    assert_eq!(outcomes(&made.build(allowed)), ["1.2-RC1 built"]);
+    assert_eq!(reason(&report), "the header has another version: 1.3 in acme.php");
 }
 
 #[test]

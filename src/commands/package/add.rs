@@ -18,6 +18,7 @@ use crate::durable_file::{self, Access, PendingFile};
 use crate::model::digest::Digest;
 use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin};
 use crate::model::slug::Slug;
+use crate::model::stage::Stage;
 use crate::model::version::Version;
 use crate::package::MAX_PACKED;
 use crate::package::archive::{Archive, ArchiveError};
@@ -181,14 +182,21 @@ fn checked<R: ReadAt>(
         marked: settings.mark,
     };
     let checked = check(archive, &expected, plugin_header::version_in).map_err(|error| failure(&args.file, error))?;
-    if checked.problems.is_empty() {
+    let misread = match args.release.stage() {
+        Stage::Misread(misread) => Some(misread.to_string()),
+        _ => None,
+    };
+    if checked.problems.is_empty() && misread.is_none() {
         return Ok(checked);
     }
+    let problems = misread
+        .into_iter()
+        .chain(checked.problems.iter().map(ToString::to_string));
     Err(Failure::input(AddError::Problems {
         file: args.file.clone(),
         slug: args.slug.clone(),
         version: args.release.clone(),
-        problems: checked.problems.iter().map(ToString::to_string).collect(),
+        problems: problems.collect(),
     }))
 }
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::build::source::changelog::heading::{self, Heading, Mark};
 use crate::build::source::changelog::known::Known;
 use crate::build::source::html;
+use crate::build::source::markdown::Markdown;
 
 /// The text under a version heading.
 pub(super) struct ChangelogEntry<'a> {
@@ -15,7 +16,7 @@ pub(super) struct ChangelogEntry<'a> {
 }
 
 /// The entries in order. Text before the first version heading is dropped.
-pub(super) fn entries(markdown: &str) -> ChangelogEntries<'_> {
+pub(super) fn entries<'a>(markdown: &Markdown<'a>) -> ChangelogEntries<'a> {
     // List items such as `* 1.1 Fixed a bug` count as headings only if there are no others. Usually they are content.
     let is_item = |entry: ChangelogEntry<'_>| entry.heading.mark == Mark::Bullet;
     if ChangelogEntries::new(markdown, false).all(is_item) {
@@ -24,9 +25,15 @@ pub(super) fn entries(markdown: &str) -> ChangelogEntries<'_> {
     ChangelogEntries::new(markdown, false)
 }
 
+/// The text before the first version heading; all of it if there is none.
+pub(crate) fn above_versions(markdown: &str) -> &str {
+    let first = entries(&markdown.into()).next;
+    &markdown[..first.map_or(markdown.len(), |(at, _)| at)]
+}
+
 /// Walks from heading to heading.
 pub(super) struct ChangelogEntries<'a> {
-    markdown: &'a str,
+    markdown: Markdown<'a>,
     loose: bool,
     /// Where the line of the next heading begins, and the heading, if it was read this time.
     next: Option<(usize, Option<Heading>)>,
@@ -34,9 +41,9 @@ pub(super) struct ChangelogEntries<'a> {
 
 impl<'a> ChangelogEntries<'a> {
     /// In a `loose` changelog, list items count as headings, too.
-    pub(super) fn new(markdown: &'a str, loose: bool) -> Self {
+    pub(super) fn new(markdown: &Markdown<'a>, loose: bool) -> Self {
         let mut entries = Self {
-            markdown,
+            markdown: markdown.clone(),
             loose,
             next: None,
         };
@@ -46,28 +53,49 @@ impl<'a> ChangelogEntries<'a> {
 
     /// The text from `start` to the next heading that may follow `open`, and that heading.
     fn text_and_heading(&self, start: usize, open: Option<&Heading>) -> (&'a str, Option<(usize, Option<Heading>)>) {
-        let mut lines = self.markdown[start..].split_inclusive('\n').peekable();
+        let Markdown { text, verbatim } = &self.markdown;
+        let mut lines = text[start..].split_inclusive('\n').peekable();
         let mut at = start;
+        // Where a heading of the whole file ends the entry.
         let mut closed = None;
+        // Where a heading such as "Older versions" ends the list, if no version follows.
+        let mut list_end = None;
+        // Where a heading without text of its own begins.
+        let mut bare = None;
         while let Some(line) = lines.next() {
             let below = lines.peek().copied().unwrap_or_default();
+            if verbatim.at(at).is_some() {
+                bare = None;
+                at += line.len();
+                continue;
+            }
             let parts = |heading: &Heading| open.map_or(!heading.versions.is_empty(), |open| heading.parts(open));
             if let Some(heading) = heading::read(without_end(line), below, self.loose).filter(parts) {
-                return (&self.markdown[start..closed.unwrap_or(at)], Some((at, Some(heading))));
+                let end = closed.or(bare).unwrap_or(at);
+                return (&text[start..end], Some((at, Some(heading))));
             }
-            if closed.is_none() && (closes(line, below) || open.is_some_and(|open| open.is_below(line))) {
+            if closed.is_none() && open.is_some_and(|open| open.is_below(line)) {
                 closed = Some(at);
+            }
+            if closes(line, below) {
+                list_end.get_or_insert(at);
+                bare.get_or_insert(at);
+            } else if !line.trim().is_empty() && !is_underline(line) {
+                bare = None;
             }
             at += line.len();
         }
-        (&self.markdown[start..closed.unwrap_or(at)], None)
+        let end = closed.into_iter().chain(list_end).min().unwrap_or(at);
+        (&text[start..end], None)
     }
 
     /// The next entry as HTML. Most entries are the same from tag to tag, and need not be read again.
     pub(super) fn next_html(&mut self) -> Option<Rc<str>> {
         let start = self.next.as_ref()?.0;
-        // A loose changelog is read differently.
-        if let Some(known) = Known::of(&self.markdown[start..]).filter(|_| !self.loose) {
+        let text = self.markdown.text;
+        // A loose changelog is read differently, and what is code depends on the text before, too.
+        let is_cached = |seen: usize| !self.loose && !self.markdown.verbatim.any_in(start..start + seen);
+        if let Some((_, known)) = Known::of(&text[start..]).filter(|(seen, _)| is_cached(*seen)) {
             self.next = Some((start + known.length, None));
             return Some(known.html);
         }
@@ -75,12 +103,15 @@ impl<'a> ChangelogEntries<'a> {
         // The rest of the heading's line belongs to the entry.
         let title = entry.heading.title[..entry.heading.text].trim_end_matches([' ', '-', '–', '—', ':', '|', '>']);
         let html = html::from_markdown(&format!("#### {title}\n\n{}", entry.body));
-        if let (Some((next, _)), false) = (&self.next, self.loose) {
-            Known {
+        if let Some((next, _)) = self.next {
+            let known = Known {
                 length: next - start,
                 html: html.clone(),
+            };
+            let seen = known.seen(&text[start..]);
+            if !self.loose && !self.markdown.verbatim.any_in(start..start + seen) {
+                known.keep(&text[start..]);
             }
-            .keep(&self.markdown[start..]);
         }
         Some(html)
     }
@@ -91,7 +122,7 @@ impl<'a> Iterator for ChangelogEntries<'a> {
 
     fn next(&mut self) -> Option<ChangelogEntry<'a>> {
         let (start, heading) = self.next.take()?;
-        let mut lines = self.markdown[start..].split_inclusive('\n');
+        let mut lines = self.markdown.text[start..].split_inclusive('\n');
         let line = lines.next()?;
         let below = lines.next().unwrap_or_default();
         let heading = heading.or_else(|| heading::read(without_end(line), below, self.loose))?;
@@ -137,21 +168,43 @@ fn without_end(line: &str) -> &str {
     line.trim_end_matches(['\r', '\n'])
 }
 
-/// Whether a heading without a version ends the entry: `= Older versions =` after the oldest one.
+/// Whether a heading without a version is about other versions: `= Older versions =`, `## Archive`. After the oldest
+/// version it ends the list. `### Past events` is a part of an entry.
 fn closes(line: &str, below: &str) -> bool {
     let (mark, title) = heading::unmark(line, below);
     if !matches!(mark, Mark::Heading(_) | Mark::Emphasis) {
         return false;
     }
-    let first = title
+    let title = title.to_ascii_lowercase();
+    let mut words = title
         .split(|c: char| !c.is_alphabetic())
-        .find(|word| !word.is_empty())
-        .unwrap_or_default();
-    [
-        "older", "earlier", "previous", "past", "prior", "archive", "archived", "full",
-    ]
-    .contains(&&*first.to_ascii_lowercase())
+        .filter(|word| !word.is_empty());
+    let begins = words.next().is_some_and(|first| OLDER_WORDS.contains(&first));
+    let mut rest = words.peekable();
+    begins && (rest.peek().is_none() || rest.any(|word| LIST_WORDS.contains(&word)))
 }
+
+/// The first word of a heading that ends a list of versions.
+const OLDER_WORDS: [&str; 8] = [
+    "older", "earlier", "previous", "past", "prior", "archive", "archived", "full",
+];
+
+/// What such a heading is about.
+const LIST_WORDS: [&str; 13] = [
+    "version",
+    "versions",
+    "release",
+    "releases",
+    "changelog",
+    "changelogs",
+    "change",
+    "changes",
+    "log",
+    "logs",
+    "history",
+    "entries",
+    "updates",
+];
 
 /// Whether the line is a version heading; `below` is the next line.
 pub(crate) fn is_version_heading(line: &str, below: &str) -> bool {

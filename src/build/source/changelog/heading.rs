@@ -102,28 +102,42 @@ pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
         (_, _, Rest::Text(at) | Rest::Words(at)) if loose => at,
         _ => return None,
     };
-    let blanks = line.chars().take_while(|c| c.is_whitespace());
-    let indent = blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum();
     Some(Heading {
         mark,
         versions,
         text,
-        indent,
+        indent: indent(line),
         hashes: leading(line.trim_start(), b'#'),
         title,
     })
 }
 
-/// How a line is marked, and its text without the marks.
+/// The indent of code in Markdown, in columns.
+pub(crate) const CODE_INDENT: usize = 4;
+
+/// The indent of a line in columns.
+pub(crate) fn indent(line: &str) -> usize {
+    let blanks = line.chars().take_while(|c| c.is_whitespace());
+    blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum()
+}
+
+/// How a line is marked, and its text without the marks. To Markdown, a heading that is indented like code is code, or a
+/// part of a list's item.
 pub(crate) fn unmark<'a>(line: &'a str, below: &str) -> (Mark, &'a str) {
-    let line = line.trim();
+    match unmark_trimmed(line.trim(), below) {
+        (Mark::Heading(_), _) if indent(line) >= CODE_INDENT => (Mark::Plain, line.trim()),
+        unmarked => unmarked,
+    }
+}
+
+fn unmark_trimmed<'a>(line: &'a str, below: &str) -> (Mark, &'a str) {
     let strip = |marks: &[char]| line.trim_matches(marks);
     match line.as_bytes() {
         [b'=', ..] => (Mark::Heading(leading(line, b'=')), strip(&['=', ' ', '\t'])),
         [b'#', ..] => (Mark::Heading(leading(line, b'#')), strip(&['#', ' ', '\t'])),
         [b'<', b'h' | b'H', level @ b'1'..=b'6', b'>' | b' ', ..] => (Mark::Heading(usize::from(level - b'0')), line),
         [b'*' | b'-' | b'+', b' ' | b'\t', item @ ..] => match item.trim_ascii() {
-            [b'=', .., b'='] | [b'*', b'*', .., b'*', b'*'] => unmark(&line[1..], ""),
+            [b'=', .., b'='] | [b'*', b'*', .., b'*', b'*'] => unmark_trimmed(line[1..].trim(), ""),
             _ => (Mark::Bullet, line[1..].trim_start()),
         },
         _ => match (underline_level(below), line.strip_prefix('•')) {
@@ -295,6 +309,8 @@ mod tests {
             "January 15, 2024",
             "WordPress 6.5 is supported",
             "    1.2.3",
+            "    ## 1.2.3",
+            "\t= 1.2.3 =",
             "Fixed in 1.2.3: the editor",
             "[1.2.3]: https://example.com/compare/1.2.2...1.2.3",
         ] {

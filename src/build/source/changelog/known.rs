@@ -30,21 +30,26 @@ struct Kept {
 }
 
 impl Known {
-    /// The entry at the start of the text, if it is known.
-    pub(super) fn of(text: &str) -> Option<Self> {
+    /// The entry at the start of the text, if it is known, and how many bytes of the text determine it.
+    pub(super) fn of(text: &str) -> Option<(usize, Self)> {
         KNOWN.with_borrow(|kept| {
             let (seen, known) = kept.by_heading.get(first_line(text))?;
-            text.starts_with(seen).then(|| known.clone())
+            text.starts_with(seen).then(|| (seen.len(), known.clone()))
         })
+    }
+
+    /// How many bytes at the start of the text determine the entry: up to the line after the next heading.
+    pub(super) fn seen(&self, text: &str) -> usize {
+        let heading = first_line(&text[self.length..]).len();
+        self.length + heading + first_line(&text[self.length + heading..]).len()
     }
 
     /// Stores the entry at the start of the text, unless the text ends right after the next heading: more text may
     /// follow that makes it no heading.
     pub(super) fn keep(self, text: &str) {
-        let heading = first_line(&text[self.length..]);
-        let below = first_line(&text[self.length + heading.len()..]);
-        let seen = &text[..self.length + heading.len() + below.len()];
-        if !below.ends_with('\n') {
+        let seen = &text[..self.seen(text)];
+        let heading = first_line(&text[self.length..]).len();
+        if seen.len() == self.length + heading || !seen.ends_with('\n') {
             return;
         }
         KNOWN.with_borrow_mut(|kept| {

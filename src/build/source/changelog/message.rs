@@ -3,6 +3,7 @@
 use crate::build::source::changelog::changelog_text::ChangelogText;
 use crate::build::source::changelog::entries::ChangelogEntries;
 use crate::build::source::changelog::heading;
+use crate::build::source::changelog::title::{Kind, PRERELEASE_WORDS, Tokens, is_announcing, is_date_word, is_one_of};
 use crate::build::source::changelog::version_entry::{entry_text, of_version};
 use crate::model::version::Version;
 
@@ -19,14 +20,14 @@ pub fn from_tag_message(message: &str, version: &Version) -> Option<ChangelogTex
     }
     let told = of_version(message, version).or_else(|| {
         let body = match message.split_once('\n') {
-            Some((first, rest)) if repeats(first, version) || is_about_tagging(first) => rest,
+            Some((first, rest)) if repeats(first, version) || is_about_tagging(first) || names_a_release(first) => rest,
             None if repeats(message, version) => "",
             _ => message,
         };
-        let is_of_others = ChangelogEntries::new(body, false).next().is_some();
+        let is_of_others = ChangelogEntries::new(&body.into(), false).next().is_some();
         if is_of_others { None } else { entry_text(body) }
     });
-    told.filter(|told| !is_about_tagging(&told.text))
+    told.filter(|told| !is_about_tagging(&told.text) && !names_a_release(&told.text))
 }
 
 /// Whether the line only has the version and a few words: `Release 1.2.3`, `Acme Forms v1.2.3`.
@@ -38,6 +39,60 @@ fn repeats(line: &str, version: &Version) -> bool {
         })
     };
     line.split_whitespace().count() <= 5 && (line.ends_with(version.as_str()) || is_heading())
+}
+
+/// Whether a line has only versions, dates, and words that name a release: `3.0.0 Release Candidate One`, `Second beta of
+/// version 3`.
+fn names_a_release(line: &str) -> bool {
+    const COUNTS: [&str; 20] = [
+        "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "first", "second", "third",
+        "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    ];
+    const WORDS: [&str; 14] = [
+        "candidate",
+        "candidates",
+        "the",
+        "a",
+        "for",
+        "is",
+        "this",
+        "tag",
+        "general",
+        "availability",
+        "ga",
+        "snapshot",
+        "nightly",
+        "milestone",
+    ];
+    if line.len() > 100 || line.trim().contains('\n') {
+        return false;
+    }
+    let mut has_version = false;
+    let mut is_prerelease = false;
+    let mut is_counted = false;
+    for token in Tokens::of(line) {
+        match token.kind {
+            Kind::Version(version) => {
+                has_version = true;
+                is_prerelease |= version.contains(|c: char| c.is_ascii_alphabetic());
+            }
+            Kind::Number => has_version = true,
+            Kind::Word if is_prerelease_word(token.text) => {
+                is_prerelease = true;
+            }
+            Kind::Word if is_one_of(token.text, &COUNTS) => is_counted = true,
+            Kind::Word if is_announcing(token.text) || is_date_word(token.text) || is_one_of(token.text, &WORDS) => {}
+            Kind::Word => return false,
+            Kind::Date | Kind::Sign(_) => {}
+        }
+    }
+    // "First release" says something, "First beta release" does not.
+    is_prerelease || has_version && !is_counted
+}
+
+/// A single letter may be any word.
+fn is_prerelease_word(word: &str) -> bool {
+    word.len() > 1 && (is_one_of(word, &PRERELEASE_WORDS) || is_one_of(word, &["candidate"]))
 }
 
 /// Whether the line is about tagging, not about the release: `Tagged by the release script`, `no message`.

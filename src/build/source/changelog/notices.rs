@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::build::source::changelog::entries::is_version_heading;
 use crate::build::source::changelog::heading::{self, Mark};
+use crate::build::source::markdown::VerbatimLines;
 
 /// The changelog without its section of upgrade notices.
 ///
@@ -38,7 +39,11 @@ fn section(markdown: &str) -> Option<(usize, usize)> {
     let mut version_above = false;
     let mut has_deeper_versions = false;
     let mut has_versions_beside = false;
+    let verbatim = VerbatimLines::of(markdown);
     for NoticeLine { at, line, below } in lines(markdown) {
+        if verbatim.at(at).is_some() {
+            continue;
+        }
         let is_version = is_version_heading(line, below);
         let Some((level, title)) = titled(line, below) else {
             continue;
@@ -151,7 +156,7 @@ mod tests {
                     !kept.contains("Back up") && kept.ends_with(changelog),
                     "{markdown}\n{kept}"
                 );
-                let entry = of_version(&kept, &"1.2".parse().unwrap()).unwrap();
+                let entry = of_version(&*kept, &"1.2".parse().unwrap()).unwrap();
                 assert_eq!(entry.text, "- a", "{markdown}");
             }
         }

@@ -129,6 +129,9 @@ pub(crate) const PLATFORM_WORDS: [&str; 16] = [
 
 pub(crate) const PRERELEASE_WORDS: [&str; 9] = ["alpha", "beta", "rc", "dev", "pre", "preview", "pl", "a", "b"];
 
+/// What `rc` is short for.
+const CANDIDATE: &str = "release candidate";
+
 const CALENDAR: [&str; 19] = [
     "january",
     "february",
@@ -154,6 +157,11 @@ const CALENDAR: [&str; 19] = [
 /// Compares without regard to ASCII capitals.
 pub(crate) fn is_one_of(word: &str, words: &[&str]) -> bool {
     words.iter().any(|other| other.eq_ignore_ascii_case(word))
+}
+
+/// Whether a number after the word is a version.
+pub(crate) fn is_announcing(word: &str) -> bool {
+    is_one_of(word, &VERSION_WORDS)
 }
 
 /// Whether the word may be before the version of a heading.
@@ -214,15 +222,19 @@ fn suffix(text: &str) -> (String, usize) {
     if !letters.is_empty() && !is_in_calendar(letters) {
         return (attached.to_owned(), attached.len());
     }
-    let spaced = text.trim_start_matches([' ', '-', '(', '–']);
-    let word = &spaced[..run(spaced, |c| c.is_ascii_alphabetic())];
+    let spaced = text.trim_start_matches([' ', '-', '(', '–', ',']);
+    let length = run(spaced, |c| c.is_ascii_alphabetic());
+    let (word, length) = match spaced.get(..CANDIDATE.len()) {
+        Some(words) if words.eq_ignore_ascii_case(CANDIDATE) => ("rc", CANDIDATE.len()),
+        _ => (&spaced[..length], length),
+    };
     if spaced.len() == text.len() || !is_one_of(word, &PRERELEASE_WORDS) {
         return (String::new(), 0);
     }
-    let behind = spaced[word.len()..].trim_start_matches([' ', '-', '.']);
+    let behind = spaced[length..].trim_start_matches([' ', '-', '.']);
     let number = &behind[..run(behind, |c| c.is_ascii_digit())];
     let end = if number.is_empty() {
-        spaced.len() - word.len()
+        spaced.len() - length
     } else {
         behind.len() - number.len()
     };

@@ -6,7 +6,9 @@ use crate::build::source::changelog::changelog_text::ChangelogText;
 use crate::build::source::changelog::closing;
 use crate::build::source::changelog::entries::{ChangelogEntry, entries};
 use crate::build::source::changelog::pointer::{self, points_elsewhere};
+use crate::build::source::changelog::title::run;
 use crate::build::source::html;
+use crate::build::source::markdown::Markdown;
 use crate::model::version::Version;
 
 /// The longest plain-text entry in bytes; a longer one is cut at a line.
@@ -16,8 +18,8 @@ pub const ENTRY_LIMIT: usize = 16 * 1024;
 ///
 /// A heading with fewer or more zeros (`1.2` for 1.2.0) counts if no heading is exact and no other differs only so.
 /// An entry ends at the next version heading of any style. The limit [`ENTRY_LIMIT`] includes the closing line.
-pub fn of_version(changelog_markdown: &str, version: &Version) -> Option<ChangelogText> {
-    find(changelog_markdown, version).and_then(|markdown| entry_text(&markdown))
+pub fn of_version<'a>(changelog: impl Into<Markdown<'a>>, version: &Version) -> Option<ChangelogText> {
+    find(changelog, version).and_then(|markdown| entry_text(&markdown))
 }
 
 /// An entry as plain text.
@@ -47,13 +49,13 @@ pub(super) fn entry_text(markdown: &str) -> Option<ChangelogText> {
 }
 
 /// The Markdown under the headings of this version; may be empty.
-pub(crate) fn find(markdown: &str, version: &Version) -> Option<String> {
+pub(crate) fn find<'a>(markdown: impl Into<Markdown<'a>>, version: &Version) -> Option<String> {
     let wanted = canonical(version.as_str());
     let mut exact = Vec::new();
     // The first heading with other zeros, and its text.
     let mut equivalent: Option<(String, Vec<Cow<'_, str>>)> = None;
     let mut is_ambiguous = false;
-    for ChangelogEntry { heading, body } in entries(markdown) {
+    for ChangelogEntry { heading, body } in entries(&markdown.into()) {
         let named = |same: &dyn Fn(&str) -> bool| heading.versions.iter().find(|version| same(version));
         if named(&|other| other.eq_ignore_ascii_case(version.as_str())).is_some() {
             exact.push(body);
@@ -79,7 +81,8 @@ fn joined(mut bodies: Vec<Cow<'_, str>>) -> String {
     bodies.join("\n\n")
 }
 
-/// A version with at least three numbers, no signs and no capitals: `1.2-RC.1` and `1.2.0 rc1` are both `1.2.0rc1`.
+/// A version with at least three numbers, no signs, no capitals and no short words: `1.2-RC.1` and `1.2.0 rc1` are both
+/// `1.2.0rc1`, `1.2b2` and `1.2.0 Beta 2` both `1.2.0beta2`.
 ///
 /// A fourth number stays: 1.1.8.0 is not 1.1.8.
 fn canonical(version: &str) -> String {
@@ -89,9 +92,13 @@ fn canonical(version: &str) -> String {
     let (numbers, suffix) = version.split_at(end);
     let numbers = numbers.trim_end_matches('.');
     let zeros = ".0".repeat(2_usize.saturating_sub(numbers.matches('.').count()));
-    let suffix = suffix
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|c| c.to_ascii_lowercase());
-    numbers.chars().chain(zeros.chars()).chain(suffix).collect()
+    let suffix: String = suffix.chars().filter(char::is_ascii_alphanumeric).collect();
+    let suffix = suffix.to_ascii_lowercase();
+    let (word, number) = suffix.split_at(run(&suffix, |c| c.is_ascii_alphabetic()));
+    let word = match word {
+        "a" => "alpha",
+        "b" => "beta",
+        word => word,
+    };
+    [numbers, &zeros, word, number].concat()
 }

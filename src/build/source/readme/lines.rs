@@ -1,5 +1,7 @@
 //! The lines of a readme, with two lines of lookahead.
 
+use crate::build::source::markdown::{Verbatim, VerbatimLines};
+
 /// The lines of a text, with their numbers and offsets.
 pub(super) struct ReadmeLines<'a> {
     /// The rest after `next` and `below`.
@@ -7,6 +9,7 @@ pub(super) struct ReadmeLines<'a> {
     next: Option<&'a str>,
     below: Option<&'a str>,
     length: usize,
+    verbatim: VerbatimLines,
     /// Where the next line begins.
     pub offset: usize,
     /// The number of the next line, from 1.
@@ -20,6 +23,7 @@ impl<'a> ReadmeLines<'a> {
             next: None,
             below: None,
             length: text.len(),
+            verbatim: VerbatimLines::of(text),
             offset: 0,
             number: 1,
         };
@@ -41,6 +45,11 @@ impl<'a> ReadmeLines<'a> {
 
     pub(super) fn peek(&self) -> Option<&'a str> {
         self.next
+    }
+
+    /// Whether the next line is code or a comment.
+    pub(super) fn verbatim(&self) -> Option<Verbatim> {
+        self.verbatim.at(self.offset)
     }
 
     /// The line after the next one.

@@ -26,7 +26,7 @@ pub(crate) fn section_title<'a>(line: &'a str, below: &str, open: Option<&Open>)
     let underlined = changelog::is_underline(below);
     let marked = trimmed.starts_with("==") || trimmed.starts_with("##") && !trimmed.starts_with("###");
     let may_be = marked || underlined || trimmed.starts_with("# ");
-    if title.is_empty() || !may_be {
+    if title.is_empty() || !may_be || changelog::indent(line) >= changelog::CODE_INDENT {
         return None;
     }
     let key = section_key(title);
