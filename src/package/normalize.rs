@@ -5,7 +5,7 @@ use std::io::{self, Seek, Write};
 use chrono::{DateTime, Utc};
 
 use super::archive::{Archive, ArchiveError, ArchiveRefusal};
-use super::entry_name::FolderName;
+use super::entry_name::{FolderName, is_never_packed};
 use super::read_at::ReadAt;
 use super::writer::{Package, PackageWriter, WriteError};
 
@@ -28,7 +28,8 @@ pub enum NormalizeError {
     Write(#[from] WriteError),
 }
 
-/// Writes the files of an archive, which must all be in `folder`, in the normal form. Entries of folders are dropped.
+/// Writes the files of an archive, which must all be in `folder`, in the normal form. Drops entries of folders, and files
+/// that are [never packed](is_never_packed).
 ///
 /// # Errors
 ///
@@ -41,7 +42,7 @@ pub fn normalize<R: ReadAt, W: Write + Seek>(
     marked: bool,
 ) -> Result<Package, NormalizeError> {
     let mut writer = PackageWriter::new(out, folder, time);
-    for file in archive.files() {
+    for file in archive.files().filter(|file| !file.is_never_packed()) {
         let outside = || NormalizeError::Outside {
             name: file.name.to_string(),
             folder: folder.to_string(),
