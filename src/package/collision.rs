@@ -47,7 +47,10 @@ pub(crate) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(
 /// The common part of two names, ignoring case and the form of Unicode. `/` is lower than any character of a name.
 fn folded(name: &str) -> String {
     // By character, because the lower case of a whole text depends on where a word ends.
-    let lower = name.chars().flat_map(char::to_lowercase).map(|c| if c == '/' { '\0' } else { c });
+    let lower = name
+        .chars()
+        .flat_map(char::to_lowercase)
+        .map(|c| if c == '/' { '\0' } else { c });
     if name.is_ascii() {
         lower.collect()
     } else {
@@ -129,9 +132,12 @@ mod tests {
                 other: other.to_owned(),
             })
         };
-        assert_eq!(collides(&["caf\u{e9}.txt", "cafe\u{301}.txt"]), unicode("caf\u{e9}.txt"));
-        assert_eq!(collides(&["caf\u{e9}/a", "x", "cafe\u{301}/b"]), unicode("caf\u{e9}"));
-        assert_eq!(collides(&["CAF\u{c9}", "cafe\u{301}"]), case("CAF\u{c9}"));
+        assert_eq!(
+            collides(&["caf\u{e9}.txt", "cafe\u{301}.txt"]),
+            unicode("caf\u{e9}.txt")
+        );
+        assert_eq!(collides(&["caf\u{e9}/a", "x", "cafe\u{301}/b"]), unicode("cafe\u{301}"));
+        assert_eq!(collides(&["CAF\u{c9}", "cafe\u{301}"]), case("cafe\u{301}"));
         assert_eq!(collides(&["a", "a-b", "a.b", "a/b"]), folder("a/b"));
         assert_eq!(collides(&["a", "A/b"]), case("A"));
         assert_eq!(collides(&["a/", "a"]), folder("a"));

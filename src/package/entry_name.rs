@@ -47,7 +47,9 @@ pub enum NameError {
     #[error("its name has {0:?}, which names on Windows cannot have")]
     Reserved(char),
     /// A component that means a device on Windows, with any extension: `aux`, `con.php`.
-    #[error("its name means a device on Windows: con, prn, aux, nul, com1 to com9 and lpt1 to lpt9, with any extension")]
+    #[error(
+        "its name means a device on Windows: con, prn, aux, nul, com1 to com9 and lpt1 to lpt9, with any extension"
+    )]
     Device,
     /// A component ends with a dot or a blank, which Windows drops.
     #[error("its name, or that of a folder in it, ends with a dot or a blank, which Windows drops")]
@@ -121,7 +123,12 @@ fn is_device(component: &str) -> bool {
     let stem = stem.to_ascii_lowercase();
     let is_port = |stem: &str| {
         let number = stem.strip_prefix("com").or(stem.strip_prefix("lpt"));
-        number.is_some_and(|number| matches!(number, "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³"))
+        number.is_some_and(|number| {
+            matches!(
+                number,
+                "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³"
+            )
+        })
     };
     matches!(&*stem, "con" | "prn" | "aux" | "nul" | "conin$" | "conout$") || is_port(&stem)
 }

@@ -5,7 +5,7 @@ use std::io::{self, Seek, Write};
 use chrono::{DateTime, Utc};
 
 use super::archive::{Archive, ArchiveError, ArchiveRefusal};
-use super::entry_name::{FolderName, is_never_packed};
+use super::entry_name::FolderName;
 use super::read_at::ReadAt;
 use super::writer::{Package, PackageWriter, WriteError};
 
@@ -29,7 +29,7 @@ pub enum NormalizeError {
 }
 
 /// Writes the files of an archive, which must all be in `folder`, in the normal form. Drops entries of folders, and files
-/// that are [never packed](is_never_packed).
+/// that are [never packed](super::entry_name::is_never_packed).
 ///
 /// # Errors
 ///
@@ -96,6 +96,24 @@ mod tests {
         ];
         assert_eq!(normal(&zip(&foreign), true).unwrap(), expected);
         assert_ne!(normal(&zip(&plain), false).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_never_packed_is_dropped() {
+        let plain = || vec![Made::stored("f/a.php", b"<?php"), Made::stored("f/b/c", b"c")];
+        let mut littered = plain();
+        for name in [
+            "f/.DS_Store",
+            "f/b/Thumbs.db",
+            "__MACOSX/f/._a.php",
+            "f/.wordpress-org/icon.svg",
+        ] {
+            littered.push(Made::stored(name, b"x"));
+        }
+        assert_eq!(
+            normal(&zip(&littered), true).unwrap(),
+            normal(&zip(&plain()), true).unwrap()
+        );
     }
 
     #[test]
