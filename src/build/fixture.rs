@@ -167,6 +167,7 @@ impl Fixture {
                 folder: PackageFolder::new(&self.packages()),
                 replace: HashSet::new(),
                 signed: None,
+                cache: Some(self.folder.path().join("cache")),
             },
             read_timeout: Duration::from_secs(60),
         }

@@ -20,6 +20,7 @@ mod plugin_build;
 mod progress;
 mod publish;
 pub mod rebuild;
+mod refusals;
 mod release_builder;
 mod release_signing;
 mod remark;

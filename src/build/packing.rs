@@ -9,32 +9,35 @@ mod from_tag;
 mod packed;
 pub(super) mod packing_list;
 pub(super) mod rules;
+pub(super) mod unbuilt;
 pub(super) mod warnings;
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use crate::build::git::object::ObjectId;
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::Tagged;
 use crate::build::manifest_sink::{ManifestSink, NewPackage, PackFailure};
 use crate::build::package_folder::PackageFolder;
-use crate::build::packing::packing_list::{PackingObstacle, packing_list};
+use crate::build::packing::packing_list::{PackingList, PackingObstacle, packing_list};
 use crate::build::release_signing::SignedChains;
 use crate::build::report::outcome::Reason;
 use crate::build::source::assets;
 use crate::build::source::plugin_header;
+use crate::build::source::source_tree::SourceTree as _;
 use crate::catalog::{HostedPackage, Release};
 use crate::model::digest::Digest;
 use crate::model::installed::InstalledVersions;
 use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
-use crate::package::archive::{Archive, ArchiveError};
-use crate::package::check::{Expected, check};
+use crate::package::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveRefusal};
+use crate::package::check::{self, Expected, PackageProblem};
 use crate::package::entry_name::FolderName;
 use crate::package::file_digest::digest_of;
 use crate::package::normalize::normalize;
@@ -48,6 +51,13 @@ pub(super) use packed::{PackRequest, Packed};
 /// How many obstacles a message names; the rest is counted.
 const TOLD: usize = 5;
 
+/// What to do about a file that cannot be packed.
+const WAY_OUT: &str =
+    "leave out what sites do not need with exclude in [package], or hand over an archive: from = \"file\"";
+
+/// A main file larger than this is read only when it is packed, in bytes.
+const MAX_MAIN_FILE: usize = 1 << 20;
+
 /// How a build packs releases.
 #[derive(Clone, Debug, Default)]
 pub struct PackingOptions {
@@ -59,6 +69,8 @@ pub struct PackingOptions {
     pub signed: Option<SignedChains>,
     /// What sites run; `None` if nobody knows.
     pub installed: Option<Arc<InstalledVersions>>,
+    /// The folder of mirrors, to remember refused packages; `None` to forget them.
+    pub cache: Option<PathBuf>,
 }
 
 /// Packs the releases of one plugin.
@@ -117,6 +129,13 @@ impl<'a> Packer<'a> {
         if differs && !may_differ {
             return Ok(Err(Reason::Immutable("its files at the tag")));
         }
+        let list = match self.settings.from {
+            PackageOrigin::Tag => match packing_list(self.repository, &request.tagged.tree, path, self.settings) {
+                Ok(list) => Some(list),
+                Err(reason) => return Ok(Err(reason)),
+            },
+            PackageOrigin::File => None,
+        };
         let kept = || {
             let stands = published.is_some_and(|release| sink.holds_package(slug, release));
             old.filter(|_| stands).cloned().map(Packed::kept)
@@ -138,19 +157,25 @@ impl<'a> Packer<'a> {
             return Ok(Err(Reason::Immutable("the archive that was handed over")));
         }
         differs |= is_other_file;
-        // Another form gives other bytes for the same files, so the published ones stay.
+        // Another form, or other rules for names, give other bytes for the same files, so the published ones stay.
+        let has_refused_names = || match (&list, &archive) {
+            (Some(list), _) => list.has_refused_names(),
+            (None, Some((archive, _))) => has_refused_names(archive),
+            (None, None) => false,
+        };
         if !differs
-            && old.is_some_and(|old| old.form != FORM)
+            && old.is_some_and(|old| old.form != FORM || has_refused_names())
             && let Some(kept) = kept()
         {
             return Ok(Ok(kept));
         }
         let mut absent_keys = Vec::new();
         let mut write = |out: &File| {
-            let package = match &archive {
-                None => self.write_tag(request, path, out),
-                Some((archive, _)) => self.write_archive(request, archive, out),
-            }?;
+            let package = match (&archive, &list) {
+                (Some((archive, _)), _) => self.write_archive(request, archive, out)?,
+                (None, Some(list)) => self.write_tag(request, list, out)?,
+                (None, None) => return Err(Reason::PathAbsent(path.to_owned()).into()),
+            };
             if !request.pinned.is_empty() {
                 absent_keys = open(Archive::check(out).and_then(|new| pinned_keys::absent(&new, request.pinned)))?;
             }
@@ -191,17 +216,46 @@ impl<'a> Packer<'a> {
         Ok(Some((file, digest)))
     }
 
-    fn write_tag(&self, request: &PackRequest, path: &str, out: &File) -> Result<Package, PackFailure> {
-        let list = packing_list(self.repository, &request.tagged.tree, path, self.settings)?;
+    fn write_tag(
+        &self,
+        request: &PackRequest,
+        list: &PackingList<ObjectId>,
+        out: &File,
+    ) -> Result<Package, PackFailure> {
         if !list.obstacles.is_empty() {
             return Err(Reason::Unpackable(told(&list.obstacles)).into());
         }
+        self.check_header(request, list)?;
         let folder = self.folder()?;
         let time = time(request.tagged);
-        let package = from_tag::pack(self.repository, &list, &folder, time, self.settings.mark, out)?;
+        let package = from_tag::pack(self.repository, list, &folder, time, self.settings.mark, out)?;
         // It has the mark.
         self.check(request, &folder, &open(Archive::check(out))?, false)?;
         Ok(package)
+    }
+
+    /// Makes the check of the main file that is made of the whole package, too: packing takes a thousand times as long.
+    fn check_header(&self, request: &PackRequest, list: &PackingList<ObjectId>) -> Result<(), Reason> {
+        let name = request.main_file;
+        let bytes = match list.files.iter().find(|file| file.name == name) {
+            None => Vec::new(),
+            Some(file) => match self.repository.bytes(&file.id, MAX_MAIN_FILE) {
+                Ok(bytes) => bytes,
+                // Packing says what cannot be read.
+                Err(_) => return Ok(()),
+            },
+        };
+        let start = &bytes[..bytes.len().min(check::HEADER)];
+        let problem = match plugin_header::version_in(start) {
+            None => Some(PackageProblem::NoMainFile(name.to_owned())),
+            Some(version) => check::other_version(name, &version, self.expected_version(request)),
+        };
+        problem.map_or(Ok(()), |problem| Err(Reason::Unpackable(problem.to_string())))
+    }
+
+    /// The version that the main file must have.
+    fn expected_version<'r>(&self, request: &PackRequest<'r>) -> Option<&'r str> {
+        Some(request.version.as_str()).filter(|_| !self.plugin.allow_version_mismatch)
     }
 
     fn write_archive(&self, request: &PackRequest, archive: &File, out: &File) -> Result<Package, PackFailure> {
@@ -236,14 +290,13 @@ impl<'a> Packer<'a> {
         archive: &Archive<R>,
         marked: bool,
     ) -> Result<(), PackFailure> {
-        let version = Some(request.version.as_str()).filter(|_| !self.plugin.allow_version_mismatch);
         let expected = Expected {
             folder: Some(folder),
             main_file: Some(request.main_file),
-            version,
+            version: self.expected_version(request),
             marked,
         };
-        let checked = open(check(archive, &expected, plugin_header::version_in))?;
+        let checked = open(check::check(archive, &expected, plugin_header::version_in))?;
         match checked.problems.first() {
             None => Ok(()),
             Some(problem) => Err(Reason::Unpackable(problem.to_string()).into()),
@@ -268,12 +321,23 @@ fn time(tagged: &Tagged) -> DateTime<Utc> {
     DateTime::from_timestamp(tagged.time, 0).unwrap_or_default()
 }
 
-/// The first obstacles by name, and the number of the others.
+/// Whether an archive has names that are left out or refused now, so that the package that was made of it may have them.
+fn has_refused_names(archive: &File) -> bool {
+    match Archive::check(archive) {
+        Ok(archive) => archive.files().any(ArchiveEntry::is_never_packed),
+        Err(ArchiveError::Refused { reason, .. }) => {
+            matches!(reason, ArchiveRefusal::Name(_) | ArchiveRefusal::Collision(_))
+        }
+        Err(ArchiveError::Read(_)) => false,
+    }
+}
+
+/// The first obstacles by name, the number of the others, and what to do.
 fn told(obstacles: &[PackingObstacle]) -> String {
     let first = obstacles.iter().take(TOLD).map(ToString::to_string);
     let more = obstacles.len().checked_sub(TOLD).filter(|more| *more > 0);
     let told: Vec<_> = first.chain(more.map(|more| format!("{more} more"))).collect();
-    told.join(", ")
+    format!("{}; {WAY_OUT}", told.join(", "))
 }
 
 fn open<T>(result: Result<T, ArchiveError>) -> Result<T, PackFailure> {

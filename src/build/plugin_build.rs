@@ -73,6 +73,7 @@ fn build_plugin<S: ManifestSink>(
         progress.tags_done(candidate.len());
         builder.release(candidate)?;
     }
+    builder.finish();
     Ok(())
 }
 

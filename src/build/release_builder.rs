@@ -8,6 +8,7 @@ use crate::build::git::tag::Tag;
 use crate::build::inputs::Inputs;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::build::packing::{PackRequest, Packed, Packer, PackingOptions};
+use crate::build::refusals::{Refusal, Refusals};
 use crate::build::release_signing::{self, ReleaseSigning, index_line, mismatch, proof};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::PluginReport;
@@ -19,7 +20,7 @@ use crate::build::tags::{Candidate, Chosen};
 use crate::catalog::{HostedPackage, Release};
 use crate::model::digest::Digest;
 use crate::model::manifest::is_security_notice;
-use crate::model::plugin::Plugin;
+use crate::model::plugin::{PackageOrigin, Plugin};
 use crate::model::version::Version;
 use crate::registry::release_chain::SignedRelease;
 
@@ -36,6 +37,8 @@ pub(super) struct ReleaseBuilder<'a, S> {
     /// The signatures that releases need; `None` if they need none.
     signing: Option<ReleaseSigning<'a>>,
     inputs: Inputs,
+    /// Packages that were refused; `None` to pack them again.
+    refusals: Option<Refusals>,
     reader: SourceReader<'a, Repository>,
     looked_elsewhere: bool,
     /// The last release of each commit, by its id in hex: `1.2` and `1.2.0` are the same release if they tag the same
@@ -70,6 +73,13 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             signing: packing
                 .and_then(|options| ReleaseSigning::new(plugin, options.signed.as_ref(), options.installed.as_deref())),
             inputs: Inputs::of(plugin, repository.name()),
+            refusals: packing.and_then(|options| {
+                let cache = options.cache.as_deref()?;
+                let is_of_tags = plugin.package.as_ref()?.from == PackageOrigin::Tag;
+                // Whoever trusts no file of the last build packs everything again.
+                let trusts = sink.vouches_since().is_some();
+                (is_of_tags && trusts && plugin.signing.is_none()).then(|| Refusals::of(cache, &plugin.slug))
+            }),
             reader: SourceReader::new(repository, plugin),
             looked_elsewhere: false,
             by_commit: HashMap::new(),
@@ -96,6 +106,10 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             if self.keep(known) {
                 self.review_again(&chosen);
             }
+            return Ok(());
+        }
+
+        if self.is_refused_again(&chosen) {
             return Ok(());
         }
 
@@ -140,6 +154,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
                 return Ok(());
             }
             Some(Err(reason)) => {
+                self.remember(&chosen, &version, &reason);
                 self.refuse(chosen.tag, version, reason);
                 return Ok(());
             }
@@ -173,6 +188,50 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         };
         self.push(release, outcome, notes);
         Ok(())
+    }
+
+    /// Whether an earlier build refused the same package. If so, reports it as that build did.
+    fn is_refused_again(&mut self, chosen: &Chosen) -> bool {
+        let Some(inputs) = self.inputs.of_tag(&chosen.tag, &chosen.version) else {
+            return false;
+        };
+        let refusal = self.refusals.as_ref().and_then(|refusals| refusals.get(inputs));
+        let Some(refusal) = refusal
+            .filter(|refusal| !self.published.contains_key(&refusal.version))
+            .cloned()
+        else {
+            return false;
+        };
+        if self.is_twin(&chosen.tagged.commit.to_string(), &refusal.version, &chosen.tag.name) {
+            return true;
+        }
+        if self.reviewed.is_due(&refusal.version) {
+            self.review_again(chosen);
+        }
+        let reason = Reason::Unpackable(refusal.why);
+        self.remember(chosen, &refusal.version, &reason);
+        self.refuse(chosen.tag.clone(), refusal.version, reason);
+        true
+    }
+
+    /// Keeps the refusal of a package, if its reason lies in the tag, for the next build.
+    fn remember(&mut self, chosen: &Chosen, version: &Version, reason: &Reason) {
+        let Reason::Unpackable(why) = reason else { return };
+        if let Some(inputs) = self.inputs.of_tag(&chosen.tag, &chosen.version)
+            && !self.published.contains_key(version)
+            && let Some(refusals) = &mut self.refusals
+        {
+            let version = version.clone();
+            let why = why.clone();
+            refusals.keep(inputs, Refusal { version, why });
+        }
+    }
+
+    /// Keeps for the next build what was refused.
+    pub(super) fn finish(self) {
+        if let Some(refusals) = self.refusals {
+            refusals.write();
+        }
     }
 
     /// Looks for problems that the release's author should know.

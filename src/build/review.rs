@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 
 use crate::build::manifest_sink::BuiltRelease;
+use crate::build::packing::unbuilt::OTHERS;
 use crate::build::packing::warnings::{self, HAND_OVER};
 use crate::build::remark::{Remark, in_folder};
 use crate::build::source::assets;
@@ -35,9 +36,6 @@ const TOLD: usize = 5;
 /// What to do about the client under the name that it comes with.
 const SHARED_CLIENT: &str = "the client is still in the namespace Countersign\\Client: two plugins of two vendors on one site would \
     share it; give it a namespace of your own";
-
-/// Folders with other people's code, or with code that is broken on purpose.
-const OTHERS: [&str; 5] = ["vendor", "node_modules", "tests", "test", "fixtures"];
 
 /// Which releases of a plugin have been reviewed: the newest, and the newest stable one.
 #[derive(Default)]
@@ -165,6 +163,9 @@ fn pictures<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<R
     Some(Remark::about("", format!("the CMS shows {words}: {hint}")))
 }
 
+/// A plugin of composer that only says where packages of WordPress go; a site needs nothing of it.
+const INSTALLERS: &str = "composer/installers";
+
 /// Packages that composer must install and that are missing.
 fn composer<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Option<Remark> {
     // What is handed over was built elsewhere.
@@ -185,7 +186,7 @@ fn composer<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>
         .get("require")?
         .as_object()?
         .keys()
-        .filter(|name| name.contains('/'))
+        .filter(|name| name.contains('/') && *name != INSTALLERS)
         .collect();
     let first = packages.first()?;
     let more = if packages.len() > 1 {

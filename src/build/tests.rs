@@ -1077,6 +1077,21 @@ fn a_file_address_is_mirrored_and_one_that_leads_nowhere_is_told() {
 }
 
 #[test]
+fn a_repository_of_another_user_is_told_with_what_git_asks_for() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    if std::os::unix::fs::chown(made.repository(), Some(12_345), None).is_err() {
+        return;
+    }
+    std::os::unix::fs::chown(made.repository().join(".git"), Some(12_345), None).unwrap();
+    let PluginState::Broken(problems) = made.build(made.plugin()).state else {
+        panic!("it was read");
+    };
+    let told = "the repository belongs to another user; if you trust it, run `git config --global --add safe.directory";
+    assert!(problems[0].contains(told), "{problems:?}");
+}
+
+#[test]
 fn a_repository_that_lost_its_tags_unpublishes_nothing() {
     let made = Fixture::new();
     made.release("1.0", "1.0");

@@ -142,6 +142,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             replace: args.replace.iter().cloned().collect(),
             signed: Some(signed),
             installed: installed.known(),
+            cache: Some(config.paths.cache.clone()),
         },
         read_timeout,
     };
@@ -185,6 +186,7 @@ pub(super) fn dry_run(config: &Config, slug: &Slug, read_timeout: Duration) -> R
             replace: HashSet::new(),
             signed: Some(signed),
             installed: None,
+            cache: None,
         },
         read_timeout,
     };

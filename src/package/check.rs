@@ -17,7 +17,7 @@ pub(crate) const LARGE_FILE: u64 = 32 << 20;
 pub(crate) const LARGE_PACKAGE: u64 = 100 << 20;
 
 /// How much of a file the CMS reads to find its header.
-const HEADER: u64 = 8_192;
+pub(crate) const HEADER: usize = 8_192;
 
 /// The most PHP files in which to search for the main file.
 const MAX_PHP_FILES: usize = 500;
@@ -108,6 +108,14 @@ pub enum PackageWarning {
         /// Its size in bytes.
         size: u64,
     },
+    /// Files that the package will not have.
+    #[error("{}{}: never packed", Printable(.first), more(*.count))]
+    NeverPacked {
+        /// The first of them.
+        first: String,
+        /// How many there are.
+        count: usize,
+    },
     /// All files together.
     #[error("the files have {} MiB in all; packages over 100 MiB fail on sites with little room", .0 >> 20)]
     LargePackage(u64),
@@ -157,6 +165,14 @@ pub fn check<R: ReadAt>(
     Ok(checked)
 }
 
+/// ` and 2 more`, behind the first of `count` names.
+fn more(count: usize) -> String {
+    match count {
+        0 | 1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    }
+}
+
 fn warnings<R: ReadAt>(archive: &Archive<R>) -> Vec<PackageWarning> {
     let large = archive.files().filter(|file| file.size > LARGE_FILE);
     let mut warnings: Vec<_> = large
@@ -169,14 +185,22 @@ fn warnings<R: ReadAt>(archive: &Archive<R>) -> Vec<PackageWarning> {
     if unpacked > LARGE_PACKAGE {
         warnings.push(PackageWarning::LargePackage(unpacked));
     }
+    let mut never = archive.files().filter(|file| file.is_never_packed());
+    if let Some(first) = never.next() {
+        warnings.push(PackageWarning::NeverPacked {
+            first: first.name.to_string(),
+            count: 1 + never.count(),
+        });
+    }
     warnings
 }
 
 /// The only top-level folder.
 fn folder<R: ReadAt>(archive: &Archive<R>) -> Result<FolderName, PackageProblem> {
-    archive.files().next().ok_or(PackageProblem::Empty)?;
+    let mut files = archive.files().filter(|file| !file.is_never_packed());
+    files.next().ok_or(PackageProblem::Empty)?;
     let mut folder: Option<&str> = None;
-    for entry in archive.entries() {
+    for entry in archive.entries().iter().filter(|entry| !entry.is_never_packed()) {
         let name = entry.name.as_str();
         let top = match name.split_once('/') {
             Some((top, _)) => top,
@@ -220,7 +244,7 @@ fn main_file<R: ReadAt>(
     named: Option<&str>,
     header: &impl Fn(&[u8]) -> Option<String>,
 ) -> Result<Result<(String, String), PackageProblem>, ArchiveError> {
-    let version_in = |file: &ArchiveEntry| archive.read_start(file, HEADER).map(|start| header(&start));
+    let version_in = |file: &ArchiveEntry| archive.read_start(file, HEADER as u64).map(|start| header(&start));
     let find = |name: &str| archive.files().find(|file| file.name.below(folder) == Some(name));
     if let Some(named) = named {
         let version = find(named).map(version_in).transpose()?.flatten();
@@ -253,7 +277,8 @@ fn main_file<R: ReadAt>(
     Ok(found.ok_or(PackageProblem::NoPlugin))
 }
 
-fn other_version(file: &str, found: &str, expected: Option<&str>) -> Option<PackageProblem> {
+/// The problem, if a main file has another version than the expected one.
+pub(crate) fn other_version(file: &str, found: &str, expected: Option<&str>) -> Option<PackageProblem> {
     let expected = expected.filter(|expected| *expected != found)?;
     Some(PackageProblem::Version {
         file: file.to_owned(),
@@ -351,9 +376,10 @@ mod tests {
             ["readme.txt: is in no folder; everything must be in one folder on top"]
         );
         assert_eq!(
-            told(&[("__MACOSX/acme/._acme.php", b""), ("acme/acme.php", PLUGIN)]),
-            ["the folders __MACOSX and acme are on top; there must be one"]
+            told(&[("acme/acme.php", PLUGIN), ("other/x", b"")]),
+            ["the folders acme and other are on top; there must be one"]
         );
+        assert_eq!(told(&[("acme/.DS_Store", b"")]), ["the archive has no files"]);
         assert_eq!(
             told(&[("acme-main/acme.php", PLUGIN)]),
             ["the folder on top is acme-main, and must be acme"]
@@ -393,6 +419,22 @@ mod tests {
             problems(&[("acme/acme.php", PLUGIN), ("acme/build-id.php", b"")], &unmarked),
             [""; 0]
         );
+    }
+
+    #[test]
+    fn what_is_never_packed_is_warned_of_and_is_no_folder_on_top() {
+        let found = checked(
+            &[
+                ("__MACOSX/acme/._acme.php", b""),
+                ("acme/.DS_Store", b""),
+                ("acme/acme.php", PLUGIN),
+                (".DS_Store", b""),
+            ],
+            &Expected::default(),
+        );
+        assert_eq!(found.problems, []);
+        let told: Vec<_> = found.warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(told, [".DS_Store and 2 more: never packed"]);
     }
 
     #[test]

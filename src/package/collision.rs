@@ -1,4 +1,6 @@
-//! Detects names that differ only in case, and a file that is also a folder.
+//! Detects names that differ only in case or in the form of Unicode, and a file that is also a folder.
+
+use unicode_normalization::UnicodeNormalization as _;
 
 /// Why two names cannot both be in a package.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -9,6 +11,12 @@ pub enum Collision {
     /// The names, or their folders, differ only in case.
     #[error("differs from {other} by case only")]
     Case {
+        /// The other name, up to where they differ.
+        other: String,
+    },
+    /// The names, or their folders, are the same text in two forms of Unicode, which some systems take for one name.
+    #[error("is the same as {other} in another form of Unicode")]
+    Unicode {
         /// The other name, up to where they differ.
         other: String,
     },
@@ -24,7 +32,7 @@ pub enum Collision {
 ///
 /// Names are sorted by their lower-case form, with `/` lowest. Then colliding names are neighbours, and no table of
 /// all folders is needed, which would be much larger for deep names.
-pub(super) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(&'a str, Collision)> {
+pub(crate) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(&'a str, Collision)> {
     let mut sorted: Vec<_> = names.map(|(name, is_folder)| (folded(name), name, is_folder)).collect();
     sorted.sort_unstable();
     sorted.windows(2).find_map(|pair| {
@@ -36,13 +44,18 @@ pub(super) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(
     })
 }
 
-/// The common part of two names, ignoring case. `/` is lower than any character of a name.
+/// The common part of two names, ignoring case and the form of Unicode. `/` is lower than any character of a name.
 fn folded(name: &str) -> String {
     // By character, because the lower case of a whole text depends on where a word ends.
-    name.chars()
+    let lower = name
+        .chars()
         .flat_map(char::to_lowercase)
-        .map(|c| if c == '/' { '\0' } else { c })
-        .collect()
+        .map(|c| if c == '/' { '\0' } else { c });
+    if name.is_ascii() {
+        lower.collect()
+    } else {
+        lower.nfd().collect()
+    }
 }
 
 /// How two neighbours collide. If one continues the other, the first is the shorter one.
@@ -55,9 +68,15 @@ fn between((first, is_folder): (&str, bool), (second, second_is_folder): (&str, 
         if component == other {
             continue;
         }
-        let same = folded(component) == folded(other);
-        return same.then(|| Collision::Case {
-            other: second[..shared - 1].to_owned(),
+        if folded(component) != folded(other) {
+            return None;
+        }
+        let is_one_text = component.nfd().eq(other.nfd());
+        let other = second[..shared - 1].to_owned();
+        return Some(if is_one_text {
+            Collision::Unicode { other }
+        } else {
+            Collision::Case { other }
         });
     }
     match others.next() {
@@ -105,8 +124,20 @@ mod tests {
         assert_eq!(collides(&["Inc/a", "inc/b"]), case("inc"));
         assert_eq!(collides(&["x/Inc/", "x/inc/b"]), case("x/inc"));
         assert_eq!(collides(&["ÄRGER", "ärger"]), case("ärger"));
+        // To Unicode, the Kelvin sign is a K.
         assert_eq!(collides(&["\u{212a}", "k"]), case("\u{212a}"));
         assert_eq!(collides(&["ΟΣ", "οσ"]), case("οσ"));
+        let unicode = |other: &str| {
+            Some(Collision::Unicode {
+                other: other.to_owned(),
+            })
+        };
+        assert_eq!(
+            collides(&["caf\u{e9}.txt", "cafe\u{301}.txt"]),
+            unicode("caf\u{e9}.txt")
+        );
+        assert_eq!(collides(&["caf\u{e9}/a", "x", "cafe\u{301}/b"]), unicode("cafe\u{301}"));
+        assert_eq!(collides(&["CAF\u{c9}", "cafe\u{301}"]), case("cafe\u{301}"));
         assert_eq!(collides(&["a", "a-b", "a.b", "a/b"]), folder("a/b"));
         assert_eq!(collides(&["a", "A/b"]), case("A"));
         assert_eq!(collides(&["a/", "a"]), folder("a"));

@@ -9,6 +9,9 @@ pub const MAX_NAME: usize = 1_024;
 /// The longest component of a name in bytes, as in file systems.
 const MAX_COMPONENT: usize = 255;
 
+/// Characters that names on Windows cannot have, apart from those that no name may have.
+const RESERVED: [char; 7] = ['<', '>', ':', '"', '|', '?', '*'];
+
 /// A relative path of plain components, joined by `/`. No file system reads it as a place outside of the folder.
 ///
 /// The name of a folder has no final `/`.
@@ -40,9 +43,17 @@ pub enum NameError {
     /// A control character.
     #[error("its name has a control character")]
     Control,
-    /// It begins with `C:` or the like.
-    #[error("its name begins with a drive letter")]
-    Drive,
+    /// A character that names on Windows cannot have.
+    #[error("its name has {0:?}, which names on Windows cannot have")]
+    Reserved(char),
+    /// A component that means a device on Windows, with any extension: `aux`, `con.php`.
+    #[error(
+        "its name means a device on Windows: con, prn, aux, nul, com1 to com9 and lpt1 to lpt9, with any extension"
+    )]
+    Device,
+    /// A component ends with a dot or a blank, which Windows drops.
+    #[error("its name, or that of a folder in it, ends with a dot or a blank, which Windows drops")]
+    End,
     /// More than 1,024 bytes, or a component of more than 255.
     #[error("its name is too long: a component may have 255 bytes, the name 1,024")]
     TooLong,
@@ -81,7 +92,6 @@ impl FromStr for EntryName {
     type Err = NameError;
 
     fn from_str(name: &str) -> Result<Self, NameError> {
-        let begins_with_drive = matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
         if name.len() > MAX_NAME || name.split('/').any(|component| component.len() > MAX_COMPONENT) {
             Err(NameError::TooLong)
         } else if name.contains(char::is_control) {
@@ -90,16 +100,44 @@ impl FromStr for EntryName {
             Err(NameError::Absolute)
         } else if name.contains('\\') {
             Err(NameError::Backslash)
-        } else if begins_with_drive {
-            Err(NameError::Drive)
+        } else if let Some(reserved) = name.chars().find(|c| RESERVED.contains(c)) {
+            Err(NameError::Reserved(reserved))
         } else if name.split('/').any(|component| matches!(component, "." | "..")) {
             Err(NameError::Dots)
         } else if name.split('/').any(str::is_empty) {
             Err(NameError::Empty)
+        } else if name.split('/').any(|component| component.ends_with(['.', ' '])) {
+            Err(NameError::End)
+        } else if name.split('/').any(is_device) {
+            Err(NameError::Device)
         } else {
             Ok(Self(name.into()))
         }
     }
+}
+
+/// Whether Windows takes a component for a device: what stands before its first dot decides, in any case and without
+/// blanks at the end ("Naming Files, Paths, and Namespaces", Microsoft Learn).
+fn is_device(component: &str) -> bool {
+    let stem = component.split('.').next().unwrap_or_default().trim_end_matches(' ');
+    let stem = stem.to_ascii_lowercase();
+    let is_port = |stem: &str| {
+        let number = stem.strip_prefix("com").or(stem.strip_prefix("lpt"));
+        number.is_some_and(|number| {
+            matches!(
+                number,
+                "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³"
+            )
+        })
+    };
+    matches!(&*stem, "con" | "prn" | "aux" | "nul" | "conin$" | "conout$") || is_port(&stem)
+}
+
+/// Whether a file or a folder with this component in its name is never packed: what file managers leave behind, and
+/// pictures for WordPress.org.
+pub fn is_never_packed(component: &str) -> bool {
+    let is = |name: &str| component.eq_ignore_ascii_case(name);
+    component.starts_with("._") || is(".DS_Store") || is("Thumbs.db") || is("__MACOSX") || is(".wordpress-org")
 }
 
 impl FolderName {
@@ -145,10 +183,14 @@ mod tests {
             "a/b.php",
             "acme-forms/ä/表单.php",
             "a/.htaccess",
-            "a/...",
+            "a/...x",
             "a/b c",
-            "1:2",
-            "a/C:",
+            "a/ b",
+            "a/auxiliary.php",
+            "a/com.php",
+            "a/com0",
+            "a/com10.php",
+            "a/x.aux",
             &"a".repeat(255),
         ] {
             assert_eq!(
@@ -167,8 +209,22 @@ mod tests {
             (b"a/../b", NameError::Dots),
             (b"./a", NameError::Dots),
             (b"a\\..\\b", NameError::Backslash),
-            (b"C:/a", NameError::Drive),
-            (b"c:a", NameError::Drive),
+            (b"C:/a", NameError::Reserved(':')),
+            (b"a/1:2", NameError::Reserved(':')),
+            (b"a/x?wsdl.wsdl", NameError::Reserved('?')),
+            (b"a|b<c>\"*.txt", NameError::Reserved('|')),
+            (b"aux.php", NameError::Device),
+            (b"a/Con/x.php", NameError::Device),
+            (b"a/nul.tar.gz", NameError::Device),
+            (b"a/PRN", NameError::Device),
+            (b"a/aux .php", NameError::Device),
+            (b"a/lpt1.js", NameError::Device),
+            ("a/com².js".as_bytes(), NameError::Device),
+            (b"a/conout$", NameError::Device),
+            (b"a/b.", NameError::End),
+            (b"a/...", NameError::End),
+            (b"a /b", NameError::End),
+            (b"a/b ", NameError::End),
             (b"a\nb", NameError::Control),
             (b"a\0.php", NameError::Control),
             ("a\u{9b}".as_bytes(), NameError::Control),
@@ -183,6 +239,12 @@ mod tests {
                 "{:?}",
                 String::from_utf8_lossy(bad)
             );
+        }
+        for never in [".DS_Store", "._acme.php", "thumbs.db", ".wordpress-org", "__MACOSX"] {
+            assert!(is_never_packed(never), "{never}");
+        }
+        for packed in ["DS_Store", "_acme.php", ".wordpress", "thumbs.db.php", ".htaccess"] {
+            assert!(!is_never_packed(packed), "{packed}");
         }
         assert_eq!("a/b".parse::<FolderName>(), Err(NameError::Slash));
         assert_eq!("..".parse::<FolderName>(), Err(NameError::Dots));

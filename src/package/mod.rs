@@ -18,7 +18,7 @@ pub mod normalize;
 pub mod read_at;
 pub mod writer;
 
-mod collision;
+pub(crate) mod collision;
 mod deflate;
 mod dos_time;
 mod format;

@@ -28,7 +28,8 @@ pub enum NormalizeError {
     Write(#[from] WriteError),
 }
 
-/// Writes the files of an archive, which must all be in `folder`, in the normal form. Entries of folders are dropped.
+/// Writes the files of an archive, which must all be in `folder`, in the normal form. Drops entries of folders, and files
+/// that are [never packed](super::entry_name::is_never_packed).
 ///
 /// # Errors
 ///
@@ -41,7 +42,7 @@ pub fn normalize<R: ReadAt, W: Write + Seek>(
     marked: bool,
 ) -> Result<Package, NormalizeError> {
     let mut writer = PackageWriter::new(out, folder, time);
-    for file in archive.files() {
+    for file in archive.files().filter(|file| !file.is_never_packed()) {
         let outside = || NormalizeError::Outside {
             name: file.name.to_string(),
             folder: folder.to_string(),
@@ -95,6 +96,24 @@ mod tests {
         ];
         assert_eq!(normal(&zip(&foreign), true).unwrap(), expected);
         assert_ne!(normal(&zip(&plain), false).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_never_packed_is_dropped() {
+        let plain = || vec![Made::stored("f/a.php", b"<?php"), Made::stored("f/b/c", b"c")];
+        let mut littered = plain();
+        for name in [
+            "f/.DS_Store",
+            "f/b/Thumbs.db",
+            "__MACOSX/f/._a.php",
+            "f/.wordpress-org/icon.svg",
+        ] {
+            littered.push(Made::stored(name, b"x"));
+        }
+        assert_eq!(
+            normal(&zip(&littered), true).unwrap(),
+            normal(&zip(&plain()), true).unwrap()
+        );
     }
 
     #[test]

@@ -37,10 +37,19 @@ pub fn can_be_read(path: &Path) -> Result<(), RepositoryError> {
 
 /// The repository cannot be opened, or its tags cannot be listed.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: not a readable git repository", path.display())]
+#[error("{}: {}", path.display(), if is_of_another(source) { FOREIGN } else { "not a readable git repository" })]
 pub struct RepositoryError {
     path: PathBuf,
     source: git2::Error,
+}
+
+/// What git does about a repository in which somebody else may have put a configuration.
+const FOREIGN: &str = "the repository belongs to another user; if you trust it, run `git config --global --add \
+    safe.directory FOLDER` with this folder, as the user that builds";
+
+/// Whether git refuses the repository for its owner.
+fn is_of_another(error: &git2::Error) -> bool {
+    error.code() == ErrorCode::Owner
 }
 
 impl Repository {

@@ -5,6 +5,7 @@ use std::fs::File;
 use chrono::{DateTime, Utc};
 
 use crate::build::manifest_sink::PackFailure;
+use crate::build::packing::WAY_OUT;
 use crate::build::packing::packing_list::PackingList;
 use crate::build::report::outcome::Reason;
 use crate::build::source::source_tree::SourceTree;
@@ -31,7 +32,8 @@ pub(super) fn pack<F: SourceTree>(
         let bytes = files.bytes(&file.id, limit);
         let bytes = bytes.map_err(|error| PackFailure::Release(Reason::from_object(&file.name, error)))?;
         if bytes.len() <= MAX_LFS_POINTER && bytes.starts_with(LFS_POINTER) {
-            let obstacle = format!("{} is a pointer of Git LFS, and not the file itself", file.name);
+            let name = &file.name;
+            let obstacle = format!("{name} is a pointer of Git LFS, and not the file itself; {WAY_OUT}");
             return Err(PackFailure::Release(Reason::Unpackable(obstacle)));
         }
         writer.add(&file.name, bytes.len() as u64, || Ok(&bytes[..]))?;

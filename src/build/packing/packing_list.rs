@@ -16,7 +16,8 @@ use crate::build::source::assets;
 use crate::build::source::source_tree::{MAX_LOOKED_AT, MAX_PATH, SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::ignore_rules::TooManyPatterns;
 use crate::model::plugin::PackageSettings;
-use crate::package::{MAX_ENTRIES, mark};
+use crate::package::entry_name::FolderName;
+use crate::package::{MAX_ENTRIES, collision, mark};
 
 /// Size limit of a `.gitattributes` or a `.distignore` in bytes.
 const MAX_RULES: usize = 1 << 20;
@@ -59,8 +60,10 @@ pub(crate) struct ExcludedFile {
 pub(crate) struct PackingObstacle {
     /// Its name in the plugin's folder.
     pub name: String,
-    /// Its kind, as text after its name.
-    pub what: &'static str,
+    /// What is wrong, as text after its name.
+    pub what: String,
+    /// Whether it is the name.
+    pub is_name: bool,
 }
 
 /// Lists the plugin's folder at `path` below the root folder `root`.
@@ -105,6 +108,7 @@ pub(crate) fn packing_list<F: SourceTree>(
     };
     walk.folder("", &items, 0)?;
     walk.list.files.sort_by(|a, b| a.name.cmp(&b.name));
+    walk.collision();
     Ok(walk.list)
 }
 
@@ -160,8 +164,13 @@ impl<F: SourceTree> Walk<'_, F> {
             self.list.left_out.push(ExcludedFile { name, rule });
             return Ok(());
         }
+        let is_text = !item.name.contains(char::REPLACEMENT_CHARACTER);
+        if let Some(error) = item.name.parse::<FolderName>().err().filter(|_| is_text) {
+            self.obstacle(name, format!("is refused: {error}"), true);
+            return Ok(());
+        }
         let what = match item.kind {
-            _ if item.name.contains(char::REPLACEMENT_CHARACTER) => "has a name that is not UTF-8",
+            _ if !is_text => "has a name that is not UTF-8",
             _ if self.marked && is_mark(&name) => "stands where the build id of each download will be",
             TreeEntryKind::SymbolicLink => "is a symbolic link",
             TreeEntryKind::Submodule => "is a submodule",
@@ -189,8 +198,29 @@ impl<F: SourceTree> Walk<'_, F> {
                 };
             }
         };
-        self.list.obstacles.push(PackingObstacle { name, what });
+        self.obstacle(name, what.to_owned(), false);
         Ok(())
+    }
+
+    fn obstacle(&mut self, name: String, what: String, is_name: bool) {
+        self.list.obstacles.push(PackingObstacle { name, what, is_name });
+    }
+
+    /// Two names that are one file on some systems.
+    fn collision(&mut self) {
+        let found = collision::find(self.list.files.iter().map(|file| (&*file.name, false)));
+        if let Some((name, collision)) = found.map(|(name, collision)| (name.to_owned(), collision)) {
+            self.obstacle(name, collision.to_string(), true);
+        }
+    }
+}
+
+impl<Id> PackingList<Id> {
+    /// Whether it has names that are left out or refused whatever the entry says: a package that was published before
+    /// this was so may have them.
+    pub(super) fn has_refused_names(&self) -> bool {
+        let mut left_out = self.left_out.iter();
+        left_out.any(|file| file.rule == LeaveOut::Never) || self.obstacles.iter().any(|obstacle| obstacle.is_name)
     }
 }
 

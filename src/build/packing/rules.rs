@@ -1,6 +1,6 @@
 //! Which files of a plugin's folder are not packed, and by which rule.
 //!
-//! `.git*` everywhere; `export-ignore` in any `.gitattributes`, as `git archive` has it; `.distignore` in the plugin's folder, as
+//! `.git*` and what is [never packed](is_never_packed) everywhere; `export-ignore` in any `.gitattributes`, as `git archive` has it; `.distignore` in the plugin's folder, as
 //! `wp dist-archive` reads it; `exclude` of the entry. What one of them leaves out is left out.
 //! [`packing_list`](mod@crate::build::packing::packing_list) walks the folder with these.
 
@@ -10,6 +10,7 @@ use ignore::gitignore::Gitignore;
 
 use crate::build::packing::attributes::{self, AttributeMacros};
 use crate::model::ignore_rules::{TooManyPatterns, matcher};
+use crate::package::entry_name::is_never_packed;
 
 /// Files in which the rules of git stand.
 pub(crate) const ATTRIBUTES: &str = ".gitattributes";
@@ -28,6 +29,8 @@ const MAX_NESTED: usize = 32;
 pub(crate) enum LeaveOut {
     /// Its name begins with `.git`.
     Git,
+    /// File managers leave it behind, or it is for WordPress.org.
+    Never,
     /// It has the attribute `export-ignore`, in this `.gitattributes`, by this pattern.
     ExportIgnore {
         /// The file, from the repository's root.
@@ -45,6 +48,7 @@ impl fmt::Display for LeaveOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Git => f.write_str(".git*"),
+            Self::Never => f.write_str("never packed"),
             Self::ExportIgnore { file, pattern } => write!(f, "export-ignore in {file}: {pattern}"),
             Self::Distignore(pattern) => write!(f, "{DISTIGNORE}: {pattern}"),
             Self::Exclude(pattern) => write!(f, "exclude: {pattern}"),
@@ -124,6 +128,9 @@ impl Rules {
         if own_name.starts_with(".git") {
             return Some(LeaveOut::Git);
         }
+        if is_never_packed(own_name) {
+            return Some(LeaveOut::Never);
+        }
         if name == DISTIGNORE {
             return Some(LeaveOut::Distignore(DISTIGNORE.to_owned()));
         }
@@ -175,6 +182,8 @@ mod tests {
         for (name, is_folder, expected) in [
             (".gitignore", false, ".git*"),
             ("a/.github", true, ".git*"),
+            ("a/.DS_Store", false, "never packed"),
+            (".wordpress-org", true, "never packed"),
             ("tests", true, "export-ignore in .gitattributes: /tests"),
             ("a/tests", true, ""),
             ("a/readme.md", false, "export-ignore in .gitattributes: *.md"),

@@ -2,16 +2,11 @@
 //! files that are too large. [`review`](crate::build::review) tells it of the newest releases.
 
 use crate::build::packing::packing_list::{PackingList, packing_list};
+use crate::build::packing::unbuilt;
 use crate::build::remark::{Remark, in_folder};
 use crate::build::source::source_tree::{SourceTree, TreeEntry};
-use crate::model::plugin::{PackageOrigin, Plugin};
+use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin};
 use crate::package::check::{LARGE_FILE, LARGE_PACKAGE};
-
-/// A `package.json` larger than this is not read, in bytes.
-const MAX_PACKAGE_JSON: usize = 1 << 20;
-
-/// Folders into which build scripts write.
-const BUILT: [&str; 6] = ["build", "dist", "built", "compiled", "public", "bundle"];
 
 /// What to do about a plugin that has to be built.
 pub(in crate::build) const HAND_OVER: &str =
@@ -25,16 +20,36 @@ pub(in crate::build) fn warnings<F: SourceTree>(
     path: &str,
     items: &[TreeEntry<F::Id>],
 ) -> Vec<Remark> {
-    let settings = plugin.package.as_ref();
-    let Some(settings) = settings.filter(|settings| settings.from == PackageOrigin::Tag) else {
+    let hosted = plugin.package.as_ref();
+    // What is handed over was built elsewhere.
+    if hosted.is_some_and(|settings| settings.from == PackageOrigin::File) {
         return Vec::new();
-    };
+    }
+    let usual = PackageSettings::defaults(&plugin.slug);
     // What cannot be listed is refused when it is packed.
-    let Ok(list) = packing_list(files, root, path, settings) else {
+    let Ok(list) = packing_list(files, root, path, hosted.unwrap_or(&usual)) else {
         return Vec::new();
     };
-    let mut remarks = large(files, &list, path);
-    remarks.extend(unbuilt(files, &list, path, items));
+    let hint = if hosted.is_some() {
+        format!("; {HAND_OVER}")
+    } else {
+        String::new()
+    };
+    let unbuilt = unbuilt::unbuilt(files, root, path, &list);
+    let mut remarks: Vec<_> = unbuilt
+        .map(|(folder, file, line)| {
+            let message = format!(
+                "is loaded by {}:{line}, and git ignores it: a package of this tag lacks it{hint}",
+                in_folder(path, &file)
+            );
+            Remark::about(&in_folder(path, &folder), message)
+        })
+        .into_iter()
+        .collect();
+    if hosted.is_none() {
+        return remarks;
+    }
+    remarks.extend(large(files, &list, path));
     let has_vendor = items.iter().any(|item| item.name == "vendor");
     if has_vendor && !list.files.iter().any(|file| file.name.starts_with("vendor/")) {
         let rule = list.left_out.iter().find(|file| file.name == "vendor/");
@@ -68,25 +83,4 @@ fn large<F: SourceTree>(files: &F, list: &PackingList<F::Id>, path: &str) -> Vec
         remarks.push(Remark::about("", message));
     }
     remarks
-}
-
-/// A `package.json` with a build script, where no folder is packed that it could have made.
-fn unbuilt<F: SourceTree>(
-    files: &F,
-    list: &PackingList<F::Id>,
-    path: &str,
-    items: &[TreeEntry<F::Id>],
-) -> Option<Remark> {
-    let json = items.iter().find(|item| item.name == "package.json")?;
-    let json: serde_json::Value = serde_json::from_slice(&files.bytes(&json.id, MAX_PACKAGE_JSON).ok()?).ok()?;
-    json.pointer("/scripts/build")?.as_str()?;
-    let is_built = |name: &str| {
-        let mut folders = name.split('/').rev().skip(1);
-        folders.any(|folder| BUILT.contains(&folder))
-    };
-    if list.files.iter().any(|file| is_built(&file.name)) {
-        return None;
-    }
-    let message = format!("has a build script, and no folder that it makes is packed; {HAND_OVER}");
-    Some(Remark::about(&in_folder(path, "package.json"), message))
 }

@@ -347,7 +347,7 @@ fn what_cannot_be_packed_is_not_published_and_told_by_name() {
     let php = header("1.0");
     let acme = ("acme.php", FILE, php.as_bytes());
     type Files<'a> = &'a [(&'a str, u32, &'a [u8])];
-    let cases: [(Files<'_>, &str); 7] = [
+    let cases: [(Files<'_>, &str); 13] = [
         (&[acme, ("a", LINK, b"/etc/passwd")], "a is a symbolic link"),
         (&[acme, ("lib/x", SUBMODULE, b"x")], "lib/x is a submodule"),
         (
@@ -360,9 +360,36 @@ fn what_cannot_be_packed_is_not_published_and_told_by_name() {
         ),
         (
             &[acme, ("a.txt", FILE, b""), ("A.txt", FILE, b"")],
-            "acme/A.txt: differs from acme/a.txt by case only",
+            "A.txt differs from a.txt by case only",
         ),
-        (&[acme, ("a\\b", FILE, b"")], "acme/a\\b: its name has a backslash"),
+        (
+            &[acme, ("a\\b", FILE, b"")],
+            "a\\b is refused: its name has a backslash",
+        ),
+        (
+            &[acme, ("OneClick?wsdl.wsdl", FILE, b"")],
+            "OneClick?wsdl.wsdl is refused: its name has '?', which names on Windows cannot have",
+        ),
+        (
+            &[acme, ("inc/aux.php", FILE, b"")],
+            "inc/aux.php is refused: its name means a device on Windows",
+        ),
+        (
+            &[acme, ("con/x.php", FILE, b"")],
+            "con is refused: its name means a device on Windows",
+        ),
+        (
+            &[acme, ("dot.", FILE, b"")],
+            "dot. is refused: its name, or that of a folder in it, ends with a dot or a blank",
+        ),
+        (
+            &[acme, ("end /x", FILE, b"")],
+            "end  is refused: its name, or that of a folder in it, ends with a dot or a blank",
+        ),
+        (
+            &[acme, ("caf\u{e9}.txt", FILE, b""), ("cafe\u{301}.txt", FILE, b"")],
+            "cafe\u{301}.txt is the same as caf\u{e9}.txt in another form of Unicode",
+        ),
         (
             &[
                 acme,
@@ -377,7 +404,14 @@ fn what_cannot_be_packed_is_not_published_and_told_by_name() {
         made.tag("1.0", made.commit_of(files));
         let report = made.build(hosted(&made));
         assert_eq!(outcomes(&report), ["1.0 skipped unpackable"]);
-        assert_eq!(reason(&report), format!("no package can be made of it: {expected}"));
+        let told = reason(&report);
+        assert!(
+            told.starts_with(&format!("no package can be made of it: {expected}")),
+            "{told}"
+        );
+        let way_out =
+            "; leave out what sites do not need with exclude in [package], or hand over an archive: from = \"file\"";
+        assert_eq!(told.ends_with(way_out), !expected.ends_with("plugin header"), "{told}");
         assert!(!made.releases().join("acme").exists(), "nothing is left: {expected}");
         // What is left out may be what it likes.
         if expected.starts_with("a is") {
@@ -419,10 +453,14 @@ fn what_may_break_on_sites_is_warned_of() {
             vec!["vendor".into()]),
         ["vendor: is not packed (exclude: vendor): code that needs it breaks"]
     );
-    let script = ("package.json", r#"{"scripts":{"build":"webpack"}}"#);
-    let unbuilt = format!("package.json: has a build script, and no folder that it makes is packed; {hand_over}");
-    assert_eq!(told(&[script], &|_| ()), [unbuilt]);
-    assert_eq!(told(&[script, ("assets/dist/a.js", "x")], &|_| ()), [""; 0]);
+    assert_eq!(
+        told(
+            &[("composer.json", r#"{"require":{"composer/installers":"^2"}}"#)],
+            &|_| ()
+        ),
+        [""; 0],
+        "it only says where packages go"
+    );
     let large = "x".repeat(33 << 20);
     assert_eq!(
         told(&[("large.bin", &large)], &|_| ()),
@@ -433,6 +471,141 @@ fn what_may_break_on_sites_is_warned_of() {
     assert!(
         shared.len() == 1 && shared[0].starts_with("inc/client.php: the client is still in the namespace"),
         "{shared:?}"
+    );
+}
+
+#[test]
+fn a_built_folder_that_git_ignores_and_code_loads_from_is_warned_of_hosted_here_or_not() {
+    let told = |files: &[(&str, &str)], is_hosted: bool| {
+        let made = Fixture::new();
+        let php = header("1.0");
+        let files: Vec<_> = files.iter().copied().chain([("acme.php", &*php)]).collect();
+        made.tag("1.0", made.commit(&files));
+        let plugin = if is_hosted { hosted(&made) } else { made.plugin() };
+        let warnings = made.build(plugin).warnings;
+        let texts = warnings.iter().map(|warning| warning.remark.to_string());
+        texts.filter(|text| text.contains("git ignores it")).collect::<Vec<_>>()
+    };
+    let ignored = (".gitignore", "node_modules\n/build/\ndist\n");
+    let loads = (
+        "inc/a.php",
+        "<?php\nwp_enqueue_script( 'a', plugins_url( 'build/a.js', ACME ) );\n",
+    );
+    let script = ("package.json", r#"{"scripts":{"build":"webpack"}}"#);
+    let hand_over = "; let CI build it and hand over the archive: from = \"file\" in the entry's [package]";
+    let lacks = "build: is loaded by inc/a.php:2, and git ignores it: a package of this tag lacks it";
+    for script in [Some(script), None] {
+        let files: Vec<_> = [ignored, loads].into_iter().chain(script).collect();
+        assert_eq!(told(&files, true), [format!("{lacks}{hand_over}")]);
+        assert_eq!(told(&files, false), [lacks]);
+    }
+    let page = ("page.html", "<script src=\"assets/dist/x.js\">");
+    assert_eq!(
+        told(&[ignored, page], false),
+        ["assets/dist: is loaded by page.html:1, and git ignores it: a package of this tag lacks it"]
+    );
+    // A script alone, a folder that nobody loads from, one that is committed all the same, one that git does not ignore.
+    for files in [
+        &[script][..],
+        &[ignored, script],
+        &[ignored, loads, ("build/a.js", "x")],
+        &[(".gitignore", "node_modules\n"), loads],
+        &[ignored, ("vendor/a.php", "<?php require 'build/a.php';")],
+    ] {
+        assert_eq!(told(files, true), [""; 0], "{files:?}");
+    }
+}
+
+#[test]
+fn what_is_never_packed_stays_out_and_what_was_published_with_it_stays() {
+    let made = Fixture::new();
+    let php = header("1.0");
+    let files = [
+        ("acme.php", &*php),
+        (".DS_Store", "x"),
+        ("inc/._a.php", "x"),
+        ("img/Thumbs.db", "x"),
+        (".wordpress-org/icon.svg", "x"),
+        ("inc/a.php", "<?php"),
+    ];
+    made.tag("1.0", made.commit(&files));
+    made.build(hosted(&made));
+    let expected = ["acme/acme.php", "acme/build-id.php", "acme/inc/a.php"];
+    assert_eq!(names(&made, "1.0"), expected);
+    // As if an older program had packed all of it.
+    let other = b"with everything".to_vec();
+    fs::write(place(&made, "1.0"), &other).unwrap();
+    forge(&made, &other, 1);
+    assert_eq!(outcomes(&made.build(hosted(&made))), ["1.0 unchanged"]);
+    assert_eq!(package(&made, "1.0"), other);
+    // Handed over, it is dropped as well.
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    hand_over(
+        &made,
+        "1.0",
+        &[(".DS_Store", "x"), ("acme.php", &php), ("inc/a.php", "<?php")],
+    );
+    made.build(from_file(&made));
+    assert_eq!(names(&made, "1.0"), expected);
+}
+
+/// Removes the file with this content from the repository's objects.
+fn lose(made: &Fixture, content: &str) {
+    let blob = made.git.blob(content.as_bytes()).unwrap().to_string();
+    fs::remove_file(made.repository().join(".git/objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+}
+
+#[test]
+fn a_package_is_refused_for_its_header_before_anything_is_packed() {
+    let made = Fixture::new();
+    made.tag(
+        "1.2-RC1",
+        made.commit(&[("acme.php", &header("1.2")), ("large.txt", "large")]),
+    );
+    lose(&made, "large");
+    let refused = "no package can be made of it: acme.php: its Version is \"1.2\", and must be \"1.2-RC1\"";
+    assert_eq!(reason(&made.build(hosted(&made))), refused);
+}
+
+#[test]
+fn a_refused_package_is_not_read_again_until_something_changes() {
+    let made = Fixture::new();
+    let php = header("1.0");
+    made.tag(
+        "1.0",
+        made.commit(&[("acme.php", &*php), ("aux.php", "<?php"), ("readme.txt", "readme")]),
+    );
+    let first = made.build(hosted(&made));
+    let why = reason(&first);
+    assert!(
+        why.contains("aux.php is refused: its name means a device on Windows"),
+        "{why}"
+    );
+    assert!(why.ends_with(
+        "; leave out what sites do not need with exclude in [package], or hand over an archive: from = \"file\""
+    ));
+    // Whoever reads the tag again misses these files.
+    lose(&made, "readme");
+    lose(&made, &php);
+    let again = made.build(hosted(&made));
+    assert_eq!((reason(&again), again.releases), (why.clone(), first.releases));
+    let all = Options {
+        all: true,
+        ..made.options(false, &[])
+    };
+    let report = run(&[entry(hosted(&made))], &all, Arc::new(Silent)).unwrap();
+    assert_ne!(reason(&report.plugins[0]), why, "everything is read again");
+    // Another entry is asked anew, and a damaged memory is none.
+    made.git.blob(php.as_bytes()).unwrap();
+    made.git.blob(b"readme").unwrap();
+    let mut plugin = hosted(&made);
+    plugin.package.as_mut().unwrap().exclude = vec!["aux.php".into()];
+    assert_eq!(outcomes(&made.build(plugin)), ["1.0 built"]);
+    let memory = made.packages().with_file_name("cache").join("refused/acme.json");
+    assert!(
+        !fs::read_to_string(&memory).unwrap().contains("aux.php"),
+        "it is forgotten"
     );
 }
 
@@ -513,6 +686,18 @@ fn other_settings_do_not_change_a_published_package() {
     assert_eq!(names(&made, "1.0"), ["acme/acme.php", "acme/build-id.php"]);
 }
 
+/// Writes an index in which 1.0 has this package in this form, and other inputs.
+fn forge(made: &Fixture, other: &[u8], form: u32) {
+    let path = made.releases().join("index.json");
+    let mut index: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let release = index.pointer_mut("/plugins/acme/releases/0").unwrap();
+    release["inputs"] = serde_json::to_value(crate::model::digest::Digest::of(b"")).unwrap();
+    release["package"]["form"] = form.into();
+    release["package"]["size"] = other.len().into();
+    release["package"]["sha256"] = serde_json::to_value(crate::model::digest::Digest::of(other)).unwrap();
+    fs::write(&path, serde_json::to_vec(&index).unwrap()).unwrap();
+}
+
 #[test]
 fn the_published_package_stays_where_the_form_has_another_number() {
     let made = Fixture::new();
@@ -521,14 +706,7 @@ fn the_published_package_stays_where_the_form_has_another_number() {
     // As if another form had written it.
     let other = b"another form".to_vec();
     fs::write(place(&made, "1.0"), &other).unwrap();
-    let path = made.releases().join("index.json");
-    let mut index: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    let release = index.pointer_mut("/plugins/acme/releases/0").unwrap();
-    release["inputs"] = serde_json::to_value(crate::model::digest::Digest::of(b"")).unwrap();
-    release["package"]["form"] = 0.into();
-    release["package"]["size"] = other.len().into();
-    release["package"]["sha256"] = serde_json::to_value(crate::model::digest::Digest::of(&other)).unwrap();
-    fs::write(&path, serde_json::to_vec(&index).unwrap()).unwrap();
+    forge(&made, &other, 0);
     assert_eq!(outcomes(&made.build(hosted(&made))), ["1.0 unchanged"]);
     assert_eq!(package(&made, "1.0"), other);
     let index = ReleaseIndex::read(&made.releases()).unwrap().unwrap();

@@ -1,6 +1,6 @@
 //! A checked entry of an archive's directory. `central` and `local` make it.
 
-use crate::package::entry_name::EntryName;
+use crate::package::entry_name::{EntryName, is_never_packed};
 
 /// A file or a folder in an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,4 +19,11 @@ pub struct ArchiveEntry {
     pub(in crate::package) header_at: u64,
     pub(in crate::package) data_at: u64,
     pub(in crate::package) central_at: u64,
+}
+
+impl ArchiveEntry {
+    /// Whether it, or a folder in its name, is [never packed](is_never_packed).
+    pub fn is_never_packed(&self) -> bool {
+        self.name.as_str().split('/').any(is_never_packed)
+    }
 }

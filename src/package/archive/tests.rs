@@ -412,7 +412,19 @@ fn dangerous_names_are_refused() {
     assert_eq!(name(b"f\\x"), "f\\x: its name has a backslash");
     assert_eq!(name(b"f/\x1b[2J"), "f/\\u{1b}[2J: its name has a control character");
     assert_eq!(name(b"f/\xff"), "f/\u{fffd}: its name is not UTF-8");
-    assert_eq!(name(b"C:/x"), "C:/x: its name begins with a drive letter");
+    assert_eq!(
+        name(b"C:/x"),
+        "C:/x: its name has ':', which names on Windows cannot have"
+    );
+    for (raw, told) in [
+        (&b"f/x?wsdl.wsdl"[..], NameError::Reserved('?')),
+        (b"f/aux.php", NameError::Device),
+        (b"f/con/", NameError::Device),
+        (b"f/dot.", NameError::End),
+        (b"f/end /x", NameError::End),
+    ] {
+        assert_eq!(name(raw), format!("{}: {told}", String::from_utf8_lossy(raw)));
+    }
     let long = NameError::TooLong.to_string();
     assert!(name(&b"a".repeat(256)).ends_with(&long) && name(&b"a/".repeat(600)).ends_with(&long));
     assert!(name(&b"a".repeat(60_000)).ends_with(&long));

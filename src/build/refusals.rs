@@ -1,0 +1,77 @@
+//! Tags whose packages were refused, in `cache/refused/`: the next build neither reads nor packs them again.
+//!
+//! A refusal is kept under a digest of everything that it depends on, so another tag, entry or program asks anew. Only
+//! reasons that lie in the tag are kept: what cannot be read today may be readable tomorrow.
+//! [`release_builder`](crate::build::release_builder) asks and tells.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::durable_file::{self, Access};
+use crate::model::digest::Digest;
+use crate::model::slug::Slug;
+use crate::model::version::Version;
+use crate::regular_file;
+
+/// The number of the rules that refuse packages. Raise it with every change of them.
+const RULES: u32 = 1;
+
+/// Size limit of a file in bytes: some 100,000 refusals.
+const LIMIT: u64 = 64 << 20;
+
+/// The refusals of one plugin.
+pub(super) struct Refusals {
+    place: PathBuf,
+    before: BTreeMap<Digest, Refusal>,
+    now: BTreeMap<Digest, Refusal>,
+}
+
+/// Why a tag has no package.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Refusal {
+    /// The version that it would be published under.
+    pub version: Version,
+    /// The reason, for people.
+    pub why: String,
+}
+
+impl Refusals {
+    /// What earlier builds wrote into the folder `cache`; nothing if there is no such file, or it is damaged.
+    pub(super) fn of(cache: &Path, slug: &Slug) -> Self {
+        let place = cache.join("refused").join(format!("{slug}.json"));
+        let bytes = regular_file::read(&place, LIMIT).unwrap_or_default();
+        Self {
+            before: serde_json::from_slice(&bytes).unwrap_or_default(),
+            now: BTreeMap::new(),
+            place,
+        }
+    }
+
+    /// The refusal of the tag with these inputs.
+    pub(super) fn get(&self, inputs: Digest) -> Option<&Refusal> {
+        self.before.get(&key(inputs))
+    }
+
+    /// Keeps a refusal for the next build.
+    pub(super) fn keep(&mut self, inputs: Digest, refusal: Refusal) {
+        self.now.insert(key(inputs), refusal);
+    }
+
+    /// Writes what was kept. A failure costs time only: the next build packs again.
+    pub(super) fn write(&self) {
+        if self.now == self.before {
+            return;
+        }
+        let Some(folder) = self.place.parent() else { return };
+        let _ = durable_file::create_folders(folder, Access::LikeFolder)
+            .and_then(|()| durable_file::replace(&self.place, &serde_json::to_vec(&self.now)?));
+    }
+}
+
+fn key(inputs: Digest) -> Digest {
+    Digest::of(json!([RULES, inputs]).to_string().as_bytes())
+}
