@@ -102,13 +102,13 @@ fn what_the_rules_allow_is_possible() {
     let spent = [
         event(1, 2, bound("a")),
         event(3, 4, released("a")),
-        event(5, 6, bound("a")),
-        event(7, 8, released("a")),
-        event(9, 10, bound("a")),
-        event(11, 12, What::TooManyMoves("a".into())),
+        event(5, 6, bound("b")),
+        event(7, 8, released("b")),
+        event(9, 10, bound("c")),
+        event(11, 12, What::TooManyMoves("c".into())),
         event(13, 14, What::NotBound("b".into())),
     ];
-    verdict(RULES, "+a -a +a -a +a", &spent).unwrap();
+    verdict(RULES, "+a -a +b -b +c", &spent).unwrap();
 }
 
 #[test]
