@@ -100,11 +100,8 @@ impl VerbatimLines {
         let is_rest = |range: &Range<usize>| text[range.end..].trim().is_empty();
         for (event, range) in Parser::new(text).into_offset_iter() {
             match event {
-                Event::Start(Tag::CodeBlock(kind)) => {
-                    if matches!(kind, CodeBlockKind::Fenced(_))
-                        && is_rest(&range)
-                        && !is_closed_fence(&text[range.clone()])
-                    {
+                Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => {
+                    if is_rest(&range) && !is_closed_fence(&text[range.clone()]) {
                         return Err(range.start);
                     }
                     lines.push((whole_lines(text, range), Verbatim::Code));

@@ -564,7 +564,7 @@ fn a_package_is_refused_for_its_header_before_anything_is_packed() {
         made.commit(&[("acme.php", &header("1.2")), ("large.txt", "large")]),
     );
     lose(&made, "large");
-    let refused = "no package can be made of it: acme.php: its Version is \"1.2\", and must be \"1.2-RC1\"";
+    let refused = "the header has another version: 1.2 in acme.php";
     assert_eq!(reason(&made.build(hosted(&made))), refused);
 }
 

@@ -73,7 +73,11 @@ pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
     let (mark, words) = unmark(line, below);
     let is_marked = matches!(mark, Mark::Heading(_));
     let is_link_definition = words.starts_with('[') && words.contains("]:");
-    if !is_marked && (is_link_definition || !first_word_fits(words) || !loose && line.starts_with("  ")) {
+    if !is_marked
+        && (is_link_definition
+            || !first_word_fits(words)
+            || !loose && (line.starts_with("  ") || line.starts_with('\t')))
+    {
         return None;
     }
     // Most items. They cannot be headings.

@@ -20,7 +20,7 @@ pub fn from_tag_message(message: &str, version: &Version) -> Option<ChangelogTex
     }
     let told = of_version(message, version).or_else(|| {
         let body = match message.split_once('\n') {
-            Some((first, rest)) if repeats(first, version) || is_about_tagging(first) || names_a_release(first) => rest,
+            Some((first, rest)) if repeats(first, version) || is_about_tagging(first) || is_bare_name(first) => rest,
             None if repeats(message, version) => "",
             _ => message,
         };
@@ -39,6 +39,11 @@ fn repeats(line: &str, version: &Version) -> bool {
         })
     };
     line.split_whitespace().count() <= 5 && (line.ends_with(version.as_str()) || is_heading())
+}
+
+/// Whether a line only names a release, and is no heading: the heading of another version has that version's changes below.
+fn is_bare_name(line: &str) -> bool {
+    names_a_release(line) && !matches!(heading::unmark(line, "").0, heading::Mark::Heading(_))
 }
 
 /// Whether a line has only versions, dates, and words that name a release: `3.0.0 Release Candidate One`, `Second beta of
