@@ -24,7 +24,7 @@ use crate::build::git::repository::Repository;
 use crate::build::git::tag::Tagged;
 use crate::build::manifest_sink::{ManifestSink, NewPackage, PackFailure};
 use crate::build::package_folder::PackageFolder;
-use crate::build::packing::packing_list::{PackingList, PackingObstacle, packing_list};
+use crate::build::packing::packing_list::{PackingList, PackingObstacle, WAY_OUT, packing_list};
 use crate::build::release_signing::SignedChains;
 use crate::build::report::outcome::Reason;
 use crate::build::source::assets;
@@ -50,10 +50,6 @@ pub(super) use packed::{PackRequest, Packed};
 
 /// How many obstacles a message names; the rest is counted.
 const TOLD: usize = 5;
-
-/// What to do about a file that cannot be packed.
-const WAY_OUT: &str =
-    "leave out what sites do not need with exclude in [package], or hand over an archive: from = \"file\"";
 
 /// A main file larger than this is read only when it is packed, in bytes.
 const MAX_MAIN_FILE: usize = 1 << 20;

@@ -25,14 +25,14 @@ const LIMIT: u64 = 64 << 20;
 /// The refusals of one plugin.
 pub(super) struct Refusals {
     place: PathBuf,
-    before: BTreeMap<Digest, Refusal>,
-    now: BTreeMap<Digest, Refusal>,
+    before: BTreeMap<Digest, RefusedPackage>,
+    now: BTreeMap<Digest, RefusedPackage>,
 }
 
 /// Why a tag has no package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Refusal {
+pub(super) struct RefusedPackage {
     /// The version that it would be published under.
     pub version: Version,
     /// The reason, for people.
@@ -52,12 +52,12 @@ impl Refusals {
     }
 
     /// The refusal of the tag with these inputs.
-    pub(super) fn get(&self, inputs: Digest) -> Option<&Refusal> {
+    pub(super) fn get(&self, inputs: Digest) -> Option<&RefusedPackage> {
         self.before.get(&key(inputs))
     }
 
     /// Keeps a refusal for the next build.
-    pub(super) fn keep(&mut self, inputs: Digest, refusal: Refusal) {
+    pub(super) fn keep(&mut self, inputs: Digest, refusal: RefusedPackage) {
         self.now.insert(key(inputs), refusal);
     }
 

@@ -8,7 +8,7 @@ use crate::build::git::tag::Tag;
 use crate::build::inputs::Inputs;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::build::packing::{PackRequest, Packed, Packer, PackingOptions};
-use crate::build::refusals::{Refusal, Refusals};
+use crate::build::refusals::{Refusals, RefusedPackage};
 use crate::build::release_signing::{self, ReleaseSigning, index_line, mismatch, proof};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::PluginReport;
@@ -223,7 +223,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         {
             let version = version.clone();
             let why = why.clone();
-            refusals.keep(inputs, Refusal { version, why });
+            refusals.keep(inputs, RefusedPackage { version, why });
         }
     }
 

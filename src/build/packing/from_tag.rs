@@ -5,8 +5,7 @@ use std::fs::File;
 use chrono::{DateTime, Utc};
 
 use crate::build::manifest_sink::PackFailure;
-use crate::build::packing::WAY_OUT;
-use crate::build::packing::packing_list::PackingList;
+use crate::build::packing::packing_list::{PackingList, WAY_OUT};
 use crate::build::report::outcome::Reason;
 use crate::build::source::source_tree::SourceTree;
 use crate::package::MAX_PACKED;

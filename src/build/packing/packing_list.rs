@@ -25,6 +25,10 @@ const MAX_RULES: usize = 1 << 20;
 /// The deepest folder: a name in a package has at most 1,024 bytes.
 const MAX_DEPTH: usize = 512;
 
+/// What to do about a file that cannot be packed.
+pub(super) const WAY_OUT: &str =
+    "leave out what sites do not need with exclude in [package], or hand over an archive: from = \"file\"";
+
 /// The list of a plugin's folder.
 #[derive(Debug)]
 pub(crate) struct PackingList<Id> {

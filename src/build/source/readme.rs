@@ -59,7 +59,8 @@ pub fn parse(bytes: &[u8]) -> Readme {
     let mut readme = Readme::default();
     readme.read_name(&mut lines);
     readme.read_fields(&mut lines);
-    let (start, first_line) = (lines.offset, lines.number);
+    let start = lines.offset;
+    let first_line = lines.number;
     skip_to_section(&mut lines);
     let introduction = paragraphs(&text[start..lines.offset]);
     for (line, name, value) in introduction.iter().flat_map(Paragraph::fields) {
@@ -184,7 +185,8 @@ impl Readme {
         let mut open: Option<(Open, usize)> = None;
         let mut notices_line = 0;
         while let Some(line) = lines.peek() {
-            let (start, number) = (lines.offset, lines.number);
+            let start = lines.offset;
+            let number = lines.number;
             if lines.verbatim().is_some() {
                 lines.next();
                 continue;
