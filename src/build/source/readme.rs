@@ -3,6 +3,7 @@
 //! Parses what the WordPress.org parser parses, in its order, and warns of what it could not use. The fields and
 //! sections go to the manifest; [`changelog`] parses the changelog section.
 
+mod field;
 mod lines;
 mod prose;
 mod section;
@@ -14,6 +15,7 @@ use crate::model::version::Version;
 
 use crate::build::source::markdown::Verbatim;
 use crate::build::source::{changelog, encoding, html};
+use field::{field, is_known};
 use lines::ReadmeLines;
 use prose::{Paragraph, is_decoration, paragraphs};
 use section::{Open, section_title};
@@ -280,33 +282,6 @@ impl Readme {
 
 fn title_of(line: &str) -> String {
     html::strip(line.trim_matches(['#', '=', ' ', '\t']))
-}
-
-/// `Name: value`, also as `**Name:** value` or `* Name: value`. The name in lower case.
-fn field(line: &str) -> Option<(String, &str)> {
-    const MARKS: [char; 4] = [' ', '\t', '*', '-'];
-    let (name, value) = line.split_once(':')?;
-    // `Forms for [Acme](https://acme.example)` has none.
-    let is_name = !name.contains(['[', ']', '(', ')', '<', '>', '!', '.', '`', '"']) && !value.starts_with("//");
-    (is_name && !line.starts_with(['#', '=']))
-        .then(|| (name.trim_matches(MARKS).to_ascii_lowercase(), value.trim_matches(MARKS)))
-}
-
-fn is_known(field: &str) -> bool {
-    [
-        "tested",
-        "tested up to",
-        "requires",
-        "requires at least",
-        "requires php",
-        "tags",
-        "contributors",
-        "donate link",
-        "stable tag",
-        "license",
-        "license uri",
-    ]
-    .contains(&field)
 }
 
 /// Skips the lines before the first section.
