@@ -72,7 +72,7 @@ pub(super) fn is_decoration(line: &str) -> bool {
     // The targets may be anywhere in the readme.
     let resolve = |link: BrokenLink<'_>| {
         let is_explicit = !matches!(link.link_type, LinkType::Shortcut | LinkType::ShortcutUnknown);
-        is_explicit.then(|| (CowStr::Borrowed("https:"), CowStr::Borrowed("")))
+        is_explicit.then_some((CowStr::Borrowed("https:"), CowStr::Borrowed("")))
     };
     let mut seen = SeenLine::default();
     for event in Parser::new_with_broken_link_callback(line, Options::empty(), Some(resolve)) {
