@@ -116,10 +116,7 @@ fn both_folders_are_synced(trace: &Path) -> bool {
     let trace = fs::read_to_string(trace).unwrap();
     let lines: Vec<_> = trace.lines().collect();
     let is_rename = |line: &&str| line.contains("rename") && line.contains("/deliveries/parked/");
-    let renamed = lines
-        .iter()
-        .rposition(|line| is_rename(line))
-        .unwrap_or_else(|| panic!("{trace}"));
+    let renamed = lines.iter().rposition(is_rename).unwrap_or_else(|| panic!("{trace}"));
     ["/deliveries/parked>", "/deliveries>"].iter().all(|folder| {
         let mut behind = lines[renamed..].iter();
         behind.any(|line| line.contains("fsync(") && line.contains(folder))

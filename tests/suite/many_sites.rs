@@ -16,6 +16,9 @@ use crate::support::instance::{LATEST, question};
 use crate::support::server::updates;
 use crate::support::{Instance, License, Server};
 
+/// A kind of request: its name, method, target, headers and body, and the status of its answer.
+type Kind<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16);
+
 const MANY: usize = 20_000;
 
 /// Requests of each kind. Each took 3 ms more of a release build when every site was looked at.
@@ -71,7 +74,7 @@ fn costs(server: &Server, license: &License, host: &str) -> Vec<(&'static str, u
     let update = updates("acme-forms", license, host, "");
     let stranger = updates("acme-forms", license, "stranger.example", "");
     let validation = question(license, "stranger.example").to_string();
-    let kinds: [(&str, &str, &str, &[(&str, &str)], &str, u16); 5] = [
+    let kinds: [Kind<'_>; 5] = [
         (
             "a download that is not modified",
             "GET",
