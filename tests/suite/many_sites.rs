@@ -17,7 +17,7 @@ use crate::support::server::updates;
 use crate::support::{Instance, License, Server};
 
 /// A kind of request: its name, method, target, headers and body, and the status of its answer.
-type Kind<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16);
+type Kind<'a> = (&'static str, &'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16);
 
 const MANY: usize = 20_000;
 
