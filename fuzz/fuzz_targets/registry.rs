@@ -80,7 +80,7 @@ fn line_of(license: &License) -> String {
     released.extend(license.details.released.all.map(|time| ("*".to_owned(), json!(time))));
     let mut line = json!({
         "id": license.id.to_string(), "status": license.status, "expires": license.expires, "note": license.details.note,
-        "modules": &*license.modules, "hosts": license.details.hosts, "released": released,
+        "modules": &*license.modules, "hosts": *license.details.hosts, "released": released,
         "sites": match license.sites { SiteLimit::Limited(limit) => json!(limit), SiteLimit::Unlimited => json!("unlimited") },
     });
     if let Some(hours) = license.grace_period_hours {
