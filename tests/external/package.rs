@@ -225,7 +225,7 @@ fn other_programs_accept_what_a_build_makes_and_its_mark_is_where_the_index_says
     instance.write("registry/plugins/acme-forms.toml", &entry);
     let mut build = countersign_of(&instance);
     let output = without_settings(&mut build)
-        .args(["build", "--plugin", "acme-forms"])
+        .args(["build", "--plugin", "acme-forms", "--accept-removed"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

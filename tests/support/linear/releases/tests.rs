@@ -106,7 +106,7 @@ fn what_the_rules_allow_is_possible() {
         event(7, 8, released("b")),
         event(9, 10, bound("c")),
         event(11, 12, What::TooManyMoves("c".into())),
-        event(13, 14, What::NotBound("b".into())),
+        event(13, 14, What::NotBound("d".into())),
     ];
     verdict(RULES, "+a -a +b -b +c", &spent).unwrap();
 }
