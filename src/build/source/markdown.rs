@@ -154,9 +154,10 @@ fn blank_out(text: &mut String, range: Range<usize>, mark: &str) {
 
 /// The lines that begin in the range, also the first one if only spaces are before the range.
 fn whole_lines(text: &str, range: Range<usize>) -> Range<usize> {
-    let start = text[..range.start].rfind('\n').map_or(0, |end| end + 1);
-    let is_whole = text[start..range.start].trim().is_empty();
-    (if is_whole { start } else { range.start + 1 })..range.end
+    // A line may have very many comments, so this does not look for its start.
+    let before = text[..range.start].trim_end_matches([' ', '\t']);
+    let is_whole = before.is_empty() || before.ends_with('\n');
+    (if is_whole { before.len() } else { range.start + 1 })..range.end
 }
 
 fn line_end(text: &str, start: usize) -> usize {
@@ -188,8 +189,12 @@ fn contains(html: &str, end: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
+
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::build::source::testing::thread_time;
 
     /// The lines that are read, without the others.
     fn visible(text: &str) -> String {
@@ -251,6 +256,30 @@ mod tests {
         }
         let text = "<!-- draft\n- a\n## 1.2\n\n```\n# 1\n```\n- b\n";
         assert_eq!(visible(text), text.replace("```\n# 1\n```\n", ""));
+    }
+
+    #[test]
+    fn hostile_markdown_takes_no_time() {
+        for seed in [
+            "a <!-- b --> ",
+            "<!-- a -->\n",
+            "<!-- a --> \n ",
+            "```\n",
+            "- ```\n",
+            "~~~\n```\n",
+            "<pre>\n",
+            "<!--\n",
+            "= a =\n<!--",
+            "<?",
+            "> ```\n",
+        ] {
+            let markdown = seed.repeat(1024 * 1024 / seed.len());
+            let start = thread_time();
+            VerbatimLines::of(&markdown);
+            // Unoptimized; quadratic time would be minutes.
+            let took = thread_time() - start;
+            assert!(took < Duration::from_secs(5), "{seed:?}: {took:?}");
+        }
     }
 
     proptest! {
