@@ -12,8 +12,9 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _}
 use std::path::{Component, Path};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fgetxattr, openat, openat2};
 use rustix::io::Errno;
+use rustix::process::{getegid, getgroups};
 
 /// No limit, for files that are read piece by piece and may have any length: the store's.
 pub const UNLIMITED: u64 = u64::MAX;
@@ -158,6 +159,34 @@ pub fn change_time(metadata: &Metadata) -> SystemTime {
     }
 }
 
+/// The permission bits of a file with a secret, if others than its owner can use it. A group may read it, if this process is in
+/// it: Kubernetes gives secrets to the group `fsGroup`.
+///
+/// # Errors
+///
+/// As fstat(2), getgroups(2) and fgetxattr(2).
+pub fn exposed_mode(file: &File) -> io::Result<Option<u32>> {
+    let metadata = file.metadata()?;
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(None);
+    }
+    if mode & 0o077 != 0o040 || !is_own_group(metadata.gid())? {
+        return Ok(Some(mode));
+    }
+    // SECURITY: with an access control list, the bits of the group stand for every user and group in the list (acl(5)).
+    match fgetxattr(file, "system.posix_acl_access", &mut [0_u8; 0]) {
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Ok(_) => Ok(Some(mode)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a group is one of this process.
+fn is_own_group(gid: u32) -> io::Result<bool> {
+    Ok(getegid().as_raw() == gid || getgroups()?.iter().any(|group| group.as_raw() == gid))
+}
+
 /// Whether the error says that the path is not a regular file within the limit.
 pub fn is_unsuitable(error: &io::Error) -> bool {
     matches!(
@@ -264,6 +293,50 @@ mod tests {
 
     fn kind(result: io::Result<Vec<u8>>) -> io::ErrorKind {
         result.unwrap_err().kind()
+    }
+
+    #[test]
+    fn a_secret_is_its_owners_and_may_be_read_by_a_group_of_this_process() {
+        use std::os::unix::fs::{PermissionsExt as _, chown};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, "").unwrap();
+        let exposed = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            exposed_mode(&open(&path, 0).unwrap()).unwrap()
+        };
+        for mode in [0o600, 0o400, 0o640, 0o440] {
+            assert_eq!(exposed(mode), None, "{mode:o}");
+        }
+        for mode in [0o660, 0o650, 0o644, 0o444, 0o604, 0o641, 0o620] {
+            assert_eq!(exposed(mode), Some(mode), "{mode:o}");
+        }
+        // A list that lets one more user read it: version 2, then tag, permissions and id of each entry.
+        let entries: [(u16, u16, u32); 5] = [
+            (1, 6, u32::MAX),
+            (2, 4, 65_534),
+            (4, 0, u32::MAX),
+            (16, 4, u32::MAX),
+            (32, 0, u32::MAX),
+        ];
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        for (tag, permissions, id) in entries {
+            list.extend([tag.to_le_bytes(), permissions.to_le_bytes()].concat());
+            list.extend(id.to_le_bytes());
+        }
+        assert_eq!(exposed(0o640), None);
+        let flags = rustix::fs::XattrFlags::empty();
+        if rustix::fs::setxattr(&path, "system.posix_acl_access", &list, flags).is_ok() {
+            assert_eq!(exposed_mode(&open(&path, 0).unwrap()).unwrap(), Some(0o640));
+            rustix::fs::removexattr(&path, "system.posix_acl_access").unwrap();
+        }
+        // Only root can give it to a group that is not its own.
+        if chown(&path, None, Some(65_533)).is_ok() && !is_own_group(65_533).unwrap() {
+            assert_eq!(
+                [exposed(0o640), exposed(0o440), exposed(0o600)],
+                [Some(0o640), Some(0o440), None]
+            );
+        }
     }
 
     #[test]

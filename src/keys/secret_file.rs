@@ -1,8 +1,8 @@
-//! Files with a secret: they are read only if nobody but their owner can read them. Private keys are read through here.
+//! Files with a secret: they are read only if nobody but their owner, and a group of this process, can read them. Private keys
+//! are read through here.
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use zeroize::Zeroizing;
@@ -25,14 +25,14 @@ pub(crate) enum SecretFileError {
     Read(io::Error),
 }
 
-/// The text of a file that only its owner can read; at most 16 KiB.
+/// The text of a secret; at most 16 KiB.
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
     let mut text = Zeroizing::new(String::new());
     open(path)?.take(MAX_PEM).read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// The first bytes of such a file, at most `limit`.
+/// The first bytes of a secret, at most `limit`.
 pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, SecretFileError> {
     // Allocated for all of it, because a buffer that grows leaves copies behind.
     let room = usize::try_from(limit).unwrap_or_default();
@@ -46,11 +46,10 @@ fn open(path: &Path) -> Result<File, SecretFileError> {
         Err(error) if regular_file::is_unsuitable(&error) => return Err(SecretFileError::NotAFile),
         opened => opened?,
     };
-    let mode = file.metadata()?.permissions().mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        return Err(SecretFileError::Exposed(mode));
+    match regular_file::exposed_mode(&file)? {
+        Some(mode) => Err(SecretFileError::Exposed(mode)),
+        None => Ok(file),
     }
-    Ok(file)
 }
 
 impl From<io::Error> for SecretFileError {

@@ -334,8 +334,8 @@ mod tests {
             assert_eq!(kind(bytes, 0o600), not_a_key(), "{bytes:?}");
         }
         assert_eq!(
-            kind(&[7; 32], 0o640),
-            Err("others can read the key for downloads (mode 0640)".to_owned())
+            kind(&[7; 32], 0o644),
+            Err("others can read the key for downloads (mode 0644)".to_owned())
         );
         fs::remove_file(keys.path()).unwrap();
         assert!(matches!(keys.load(), Err(SecretKeyError::Missing { .. })));

@@ -96,10 +96,10 @@ mod tests {
         put(&format!("{}\n\n{}\n", *one, *two), 0o600);
         let secrets = read(&path).unwrap();
         assert_eq!((secrets.len(), secrets[0].bytes().len()), (2, LENGTH));
-        put(&one, 0o640);
+        put(&one, 0o644);
         assert!(matches!(
             read(&path),
-            Err(ServiceSecretError::Exposed { mode: 0o640, .. })
+            Err(ServiceSecretError::Exposed { mode: 0o644, .. })
         ));
         let short = format!("whsec_{}", STANDARD.encode([1; 23]));
         for bad in ["", "whsec_", &short, &one[6..], "whsec_!!!!", &format!("{}x", *one)] {

@@ -334,9 +334,9 @@ mod tests {
                 "{text:?}"
             );
         }
-        let exposed = write("p", 0o640).unwrap_err();
+        let exposed = write("p", 0o644).unwrap_err();
         assert!(
-            matches!(exposed, MailAccountError::Exposed { mode: 0o640, .. }) && exposed.hint().starts_with("chmod")
+            matches!(exposed, MailAccountError::Exposed { mode: 0o644, .. }) && exposed.hint().starts_with("chmod")
         );
     }
 }

@@ -121,8 +121,8 @@ fn a_broken_certificate_or_key_keeps_the_one_in_force_and_shows_on_readyz() {
     instance.write(CERTIFICATE, &Certificate::new("another", 30).chain);
     stale("tls/privkey.pem: not the key of the certificate in");
     instance.write(CERTIFICATE, &good.chain);
-    fs::set_permissions(instance.file(KEY), fs::Permissions::from_mode(0o640)).unwrap();
-    stale("others can read the certificate's key (mode 0640)");
+    fs::set_permissions(instance.file(KEY), fs::Permissions::from_mode(0o644)).unwrap();
+    stale("others can read the certificate's key (mode 0644)");
     fs::remove_file(instance.file(KEY)).unwrap();
     stale("the certificate's key cannot be read");
     good.install(&instance);

@@ -44,8 +44,8 @@ fn without_a_usable_signing_key_there_is_no_server() {
     let instance = Instance::new();
     let key = instance.file("keys/signing.pem");
 
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
-    let exposed = "error: INSTANCE/keys/signing.pem: others can read the signing key (mode 0640)\nhint: chmod 600 INSTANCE/keys/signing.pem";
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let exposed = "error: INSTANCE/keys/signing.pem: others can read the signing key (mode 0644)\nhint: chmod 600 INSTANCE/keys/signing.pem";
     assert_eq!(refused(&instance), (Some(3), exposed.to_owned()));
 
     instance.write_key("-----BEGIN PRIVATE KEY-----\nno\n-----END PRIVATE KEY-----\n");

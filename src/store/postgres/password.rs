@@ -5,7 +5,6 @@
 
 use std::env;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
@@ -35,13 +34,8 @@ pub(super) fn find(server: &DatabaseServer, passfile: Option<&Path>) -> io::Resu
         Err(error) if error.kind() == io::ErrorKind::NotFound && !is_named => return Ok(None),
         Err(error) => return Err(named_error(&path, &error)),
         Ok(file) => {
-            let mode = file
-                .metadata()
-                .map_err(|error| named_error(&path, &error))?
-                .permissions()
-                .mode()
-                & 0o777;
-            if mode & 0o077 != 0 {
+            let exposed = regular_file::exposed_mode(&file).map_err(|error| named_error(&path, &error))?;
+            if let Some(mode) = exposed {
                 let path = path.display();
                 return Err(io::Error::other(format!(
                     "{path}: others can read this password file (mode {mode:04o}): chmod 600 {path}"
