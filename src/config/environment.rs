@@ -1,5 +1,9 @@
 //! Finds environment variables that look like a setting but are none, mostly because they are mistyped.
 
+use crate::config::mail::MailSettings;
+use crate::config::shops::ShopTable;
+use crate::config::tables::{self, SettingsTable as _};
+use crate::config::webhooks::WebhookTable;
 use crate::text::did_you_mean::nearest;
 
 /// The prefix of all variables.
@@ -17,7 +21,11 @@ const OTHERS: [&str; 4] = [
 // SECURITY: names only; the value of a mistyped variable may be a token.
 pub fn unknown_variables(command: &clap::Command, given: impl IntoIterator<Item = String>) -> Vec<String> {
     let known = variables(command);
-    let is_unknown = |name: &String| name.starts_with(PREFIX) && !known.contains(name);
+    let is_table = |name: &str| {
+        tables::table_of::<ShopTable>("shops", name).is_some()
+            || tables::table_of::<WebhookTable>("webhooks", name).is_some()
+    };
+    let is_unknown = |name: &String| name.starts_with(PREFIX) && !known.contains(name) && !is_table(name);
     let mut unknown: Vec<String> = given.into_iter().filter(is_unknown).collect();
     unknown.sort();
     let bare = || known.iter().filter_map(|name| name.strip_prefix(PREFIX));
@@ -38,6 +46,7 @@ fn variables(command: &clap::Command) -> Vec<String> {
         .filter_map(|argument| argument.get_env()?.to_str().map(str::to_owned));
     let mut all: Vec<String> = own.chain(command.get_subcommands().flat_map(variables)).collect();
     all.extend(OTHERS.map(str::to_owned));
+    all.extend(MailSettings::NAMES.iter().map(|name| tables::variable(&["mail", name])));
     all
 }
 
@@ -54,6 +63,16 @@ mod tests {
         let known = variables(&Cli::command());
         assert!(known.len() > 25, "{known:?}");
         assert_eq!(told(&known.iter().map(String::as_str).collect::<Vec<_>>()), [""; 0]);
+        assert_eq!(
+            told(&["COUNTERSIGN_SHOPS_EU_KIND", "COUNTERSIGN_WEBHOOKS_A_B_URL"]),
+            [""; 0]
+        );
+        assert_eq!(
+            told(&["COUNTERSIGN_MAIL_SERVR"]),
+            [
+                "the environment variable COUNTERSIGN_MAIL_SERVR is not a setting (did you mean COUNTERSIGN_MAIL_SERVER?)"
+            ]
+        );
         assert_eq!(told(&["PATH", "countersign_listen", "COUNTERSIGN"]), [""; 0]);
         assert_eq!(
             told(&["COUNTERSIGN_ZZZ", "COUNTERSIGN_LISTN", "COUNTERSIGN_STORE_DIR"]),

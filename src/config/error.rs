@@ -27,6 +27,22 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
     },
+    /// A variable has a value that its setting does not take.
+    #[error("the environment variable {name}: {message}")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// What is expected.
+        message: &'static str,
+    },
+    /// A table is not complete, or some of its settings do not go together.
+    #[error("{}: {message}", path.display())]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the name of the table.
+        message: String,
+    },
     /// The folder is not an instance, and no flag gives the paths of one.
     #[error("{} is not an instance: it has no {FILE} and no registry", .0.display())]
     NoInstance(PathBuf),

@@ -1,4 +1,4 @@
-//! Table `[mail]`: which mail server takes the buyers' mails, as given and as resolved. It stands in the file alone.
+//! Table `[mail]`: which mail server takes the buyers' mails, as given and as resolved.
 //!
 //! The room `mail` checks what the texts say, and reads the files.
 
@@ -6,10 +6,10 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
 use toml::Value;
 
-use crate::config::value::{self, Setting};
+use crate::config::tables::settings_table;
+use crate::config::value::Setting;
 
 const TIMEOUT_SECONDS: NonZeroU32 = NonZeroU32::new(60).unwrap();
 const RETRY_SECONDS: NonZeroU32 = NonZeroU32::new(60).unwrap();
@@ -53,46 +53,20 @@ impl Setting for MailTls {
     }
 }
 
-/// Table `[mail]`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct MailSettings {
-    #[serde(deserialize_with = "value::one")]
-    server: Option<String>,
-    #[serde(deserialize_with = "value::one")]
-    port: Option<u16>,
-    #[serde(deserialize_with = "value::one")]
-    tls: Option<MailTls>,
-    #[serde(deserialize_with = "value::one")]
-    certificates: Option<PathBuf>,
-    #[serde(deserialize_with = "value::one")]
-    user: Option<String>,
-    #[serde(deserialize_with = "value::one")]
-    password_file: Option<PathBuf>,
-    #[serde(deserialize_with = "value::one")]
-    from: Option<String>,
-    #[serde(deserialize_with = "value::one")]
-    reply_to: Option<String>,
-    #[serde(deserialize_with = "value::one")]
-    timeout_seconds: Option<NonZeroU32>,
-    #[serde(deserialize_with = "value::one")]
-    retry_seconds: Option<NonZeroU32>,
-}
-
-impl MailSettings {
-    /// The names of all settings.
-    pub(super) const NAMES: [&str; 10] = [
-        "server",
-        "port",
-        "tls",
-        "certificates",
-        "user",
-        "password_file",
-        "from",
-        "reply_to",
-        "timeout_seconds",
-        "retry_seconds",
-    ];
+settings_table! {
+    /// Table `[mail]`.
+    MailSettings {
+        server: String,
+        port: u16,
+        tls: MailTls,
+        certificates: PathBuf,
+        user: String,
+        password_file: PathBuf,
+        from: String,
+        reply_to: String,
+        timeout_seconds: NonZeroU32,
+        retry_seconds: NonZeroU32,
+    }
 }
 
 /// The resolved settings of `[mail]`, if there is a mail server. An empty text is none.
@@ -153,22 +127,6 @@ mod tests {
     fn read(text: &str) -> Option<MailConfig> {
         let settings = toml::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         MailConfig::of_file(Path::new("/srv"), settings)
-    }
-
-    #[test]
-    fn every_setting_has_its_name_in_the_list_and_no_other_is_taken() {
-        for name in MailSettings::NAMES {
-            let error = toml::from_str::<MailSettings>(&format!("{name} = {{}}\n")).unwrap_err();
-            assert!(error.message().starts_with("expected "), "{name}: {error}");
-        }
-        let others: Vec<_> = toml::from_str::<MailSettings>("zzz = 1\n")
-            .unwrap_err()
-            .message()
-            .split('`')
-            .map(str::to_owned)
-            .collect();
-        let listed: Vec<&str> = others.iter().skip(3).step_by(2).map(String::as_str).collect();
-        assert_eq!(listed, MailSettings::NAMES);
     }
 
     #[test]

@@ -16,21 +16,25 @@ mod serve_settings;
 mod service_url;
 mod shops;
 mod store;
+mod tables;
 mod value;
 mod webhooks;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::de::DeTable;
 
+use crate::model::slug::Slug;
 use crate::regular_file;
 use crate::text::did_you_mean::did_you_mean;
 use crate::text::toml_error;
 
 use mail::MailSettings;
-use shops::ShopSettings;
-use webhooks::WebhookSettings;
+use shops::ShopTable;
+use tables::{SettingsTable as _, Variables};
+use webhooks::WebhookTable;
 
 pub use address::{AdminHost, AdminListen, Listen, Network};
 pub use build::{BuildConfig, BuildSettings};
@@ -86,32 +90,53 @@ struct ConfigFile {
     store: StoreSettings,
     build: BuildSettings,
     serve: ServeSettings,
-    shops: ShopSettings,
+    shops: BTreeMap<Slug, ShopTable>,
     mail: MailSettings,
-    webhooks: WebhookSettings,
+    webhooks: BTreeMap<Slug, WebhookTable>,
 }
 
 impl Config {
     /// Merges `countersign.toml` in `instance`, if there is one, with flags and environment.
     pub fn load(instance: &Path, paths: &PathSettings, serve: &ServeSettings) -> Result<Self, ConfigError> {
+        Self::merge(instance, paths, serve, &tables::of_process())
+    }
+
+    fn merge(
+        instance: &Path,
+        paths: &PathSettings,
+        serve: &ServeSettings,
+        variables: &Variables,
+    ) -> Result<Self, ConfigError> {
         // So that messages say `registry/…`, not `./registry/…`.
         let instance = if instance == Path::new(".") {
             Path::new("")
         } else {
             instance
         };
-        let file = ConfigFile::read(&instance.join(FILE))?;
+        let path = instance.join(FILE);
+        let mut file = ConfigFile::read(&path)?;
+        tables::set("mail", &mut file.mail, variables)?;
+        tables::set_named("shops", &mut file.shops, variables)?;
+        tables::set_named("webhooks", &mut file.webhooks, variables)?;
         let mut serve = serve.clone();
         // Every command reaches the server through it; only `serve` takes the rest of its table from the environment.
         serve.admin_socket = serve
             .admin_socket
-            .or_else(|| std::env::var_os("COUNTERSIGN_ADMIN_SOCKET").map(PathBuf::from));
+            .or_else(|| variables.get("COUNTERSIGN_ADMIN_SOCKET").map(PathBuf::from));
         let serve = ServeConfig::merge(instance, &serve, file.serve);
         let keys = KeysConfig::of_file(&file.keys);
         let store = StoreConfig::of_file(&file.store);
         let build = BuildConfig::of_file(file.build);
-        let shops = file.shops.resolve(instance);
-        let webhooks = file.webhooks.resolve(instance);
+        let incomplete = |message| ConfigError::Table {
+            path: path.clone(),
+            message,
+        };
+        let shops = file.shops.into_iter();
+        let shops = shops.map(|(name, table)| ShopConfig::of_table(instance, name, table));
+        let shops = shops.collect::<Result<_, _>>().map_err(incomplete)?;
+        let webhooks = file.webhooks.into_iter();
+        let webhooks = webhooks.map(|(name, table)| WebhookConfig::of_table(instance, name, table));
+        let webhooks = webhooks.collect::<Result<_, _>>().map_err(incomplete)?;
         let mail = MailConfig::of_file(instance, file.mail);
         Ok(Self {
             paths: Paths::merge(instance, paths, file.paths),
@@ -195,18 +220,15 @@ fn unknown_setting(text: &str) -> Option<(usize, String)> {
         (table("store"), settings::<StoreSettings>()),
         (table("build"), settings::<BuildSettings>()),
         (table("serve"), settings::<ServeSettings>()),
-        (table("mail"), MailSettings::NAMES.map(str::to_owned).into()),
+        (table("mail"), names(MailSettings::NAMES)),
     ];
     let named = [
-        ("shops", &ShopSettings::NAMES[..]),
-        ("webhooks", &WebhookSettings::NAMES),
+        ("shops", names(ShopTable::NAMES)),
+        ("webhooks", names(WebhookTable::NAMES)),
     ];
     let named = named.into_iter().flat_map(|(kind, settings)| {
         let tables = table(kind).into_iter().flat_map(|tables| tables.values());
-        tables.map(|table| {
-            let known: Vec<_> = settings.iter().map(|name| (*name).to_owned()).collect();
-            (table.get_ref().as_table(), known)
-        })
+        tables.map(move |table| (table.get_ref().as_table(), settings.clone()))
     });
     levels.into_iter().chain(named).find_map(|(table, known)| {
         let name = table?
@@ -218,6 +240,10 @@ fn unknown_setting(text: &str) -> Option<(usize, String)> {
             format!("unknown setting {:?}{meant}", name.get_ref()),
         ))
     })
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// The settings of a table, which have the same names as its arguments.
@@ -233,6 +259,7 @@ mod tests {
     use clap::Args as _;
 
     use super::*;
+    use crate::model::shop_kind::ShopKind;
 
     fn read(text: &str) -> Result<Config, String> {
         let folder = tempfile::tempdir().unwrap();
@@ -260,6 +287,68 @@ mod tests {
             assert!(is_one(&nothing).is_ok(), "{part}");
             std::fs::remove_file(folder.path().join(part)).unwrap();
         }
+    }
+
+    #[test]
+    fn variables_win_over_the_file_and_add_tables_that_are_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = "[mail]\nserver = \"old.example\"\nport = 26\n[shops.own-store]\nkind = \"woocommerce\"\n";
+        std::fs::write(folder.path().join(FILE), file).unwrap();
+        let merged = |given: &[(&str, &str)]| {
+            let given = given
+                .iter()
+                .map(|(name, value)| (format!("COUNTERSIGN_{name}"), value.into()));
+            let paths = PathSettings::default();
+            let merged = Config::merge(folder.path(), &paths, &ServeSettings::default(), &given.collect());
+            merged.map_err(|error| error.to_string().replace(&format!("{}/", folder.path().display()), ""))
+        };
+        let config = merged(&[
+            ("MAIL_SERVER", "new.example"),
+            ("SHOPS_OWN_STORE_MODE", "test"),
+            ("SHOPS_OWN_STORE_SECRET_FILE", "/run/own"),
+            ("SHOPS_EU_SHOP_KIND", "paddle"),
+            ("WEBHOOKS_CRM_URL", "https://crm.example/"),
+            ("WEBHOOKS_CRM_EVENTS", "site.bound, license.issued"),
+            ("WEBHOOKS_CRM_CERTIFICATES", "ca.pem"),
+        ]);
+        let config = config.unwrap();
+        let mail = config.mail.unwrap();
+        assert_eq!((mail.server.as_str(), mail.port), ("new.example", 26));
+        let shops: Vec<_> = config
+            .shops
+            .iter()
+            .map(|shop| (shop.name.as_str(), shop.kind))
+            .collect();
+        assert_eq!(
+            shops,
+            [("eu-shop", ShopKind::Paddle), ("own-store", ShopKind::WooCommerce)]
+        );
+        assert_eq!(config.shops[1].secret_file, Path::new("/run/own"));
+        assert!(config.shops[1].mode.is_some());
+        let crm = &config.webhooks[0];
+        assert_eq!((crm.name.as_str(), crm.events.len()), ("crm", 2));
+        assert_eq!(
+            crm.certificates,
+            std::path::absolute("ca.pem").ok(),
+            "relative to the current folder"
+        );
+        for (given, expected) in [
+            (
+                ("SHOPS_US_MODE", "test"),
+                "countersign.toml: [shops.us] needs \"kind\": expected \"stripe\", \"paddle\", \"lemonsqueezy\" or \"woocommerce\"",
+            ),
+            (
+                ("MAIL_PORT", "x"),
+                "the environment variable COUNTERSIGN_MAIL_PORT: expected a whole number from 0 to 65535",
+            ),
+        ] {
+            assert_eq!(merged(&[given]).unwrap_err(), expected);
+        }
+        let error = merged(&[("WEBHOOKS_CRM_URL", "http://a:canary@b")]).unwrap_err();
+        assert!(
+            error.starts_with("the environment variable COUNTERSIGN_WEBHOOKS_CRM_URL: expected ")
+                && !error.contains("canary")
+        );
     }
 
     #[test]
@@ -302,7 +391,7 @@ mod tests {
             .chain(of("keys", settings::<KeySettings>()))
             .chain(of("store", settings::<StoreSettings>()))
             .chain(of("serve", settings::<ServeSettings>()))
-            .chain(of("mail", MailSettings::NAMES.map(str::to_owned).into()))
+            .chain(of("mail", names(MailSettings::NAMES)))
             .collect();
         assert!(all.len() > 20);
         for (table, name) in all {

@@ -1,13 +1,12 @@
 //! Tables `[shops.NAME]`: shops whose deliveries the server takes at `/hooks/NAME`.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use toml::Value;
 
 use crate::config::service_url::ServiceUrl;
-use crate::config::value::{self, Setting};
+use crate::config::tables::settings_table;
+use crate::config::value::Setting;
 use crate::model::offer::SalesMode;
 use crate::model::shop_kind::ShopKind;
 use crate::model::slug::Slug;
@@ -15,27 +14,16 @@ use crate::model::slug::Slug;
 /// The folder of the secrets, in the instance.
 const SECRETS: &str = "keys/shops";
 
-/// All tables `[shops.NAME]`.
-#[derive(Default, Deserialize)]
-#[serde(try_from = "BTreeMap<Slug, ShopTable>")]
-pub(super) struct ShopSettings(BTreeMap<Slug, (ShopKind, ShopTable)>);
-
-/// One table.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct ShopTable {
-    #[serde(deserialize_with = "value::one")]
-    kind: Option<ShopKind>,
-    #[serde(deserialize_with = "value::one")]
-    secret_file: Option<PathBuf>,
-    #[serde(deserialize_with = "value::one")]
-    mode: Option<SalesMode>,
-    #[serde(deserialize_with = "value::one")]
-    keys: Option<KeyIssuer>,
-    #[serde(deserialize_with = "value::one")]
-    api_key_file: Option<PathBuf>,
-    #[serde(deserialize_with = "value::one")]
-    api_url: Option<ServiceUrl>,
+settings_table! {
+    /// A table `[shops.NAME]`.
+    ShopTable {
+        kind: ShopKind,
+        secret_file: PathBuf,
+        mode: SalesMode,
+        keys: KeyIssuer,
+        api_key_file: PathBuf,
+        api_url: ServiceUrl,
+    }
 }
 
 /// A shop whose deliveries the server takes.
@@ -74,52 +62,36 @@ pub struct ShopApi {
     pub url: Option<ServiceUrl>,
 }
 
-impl TryFrom<BTreeMap<Slug, ShopTable>> for ShopSettings {
-    type Error = String;
-
-    fn try_from(tables: BTreeMap<Slug, ShopTable>) -> Result<Self, String> {
-        let named = tables.into_iter().map(|(name, table)| {
-            let kind = table.kind.or_else(|| name.as_str().parse().ok());
-            let kind = kind.ok_or_else(|| format!("[shops.{name}] needs \"kind\": {}", ShopKind::EXPECTED))?;
-            if table.keys == Some(KeyIssuer::Shop) && kind != ShopKind::LemonSqueezy {
-                return Err(format!(
-                    "[shops.{name}]: \"keys\" is \"own\", because only lemonsqueezy delivers keys"
-                ));
-            }
-            let asks = table.api_key_file.is_some() || table.api_url.is_some();
-            if asks && kind != ShopKind::Paddle {
-                return Err(format!("[shops.{name}]: only paddle needs an \"api_key_file\""));
-            }
-            if table.api_url.is_some() && table.api_key_file.is_none() {
-                return Err(format!("[shops.{name}]: \"api_url\" needs \"api_key_file\""));
-            }
-            Ok((name, (kind, table)))
-        });
-        named.collect::<Result<_, String>>().map(Self)
-    }
-}
-
-impl ShopSettings {
-    /// The settings of one table.
-    pub(super) const NAMES: [&str; 6] = ["kind", "secret_file", "mode", "keys", "api_key_file", "api_url"];
-
-    /// Completes paths, which are relative to the file, and takes the defaults.
-    pub(super) fn resolve(self, instance: &Path) -> Vec<ShopConfig> {
-        let shops = self.0.into_iter().map(|(name, (kind, table))| {
-            let default = || Path::new(SECRETS).join(format!("{name}.secret"));
-            ShopConfig {
-                secret_file: instance.join(table.secret_file.unwrap_or_else(default)),
-                mode: table.mode,
-                keys: table.keys.unwrap_or_default(),
-                api: table.api_key_file.map(|file| ShopApi {
-                    key_file: instance.join(file),
-                    url: table.api_url,
-                }),
-                kind,
-                name,
-            }
-        });
-        shops.collect()
+impl ShopConfig {
+    /// A shop of the file in `instance`: completes paths, which are relative to the file, and takes the defaults. The error says
+    /// which setting is missing, or does not go with this shop.
+    pub(super) fn of_table(instance: &Path, name: Slug, table: ShopTable) -> Result<Self, String> {
+        let kind = table.kind.or_else(|| name.as_str().parse().ok());
+        let kind = kind.ok_or_else(|| format!("[shops.{name}] needs \"kind\": {}", ShopKind::EXPECTED))?;
+        if table.keys == Some(KeyIssuer::Shop) && kind != ShopKind::LemonSqueezy {
+            return Err(format!(
+                "[shops.{name}]: \"keys\" is \"own\", because only lemonsqueezy delivers keys"
+            ));
+        }
+        let asks = table.api_key_file.is_some() || table.api_url.is_some();
+        if asks && kind != ShopKind::Paddle {
+            return Err(format!("[shops.{name}]: only paddle needs an \"api_key_file\""));
+        }
+        if table.api_url.is_some() && table.api_key_file.is_none() {
+            return Err(format!("[shops.{name}]: \"api_url\" needs \"api_key_file\""));
+        }
+        let default = || Path::new(SECRETS).join(format!("{name}.secret"));
+        Ok(Self {
+            secret_file: instance.join(table.secret_file.unwrap_or_else(default)),
+            mode: table.mode,
+            keys: table.keys.unwrap_or_default(),
+            api: table.api_key_file.map(|file| ShopApi {
+                key_file: instance.join(file),
+                url: table.api_url,
+            }),
+            kind,
+            name,
+        })
     }
 }
 
@@ -165,12 +137,17 @@ impl Setting for SalesMode {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn read(text: &str) -> Result<Vec<ShopConfig>, String> {
-        let settings = toml::from_str::<BTreeMap<String, ShopSettings>>(text);
-        let mut settings = settings.map_err(|error| error.message().to_owned())?;
-        Ok(settings.remove("shops").unwrap_or_default().resolve(Path::new("here")))
+        let tables = toml::from_str::<BTreeMap<String, BTreeMap<Slug, ShopTable>>>(text);
+        let mut tables = tables.map_err(|error| error.message().to_owned())?;
+        let shops = tables.remove("shops").unwrap_or_default().into_iter();
+        shops
+            .map(|(name, table)| ShopConfig::of_table(Path::new("here"), name, table))
+            .collect()
     }
 
     #[test]

@@ -17,6 +17,11 @@ pub trait Setting: Sized {
     /// Reads it from the command line or the environment.
     fn from_text(text: &str) -> Option<Self>;
 
+    /// Reads it from the environment, where it is not the same as on the command line.
+    fn from_variable(text: &str) -> Option<Self> {
+        Self::from_text(text)
+    }
+
     /// Reads it from the file.
     fn from_value(value: &Value) -> Option<Self>;
 }
@@ -36,6 +41,11 @@ pub(super) fn name(choice: impl ValueEnum) -> String {
 /// Parses a setting from the command line or the environment.
 pub fn parse<T: Setting>(text: &str) -> Result<T, &'static str> {
     T::from_text(text).ok_or(T::EXPECTED)
+}
+
+/// Parses a setting of a table that no flags set, from the environment.
+pub(super) fn of_variable<T: Setting>(text: &str) -> Result<T, &'static str> {
+    T::from_variable(text).ok_or(T::EXPECTED)
 }
 
 /// Parses a setting from the file.
@@ -97,6 +107,14 @@ impl Setting for PathBuf {
 
     fn from_text(text: &str) -> Option<Self> {
         Some(text.into())
+    }
+
+    /// Relative to the current folder; the file's are relative to the file. An empty path is none.
+    fn from_variable(text: &str) -> Option<Self> {
+        match text {
+            "" => Some(Self::new()),
+            text => std::path::absolute(text).ok(),
+        }
     }
 
     fn from_value(value: &Value) -> Option<Self> {

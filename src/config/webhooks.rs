@@ -1,38 +1,31 @@
 //! Tables `[webhooks.NAME]`: addresses of the vendor's own services that are told of events.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
 use toml::Value;
 
 use crate::config::service_url::ServiceUrl;
-use crate::config::value;
+use crate::config::tables::settings_table;
+use crate::config::value::Setting;
 use crate::model::event_kind::EventKind;
 use crate::model::slug::Slug;
 
 /// The folder of the secrets, in the instance.
 const SECRETS: &str = "keys/webhooks";
 
-/// All tables `[webhooks.NAME]`.
-#[derive(Default, Deserialize)]
-#[serde(try_from = "BTreeMap<Slug, WebhookTable>")]
-pub(super) struct WebhookSettings(BTreeMap<Slug, (ServiceUrl, WebhookTable)>);
-
-/// One table.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct WebhookTable {
-    #[serde(deserialize_with = "value::one")]
-    url: Option<ServiceUrl>,
-    #[serde(deserialize_with = "value::one")]
-    secret_file: Option<PathBuf>,
-    #[serde(deserialize_with = "value::one")]
-    certificates: Option<PathBuf>,
-    #[serde(deserialize_with = "events")]
-    events: Vec<EventKind>,
+settings_table! {
+    /// A table `[webhooks.NAME]`.
+    WebhookTable {
+        url: ServiceUrl,
+        secret_file: PathBuf,
+        certificates: PathBuf,
+        events: Events,
+    }
 }
+
+/// Names of events: a list in the file, with commas between them in a variable.
+#[derive(Debug)]
+struct Events(Vec<EventKind>);
 
 /// An endpoint that is told of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,64 +42,52 @@ pub struct WebhookConfig {
     pub events: Vec<EventKind>,
 }
 
-fn events<'de, D: Deserializer<'de>>(file: D) -> Result<Vec<EventKind>, D::Error> {
-    let expected = || D::Error::custom("expected a list of events, such as [\"license.issued\", \"site.bound\"]");
-    let Value::Array(names) = Value::deserialize(file)? else {
-        return Err(expected());
-    };
-    let kind = |name: &Value| {
-        let name = name.as_str().ok_or_else(expected)?;
-        EventKind::from_name(name)
-            .ok_or_else(|| D::Error::custom(format!("there is no event {name:?}: docs/webhooks.md lists them")))
-    };
-    names.iter().map(kind).collect()
-}
+impl Setting for Events {
+    const EXPECTED: &'static str =
+        "expected a list of events, such as [\"license.issued\", \"site.bound\"]: docs/webhooks.md has their names";
 
-impl TryFrom<BTreeMap<Slug, WebhookTable>> for WebhookSettings {
-    type Error = String;
+    fn from_text(text: &str) -> Option<Self> {
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.map(EventKind::from_name).collect::<Option<_>>().map(Self)
+    }
 
-    fn try_from(tables: BTreeMap<Slug, WebhookTable>) -> Result<Self, String> {
-        let named = tables.into_iter().map(|(name, mut table)| {
-            let url = table.url.take();
-            let url = url.ok_or_else(|| format!("[webhooks.{name}] needs \"url\""))?;
-            Ok((name, (url, table)))
-        });
-        named.collect::<Result<_, String>>().map(Self)
+    fn from_value(value: &Value) -> Option<Self> {
+        let names = value.as_array()?.iter();
+        names
+            .map(|name| EventKind::from_name(name.as_str()?))
+            .collect::<Option<_>>()
+            .map(Self)
     }
 }
 
-impl WebhookSettings {
-    /// The settings of one table.
-    pub(super) const NAMES: [&str; 4] = ["url", "secret_file", "certificates", "events"];
-
-    /// Completes paths, which are relative to the file, and takes the defaults.
-    pub(super) fn resolve(self, instance: &Path) -> Vec<WebhookConfig> {
-        let endpoints = self.0.into_iter().map(|(name, (url, table))| {
-            let default = || Path::new(SECRETS).join(format!("{name}.secret"));
-            WebhookConfig {
-                secret_file: instance.join(table.secret_file.unwrap_or_else(default)),
-                certificates: table.certificates.map(|path| instance.join(path)),
-                events: table.events,
-                url,
-                name,
-            }
-        });
-        endpoints.collect()
+impl WebhookConfig {
+    /// An endpoint of the file in `instance`: completes paths, which are relative to the file, and takes the defaults. The error
+    /// says which setting is missing.
+    pub(super) fn of_table(instance: &Path, name: Slug, table: WebhookTable) -> Result<Self, String> {
+        let default = || Path::new(SECRETS).join(format!("{name}.secret"));
+        Ok(Self {
+            url: table.url.ok_or_else(|| format!("[webhooks.{name}] needs \"url\""))?,
+            secret_file: instance.join(table.secret_file.unwrap_or_else(default)),
+            certificates: table.certificates.map(|path| instance.join(path)),
+            events: table.events.map_or(Vec::new(), |events| events.0),
+            name,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::config::value::Setting as _;
 
     fn read(text: &str) -> Result<Vec<WebhookConfig>, String> {
-        let settings = toml::from_str::<BTreeMap<String, WebhookSettings>>(text);
-        let mut settings = settings.map_err(|error| error.message().to_owned())?;
-        Ok(settings
-            .remove("webhooks")
-            .unwrap_or_default()
-            .resolve(Path::new("here")))
+        let tables = toml::from_str::<BTreeMap<String, BTreeMap<Slug, WebhookTable>>>(text);
+        let mut tables = tables.map_err(|error| error.message().to_owned())?;
+        let endpoints = tables.remove("webhooks").unwrap_or_default().into_iter();
+        endpoints
+            .map(|(name, table)| WebhookConfig::of_table(Path::new("here"), name, table))
+            .collect()
     }
 
     #[test]
@@ -135,6 +116,6 @@ mod tests {
         }
         assert_eq!(read("[webhooks.a]\n").unwrap_err(), "[webhooks.a] needs \"url\"");
         let error = read("[webhooks.a]\nurl = 'https://a.example/'\nevents = ['sold']\n").unwrap_err();
-        assert_eq!(error, "there is no event \"sold\": docs/webhooks.md lists them");
+        assert_eq!(error, Events::EXPECTED);
     }
 }

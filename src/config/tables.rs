@@ -1,0 +1,203 @@
+//! Tables that no flags set: `[mail]`, `[shops.NAME]` and `[webhooks.NAME]`. Each setting is declared once, for the file and for
+//! its environment variable: `COUNTERSIGN_SHOPS_OWN_STORE_MODE` is `mode` of `[shops.own-store]`.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+
+use crate::config::error::ConfigError;
+use crate::model::slug::Slug;
+
+/// A table with a variable for each setting.
+pub(super) trait SettingsTable: Default {
+    /// The names of all settings.
+    const NAMES: &'static [&'static str];
+
+    /// Sets one of `NAMES` to the value of a variable. The error says what is expected.
+    fn set(&mut self, name: &str, text: &str) -> Result<(), &'static str>;
+}
+
+/// Declares the settings of a [`SettingsTable`] with their types. All are optional.
+macro_rules! settings_table {
+    ($(#[$about:meta])* $table:ident { $($name:ident: $kind:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Default, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub(super) struct $table {
+            $(#[serde(deserialize_with = "crate::config::value::one")] $name: Option<$kind>,)*
+        }
+
+        impl $crate::config::tables::SettingsTable for $table {
+            const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            fn set(&mut self, name: &str, text: &str) -> Result<(), &'static str> {
+                match name {
+                    $(stringify!($name) => self.$name = Some($crate::config::value::of_variable(text)?),)*
+                    _ => {}
+                }
+                Ok(())
+            }
+        }
+    };
+}
+pub(super) use settings_table;
+
+/// Environment variables, by name.
+pub(super) type Variables = BTreeMap<String, OsString>;
+
+/// The variables of this process that can be settings.
+pub(super) fn of_process() -> Variables {
+    let named = env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    named.filter(|(name, _)| name.starts_with("COUNTERSIGN_")).collect()
+}
+
+/// The variable of a setting, or the beginning of one.
+pub(super) fn variable(names: &[&str]) -> String {
+    let names = names.iter().map(|name| name.to_ascii_uppercase().replace('-', "_"));
+    names.fold("COUNTERSIGN".to_owned(), |variable, name| variable + "_" + &name)
+}
+
+/// Sets what variables say of the table `[kind]`.
+pub(super) fn set<T: SettingsTable>(kind: &str, table: &mut T, variables: &Variables) -> Result<(), ConfigError> {
+    for name in T::NAMES {
+        set_one(table, name, &variable(&[kind, name]), variables)?;
+    }
+    Ok(())
+}
+
+/// Sets what variables say of the tables `[kind.NAME]`. A variable of a table that the file does not have adds the table.
+pub(super) fn set_named<T: SettingsTable>(
+    kind: &str,
+    tables: &mut BTreeMap<Slug, T>,
+    variables: &Variables,
+) -> Result<(), ConfigError> {
+    for name in variables.keys() {
+        if let Some(table) = table_of::<T>(kind, name)
+            && !tables
+                .keys()
+                .any(|known| variable(&[known.as_str()]) == variable(&[table.as_str()]))
+        {
+            tables.insert(table, T::default());
+        }
+    }
+    for (table, settings) in tables {
+        for name in T::NAMES {
+            set_one(settings, name, &variable(&[kind, table.as_str(), name]), variables)?;
+        }
+    }
+    Ok(())
+}
+
+/// The table `[kind.NAME]` that a variable is about.
+pub(super) fn table_of<T: SettingsTable>(kind: &str, name: &str) -> Option<Slug> {
+    let rest = name.strip_prefix(&(variable(&[kind]) + "_"))?;
+    // No name of a setting is the end of another one after `_`.
+    let table = T::NAMES
+        .iter()
+        .find_map(|setting| rest.strip_suffix(&format!("_{}", setting.to_ascii_uppercase())))?;
+    let table = table.to_ascii_lowercase().replace('_', "-");
+    table.parse().ok()
+}
+
+fn set_one<T: SettingsTable>(
+    table: &mut T,
+    name: &str,
+    variable: &str,
+    variables: &Variables,
+) -> Result<(), ConfigError> {
+    let Some(value) = variables.get(variable) else {
+        return Ok(());
+    };
+    // SECURITY: the error has no value, because an address of a webhook may have a token in it.
+    let set = value
+        .to_str()
+        .ok_or("expected a text in UTF-8")
+        .and_then(|text| table.set(name, text));
+    set.map_err(|message| ConfigError::Variable {
+        name: variable.to_owned(),
+        message,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::mail::MailSettings;
+    use crate::config::shops::ShopTable;
+    use crate::config::webhooks::WebhookTable;
+
+    /// A value that each setting takes, by its name.
+    const VALUES: [(&str, &str); 16] = [
+        ("server", "mail.example"),
+        ("port", "25"),
+        ("tls", "none"),
+        ("certificates", "ca.pem"),
+        ("user", "u"),
+        ("password_file", "p"),
+        ("from", "a@b.example"),
+        ("reply_to", "a@b.example"),
+        ("timeout_seconds", "5"),
+        ("retry_seconds", "5"),
+        ("kind", "paddle"),
+        ("secret_file", "s"),
+        ("mode", "test"),
+        ("keys", "own"),
+        ("api_key_file", "k"),
+        ("events", "site.bound,license.issued"),
+    ];
+
+    fn value(name: &str) -> &'static str {
+        let value = VALUES.iter().find(|(of, _)| *of == name);
+        value.map_or("https://a.example/", |(_, value)| value)
+    }
+
+    /// Each setting changes its own field, and nothing else; a wrong type names the variable.
+    fn check<T: SettingsTable + std::fmt::Debug>(kind: &str, docs: &str) {
+        let without = format!("{:?}", T::default());
+        for name in T::NAMES {
+            let mut table = T::default();
+            table
+                .set(name, value(name))
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            let set = format!("{table:?}");
+            assert!(
+                set != without && set.contains(&format!(" {name}: Some(")),
+                "{name}: {set}"
+            );
+            let mut others = T::NAMES.iter().filter(|other| *other != name);
+            assert!(others.all(|other| set.contains(&format!("{other}: None"))), "{set}");
+            assert!(docs.contains(&format!("`{name}`")), "{kind}.{name} is not in the docs");
+        }
+    }
+
+    #[test]
+    fn every_setting_has_a_variable_and_stands_in_the_docs() {
+        check::<MailSettings>("mail", include_str!("../../docs/mail.md"));
+        check::<ShopTable>("shops", include_str!("../../docs/configuration.md"));
+        check::<WebhookTable>("webhooks", include_str!("../../docs/configuration.md"));
+    }
+
+    #[test]
+    fn no_name_of_a_setting_is_the_end_of_another_one() {
+        for names in [ShopTable::NAMES, WebhookTable::NAMES] {
+            for (one, other) in names.iter().flat_map(|one| names.iter().map(move |other| (one, other))) {
+                assert!(!one.ends_with(&format!("_{other}")), "{one}, {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_table_is_found_in_its_variables() {
+        let of = |name: &str| table_of::<ShopTable>("shops", name).map(|table| table.to_string());
+        assert_eq!(of("COUNTERSIGN_SHOPS_OWN_STORE_MODE"), Some("own-store".to_owned()));
+        assert_eq!(of("COUNTERSIGN_SHOPS_EU_API_KEY_FILE"), Some("eu".to_owned()));
+        for other in [
+            "COUNTERSIGN_SHOPS_MODE",
+            "COUNTERSIGN_SHOPS_EU_X",
+            "COUNTERSIGN_MAIL_MODE",
+            "SHOPS_EU_MODE",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+}
