@@ -115,7 +115,7 @@ impl Config {
         };
         let path = instance.join(FILE);
         let mut file = ConfigFile::read(&path)?;
-        tables::set("mail", &mut file.mail, variables)?;
+        tables::set(&["mail"], &mut file.mail, variables)?;
         tables::set_named("shops", &mut file.shops, variables)?;
         tables::set_named("webhooks", &mut file.webhooks, variables)?;
         let mut serve = serve.clone();

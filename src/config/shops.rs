@@ -63,8 +63,11 @@ pub struct ShopApi {
 }
 
 impl ShopConfig {
-    /// A shop of the file in `instance`: completes paths, which are relative to the file, and takes the defaults. The error says
-    /// which setting is missing, or does not go with this shop.
+    /// Resolves a table: its paths are relative to `instance`, and a missing setting has its default.
+    ///
+    /// # Errors
+    ///
+    /// A required setting is missing, or a setting does not fit the shop's kind.
     pub(super) fn of_table(instance: &Path, name: Slug, table: ShopTable) -> Result<Self, String> {
         let kind = table.kind.or_else(|| name.as_str().parse().ok());
         let kind = kind.ok_or_else(|| format!("[shops.{name}] needs \"kind\": {}", ShopKind::EXPECTED))?;

@@ -1,5 +1,5 @@
-//! Tables that no flags set: `[mail]`, `[shops.NAME]` and `[webhooks.NAME]`. Each setting is declared once, for the file and for
-//! its environment variable: `COUNTERSIGN_SHOPS_OWN_STORE_MODE` is `mode` of `[shops.own-store]`.
+//! Tables without command-line flags: `[mail]`, `[shops.NAME]` and `[webhooks.NAME]`. One declaration gives a setting its name
+//! in the file and its environment variable: `COUNTERSIGN_SHOPS_OWN_STORE_MODE` is `mode` of `[shops.own-store]`.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -53,70 +53,56 @@ pub(super) fn of_process() -> Variables {
 
 /// The variable of a setting, or the beginning of one.
 pub(super) fn variable(names: &[&str]) -> String {
-    let names = names.iter().map(|name| name.to_ascii_uppercase().replace('-', "_"));
-    names.fold("COUNTERSIGN".to_owned(), |variable, name| variable + "_" + &name)
+    let name = names.join("_").to_ascii_uppercase().replace('-', "_");
+    format!("COUNTERSIGN_{name}")
 }
 
-/// Sets what variables say of the table `[kind]`.
-pub(super) fn set<T: SettingsTable>(kind: &str, table: &mut T, variables: &Variables) -> Result<(), ConfigError> {
-    for name in T::NAMES {
-        set_one(table, name, &variable(&[kind, name]), variables)?;
+/// Overrides the settings of the table `[path]` by their variables.
+///
+/// # Errors
+///
+/// A variable whose value its setting does not take.
+pub(super) fn set<T: SettingsTable>(path: &[&str], table: &mut T, variables: &Variables) -> Result<(), ConfigError> {
+    for setting in T::NAMES {
+        let name = variable(path) + "_" + &setting.to_ascii_uppercase();
+        let Some(value) = variables.get(&name) else {
+            continue;
+        };
+        // SECURITY: the error does not show the value, because the address of a webhook may contain a token.
+        let text = value.to_str().ok_or("expected a text in UTF-8");
+        let set = text.and_then(|text| table.set(setting, text));
+        set.map_err(|message| ConfigError::Variable { name, message })?;
     }
     Ok(())
 }
 
-/// Sets what variables say of the tables `[kind.NAME]`. A variable of a table that the file does not have adds the table.
+/// Overrides the settings of the tables `[kind.NAME]` as [`set`] does. A variable of a table that the file does not have adds
+/// the table.
 pub(super) fn set_named<T: SettingsTable>(
     kind: &str,
     tables: &mut BTreeMap<Slug, T>,
     variables: &Variables,
 ) -> Result<(), ConfigError> {
     for name in variables.keys() {
-        if let Some(table) = table_of::<T>(kind, name)
-            && !tables
-                .keys()
-                .any(|known| variable(&[known.as_str()]) == variable(&[table.as_str()]))
-        {
-            tables.insert(table, T::default());
+        if let Some(table) = table_of::<T>(kind, name) {
+            tables.entry(table).or_default();
         }
     }
-    for (table, settings) in tables {
-        for name in T::NAMES {
-            set_one(settings, name, &variable(&[kind, table.as_str(), name]), variables)?;
-        }
+    for (name, table) in tables {
+        set(&[kind, name.as_str()], table, variables)?;
     }
     Ok(())
 }
 
-/// The table `[kind.NAME]` that a variable is about.
+/// The table `[kind.NAME]` that a variable belongs to. A name has no `_`, so `-` and `_` cannot be confused.
 pub(super) fn table_of<T: SettingsTable>(kind: &str, name: &str) -> Option<Slug> {
     let rest = name.strip_prefix(&(variable(&[kind]) + "_"))?;
-    // No name of a setting is the end of another one after `_`.
+    // Only one setting can match: none ends with `_` and the name of another.
     let table = T::NAMES
         .iter()
         .find_map(|setting| rest.strip_suffix(&format!("_{}", setting.to_ascii_uppercase())))?;
     let table = table.to_ascii_lowercase().replace('_', "-");
     table.parse().ok()
-}
-
-fn set_one<T: SettingsTable>(
-    table: &mut T,
-    name: &str,
-    variable: &str,
-    variables: &Variables,
-) -> Result<(), ConfigError> {
-    let Some(value) = variables.get(variable) else {
-        return Ok(());
-    };
-    // SECURITY: the error has no value, because an address of a webhook may have a token in it.
-    let set = value
-        .to_str()
-        .ok_or("expected a text in UTF-8")
-        .and_then(|text| table.set(name, text));
-    set.map_err(|message| ConfigError::Variable {
-        name: variable.to_owned(),
-        message,
-    })
 }
 
 #[cfg(test)]
@@ -151,7 +137,7 @@ mod tests {
         value.map_or("https://a.example/", |(_, value)| value)
     }
 
-    /// Each setting changes its own field, and nothing else; a wrong type names the variable.
+    /// Checks that each setting changes its own field only, and that the docs name it.
     fn check<T: SettingsTable + std::fmt::Debug>(kind: &str, docs: &str) {
         let without = format!("{:?}", T::default());
         for name in T::NAMES {
@@ -171,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_has_a_variable_and_stands_in_the_docs() {
+    fn every_setting_has_a_variable_and_is_in_the_docs() {
         check::<MailSettings>("mail", include_str!("../../docs/mail.md"));
         check::<ShopTable>("shops", include_str!("../../docs/configuration.md"));
         check::<WebhookTable>("webhooks", include_str!("../../docs/configuration.md"));

@@ -17,7 +17,7 @@ pub trait Setting: Sized {
     /// Reads it from the command line or the environment.
     fn from_text(text: &str) -> Option<Self>;
 
-    /// Reads it from the environment, where it is not the same as on the command line.
+    /// Reads it from an environment variable that has no flag. A path differs from other settings here.
     fn from_variable(text: &str) -> Option<Self> {
         Self::from_text(text)
     }
@@ -109,7 +109,7 @@ impl Setting for PathBuf {
         Some(text.into())
     }
 
-    /// Relative to the current folder; the file's are relative to the file. An empty path is none.
+    /// Resolves a path from the current folder; a path in the file is relative to the file. An empty path is none.
     fn from_variable(text: &str) -> Option<Self> {
         match text {
             "" => Some(Self::new()),

@@ -61,8 +61,11 @@ impl Setting for Events {
 }
 
 impl WebhookConfig {
-    /// An endpoint of the file in `instance`: completes paths, which are relative to the file, and takes the defaults. The error
-    /// says which setting is missing.
+    /// Resolves a table: its paths are relative to `instance`, and a missing setting has its default.
+    ///
+    /// # Errors
+    ///
+    /// A required setting is missing.
     pub(super) fn of_table(instance: &Path, name: Slug, table: WebhookTable) -> Result<Self, String> {
         let default = || Path::new(SECRETS).join(format!("{name}.secret"));
         Ok(Self {
