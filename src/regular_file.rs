@@ -159,8 +159,8 @@ pub fn change_time(metadata: &Metadata) -> SystemTime {
     }
 }
 
-/// The permission bits of a file with a secret, if others than its owner can use it. A group may read it, if this process is in
-/// it: Kubernetes gives secrets to the group `fsGroup`.
+/// The mode of a file with a secret, if it lets others than its owner use the file. A group of this process may read the file:
+/// Kubernetes mounts secrets with the group `fsGroup`. `None` if the mode is safe.
 ///
 /// # Errors
 ///

@@ -55,9 +55,9 @@ pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Optio
             .map(|fields| fields.upgrade_notice(version))
             .filter(|notice| !notice.is_empty())
     };
-    let told = told(release);
-    let changelog = told.entry.closed_text(&homepage);
-    let shown = told.shown.closed_html(&homepage);
+    let notes = release_notes(release);
+    let changelog = notes.entry.closed_text(&homepage);
+    let shown = notes.shown.closed_html(&homepage);
     let manifest = Manifest {
         author: first([&plugin.author, &header.author]),
         author_homepage: first([&plugin.author_homepage, web_address(&header.author_uri)]),
@@ -97,7 +97,7 @@ pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Optio
             .unwrap_or_default(),
         version,
     };
-    (manifest, told.note)
+    (manifest, notes.note)
 }
 
 /// A section of the readme for a tab of the CMS, as sanitized HTML; empty if it is missing.
@@ -180,7 +180,7 @@ struct ReleaseNotes {
 /// This version's entry, else the tag's message, else a link. A pre-release whose header has the final version gets
 /// the final version's entry, and 1.2.3.0 that of 1.2.3. The HTML is from the changelog that has this version, else from the first that is not
 /// empty.
-fn told(release: &Facts<'_>) -> ReleaseNotes {
+fn release_notes(release: &Facts<'_>) -> ReleaseNotes {
     let known = |of: &dyn Fn(&Changelog) -> Option<ChangelogText>| {
         changelogs(release)
             .filter_map(|changelog| Some((of(changelog)?, changelog)))
@@ -197,7 +197,7 @@ fn told(release: &Facts<'_>) -> ReleaseNotes {
         return found(entry);
     }
     let message = html::decode(release.message.unwrap_or_default());
-    let message = changelog::from_tag_message(&message, release.tag_version).filter(|told| !told.is_pointer);
+    let message = changelog::from_tag_message(&message, release.tag_version).filter(|text| !text.is_pointer);
     if let Some(entry) = message {
         return ReleaseNotes {
             entry,
@@ -230,9 +230,8 @@ fn told(release: &Facts<'_>) -> ReleaseNotes {
 /// The first changelog with content; one that is only a link comes last.
 fn shown(release: &Facts<'_>) -> ChangelogText {
     let shown = |is_pointer| {
-        let told = changelogs(release).map(Changelog::html);
-        told.filter(|told| told.is_pointer == is_pointer)
-            .find(|told| !told.text.trim().is_empty())
+        let mut texts = changelogs(release).map(Changelog::html);
+        texts.find(|text| text.is_pointer == is_pointer && !text.text.trim().is_empty())
     };
     shown(false).or_else(|| shown(true)).cloned().unwrap_or_default()
 }

@@ -51,7 +51,7 @@ pub(super) use packed::{PackRequest, Packed};
 /// How many obstacles a message names; the rest is counted.
 const TOLD: usize = 5;
 
-/// A main file larger than this is read only when it is packed, in bytes.
+/// Size limit in bytes of a main file whose header is checked before the tag is packed.
 const MAX_MAIN_FILE: usize = 1 << 20;
 
 /// How a build packs releases.
@@ -219,7 +219,7 @@ impl<'a> Packer<'a> {
         out: &File,
     ) -> Result<Package, PackFailure> {
         if !list.obstacles.is_empty() {
-            return Err(Reason::Unpackable(told(&list.obstacles)).into());
+            return Err(Reason::Unpackable(list_obstacles(&list.obstacles)).into());
         }
         self.check_header(request, list)?;
         let folder = self.folder()?;
@@ -329,11 +329,11 @@ fn has_refused_names(archive: &File) -> bool {
 }
 
 /// The first obstacles by name, the number of the others, and what to do.
-fn told(obstacles: &[PackingObstacle]) -> String {
+fn list_obstacles(obstacles: &[PackingObstacle]) -> String {
     let first = obstacles.iter().take(TOLD).map(ToString::to_string);
     let more = obstacles.len().checked_sub(TOLD).filter(|more| *more > 0);
-    let told: Vec<_> = first.chain(more.map(|more| format!("{more} more"))).collect();
-    format!("{}; {WAY_OUT}", told.join(", "))
+    let listed: Vec<_> = first.chain(more.map(|more| format!("{more} more"))).collect();
+    format!("{}; {WAY_OUT}", listed.join(", "))
 }
 
 fn open<T>(result: Result<T, ArchiveError>) -> Result<T, PackFailure> {

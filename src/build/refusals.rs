@@ -1,8 +1,8 @@
 //! Tags whose packages were refused, in `cache/refused/`: the next build neither reads nor packs them again.
 //!
-//! A refusal is kept under a digest of everything that it depends on, so another tag, entry or program asks anew. Only
-//! reasons that lie in the tag are kept: what cannot be read today may be readable tomorrow.
-//! [`release_builder`](crate::build::release_builder) asks and tells.
+//! The key of a refusal is a digest of everything that it depends on: a changed tag, entry or program does not find it. Only
+//! a refusal whose reason is in the tag is kept, because a file that cannot be read today may be readable tomorrow.
+//! [`release_builder`](crate::build::release_builder) reads and adds refusals.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::regular_file;
 
-/// The number of the rules that refuse packages. Raise it with every change of them.
+/// Version of the rules that refuse packages. Raise it when they change, so that no refusal of older rules is used.
 const RULES: u32 = 1;
 
 /// Size limit of a file in bytes: some 100,000 refusals.

@@ -13,8 +13,8 @@ pub(super) use crate::model::version::same_version;
 ///
 /// An installed plugin reports its header's version. So if the header has `1.2` and the tag `1.2.0`, the release is
 /// 1.2: to PHP, 1.2 is older than 1.2.0, and the update would be offered for ever. For the same reason, a stable tag
-/// with another version in the header is refused, unless the entry allows it. So is a pre-release whose package is made
-/// of the tag, because such a package has the header's version.
+/// with another version in the header is refused, unless the entry allows it. A pre-release whose package is made of the
+/// tag is refused for a different header, too, because its package has the header's version.
 pub(super) fn published_version(
     plugin: &Plugin,
     tag: &Version,

@@ -1,5 +1,4 @@
-//! Files with a secret: they are read only if nobody but their owner, and a group of this process, can read them. Private keys
-//! are read through here.
+//! Reads files with secrets, private keys among them. Only the owner and a group of this process may have access to such a file.
 
 use std::fs::File;
 use std::io::{self, Read as _};

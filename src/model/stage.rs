@@ -1,7 +1,7 @@
 //! What the suffix of a version says of its release: `-beta.1`, `-patch.2`, or a word that PHP misreads.
 //!
 //! PHP's `version_compare` compares the beginnings of words: it takes every word that begins with `p` for a patch, so
-//! to a site `1.3.0-preview.1` is newer than `1.3.0`. Words with other capitals are unknown to it, and older than `dev`.
+//! a site takes `1.3.0-preview.1` for newer than `1.3.0`. PHP does not know `Beta` or `BETA`, and orders them before `dev`.
 
 use std::fmt;
 

@@ -16,7 +16,7 @@ const MAX_LENGTH: usize = 64;
 /// The most numeric parts of a version.
 const MAX_PARTS: usize = 5;
 
-/// One to five numeric parts and an optional suffix, a number or one that starts with a letter: `1.4`, `1.2-1`,
+/// One to five numeric parts, and an optional suffix that is a number or begins with a letter: `1.4`, `1.2-1`,
 /// `2.0.0-beta.1`, `1.2rc1`.
 ///
 /// Never starts with `v`, never has build metadata. It is kept as written and compared as PHP compares. Two versions

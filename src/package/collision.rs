@@ -14,7 +14,7 @@ pub enum Collision {
         /// The other name, up to where they differ.
         other: String,
     },
-    /// The names, or their folders, are the same text in two forms of Unicode, which some systems take for one name.
+    /// Two names, or their folders, are one text in two Unicode normal forms. Some file systems take them for one name.
     #[error("is the same as {other} in another form of Unicode")]
     Unicode {
         /// The other name, up to where they differ.

@@ -220,8 +220,7 @@ impl<F: SourceTree> Walk<'_, F> {
 }
 
 impl<Id> PackingList<Id> {
-    /// Whether it has names that are left out or refused whatever the entry says: a package that was published before
-    /// this was so may have them.
+    /// Whether the list has names that no entry can include. A package that an older version published may have them.
     pub(super) fn has_refused_names(&self) -> bool {
         let mut left_out = self.left_out.iter();
         left_out.any(|file| file.rule == LeaveOut::Never) || self.obstacles.iter().any(|obstacle| obstacle.is_name)

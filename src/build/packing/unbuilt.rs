@@ -19,7 +19,7 @@ pub(in crate::build) const OTHERS: [&str; 5] = ["vendor", "node_modules", "tests
 /// The file in which git finds its rules.
 const GITIGNORE: &str = ".gitignore";
 
-/// Size limit of a `.gitignore`, and of a file that is searched, in bytes.
+/// Size limit in bytes of a `.gitignore` and of each file that is searched.
 const MAX_FILE: usize = 1 << 20;
 
 /// The most files to search, and the most bytes of them in all.

@@ -13,7 +13,7 @@ pub enum Reason {
     NotAVersion,
     /// A letter in place of a digit, `O` for 0, `l` or `I` for 1; with the intended version.
     LetterForDigit(String),
-    /// PHP reads the version's suffix in another way than it is meant.
+    /// PHP orders the version's suffix differently from its meaning.
     Misread(MisreadSuffix),
     /// Probably a version of this plugin, under this tag pattern, which the entry lacks.
     OtherPattern(String),
@@ -134,20 +134,21 @@ impl Reason {
 
     /// A short constant code, for programs.
     pub fn code(&self) -> &'static str {
-        self.told().0
+        self.parts().0
     }
 
     /// The part of the text that is the same for all tags.
     pub fn headline(&self) -> &'static str {
-        self.told().1
+        self.parts().1
     }
 
     /// The details of this tag; may be empty.
     pub fn detail(&self) -> String {
-        self.told().2
+        self.parts().2
     }
 
-    fn told(&self) -> (&'static str, &'static str, String) {
+    /// The code, the headline and the detail.
+    fn parts(&self) -> (&'static str, &'static str, String) {
         let none = String::new();
         match self {
             Self::NotAVersion => (
@@ -272,7 +273,7 @@ fn first(names: &[String]) -> Vec<String> {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (_, headline, detail) = self.told();
+        let (_, headline, detail) = self.parts();
         f.write_str(headline)?;
         if detail.is_empty() {
             Ok(())

@@ -1,4 +1,4 @@
-//! Markdown with the lines of it that are code or comments, as CommonMark reads blocks. No such line is a heading or a
+//! Markdown, and which of its lines are code or comments, as CommonMark reads blocks. Such a line is never a heading or a
 //! field. Indented code is known by its indent alone.
 //!
 //! `pulldown-cmark` finds the blocks. [`changelog`](crate::build::source::changelog) and
@@ -130,7 +130,7 @@ fn may_have_blocks(text: &str) -> bool {
     text.contains("```") || text.contains("~~~") || memchr::memchr_iter(b'<', text.as_bytes()).any(is_html)
 }
 
-/// The text with `# ` in the place of `= heading =`, which ends a block for WordPress.org. Every line keeps its length.
+/// Replaces `= heading =` by `# `: WordPress.org ends a block at such a heading. Every line keeps its length.
 fn with_hash_headings(text: &str) -> String {
     let mut hashed = text.to_owned();
     let mut at = 0;

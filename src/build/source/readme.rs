@@ -239,8 +239,8 @@ impl Readme {
         section.push_str(markdown);
     }
 
-    /// Sections unknown to WordPress.org are added to the end of the description. `introduction` is what is before the
-    /// first section.
+    /// Sections unknown to WordPress.org are added to the end of the description. `introduction` is the text before
+    /// the first section.
     fn describe(&mut self, introduction: &[Paragraph<'_>]) {
         let texts = introduction.iter().filter(|paragraph| paragraph.is_text());
         let introduction = texts.map(Paragraph::text).collect::<Vec<_>>().join("\n\n");

@@ -168,8 +168,8 @@ fn without_end(line: &str) -> &str {
     line.trim_end_matches(['\r', '\n'])
 }
 
-/// Whether a heading without a version is about other versions: `= Older versions =`, `## Archive`. After the oldest
-/// version it ends the list. `### Past events` is a part of an entry.
+/// Whether a heading without a version introduces other versions: `= Older versions =`, `## Archive`. Such a heading ends the
+/// list if no version follows. `### Past events` is a part of an entry.
 fn closes(line: &str, below: &str) -> bool {
     let (mark, title) = heading::unmark(line, below);
     if !matches!(mark, Mark::Heading(_) | Mark::Emphasis) {

@@ -38,7 +38,7 @@ impl Known {
         })
     }
 
-    /// How many bytes at the start of the text determine the entry: up to the line after the next heading.
+    /// Length in bytes of the text that determines the entry. It ends after the line below the next heading.
     pub(super) fn seen(&self, text: &str) -> usize {
         let heading = first_line(&text[self.length..]).len();
         self.length + heading + first_line(&text[self.length + heading..]).len()

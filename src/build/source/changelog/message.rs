@@ -18,7 +18,7 @@ pub fn from_tag_message(message: &str, version: &Version) -> Option<ChangelogTex
     if is_about_tagging(message) {
         return None;
     }
-    let told = of_version(message, version).or_else(|| {
+    let entry = of_version(message, version).or_else(|| {
         let body = match message.split_once('\n') {
             Some((first, rest)) if repeats(first, version) || is_about_tagging(first) || is_bare_name(first) => rest,
             None if repeats(message, version) => "",
@@ -27,7 +27,7 @@ pub fn from_tag_message(message: &str, version: &Version) -> Option<ChangelogTex
         let is_of_others = ChangelogEntries::new(&body.into(), false).next().is_some();
         if is_of_others { None } else { entry_text(body) }
     });
-    told.filter(|told| !is_about_tagging(&told.text) && !names_a_release(&told.text))
+    entry.filter(|entry| !is_about_tagging(&entry.text) && !names_a_release(&entry.text))
 }
 
 /// Whether the line only has the version and a few words: `Release 1.2.3`, `Acme Forms v1.2.3`.

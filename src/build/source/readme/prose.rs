@@ -62,8 +62,7 @@ pub(super) fn paragraphs(markdown: &str) -> Vec<Paragraph<'_>> {
     paragraphs
 }
 
-/// Whether a line says nothing about the plugin: pictures, tags, a rule, the target of a link, or links to parts of the
-/// page and to other pages, without a word beside them.
+/// Whether a line has no words about the plugin: only pictures, tags, a rule, the target of a link, or links.
 pub(super) fn is_decoration(line: &str) -> bool {
     // Most lines.
     if line.starts_with(char::is_alphanumeric) && !line.contains('<') {
