@@ -20,7 +20,8 @@ use crate::support::eventually;
 pub use config::Replication;
 
 const MEMBERS: usize = 3;
-const PATIENCE: Duration = Duration::from_secs(120);
+/// On two busy cores, a failover took a minute.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The running servers. All of them are ended when it is dropped.
 pub struct Patroni {
@@ -130,16 +131,26 @@ impl Patroni {
 
     /// kill -9 of the primary and its children; Patroni notices it. Says which it was.
     pub fn kill_primary(&self) -> usize {
-        let primary = self.primary().expect("there is a primary");
-        let member = &self.members[primary];
-        kill_family(member.postmaster().expect("the primary runs"));
+        let (primary, postmaster) = self.running_primary();
+        kill_family(postmaster);
         primary
+    }
+
+    /// The primary and its process. On a busy machine there may be none for a moment, or nobody says so in time.
+    fn running_primary(&self) -> (usize, u32) {
+        let mut found = None;
+        eventually("a primary that runs", PATIENCE, || {
+            found = self
+                .primary()
+                .and_then(|primary| Some((primary, self.members[primary].postmaster()?)));
+            found.is_some()
+        });
+        found.expect("it was waited for")
     }
 
     /// Stops what sends the primary's log to its standbys, as where the network to them is cut.
     pub fn cut_standbys_off(&self) {
-        let primary = self.primary().expect("there is a primary");
-        let postmaster = self.members[primary].postmaster().expect("the primary runs");
+        let (_, postmaster) = self.running_primary();
         let is_sender = |pid: &u32| {
             let title = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             title.contains("walsender")
