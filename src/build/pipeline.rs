@@ -30,7 +30,7 @@ pub struct Options {
     pub check: bool,
     /// Read every tag, even if the index says that it was read.
     pub all: bool,
-    /// Whether more than a fifth of a plugin's releases may be removed.
+    /// Whether releases may be removed that no entry withholds.
     pub accepts_removed: bool,
     /// Parse the PHP of the newest release even if it is published already.
     pub parse_php: bool,

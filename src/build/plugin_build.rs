@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use crate::build::fetch::{self, Fetched};
-use crate::build::git::repository::Repository;
+use crate::build::git::repository::{Repository, SHALLOW};
 use crate::build::git::tag::Tag;
 use crate::build::manifest_sink::ManifestSink;
 use crate::build::packing::PackingOptions;
@@ -89,6 +89,12 @@ fn lost_tags(plugin: &Plugin, repository: &Repository, tags: &[Tag], published: 
         ));
     }
     let how = incomplete?;
+    // git refuses to unshallow a clone that has its history.
+    let command = if how == SHALLOW {
+        "git fetch --unshallow --tags"
+    } else {
+        "git fetch --tags"
+    };
     let names: HashSet<_> = tags.iter().map(|tag| &*tag.name).collect();
     let releases = published.releases.iter();
     let lost: Vec<_> = releases
@@ -97,8 +103,7 @@ fn lost_tags(plugin: &Plugin, repository: &Repository, tags: &[Tag], published: 
         .collect();
     (!lost.is_empty()).then(|| {
         format!(
-            "the clone is {how} and lacks {} of published releases ({}): fetch the tags, as with `git fetch --unshallow \
-             --tags`",
+            "the clone is {how} and lacks {} of published releases ({}): fetch the tags: `{command}`",
             counted(lost.len(), "tag"),
             listed(&lost)
         )

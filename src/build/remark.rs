@@ -31,6 +31,7 @@ impl Remark {
             Reason::VersionMismatch { .. }
             | Reason::StrangeVersion { .. }
             | Reason::Misread(_)
+            | Reason::MisreadHeader { .. }
             | Reason::WrittenAs(_)
             | Reason::AlreadyTagged(_)
             | Reason::OutsideVersions

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::build::report::outcome::Reason;
 use crate::model::plugin::{PackageOrigin, Plugin};
-use crate::model::stage::Stage;
+use crate::model::stage::{MisreadSuffix, Stage};
 use crate::model::version::{Version, php_version_compare};
 
 pub(super) use crate::model::version::same_version;
@@ -14,7 +14,8 @@ pub(super) use crate::model::version::same_version;
 /// An installed plugin reports its header's version. So if the header has `1.2` and the tag `1.2.0`, the release is
 /// 1.2: to PHP, 1.2 is older than 1.2.0, and the update would be offered for ever. For the same reason, a stable tag
 /// with another version in the header is refused, unless the entry allows it. A pre-release whose package is made of the
-/// tag is refused for a different header, too, because its package has the header's version.
+/// tag is refused for a different header, too, because its package has the header's version. A header that sites misread is
+/// refused in any case: they would take what they have installed for newer than the next release.
 pub(super) fn published_version(
     plugin: &Plugin,
     tag: &Version,
@@ -35,15 +36,28 @@ pub(super) fn published_version(
     if is_equal && (!is_packed || header == tag.as_str()) {
         return Ok((tag.clone(), None));
     }
-    let installed = header.parse::<Version>().ok();
-    let misread = installed.as_ref().and_then(misread);
-    match (installed, misread) {
-        (_, Some(misread)) if tag.is_prerelease() && !may_differ => Err(misread),
-        (Some(installed), None) if is_equal || same_version(header, tag.as_str()) => {
+    if let Some(misread) = misread_header(header) {
+        return Err(Reason::MisreadHeader {
+            file: file.to_owned(),
+            header: header.to_owned(),
+            misread,
+        });
+    }
+    match header.parse::<Version>().ok() {
+        Some(installed) if is_equal || same_version(header, tag.as_str()) => {
             Ok((installed.clone(), Some(Reason::WrittenAs(installed))))
         }
         _ if may_differ || tag.is_prerelease() && !is_packed => Ok((tag.clone(), Some(mismatch()))),
         _ => Err(mismatch()),
+    }
+}
+
+/// How PHP misreads the version in a header. To PHP, `_` and `+` separate its parts, too.
+fn misread_header(header: &str) -> Option<MisreadSuffix> {
+    let version: Version = header.replace(['_', '+'], "-").parse().ok()?;
+    match version.stage() {
+        Stage::Misread(misread) => Some(misread),
+        _ => None,
     }
 }
 
@@ -144,14 +158,19 @@ mod tests {
             ("1.3.0-beta1", "1.3.0-Beta1"),
             ("1.3.0-beta1", "1.3.0-preview.1"),
             ("1.3.0-rc1", "1.3-Rc1"),
+            // Sites compare what the header says with the next release, whatever the tag is called.
+            ("1.3.0", "1.3.0-preview.1"),
+            ("1.3.0", "1.3.0-BETA"),
+            ("1.3.0", "1.3.0_pre1"),
+            ("1.3.0", "1.3.0+pro"),
+            ("1.3.0", "1.3.0-preview.1+7"),
         ] {
-            for handed in [Elsewhere, Packed] {
+            for handed in [Elsewhere, Allowed, Packed] {
                 assert!(
-                    matches!(published(tag, header, handed), Err(Reason::Misread(_))),
+                    matches!(published(tag, header, handed), Err(Reason::MisreadHeader { .. })),
                     "{tag} {header}"
                 );
             }
-            assert_eq!(published(tag, header, Allowed).unwrap(), tag, "{header}");
         }
     }
 }

@@ -36,7 +36,7 @@ Examples:
   countersign build --replace acme-forms/1.2.0
                                           publish this release although it differs from the published one
   countersign build --plugin acme-forms --accept-removed
-                                          remove more than a fifth of this plugin's releases
+                                          remove this plugin's releases whose tags are gone
   countersign build --installed installed.json
                                           say how many sites a release would leave behind: docs/signing.md
   countersign build --rev origin/main     use the registry of that commit
@@ -63,8 +63,8 @@ pub struct Args {
     /// Read every tag again, even if it has not changed since it was published
     #[arg(long)]
     pub all: bool,
-    /// Remove more than a fifth of a plugin's published releases, or a plugin that is no longer in the registry. Without
-    /// this, they stay and the exit code is 3
+    /// Remove published releases that no entry withholds, such as those whose tag is gone, and plugins that are no longer in
+    /// the registry. Without this, they stay and the exit code is 3
     #[arg(long)]
     pub accept_removed: bool,
     /// Exit 3 if there are warnings. Publishes all the same

@@ -20,6 +20,9 @@ const MAX_HEADER_OBJECT: usize = 1 << 20;
 /// Size limit of trees in bytes: about 100,000 names.
 pub(crate) const MAX_TREE: usize = 4 << 20;
 
+/// How a clone without a part of its history is called.
+pub(crate) const SHALLOW: &str = "shallow";
+
 /// How many tags of tags are followed.
 const MAX_TAG_CHAIN: usize = 16;
 
@@ -111,7 +114,7 @@ impl Repository {
             Ok::<_, git2::Error>(promisors.next().is_some())
         };
         if self.git.is_shallow() {
-            Some("shallow")
+            Some(SHALLOW)
         } else {
             is_partial().unwrap_or(false).then_some("partial")
         }

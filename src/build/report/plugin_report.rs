@@ -7,12 +7,10 @@ use crate::build::report::listing::{counted, listed};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::unmatched::built_pattern;
 use crate::catalog::{Release, Releases};
+use crate::model::plugin::RepositoryLocation;
 use crate::model::slug::Slug;
 use crate::model::version::{Version, has_version};
 use crate::registry::plugins::PluginEntry;
-
-/// One release in this many may go from one build to the next, as with licenses in a reload.
-const REMOVED_AT_MOST_ONE_IN: usize = 5;
 
 /// The report of one registry entry.
 #[derive(Debug)]
@@ -39,6 +37,8 @@ pub struct PluginReport {
     pub warnings: Vec<ReleaseWarning>,
     /// Versions that the entry withholds.
     pub(in crate::build) withhold: Vec<Version>,
+    /// Whether its repository is a folder, into which only its owner fetches.
+    pub(in crate::build) is_own_clone: bool,
 }
 
 /// A warning about a release.
@@ -91,6 +91,10 @@ impl PluginReport {
                 .plugin
                 .as_ref()
                 .map_or_else(|_| Vec::new(), |plugin| plugin.withhold.clone()),
+            is_own_clone: entry.plugin.as_ref().is_ok_and(|plugin| {
+                let repository = plugin.source.as_ref().map(|source| &source.repository);
+                matches!(repository, Some(RepositoryLocation::Folder(_)))
+            }),
         }
     }
 
@@ -138,7 +142,7 @@ impl PluginReport {
                 ReleaseOutcome::Skipped(reason) | ReleaseOutcome::Failed(reason) if !version.is_prerelease() => {
                     reason.clone()
                 }
-                ReleaseOutcome::Skipped(reason @ Reason::Misread(_)) => reason.clone(),
+                ReleaseOutcome::Skipped(reason @ (Reason::Misread(_) | Reason::MisreadHeader { .. })) => reason.clone(),
                 // However far its release or its package came.
                 _ => built_pattern(&tag.tag, version)?,
             };
@@ -159,7 +163,7 @@ impl PluginReport {
     /// go.
     pub(super) fn of_gone(slug: Slug, before: &Releases) -> Self {
         let gone: Vec<_> = before.releases.iter().map(|release| &release.version).collect();
-        let problem = too_many_removed(&gone, gone.len()).unwrap_or_default();
+        let problem = removes(&gone, gone.len(), "");
         Self {
             file: format!("{slug}.toml"),
             slug: Some(slug),
@@ -172,11 +176,12 @@ impl PluginReport {
             kept: versions(&before.releases),
             warnings: Vec::new(),
             withhold: Vec::new(),
+            is_own_clone: false,
         }
     }
 
-    /// Decides which releases of this plugin are published, given the published ones. If too many would go and nobody
-    /// has accepted that, all of them stay.
+    /// Decides which releases of this plugin are published, given the published ones. If any would go that the entry
+    /// does not withhold, and nobody has accepted that, all of them stay.
     pub(in crate::build) fn choose_published(&mut self, before: &Releases, accepts_removed: bool) {
         self.refuse_duplicates();
         match self.state {
@@ -184,7 +189,7 @@ impl PluginReport {
             PluginState::Broken(_) => self.keep_all(before),
             PluginState::Read => self.keep_failed(before),
         }
-        if !accepts_removed && let Some(problem) = self.too_many_removed(before) {
+        if !accepts_removed && let Some(problem) = self.removals(before) {
             self.state = PluginState::Broken(vec![problem]);
             self.tags.retain(|tag| !matches!(tag.outcome, ReleaseOutcome::Built));
             self.keep_all(before);
@@ -230,9 +235,9 @@ impl PluginReport {
         self.kept = versions(&self.releases.releases);
     }
 
-    /// The problem, if more than a fifth of the published releases would go that the entry does not withhold. A release
-    /// whose tag is now published under another version does not go.
-    fn too_many_removed(&self, before: &Releases) -> Option<String> {
+    /// The problem, if published releases would go that the entry does not withhold. A release whose tag is now published
+    /// under another version does not go.
+    fn removals(&self, before: &Releases) -> Option<String> {
         let stay = &self.releases.releases;
         let versions: HashSet<_> = stay.iter().map(|release| &release.version).collect();
         let tags: HashSet<_> = stay.iter().map(|release| &release.tag).collect();
@@ -240,9 +245,21 @@ impl PluginReport {
         let held: Vec<_> = releases
             .filter(|release| !has_version(&self.withhold, &release.version))
             .collect();
-        let gone = |release: &&&Release| !versions.contains(&release.version) && !tags.contains(&release.tag);
-        let gone: Vec<_> = held.iter().filter(gone).map(|release| &release.version).collect();
-        too_many_removed(&gone, held.len())
+        let goes = |release: &&&Release| !versions.contains(&release.version) && !tags.contains(&release.tag);
+        let gone: Vec<_> = held.iter().filter(goes).collect();
+        if gone.is_empty() {
+            return None;
+        }
+        let present: HashSet<_> = self.tags.iter().map(|tag| &tag.tag).collect();
+        let lost = gone.iter().filter(|release| !present.contains(&release.tag)).count();
+        let hint = match lost {
+            _ if !self.is_own_clone || self.state == PluginState::NoSource => "",
+            0 => "",
+            1 => "if the clone only lacks its tag, run `git fetch --tags`; ",
+            _ => "if the clone only lacks their tags, run `git fetch --tags`; ",
+        };
+        let gone: Vec<_> = gone.iter().map(|release| &release.version).collect();
+        Some(removes(&gone, held.len(), hint))
     }
 
     /// `1.2` and `1.2.0` are two versions by their tags, and one if both headers have `1.2`.
@@ -306,16 +323,14 @@ impl TagCounts {
     }
 }
 
-/// The problem, if more than a fifth of the `held` releases of a plugin are `gone`.
-pub(super) fn too_many_removed(gone: &[&Version], held: usize) -> Option<String> {
-    (gone.len() * REMOVED_AT_MOST_ONE_IN > held).then(|| {
-        format!(
-            "a build would remove {} of {}: {}; if you mean it, run `countersign build --accept-removed`",
-            gone.len(),
-            counted(held, "published release"),
-            listed(gone)
-        )
-    })
+/// Asks whether `gone` of the `held` releases of a plugin may go. `hint` ends with a blank, or is empty.
+fn removes(gone: &[&Version], held: usize, hint: &str) -> String {
+    format!(
+        "a build would remove {} of {}: {}; {hint}if you mean it, run `countersign build --accept-removed`",
+        gone.len(),
+        counted(held, "published release"),
+        listed(gone)
+    )
 }
 
 /// The versions of releases.

@@ -15,6 +15,15 @@ pub enum Reason {
     LetterForDigit(String),
     /// PHP orders the version's suffix differently from its meaning.
     Misread(MisreadSuffix),
+    /// The same of the version in its header: sites compare that one with the next release, whatever the tag is called.
+    MisreadHeader {
+        /// The file with the header.
+        file: String,
+        /// The version in its header.
+        header: String,
+        /// How PHP orders it.
+        misread: MisreadSuffix,
+    },
     /// Probably a version of this plugin, under this tag pattern, which the entry lacks.
     OtherPattern(String),
     /// Named after something else, such as another plugin of the repository.
@@ -165,6 +174,11 @@ impl Reason {
                 "misread_suffix",
                 "sites misread the version's suffix",
                 misread.to_string(),
+            ),
+            Self::MisreadHeader { file, header, misread } => (
+                "misread_suffix",
+                "sites misread the suffix of the header's version",
+                format!("{header} in {file}: {misread}"),
             ),
             Self::OtherPattern(pattern) => (
                 "other_pattern",

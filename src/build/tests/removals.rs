@@ -53,7 +53,7 @@ fn a_shallow_clone_that_lacks_a_published_tag_takes_nothing_back() {
     fs::write(made.repository().join(".git/shallow"), format!("{head}\n")).unwrap();
     // One in ten, which a whole clone might have deleted.
     untag(&made, &["1.3"]);
-    let told = "the clone is shallow and lacks 1 tag of published releases (1.3): fetch the tags, as with `git fetch \
+    let told = "the clone is shallow and lacks 1 tag of published releases (1.3): fetch the tags: `git fetch \
                 --unshallow --tags`";
     for accepts_removed in [false, true] {
         let options = Options {
@@ -83,39 +83,51 @@ fn a_partial_clone_that_lacks_a_published_tag_takes_nothing_back() {
         .set_bool("remote.origin.promisor", true)
         .unwrap();
     let report = careful(&made, &[entry(made.plugin())]);
-    assert!(
-        problem(&report)
-            .unwrap()
-            .starts_with("the clone is partial and lacks 1 tag")
+    let told = "the clone is partial and lacks 1 tag of published releases (1.3): fetch the tags: `git fetch --tags`";
+    assert_eq!(
+        problem(&report),
+        Some(told),
+        "such a clone has its history, so git would refuse --unshallow"
     );
     assert_eq!(versions(&report.plugins[0]).len(), 10);
 }
 
 #[test]
-fn more_than_a_fifth_of_a_plugins_releases_goes_only_when_somebody_accepts_it() {
+fn a_release_whose_tag_is_gone_stays_until_somebody_accepts_that_it_goes() {
+    for tag in ["1.9", "1.3"] {
+        let made = ten();
+        let before = made.published();
+        untag(&made, &[tag]);
+        // A new release waits for the answer, too.
+        made.release("2.0", "2.0");
+        let report = careful(&made, &[entry(made.plugin())]);
+        let told = format!(
+            "a build would remove 1 of 10 published releases: {tag}; if the clone only lacks its tag, run `git fetch --tags`; \
+             if you mean it, run `countersign build --accept-removed`"
+        );
+        assert_eq!(problem(&report), Some(&*told));
+        assert_eq!((report.counts().built, report.plugins[0].kept.len()), (0, 10));
+        assert!(report.failed() && !report.differs());
+        assert!(summary(&report, false).contains(&told));
+        assert_eq!(made.published(), before);
+        assert!(!made.releases().join("removed.json").exists());
+        let report = made.run(&[entry(made.plugin())], false, &[]);
+        assert_eq!((problem(&report), report.plugins[0].removed.len()), (None, 1));
+        assert_eq!(versions(&report.plugins[0])[0], "2.0");
+    }
+}
+
+#[test]
+fn a_tag_that_moved_to_a_commit_without_the_plugin_takes_no_release_back() {
     let made = ten();
-    untag(&made, &["1.0", "1.1"]);
-    let report = careful(&made, &[entry(made.plugin())]);
-    assert_eq!(
-        (problem(&report), report.plugins[0].removed.len()),
-        (None, 2),
-        "a fifth"
-    );
     let before = made.published();
-    // Two of eight, and a new one, which waits for the answer, too.
-    untag(&made, &["1.2", "1.3"]);
-    made.release("2.0", "2.0");
+    let empty = made.commit(&[("readme.md", "Nothing.")]);
+    made.tag("1.9", empty);
     let report = careful(&made, &[entry(made.plugin())]);
-    let told = "a build would remove 2 of 8 published releases: 1.3, 1.2; if you mean it, run `countersign build \
+    let told = "a build would remove 1 of 10 published releases: 1.9; if you mean it, run `countersign build \
                 --accept-removed`";
     assert_eq!(problem(&report), Some(told));
-    assert_eq!((report.counts().built, report.plugins[0].kept.len()), (0, 8));
-    assert!(report.failed() && !report.differs());
-    assert!(summary(&report, false).contains(told));
     assert_eq!(made.published(), before);
-    let report = made.run(&[entry(made.plugin())], false, &[]);
-    assert_eq!((problem(&report), report.plugins[0].removed.len()), (None, 2));
-    assert_eq!(versions(&report.plugins[0])[0], "2.0");
 }
 
 #[test]
