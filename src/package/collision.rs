@@ -1,5 +1,6 @@
 //! Detects names that differ only in case or in the form of Unicode, and a file that is also a folder.
 
+use unicase::UniCase;
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Why two names cannot both be in a package.
@@ -30,7 +31,7 @@ pub enum Collision {
 
 /// The first name that collides with another, and how. Each name comes with whether it is a folder.
 ///
-/// Names are sorted by their lower-case form, with `/` lowest. Then colliding names are neighbours, and no table of
+/// Names are sorted by their caseless form, with `/` lowest. Then colliding names are neighbours, and no table of
 /// all folders is needed, which would be much larger for deep names.
 pub(crate) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(&'a str, Collision)> {
     let mut sorted: Vec<_> = names.map(|(name, is_folder)| (folded(name), name, is_folder)).collect();
@@ -44,18 +45,16 @@ pub(crate) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(
     })
 }
 
-/// The common part of two names, ignoring case and the form of Unicode. `/` is lower than any character of a name.
+/// The common part of two names, ignoring case and the form of Unicode: its canonical caseless form (Unicode 3.13, D145),
+/// where `ς` is `σ` and `ß` is `ss`, as on macOS. `/` is lower than any character of a name.
 fn folded(name: &str) -> String {
-    // By character, because the lower case of a whole text depends on where a word ends.
-    let lower = name
-        .chars()
-        .flat_map(char::to_lowercase)
-        .map(|c| if c == '/' { '\0' } else { c });
-    if name.is_ascii() {
-        lower.collect()
+    let caseless = if name.is_ascii() {
+        name.to_ascii_lowercase()
     } else {
-        lower.nfd().collect()
-    }
+        let decomposed: String = name.nfd().collect();
+        UniCase::unicode(decomposed).to_folded_case().nfd().collect()
+    };
+    caseless.replace('/', "\0")
 }
 
 /// How two neighbours collide. If one continues the other, the first is the shorter one.
@@ -127,6 +126,14 @@ mod tests {
         // To Unicode, the Kelvin sign is a K.
         assert_eq!(collides(&["\u{212a}", "k"]), case("\u{212a}"));
         assert_eq!(collides(&["ΟΣ", "οσ"]), case("οσ"));
+        // By full case folding.
+        assert_eq!(collides(&["οσ", "ος"]), case("οσ"));
+        assert_eq!(collides(&["ΟΔΟΣ.php", "οδος.php"]), case("οδος.php"));
+        assert_eq!(collides(&["straße", "strasse"]), case("straße"));
+        assert_eq!(collides(&["STRASSE/a", "stra\u{1e9e}e/b"]), case("stra\u{1e9e}e"));
+        assert_eq!(collides(&["\u{fb01}n", "fin"]), case("\u{fb01}n"));
+        assert_eq!(collides(&["\u{b5}.js", "\u{3bc}.js"]), case("\u{3bc}.js"));
+        assert_eq!(collides(&["\u{345}a", "\u{3b9}a"]), case("\u{3b9}a"));
         let unicode = |other: &str| {
             Some(Collision::Unicode {
                 other: other.to_owned(),
@@ -148,7 +155,7 @@ mod tests {
         assert_eq!(collides(&[]), None);
         assert_eq!(
             collides(&[
-                "a/", "a/b", "a/b-c", "a/b.c", "a-b/c", "ab", "a/c/d", "a/c/e", "a.b", "ß", "ss"
+                "a/", "a/b", "a/b-c", "a/b.c", "a-b/c", "ab", "a/c/d", "a/c/e", "a.b", "ß", "s", "ı", "i"
             ]),
             None
         );
