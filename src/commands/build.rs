@@ -1,6 +1,6 @@
 //! `countersign build`: passes the options to [`build::run`], prints the report to stdout and progress to stderr.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::IsTerminal as _;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -160,11 +160,11 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     })
 }
 
-/// What a build of one plugin would say, without fetching or writing anything.
-pub(super) fn dry_run(config: &Config, slug: &Slug, read_timeout: Duration) -> Result<BuildReport, Failure> {
+/// What a build of these plugins would say, without fetching or writing anything.
+pub(super) fn dry_run(config: &Config, slugs: BTreeSet<Slug>, read_timeout: Duration) -> Result<BuildReport, Failure> {
     let files = RegistryFiles::folder(&config.paths.registry);
     let mut entries = plugins::load(&files)?;
-    entries.retain(|entry| entry.slug.as_ref() == Some(slug));
+    entries.retain(|entry| entry.slug.as_ref().is_some_and(|slug| slugs.contains(slug)));
     let signed = signed_chains(&files, &mut entries)?;
     let options = Options {
         releases: config.paths.releases.clone(),
@@ -172,7 +172,7 @@ pub(super) fn dry_run(config: &Config, slug: &Slug, read_timeout: Duration) -> R
         all: false,
         accepts_removed: false,
         parse_php: false,
-        only: [slug.clone()].into(),
+        only: slugs,
         mirrors: Mirrors {
             cache: config.paths.cache.clone(),
             offline: true,

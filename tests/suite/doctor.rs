@@ -348,5 +348,12 @@ fn of_a_plugin_without_a_release_doctor_says_what_a_build_says() {
     assert_eq!(reason, "acme has a source and nothing to offer");
     assert_eq!(hint, "run `countersign build --plugin acme`");
     built(0);
+    let (reason, hint) = finding().unwrap();
+    assert_eq!(
+        reason,
+        format!("acme offers an older release than its newest tag: {expected}")
+    );
+    assert_eq!(hint, "correct it; `countersign build --plugin acme` lists every tag");
+    git(&["tag", "-d", "1.1"]);
     assert_eq!(finding(), None);
 }

@@ -1,4 +1,5 @@
-//! Checks the published releases and packages. Of a plugin that has nothing to offer it says what a build says.
+//! Checks the published releases and packages. Of a plugin with nothing to offer, or whose newest tag is not published, it says
+//! what a build says.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,13 +15,14 @@ use crate::registry::Registry;
 use crate::serve::reload::drop_guard::DropGuard;
 use crate::text::error_chain::ErrorChain;
 
-/// Time limit to read the repository of a plugin that has nothing to offer.
+/// Time limit to read the repository of a plugin.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The most plugins whose repositories are read.
-const MOST_READ: usize = 8;
+const MOST_READ: usize = 32;
 
-/// A finding for the releases, one for the packages where there are any, and one for each plugin without a release.
+/// A finding for the releases, one for the packages where there are any, one for each plugin without a release, and one for
+/// each whose newest tag is not published.
 pub(super) fn findings(config: &Config, registry: Option<&Registry>) -> Vec<Finding> {
     const BUILD: &str = "run `countersign build`";
     let folder = &config.paths.releases;
@@ -43,14 +45,18 @@ pub(super) fn findings(config: &Config, registry: Option<&Registry>) -> Vec<Find
             };
             let with_source = registry.into_iter().flat_map(Registry::plugins);
             let with_source = with_source.filter(|plugin| plugin.source.is_some());
-            let without = with_source.filter(|plugin| !has_latest(&plugin.slug));
+            let (with, without): (Vec<&Slug>, Vec<&Slug>) = with_source
+                .map(|plugin| &plugin.slug)
+                .partition(|slug| has_latest(slug));
             findings.extend(registry.and_then(|registry| dropped_releases(registry, &config.paths)));
-            findings.extend(without.enumerate().map(|(number, plugin)| {
-                let report = (number < MOST_READ).then(|| build::dry_run(config, &plugin.slug, PATIENCE));
-                let report = report.and_then(Result::ok);
-                let report = report.as_ref().and_then(|report| report.plugins.first());
-                nothing_to_offer(&plugin.slug, report)
-            }));
+            let read = without.iter().chain(&with).take(MOST_READ).map(|&slug| slug.clone());
+            let report = build::dry_run(config, read.collect(), PATIENCE).ok();
+            let of = |slug: &Slug| {
+                let mut plugins = report.iter().flat_map(|report| &report.plugins);
+                plugins.find(|plugin| plugin.slug.as_ref() == Some(slug))
+            };
+            findings.extend(without.iter().map(|slug| nothing_to_offer(slug, of(slug))));
+            findings.extend(with.iter().filter_map(|slug| newest_not_published(slug, of(slug)?)));
         }
     }
     findings.extend(packages(folder));
@@ -60,7 +66,7 @@ pub(super) fn findings(config: &Config, registry: Option<&Registry>) -> Vec<Find
 /// Why a plugin with a source has nothing to offer, as a build says it.
 fn nothing_to_offer(slug: &Slug, report: Option<&PluginReport>) -> Finding {
     let build = format!("run `countersign build --plugin {slug}`");
-    let details = format!("correct it; `countersign build --plugin {slug}` lists every tag");
+    let details = correct_it(slug);
     let (reason, hint) = match report {
         None => (String::new(), build),
         Some(report) => match (&report.state, report.missing_newest()) {
@@ -82,6 +88,18 @@ fn nothing_to_offer(slug: &Slug, report: Option<&PluginReport>) -> Finding {
         format!("{slug} has a source and nothing to offer{reason}"),
         &hint,
     )
+}
+
+/// Why the newest tag of a plugin with releases is not among them, as a build says it. `repositories` tells of a repository
+/// that cannot be read.
+fn newest_not_published(slug: &Slug, report: &PluginReport) -> Option<Finding> {
+    let (tag, reason) = report.missing_newest()?;
+    let finding = format!("{slug} offers an older release than its newest tag: tag {tag}: {reason}");
+    Some(warning("catalog", finding, &correct_it(slug)))
+}
+
+fn correct_it(slug: &Slug) -> String {
+    format!("correct it; `countersign build --plugin {slug}` lists every tag")
 }
 
 /// The reason and the hint where no stable version was refused.
