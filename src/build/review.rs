@@ -17,9 +17,6 @@ use crate::build::source::source_tree::{MAX_LOOKED_AT, MAX_PATH, SourceTree, Tre
 use crate::model::plugin::{PackageOrigin, Plugin};
 use crate::model::version::Version;
 
-/// Size limit of a `composer.json` in bytes.
-const MAX_COMPOSER: usize = 1 << 20;
-
 /// The most PHP files to parse, and the most bytes of them in all.
 const MAX_PHP_FILES: usize = 5_000;
 const MAX_PHP_BYTES: usize = 64 << 20;
@@ -115,8 +112,9 @@ pub(super) fn inspect<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id, p
         .and_then(|folder| files.items(folder).ok())
         .unwrap_or_default();
     let mut remarks: Vec<_> = pictures(plugin, files, root).into_iter().collect();
-    remarks.extend(composer(plugin, files, &items, path));
-    remarks.extend(warnings::warnings(plugin, files, root, path, &items));
+    let of_package = warnings::warnings(plugin, files, root, path, &items);
+    remarks.extend(composer(plugin, files, &items, path, &of_package));
+    remarks.extend(of_package);
     if parses_php {
         remarks.extend(php(plugin, files, &items, path));
     }
@@ -166,21 +164,46 @@ fn pictures<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<R
 /// A plugin of composer that only says where packages of WordPress go; a site needs nothing of it.
 const INSTALLERS: &str = "composer/installers";
 
-/// Packages that composer must install and that are missing.
-fn composer<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Option<Remark> {
+/// Folders into which tools put packages under a namespace of the plugin's own, by their settings.
+const OWN_PACKAGES: [&str; 3] = [
+    "/extra/strauss/target_directory",
+    "/extra/mozart/dep_directory",
+    "/extra/wpify-scoper/folder",
+];
+
+/// Packages that composer must install and that are missing. `told` has what was said of the package.
+fn composer<F: SourceTree>(
+    plugin: &Plugin,
+    files: &F,
+    items: &[TreeEntry<F::Id>],
+    folder: &str,
+    told: &[Remark],
+) -> Option<Remark> {
     // What is handed over was built elsewhere.
     let origin = plugin.package.as_ref().map(|package| package.from);
     if origin == Some(PackageOrigin::File) {
         return None;
     }
-    let is = |item: &&TreeEntry<F::Id>, name: &str, kind| item.name == name && item.kind == kind;
-    let json = items
+    let json = warnings::composer_json(files, items)?;
+    let vendor = warnings::vendor_folder(&json);
+    let is_there = |path: &str| {
+        let (first, below) = path.split_once('/').unwrap_or((path, ""));
+        let mut items = items.iter();
+        let first = items.find(|item| item.name == first && item.kind == TreeEntryKind::Folder);
+        first.is_some_and(|first| assets::walk(files, first.id.clone(), below).is_some())
+    };
+    let mut own = OWN_PACKAGES
         .iter()
-        .find(|item| is(item, "composer.json", TreeEntryKind::File))?;
-    if items.iter().any(|item| is(&item, "vendor", TreeEntryKind::Folder)) {
+        .filter_map(|setting| json.pointer(setting)?.as_str());
+    let is_own_name = |name: &str| matches!(name, "third-party" | "third_party" | "scoped" | "deps" | "dependencies");
+    let mut folders = items.iter().filter(|item| item.kind == TreeEntryKind::Folder);
+    if is_there(&vendor)
+        || own.any(|own| is_there(warnings::folder_name(own)))
+        || folders.any(|item| is_own_name(&item.name) || item.name.starts_with("vendor") && item.name != "vendor")
+        || told.iter().any(|told| told.file == in_folder(folder, &vendor))
+    {
         return None;
     }
-    let json: serde_json::Value = serde_json::from_slice(&files.bytes(&json.id, MAX_COMPOSER).ok()?).ok()?;
     // A platform package has no slash: php, ext-json, lib-curl, composer-plugin-api.
     let packages: Vec<&String> = json
         .get("require")?
@@ -199,7 +222,7 @@ fn composer<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>
         None => String::new(),
     };
     let message =
-        format!("requires {first}{more}, but there is no vendor folder: a package of this tag lacks them{hint}");
+        format!("requires {first}{more}, but there is no {vendor} folder: a package of this tag lacks them{hint}");
     Some(Remark::about(&in_folder(folder, "composer.json"), message))
 }
 

@@ -13,8 +13,22 @@ use crate::model::ignore_rules::matcher;
 /// Folders into which builds write.
 const BUILT: [&str; 6] = ["build", "dist", "built", "compiled", "public", "bundle"];
 
+/// Folders into which composer writes, and tools that give packages a namespace of the plugin's own: PHP-Scoper and Strauss.
+const PACKAGES: [&str; 3] = ["vendor", "vendor-prefixed", "vendor_prefixed"];
+
 /// Folders with other people's code, or with code that is broken on purpose.
-pub(in crate::build) const OTHERS: [&str; 5] = ["vendor", "node_modules", "tests", "test", "fixtures"];
+pub(in crate::build) const OTHERS: [&str; 7] = [
+    "vendor",
+    "vendor-prefixed",
+    "vendor_prefixed",
+    "node_modules",
+    "tests",
+    "test",
+    "fixtures",
+];
+
+/// Functions by which code looks whether a file is there before it loads it.
+const GUARDS: [&[u8]; 3] = [b"file_exists", b"is_readable", b"is_file"];
 
 /// The file in which git finds its rules.
 const GITIGNORE: &str = ".gitignore";
@@ -26,15 +40,18 @@ const MAX_FILE: usize = 1 << 20;
 const MAX_FILES: usize = 5_000;
 const MAX_BYTES: usize = 64 << 20;
 
+/// The most `.gitignore` files to read.
+const MAX_RULES: usize = 100;
+
 /// The first such folder, and the file and the line that load from it, all below the plugin's folder at `path` below
-/// `root`. A folder of which anything is in `list` is there.
+/// `root`. A folder of which anything is in `list` is there. Packages that code looks for before it loads them may be absent.
 pub(super) fn unbuilt<F: SourceTree>(
     files: &F,
     root: &F::Id,
     path: &str,
     list: &PackingList<F::Id>,
 ) -> Option<(String, String, usize)> {
-    let ignored = Ignored::of(files, root, path);
+    let ignored = Ignored::of(files, root, path, list);
     if ignored.0.is_empty() {
         return None;
     }
@@ -52,13 +69,20 @@ pub(super) fn unbuilt<F: SourceTree>(
             continue;
         };
         left -= code.len();
+        let code = without_comments(code);
+        let is_guarded = || GUARDS.iter().any(|guard| memchr::memmem::find(&code, guard).is_some());
         let beside = file.name.rsplit_once('/').map_or("", |(folder, _)| folder);
         for (line, text) in code.split(|byte| *byte == b'\n').enumerate() {
-            for folder in named(text) {
+            for named in paths(text) {
                 // From the plugin's folder, or from that of the file.
-                for folder in [folder.clone(), in_folder(beside, &folder)] {
-                    if !is_there(&folder) && ignored.has(&in_folder(path, &folder)) {
-                        return Some((folder, file.name.clone(), line + 1));
+                let from_root = Some(named.to_owned()).filter(|named| !named.contains(".."));
+                let loaded = [from_root, resolved(beside, named)].into_iter().flatten();
+                for loaded in loaded {
+                    let Some(folder) = folder_in(&loaded) else { continue };
+                    let is_missing = !is_there(folder) && ignored.has(path, folder, &loaded);
+                    let name = folder.rsplit('/').next().unwrap_or_default();
+                    if is_missing && !(PACKAGES.contains(&name) && is_guarded()) {
+                        return Some((folder.to_owned(), file.name.clone(), line + 1));
                     }
                 }
             }
@@ -67,73 +91,141 @@ pub(super) fn unbuilt<F: SourceTree>(
     None
 }
 
-/// The `.gitignore` files that may be about such a folder, from the repository's root down to the plugin's folder, each
+/// The `.gitignore` files that may be about such a folder, from the repository's root down into the plugin's folder, each
 /// with its folder.
 struct Ignored(Vec<(String, Gitignore)>);
 
 impl Ignored {
-    fn of<F: SourceTree>(files: &F, root: &F::Id, path: &str) -> Self {
-        let mut found = Vec::new();
-        let mut folder = String::new();
-        let mut below = path.split('/').filter(|name| !name.is_empty());
-        loop {
-            let text = assets::walk(files, root.clone(), &folder).and_then(|tree| {
-                let items = files.items(&tree).ok()?;
-                let is_rules = |kind| kind == TreeEntryKind::File;
-                let item = items
-                    .iter()
-                    .find(|item| item.name == GITIGNORE && is_rules(item.kind))?;
-                files.bytes(&item.id, MAX_FILE).ok()
-            });
-            let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
-            if BUILT.iter().any(|name| text.contains(name))
-                && let Ok(rules) = matcher(text.lines())
-            {
-                found.push((folder.clone(), rules));
-            }
-            match below.next() {
-                Some(name) => folder = in_folder(&folder, name),
-                None => return Self(found),
-            }
+    fn of<F: SourceTree>(files: &F, root: &F::Id, path: &str, list: &PackingList<F::Id>) -> Self {
+        let mut folders = vec![String::new()];
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            folders.push(in_folder(folders.last().map_or("", String::as_str), name));
         }
+        let below = list
+            .left_out
+            .iter()
+            .filter_map(|file| file.name.strip_suffix(GITIGNORE)?.strip_suffix('/'));
+        folders.extend(below.take(MAX_RULES).map(|folder| in_folder(path, folder)));
+        let rules = |folder: &str| {
+            let items = files.items(&assets::walk(files, root.clone(), folder)?).ok()?;
+            let mut items = items.iter();
+            let item = items.find(|item| item.name == GITIGNORE && item.kind == TreeEntryKind::File)?;
+            let text = String::from_utf8_lossy(&files.bytes(&item.id, MAX_FILE).ok()?).into_owned();
+            // Most of them say nothing of such folders.
+            let mut names = BUILT.iter().chain(&PACKAGES);
+            names.any(|name| text.contains(name)).then_some(())?;
+            matcher(text.lines()).ok()
+        };
+        let found = folders.into_iter().filter_map(|folder| Some((rules(&folder)?, folder)));
+        Self(found.map(|(rules, folder)| (folder, rules)).collect())
     }
 
-    /// Whether git ignores a folder: its path from the repository's root.
-    fn has(&self, path: &str) -> bool {
-        self.0.iter().any(|(folder, rules)| {
-            let below = if folder.is_empty() {
-                Some(path)
-            } else {
-                path.strip_prefix(&**folder).and_then(|rest| rest.strip_prefix('/'))
-            };
-            below.is_some_and(|below| rules.matched_path_or_any_parents(below, true).is_ignore())
-        })
+    /// Whether git ignores a folder of the plugin's folder at `path`, or what is loaded from it.
+    fn has(&self, path: &str, folder: &str, loaded: &str) -> bool {
+        let is_ignored = |name: &str, is_folder: bool| {
+            let name = in_folder(path, name);
+            let decided = self.0.iter().rev().find_map(|(folder, rules)| {
+                let below = if folder.is_empty() {
+                    Some(&*name)
+                } else {
+                    name.strip_prefix(&**folder).and_then(|rest| rest.strip_prefix('/'))
+                };
+                let found = rules.matched_path_or_any_parents(below?, is_folder);
+                (!found.is_none()).then(|| found.is_ignore())
+            });
+            decided.unwrap_or(false)
+        };
+        is_ignored(folder, true) || loaded != folder && is_ignored(loaded, false)
     }
 }
 
-/// The folders in a line of code into which builds write: `assets/dist` in `'/assets/dist/app.js'`.
-fn named(line: &[u8]) -> Vec<String> {
+/// The texts in a line of code that may be paths with such a folder: `assets/dist/app.js` in `'/assets/dist/app.js'`.
+fn paths(line: &[u8]) -> impl Iterator<Item = &str> {
     let is_of_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./@".contains(byte);
-    let mut found = Vec::new();
-    // Each piece of the line that may be a path.
-    for piece in line.split(|byte| !is_of_path(byte)) {
-        let Ok(text) = std::str::from_utf8(piece) else { continue };
-        // An address, or a file above: nothing of this folder.
-        if text.starts_with("//") || text.contains("..") {
-            continue;
+    line.split(move |byte| !is_of_path(byte)).filter_map(|piece| {
+        let text = std::str::from_utf8(piece).ok()?;
+        // An address.
+        if text.starts_with("//") {
+            return None;
         }
-        let is_below = text.starts_with('/');
-        let text = text.trim_start_matches("./").trim_start_matches('/');
-        let components: Vec<_> = text.split('/').collect();
-        let Some(at) = components.iter().position(|component| BUILT.contains(component)) else {
-            continue;
-        };
+        let named = text
+            .trim_start_matches("./")
+            .trim_start_matches('/')
+            .trim_end_matches('/');
         // A word alone is no path.
-        if is_below || components.len() > 1 {
-            found.push(components[..=at].join("/"));
+        (folder_in(named).is_some() && (text.starts_with('/') || named.contains('/'))).then_some(named)
+    })
+}
+
+/// The path up to such a folder: `assets/dist` of `assets/dist/app.js`.
+fn folder_in(path: &str) -> Option<&str> {
+    let mut end = 0;
+    for component in path.split('/') {
+        end += component.len();
+        if BUILT.contains(&component) || PACKAGES.contains(&component) {
+            return Some(&path[..end]);
+        }
+        end += 1;
+    }
+    None
+}
+
+/// A path from a folder, without `..`; `None` if it leads out of the plugin's folder.
+fn resolved(folder: &str, path: &str) -> Option<String> {
+    let mut components: Vec<&str> = folder.split('/').filter(|name| !name.is_empty()).collect();
+    for component in path.split('/') {
+        match component {
+            "" | "." => {}
+            ".." => drop(components.pop()?),
+            name => components.push(name),
         }
     }
-    found
+    Some(components.join("/"))
+}
+
+/// Where in a file the next byte is.
+#[derive(Clone, Copy)]
+enum Place {
+    Html,
+    HtmlComment,
+    Php,
+    /// In a text, which ends with this quotation mark.
+    Text(u8),
+    LineComment,
+    Comment,
+}
+
+/// PHP or HTML with blanks in place of comments.
+fn without_comments(mut code: Vec<u8>) -> Vec<u8> {
+    let mut place = Place::Html;
+    let mut at = 0;
+    while at < code.len() {
+        let rest = &code[at..];
+        let (next, length) = match place {
+            Place::Html if rest.starts_with(b"<?") => (Place::Php, 2),
+            Place::Html if rest.starts_with(b"<!--") => (Place::HtmlComment, 1),
+            Place::HtmlComment if rest.starts_with(b"-->") => (Place::Html, 3),
+            Place::Php | Place::LineComment if rest.starts_with(b"?>") => (Place::Html, 2),
+            Place::Php if rest.starts_with(b"/*") => (Place::Comment, 2),
+            Place::Php if rest.starts_with(b"//") => (Place::LineComment, 1),
+            // `#[Attribute]`
+            Place::Php if rest[0] == b'#' && rest.get(1) != Some(&b'[') => (Place::LineComment, 1),
+            Place::Php if matches!(rest[0], b'\'' | b'"' | b'`') => (Place::Text(rest[0]), 1),
+            Place::Text(_) if rest[0] == b'\\' => (place, 2),
+            Place::Text(mark) if rest[0] == mark => (Place::Php, 1),
+            Place::LineComment if rest[0] == b'\n' => (Place::Php, 1),
+            Place::Comment if rest.starts_with(b"*/") => (Place::Php, 2),
+            _ => (place, 1),
+        };
+        let end = code.len().min(at + length);
+        if matches!(next, Place::HtmlComment | Place::LineComment | Place::Comment) || matches!(place, Place::Comment) {
+            let comment = code[at..end].iter_mut().filter(|byte| **byte != b'\n');
+            comment.for_each(|byte| *byte = b' ');
+        }
+        place = next;
+        at = end;
+    }
+    code
 }
 
 #[cfg(test)]
@@ -142,22 +234,52 @@ mod tests {
 
     #[test]
     fn paths_to_built_folders_are_found_in_code_and_words_are_not() {
-        let found = |line: &str| named(line.as_bytes()).join(" ");
-        assert_eq!(found("plugins_url( 'build/index.js', __FILE__ )"), "build");
+        let found = |line: &str| paths(line.as_bytes()).collect::<Vec<_>>().join(" ");
+        assert_eq!(found("plugins_url( 'build/index.js', __FILE__ )"), "build/index.js");
         assert_eq!(found("__DIR__ . '/build'"), "build");
-        assert_eq!(found("<script src=\"assets/dist/app.min.js\">"), "assets/dist");
+        assert_eq!(
+            found("<script src=\"assets/dist/app.min.js\">"),
+            "assets/dist/app.min.js"
+        );
         assert_eq!(
             found("require './dist/a.php'; require \"/inc/compiled/b.php\";"),
-            "dist inc/compiled"
+            "dist/a.php inc/compiled/b.php"
         );
+        assert_eq!(found("'/../build/x.js'"), "../build/x.js");
         for none in [
             "'public' => true",
             "$build = 'dist';",
             "https://example.com/dist/x.js",
-            "'../build/x.js'",
             "rebuild/x",
         ] {
             assert_eq!(found(none), "", "{none}");
+        }
+        for (folder, path, expected) in [
+            ("inc/a", "../build/x.js", Some("inc/build/x.js")),
+            ("inc", "../build", Some("build")),
+            ("", "../build/x.js", None),
+            ("inc", "dist/./x", Some("inc/dist/x")),
+        ] {
+            assert_eq!(resolved(folder, path).as_deref(), expected, "{folder} {path}");
+        }
+    }
+
+    #[test]
+    fn comments_are_blank_and_texts_are_not() {
+        for (code, expected) in [
+            ("<?php a(); // b\nc", "<?php a();     \nc"),
+            ("<?php # b ?> // d", "<?php     ?> // d"),
+            ("<?php #[A]\n/* b\n */c", "<?php #[A]\n    \n   c"),
+            (
+                "<?php '// a' . \"\\\"# b\" . '\\'' // c",
+                "<?php '// a' . \"\\\"# b\" . '\\''     ",
+            ),
+            ("a 'b <!-- c\n--> d", "a 'b       \n--> d"),
+            ("<?php /* a", "<?php     "),
+            ("<?php '\\", "<?php '\\"),
+        ] {
+            let blank = without_comments(code.as_bytes().to_vec());
+            assert_eq!(String::from_utf8(blank).unwrap(), expected, "{code}");
         }
     }
 }

@@ -4,7 +4,8 @@
 use crate::build::packing::packing_list::{PackingList, packing_list};
 use crate::build::packing::unbuilt;
 use crate::build::remark::{Remark, in_folder};
-use crate::build::source::source_tree::{SourceTree, TreeEntry};
+use crate::build::source::assets;
+use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin};
 use crate::package::check::{LARGE_FILE, LARGE_PACKAGE};
 
@@ -50,14 +51,71 @@ pub(in crate::build) fn warnings<F: SourceTree>(
         return remarks;
     }
     remarks.extend(large(files, &list, path));
-    let has_vendor = items.iter().any(|item| item.name == "vendor");
-    if has_vendor && !list.files.iter().any(|file| file.name.starts_with("vendor/")) {
-        let rule = list.left_out.iter().find(|file| file.name == "vendor/");
-        let rule = rule.map(|file| format!(" ({})", file.rule)).unwrap_or_default();
-        let message = format!("is not packed{rule}: code that needs it breaks");
-        remarks.push(Remark::about(&in_folder(path, "vendor"), message));
-    }
+    let vendor = in_folder(
+        path,
+        &composer_json(files, items).map_or(VENDOR.to_owned(), |json| vendor_folder(&json)),
+    );
+    remarks.extend(unpacked(files, root, path, &vendor, &list));
     remarks
+}
+
+/// What is said of a folder with packages of composer that is in the tag, and of which nothing is packed.
+fn unpacked<F: SourceTree>(
+    files: &F,
+    root: &F::Id,
+    path: &str,
+    vendor: &str,
+    list: &PackingList<F::Id>,
+) -> Option<Remark> {
+    assets::walk(files, root.clone(), vendor)?;
+    let is_within = |name: &str, folder: &str| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    if list
+        .files
+        .iter()
+        .any(|file| is_within(&in_folder(path, &file.name), vendor))
+    {
+        return None;
+    }
+    let leaves_out = |name: &str| {
+        let name = in_folder(path, name.trim_end_matches('/'));
+        name == vendor || is_within(vendor, &name)
+    };
+    let rule = list.left_out.iter().find(|file| leaves_out(&file.name));
+    let rule = rule.map(|file| format!(" ({})", file.rule)).unwrap_or_default();
+    let message = format!("is not packed{rule}: code that needs it breaks");
+    Some(Remark::about(vendor, message))
+}
+
+/// Where composer puts packages if nothing else is said.
+const VENDOR: &str = "vendor";
+
+/// Size limit of a `composer.json` in bytes.
+const MAX_COMPOSER: usize = 1 << 20;
+
+/// The plugin's `composer.json`, if it has a readable one.
+pub(in crate::build) fn composer_json<F: SourceTree>(
+    files: &F,
+    items: &[TreeEntry<F::Id>],
+) -> Option<serde_json::Value> {
+    let mut items = items.iter();
+    let json = items.find(|item| item.name == "composer.json" && item.kind == TreeEntryKind::File)?;
+    serde_json::from_slice(&files.bytes(&json.id, MAX_COMPOSER).ok()?).ok()
+}
+
+/// The folder into which composer puts packages, from the plugin's folder: `vendor`, or its setting `vendor-dir`.
+pub(in crate::build) fn vendor_folder(composer: &serde_json::Value) -> String {
+    let set = composer
+        .pointer("/config/vendor-dir")
+        .and_then(serde_json::Value::as_str);
+    set.map(folder_name)
+        .filter(|folder| !folder.is_empty())
+        .unwrap_or(VENDOR)
+        .to_owned()
+}
+
+/// A folder as settings write it: `./inc/own/`.
+pub(in crate::build) fn folder_name(setting: &str) -> &str {
+    setting.trim_start_matches("./").trim_matches('/')
 }
 
 /// Files over what small sites unpack.

@@ -461,6 +461,49 @@ fn what_may_break_on_sites_is_warned_of() {
         [""; 0],
         "it only says where packages go"
     );
+    for files in [
+        // Tools that give packages a namespace of the plugin's own write them into a folder of their own.
+        &[composer, ("vendor-prefixed/autoload.php", "<?php")][..],
+        &[composer, ("vendor_prefixed/autoload.php", "<?php")],
+        &[composer, ("third-party/vendor/autoload.php", "<?php")],
+        &[
+            (
+                "composer.json",
+                r#"{"require":{"acme/lib":"1"},"extra":{"strauss":{"target_directory":"./inc/own/"}}}"#,
+            ),
+            ("inc/own/a.php", "<?php"),
+        ],
+        &[
+            (
+                "composer.json",
+                r#"{"require":{"acme/lib":"1"},"extra":{"mozart":{"dep_directory":"/src/Dependencies/"}}}"#,
+            ),
+            ("src/Dependencies/a.php", "<?php"),
+        ],
+        &[
+            (
+                "composer.json",
+                r#"{"require":{"acme/lib":"1"},"config":{"vendor-dir":"lib/packages"}}"#,
+            ),
+            ("lib/packages/autoload.php", "<?php"),
+        ],
+    ] {
+        assert_eq!(told(files, &|_| ()), [""; 0], "{files:?}");
+    }
+    let elsewhere = (
+        "composer.json",
+        r#"{"require":{"acme/lib":"1"},"config":{"vendor-dir":"lib/packages"}}"#,
+    );
+    let lacks = format!(
+        "composer.json: requires acme/lib, but there is no lib/packages folder: a package of this tag lacks them; {hand_over}"
+    );
+    assert_eq!(told(&[elsewhere, ("vendor/a.php", "<?php")], &|_| ()), [lacks]);
+    assert_eq!(
+        told(&[elsewhere, ("lib/packages/a.php", "<?php")], &|package| package
+            .exclude =
+            vec!["/lib/packages".into()]),
+        ["lib/packages: is not packed (exclude: /lib/packages): code that needs it breaks"]
+    );
     let large = "x".repeat(33 << 20);
     assert_eq!(
         told(&[("large.bin", &large)], &|_| ()),
@@ -504,6 +547,63 @@ fn a_built_folder_that_git_ignores_and_code_loads_from_is_warned_of_hosted_here_
         told(&[ignored, page], false),
         ["assets/dist: is loaded by page.html:1, and git ignores it: a package of this tag lacks it"]
     );
+    let lacks = |folder: &str, place: &str| {
+        vec![format!(
+            "{folder}: is loaded by {place}, and git ignores it: a package of this tag lacks it"
+        )]
+    };
+    let dist = ("inc/a.php", "<?php\n\nf( 'dist/js/a.js' ); // g\n");
+    for rules in [
+        "**/dist/*",
+        "dist/**",
+        "dist/js/*.js",
+        "/dist/js/a.js",
+        "dist/*\n!dist/index.php",
+    ] {
+        let found = told(&[(".gitignore", rules), dist], false);
+        assert_eq!(found, lacks("dist", "inc/a.php:3"), "{rules}");
+    }
+    assert_eq!(
+        told(
+            &[("assets/.gitignore", "dist"), ("a.php", "<?php f('assets/dist/a.js');")],
+            false
+        ),
+        lacks("assets/dist", "a.php:1")
+    );
+    // Composer's autoloader is needed without packages, too.
+    let vendor = (
+        "inc/a.php",
+        "<?php\n# one\nrequire __DIR__ . '/../vendor/autoload.php';\n",
+    );
+    let own = ("a.php", "<?php\nrequire_once 'vendor-prefixed/autoload.php';\n");
+    assert_eq!(
+        told(&[(".gitignore", "/vendor\n"), vendor], false),
+        lacks("vendor", "inc/a.php:3")
+    );
+    assert_eq!(
+        told(&[(".gitignore", "/vendor-prefixed/\n"), own], false),
+        lacks("vendor-prefixed", "a.php:2")
+    );
+    let ignored_vendor = (".gitignore", "vendor\nvendor-prefixed\ndist\n");
+    let commented = (
+        "inc/a.php",
+        "<?php\n// require 'vendor/autoload.php';\n# require 'vendor/autoload.php';\n/* require 'vendor/autoload.php';\n \
+         * require 'vendor/autoload.php';\n */ $a = 'x'; // f('dist/a.js');\n/** @see vendor/autoload.php */\n",
+    );
+    let guarded = (
+        "inc/a.php",
+        "<?php\nif ( file_exists( __DIR__ . '/../vendor/autoload.php' ) ) {\n\trequire __DIR__ . '/../vendor/autoload.php';\n}\n",
+    );
+    let page = (
+        "page.html",
+        "<!-- <script src=\"dist/a.js\"> -->\n<!--\n<script src=\"dist/a.js\">\n-->",
+    );
+    for file in [commented, guarded, page] {
+        assert_eq!(told(&[ignored_vendor, file], true), [""; 0], "{file:?}");
+    }
+    // In a text, nothing is a comment.
+    let text = ("inc/a.php", "<?php f( 'http://e.example', 'dist/a.js' );\n");
+    assert_eq!(told(&[ignored_vendor, text], false), lacks("dist", "inc/a.php:1"));
     // A script alone, a folder that nobody loads from, one that is committed all the same, one that git does not ignore.
     for files in [
         &[script][..],
