@@ -226,6 +226,34 @@ fn a_word_about_the_edition_has_its_pattern_with_packages_too() {
 }
 
 #[test]
+fn each_tag_with_a_word_about_the_edition_has_its_pattern() {
+    let made = Fixture::new();
+    for tag in ["1.0-built", "1.1-built", "1.2-premium"] {
+        made.release(tag, tag.split('-').next().unwrap());
+    }
+    made.release("2.0", "2.0");
+    let told = |plugin: Plugin| {
+        let report = made.run(&[entry(plugin)], false, &[]);
+        assert_eq!(report.plugins[0].missing_newest(), None);
+        summary(&report, false)
+    };
+    let built =
+        "a version, but the entry's tags lack its pattern: 1.1-built ({version}-built), 1.0-built ({version}-built)";
+    let text = told(made.plugin());
+    assert!(text.contains(&format!("  note on 2, {built}")), "{text}");
+    // And a tag that was built before.
+    let text = told(made.plugin());
+    assert!(text.contains(&format!("  note on 2, {built}")), "{text}");
+    let text = told(Plugin {
+        download_url: String::new(),
+        package: Some(PackageSettings::defaults(&"acme".parse().unwrap())),
+        ..made.plugin()
+    });
+    let skipped = "skipped 3, a version, but the entry's tags lack its pattern: 1.2-premium ({version}-premium), 1.1-built ({version}-built), ";
+    assert!(text.contains(skipped), "{text}");
+}
+
+#[test]
 fn a_theme_with_a_plugins_file_is_a_theme() {
     let made = Fixture::new();
     let style = "/*\nTheme Name: Acme\nVersion: 1.0\n*/";
@@ -541,7 +569,7 @@ fn faq_and_installation_are_sections_where_the_readme_has_them() {
         made.field("1.0", "/sections/installation"),
         "<ol>\n<li>Upload</li>\n</ol>"
     );
-    assert_eq!(made.field("1.0", "/sections/faq"), "<h4>Why?</h4>\nxBecause.");
+    assert_eq!(made.field("1.0", "/sections/faq"), "<h4>Why?</h4>\nBecause.");
     let without = fs::read_to_string(made.releases().join("acme/0.9.json")).unwrap();
     assert!(
         !without.contains("faq") && !without.contains("installation"),

@@ -194,6 +194,7 @@ impl PluginReport {
             self.tags.retain(|tag| !matches!(tag.outcome, ReleaseOutcome::Built));
             self.keep_all(before);
         }
+        self.name_patterns();
         let releases = &mut self.releases.releases;
         releases.sort_by(|a, b| b.version.cmp_php(&a.version));
         self.releases.latest = releases
@@ -225,6 +226,30 @@ impl PluginReport {
             };
             newer_first.then_with(|| a.tag.cmp(&b.tag))
         });
+    }
+
+    /// Names the pattern that each tag such as `1.2-built` needs: it counts as a pre-release without it, or its header has
+    /// another version.
+    fn name_patterns(&mut self) {
+        for tag in &mut self.tags {
+            let Some(reason) = tag
+                .version
+                .as_ref()
+                .and_then(|version| built_pattern(&tag.tag, version))
+            else {
+                continue;
+            };
+            match &mut tag.outcome {
+                outcome @ ReleaseOutcome::Skipped(Reason::VersionMismatch { .. }) => {
+                    *outcome = ReleaseOutcome::Skipped(reason);
+                }
+                ReleaseOutcome::Skipped(_) | ReleaseOutcome::Failed(_) => {}
+                _ => {
+                    tag.notes.retain(|note| !matches!(note, Reason::VersionMismatch { .. }));
+                    tag.notes.push(reason);
+                }
+            }
+        }
     }
 
     /// Every published release stays that the entry does not withhold.
