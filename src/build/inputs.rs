@@ -15,7 +15,7 @@ use crate::package::writer::FORM;
 /// The number of the format of manifests and of their lines in the index. Raise it with every change that gives other
 /// bytes for the same input, so that the next build reads every tag again.
 /// `golden::a_change_of_what_is_built_raises_the_format` checks.
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 6;
 
 /// The inputs that all releases of a plugin share.
 pub(super) struct Inputs(Digest);

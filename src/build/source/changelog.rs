@@ -235,6 +235,73 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_heading_to_commonmark_cuts_no_entry() {
+        for block in [
+            "| 1.2 | y |",
+            "| Version | Note |\n|---|---|\n| 1.2 | y |",
+            "Version | Note\n--- | ---\n1.2 | y",
+            "> ## 1.2\n> - a",
+            "> Quoted\n> = 1.2 =",
+            "> 1.2\n> ---",
+            "\\## 1.2",
+            "\\= 1.2 =",
+            "\\* 1.2",
+            "<div>\n## 1.2\n</div>",
+            "<div>\n**1.2**\n</div>",
+            "<details>\n<summary>More</summary>\n## 1.2\n</details>",
+            "<code>\n= 1.2 =\n\n= 1.1 =\n</code>",
+            "<pre><code>\n= 1.2 =\n\n= 1.1 =\n</code></pre>",
+            "127.0.0.1",
+            "192.168.0.1",
+            "`10.0.0.1`",
+            "- 127.0.0.1",
+            "<!DOCTYPE\n## 1.2\n>",
+            "<![CDATA[\n## 1.2\n\n]]>",
+            "<?php\n## 1.2\n\n?>",
+            "[note]: https://e.example/ 'a\n1.2\nb'",
+            "[^note]: Since\n1.2",
+            "Term\n: 1.2",
+            "- a\n\n  ## 1.2\n  - b",
+            "- a\n  1.2\n  ---",
+        ] {
+            let markdown =
+                format!("# Changelog\n\n## 1.3\n- First.\n\nText:\n\n{block}\n\n- Last.\n\n## 1.2\n- Old.\n");
+            let text = entry(&markdown, "1.3").unwrap();
+            assert!(
+                text.starts_with("- First.") && text.ends_with("- Last."),
+                "{block}: {text}"
+            );
+            assert_eq!(entry(&markdown, "1.2").as_deref(), Some("- Old."), "{block}");
+            let html = shown(&markdown, 1000);
+            assert!(
+                html.ends_with("<h4>1.2</h4>\n<ul>\n<li>Old.</li>\n</ul>\n") && html.matches("<h4>").count() <= 3,
+                "{block}: {html}"
+            );
+        }
+    }
+
+    #[test]
+    fn headings_between_html_are_read() {
+        for (above, below) in [
+            ("<details>\n<summary>More</summary>\n\n## 1.2", "</details>"),
+            ("</ul>\n= 1.2 =", ""),
+            ("<div>\n<h4>1.2</h4>", "</div>"),
+            ("> Quoted.\n= 1.2 =", ""),
+            ("| a | b |\n|---|---|\n| 1 | 2 |\n\n## 1.2", ""),
+        ] {
+            let markdown = format!("## 1.3\n- First.\n\n{above}\n\n- Old.\n{below}");
+            assert_eq!(entry(&markdown, "1.2").as_deref(), Some("- Old."), "{above}");
+        }
+        let matter = "---\nversion: 1.2\n---\n\n## 1.3\n- First.\n";
+        assert_eq!(entry(matter, "1.2"), None);
+        assert!(
+            shown(matter, 1000).starts_with("<h4>1.3</h4>"),
+            "{}",
+            shown(matter, 1000)
+        );
+    }
+
+    #[test]
     fn an_entry_that_is_only_a_link_keeps_it() {
         for (body, expected) in [
             ("", None),
@@ -383,7 +450,7 @@ mod tests {
         assert_eq!(shown(markdown, first.len()), first);
         assert_eq!(
             shown(markdown, 1000),
-            format!("{first}<h4>1.1</h4>\nb\n<h4>1.0</h4>\n<ul>\n<li>c</li>\n</ul>\n")
+            format!("{first}<h4>1.1</h4>\n<h4>1.0</h4>\n<ul>\n<li>c</li>\n</ul>\n")
         );
         assert_eq!(
             shown("* just\n* items", 1000),
@@ -469,6 +536,58 @@ mod tests {
                 Some("Not for production.\n\n- a"),
             ),
             ("= 1.2.2 =\n* b", None),
+            ("RC1", None),
+            ("1.2.3\n\nRC 1", None),
+            ("Beta2", None),
+            ("Merge branch main", None),
+            ("Merge branch 'main' into release", None),
+            ("Merge pull request #12 from acme/fixes", None),
+            ("Prepare release", None),
+            ("Prepare for release 1.2.3", None),
+            ("Bump version", None),
+            ("Bump version to 1.2.3", None),
+            ("Version bump", None),
+            ("chore(release): 1.2.3", None),
+            ("chore: release 1.2.3 [skip ci]", None),
+            ("Release", None),
+            (
+                "1.2.3\n\nPrepare release\n\n- Merge branch 'main'\n- Bump version",
+                None,
+            ),
+            ("Bump jQuery to 3.7.1", Some("Bump jQuery to 3.7.1")),
+            ("Merge forms with one click", Some("Merge forms with one click")),
+            ("Prepare forms for print", Some("Prepare forms for print")),
+            ("Signed-off-by: Ada <ada@example.com>", None),
+            ("1.2.3\n\nSigned-off-by: Ada <ada@example.com>\n", None),
+            (
+                "1.2.3\n\n* Fixed a bug\n\nSigned-off-by: Ada <ada@example.com>\nCo-authored-by: Bob\n <bob@example.com>\n",
+                Some("- Fixed a bug"),
+            ),
+            (
+                "1.2.3\n\n* Fixed a bug\n\nChange-Id: I0123456789abcdef\nReviewed-by: Bob <bob@example.com>",
+                Some("- Fixed a bug"),
+            ),
+            (
+                "1.2.3\n\nFixed a bug.\nSigned-off-by: Ada <ada@example.com>",
+                Some("Fixed a bug."),
+            ),
+            (
+                "1.2.3\n\nFixed a bug.\n\nFixes: 0123abc\n(cherry picked from commit 0123abc)\nMore",
+                Some("Fixed a bug.\n\nMore"),
+            ),
+            (
+                "1.2.3\n\nFixed a bug, thanks to Ada <ada@example.com>.",
+                Some("Fixed a bug, thanks to Ada."),
+            ),
+            (
+                "1.2.3\n\nNote: back up first.\nThen update.",
+                Some("Note: back up first.\nThen update."),
+            ),
+            ("1.2.3\n\nFixed: the editor", Some("Fixed: the editor")),
+            (
+                "1.2.3\n\nFixed: the editor\nAdded: a field",
+                Some("Fixed: the editor\nAdded: a field"),
+            ),
         ] {
             assert_eq!(
                 from_tag_message(message, &version).map(|told| told.text).as_deref(),

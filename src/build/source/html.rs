@@ -4,6 +4,7 @@
 //! made from sanitized HTML.
 
 mod cut;
+mod hidden;
 mod plain_text;
 mod rendered;
 
@@ -16,7 +17,7 @@ use ammonia::{Builder, UrlRelative};
 
 use crate::build::source::changelog::{CODE_INDENT, indent};
 use crate::build::source::encoding::without_controls;
-use crate::build::source::markdown::VerbatimLines;
+use crate::build::source::markdown::{Block, BlockLines};
 use plain_text::{end_of_tag, push_decoded, tag_name, text_of};
 use rendered::rendered;
 
@@ -67,7 +68,7 @@ pub fn from_markdown(markdown: &str) -> Rc<str> {
     rendered(cut_at_line(markdown, MARKDOWN_LIMIT), |markdown| {
         let markdown = with_markdown_headings(markdown);
         let mut html = String::with_capacity(markdown.len() * 3 / 2);
-        pulldown_cmark::html::push_html(&mut html, pulldown_cmark::Parser::new(&markdown));
+        pulldown_cmark::html::push_html(&mut html, hidden::shown_events(&markdown).into_iter());
         sanitize(&html)
     })
 }
@@ -126,7 +127,7 @@ pub(crate) fn from_plain_text(text: &str) -> String {
 pub(crate) fn strip(html: &str) -> String {
     let html = cut_at_line(html, LINE_LIMIT);
     let text = if html.contains(['<', '&']) {
-        text_of(&sanitize(html)).replace('\n', " ")
+        text_of(&sanitize(&hidden::shown(html))).replace('\n', " ")
     } else {
         html.to_owned()
     };
@@ -145,27 +146,22 @@ pub(crate) fn first_address(html: &str) -> Option<String> {
 
 /// `= heading =`, a heading of WordPress.org that Markdown does not have.
 fn with_markdown_headings(markdown: &str) -> Cow<'_, str> {
-    let heading = |line: &str| {
-        let title = line
-            .trim()
-            .strip_prefix('=')?
-            .strip_suffix('=')?
-            .trim_matches(['=', ' ', '\t']);
-        (!title.is_empty()).then(|| format!("#### {title}"))
-    };
+    fn heading(line: &str) -> Option<&str> {
+        let title = line.trim().strip_prefix('=')?.strip_suffix('=')?;
+        Some(title.trim_matches(['=', ' ', '\t'])).filter(|title| !title.is_empty())
+    }
     if !markdown.contains('=') {
         return markdown.into();
     }
-    let verbatim = VerbatimLines::of(markdown);
+    let blocks = BlockLines::of(markdown);
     let mut at = 0;
     let mut changed = String::with_capacity(markdown.len() + markdown.len() / 16);
     for line in markdown.split_inclusive('\n') {
-        match heading(line).filter(|_| verbatim.at(at).is_none() && indent(line) < CODE_INDENT) {
-            Some(heading) => {
-                changed.push_str(&heading);
-                changed.push('\n');
-            }
-            None => changed.push_str(line),
+        match (heading(line).filter(|_| indent(line) < CODE_INDENT), blocks.at(at)) {
+            (Some(title), None) => changed += &format!("#### {title}\n"),
+            // In HTML, Markdown marks no heading.
+            (Some(title), Some(Block::Html)) => changed += &format!("<h4>{title}</h4>\n"),
+            _ => changed.push_str(line),
         }
         at += line.len();
     }
@@ -344,8 +340,22 @@ mod tests {
     #[test]
     fn nothing_that_runs_or_tracks_gets_through() {
         for (markdown, expected) in [
-            ("a <script>alert(1)</script> b", "<p>a alert(1) b</p>"),
-            ("<style>p {}</style>", "p {}"),
+            ("a <script>alert(1)</script> b", "<p>a  b</p>"),
+            ("<style>p {}</style>", ""),
+            ("<STYLE type=\"x\">\np {}\n\nq {}\n</style>\n\nb", "<p>b</p>"),
+            (
+                "<div>\n<style>\np {}\n\nq {}\n</style>\n</div>\n\nb",
+                "<p></p>\n\n<p>b</p>",
+            ),
+            ("<textarea rows=2>x\n\ny</textarea>\n\nb", "<p>b</p>"),
+            ("a <textarea>x</textarea> b", "<p>a  b</p>"),
+            ("<title>x</title>\n\nb", "<p>b</p>"),
+            (
+                "a <title>*x* `y` ![z](https://e.example/z.png)</title> b",
+                "<p>a  b</p>",
+            ),
+            ("<template>x</template> b", "<p> b</p>"),
+            ("<script>document.write('<p>x</p>')</script>\n\nb", "<p>b</p>"),
             ("<b onclick=\"x()\" style=\"a:b\" class=\"c\">a</b>", "<p><b>a</b></p>"),
             (
                 "[a](javascript:x)",
@@ -401,6 +411,8 @@ mod tests {
             ("I <3 WordPress", "I <3 WordPress"),
             ("a <b c", "a <b c"),
             ("a<br>b", "a b"),
+            ("a <style>b {}</style>c", "a c"),
+            ("the <title> tag", "the  tag"),
         ] {
             assert_eq!(strip(html), expected, "{html}");
         }

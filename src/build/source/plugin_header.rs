@@ -303,7 +303,7 @@ mod tests {
     fn fields_are_plain_text_in_any_encoding() {
         let header = parse(
             b"<?php\n/*\nPlugin Name: Caf\xE9 &amp; <b>Bar</b>\nDescription: 1 < 2 &copy; <a href='x'>us</a>\n\
-              Author: <script>x</script>\nAuthor URI: javascript:alert(1)\nPlugin URI: https://example.com/?a=1&copy=2\n\
+              Author: <b>x</b><script>y</script>\nAuthor URI: javascript:alert(1)\nPlugin URI: https://example.com/?a=1&copy=2\n\
               Update URI: false\nTested up to: 6.5\nRequires PHP: 7.4\nRequires at least: 5.0\n*/",
         );
         assert_eq!(header.name, "Café & Bar");

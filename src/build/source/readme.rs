@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::model::version::Version;
 
-use crate::build::source::markdown::Verbatim;
+use crate::build::source::markdown::Block;
 use crate::build::source::{changelog, encoding, html};
 use field::{field, is_known};
 use lines::ReadmeLines;
@@ -60,7 +60,7 @@ pub fn parse(bytes: &[u8]) -> Readme {
     let mut lines = ReadmeLines::new(&text);
     let mut readme = Readme::default();
     readme.read_name(&mut lines);
-    readme.read_fields(&mut lines);
+    readme.read_fields(&text, &mut lines);
     let start = lines.offset;
     let first_line = lines.number;
     skip_to_section(&mut lines);
@@ -93,8 +93,8 @@ impl Readme {
     fn read_name(&mut self, lines: &mut ReadmeLines<'_>) {
         let mut is_first = true;
         while let Some(line) = lines.peek() {
-            let is_comment = lines.verbatim() == Some(Verbatim::Comment);
-            if !line.trim().is_empty() && !is_comment && !is_decoration(line.trim()) {
+            let is_aside = matches!(lines.block(), Some(Block::Comment | Block::Alert | Block::Table));
+            if !line.trim().is_empty() && !is_aside && !is_decoration(line.trim()) {
                 break;
             }
             is_first &= line.trim().is_empty();
@@ -131,23 +131,33 @@ impl Readme {
         }
     }
 
-    /// The `Name: value` lines after the name. Blank lines and comments may separate them; after a blank line, an
-    /// unknown name is a description.
-    fn read_fields(&mut self, lines: &mut ReadmeLines<'_>) {
+    /// The `Name: value` lines after the name. Blank lines and comments may separate them. An unknown name is a field
+    /// among fields that are known, and else a description.
+    fn read_fields(&mut self, text: &str, lines: &mut ReadmeLines<'_>) {
         lines.skip_while(|line| line.trim().is_empty());
         let mut after_blank = false;
+        let mut among_fields = false;
         while let Some(line) = lines.peek() {
             let number = lines.number;
             match field(line) {
-                _ if lines.verbatim() == Some(Verbatim::Comment) => {}
-                None if line.is_empty() => after_blank = true,
+                _ if lines.block() == Some(Block::Comment) => {}
+                None if line.is_empty() => {
+                    after_blank = true;
+                    among_fields = false;
+                }
                 None => return,
                 Some((name, value)) if is_known(&name) => {
                     self.set(number, &name, value);
                     after_blank = false;
+                    among_fields = true;
                 }
                 Some(_) if after_blank => return,
-                Some(_) => {}
+                Some(_) => {
+                    among_fields = among_fields || has_fields(&text[lines.offset..]);
+                    if !among_fields {
+                        return;
+                    }
+                }
             }
             lines.next();
         }
@@ -169,7 +179,11 @@ impl Readme {
 
     /// The value of a field outside of the header, where the header has none.
     fn set_absent(&mut self, line: usize, name: &str, value: &str) {
-        if self.platform(name).is_some_and(|value| value.is_empty()) {
+        let is_absent = match name {
+            "stable tag" => self.stable_tag.is_empty(),
+            _ => self.platform(name).is_some_and(|value| value.is_empty()),
+        };
+        if is_absent {
             self.set(line, name, value);
         }
     }
@@ -189,7 +203,7 @@ impl Readme {
         while let Some(line) = lines.peek() {
             let start = lines.offset;
             let number = lines.number;
-            if lines.verbatim().is_some() {
+            if !lines.may_be_heading() {
                 lines.next();
                 continue;
             }
@@ -280,6 +294,12 @@ impl Readme {
     }
 }
 
+/// Whether the lines up to the next blank one have a field that is known.
+fn has_fields(text: &str) -> bool {
+    let mut lines = text.lines().take_while(|line| !line.trim().is_empty());
+    lines.any(|line| field(line).is_some_and(|(name, _)| is_known(&name)))
+}
+
 fn title_of(line: &str) -> String {
     html::strip(line.trim_matches(['#', '=', ' ', '\t']))
 }
@@ -288,7 +308,7 @@ fn title_of(line: &str) -> String {
 fn skip_to_section(lines: &mut ReadmeLines<'_>) {
     while let Some(line) = lines.peek() {
         let is_title = || section_title(line, lines.below(), None).is_some() || line.trim_start().starts_with("##");
-        if lines.verbatim().is_none() && is_title() {
+        if lines.may_be_heading() && is_title() {
             return;
         }
         lines.next();
@@ -432,6 +452,91 @@ mod tests {
         assert_eq!(readme.short_description, "Note: this is text. On two lines.");
         assert_eq!(readme.sections["description"], "Note: this is text.\nOn two lines.");
         assert_eq!(parse(b"=== A ===\nTested: 6.4\nTested: 6.5").tested, "6.5");
+    }
+
+    #[test]
+    fn a_line_with_a_colon_is_a_field_only_among_fields() {
+        for text in [
+            "Note: this is text.\n",
+            "Note: this is text.\n\nTested up to: 6.5\nStable tag: 1.2\n",
+        ] {
+            let readme = parse(format!("=== A ===\n\n{text}").as_bytes());
+            assert_eq!(readme.short_description, "Note: this is text.", "{text}");
+            let expected = if text.contains("Tested") {
+                ("6.5", "1.2")
+            } else {
+                ("", "")
+            };
+            assert_eq!((&*readme.tested, &*readme.stable_tag), expected, "{text}");
+        }
+        let readme = parse(b"=== A ===\nAuthor: ada\nTested up to: 6.5\nAuthor URI: https://e.example\n\nForms.\n");
+        assert_eq!((&*readme.short_description, &*readme.tested), ("Forms.", "6.5"));
+        assert_eq!(readme.sections["description"], "Forms.");
+    }
+
+    #[test]
+    fn alerts_tables_contents_and_front_matter_are_no_description() {
+        for above in [
+            "> [!NOTE]\n> Beta.\n\n",
+            "[TOC]\n\n",
+            "[[_TOC_]]\n\n",
+            "{:toc}\n\n",
+            "| PHP | WordPress |\n|---|---|\n| 8.1 | 6.5 |\n\n",
+            "PHP | WordPress\n--- | ---\n8.1 | 6.5\n\n",
+        ] {
+            let readme = parse(format!("# A\n\n{above}Forms for all.\n\n## Usage\n").as_bytes());
+            assert_eq!(readme.short_description, "Forms for all.", "{above}");
+            let below = format!("# A\n\n## Description\n\n{above}Forms for all.\n");
+            assert_eq!(parse(below.as_bytes()).short_description, "Forms for all.", "{above}");
+        }
+        for matter in ["---\ntitle: A\ntags: [a, b]\n---\n", "---\ntitle: A\n...\n\n"] {
+            let readme = parse(format!("{matter}# Acme\n\nForms for all.\n").as_bytes());
+            assert_eq!(
+                (&*readme.name, &*readme.short_description),
+                ("Acme", "Forms for all."),
+                "{matter}"
+            );
+        }
+        assert_eq!(parse(b"# A\n\n> Forms for all.\n").short_description, "Forms for all.");
+        assert_eq!(
+            parse(b"# A\n\n---\n\nForms for all.\n").short_description,
+            "Forms for all."
+        );
+    }
+
+    #[test]
+    fn an_old_readmes_history_is_its_changelog() {
+        for title in [
+            "== Release History ==",
+            "= Release History =",
+            "== Version History ==",
+            "== Release history ==",
+            "= Changelog =",
+            "== Revision history: ==",
+        ] {
+            let text = format!(
+                "=== A ===\n\nForms.\n\n== Description ==\n\nLong.\n\n= Features =\n\nMany.\n\n{title}\n\n= Version 1.1 =\n* Second\n\n\
+                 = Notes =\n* More\n\n= Version 1.0 =\n* First\n\n== Thanks ==\n\nYou.\n"
+            );
+            let readme = parse(text.as_bytes());
+            let changelog = "= Version 1.1 =\n* Second\n\n= Notes =\n* More\n\n= Version 1.0 =\n* First";
+            assert_eq!(
+                readme.sections.get("changelog").map(String::as_str),
+                Some(changelog),
+                "{title}"
+            );
+            assert_eq!(
+                readme.sections["description"], "Long.\n\n= Features =\n\nMany.\n\n### Thanks\n\nYou.",
+                "{title}"
+            );
+        }
+        let readme =
+            parse(b"=== A ===\n\n== Changelog ==\n\n= Changelog =\n\n= 1.0 =\n* History\n\n= History =\n* a\n");
+        assert!(
+            readme.sections["changelog"].ends_with("= History =\n* a"),
+            "{:?}",
+            readme.sections
+        );
     }
 
     #[test]

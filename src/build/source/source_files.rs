@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use crate::build::report::outcome::Reason;
 use crate::build::source::changelog::{self, ChangelogText};
-use crate::build::source::markdown::{Markdown, VerbatimLines};
+use crate::build::source::markdown::{BlockLines, Markdown};
 use crate::build::source::plugin_header::PluginHeader;
 use crate::build::source::readme::{self, Readme};
 
@@ -45,7 +45,7 @@ pub(crate) struct ReadmeFile {
 pub(crate) struct Changelog {
     /// Markdown, without upgrade notices.
     text: String,
-    verbatim: Rc<VerbatimLines>,
+    blocks: Rc<BlockLines>,
     html: OnceCell<ChangelogText>,
 }
 
@@ -54,7 +54,7 @@ impl Changelog {
     pub(super) fn new(text: &str) -> Self {
         let text = changelog::without_notices(text).into_owned();
         Self {
-            verbatim: Rc::new(VerbatimLines::of(&text)),
+            blocks: Rc::new(BlockLines::of(&text)),
             text,
             html: OnceCell::new(),
         }
@@ -64,7 +64,7 @@ impl Changelog {
     pub(crate) fn markdown(&self) -> Markdown<'_> {
         Markdown {
             text: &self.text,
-            verbatim: self.verbatim.clone(),
+            blocks: self.blocks.clone(),
         }
     }
 

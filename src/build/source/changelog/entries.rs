@@ -53,7 +53,7 @@ impl<'a> ChangelogEntries<'a> {
 
     /// The text from `start` to the next heading that may follow `open`, and that heading.
     fn text_and_heading(&self, start: usize, open: Option<&Heading>) -> (&'a str, Option<(usize, Option<Heading>)>) {
-        let Markdown { text, verbatim } = &self.markdown;
+        let Markdown { text, blocks } = &self.markdown;
         let mut lines = text[start..].split_inclusive('\n').peekable();
         let mut at = start;
         // Where a heading of the whole file ends the entry.
@@ -64,7 +64,7 @@ impl<'a> ChangelogEntries<'a> {
         let mut bare = None;
         while let Some(line) = lines.next() {
             let below = lines.peek().copied().unwrap_or_default();
-            if verbatim.at(at).is_some() {
+            if !blocks.may_be_heading(at, line) {
                 bare = None;
                 at += line.len();
                 continue;
@@ -94,7 +94,7 @@ impl<'a> ChangelogEntries<'a> {
         let start = self.next.as_ref()?.0;
         let text = self.markdown.text;
         // A loose changelog is read differently, and what is code depends on the text before, too.
-        let is_cached = |seen: usize| !self.loose && !self.markdown.verbatim.any_in(start..start + seen);
+        let is_cached = |seen: usize| !self.loose && !self.markdown.blocks.any_in(start..start + seen);
         if let Some((_, known)) = Known::of(&text[start..]).filter(|(seen, _)| is_cached(*seen)) {
             self.next = Some((start + known.length, None));
             return Some(known.html);
@@ -109,7 +109,7 @@ impl<'a> ChangelogEntries<'a> {
                 html: html.clone(),
             };
             let seen = known.seen(&text[start..]);
-            if !self.loose && !self.markdown.verbatim.any_in(start..start + seen) {
+            if !self.loose && !self.markdown.blocks.any_in(start..start + seen) {
                 known.keep(&text[start..]);
             }
         }

@@ -4,6 +4,8 @@
 //! release ([`parsed_title`](super::parsed_title)). Used by
 //! [`entries`](mod@crate::build::source::changelog::entries).
 
+use std::net::Ipv4Addr;
+
 use crate::build::source::changelog::parsed_title::{Lead, ParsedTitle, Rest};
 use crate::build::source::changelog::title::{PRERELEASE_WORDS, is_one_of, may_lead, run};
 
@@ -75,6 +77,7 @@ pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
     let is_link_definition = words.starts_with('[') && words.contains("]:");
     if !is_marked
         && (is_link_definition
+            || is_of_another_block(words)
             || !first_word_fits(words)
             || !loose && (line.starts_with("  ") || line.starts_with('\t')))
     {
@@ -85,6 +88,9 @@ pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
         return None;
     }
     let title = without_markup(words);
+    if !is_marked && is_address(&title) {
+        return None;
+    }
     let ParsedTitle {
         mut versions,
         lead,
@@ -182,6 +188,26 @@ fn leading(line: &str, mark: u8) -> usize {
 fn stands_out(line: &str, below: &str) -> bool {
     let indent = |line: &str| line.len() - line.trim_start().len();
     below.trim().is_empty() || indent(below) > indent(line)
+}
+
+/// Whether the line is a row of a table, the definition of a term, or begins with a mark that is escaped. `\[1.2\]` is a link
+/// that is none.
+fn is_of_another_block(words: &str) -> bool {
+    words.starts_with(['|', ':']) || words.starts_with('\\') && !words.starts_with("\\[")
+}
+
+/// Whether the title is the address of a machine in the reader's own network, such as 127.0.0.1. Others may be versions.
+fn is_address(title: &str) -> bool {
+    // `10.0.0.0/8`, `127.0.0.1:8080`
+    let host = title.split(['/', ':']).next().unwrap_or_default();
+    host.parse::<Ipv4Addr>().is_ok_and(|address| {
+        address.is_loopback()
+            || address.is_private()
+            || address.is_link_local()
+            || address.is_unspecified()
+            || address.is_broadcast()
+            || address.is_documentation()
+    })
 }
 
 /// Quickly rejects most lines of a changelog.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::build::source::changelog::entries::is_version_heading;
 use crate::build::source::changelog::heading::{self, Mark};
-use crate::build::source::markdown::VerbatimLines;
+use crate::build::source::markdown::BlockLines;
 
 /// The changelog without its section of upgrade notices.
 ///
@@ -39,9 +39,9 @@ fn section(markdown: &str) -> Option<(usize, usize)> {
     let mut version_above = false;
     let mut has_deeper_versions = false;
     let mut has_versions_beside = false;
-    let verbatim = VerbatimLines::of(markdown);
+    let blocks = BlockLines::of(markdown);
     for NoticeLine { at, line, below } in lines(markdown) {
-        if verbatim.at(at).is_some() {
+        if !blocks.may_be_heading(at, line) {
             continue;
         }
         let is_version = is_version_heading(line, below);

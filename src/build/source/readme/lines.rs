@@ -1,6 +1,6 @@
 //! The lines of a readme, with two lines of lookahead.
 
-use crate::build::source::markdown::{Verbatim, VerbatimLines};
+use crate::build::source::markdown::{Block, BlockLines};
 
 /// The lines of a text, with their numbers and offsets.
 pub(super) struct ReadmeLines<'a> {
@@ -9,7 +9,7 @@ pub(super) struct ReadmeLines<'a> {
     next: Option<&'a str>,
     below: Option<&'a str>,
     length: usize,
-    verbatim: VerbatimLines,
+    blocks: BlockLines,
     /// Where the next line begins.
     pub offset: usize,
     /// The number of the next line, from 1.
@@ -23,7 +23,7 @@ impl<'a> ReadmeLines<'a> {
             next: None,
             below: None,
             length: text.len(),
-            verbatim: VerbatimLines::of(text),
+            blocks: BlockLines::of(text),
             offset: 0,
             number: 1,
         };
@@ -47,9 +47,14 @@ impl<'a> ReadmeLines<'a> {
         self.next
     }
 
-    /// Whether the next line is code or a comment.
-    pub(super) fn verbatim(&self) -> Option<Verbatim> {
-        self.verbatim.at(self.offset)
+    /// The block of the next line.
+    pub(super) fn block(&self) -> Option<Block> {
+        self.blocks.at(self.offset)
+    }
+
+    /// Whether the next line may be a heading.
+    pub(super) fn may_be_heading(&self) -> bool {
+        self.blocks.may_be_heading(self.offset, self.next.unwrap_or_default())
     }
 
     /// The line after the next one.

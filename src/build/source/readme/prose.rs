@@ -1,10 +1,10 @@
-//! Tells the text of a readme from what is around it: fields, badges, comments, code, and lines of links.
+//! Tells the text of a readme from what is around it: fields, badges, comments, code, tables, and lines of links.
 
 use pulldown_cmark::{BrokenLink, CowStr, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use crate::build::source::changelog;
 use crate::build::source::html;
-use crate::build::source::markdown::VerbatimLines;
+use crate::build::source::markdown::{Block, BlockLines};
 use crate::build::source::readme::field::{field, is_known};
 
 /// The lines of a paragraph that say something, with their numbers from 0.
@@ -39,12 +39,15 @@ impl<'a> Paragraph<'a> {
 
 /// The paragraphs of a text in Markdown. None is empty.
 pub(super) fn paragraphs(markdown: &str) -> Vec<Paragraph<'_>> {
-    let verbatim = VerbatimLines::of(markdown);
+    let blocks = BlockLines::of(markdown);
     let mut paragraphs = vec![Paragraph(Vec::new())];
     let mut at = 0;
     for (number, line) in markdown.split_inclusive('\n').enumerate() {
         let content = line.trim();
-        let is_read = verbatim.at(at).is_none();
+        let is_read = matches!(
+            blocks.at(at),
+            None | Some(Block::Quotation | Block::Html | Block::Nested)
+        );
         at += line.len();
         let Some(Paragraph(open)) = paragraphs.last_mut() else {
             continue;
@@ -67,6 +70,11 @@ pub(super) fn is_decoration(line: &str) -> bool {
     // Most lines.
     if line.starts_with(char::is_alphanumeric) && !line.contains('<') {
         return false;
+    }
+    // `[TOC]`, `[[_TOC_]]` and `{:toc}` become a table of contents.
+    let mark = line.trim_matches(['[', ']', '{', '}', '_', ':']);
+    if line.starts_with(['[', '{']) && mark.eq_ignore_ascii_case("toc") {
+        return true;
     }
     // The targets may be anywhere in the readme.
     let resolve = |link: BrokenLink<'_>| {

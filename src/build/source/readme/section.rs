@@ -13,6 +13,7 @@ pub(crate) struct Title<'a> {
 }
 
 /// `== Title ==` and `## Title` start a section; `# Title` and an underlined title only one that WordPress.org knows.
+/// `= Release History =`, as in old readmes, starts the changelog outside of it.
 ///
 /// In a changelog or an upgrade notice, a version heading does not, nor a heading of another kind than the section's
 /// own: `## Fixed` or `=== Fixed ===` after `== Changelog ==`.
@@ -25,19 +26,23 @@ pub(crate) fn section_title<'a>(line: &'a str, below: &str, open: Option<&Open>)
     let title = trimmed.trim_matches(['#', '=', ' ', '\t']);
     let underlined = changelog::is_underline(below);
     let marked = trimmed.starts_with("==") || trimmed.starts_with("##") && !trimmed.starts_with("###");
-    let may_be = marked || underlined || trimmed.starts_with("# ");
+    let is_history = || {
+        trimmed.starts_with('=')
+            && section_key(title) == Some("changelog")
+            && open.is_none_or(|open| !open.is_by_version())
+    };
+    let may_be = marked || underlined || trimmed.starts_with("# ") || is_history();
     if title.is_empty() || !may_be || changelog::indent(line) >= changelog::CODE_INDENT {
         return None;
     }
     let key = section_key(title);
-    let marks = if marked {
+    let marks = if marked || trimmed.starts_with('=') {
         Marks::of(trimmed)
     } else {
         Marks(if underlined { '_' } else { '#' }, 1)
     };
     let is_entry = open.is_some_and(|open| {
-        let by_version = matches!(open.key, "changelog" | "upgrade_notice");
-        by_version && (!open.marks.ends_at(marks) || changelog::is_version_heading(line, below))
+        open.is_by_version() && (!open.marks.ends_at(marks) || changelog::is_version_heading(line, below))
     });
     (key.is_some() || marked && !is_entry).then_some(Title {
         key,
@@ -53,6 +58,13 @@ pub(crate) struct Open {
     pub marks: Marks,
 }
 
+impl Open {
+    /// Whether its headings name versions.
+    fn is_by_version(&self) -> bool {
+        matches!(self.key, "changelog" | "upgrade_notice")
+    }
+}
+
 /// How a section's title is marked: the sign, and its number.
 #[derive(Clone, Copy)]
 pub(crate) struct Marks(char, usize);
@@ -66,7 +78,7 @@ impl Marks {
     /// Whether a section with such a title ends at another one.
     fn ends_at(self, Self(sign, count): Self) -> bool {
         match (self, sign) {
-            (Self('=', own), '=') => count == own,
+            (Self('=', own), '=') => count == own || own == 1,
             (Self('=', _), _) => false,
             (Self('#', own), '#') => count <= own,
             (_, sign) => sign == '#' || sign == '_',
@@ -81,7 +93,7 @@ fn section_key(title: &str) -> Option<&'static str> {
         "installation" => "installation",
         "faq" | "frequently_asked_questions" => "faq",
         "screenshots" | "screenshot" => "screenshots",
-        "changelog" | "change_log" => "changelog",
+        "changelog" | "change_log" | "release_history" | "version_history" | "revision_history" => "changelog",
         "upgrade_notice" => "upgrade_notice",
         "other_notes" => "other_notes",
         _ => return None,
