@@ -38,8 +38,7 @@ pub(super) fn published_version(
     }
     if let Some(misread) = misread_header(header) {
         return Err(Reason::MisreadHeader {
-            file: file.to_owned(),
-            header: header.to_owned(),
+            header: format!("{header} in {file}"),
             misread,
         });
     }

@@ -185,7 +185,7 @@ fn resolved(folder: &str, path: &str) -> Option<String> {
 
 /// Where in a file the next byte is.
 #[derive(Clone, Copy)]
-enum Place {
+enum CodePlace {
     Html,
     HtmlComment,
     Php,
@@ -197,28 +197,32 @@ enum Place {
 
 /// PHP or HTML with blanks in place of comments.
 fn without_comments(mut code: Vec<u8>) -> Vec<u8> {
-    let mut place = Place::Html;
+    let mut place = CodePlace::Html;
     let mut at = 0;
     while at < code.len() {
         let rest = &code[at..];
         let (next, length) = match place {
-            Place::Html if rest.starts_with(b"<?") => (Place::Php, 2),
-            Place::Html if rest.starts_with(b"<!--") => (Place::HtmlComment, 1),
-            Place::HtmlComment if rest.starts_with(b"-->") => (Place::Html, 3),
-            Place::Php | Place::LineComment if rest.starts_with(b"?>") => (Place::Html, 2),
-            Place::Php if rest.starts_with(b"/*") => (Place::Comment, 2),
-            Place::Php if rest.starts_with(b"//") => (Place::LineComment, 1),
+            CodePlace::Html if rest.starts_with(b"<?") => (CodePlace::Php, 2),
+            CodePlace::Html if rest.starts_with(b"<!--") => (CodePlace::HtmlComment, 1),
+            CodePlace::HtmlComment if rest.starts_with(b"-->") => (CodePlace::Html, 3),
+            CodePlace::Php | CodePlace::LineComment if rest.starts_with(b"?>") => (CodePlace::Html, 2),
+            CodePlace::Php if rest.starts_with(b"/*") => (CodePlace::Comment, 2),
+            CodePlace::Php if rest.starts_with(b"//") => (CodePlace::LineComment, 1),
             // `#[Attribute]`
-            Place::Php if rest[0] == b'#' && rest.get(1) != Some(&b'[') => (Place::LineComment, 1),
-            Place::Php if matches!(rest[0], b'\'' | b'"' | b'`') => (Place::Text(rest[0]), 1),
-            Place::Text(_) if rest[0] == b'\\' => (place, 2),
-            Place::Text(mark) if rest[0] == mark => (Place::Php, 1),
-            Place::LineComment if rest[0] == b'\n' => (Place::Php, 1),
-            Place::Comment if rest.starts_with(b"*/") => (Place::Php, 2),
+            CodePlace::Php if rest[0] == b'#' && rest.get(1) != Some(&b'[') => (CodePlace::LineComment, 1),
+            CodePlace::Php if matches!(rest[0], b'\'' | b'"' | b'`') => (CodePlace::Text(rest[0]), 1),
+            CodePlace::Text(_) if rest[0] == b'\\' => (place, 2),
+            CodePlace::Text(mark) if rest[0] == mark => (CodePlace::Php, 1),
+            CodePlace::LineComment if rest[0] == b'\n' => (CodePlace::Php, 1),
+            CodePlace::Comment if rest.starts_with(b"*/") => (CodePlace::Php, 2),
             _ => (place, 1),
         };
         let end = code.len().min(at + length);
-        if matches!(next, Place::HtmlComment | Place::LineComment | Place::Comment) || matches!(place, Place::Comment) {
+        if matches!(
+            next,
+            CodePlace::HtmlComment | CodePlace::LineComment | CodePlace::Comment
+        ) || matches!(place, CodePlace::Comment)
+        {
             let comment = code[at..end].iter_mut().filter(|byte| **byte != b'\n');
             comment.for_each(|byte| *byte = b' ');
         }

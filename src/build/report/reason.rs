@@ -17,9 +17,7 @@ pub enum Reason {
     Misread(MisreadSuffix),
     /// The same of the version in its header: sites compare that one with the next release, whatever the tag is called.
     MisreadHeader {
-        /// The file with the header.
-        file: String,
-        /// The version in its header.
+        /// The version and the file.
         header: String,
         /// How PHP orders it.
         misread: MisreadSuffix,
@@ -175,10 +173,10 @@ impl Reason {
                 "sites misread the version's suffix",
                 misread.to_string(),
             ),
-            Self::MisreadHeader { file, header, misread } => (
+            Self::MisreadHeader { header, misread } => (
                 "misread_suffix",
                 "sites misread the suffix of the header's version",
-                format!("{header} in {file}: {misread}"),
+                format!("{header}: {misread}"),
             ),
             Self::OtherPattern(pattern) => (
                 "other_pattern",
