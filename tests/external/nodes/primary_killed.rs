@@ -83,9 +83,8 @@ fn failovers(kills: usize, machine: Machine) -> String {
         wait_for_all_nodes(&seen);
     });
     let seen = seen.into_inner().unwrap();
-    let is_in_a_gap = |(asked, failed): &&(Instant, Instant)| {
-        gaps.iter().any(|(killed, back)| failed >= killed && asked <= back)
-    };
+    let is_in_a_gap =
+        |(asked, failed): &&(Instant, Instant)| gaps.iter().any(|(killed, back)| failed >= killed && asked <= back);
     let outside: Vec<Duration> = seen
         .failures
         .iter()
