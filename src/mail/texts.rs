@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
+use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
 use crate::mail::values::{MailValues, MailedLicense};
@@ -183,7 +183,7 @@ impl MailTexts {
 
     fn add(&mut self, name: &'static str, source: String) -> Result<(), MailTextError> {
         // SECURITY: before the parser, which ends the process where a template is too deep.
-        check_depth(&source, self.environment.syntax()).map_err(|(line, reason)| MailTextError::Template {
+        check_tags(&source, self.environment.syntax()).map_err(|(line, reason)| MailTextError::Template {
             file: self.shown(name),
             line,
             reason: reason.to_owned(),
@@ -241,8 +241,16 @@ fn environment() -> Result<Environment<'static>, MailTextError> {
     environment.set_fuel(Some(MAX_STEPS));
     // Errors then say where they are.
     environment.set_debug(true);
-    // SECURITY: the one value that can be put into itself, or be made deeper in each turn of a loop.
-    environment.remove_global("namespace");
+    // SECURITY: steps are counted, and the bytes of texts, but not the items of lists. So nothing may make a list of lists, or one
+    // list out of others: forty doublings would have 2^40 items. `check_tags` refuses the signs that do.
+    for global in ["debug", "dict", "namespace"] {
+        environment.remove_global(global);
+    }
+    for filter in ["batch", "chain", "groupby", "slice", "sum", "zip"] {
+        environment.remove_filter(filter);
+    }
+    // The engine's own can put any value into a list.
+    environment.add_filter("map", attributes);
     let syntax = SyntaxConfig::builder()
         .trim_blocks(true)
         .lstrip_blocks(true)
@@ -256,9 +264,26 @@ fn environment() -> Result<Environment<'static>, MailTextError> {
     Ok(environment)
 }
 
-/// Refuses a template that could exhaust the stack, with the line.
-fn check_depth(source: &str, syntax: &SyntaxConfig) -> Result<(), (usize, &'static str)> {
+/// The filter `map(attribute="name")`: this attribute of each value.
+fn attributes(values: &Value, options: Kwargs) -> Result<Vec<Value>, Error> {
+    let path: &str = options.get("attribute")?;
+    options.assert_all_used()?;
+    let attribute = |value: Value| {
+        path.split('.').try_fold(value, |value, name| {
+            let inner = value.get_attr(name)?;
+            match inner.is_undefined() {
+                true => Err(ErrorKind::UndefinedError.into()),
+                false => Ok(inner),
+            }
+        })
+    };
+    values.try_iter()?.map(attribute).collect()
+}
+
+/// Refuses a template that could exhaust the stack, the memory or the time, with the line.
+fn check_tags(source: &str, syntax: &SyntaxConfig) -> Result<(), (usize, &'static str)> {
     let mut count = 0;
+    let mut tag = TemplateTag::default();
     for token in tokenize(source, false, syntax.clone()) {
         // The parser reports what is no token.
         let Ok((token, place)) = token else { break };
@@ -267,13 +292,90 @@ fn check_depth(source: &str, syntax: &SyntaxConfig) -> Result<(), (usize, &'stat
         if count > MAX_TOKENS {
             return refuse("the tags of a template may have 2,000 names, numbers, texts and signs in all");
         }
-        // Such a loop makes a value deeper in each of its turns.
-        if matches!(token, Token::Ident("recursive")) {
-            return refuse("a loop cannot be recursive");
+        if let Err(reason) = tag.take(&token) {
+            return refuse(reason);
         }
     }
     Ok(())
 }
+
+/// What was read of a tag.
+#[derive(Default)]
+struct TemplateTag<'s> {
+    /// The brackets that are open.
+    open: Vec<Bracket>,
+    /// Its first name.
+    verb: Option<&'s str>,
+    /// Whether what comes now is a value: that of a `set`, or what a `for` goes through.
+    is_value: bool,
+    /// Whether a value ends here, so that a bracket is a call or an index.
+    ends_value: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bracket {
+    /// A list or a map.
+    Literal,
+    /// Arguments, or an index.
+    OfValue,
+    /// What belongs together.
+    Group,
+}
+
+impl<'s> TemplateTag<'s> {
+    fn take(&mut self, token: &Token<'s>) -> Result<(), &'static str> {
+        const PLAIN: &str = "a list or a map in a template can have numbers and texts alone";
+        let of_value = |bracket| if self.ends_value { Bracket::OfValue } else { bracket };
+        let mut ends_value = false;
+        match token {
+            Token::VariableStart | Token::BlockStart => *self = Self::default(),
+            // Such a loop makes a value deeper in each of its turns.
+            Token::Ident("recursive") => return Err("a loop cannot be recursive"),
+            Token::Plus | Token::Mul | Token::Pow => {
+                return Err("there is no +, no * and no ** in a template: ~ joins texts");
+            }
+            Token::Ident(name) => {
+                if self.open.contains(&Bracket::Literal) && !CONSTANTS.contains(name) {
+                    return Err(PLAIN);
+                }
+                self.verb.get_or_insert(name);
+                self.is_value |= *name == "in";
+                ends_value = !KEYWORDS.contains(name);
+            }
+            Token::Assign => self.is_value |= self.open.is_empty(),
+            Token::BracketOpen => self.open.push(of_value(Bracket::Literal)),
+            Token::BraceOpen => self.open.push(Bracket::Literal),
+            Token::ParenOpen => self.open.push(of_value(Bracket::Group)),
+            Token::BracketClose | Token::BraceClose | Token::ParenClose => {
+                self.open.pop();
+                ends_value = true;
+            }
+            Token::Comma => {
+                let is_target = matches!(self.verb, Some("for" | "set")) && !self.is_value;
+                let separates = match self.open.last() {
+                    Some(Bracket::Literal | Bracket::OfValue) => true,
+                    Some(Bracket::Group) => is_target,
+                    None => is_target || self.verb == Some("with"),
+                };
+                if !separates {
+                    return Err(PLAIN);
+                }
+            }
+            Token::Str(_) | Token::String(_) => ends_value = true,
+            _ => {}
+        }
+        self.ends_value = ends_value;
+        Ok(())
+    }
+}
+
+/// Names that are no names of values.
+const CONSTANTS: [&str; 6] = ["true", "false", "none", "True", "False", "None"];
+
+/// Names behind which a bracket begins a value.
+const KEYWORDS: [&str; 12] = [
+    "and", "elif", "else", "filter", "for", "if", "in", "is", "not", "or", "set", "with",
+];
 
 /// The text of a file; `None` if there is no such file.
 fn read(path: &Path) -> Result<Option<String>, MailTextError> {
@@ -448,9 +550,12 @@ mod tests {
             assert!(!error.contains(LicenseKey::from_random([0; 20]).reveal()));
         }
         // The engine does not say which line was too much.
-        let endless = "Subject: a\n\n{% for a in range(9999) %}{{ \"x\" * 999 }}{% endfor %}";
+        let endless = format!(
+            "Subject: a\n\n{{% for a in range(9999) %}}{}{{% endfor %}}",
+            "x".repeat(999)
+        );
         assert_eq!(
-            rendered(endless, None).unwrap_err(),
+            rendered(&endless, None).unwrap_err(),
             "license.txt:1: it makes more than 1 MiB"
         );
     }
@@ -504,14 +609,14 @@ mod tests {
 
     #[test]
     fn the_deepest_template_that_may_be_fits_a_stack() {
-        let lists = format!("{{% set a={}a{} %}}", "[".repeat(70), "]".repeat(70));
+        let list = format!("{{% set a={}1{} %}}", "[".repeat(100), "]".repeat(100));
         for text in [
             format!("{{{{ {}1 }}}}", "-".repeat(1_990)),
             format!("{{{{ {}1 }}}}", "not ".repeat(1_990)),
-            format!("{{{{ 1{} }}}}", "+1".repeat(990)),
+            format!("{{{{ 1{} }}}}", "-1".repeat(990)),
             format!("{{{{ license.key{} }}}}", "|string".repeat(990)),
             format!("{{% if 0 %}}{}{{% endif %}}", "{% elif 0 %}".repeat(490)),
-            format!("{{% set a=[] %}}{}{{{{ a == a }}}}{{{{ a }}}}", lists.repeat(13)),
+            format!("{list}{{{{ a }}}}"),
         ] {
             // Half of what a thread has.
             let made = std::thread::Builder::new()
@@ -519,6 +624,82 @@ mod tests {
                 .spawn(move || rendered(&format!("Subject: a\n\n{text}"), None).map(drop));
             assert_eq!(made.unwrap().join().unwrap(), Ok(()));
         }
+    }
+
+    #[test]
+    fn a_template_ends_soon_and_takes_little_memory_whatever_it_builds() {
+        let twice = |step: &str, show: &str| format!("{{% set a = [1, 2] %}}{}{show}", step.repeat(40));
+        let texts = |step: &str| format!("{{% set a = 'xy' %}}{}{{{{ a|length }}}}", step.repeat(40));
+        let length = "{{ a|length }}";
+        let pair = "{% set a=[a,a] %}";
+        for text in [
+            twice("{% set a=a+a %}", length),
+            twice("{% set a=a*2 %}", length),
+            twice("{% set a=a|chain(a) %}", length),
+            twice("{% set a=[a,a]|sum(start=[]) %}", length),
+            twice(pair, "{{ a == a|list }}"),
+            twice(pair, "{% if a < [a]|first|list %}x{% endif %}"),
+            twice(pair, "{% set b = a|string %}"),
+            twice(pair, "{% set b = 'x' ~ a %}"),
+            twice(pair, "{{ a|join }}"),
+            twice(pair, "{{ {a: 1}|length }}"),
+            twice(pair, "{{ [a, a|list]|unique|length }}"),
+            twice("{% set a=(a,a) %}", "{{ a == a|list }}"),
+            twice("{% set a = a, a %}", "{{ a == a|list }}"),
+            twice("{% set a={1: a, 2: a} %}", "{{ a|string|length }}"),
+            twice("{% set a=dict(x=a, y=a) %}", "{{ a|string|length }}"),
+            twice("{% set a=a|zip(a)|list %}", "{{ a|string|length }}"),
+            twice(
+                "{% set a=a|batch(1)|list %}{% set a=a|zip(a)|list %}",
+                "{{ a|string|length }}",
+            ),
+            twice(
+                "{% set a=[1,2]|map(attribute='x', default=a)|list %}",
+                "{{ a|string|length }}",
+            ),
+            twice(
+                "{% set a=[0,0]|map('default', a, true)|list %}",
+                "{{ a|string|length }}",
+            ),
+            "{{ ([[1]*10000000]*10000000)|length }}".to_owned(),
+            "{{ [1]*1000000000000 == [1]*1000000000000 }}".to_owned(),
+            "{% for x in [1]*1000000000000 %}{% endfor %}".to_owned(),
+            "{{ ([1]*1000000000000)|last }}".to_owned(),
+            "{{ range(1000000000)|length }}".to_owned(),
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}".to_owned(),
+            "{{ 'x' * 10**12 }}".to_owned(),
+            "{{ '%999999999999d'|format(1) }}".to_owned(),
+            "{{ 'x'|indent(999999999999) }}".to_owned(),
+            "{{ range(100000)|join('x' * 1000000) }}".to_owned(),
+            "{{ 2**2**2**2**2**2**2 }}".to_owned(),
+            texts("{% set a=a~a %}"),
+            texts("{% set a=a|replace('x', a) %}"),
+            texts("{% set a=a|join(a) %}"),
+            texts("{% set a %}{{ a }}{{ a }}{% endset %}"),
+            "{% set a %}{% for a in range(60000) %}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx{% endfor %}{% endset %}\
+             {% for b in range(90000) %}{% set c = a|upper|lower|title %}{% endfor %}"
+                .to_owned(),
+        ] {
+            let (made, is_made) = std::sync::mpsc::channel();
+            let template = format!("Subject: a\n\n{text}");
+            std::thread::spawn(move || made.send(rendered(&template, None)));
+            let result = is_made.recv_timeout(std::time::Duration::from_secs(20));
+            let error = result
+                .unwrap_or_else(|_| panic!("it goes on: {text:.90}"))
+                .map(drop)
+                .unwrap_err();
+            assert!(error.starts_with("license.txt:"), "{text:.60}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_vendors_text_decides_joins_and_counts() {
+        let text = "Subject: a\n\n{% for module in license.modules %}{{ loop.index }} {{ module.name|upper }}\
+            {% if module.name in ['forms', 'maps'] and not loop.last %},{% endif %}{% endfor %} \
+            {{ license.modules|map(attribute='features')|first|join('/') }} {{ ('a' ~ 'b')|replace('a', 'c') }} \
+            {{ license.note|default('none') if false else license.sites - 1 }} {{ range(1, 3)|join(', ') }} \
+            {% for name, number in {'x': 1}|items %}{{ name }}{{ number }}{% endfor %} {{ license.expires[:4] }}\n";
+        assert_eq!(rendered(text, None).unwrap().text, "1 FORMS pdf cb 2 1, 2 x1 2027\n");
     }
 
     #[test]
