@@ -9,15 +9,20 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::model::digest::{Digest, NotADigest};
 use symbols::{
-    ALPHABET, ASCII, BITS, CHECK_MASK, NO_SYMBOL, PARTS, RANDOM_SYMBOLS, SEPARATOR, SYMBOLS, has_right_check, read,
+    ALPHABET, ASCII, BITS, CHECK_MASK, NO_SYMBOL, PARTS, RANDOM_SYMBOLS, SEPARATOR, SYMBOLS, find, has_right_check,
+    read,
 };
 
 const GROUP: usize = 5;
 const CANONICAL_LENGTH: usize = SYMBOLS + SYMBOLS / GROUP - 1;
+
+/// A key is found in a text that was percent-encoded so often.
+const MOST_ENCODINGS: usize = 3;
 
 /// The longest text that is parsed as a key, in bytes.
 const MAX_INPUT: usize = 128;
@@ -68,14 +73,36 @@ impl LicenseKey {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// `text` with every license key in it replaced, however the key is written and whatever is around it.
+    /// `text` with every license key in it replaced, however the key is written and whatever is around it. Where a key is
+    /// percent-encoded, the result is decoded.
     ///
-    /// Any 25 symbols with correct check symbols count as a key; one in 33 million random texts has them.
+    /// Any 25 symbols with correct check symbols count as a key, whatever stands between them but letters and digits; one in 33
+    /// million random texts has them.
     // SECURITY: use it on all input that may contain a misplaced key, before the input is printed, logged or stored.
     pub fn redact(text: &str) -> Cow<'_, str> {
         if !has_enough_symbols(text) {
             return Cow::Borrowed(text);
         }
+        let mut clean = Self::redact_written(text);
+        let mut decoded = Cow::Borrowed(&*clean).into_owned();
+        for _ in 0..MOST_ENCODINGS {
+            let next = percent_decode_str(&decoded).decode_utf8_lossy().into_owned();
+            if next == decoded {
+                break;
+            }
+            decoded = match Self::redact_written(&next) {
+                Cow::Owned(redacted) => {
+                    clean = Cow::Owned(redacted.clone());
+                    redacted
+                }
+                Cow::Borrowed(_) => next,
+            };
+        }
+        clean
+    }
+
+    /// The same without decoding anything.
+    fn redact_written(text: &str) -> Cow<'_, str> {
         let mut clean = String::new();
         let mut copied = 0;
         // The last symbols with only separators between them, and their positions.
@@ -83,7 +110,7 @@ impl LicenseKey {
         let mut places = [0; SYMBOLS];
         let mut count = 0;
         for (at, typed) in text.char_indices() {
-            let symbol = match read(typed) {
+            let symbol = match find(typed) {
                 SEPARATOR => continue,
                 NO_SYMBOL => {
                     count = 0;
@@ -160,21 +187,21 @@ impl fmt::Debug for LicenseKey {
     }
 }
 
-/// Whether some run of characters is as long as a key and has only characters of keys. Any non-ASCII character counts
-/// as one. Hosts, versions and file names have no such run, and every request asks about them: searching a run from
-/// its end often takes one look.
+/// Whether there may be a key: between two letters that are in no key are as many symbols as one has. Any byte of a non-ASCII
+/// character counts as one. Most hosts, versions and file names are too short, and every request asks about them.
 fn has_enough_symbols(text: &str) -> bool {
-    let mut rest = text.as_bytes();
-    while let Some(stretch) = rest.get(..SYMBOLS) {
-        match stretch
-            .iter()
-            .rposition(|&byte| ASCII.get(usize::from(byte)) == Some(&NO_SYMBOL))
-        {
-            Some(at) => rest = &rest[at + 1..],
-            None => return true,
-        }
+    if text.len() < SYMBOLS {
+        return false;
     }
-    false
+    let mut count = 0;
+    text.bytes().any(|byte| {
+        match ASCII.get(usize::from(byte)) {
+            Some(&NO_SYMBOL) if byte.is_ascii_alphanumeric() => count = 0,
+            Some(&(NO_SYMBOL | SEPARATOR)) => {}
+            _ => count += 1,
+        }
+        count == SYMBOLS
+    })
 }
 
 /// The SHA-256 of a license key's canonical form: the name of the license everywhere.
@@ -300,6 +327,85 @@ mod tests {
         ] {
             assert_eq!(LicenseKey::redact(harmless), harmless);
             assert!(!LicenseKey::is_in(harmless), "{harmless}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_found_whatever_separates_its_symbols() {
+        let key = LicenseKey::from_random(std::array::from_fn(|index| index as u8 * 3));
+        let wide: String = key
+            .reveal()
+            .chars()
+            .filter_map(|symbol| char::from_u32(u32::from(symbol) + 0xFEE0))
+            .collect();
+        let separated = |separator: &str| key.reveal().replace('-', separator);
+        let each = |separator: &str| {
+            let symbols = key.reveal().replace('-', "");
+            symbols
+                .chars()
+                .map(|symbol| format!("{symbol}{separator}"))
+                .collect::<String>()
+        };
+        let separators = [
+            "\u{200E}",
+            "\u{200B}",
+            "\u{200C}",
+            "\u{200D}",
+            "\u{2060}",
+            "\u{AD}",
+            "\u{2007}",
+            "\u{202F}",
+            "\u{3000}",
+            "\u{2009}",
+            "\u{85}",
+            "\u{2028}",
+            "\u{FE0F}",
+            "\u{301}",
+            "\u{FF0D}",
+            "\u{2E3A}",
+            "\u{30FB}",
+            "\u{B7}",
+            "\u{E0020}",
+            ".",
+            ",",
+            ":",
+            ";",
+            "/",
+            "\\",
+            "|",
+            "+",
+            "~",
+            "*",
+            "'",
+            "\"",
+            "()",
+            "%2D",
+            "%2d",
+            "%20",
+            "%E2%80%93",
+            "%252D",
+            "%25252D",
+            "+-+",
+        ];
+        for separator in separators {
+            let written = [separated(separator), each(separator)];
+            // What looks like an encoded byte hides nothing.
+            let encoded = (!separator.contains('%')).then(|| format!("100%{}", separated(separator)));
+            for written in written.into_iter().chain(encoded) {
+                let text = format!("https://a.example/?key={written}&x=1");
+                assert!(LicenseKey::is_in(&text), "{separator:?}: {text}");
+                let clean = LicenseKey::redact(&text);
+                assert!(clean.contains("[license key]") && !LicenseKey::is_in(&clean), "{clean}");
+            }
+        }
+        assert!(LicenseKey::is_in(&wide) && LicenseKey::is_in(&wide.to_lowercase()));
+        for harmless in [
+            "https://shop.example.co.uk/wp-admin/plugins.php?page=1",
+            "100%",
+            "%zz%2",
+            "%E2%28%A1",
+        ] {
+            assert_eq!(LicenseKey::redact(harmless), harmless);
         }
     }
 

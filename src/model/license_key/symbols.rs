@@ -30,6 +30,19 @@ pub(super) fn read(typed: char) -> u8 {
     }
 }
 
+/// The same in a text that may have a key in it: whatever is no letter and no digit separates. Wide letters count as narrow ones.
+pub(super) fn find(written: char) -> u8 {
+    let narrow = match written {
+        '\u{FF01}'..='\u{FF5E}' => char::from_u32(written as u32 - 0xFEE0),
+        _ => None,
+    };
+    let written = narrow.unwrap_or(written);
+    match read(written) {
+        NO_SYMBOL if !written.is_alphanumeric() => SEPARATOR,
+        symbol => symbol,
+    }
+}
+
 /// A blank or a dash: may stand anywhere.
 pub(super) const SEPARATOR: u8 = 0xFE;
 
