@@ -33,7 +33,7 @@ pub use index::{HostedPackage, Release, ReleaseIndex, Releases, SignedStatement}
 pub use layout::{MAX_INDEX, MAX_MANIFEST, index_path, manifest_path, package_path, removed_path};
 pub use link_places::LinkPlaces;
 pub use published_name::published_name;
-pub use removed::removed_releases;
+pub use removed::{RemovedReleases, removed_releases};
 pub use verify::{published_manifest, verify_all, verify_package, verify_packages};
 
 /// The latest release of each plugin, and the packages of all releases.

@@ -16,14 +16,16 @@ use std::io::{self, Seek as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use chrono::{TimeDelta, Utc};
+
 use crate::build::error::BuildError;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink, NewPackage, PackFailure};
 use crate::build::publish::published::PublishedReleases;
 use crate::build::publish::staging::Staging;
 use crate::build::report::outcome::Reason;
 use crate::catalog::{
-    MAX_INDEX, MAX_MANIFEST, Release, ReleaseIndex, Releases, index_path, manifest_path, package_path, removed_path,
-    removed_releases,
+    MAX_INDEX, MAX_MANIFEST, Release, ReleaseIndex, Releases, RemovedReleases, index_path, manifest_path, package_path,
+    removed_path, removed_releases,
 };
 use crate::durable_file::{self, Access};
 use crate::folder_lock;
@@ -186,7 +188,7 @@ impl Publisher {
                 .for_each(|release| published.add(slug, &release.version));
         }
         let before = removed_releases(&self.root);
-        let mut removed = before.clone();
+        let mut removed = before.releases.clone();
         for (slug, releases) in &self.published.index.plugins {
             releases
                 .releases
@@ -194,9 +196,15 @@ impl Publisher {
                 .for_each(|release| removed.add(slug, &release.version));
         }
         removed.retain(|slug, version| !published.has(slug, version));
-        if removed == before {
+        if removed == before.releases {
             return Ok(());
         }
+        // Later than the list before, whatever the clock says.
+        let after = before.time.checked_add_signed(TimeDelta::milliseconds(1));
+        let removed = RemovedReleases {
+            time: Utc::now().max(after.unwrap_or_default()),
+            releases: removed,
+        };
         let place = removed_path(&self.root);
         let write = || {
             let mut bytes = serde_json::to_vec_pretty(&removed)?;

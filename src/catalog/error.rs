@@ -52,9 +52,9 @@ pub enum CatalogError {
         /// The manifest.
         path: PathBuf,
     },
-    /// The latest version according to the index is not one of its releases.
-    #[error("{}: the latest version of {slug} is not among its releases", path.display())]
-    NoSuchLatest {
+    /// The latest version according to the index is not the newest of its releases.
+    #[error("{}: the latest version of {slug} is not the newest of its releases", path.display())]
+    NotTheLatest {
         /// The index.
         path: PathBuf,
         /// The plugin.

@@ -122,17 +122,16 @@ impl Releases {
         slug: &Slug,
         releases: &Path,
     ) -> Result<Option<(usize, &Release)>, CatalogError> {
-        let Some(latest) = &self.latest else { return Ok(None) };
-        let found = self
-            .releases
-            .iter()
-            .enumerate()
-            .find(|(_, release)| release.version == *latest);
-        let missing = || CatalogError::NoSuchLatest {
-            path: index_path(releases),
-            slug: slug.clone(),
-        };
-        found.map(Some).ok_or_else(missing)
+        let mut offerable = self.releases.iter().enumerate();
+        let newest = offerable.find(|(_, release)| !release.version.is_prerelease());
+        // An index of which somebody changed this alone would take the newest release away.
+        match newest.map(|(_, release)| &release.version) == self.latest.as_ref() {
+            true => Ok(newest),
+            false => Err(CatalogError::NotTheLatest {
+                path: index_path(releases),
+                slug: slug.clone(),
+            }),
+        }
     }
 }
 

@@ -109,7 +109,7 @@ impl Server {
         } = loaded;
         drop_guard.accept(&snapshot.registry);
         if fault.is_none() {
-            drop_guard.accept_releases(&snapshot.catalog);
+            drop_guard.accept_releases(&snapshot.catalog, snapshot.catalog.folder());
         }
         tracing::info!(
             plugins = snapshot.registry.plugin_count(),

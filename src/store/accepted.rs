@@ -1,7 +1,7 @@
 //! A record of the licenses last in force: their number, and a sample of their ids. The server writes it to the store's
 //! folder, so that the next start can detect, as a reload does, that many licenses are missing.
 //!
-//! Beside it, a list of the releases last in force, for the same reason.
+//! Beside it, a record of the releases last in force, for the same reason.
 //!
 //! License ids are digests, so the smallest ones are a random sample. Up to 512 licenses it has all ids, and the
 //! answer is exact. For more, the missing share is known to within about 2 percent.
@@ -9,6 +9,7 @@
 use std::io;
 use std::path::Path;
 
+use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,39 @@ pub struct Accepted {
     licenses: usize,
     /// The smallest ids.
     sample: Vec<LicenseId>,
+}
+
+/// The releases last in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "ReleasesRecord")]
+pub struct AcceptedReleases {
+    /// The releases.
+    pub releases: ReleaseList,
+    /// The time of the newest list of removed releases that was seen.
+    pub removed_at: DateTime<Utc>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ReleasesRecord {
+    Whole {
+        releases: ReleaseList,
+        removed_at: DateTime<Utc>,
+    },
+    /// Of an older version.
+    Releases(ReleaseList),
+}
+
+impl From<ReleasesRecord> for AcceptedReleases {
+    fn from(record: ReleasesRecord) -> Self {
+        match record {
+            ReleasesRecord::Whole { releases, removed_at } => Self { releases, removed_at },
+            ReleasesRecord::Releases(releases) => Self {
+                releases,
+                removed_at: DateTime::UNIX_EPOCH,
+            },
+        }
+    }
 }
 
 impl Accepted {
@@ -83,13 +117,13 @@ impl Accepted {
 ///
 /// # Errors
 /// The list cannot be read, or is damaged.
-pub fn accepted_releases(store: &Path) -> io::Result<Option<ReleaseList>> {
+pub fn accepted_releases(store: &Path) -> io::Result<Option<AcceptedReleases>> {
     read(&store.join(RELEASES), RELEASES_LIMIT)
 }
 
-/// Writes the list, durably.
-pub fn accept_releases(store: &Path, releases: &ReleaseList) -> io::Result<()> {
-    durable_file::replace(&store.join(RELEASES), &serde_json::to_vec(releases)?)
+/// Writes the record, durably.
+pub fn accept_releases(store: &Path, accepted: &AcceptedReleases) -> io::Result<()> {
+    durable_file::replace(&store.join(RELEASES), &serde_json::to_vec(accepted)?)
 }
 
 fn read<T: DeserializeOwned>(path: &Path, limit: u64) -> io::Result<Option<T>> {

@@ -81,7 +81,7 @@ use pending::{Message, TokenRequest};
 use stored_reports::StoredReports;
 use telemetry::Reports;
 
-pub use accepted::{Accepted, accept_releases, accepted_releases};
+pub use accepted::{Accepted, AcceptedReleases, accept_releases, accepted_releases};
 pub use bindings::BoundSites;
 pub use clock_lead::ClockLead;
 pub use error::StoreError;
@@ -106,7 +106,7 @@ pub use postgres::{inspection, role_rights, settings::SettingsError};
 pub use postgres::{shared_compaction::compact_shared, shared_repair::repair_shared};
 pub use references::erasure::{ErasedReference, FoundReferences};
 pub use sales::{MAX_NAMES, SaleChange, SaleOutcome};
-pub use site_moves::{ReleaseRefusal, ReleaseRequest, SiteReleaseOutcome};
+pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome};
 pub(crate) use sleep_watch::since_boot;
 pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, issued_licenses, order_references, read_only};
 pub use telemetry::RefusedByLicense;

@@ -84,6 +84,70 @@ fn an_older_index_takes_no_release_away_and_the_server_says_so() {
 }
 
 #[test]
+fn an_older_index_with_the_list_of_its_age_takes_no_release_away() {
+    let (instance, license) = two();
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    instance.publish("1.2.0");
+    eventually("1.3.0 is removed", PATIENCE, || offered(&server, &license) == "1.2.0");
+    let files = ["releases/removed.json", "releases/index.json"];
+    let old = files.map(|file| fs::read_to_string(instance.file(file)).unwrap());
+    instance.publish_all("releases", "1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
+    eventually("1.3.0 is back", PATIENCE, || offered(&server, &license) == "1.3.0");
+    let new = files.map(|file| fs::read_to_string(instance.file(file)).unwrap());
+    for (file, text) in files.into_iter().zip(&old) {
+        instance.write(file, text);
+    }
+    eventually("it is refused", PATIENCE, || server.part("catalog")["state"] == "stale");
+    assert_eq!(server.part("catalog")["detail"], format!("{REFUSED}; {HINT}"));
+    assert_eq!(offered(&server, &license), "1.3.0");
+    assert!(server.stop().success());
+    let server = Server::start(&instance);
+    assert_eq!(
+        server.part("catalog")["detail"],
+        format!("{REFUSED}; {HINT}"),
+        "and at a start"
+    );
+    assert!(server.stop().success());
+
+    // Without the list, a start does not forget that it saw a newer one.
+    instance.write(files[1], &new[1]);
+    fs::remove_file(instance.file(files[0])).unwrap();
+    let server = Server::start(&instance);
+    assert_eq!(offered(&server, &license), "1.3.0");
+    for (file, text) in files.into_iter().zip(&old) {
+        instance.write(file, text);
+    }
+    eventually("it is refused again", PATIENCE, || {
+        server.part("catalog")["state"] == "stale"
+    });
+    assert_eq!(offered(&server, &license), "1.3.0");
+}
+
+#[test]
+fn an_index_whose_latest_is_not_its_newest_release_takes_none_away() {
+    let (instance, license) = two();
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    for latest in ["\"1.2.0\"", "null"] {
+        let index = fs::read_to_string(instance.file("releases/index.json")).unwrap();
+        instance.write(
+            "releases/index.json",
+            &index.replace("\"latest\":\"1.3.0\"", &format!("\"latest\":{latest}")),
+        );
+        let reason = "index.json: the latest version of acme-forms is not the newest of its releases";
+        eventually("it is refused", PATIENCE, || {
+            server.part("catalog")["detail"]
+                .as_str()
+                .is_some_and(|detail| detail.contains(reason))
+        });
+        assert_eq!(offered(&server, &license), "1.3.0");
+        instance.write("releases/index.json", &index);
+        eventually("it is right", PATIENCE, || server.part("catalog")["state"] == "ok");
+    }
+}
+
+#[test]
 fn a_withheld_release_goes_at_once() {
     let (instance, license) = two();
     let server = Server::start(&instance);

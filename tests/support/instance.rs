@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use chrono::Utc;
 use countersign::model::license_key::LicenseKey;
 use rsa::pkcs8::{EncodePrivateKey, EncodePublicKey, LineEnding};
 use serde_json::{Value, json};
@@ -201,7 +202,8 @@ impl Instance {
         for (slug, version) in ever.difference(&published) {
             removed.entry(slug).or_default().push(version);
         }
-        self.write(&format!("{releases}/removed.json"), &json!(removed).to_string());
+        let removed = json!({ "time": Utc::now(), "releases": removed });
+        self.write(&format!("{releases}/removed.json"), &removed.to_string());
         ever.extend(published);
     }
 }

@@ -211,6 +211,7 @@ fn removed_releases_are_listed_until_they_are_published_again() {
     let listed = || {
         let removed = removed_releases(&made.releases());
         let mut all: Vec<_> = removed
+            .releases
             .iter()
             .map(|(slug, version)| format!("{slug} {version}"))
             .collect();

@@ -176,7 +176,7 @@ impl PartFiles {
                 service.drop_guard.check_releases(&catalog, path, &held.registry)?;
                 let catalog = Arc::new(catalog);
                 let before = service.gate.change(|next| next.catalog = Arc::clone(&catalog));
-                service.drop_guard.accept_releases(&catalog);
+                service.drop_guard.accept_releases(&catalog, path);
                 service.packages.wake();
                 before
             }

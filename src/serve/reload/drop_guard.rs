@@ -2,7 +2,7 @@
 //!
 //! A registry may not lack more than a fifth of the licenses, as after a truncated export. An index may lack no release,
 //! unless the registry withholds it or a build has removed it ([`removed_releases`]): otherwise an older build wrote the
-//! index.
+//! index. A list of removed releases that is older than one that was seen counts for nothing, because it came with such an index.
 //!
 //! A reload compares with what is in use, a start with what was last in use ([`Accepted`], [`accepted_releases`]). Only
 //! a start with `--accept-dropped-licenses` or `--accept-dropped-releases` accepts a loss: never a reload, a signal, the
@@ -11,13 +11,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::catalog::{Catalog, removed_releases};
-use crate::model::release_list::ReleaseList;
+use crate::catalog::{Catalog, RemovedReleases, removed_releases};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::registry::Registry;
 use crate::serve::reload::error::LoadError;
-use crate::store::{self, Accepted, accepted_releases};
+use crate::store::{self, Accepted, AcceptedReleases, accepted_releases};
 
 /// One license in this many may be missing.
 const DROP_AT_MOST_ONE_IN: usize = 5;
@@ -40,7 +39,7 @@ pub struct DropGuard {
     store: PathBuf,
     written: Mutex<Option<Accepted>>,
     /// The releases in force; `None` until some were.
-    releases: Mutex<Option<ReleaseList>>,
+    releases: Mutex<Option<AcceptedReleases>>,
 }
 
 /// Fails if too many licenses are missing.
@@ -82,15 +81,20 @@ impl DropGuard {
         let Some(held) = in_force.as_ref().or(recorded.as_ref()) else {
             return Ok(());
         };
-        let removed = removed_releases(folder);
+        let mut removed = removed_releases(folder);
+        if removed.time < held.removed_at {
+            // It came back with an index as old as itself.
+            removed = RemovedReleases::default();
+        }
         let is_withheld = |slug: &Slug, version: &Version| {
             let plugin = registry.plugin(slug.as_str());
             plugin.is_some_and(|plugin| plugin.withholds(version))
         };
         let mut missing: Vec<_> = held
+            .releases
             .iter()
             .filter(|&(slug, version)| !catalog.releases().has(slug, version))
-            .filter(|&(slug, version)| !removed.has(slug, version) && !is_withheld(slug, version))
+            .filter(|&(slug, version)| !removed.releases.has(slug, version) && !is_withheld(slug, version))
             .collect();
         if missing.is_empty() {
             return Ok(());
@@ -106,19 +110,28 @@ impl DropGuard {
         names.extend(more.map(|more| format!("{more} more")));
         Err(LoadError::DropsReleases {
             dropped: missing.len(),
-            held: held.count(),
+            held: held.releases.count(),
             names: names.join(", "),
         })
     }
 
-    /// Records the releases in force. A failure is logged and has no other effect.
-    pub fn accept_releases(&self, catalog: &Catalog) {
+    /// Records the releases in force, which were loaded from `folder`. A failure is logged and has no other effect.
+    pub fn accept_releases(&self, catalog: &Catalog, folder: &Path) {
         let mut in_force = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
-        if in_force.as_ref() == Some(catalog.releases()) {
+        let recorded = || accepted_releases(&self.store).ok().flatten();
+        let seen = match &*in_force {
+            Some(before) => Some(before.removed_at),
+            None => recorded().map(|before| before.removed_at),
+        };
+        let accepted = AcceptedReleases {
+            releases: catalog.releases().clone(),
+            removed_at: removed_releases(folder).time.max(seen.unwrap_or_default()),
+        };
+        if in_force.as_ref() == Some(&accepted) {
             return;
         }
-        *in_force = Some(catalog.releases().clone());
-        if let Err(error) = store::accept_releases(&self.store, catalog.releases()) {
+        let accepted = &*in_force.insert(accepted);
+        if let Err(error) = store::accept_releases(&self.store, accepted) {
             tracing::warn!(%error, "cannot record the releases in force: the next start compares with an older record");
         }
     }
