@@ -10,25 +10,46 @@ const MAX_SEARCHED: usize = 1 << 20;
 
 /// The message of an error that `text` was refused with. It names no position: callers have it from [`Error::span`].
 pub fn message(text: &str, error: &Error) -> String {
-    let again = error.span().filter(|_| error.message() == "duplicate key");
+    let said = error.message();
+    let again = error.span().filter(|_| text.len() <= MAX_SEARCHED);
     match again {
-        Some(span) if text.len() <= MAX_SEARCHED => duplicate(text, span),
-        _ => error.message().to_owned(),
+        Some(again) if said == "duplicate key" || said.starts_with("cannot extend value of type") => {
+            second(text, again).unwrap_or_else(|| said.to_owned())
+        }
+        _ => said.to_owned(),
     }
 }
 
-fn duplicate(text: &str, again: Range<usize>) -> String {
-    let key = text.get(again.clone()).unwrap_or_default();
+/// What the key at `again` says a second time, and where it goes instead.
+fn second(text: &str, again: Range<usize>) -> Option<String> {
+    let key = text.get(again.clone())?;
     let line_start = text[..again.start].rfind('\n').map_or(0, |newline| newline + 1);
-    let is_header = text[line_start..].trim_start().starts_with('[');
-    let first = path(text, line_start, again.end).and_then(|path| first_line(&text[..line_start], &path));
-    match first {
-        Some((name, line)) if is_header => {
-            format!("the table [{name}] is there twice: move these lines below the first one, in line {line}")
+    let path = path(text, line_start, again.end);
+    let before = &text[..line_start];
+    let Some((path, first)) = path.and_then(|path| Some((path.join("."), first(before, &path)?))) else {
+        return Some(format!("{key} is set twice"));
+    };
+    let line = before[..first.start].matches('\n').count() + 1;
+    let first_start = before[..first.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let is_header = |line: &str| line.trim_start().starts_with('[');
+    // Whether the key ends here, so that it has no key of its own behind a dot.
+    let is_whole = |end: usize| !text[end..].trim_start_matches([' ', '\t', '"', '\'']).starts_with('.');
+    let is_first_header = is_header(&before[first_start..]);
+    Some(match (is_first_header, is_header(&text[line_start..])) {
+        (true, true) => {
+            format!("the table [{path}] is there twice: move these lines below the first one, in line {line}")
         }
-        Some((name, line)) => format!("{name} is set twice: here and in line {line}"),
-        None => format!("{key} is set twice"),
-    }
+        (true, false) if !is_whole(again.end) => format!("the table [{path}] is in line {line}: write this key there"),
+        (false, true) if !is_whole(first.end) => {
+            let written = before[first_start..first.end].trim_start();
+            format!("[{path}] cannot follow line {line}: write each line below beside that one, as {written}.NAME = …")
+        }
+        (false, true) => format!("{path} is set in line {line}, and nothing can be added to it: write it there"),
+        (false, false) if !is_whole(again.end) => {
+            format!("{path} is set in line {line}, and nothing can be added to it: write it there")
+        }
+        _ => format!("{path} is set twice: here and in line {line}"),
+    })
 }
 
 /// The names from the root of the document to the key that ends at `end`, in the line that begins at `line_start`.
@@ -66,8 +87,8 @@ fn names(key: &str) -> Option<Vec<String>> {
     }
 }
 
-/// The dotted name of the key at `path`, and its line in the text before the second one.
-fn first_line(before: &str, path: &[String]) -> Option<(String, usize)> {
+/// Where the key at `path` is in the text before the second one.
+fn first(before: &str, path: &[String]) -> Option<Range<usize>> {
     let (document, _) = DeTable::parse_recoverable(before);
     let mut table = document.get_ref();
     let (last, outer) = path.split_last()?;
@@ -80,8 +101,7 @@ fn first_line(before: &str, path: &[String]) -> Option<(String, usize)> {
         };
     }
     let (key, _) = table.get_key_value(last.as_str())?;
-    let line = before[..key.span().start].matches('\n').count() + 1;
-    Some((path.join("."), line))
+    Some(key.span())
 }
 
 #[cfg(test)]
@@ -110,7 +130,35 @@ mod tests {
             ),
             (
                 "serve.a = 1\n\n[ serve ]\nb = 1\n",
+                "[serve] cannot follow line 1: write each line below beside that one, as serve.NAME = …",
+            ),
+            (
+                "[shops]\nstripe.mode = 1\n[shops.stripe]\nx = 1\n",
+                "[shops.stripe] cannot follow line 2: write each line below beside that one, as stripe.NAME = …",
+            ),
+            (
+                "serve = { a = 1 }\n[serve]\nb = 1\n",
+                "serve is set in line 1, and nothing can be added to it: write it there",
+            ),
+            (
+                "[serve]\na = 1\n[[serve]]\nb = 1\n",
                 "the table [serve] is there twice: move these lines below the first one, in line 1",
+            ),
+            (
+                "shops.stripe = {}\nshops.stripe.mode = 1\n",
+                "shops.stripe is set in line 1, and nothing can be added to it: write it there",
+            ),
+            (
+                "[shops]\nstripe = 1\n\n[shops.stripe.events]\nx = 1\n",
+                "shops.stripe is set in line 2, and nothing can be added to it: write it there",
+            ),
+            (
+                "shops = []\nshops.stripe.mode = 1\n",
+                "shops is set in line 1, and nothing can be added to it: write it there",
+            ),
+            (
+                "[shops.stripe]\nmode = 1\n[shops]\nstripe.x = 1\n",
+                "the table [shops.stripe] is in line 1: write this key there",
             ),
             (
                 "[shops.a]\n[shops.b]\n[shops.\"a\"]\n",
