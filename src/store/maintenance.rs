@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use rustix::process::geteuid;
 
 use crate::model::binding::Binding;
@@ -95,7 +95,6 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<CompactionOutcome, Sto
     // Opened as for serving, so that a ledger that lost lines is detected first.
     let (disk, ..) = StoreDisk::open(path)?;
     let ledger = recovery::ledger_in(path);
-    let aside = disk::set_aside_in(path, now);
     let new = disk::new_ledger_in(path);
     let failed = |source| StoreError::NotCompacted {
         path: path.to_owned(),
@@ -113,15 +112,29 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<CompactionOutcome, Sto
     };
     // On a full disk, a partial file would keep the next start from rebuilding its index.
     let (kept, end) = begin().inspect_err(|_| drop(fs::remove_file(&new)))?;
-    let renamed = || -> io::Result<()> {
+    let renamed = || -> io::Result<PathBuf> {
         // There is a ledger at every moment.
-        fs::hard_link(&ledger, &aside)?;
+        let aside = set_aside(path, now)?;
         fs::rename(&new, &ledger)?;
         regular_file::open_folder(path)?.sync_all()?;
-        disk.was_compacted(end)
+        disk.was_compacted(end)?;
+        Ok(aside)
     };
-    renamed().inspect_err(|_| drop(fs::remove_file(&new))).map_err(failed)?;
+    let aside = renamed().inspect_err(|_| drop(fs::remove_file(&new))).map_err(failed)?;
     Ok(CompactionOutcome { kept, aside })
+}
+
+/// Sets the ledger of this folder aside under a name of its own. Names have seconds: one that is taken gives the next one.
+fn set_aside(path: &Path, now: DateTime<Utc>) -> io::Result<PathBuf> {
+    let ledger = recovery::ledger_in(path);
+    let mut until = now;
+    loop {
+        let aside = disk::set_aside_in(path, until);
+        match fs::hard_link(&ledger, &aside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => until += TimeDelta::seconds(1),
+            linked => return linked.map(|()| aside),
+        }
+    }
 }
 
 /// New files belong to the user who runs this. A server of another user could not start with them.
