@@ -406,6 +406,43 @@ fn licenses_whose_sites_report_copies_of_others_or_forged_ones_are_told_once_a_d
 }
 
 #[test]
+fn a_server_that_is_stopped_while_it_sends_sends_no_message_twice() {
+    const SITES: usize = 40;
+    let receiver = Receiver::start();
+    let license = License::new();
+    let instance = instance(&receiver, "", &[license.toml("sites = \"unlimited\"")]);
+    let server = Server::start_with(&instance, &["--drain-seconds", "2"]);
+    receiver.behave("slow");
+    for number in 0..SITES {
+        assert_eq!(server.validate(&license, &format!("{number}.example")).code(), "ok");
+    }
+    eventually("it sends", PATIENCE, || receiver.received().len() > 2);
+    assert!(server.stop().success());
+    assert!(receiver.received().len() < SITES, "it was stopped too late");
+    receiver.behave("");
+    let server = Server::start(&instance);
+    eventually("the rest is sent", PATIENCE, || {
+        let ids: BTreeSet<_> = receiver
+            .received()
+            .iter()
+            .map(|message| message["id"].to_string())
+            .collect();
+        ids.len() == SITES
+    });
+    let sequence = "countersign_webhook_sequence{webhook=\"crm\"}";
+    eventually("the ledger is told", PATIENCE, || {
+        server.metric(sequence) == Some(SITES as f64)
+    });
+    let hosts: Vec<_> = receiver
+        .taken()
+        .iter()
+        .map(|body| body["data"]["host"].to_string())
+        .collect();
+    let expected: Vec<_> = (0..SITES).map(|number| format!("\"{number}.example\"")).collect();
+    assert_eq!(hosts, expected);
+}
+
+#[test]
 fn a_test_message_tells_what_is_wrong_and_a_secret_is_replaced_without_a_gap() {
     let receiver = Receiver::start_tls("localhost");
     let certificates = format!("certificates = \"{}\"\n", receiver.authority().display());

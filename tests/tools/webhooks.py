@@ -4,7 +4,7 @@ Usage: webhooks.py FOLDER [--port PORT] [--certificate FILE --key FILE]
 
 It prints its port, and appends each message to FOLDER/messages.jsonl. FOLDER/secret has the secret to check with.
 FOLDER/behaviour has statuses instead of 200, one in a line: "500" for every message, "422 TEXT" for those whose body has
-TEXT; "hang" answers nothing.
+TEXT; "hang" answers nothing, "slow" takes its time.
 """
 
 import argparse
@@ -39,6 +39,9 @@ def status_of(body):
         if text in body:
             if status == "hang":
                 time.sleep(60)
+            if status == "slow":
+                time.sleep(0.2)
+                return 200
             return int(status)
     return 200
 

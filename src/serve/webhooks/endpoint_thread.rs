@@ -275,7 +275,8 @@ impl EndpointThread {
     }
 
     fn send(&self, events: &[WebhookEvent], may_go_on: &dyn Fn() -> bool) -> Vec<Sent> {
-        let sent = self.runtime.block_on(send(&self.endpoint.config, events, may_go_on));
+        let sending = send(&self.endpoint.config, events, may_go_on, &self.is_stopping);
+        let sent = self.runtime.block_on(sending);
         for outcome in &sent {
             let count = match outcome {
                 Sent::Taken => &self.counts.sent,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
@@ -24,12 +25,17 @@ pub(super) enum Sent {
     Refused(String),
     /// The endpoint can take none now; why.
     Unreachable(String),
-    /// It was not sent, because one of its license before it was not taken.
+    /// It was not sent, because one of its license before it was not taken, or the server stops.
     Behind,
 }
 
-/// Sends these messages while `may_go_on` holds, and says what became of each.
-pub(super) async fn send(endpoint: &WebhookConfig, events: &[WebhookEvent], may_go_on: &dyn Fn() -> bool) -> Vec<Sent> {
+/// Sends these messages while `may_go_on` holds, and says what became of each. Begins none once the server `is_stopping`.
+pub(super) async fn send(
+    endpoint: &WebhookConfig,
+    events: &[WebhookEvent],
+    may_go_on: &dyn Fn() -> bool,
+    is_stopping: &AtomicBool,
+) -> Vec<Sent> {
     let mut lanes: BTreeMap<Option<LicenseId>, Vec<usize>> = BTreeMap::new();
     for (number, event) in events.iter().enumerate() {
         lanes.entry(event.license).or_default().push(number);
@@ -39,7 +45,7 @@ pub(super) async fn send(endpoint: &WebhookConfig, events: &[WebhookEvent], may_
     let mut sent = vec![Sent::Behind; events.len()];
     let lanes = lanes
         .into_values()
-        .map(|lane| send_lane(endpoint, events, lane, may_go_on, &unreachable));
+        .map(|lane| send_lane(endpoint, events, lane, may_go_on, is_stopping, &unreachable));
     let mut done = stream::iter(lanes).buffer_unordered(AT_ONCE);
     while let Some(outcomes) = done.next().await {
         for (number, outcome) in outcomes {
@@ -55,10 +61,15 @@ async fn send_lane(
     events: &[WebhookEvent],
     lane: Vec<usize>,
     may_go_on: &dyn Fn() -> bool,
+    is_stopping: &AtomicBool,
     unreachable: &OnceLock<String>,
 ) -> Vec<(usize, Sent)> {
     let mut outcomes = Vec::new();
     for number in lane {
+        // The rest is kept in files: whoever notes the cursor of the first message that was not sent sends later ones twice.
+        if is_stopping.load(Ordering::Relaxed) {
+            break;
+        }
         if !may_go_on() {
             let _ = unreachable.set(SendingError::OtherNode.to_string());
         }
