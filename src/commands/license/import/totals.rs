@@ -120,6 +120,8 @@ impl Totals {
         );
         if !is_whole {
             text += "That is not the whole file: it was not read or imported to its end.\n";
+        } else if self.rows == 0 {
+            text += "The file has no rows below its header.\n";
         } else if self.changes() == 0 && self.rejected == 0 {
             text += "Everything was imported before.\n";
         }
@@ -201,6 +203,11 @@ mod tests {
             assert!(totals.text(dry_run, true).contains(before));
             let text = totals.text(dry_run, false);
             assert!(!text.contains(before) && text.contains("not the whole file"), "{text}");
+            let empty = Totals::default().text(dry_run, true);
+            assert!(
+                !empty.contains(before) && empty.contains("The file has no rows below its header.\n"),
+                "{empty}"
+            );
         }
     }
 }
