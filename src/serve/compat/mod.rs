@@ -27,7 +27,8 @@ const MAX_FORM: usize = 16 * 1024;
 
 /// Whether a request is one of EDD's clients: its path is that of the shop, and its query names an action, or it posts.
 pub(crate) fn is_asked(path: &str, query: Option<&str>, is_post: bool) -> bool {
-    matches!(path, "/" | "/edd" | "/edd/") && (is_post || query.is_some_and(|query| query.contains("edd_action=")))
+    matches!(path, "/" | "/edd" | "/edd/")
+        && (is_post || query.is_some_and(|query| question::names_action(query.as_bytes())))
 }
 
 /// Answers a request.

@@ -63,8 +63,11 @@ impl EddQuestion {
                 // SECURITY: names are a client's, too, and are not quoted.
                 return Err(Problem::Malformed(format!("A value is longer than {MAX_VALUE} bytes.")));
             }
-            if name == "edd_action" {
+            let name = php_name(&name);
+            if name == ACTION {
                 question.action = key_of(&value);
+            } else if is_array(&name) {
+                question.action.clear();
             } else if let Some((product, field)) = of_product(&name) {
                 if !question.products.contains_key(product) && question.products.len() == MAX_PRODUCTS {
                     return Err(Problem::Malformed(format!("More than {MAX_PRODUCTS} products.")));
@@ -73,7 +76,7 @@ impl EddQuestion {
                 about.site.clone_from(&site);
                 about.fields.insert(field.to_owned(), value.into_owned());
             } else if FIELDS.contains(&&*name) {
-                question.about.fields.insert(name.into_owned(), value.into_owned());
+                question.about.fields.insert(name, value.into_owned());
             }
         }
         Ok(question)
@@ -86,6 +89,39 @@ fn key_of(text: &str) -> String {
         .chars()
         .filter(|letter| letter.is_ascii_alphanumeric() || "_-".contains(*letter));
     kept.map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+/// Whether a query names an action, or an array in its place.
+pub(crate) fn names_action(query: &[u8]) -> bool {
+    form_urlencoded::parse(query).any(|(name, _)| {
+        let name = php_name(&name);
+        name == ACTION || is_array(&name)
+    })
+}
+
+/// The parameter that names what is asked.
+const ACTION: &str = "edd_action";
+
+/// Whether this is an array in the place of an action: to EDD, that is no action.
+fn is_array(name: &str) -> bool {
+    name.strip_prefix(ACTION).is_some_and(|rest| rest.starts_with('['))
+}
+
+/// A decoded name as PHP reads it (`php_register_variable_ex`): without blanks before it and what is behind a NUL, with `_` for a
+/// dot, a blank and a `[` without an end. It is empty if PHP ignores the parameter.
+fn php_name(name: &str) -> String {
+    let name = name.trim_start_matches(' ').split('\0').next().unwrap_or_default();
+    let (base, index) = match name.split_once('[') {
+        Some((base, index)) => (base, Some(index)),
+        None => (name, None),
+    };
+    let base = base.replace([' ', '.'], "_");
+    match index {
+        None => base,
+        Some(_) if base.is_empty() => base,
+        Some(index) if index.contains(']') => format!("{base}[{index}"),
+        Some(index) => format!("{base}_{index}"),
+    }
 }
 
 /// The fields that are read. Clients send others, too.
@@ -223,6 +259,54 @@ mod tests {
         assert!(matches!(two, Err(Problem::Malformed(_))));
         let array = EddQuestion::parse(b"edd_action[]=get_version", b"edd_action=%20", "");
         assert!(matches!(array, Err(Problem::MissingField("edd_action"))));
+    }
+
+    #[test]
+    fn names_are_what_php_takes_for_them() {
+        for name in [
+            "edd_action",
+            "edd%5Faction",
+            "edd.action",
+            "edd+action",
+            "edd%20action",
+            "+edd_action",
+            "edd[action",
+            "edd_action%00x",
+            "%65dd_action",
+        ] {
+            let query = format!("license=a&{name}=check_license");
+            assert!(names_action(query.as_bytes()), "{name}");
+            assert_eq!(parse(&query, "").action, "check_license", "{name}");
+        }
+        // An array is no action that EDD knows, and still its parameter.
+        for name in [
+            "edd_action[]",
+            "edd_action%5B%5D",
+            "edd_action[a]",
+            "edd.action[]",
+            "edd_action[]x",
+        ] {
+            let query = format!("{name}=check_license");
+            assert!(names_action(query.as_bytes()), "{name}");
+            let refused = EddQuestion::parse(query.as_bytes(), b"", "");
+            assert!(matches!(refused, Err(Problem::MissingField("edd_action"))), "{name}");
+        }
+        let last = EddQuestion::parse(b"edd_action=check_license&edd_action[]=x", b"", "");
+        assert!(matches!(last, Err(Problem::MissingField("edd_action"))));
+        for name in [
+            "edd__action",
+            "xedd_action",
+            "edd_actions",
+            "edd_action[",
+            "EDD_action",
+            "page",
+            "x[edd_action]",
+            "[edd_action]",
+        ] {
+            assert!(!names_action(format!("{name}=check_license").as_bytes()), "{name}");
+        }
+        let about = parse("edd_action=x&item.name=A&item+id=3", "").about;
+        assert_eq!((about.item_id(), about.item_name()), (Some(3), EddName::new("A")));
     }
 
     #[test]
