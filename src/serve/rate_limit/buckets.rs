@@ -55,11 +55,22 @@ impl Buckets {
         let taken = full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
             Some(after(before)).filter(|after| *after <= latest)
         });
-        taken.map(drop).map_err(|before| {
+        taken.map(drop).map_err(|_| {
             self.refused.inc();
-            let wait = Duration::from_nanos(after(before) - latest);
-            RetryAfter(wait.as_secs_f64().ceil().max(1.0) as u64)
+            self.wait_at(place, wanted, now)
         })
+    }
+
+    /// In how many seconds a bucket will have `wanted` tokens; at least 1.
+    pub fn wait(&self, place: usize, wanted: u32) -> RetryAfter {
+        self.wait_at(place, wanted, now())
+    }
+
+    fn wait_at(&self, place: usize, wanted: u32, now: u64) -> RetryAfter {
+        let full_at = self.full_at[place].load(Ordering::Relaxed).max(now);
+        let after = full_at + self.interval * u64::from(wanted);
+        let wait = Duration::from_nanos(after.saturating_sub(now + self.whole));
+        RetryAfter(wait.as_secs_f64().ceil().max(1.0) as u64)
     }
 
     /// Takes `more` tokens from a bucket, even if it does not have them. Its debt is at most its size.
