@@ -182,6 +182,12 @@ pub fn exposed_mode(file: &File) -> io::Result<Option<u32>> {
     }
 }
 
+/// What to do about a file with a secret that others can use.
+pub fn exposed_hint(path: &Path) -> String {
+    let path = path.display();
+    format!("chmod 600 {path}; or chmod 640 {path}, if its group is one of the server's")
+}
+
 /// Whether a group is one of this process.
 fn is_own_group(gid: u32) -> io::Result<bool> {
     Ok(getegid().as_raw() == gid || getgroups()?.iter().any(|group| group.as_raw() == gid))

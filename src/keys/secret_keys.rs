@@ -14,6 +14,7 @@ use crate::keys::secret_file::{self, SecretFileError};
 use crate::model::download_key::DownloadKey;
 use crate::model::issuing_key::{IssuingKey, ReferenceKey};
 use crate::model::keyed_mac::SECRET_LENGTH;
+use crate::regular_file;
 
 /// What a secret is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::EnumIter)]
@@ -165,7 +166,7 @@ impl SecretKeyError {
                 purpose.word()
             ),
             Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
-            Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
+            Self::Exposed { path, .. } => regular_file::exposed_hint(path),
             Self::NotAKey { purpose, .. } => format!(
                 "restore it from the backup; if no backup has it, move it away and make a new one with \
                  `countersign keys generate --{}`",

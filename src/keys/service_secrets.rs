@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::keys::secret_file::{self, SecretFileError};
 use crate::model::slug::Slug;
+use crate::regular_file;
 use crate::text::shell_quoted::shell_quoted;
 
 /// Whom the secret is shared with.
@@ -105,7 +106,7 @@ impl ServiceSecretError {
                 write_command(path)
             ),
             Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
-            Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
+            Self::Exposed { path, .. } => regular_file::exposed_hint(path),
             Self::NotASecret {
                 service: SecretService::Shop,
                 ..

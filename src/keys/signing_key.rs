@@ -70,7 +70,7 @@ impl KeyError {
         match self {
             Self::Missing(_) => format!("create one with `{generate}`"),
             Self::Read { .. } => "make the server's user the owner of the file".to_owned(),
-            Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
+            Self::Exposed { path, .. } => regular_file::exposed_hint(path),
             Self::Public(_) => format!("give the private key: the file that `{generate}` creates"),
             Self::NotAKey(_) | Self::Size { .. } => {
                 format!("move it away, and create a new one with `{generate}`")

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::config::{MailConfig, MailTls};
 use crate::keys::secret_file::{self, SecretFileError};
+use crate::regular_file;
 use crate::tls_client;
 
 /// The longest password, in bytes.
@@ -100,7 +101,7 @@ impl MailAccountError {
             Self::ReadPassword { .. } => {
                 "write the password into the file, as the user that runs the server".to_owned()
             }
-            Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
+            Self::Exposed { path, .. } => regular_file::exposed_hint(path),
             Self::NotAPassword(_) => "write the password into the file, and nothing else".to_owned(),
             Self::Certificates(_) => {
                 "name a file of certificates in PEM with mail.certificates, or remove the setting".to_owned()

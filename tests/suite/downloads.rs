@@ -837,7 +837,7 @@ fn who_hosts_packages_needs_an_address_for_sites_and_a_key() {
     let key = instance.file("keys/downloads.key");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let (exit, log) = refused_start(&instance, "127.0.0.1:0");
-    let exposed = "INSTANCE/keys/downloads.key: others can read the key for downloads (mode 0644)\nhint: chmod 600 INSTANCE/keys/downloads.key";
+    let exposed = "INSTANCE/keys/downloads.key: others can read the key for downloads (mode 0644)\nhint: chmod 600 INSTANCE/keys/downloads.key; or chmod 640 INSTANCE/keys/downloads.key, if its group is one of the server's";
     assert!(exit == Some(3) && log.contains(exposed), "{log}");
     assert!(has_broken_key(findings(&instance)));
     fs::remove_file(&key).unwrap();

@@ -45,7 +45,7 @@ fn without_a_usable_signing_key_there_is_no_server() {
     let key = instance.file("keys/signing.pem");
 
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
-    let exposed = "error: INSTANCE/keys/signing.pem: others can read the signing key (mode 0644)\nhint: chmod 600 INSTANCE/keys/signing.pem";
+    let exposed = "error: INSTANCE/keys/signing.pem: others can read the signing key (mode 0644)\nhint: chmod 600 INSTANCE/keys/signing.pem; or chmod 640 INSTANCE/keys/signing.pem, if its group is one of the server's";
     assert_eq!(refused(&instance), (Some(3), exposed.to_owned()));
 
     instance.write_key("-----BEGIN PRIVATE KEY-----\nno\n-----END PRIVATE KEY-----\n");

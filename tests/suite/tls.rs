@@ -54,7 +54,7 @@ fn without_a_usable_certificate_there_is_no_server() {
     );
     good.install(&instance);
     fs::set_permissions(instance.file(KEY), fs::Permissions::from_mode(0o644)).unwrap();
-    let exposed = "error: INSTANCE/tls/privkey.pem: others can read the certificate's key (mode 0644)\nhint: chmod 600 INSTANCE/tls/privkey.pem\n";
+    let exposed = "error: INSTANCE/tls/privkey.pem: others can read the certificate's key (mode 0644)\nhint: chmod 600 INSTANCE/tls/privkey.pem; or chmod 640 INSTANCE/tls/privkey.pem, if its group is one of the server's\n";
     assert_eq!(refused(&tls), (Some(3), exposed.to_owned()));
     instance.write_secret(KEY, &Certificate::new("another", 30).key);
     let (_, text) = refused(&tls);

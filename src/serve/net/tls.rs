@@ -90,7 +90,7 @@ impl TlsError {
                 "make the file readable for the server's user, or remove tls_certificate and tls_key".to_owned()
             }
             Self::NotACertificate(_) => "name the full chain, the server's own certificate first".to_owned(),
-            Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
+            Self::Exposed { path, .. } => regular_file::exposed_hint(path),
             Self::NotAKey(_) | Self::Mismatch { .. } => "name the key the certificate was issued for".to_owned(),
             Self::Library(_) => "report this error with your version and platform".to_owned(),
         }

@@ -36,9 +36,10 @@ pub(super) fn find(server: &DatabaseServer, passfile: Option<&Path>) -> io::Resu
         Ok(file) => {
             let exposed = regular_file::exposed_mode(&file).map_err(|error| named_error(&path, &error))?;
             if let Some(mode) = exposed {
-                let path = path.display();
+                let hint = regular_file::exposed_hint(&path);
                 return Err(io::Error::other(format!(
-                    "{path}: others can read this password file (mode {mode:04o}): chmod 600 {path}"
+                    "{}: others can read this password file (mode {mode:04o}): {hint}",
+                    path.display()
                 )));
             }
             Zeroizing::new(io::read_to_string(io::Read::take(file, LIMIT)).map_err(|error| named_error(&path, &error))?)
