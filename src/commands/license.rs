@@ -1,7 +1,7 @@
 //! `countersign license`: the vendor's decisions about licenses, from issuing to revoking.
 //!
 //! Every verb with a change edits one file of the registry; the running server notices. If no file has the license, `in_ledger`
-//! changes that of the ledger. Bindings are only shown.
+//! changes that of the ledger. Bindings are in the ledger, whatever declares the license: `release` and `move` change them there.
 
 mod arguments;
 mod change;
@@ -60,7 +60,8 @@ use verb::Verb;
 
 A license that you issue stands in a file of the registry, and the verbs edit that file. A license \
 that a program issued, such as a shop, stands in the ledger: the running server changes it there, or \
-this command if no server runs. `license show` says which it is.
+this command if no server runs. `license show` says which it is. Which sites use a license stands in \
+the ledger in any case: `release` and `move` work beside the server only.
 
 Name a license by its key, its id, or the first 8 or more digits of its id. '-' reads the key from \
 stdin, so that it stays out of the shell's history.")]
@@ -153,11 +154,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Suspend(args) => (change::suspend(args, registry), &args.told),
         Verb::Resume(args) => (change::resume(args, registry), &args.told),
         Verb::Revoke(args) => (change::revoke(args, registry), &args.told),
-        Verb::Release(args) => (release::release(args, registry, bindings, now), &args.told),
-        Verb::Move(args) => (
-            seats::move_site(args, registry, staging_sites(), &bindings, now),
-            &args.told,
-        ),
+        Verb::Release(_) | Verb::Move(_) => return in_ledger::change_bindings(&args.verb, config, now),
         Verb::Sites(args) => (seats::sites(args, registry, staging_sites(), &bindings), &args.told),
     };
     told.tell(&done?, config)

@@ -2,11 +2,9 @@
 //!
 //! A command makes the same change in the text of a license file, and compares the two.
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::NaiveDate;
 
-use crate::model::host_index::HostSet;
 use crate::model::license::{License, LicenseStatus, SiteLimit};
-use crate::model::site_host::SiteHost;
 
 /// A change of a license.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +13,6 @@ pub enum LicenseChange {
     Expires(NaiveDate),
     /// A new status.
     Status(LicenseStatus),
-    /// Makes bindings of this host (or with `None`, of all hosts) before that time void, and removes it from `hosts`.
-    Release(Option<SiteHost>, DateTime<Utc>),
     /// A new number of sites.
     Sites(SiteLimit),
     /// A new number of staging copies that need no seat; `None` for the server's setting.
@@ -25,15 +21,6 @@ pub enum LicenseChange {
     SiteMoves(Option<u16>),
     /// A new note.
     Note(String),
-    /// Releases one host and adds another one to `hosts` in its place.
-    Move {
-        /// The host to release.
-        from: SiteHost,
-        /// The host to add.
-        to: SiteHost,
-        /// The release time of `from`.
-        time: DateTime<Utc>,
-    },
 }
 
 impl LicenseChange {
@@ -62,25 +49,7 @@ impl LicenseChange {
             Self::StagingSites(limit) => license.details.staging_sites = *limit,
             Self::SiteMoves(limit) => license.details.site_moves = *limit,
             Self::Note(note) => license.details.note = note.clone(),
-            Self::Move { from, to, time } => {
-                license.details.hosts = hosts_after_move(&license, from, to);
-                license.details.released.hosts.insert(from.clone(), *time);
-            }
-            Self::Release(None, time) => {
-                license.details.hosts.clear();
-                license.details.released.all = Some(*time);
-            }
-            Self::Release(Some(host), time) => {
-                license.details.hosts.retain(|bound| bound != host);
-                license.details.released.hosts.insert(host.clone(), *time);
-            }
         }
         license
     }
-}
-
-/// The new `hosts`, with `to` in the place of `from`.
-fn hosts_after_move(license: &License, from: &SiteHost, to: &SiteHost) -> HostSet {
-    let others = license.details.hosts.iter().filter(|host| *host != from && *host != to);
-    others.chain([to]).cloned().collect()
 }

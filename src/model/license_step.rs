@@ -1,19 +1,18 @@
 //! Steps of a license of the ledger, such as renewing it: what they change, and when they are refused.
 //!
-//! The ledger's thread decides a step on the license and its bindings as they are then. `license` of the command line makes the
-//! same changes in files.
+//! The ledger's thread decides a step on the license and its bindings as they are then. `license` of the command line makes
+//! changes of single fields in files, too; sites of a license in a file leave and come by lines of the ledger.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, NaiveDate, SubsecRound as _, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::model::binding::Binding;
 use crate::model::license::{License, LicenseStatus, Modules, SiteLimit};
 use crate::model::license_change::LicenseChange;
 use crate::model::period::deserialize_last_day;
-use crate::model::release_time::ReleaseTime;
 use crate::model::seat::Seat;
 use crate::model::site_host::SiteHost;
 
@@ -105,6 +104,14 @@ impl LicenseStep {
         matches!(self, Self::Suspend | Self::Revoke)
     }
 
+    /// Whether it is about bindings alone, which are in the ledger whatever declares the license.
+    pub fn is_about_bindings(&self) -> bool {
+        matches!(
+            self,
+            Self::ReleaseHost(_) | Self::ReleaseOne | Self::ReleaseAll | Self::Move { .. }
+        )
+    }
+
     /// The license after the step; `None` if it is so already. `bound` are its bindings, void ones included.
     pub fn applied(
         &self,
@@ -184,13 +191,11 @@ fn moved(
             false => Err(StepRefusal::NotBound),
         };
     }
-    let time = ReleaseTime::new(license, Some(from), Some(bound), now).time;
-    let change = LicenseChange::Move {
-        from: from.clone(),
-        to: to.clone(),
-        time,
-    };
-    let moved = change.applied_to(license);
+    let mut moved = license.clone();
+    let others = license.details.hosts.iter().filter(|host| *host != from && *host != to);
+    moved.details.hosts = others.chain([to]).cloned().collect();
+    let time = release_time(license, Some(from), bound, now);
+    moved.details.released.hosts.insert(from.clone(), time);
     // If the vendor has lowered the number, a move between bound sites must still be possible.
     match moved.fits(bound, staging_sites) || is_held(to) {
         true => Ok(moved),
@@ -205,8 +210,42 @@ fn released(license: &License, host: Option<&SiteHost>, bound: &[Binding], now: 
     if !bound.iter().any(is_bound) && !license.details.hosts.iter().any(is_meant) {
         return license.clone();
     }
-    let time = ReleaseTime::new(license, host, Some(bound), now).time;
-    LicenseChange::Release(host.cloned(), time).applied_to(license)
+    let time = release_time(license, host, bound, now);
+    let mut after = license.clone();
+    match host {
+        None => {
+            after.details.hosts.clear();
+            after.details.released.all = Some(time);
+        }
+        Some(host) => {
+            after.details.hosts.retain(|listed| listed != host);
+            after.details.released.hosts.insert(host.clone(), time);
+        }
+    }
+    after
+}
+
+/// When `host`, or with `None` every site, is released. A binding is void if it is older than the release. The two times may
+/// come from two clocks, so the release is later than every binding that it is for, and no earlier than a release before it.
+fn release_time(license: &License, host: Option<&SiteHost>, bound: &[Binding], now: DateTime<Utc>) -> DateTime<Utc> {
+    let released = &license.details.released;
+    let earlier = match host {
+        Some(host) => released.hosts.get(host).copied(),
+        None => released.all,
+    };
+    let affected = bound
+        .iter()
+        .filter(|binding| host.is_none_or(|host| binding.host == *host));
+    let latest = affected.map(|binding| after(binding.bound_at)).max();
+    let now = now.trunc_subsecs(3);
+    now.max(latest.unwrap_or(now)).max(earlier.unwrap_or(now))
+}
+
+/// The first time, in milliseconds as in license files, that makes a binding of this time void.
+fn after(time: DateTime<Utc>) -> DateTime<Utc> {
+    time.checked_add_signed(TimeDelta::milliseconds(1))
+        .unwrap_or(time)
+        .trunc_subsecs(3)
 }
 
 #[cfg(test)]

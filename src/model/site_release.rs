@@ -62,8 +62,10 @@ pub enum ReleasedBy {
     Secret,
     /// With the license key alone; the binding has no hash.
     Key,
-    /// A host that was released by the key alone took its seat back.
-    Return,
+    /// The seat was taken from the site: by a host that was released by the key alone and came back, or by the vendor.
+    #[serde(rename = "return")]
+    #[strum(serialize = "return")]
+    Taken,
 }
 
 /// A site that was released by a client.
@@ -95,7 +97,7 @@ pub fn moves<'r>(
             ReleasedBy::Secret => !came_back(),
             // SECURITY: whoever has the key alone could otherwise release the site as often as it comes back.
             ReleasedBy::Key => true,
-            ReleasedBy::Return => false,
+            ReleasedBy::Taken => false,
         };
         is_move && release.is_recent(now)
     });
@@ -165,7 +167,7 @@ mod tests {
         assert_eq!([719, 720].map(|hours| is_move(&key, hours)), [true, false]);
         let secret = released(ReleasedBy::Secret);
         assert!(is_move(&secret, 1) && !secret.may_return_at(after(1)));
-        let taken_back = released(ReleasedBy::Return);
+        let taken_back = released(ReleasedBy::Taken);
         assert!(!is_move(&taken_back, 1) && !taken_back.may_return_at(after(1)));
     }
 

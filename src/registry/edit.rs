@@ -317,22 +317,14 @@ mod tests {
 
     #[test]
     fn every_change_is_read_back_as_it_was_meant() {
-        let host = "b.com".parse().unwrap();
         for change in [
             LicenseChange::Expires("2030-01-02".parse().unwrap()),
             LicenseChange::Status(LicenseStatus::Revoked),
-            LicenseChange::Release(Some(host), "2026-11-20T10:17:03.123Z".parse().unwrap()),
-            LicenseChange::Release(None, "2026-11-20T10:17:03Z".parse().unwrap()),
             LicenseChange::Sites(SiteLimit::Unlimited),
             LicenseChange::Sites(SiteLimit::Limited(std::num::NonZeroU32::new(9).unwrap())),
             LicenseChange::StagingSites(Some(0)),
             LicenseChange::SiteMoves(Some(u16::MAX)),
             LicenseChange::Note("two\nlines, \"quoted\" \\ 🦀".into()),
-            LicenseChange::Move {
-                from: "b.com".parse().unwrap(),
-                to: "d.com".parse().unwrap(),
-                time: "2026-11-20T10:17:03.123Z".parse().unwrap(),
-            },
         ] {
             let json = Instance::new("a.jsonl", &sample_line());
             let before = Registry::load_licenses(json.0.path())

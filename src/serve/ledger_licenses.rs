@@ -1,21 +1,28 @@
-//! Changes one license of the ledger by a step: looks it up, and has the ledger's thread decide.
+//! Changes one license of the ledger, or the bindings of one that a file declares: looks it up, and has the ledger's thread decide.
 //!
 //! The management API does so for programs, and the admin socket for commands.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use chrono::Utc;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::keys::license_secrets::NewOrigin;
 use crate::model::issued_license::{ChangeScope, IssuedLicense};
-use crate::model::license::License;
+use crate::model::license::{License, LicenseStatus, SiteLimit};
 use crate::model::license_key::LicenseId;
 use crate::model::license_step::{LicenseStep, StepRefusal};
+use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use crate::store::{
-    Bindings, ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, LedgerLicense, LedgerLook, StoreError,
+    Bindings, ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, LedgerLicense, LedgerLook, ReleaseRefusal,
+    ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError,
 };
+
+/// So many sites are released at once, so that they share commits.
+const AT_ONCE: usize = 256;
 
 /// Which revision a change is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +57,16 @@ pub enum LicenseChangeError {
     /// It stands in a file, or the ledger could not be written.
     #[error(transparent)]
     Change(#[from] ChangeError),
+    /// A file binds the site.
+    #[error("{} binds {host} (line {line}): remove it from `hosts` there", file.display())]
+    Listed {
+        /// The site.
+        host: SiteHost,
+        /// The file.
+        file: PathBuf,
+        /// The line of the license, from 1.
+        line: usize,
+    },
     /// The ledger refused the change.
     #[error("the license has too many modules, features or hosts")]
     Refused(ChangeRefusal),
@@ -164,4 +181,91 @@ pub async fn apply(
         ChangeOutcome::Refused(ChangeRefusal::Revised { .. }) => Err(LicenseChangeError::Revised),
         ChangeOutcome::Refused(refusal) => Err(LicenseChangeError::Refused(refusal)),
     }
+}
+
+/// Releases or moves sites of a license that a file declares: its bindings are in the ledger. Returns whether anything changed.
+///
+/// # Errors
+/// The step is not possible, or nothing was written. Of several sites, some may be released.
+pub async fn change_bindings(
+    registry: &Registry,
+    bindings: &dyn Bindings,
+    license: &License,
+    step: &LicenseStep,
+) -> Result<bool, LicenseChangeError> {
+    if !bindings.may_issue() {
+        return Err(StoreError::Differs.into());
+    }
+    if license.status == LicenseStatus::Revoked {
+        return Err(StepRefusal::Revoked.into());
+    }
+    let in_file = || registry.place(&license.id).ok_or(LicenseChangeError::NoSuchLicense);
+    let listed = |host: &SiteHost| match in_file() {
+        Ok((file, line)) => LicenseChangeError::Listed {
+            host: host.clone(),
+            file: file.to_owned(),
+            line,
+        },
+        Err(error) => error,
+    };
+    let mut by = Releaser::Vendor {
+        successor: None,
+        staging_sites: 0,
+    };
+    let hosts = match step {
+        LicenseStep::ReleaseHost(host) => vec![host.clone()],
+        LicenseStep::ReleaseOne if license.sites != SiteLimit::DEFAULT => return Err(StepRefusal::WhichSite.into()),
+        LicenseStep::ReleaseOne | LicenseStep::ReleaseAll => {
+            refresh(bindings).await?;
+            if let Some(host) = license.details.hosts.first() {
+                return Err(listed(host));
+            }
+            let bound = bindings.of(&license.id);
+            let held = bound.iter().filter(|binding| !license.is_void(binding));
+            held.map(|binding| binding.host.clone()).collect()
+        }
+        LicenseStep::Move {
+            from,
+            to,
+            staging_sites,
+        } => {
+            by = Releaser::Vendor {
+                successor: Some(to.clone()),
+                staging_sites: *staging_sites,
+            };
+            vec![from.clone()]
+        }
+        LicenseStep::Renew(_)
+        | LicenseStep::Suspend
+        | LicenseStep::Resume
+        | LicenseStep::Revoke
+        | LicenseStep::Edit(_) => {
+            let (file, line) = in_file()?;
+            let file = file.to_owned();
+            return Err(ChangeError::InFile { file, line }.into());
+        }
+    };
+    let release = async |host: SiteHost| {
+        let request = ReleaseRequest {
+            license: license.clone(),
+            host: host.clone(),
+            by: by.clone(),
+            now: Utc::now(),
+        };
+        match bindings.release(request).await? {
+            SiteReleaseOutcome::Released => {
+                tracing::info!(license = license.id.log_tag(), by = "operator:cli", site = %host, "released");
+                Ok(true)
+            }
+            SiteReleaseOutcome::AlreadyReleased => Ok(false),
+            SiteReleaseOutcome::Refused(ReleaseRefusal::BoundByVendor) => Err(listed(&host)),
+            SiteReleaseOutcome::Refused(ReleaseRefusal::NoSeat) => Err(StepRefusal::NoSeat.into()),
+            SiteReleaseOutcome::Refused(_) => Err(StepRefusal::NotBound.into()),
+        }
+    };
+    stream::iter(hosts)
+        .map(release)
+        .buffer_unordered(AT_ONCE)
+        .try_fold(false, async |changed, released| Ok(changed || released))
+        .await
 }

@@ -29,7 +29,7 @@ use crate::store::memory::{self, BindingMemory};
 use crate::store::pending::{LEAVING_COPIES, WaitingRequests};
 use crate::store::references::texts::NewReference;
 use crate::store::sales::SaleBatch;
-use crate::store::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
+use crate::store::site_moves::{self, DecidedRelease, ReleaseRequest, SiteReleaseOutcome};
 use crate::store::token_changes::TokenBatch;
 
 use commit_attempt::CommitAttempt;
@@ -203,17 +203,20 @@ impl<'m> BindingBatch<'m> {
         &self.appended
     }
 
-    /// Decides about a seat that its site gives back.
+    /// Decides about a seat that its site gives back, or that the vendor takes from it.
     fn release(&mut self, request: &ReleaseRequest, clock: Option<DateTime<Utc>>) -> SiteReleaseOutcome {
         let license = request.license.id;
         let current = self.current(&request.license);
         match site_moves::release(request, &current, &self.stored(&license), clock) {
             Err(refusal) => SiteReleaseOutcome::Refused(refusal),
             Ok(None) => SiteReleaseOutcome::AlreadyReleased,
-            Ok(Some(release)) => {
-                let change = LedgerEvent::Released(ReleaseEntry { license, release });
-                self.go_ahead(license, change.clone());
-                self.appended.push(change);
+            Ok(Some(DecidedRelease { release, successor })) => {
+                let released = LedgerEvent::Released(ReleaseEntry { license, release });
+                let bound = successor.map(|binding| LedgerEvent::Bound(LedgerEntry { license, binding }));
+                for change in [released].into_iter().chain(bound) {
+                    self.go_ahead(license, change.clone());
+                    self.appended.push(change);
+                }
                 SiteReleaseOutcome::Released
             }
         }

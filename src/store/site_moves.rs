@@ -1,7 +1,8 @@
-//! Releases by clients: who may release a site, and who may take a seat back. Decided by the committing thread.
+//! Releases of sites: who may release a site, and who may take a seat back. Decided by the committing thread.
 //!
 //! A binding with a release hash needs its secret. Another one is released by the key alone, and then the old host may
-//! take its seat back for 72 hours. [`binding_batch`](crate::store::binding_batch) has the lines appended.
+//! take its seat back for 72 hours. The vendor needs neither, and may give the seat to another site in the same commit.
+//! [`binding_batch`](crate::store::binding_batch) has the lines appended.
 
 use chrono::{DateTime, Utc};
 
@@ -13,19 +14,36 @@ use crate::model::site_release::{self, MOST_RELEASES, ReleaseHash, ReleasedBy, S
 
 use crate::store::bindings::BoundSites;
 
-/// A client's request to release its site.
+/// A request to release a site.
 #[derive(Clone, Debug)]
 pub struct ReleaseRequest {
     /// The license. One of the ledger may have changed when the thread decides; it decides by what the license is then.
     pub license: License,
     /// The site.
     pub host: SiteHost,
-    /// The hash of the secret that came with the request.
-    pub proof: Option<ReleaseHash>,
-    /// How many moves the license has in 30 days.
-    pub most_moves: u32,
+    /// Who asks.
+    pub by: Releaser,
     /// The time of the request. A shared ledger uses its own clock.
     pub now: DateTime<Utc>,
+}
+
+/// Who asks to release a site.
+#[derive(Clone, Debug)]
+pub enum Releaser {
+    /// The site's client.
+    Site {
+        /// The hash of the secret that came with the request.
+        proof: Option<ReleaseHash>,
+        /// How many moves the license has in 30 days.
+        most_moves: u32,
+    },
+    /// The vendor.
+    Vendor {
+        /// The site that gets the seat.
+        successor: Option<SiteHost>,
+        /// The server's setting: how many staging copies need no seat.
+        staging_sites: u32,
+    },
 }
 
 /// The result of a release.
@@ -50,9 +68,20 @@ pub enum ReleaseRefusal {
     WrongSecret,
     /// The license has moved too often.
     TooManyMoves,
+    /// Other sites hold all seats, so that the successor gets none.
+    NoSeat,
 }
 
-/// The line that releases the site; `None` if it was released before.
+/// What a release changes.
+#[derive(Debug)]
+pub(crate) struct DecidedRelease {
+    /// The site that leaves.
+    pub release: SiteRelease,
+    /// The binding of its successor, unless that site is bound already.
+    pub successor: Option<Binding>,
+}
+
+/// What releases the site; `None` if it was released before.
 ///
 /// `license` is the license as it is now.
 pub(crate) fn release(
@@ -60,12 +89,83 @@ pub(crate) fn release(
     license: &License,
     stored: &BoundSites<'_>,
     clock: Option<DateTime<Utc>>,
-) -> Result<Option<SiteRelease>, ReleaseRefusal> {
-    let host = &request.host;
+) -> Result<Option<DecidedRelease>, ReleaseRefusal> {
     let now = clock.unwrap_or(request.now);
-    if license.details.hosts.contains(host) {
+    if license.details.hosts.contains(&request.host) {
         return Err(ReleaseRefusal::BoundByVendor);
     }
+    match &request.by {
+        Releaser::Site { proof, most_moves } => {
+            let release = by_site(&request.host, *proof, *most_moves, license, stored, now)?;
+            let decided = |release| DecidedRelease {
+                release,
+                successor: None,
+            };
+            Ok(release.map(decided))
+        }
+        Releaser::Vendor {
+            successor,
+            staging_sites,
+        } => by_vendor(&request.host, successor.as_ref(), *staging_sites, license, stored, now),
+    }
+}
+
+/// When a new binding of `host` begins: every known release of the license is older, whatever the clocks say.
+pub(crate) fn bound_at(
+    license: &License,
+    stored: &BoundSites<'_>,
+    host: &SiteHost,
+    now: DateTime<Utc>,
+) -> DateTime<Utc> {
+    let by_vendor = license.details.released.time_of(host);
+    let in_ledger = stored.moves().last().map(|release| release.time);
+    by_vendor.max(in_ledger).map_or(now, |release| release.max(now))
+}
+
+/// The release of a site by the vendor, who may give its seat to another site.
+fn by_vendor(
+    host: &SiteHost,
+    successor: Option<&SiteHost>,
+    staging_sites: u32,
+    license: &License,
+    stored: &BoundSites<'_>,
+    now: DateTime<Utc>,
+) -> Result<Option<DecidedRelease>, ReleaseRefusal> {
+    let Some(binding) = stored.find(host).filter(|binding| !license.is_void(binding)) else {
+        let is_done = match successor {
+            Some(successor) => license.seat(stored, staging_sites, successor) == Seat::Held,
+            None => license.knows_site(host, stored.all()),
+        };
+        return is_done.then_some(None).ok_or(ReleaseRefusal::NotBound);
+    };
+    let release = SiteRelease {
+        host: host.clone(),
+        time: now.max(binding.bound_at),
+        by: ReleasedBy::Taken,
+    };
+    let mut after = stored.to_changed().ok_or(ReleaseRefusal::NotBound)?;
+    after.release(release.clone());
+    let after = BoundSites::changed(after);
+    let successor = match successor.map(|successor| (successor, license.seat(&after, staging_sites, successor))) {
+        None | Some((_, Seat::Held)) => None,
+        Some((successor, Seat::Free)) => {
+            let time = bound_at(license, &after, successor, now);
+            Some(Binding::new(successor.clone(), time))
+        }
+        Some((_, Seat::Taken { .. })) => return Err(ReleaseRefusal::NoSeat),
+    };
+    Ok(Some(DecidedRelease { release, successor }))
+}
+
+/// The release of a site by its client; `None` if it was released before.
+fn by_site(
+    host: &SiteHost,
+    proof: Option<ReleaseHash>,
+    most_moves: u32,
+    license: &License,
+    stored: &BoundSites<'_>,
+    now: DateTime<Utc>,
+) -> Result<Option<SiteRelease>, ReleaseRefusal> {
     let held = |binding: &&Binding| !license.is_void(binding);
     let Some(binding) = stored.find(host).filter(held) else {
         // The answer to the first request may have been lost.
@@ -74,13 +174,14 @@ pub(crate) fn release(
     };
     let by = match binding.release_hash() {
         None => ReleasedBy::Key,
-        hash if hash == request.proof => ReleasedBy::Secret,
+        hash if hash == proof => ReleasedBy::Secret,
         Some(_) => return Err(ReleaseRefusal::WrongSecret),
     };
     let is_held = |host: &SiteHost| stored.find(host).is_some_and(|binding| held(&binding));
     let moves = site_release::moves(stored.moves(), is_held, now).count();
-    let releases = stored.moves().iter().filter(|release| release.is_recent(now));
-    if moves >= request.most_moves as usize || releases.count() >= MOST_RELEASES.max(request.most_moves as usize) {
+    let is_by_client = |release: &&SiteRelease| release.by != ReleasedBy::Taken && release.is_recent(now);
+    let releases = stored.moves().iter().filter(is_by_client);
+    if moves >= most_moves as usize || releases.count() >= MOST_RELEASES.max(most_moves as usize) {
         return Err(ReleaseRefusal::TooManyMoves);
     }
     Ok(Some(SiteRelease {
@@ -127,7 +228,7 @@ pub(crate) fn leaving(
         let release = SiteRelease {
             host: binding.host.clone(),
             time: now.max(binding.bound_at),
-            by: ReleasedBy::Return,
+            by: ReleasedBy::Taken,
         };
         leaving.push(release.clone());
         after.release(release);

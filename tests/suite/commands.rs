@@ -393,6 +393,74 @@ fn what_is_no_address_network_date_or_time_is_told_with_an_example() {
 }
 
 #[test]
+fn sites_of_a_license_in_a_file_are_released_and_moved_in_the_ledger_and_no_file_changes() {
+    let [license, several, listing, revoked] = [(); 4].map(|()| License::new());
+    let instance = Instance::with_licenses(&[
+        license.toml(""),
+        several.toml("sites = 3"),
+        listing.toml("sites = 2\nhosts = [\"listed.com\"]"),
+        revoked.toml("status = \"revoked\""),
+    ]);
+    let file = || fs::read_to_string(instance.file("registry/licenses/licenses.toml")).unwrap();
+    let before = file();
+    let shift = |license: &License, from: &str, to: &str| {
+        let mut command = countersign(&instance);
+        command.args(["license", "move", &license.id, "--from", from, "--to", to]);
+        let output = command.output().unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(told).unwrap())
+    };
+    let (code, told) = shift(&license, "a.com", "b.com");
+    assert!(code == 3 && told.contains("there is no store yet"), "{told}");
+
+    let server = Server::start(&instance);
+    let code = |license: &License, site: &str| server.validate(license, site).code();
+    assert_eq!(code(&license, "a.com"), "ok");
+    // In force when the command returns, again and again.
+    for (from, to) in [("a.com", "b.com"), ("b.com", "a.com"), ("a.com", "c.com")] {
+        let told = format!("License {} is now moved from {from} to {to}.\n", &license.id[..12]);
+        assert_eq!(shift(&license, from, to), (0, told));
+        assert_eq!([code(&license, from), code(&license, to)], ["bound_elsewhere", "ok"]);
+    }
+    let (exit, told) = shift(&license, "a.com", "c.com");
+    assert!(exit == 0 && told.contains("is already moved"), "{told}");
+    for (license, from, to, reason) in [
+        (&license, "x.com", "y.com", "the site that shall leave is not bound"),
+        (&listing, "listed.com", "y.com", "licenses.toml binds listed.com (line "),
+        (&revoked, "a.com", "y.com", "the license is revoked"),
+    ] {
+        let (exit, told) = shift(license, from, to);
+        assert!(exit == 3 && told.contains(reason), "{told}");
+    }
+    // The vendor's moves are none of the customer's.
+    let review = succeeds(&instance, &["review"]);
+    assert!(!review.contains(&license.id[..12]), "{review}");
+
+    for site in ["a.com", "b.com", "staging.b.com", "c.com"] {
+        assert_eq!(code(&several, site), "ok");
+    }
+    succeeds(&instance, &["license", "release", &several.id, "--all"]);
+    let shown: Value = serde_json::from_str(&succeeds(&instance, &["license", "show", &several.id, "--json"])).unwrap();
+    let bindings = shown["bindings"].as_array().unwrap();
+    assert!(
+        bindings.len() == 4 && bindings.iter().all(|binding| binding["released"] == true),
+        "{shown}"
+    );
+    for site in ["d.com", "e.com", "f.com"] {
+        assert_eq!(code(&several, site), "ok");
+    }
+    assert_eq!(code(&several, "a.com"), "bound_elsewhere", "no 72 hours to come back");
+    let (exit, told) = fails(&instance, &["license", "release", &listing.id, "--all"]);
+    assert!(exit == 3 && told.contains("binds listed.com"), "{told}");
+    assert_eq!(file(), before);
+    assert!(server.stop().success());
+    succeeds(&instance, &["bindings", "verify"]);
+    // Without a server, the command does the same.
+    let (exit, told) = shift(&license, "c.com", "d.com");
+    assert!(exit == 0 && told.contains("is now moved"), "{told}");
+}
+
+#[test]
 fn a_change_that_is_waited_for_is_in_force_when_the_command_returns() {
     let instance = Instance::new();
     let server = Server::start(&instance);

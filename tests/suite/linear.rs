@@ -11,7 +11,7 @@ use countersign::model::license::{Details, License as Granted, LicenseStatus, Si
 use countersign::model::license_key::LicenseId;
 use countersign::model::site_release::ReleaseHash;
 use countersign::store::{
-    self, BindOutcome, Bindings, ReleaseRefusal, ReleaseRequest, SeatRequest, SiteReleaseOutcome,
+    self, BindOutcome, Bindings, ReleaseRefusal, ReleaseRequest, Releaser, SeatRequest, SiteReleaseOutcome,
 };
 use tempfile::TempDir;
 
@@ -198,8 +198,10 @@ async fn leave(store: &dyn Bindings, license: &Granted, host: String) -> What {
     let request = ReleaseRequest {
         license: license.clone(),
         host: host.parse().unwrap(),
-        proof: secret(&host),
-        most_moves: MOVES,
+        by: Releaser::Site {
+            proof: secret(&host),
+            most_moves: MOVES,
+        },
         now: Utc::now(),
     };
     match store.release(request).await.unwrap() {

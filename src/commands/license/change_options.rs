@@ -74,6 +74,11 @@ impl ChangeOptions {
         told
     }
 
+    /// Whether to wait until the change is in force.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.wait.is_some()
+    }
+
     /// Waits with `--wait`, and warns of what keeps the server from reloading; `None` without it.
     pub(super) fn wait(&self, config: &Config) -> Result<Option<bool>, Failure> {
         for diagnostic in broken_plugins(config) {

@@ -1,13 +1,15 @@
-//! Verbs on licenses of the ledger: those that programs issued. The running server changes them, or the command itself.
+//! Verbs on licenses of the ledger, those that programs issued, and on bindings of any license. The running server changes them, or
+//! the command itself.
 
 use chrono::{DateTime, Utc};
 
 use crate::commands::license_defaults::license_defaults;
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
-use crate::model::issued_license::IssuedLicense;
-use crate::model::license::SiteLimit;
+use crate::model::license::{License, SiteLimit};
+use crate::model::license_key::LicenseId;
 use crate::model::license_step::{LicenseStep, LicenseTerms};
+use crate::registry::Registry;
 use crate::serve::ops::license_answers::{LicenseAction, LicenseReply};
 use crate::text::printable::PrintableLines;
 
@@ -15,7 +17,7 @@ use crate::commands::license::arguments::OwnLimit;
 use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::issued::licenses;
 use crate::commands::license::ledger_key;
-use crate::commands::license::selector::LicenseArg;
+use crate::commands::license::selector::{LicenseArg, UnknownLicense};
 use crate::commands::license::verb::Verb;
 use crate::commands::license::view::View;
 
@@ -30,25 +32,52 @@ pub(super) fn change(verb: &Verb, config: &Config, now: DateTime<Utc>) -> Result
     if let Verb::Rekey(args) = verb {
         return ledger_key::rekey(id, args.told.json, config).map(Some);
     }
-    let Some((step, told, outcome)) = planned(verb, issued, config, now)? else {
+    let Some((step, told, outcome)) = planned(verb, &issued.license, config, now)? else {
         return Ok(None);
     };
+    carry_out(wanted, id, (step, told, outcome), config, now).map(Some)
+}
+
+/// Carries out `release` or `move`, whether a file has the license or the ledger.
+pub(super) fn change_bindings(verb: &Verb, config: &Config, now: DateTime<Utc>) -> Result<Exit, Failure> {
+    let nothing = || Failure::usage("nothing to do");
+    let wanted = verb.license().ok_or_else(nothing)?;
+    let registry = Registry::load_licenses(&config.paths.registry)?;
+    let issued = licenses(config)?;
+    let license = match wanted.find(&registry) {
+        Err(failure) if failure.error.is::<UnknownLicense>() => &wanted.find_issued(&issued)?.ok_or(failure)?.license,
+        found => found?,
+    };
+    let planned = planned(verb, license, config, now)?.ok_or_else(nothing)?;
+    carry_out(wanted, license.id, planned, config, now)
+}
+
+/// Has the step taken, and tells the result.
+fn carry_out(
+    wanted: &LicenseArg,
+    id: LicenseId,
+    (step, told, outcome): PlannedStep<'_>,
+    config: &Config,
+    now: DateTime<Utc>,
+) -> Result<Exit, Failure> {
     let reply = ledger_key::carry_out(config, id, LicenseAction::Step(step))?;
     let changed = matches!(reply, LicenseReply::Done { changed: true });
     let word = if changed { "now" } else { "already" };
     let message = format!("License {} is {word} {outcome}.", id.log_tag());
-    tell(wanted, told, config, changed, &message, now).map(Some)
+    tell(wanted, told, config, changed, &message, now)
 }
 
-/// What a verb does, its options, and the end of the sentence about it.
+/// A step, the options of its verb, and the end of the sentence about it.
+type PlannedStep<'v> = (LicenseStep, &'v ChangeOptions, String);
+
+/// The step of a verb; `None` if it is none.
 fn planned<'v>(
     verb: &'v Verb,
-    issued: &IssuedLicense,
+    license: &License,
     config: &Config,
     now: DateTime<Utc>,
-) -> Result<Option<(LicenseStep, &'v ChangeOptions, String)>, Failure> {
+) -> Result<Option<PlannedStep<'v>>, Failure> {
     let today = now.date_naive();
-    let license = &issued.license;
     Ok(Some(match verb {
         Verb::Renew(args) => {
             let expires = args.expires.from(license.expires.max(today));
@@ -91,7 +120,8 @@ fn planned<'v>(
             (LicenseStep::Edit(terms), &args.told, args.outcome())
         }
         Verb::Move(args) => {
-            let (from, to) = args.hosts();
+            let from = &args.from;
+            let to = &args.to;
             if from == to {
                 return Err(Failure::usage(format!("--from and --to are both {to}")));
             }
@@ -124,15 +154,22 @@ fn tell(
     if !told.json {
         return print(&PrintableLines(format!("{message}\n")).to_string());
     }
+    let today = now.date_naive();
+    let registry = Registry::load_licenses(&config.paths.registry)?;
     let issued = licenses(config)?;
-    let Some(issued) = wanted.find_issued(&issued)? else {
-        return print(&format!("{message}\n"));
+    let view = match wanted.find(&registry) {
+        Ok(license) => View::new(license, &registry, today),
+        Err(failure) => View::of_ledger(wanted.find_issued(&issued)?.ok_or(failure)?, today),
     };
-    let document = serde_json::json!({
+    let mut document = serde_json::json!({
         "changed": changed,
         "message": message,
         "notes": [],
-        "license": View::of_ledger(issued, now.date_naive()),
+        "license": view,
     });
+    if told.is_waiting() {
+        // The server answers once a change is in force.
+        document["in_force"] = true.into();
+    }
     print(&output::json(&document)?)
 }

@@ -1,8 +1,6 @@
-//! `license sites | move`: how many sites may use a license, how often it may move, and which sites use it.
+//! `license sites`: how many sites may use a license, and how often it may move.
 
 use std::path::Path;
-
-use chrono::{DateTime, Utc};
 
 use crate::build::counted;
 use crate::commands::Failure;
@@ -10,16 +8,12 @@ use crate::model::binding::Binding;
 use crate::model::license::SiteLimit;
 use crate::model::license_change::LicenseChange;
 use crate::model::license_key::LicenseId;
-use crate::model::release_time::ReleaseTime;
-use crate::model::seat::Seat;
-use crate::model::site_host::SiteHost;
 use crate::store::StoreError;
 
-use crate::commands::license::arguments::{OwnLimit, parse_host, parse_sites};
+use crate::commands::license::arguments::{OwnLimit, parse_sites};
 use crate::commands::license::change::{PlannedChange, change, refuse_revoked};
 use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::done::Done;
-use crate::commands::license::release;
 use crate::commands::license::selector::LicenseArg;
 
 /// Arguments of `sites`.
@@ -38,13 +32,6 @@ pub(super) struct SitesArgs {
     pub(super) site_moves: Option<OwnLimit>,
     #[command(flatten)]
     pub told: ChangeOptions,
-}
-
-impl MoveArgs {
-    /// The site that leaves, and the one that comes.
-    pub(super) fn hosts(&self) -> (&SiteHost, &SiteHost) {
-        (&self.from, &self.to)
-    }
 }
 
 impl SitesArgs {
@@ -76,21 +63,6 @@ impl SitesArgs {
         let moves = self.site_moves.map(|OwnLimit(limit)| LicenseChange::SiteMoves(limit));
         [sites, copies, moves].into_iter().flatten()
     }
-}
-
-/// Arguments of `move`.
-#[derive(clap::Args, Debug)]
-pub(super) struct MoveArgs {
-    #[command(flatten)]
-    pub(super) license: LicenseArg,
-    /// The site to release
-    #[arg(long, value_name = "HOST", value_parser = parse_host)]
-    from: SiteHost,
-    /// The site to bind instead
-    #[arg(long, value_name = "HOST", value_parser = parse_host)]
-    to: SiteHost,
-    #[command(flatten)]
-    pub told: ChangeOptions,
 }
 
 /// Reads the bindings of a license, void ones included.
@@ -137,56 +109,10 @@ pub(super) fn sites(
     Ok(done.with_notes(notes))
 }
 
-/// Releases one site and binds another one before its first validation.
-pub(super) fn move_site(
-    args: &MoveArgs,
-    registry: &Path,
-    staging_sites: u32,
-    bindings: BindingLookup<'_>,
-    now: DateTime<Utc>,
-) -> Result<Done, Failure> {
-    let mut notes = Vec::new();
-    let done = change(&args.license, registry, |license| {
-        refuse_revoked(license)?;
-        if args.from == args.to {
-            return Err(Failure::usage(format!("--from and --to are both {}", args.to)));
-        }
-        let stored = bindings(&license.id);
-        let release = ReleaseTime::new(license, Some(&args.from), stored.as_deref().ok(), now);
-        notes = release::notes(&release, license, stored.as_ref().err());
-        let known = license.details.hosts.contains(&args.from) || stored.is_err() || release.bound > 0;
-        if !known {
-            return Err(release::not_bound(&args.from, license));
-        }
-        let change = LicenseChange::Move {
-            from: args.from.clone(),
-            to: args.to.clone(),
-            time: release.time,
-        };
-        let moved = change.applied_to(license);
-        let stored = stored.unwrap_or_default();
-        // If the vendor has lowered the number, a move between bound sites must still be possible.
-        let has_seat = matches!(license.seat(&stored[..], staging_sites, &args.to), Seat::Held);
-        if !has_seat && !moved.fits(&stored[..], staging_sites) {
-            let all = match license.sites {
-                SiteLimit::DEFAULT => "1 site, and it is taken".to_owned(),
-                sites => format!("{sites} sites, and all of them are taken"),
-            };
-            let refusal = format!("license {} is for {all}", license.id.log_tag());
-            return Err(Failure::input(refusal).hint("release a site, or allow more with `countersign license sites`"));
-        }
-        Ok(PlannedChange {
-            changes: vec![change],
-            outcome: format!(": {} is released, and {} is bound", args.from, args.to),
-        })
-    })?;
-    Ok(done.with_notes(notes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::license::testing::{Instance, now, outcome, parse};
+    use crate::commands::license::testing::{Instance, outcome, parse};
 
     fn bound(hosts: &[&str]) -> Vec<Binding> {
         let at = "2026-11-20T10:00:00Z".parse().unwrap();
@@ -239,60 +165,5 @@ mod tests {
         let registry = instance.registry();
         let sites = |number| registry.license(&Instance::key(number).id()).unwrap().sites.to_string();
         assert_eq!((sites(1), sites(2)), ("unlimited".into(), "2".into()));
-    }
-
-    #[test]
-    fn a_move_frees_one_site_and_binds_the_other_within_the_number_of_sites() {
-        let instance = Instance::new();
-        let moved = |line: &str, hosts: &[&str]| {
-            let line = format!("{} {line}", Instance::key(1).id());
-            outcome(move_site(
-                &parse(&line),
-                instance.path(),
-                1,
-                &|_| Ok(bound(hosts)),
-                now(),
-            ))
-        };
-        assert_eq!(
-            moved("--from a.com --to a.com", &["a.com"]),
-            "Usage: --from and --to are both a.com"
-        );
-        assert_eq!(
-            moved("--from c.com --to b.com", &["a.com"]),
-            "Input: c.com is not bound to license first"
-        );
-        let full = "Input: license first is for 1 site, and it is taken";
-        let done = "License first: a.com is released, and b.com is bound.\n";
-        assert_eq!(moved("--from a.com --to b.com", &["a.com", "x.com"]), full);
-        assert_eq!(
-            moved("--from a.com --to b.com", &["a.com", "staging.a.com"]),
-            full,
-            "the copy of the old site takes the seat"
-        );
-        assert_eq!(moved("--from a.com --to https://www.B.com/", &["a.com"]), done);
-        let registry = instance.registry();
-        let license = registry.license(&Instance::key(1).id()).unwrap();
-        assert_eq!(*license.details.hosts, ["b.com".parse().unwrap()]);
-        assert!(
-            bound(&["a.com"])
-                .iter()
-                .all(|binding| license.details.released.voids(binding))
-        );
-        assert_eq!(
-            moved("--from b.com --to a.com", &["a.com"]),
-            done.replace("a.com", "?")
-                .replace("b.com", "a.com")
-                .replace('?', "b.com")
-        );
-        assert_eq!(
-            *instance
-                .registry()
-                .license(&Instance::key(1).id())
-                .unwrap()
-                .details
-                .hosts,
-            ["a.com".parse().unwrap()]
-        );
     }
 }

@@ -63,13 +63,13 @@ A period such as +1y counts from the last day, or from today if that is past.")]
     #[command(after_help = "Examples:
   countersign license release 3f9a0c21d4e5
   countersign license release 3f9a0c21d4e5 --host old.example.com")]
-    Release(release::Args),
+    Release(release::ReleaseArgs),
     /// Move a license from one site to another
     #[command(after_help = "Example:
   countersign license move 3f9a0c21d4e5 --from old.example.com --to new.example.com
 
 The new site has the seat at once, before its first validation.")]
-    Move(seats::MoveArgs),
+    Move(release::MoveArgs),
     /// Set how many sites may use a license at once, how many staging copies need no seat, and how often it may move
     #[command(after_help = "Examples:
   countersign license sites 3f9a0c21d4e5 5
@@ -110,13 +110,12 @@ impl Verb {
     pub(super) fn change(&self) -> Option<&'static str> {
         Some(match self {
             Self::List(_) | Self::Show(_) | Self::Resend(_) | Self::Forget(_) | Self::Import(_) => return None,
+            Self::Release(_) | Self::Move(_) => return None,
             Self::Issue(_) => "issue",
             Self::Renew(_) => "renew",
             Self::Suspend(_) => "suspend",
             Self::Resume(_) => "resume",
             Self::Revoke(_) => "revoke",
-            Self::Release(_) => "release",
-            Self::Move(_) => "move",
             Self::Sites(_) => "sites",
             Self::Rekey(_) => "rekey",
         })

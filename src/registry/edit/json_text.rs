@@ -3,11 +3,8 @@
 //! New values go to the positions from `json`; `serde_json` would write the whole line again, in another order and
 //! without its spaces. The editor checks and writes the draft.
 
-use chrono::{DateTime, SecondsFormat, Utc};
-
 use crate::model::license::SiteLimit;
 use crate::model::license_change::LicenseChange;
-use crate::model::site_host::SiteHost;
 use crate::registry::json;
 use crate::registry::spanned::{SpannedTable, Value};
 
@@ -50,15 +47,6 @@ impl Splice<'_> {
             LicenseChange::StagingSites(limit) => self.set_or_remove(license, "staging_sites", *limit),
             LicenseChange::SiteMoves(limit) => self.set_or_remove(license, "site_moves", *limit),
             LicenseChange::Note(note) => self.set(license, "note", literal(note)),
-            LicenseChange::Move { from, to, time } => {
-                self.release(license, from.as_str(), *time);
-                self.move_bound_ahead(license, from, to);
-            }
-            LicenseChange::Release(host, time) => {
-                let host = host.as_ref().map(SiteHost::as_str);
-                self.release(license, host.unwrap_or("*"), *time);
-                self.unbind(license, host);
-            }
         }
     }
 
@@ -94,49 +82,6 @@ impl Splice<'_> {
             return self.pieces.push((at..at, format!("{}:{value}{comma}", literal(name))));
         };
         self.pieces.push((field.node.at..field.node.end, value));
-    }
-
-    fn release(&mut self, license: &SpannedTable<'_>, name: &str, time: DateTime<Utc>) {
-        let time = literal(&time.to_rfc3339_opts(SecondsFormat::AutoSi, true));
-        match license.fields.get("released").map(|field| &field.node.value) {
-            Some(Value::Table(released)) => self.set(released, name, time),
-            _ => self.set(license, "released", format!("{{{}:{time}}}", literal(name))),
-        }
-    }
-
-    /// Puts `to` in the place of `from` in `hosts`; the order stays.
-    fn move_bound_ahead(&mut self, license: &SpannedTable<'_>, from: &SiteHost, to: &SiteHost) {
-        let items = match license.fields.get("hosts").map(|field| &field.node.value) {
-            Some(Value::Array(items)) => &items[..],
-            _ => &[],
-        };
-        let bound = items.iter().filter_map(|item| match &item.value {
-            Value::String(host) => Some(host.as_ref()),
-            _ => None,
-        });
-        let others = bound.filter(|host| ![from.as_str(), to.as_str()].contains(host));
-        let hosts: Vec<_> = others.chain([to.as_str()]).map(literal).collect();
-        self.set(license, "hosts", format!("[{}]", hosts.join(",")));
-    }
-
-    /// Removes a host, or all of them, from `hosts`.
-    fn unbind(&mut self, license: &SpannedTable<'_>, host: Option<&str>) {
-        let Some(field) = license.fields.get("hosts") else {
-            return;
-        };
-        let Value::Array(items) = &field.node.value else { return };
-        let is_host = |host| {
-            items
-                .iter()
-                .position(|item| matches!(&item.value, Value::String(text) if text == host))
-        };
-        let place = match (host, host.map(is_host)) {
-            (Some(_), Some(None)) => return,
-            (Some(_), Some(Some(index))) if index + 1 < items.len() => items[index].at..items[index + 1].at,
-            (Some(_), Some(Some(index))) if index > 0 => items[index - 1].end..items[index].end,
-            _ => return self.pieces.push((field.node.at..field.node.end, "[]".to_owned())),
-        };
-        self.pieces.push((place, String::new()));
     }
 
     fn finish(mut self) -> String {
@@ -179,12 +124,6 @@ mod tests {
             LicenseChange::Status(LicenseStatus::Suspended),
             line(ID, "\"status\":\"suspended\","),
         );
-        let released = "\"released\":{\"a.com\":\"2026-11-20T10:17:03.123Z\"},";
-        let release = LicenseChange::Release(
-            Some("a.com".parse().unwrap()),
-            "2026-11-20T10:17:03.123Z".parse().unwrap(),
-        );
-        check(release, line(ID, released).replace("[\"a.com\"]", "[]"));
     }
 
     #[test]

@@ -4,14 +4,12 @@
 //! so the old line ends are restored. It moves the dotted keys of one table together, so a license with other keys
 //! between them is not edited. The editor checks and writes the draft.
 
-use chrono::{DateTime, SecondsFormat, Utc};
 use similar::{Algorithm, DiffTag, capture_diff_slices};
-use toml_edit::{Array, Datetime, Decor, DocumentMut, InlineTable, Item, Key, RawString, Table, TableLike, Value};
+use toml_edit::{Datetime, Decor, DocumentMut, Item, Key, RawString, TableLike, Value};
 
 use crate::model::license::SiteLimit;
 use crate::model::license_change::LicenseChange;
 use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
 use crate::registry::spanned;
 
 /// The text after the change; `None` if it does not have the license, or cannot be changed without a new order.
@@ -94,15 +92,6 @@ fn apply(change: &LicenseChange, license: &mut dyn TableLike, is_inline: bool) -
         LicenseChange::StagingSites(limit) => set_or_remove(license, is_inline, "staging_sites", *limit),
         LicenseChange::SiteMoves(limit) => set_or_remove(license, is_inline, "site_moves", *limit),
         LicenseChange::Note(note) => set(license, is_inline, "note", one_line(note)?),
-        LicenseChange::Move { from, to, time } => {
-            release(license, is_inline, from.as_str(), *time)?;
-            move_bound_ahead(license, is_inline, from, to);
-        }
-        LicenseChange::Release(host, time) => {
-            let host = host.as_ref().map(SiteHost::as_str);
-            release(license, is_inline, host.unwrap_or("*"), *time)?;
-            unbind(license, host);
-        }
     }
     Some(())
 }
@@ -155,74 +144,6 @@ fn indented(name: &str, table: &dyn TableLike, place: usize) -> Key {
         .unwrap_or_default();
     let indent = before.rsplit('\n').next().unwrap_or_default();
     Key::new(name).with_leaf_decor(Decor::new(indent, " "))
-}
-
-/// Adds a release of a host, in the style of those before it.
-fn release(license: &mut dyn TableLike, is_inline: bool, name: &str, time: DateTime<Utc>) -> Option<()> {
-    let time = datetime(&time.to_rfc3339_opts(SecondsFormat::AutoSi, true))?;
-    let Some(item) = license.get_mut("released") else {
-        if is_inline {
-            let mut released = InlineTable::new();
-            released.set_dotted(true);
-            released.insert(name, time);
-            insert(license, 0, Key::new("released"), released.into());
-        } else {
-            license.insert("released", Item::Table(Table::from_iter([(name, time)])));
-        }
-        return Some(());
-    };
-    let is_inline = item.is_inline_table();
-    let released = item.as_table_like_mut()?;
-    if released.contains_key(name) || is_inline {
-        set(released, is_inline, name, time);
-    } else {
-        let place = if released.is_dotted() { released.len() } else { 0 };
-        let key = indented(name, released, place);
-        insert(released, place, key, time);
-    }
-    Some(())
-}
-
-/// Puts `to` in the place of `from` in `hosts`; the order stays.
-fn move_bound_ahead(license: &mut dyn TableLike, is_inline: bool, from: &SiteHost, to: &SiteHost) {
-    let bound = license.get("hosts").and_then(Item::as_array);
-    let bound = bound.into_iter().flatten().filter_map(Value::as_str);
-    let others = bound.filter(|host| ![from.as_str(), to.as_str()].contains(host));
-    let hosts: Array = others.chain([to.as_str()]).collect();
-    set(license, is_inline, "hosts", hosts.into());
-}
-
-/// Removes a host, or all of them, from `hosts`. A comment after a host goes with it.
-fn unbind(license: &mut dyn TableLike, host: Option<&str>) {
-    let Some(hosts) = license.get_mut("hosts").and_then(Item::as_array_mut) else {
-        return;
-    };
-    let place = host.map(|host| hosts.iter().position(|bound| bound.as_str() == Some(host)));
-    match place {
-        Some(None) => {}
-        Some(Some(index)) if hosts.len() > 1 => {
-            let removed = hosts.remove(index);
-            // What was before the removed host now belongs to the next one; for the last host, what was after it.
-            if let Some(next) = hosts.get_mut(index) {
-                next.decor_mut().set_prefix(prefix(&removed));
-            } else if let Some(last) = index.checked_sub(1).and_then(|index| hosts.get_mut(index)) {
-                last.decor_mut().set_suffix(suffix(&removed));
-            }
-        }
-        _ => {
-            let decor = hosts.decor().clone();
-            *hosts = Array::new();
-            *hosts.decor_mut() = decor;
-        }
-    }
-}
-
-fn prefix(value: &Value) -> RawString {
-    value.decor().prefix().cloned().unwrap_or_default()
-}
-
-fn suffix(value: &Value) -> RawString {
-    value.decor().suffix().cloned().unwrap_or_default()
 }
 
 /// A date or time; `None` if it does not exist.
@@ -299,13 +220,6 @@ pub(crate) mod tests {
         LicenseChange::Status(LicenseStatus::Suspended)
     }
 
-    fn release(host: Option<&str>) -> LicenseChange {
-        LicenseChange::Release(
-            host.map(|host| host.parse().unwrap()),
-            "2026-11-20T10:17:03.123Z".parse().unwrap(),
-        )
-    }
-
     /// A file as people write it, with comments, odd spaces and both line ends; [`ID`] comes first.
     pub(in crate::registry) fn sample() -> String {
         format!(
@@ -355,66 +269,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_released_host_is_no_longer_bound_ahead_and_has_its_time() {
-        let table = |host| format!("base = [ ]\n\n[license.released]\n\"{host}\" = 2026-11-20T10:17:03.123Z\n");
-        let expected = sample()
-            .replacen("base = [ ]\n", &table("b.com"), 1)
-            .replacen("\"b.com\", # B\n  ", "", 1);
-        assert_eq!(after(&sample(), &release(Some("b.com"))), expected);
-        let expected = sample().replacen("base = [ ]\n", &table("*"), 1);
-        let (before, rest) = expected.split_once("[\"a.com\"").unwrap();
-        let expected = format!("{before}[]{}", rest.split_once("\"c.com\" ]").unwrap().1);
-        assert_eq!(after(&sample(), &release(None)), expected);
-    }
-
-    #[test]
-    fn a_first_release_is_a_table_behind_all_of_the_license() {
-        let time = "2026-11-20T10:17:03.123Z";
-        for license in [
-            format!("[[license]]\r\nmodules.a = []\r\nid = '{ID}'\r\nexpires = 2027-12-31 # paid\r\n"),
-            format!("[[license]]\nid = '{ID}'\nexpires = 2027-12-31\n[license.modules]\na = [\n 'x', # [x]\n]\n"),
-            format!("[[license]]\nid = '{ID}'\n[license.modules] # none\n"),
-        ] {
-            let newline = if license.ends_with("\r\n") { "\r\n" } else { "\n" };
-            let released = ["", "[license.released]", &format!("\"b.com\" = {time}"), ""].join(newline);
-            let rest = format!("\n# next\n[[license]]\nid = '{}'\n", ID.replace('0', "1"));
-            let text = after(&format!("{license}{rest}"), &release(Some("b.com")));
-            assert_eq!(text, format!("{license}{released}{rest}"));
-        }
-        let inline = format!("license = [ {{ id = '{ID}', modules = {{ a = [] }} }} ]\n");
-        let expected = inline.replacen("[ {", &format!("[ {{ released.\"b.com\" = {time},"), 1);
-        assert_eq!(after(&inline, &release(Some("b.com"))), expected);
-    }
-
-    #[test]
-    fn a_release_is_written_in_the_style_of_those_before_it() {
-        let head = format!("[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nmodules.base = []\n");
-        let time = "2026-11-20T10:17:03.123Z";
-        for (old, new) in [
-            ("released = {}\n", format!("released = {{ \"b.com\" = {time} }}\n")),
-            (
-                "released = { \"a.com\" = 2026-01-01T00:00:00Z }\n",
-                format!("released = {{ \"b.com\" = {time}, \"a.com\" = 2026-01-01T00:00:00Z }}\n"),
-            ),
-            (
-                "[license.released] # moved\n\"a.com\" = 2026-01-01T00:00:00Z\n",
-                format!("[license.released] # moved\n\"b.com\" = {time}\n\"a.com\" = 2026-01-01T00:00:00Z\n"),
-            ),
-            (
-                "released.'b.com' = 2026-01-01T00:00:00Z # again\n",
-                format!("released.'b.com' = {time} # again\n"),
-            ),
-        ] {
-            let text = after(&format!("{head}{old}"), &release(Some("b.com")));
-            assert_eq!(text, format!("{head}{new}"));
-        }
-        let dotted = format!("{head}  released.'a.com' = 2026-01-01T00:00:00Z # moved\n");
-        let added = format!("{dotted}  released.\"b.com\" = {time}\n");
-        let rest = "\n[[license]]\n";
-        assert_eq!(after(&(dotted + rest), &release(Some("b.com"))), added + rest);
-    }
-
-    #[test]
     fn licenses_in_an_inline_array_are_edited_too() {
         let text = format!("license = [ {{ id = '{ID}', expires = 2027-12-31, modules = {{ a = [] }} }} ]\n");
         assert_eq!(
@@ -437,26 +291,6 @@ pub(crate) mod tests {
         ] {
             let head = format!("[[license]]\r\nid = '{ID}'");
             assert_eq!(after(&format!("{head}{old}"), &note), format!("{head}{new}"));
-        }
-    }
-
-    #[test]
-    fn a_host_goes_from_an_array_and_the_others_stay_as_they_were_written() {
-        for (old, host, new) in [
-            ("[ 'a.com', 'b.com', ] # all", "b.com", "[ 'a.com', ] # all"),
-            ("[ 'a.com', 'b.com' ] # all", "a.com", "[ 'b.com' ] # all"),
-            (
-                "[\n  'a.com', # A\n  'b.com', # B\n] # all",
-                "a.com",
-                "[\n  'b.com', # B\n] # all",
-            ),
-            ("[ 'a.com' ] # all", "a.com", "[] # all"),
-            ("['a.com']", "b.com", "['a.com']"),
-        ] {
-            let text =
-                |hosts| format!("[[license]]\nid = '{ID}'\nhosts = {hosts}\nreleased.'x.com' = 2026-01-01T00:00:00Z\n");
-            let released = format!("released.\"{host}\" = 2026-11-20T10:17:03.123Z\n");
-            assert_eq!(after(&text(old), &release(Some(host))), text(new) + &released);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::model::license::{License, LicenseState};
 use crate::model::site_host::SiteHost;
 use crate::model::site_release::ReleaseHash;
 use crate::serve::gate::Gate;
-use crate::store::{ReleaseRefusal, ReleaseRequest, SiteReleaseOutcome, StoreError};
+use crate::store::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError};
 
 /// Why a site was not released.
 #[derive(Debug, thiserror::Error)]
@@ -52,8 +52,10 @@ impl Gate {
         let request = ReleaseRequest {
             license: license.clone(),
             host: host.clone(),
-            proof,
-            most_moves: license.most_moves(self.rules.site_moves),
+            by: Releaser::Site {
+                proof,
+                most_moves: license.most_moves(self.rules.site_moves),
+            },
             now,
         };
         match self.bindings.release(request).await? {

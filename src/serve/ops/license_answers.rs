@@ -1,4 +1,4 @@
-//! `POST /licenses` of the admin socket: changes a license of the ledger, for commands beside a running server.
+//! `POST /licenses` of the admin socket: changes a license of the ledger, or bindings, for commands beside a running server.
 //!
 //! A command without a server carries out the same orders itself.
 
@@ -111,6 +111,12 @@ impl LedgerTools<'_> {
     }
 
     async fn step(&self, id: LicenseId, step: &LicenseStep) -> Result<LicenseReply, LicenseChangeError> {
+        if step.is_about_bindings()
+            && let Some(license) = self.registry.license(&id)
+        {
+            let changed = ledger_licenses::change_bindings(self.registry, self.bindings, license, step).await?;
+            return Ok(LicenseReply::Done { changed });
+        }
         let scope = Arc::new(ChangeScope::operator());
         let any = ExpectedRevision::Any;
         let (_, changed) = ledger_licenses::apply(self.registry, self.bindings, &scope, id, any, step).await?;

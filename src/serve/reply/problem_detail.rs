@@ -82,7 +82,7 @@ fn refusal_detail(refusal: Refusal) -> &'static str {
 
 fn release_detail(refusal: ReleaseRefusal) -> &'static str {
     match refusal {
-        ReleaseRefusal::NotBound => "This license is not bound to this site.",
+        ReleaseRefusal::NotBound | ReleaseRefusal::NoSeat => "This license is not bound to this site.",
         ReleaseRefusal::BoundByVendor => "The vendor bound this license to this site. Ask the vendor to release it.",
         ReleaseRefusal::WrongSecret => {
             "Only this site can release itself, with its own secret. Or ask the vendor to release it."

@@ -24,10 +24,9 @@ pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
         }
         LedgerEvent::Released(entry) => {
             let release = &entry.release;
-            // The seat that its site took back from another one.
             let by = match release.by {
                 ReleasedBy::Key | ReleasedBy::Secret => "site",
-                ReleasedBy::Return => "return of another site",
+                ReleasedBy::Taken => "another site or the vendor",
             };
             let id = EventId::of(format_args!(
                 "released {} {} {}",

@@ -26,10 +26,7 @@ impl BindingBatch<'_> {
         let first = match license.seat_beside(&stored, under_way, request.staging_sites, host) {
             Seat::Held => return BindOutcome::Bound,
             Seat::Free => {
-                // Every known release of the license is older than this binding, whatever the clocks say.
-                let by_vendor = license.details.released.time_of(host);
-                let by_client = stored.moves().last().map(|release| release.time);
-                let bound_at = by_vendor.max(by_client).map_or(now, |release| release.max(now));
+                let bound_at = site_moves::bound_at(license, &stored, host, now);
                 let binding = Binding::new(host.clone(), bound_at).guarded(request.release_hash);
                 under_way.push(binding.clone());
                 self.appended.push(LedgerEvent::Bound(LedgerEntry {

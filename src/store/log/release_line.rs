@@ -72,7 +72,7 @@ mod tests {
         for (by, how) in [
             (ReleasedBy::Secret, "secret"),
             (ReleasedBy::Key, "key"),
-            (ReleasedBy::Return, "return"),
+            (ReleasedBy::Taken, "return"),
         ] {
             let entry = ReleaseEntry {
                 license: LicenseId::from_bytes([0xAB; 32]),

@@ -30,7 +30,7 @@ use crate::store::postgres::session::{KnownLog, Session};
 use crate::store::postgres::settings::DatabaseSettings;
 use crate::store::postgres::shared_compaction::require_owner;
 use crate::store::postgres::{load, transaction};
-use crate::store::site_moves::{ReleaseRequest, SiteReleaseOutcome};
+use crate::store::site_moves::{ReleaseRequest, Releaser, SiteReleaseOutcome};
 
 /// Requests of one transaction, so that a node waits for a tenth of a second at most.
 pub(super) const BATCH: usize = 500;
@@ -135,10 +135,12 @@ impl Repair<'_> {
             for (id, host) in part {
                 let Some(license) = self.license(id) else { continue };
                 let (release, pending) = SeatRelease::new(ReleaseRequest {
-                    proof: self.memory.of(id).find(host).and_then(Binding::release_hash),
                     license,
                     host: host.clone(),
-                    most_moves: u32::MAX,
+                    by: Releaser::Site {
+                        proof: self.memory.of(id).find(host).and_then(Binding::release_hash),
+                        most_moves: u32::MAX,
+                    },
                     now: Utc::now(),
                 });
                 releases.push(release);

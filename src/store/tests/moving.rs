@@ -20,8 +20,10 @@ fn leaves(license: &License, name: &str, secret: Option<&str>, seconds: i64) -> 
     ReleaseRequest {
         license: license.clone(),
         host: host(name),
-        proof: secret.map(ReleaseHash::of),
-        most_moves: 5,
+        by: Releaser::Site {
+            proof: secret.map(ReleaseHash::of),
+            most_moves: 5,
+        },
         now: at(seconds),
     }
 }
@@ -95,7 +97,7 @@ async fn a_host_that_was_released_by_the_key_alone_takes_its_seat_back_for_72_ho
         moves(&*store, &license),
         [
             ("old.com".into(), ReleasedBy::Key),
-            ("thief.com".into(), ReleasedBy::Return)
+            ("thief.com".into(), ReleasedBy::Taken)
         ]
     );
     // The same again, too late.

@@ -9,8 +9,8 @@ use countersign::model::license::LicenseStatus;
 use countersign::model::sale_state::{SaleEvent, SaleState};
 use countersign::model::site_release::ReleaseHash;
 use countersign::store::{
-    self, BindOutcome, LedgerChange, LedgerState, ReleaseRequest, RepairOutcome, SaleChange, SaleOutcome, SeatRequest,
-    SiteReleaseOutcome,
+    self, BindOutcome, LedgerChange, LedgerState, ReleaseRequest, Releaser, RepairOutcome, SaleChange, SaleOutcome,
+    SeatRequest, SiteReleaseOutcome,
 };
 
 use super::database::prepared_cluster;
@@ -50,8 +50,10 @@ impl OwnNode {
         let request = ReleaseRequest {
             license: issued.license.clone(),
             host: host.parse().unwrap(),
-            proof: Some(ReleaseHash::of(secret)),
-            most_moves: 3,
+            by: Releaser::Site {
+                proof: Some(ReleaseHash::of(secret)),
+                most_moves: 3,
+            },
             now: Utc::now(),
         };
         let outcome = self.runtime.block_on(self.bindings.release(request)).unwrap();

@@ -39,6 +39,7 @@ pub(super) fn problem(error: LicenseChangeError) -> Problem {
         LicenseChangeError::Change(error) => changed_nothing(error),
         LicenseChangeError::Refused(refusal) => refused(refusal),
         LicenseChangeError::Step(refusal) => step_refused(refusal),
+        LicenseChangeError::Listed { .. } => Problem::Conflict(error.to_string()),
     }
 }
 
