@@ -4,6 +4,7 @@
 //! [`run`] does it in the five steps of `pipeline`; `plugin_build` has those of one plugin. The outcome of each tag
 //! is data in a [`BuildReport`]. The server reads the published files through the catalog.
 
+mod client_copy;
 mod compose;
 pub mod draft;
 mod error;

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
+use crate::build::client_copy;
 use crate::build::manifest_sink::BuiltRelease;
 use crate::build::packing::unbuilt::OTHERS;
 use crate::build::packing::warnings::{self, HAND_OVER};
@@ -29,10 +30,6 @@ const MAX_DEPTH: usize = 24;
 
 /// How many files to name; the rest is counted.
 const TOLD: usize = 5;
-
-/// What to do about the client under the name that it comes with.
-const SHARED_CLIENT: &str = "the client is still in the namespace Countersign\\Client: two plugins of two vendors on one site would \
-    share it; give it a namespace of your own";
 
 /// Which releases of a plugin have been reviewed: the newest, and the newest stable one.
 #[derive(Default)]
@@ -226,16 +223,15 @@ fn composer<F: SourceTree>(
     Some(Remark::about(&in_folder(folder, "composer.json"), message))
 }
 
-/// The plugin's own PHP files that do not parse.
+/// The plugin's own PHP files that do not parse, and what is wrong with its copy of the client.
 fn php<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Vec<Remark> {
     let mut found = PhpFiles::new();
     found.collect(files, items, folder, 0);
     let PhpFiles { paths, contents, .. } = found;
-    let shared = paths
-        .iter()
-        .zip(&contents)
-        .find(|(_, php)| plugin.package.is_some() && has_shared_client(php));
-    let shared = shared.map(|(path, _)| Remark::about(path, SHARED_CLIENT));
+    let of_client = match plugin.package {
+        Some(_) => client_copy::remarks(&paths, &contents),
+        None => Vec::new(),
+    };
     let errors = paths
         .iter()
         .zip(php_syntax::errors(contents))
@@ -250,14 +246,8 @@ fn php<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], fo
         remarks.truncate(TOLD);
         remarks.push(Remark::about("", format!("{more} more PHP files do not parse")));
     }
-    remarks.extend(shared);
+    remarks.extend(of_client);
     remarks
-}
-
-/// Whether a file is the client under the name that it has when it comes.
-fn has_shared_client(php: &[u8]) -> bool {
-    let mut lines = php.split(|byte| *byte == b'\n');
-    lines.any(|line| line.trim_ascii() == b"namespace Countersign\\Client;")
 }
 
 /// PHP files with their contents, up to the limits. A folder that is there several times is read once: a few trees of git can

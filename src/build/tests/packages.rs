@@ -509,11 +509,13 @@ fn what_may_break_on_sites_is_warned_of() {
         told(&[("large.bin", &large)], &|_| ()),
         ["large.bin: has 33 MiB; files over 32 MiB fail on sites with little memory"]
     );
-    let client = ("inc/client.php", "<?php\nnamespace Countersign\\Client;\n");
-    let shared = told(&[client], &|_| ());
+    let client = include_str!("../../../clients/wordpress/countersign-client.php");
+    let forgotten = told(&[("inc/client.php", client)], &|_| ());
     assert!(
-        shared.len() == 1 && shared[0].starts_with("inc/client.php: the client is still in the namespace"),
-        "{shared:?}"
+        forgotten.len() == 2
+            && forgotten[0].starts_with("inc/client.php: the client is still in the namespace")
+            && forgotten[1].starts_with("inc/client.php: countersign-client-admin.php must be beside it"),
+        "{forgotten:?}"
     );
 }
 

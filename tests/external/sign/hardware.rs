@@ -52,7 +52,7 @@ fn php(vendor: &Vendor, person: &str) -> bool {
     let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, statement);
     let signature = fs::read_to_string(vendor.file("1.0.0.sig")).unwrap();
     let input = json!({
-        "client": root.join("clients/wordpress/countersign-client.php"),
+        "client": root.join("clients/wordpress"),
         "keys": [vendor.line(person)],
         "signatures": [{ "signature": signature, "message": encoded }],
         "statements": [encoded],

@@ -29,6 +29,7 @@ mod site_moves;
 mod three_readers;
 mod transports;
 mod tutorial;
+mod two_files;
 mod updates;
 mod vendor;
 mod vendors_code;
@@ -47,7 +48,7 @@ const LIVE: Duration = Duration::from_secs(20);
 const ACTIVE: &str = "The license is active on this site.";
 
 /// PHP that fetches what is behind the example's client.
-const LICENSE: &str = "$license = (function () { return $this->license; })->call(acme_forms_license());";
+const LICENSE: &str = "$license = (function () { return $this->loader->license(); })->call(acme_forms_license());";
 
 /// A license for Acme Forms on one site, with 72 hours of grace.
 fn licensed() -> (License, String) {

@@ -18,7 +18,7 @@ fn older(text: String) -> String {
 }
 
 /// Acme Maps by another vendor, with another key, another server and another version of the client.
-fn maps(front: Front, change: impl Fn(String) -> String) -> (License, Vendor) {
+pub(super) fn maps(front: Front, change: impl Fn(String) -> String) -> (License, Vendor) {
     let license = License::new();
     let table = license.toml_with("2099-12-31", "", "maps = []");
     (

@@ -3,20 +3,24 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::OnceLock;
 
 use countersign::model::foreign_key::ForeignKey;
 use serde_json::{Value, json};
 
+use super::vendor::CLIENT_FILES;
 use crate::support::vectors;
 use crate::tools::program;
 
-const SOURCES: [&str; 3] = [
+const SOURCES: [&str; 4] = [
     "countersign-client.php",
+    "countersign-client-admin.php",
     "example-plugin/acme-forms.php",
     "example-plugin/uninstall.php",
 ];
 const CLIENT: &str = "/client.php";
+const LOADING: &str = "/loading.php";
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
@@ -154,4 +158,48 @@ fn every_php_reads_keys_and_statements_alike() {
         }
     }
     assert_eq!(versions, 7);
+}
+
+/// More than a visitor's request takes for the client, without a cache of compiled files.
+const MOST_OF_A_VISIT: u64 = 250 * 1024;
+
+fn assert_loading(version: &str, results: &Value) {
+    assert_eq!(results["loaded"], json!(["countersign-client.php"]), "{version}");
+    assert!(
+        results["bytes"].as_u64().unwrap() <= MOST_OF_A_VISIT,
+        "{version}: {results}"
+    );
+    assert!(results["tried"].as_u64().unwrap() > 100, "{version}: {results}");
+    assert_eq!(
+        results["accepted"],
+        json!(["the right one", "included before the first", "the other client"]),
+        "{version}"
+    );
+    assert_eq!(results["complaints"], json!([]), "{version}");
+}
+
+#[test]
+fn every_php_goes_on_with_half_a_second_file_and_spends_little_on_a_visitor() {
+    let mut files = json!({ LOADING: read("tests/tools/wordpress/loading.php") });
+    for name in CLIENT_FILES {
+        files[format!("/{name}")] = json!(read(&format!("clients/wordpress/{name}")));
+    }
+    let input = json!({ "files": files, "scripts": [LOADING] }).to_string();
+    let printed = program::run("node", "tests/tools/php_versions.mjs", &input);
+    let results: Vec<_> = printed.lines().map(result).collect();
+    assert_eq!(results.len(), 7);
+    for (version, _, results) in results {
+        assert_loading(&version, &results);
+    }
+    // These PHPs have 32 bits.
+    let mut php = Command::new("php");
+    php.args([
+        "-dopcache.enable_cli=0",
+        "tests/tools/wordpress/loading.php",
+        "clients/wordpress",
+    ]);
+    let output = php.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let (version, results) = printed.split_once('\n').unwrap_or_else(|| panic!("{printed}"));
+    assert_loading(version, &serde_json::from_str(results).unwrap());
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::front::{Answer, Front, response};
 use super::signer::{self, HOW, How, Signer};
 use super::site::{CORES, Core, Site};
+use super::two_files::INCOMPLETE;
 use super::vendor::{Vendor, with_settings};
 use super::{HOST, licensed};
 use crate::support::instance::shared_keys;
@@ -783,7 +784,7 @@ fn where_plugins_are_skipped_or_paused_nothing_unverified_is_installed() {
         desk.vendor.front.put(OFFERED, response(200, &[], desk.evil()));
         desk.site.run(PAUSE);
         let code = format!(
-            "echo class_exists('Countersign\\\\Client\\\\Release') || class_exists('Acme\\\\Forms\\\\License\\\\Release') ? 'here' : 'absent', \"\\n\"; {WAYS} {ALL_WAYS}"
+            "echo class_exists('Countersign\\\\Client\\\\Client') || class_exists('Acme\\\\Forms\\\\License\\\\Client') ? 'here' : 'absent', \"\\n\"; {WAYS} {ALL_WAYS}"
         );
         for before in [SKIP_PLUGINS, RECOVERY] {
             let said = desk.site.run_behind(before, &code);
@@ -797,7 +798,7 @@ fn where_plugins_are_skipped_or_paused_nothing_unverified_is_installed() {
             desk.site
                 .run_behind(
                     "",
-                    "echo class_exists('Acme\\\\Forms\\\\License\\\\Release') ? 'here' : 'absent';"
+                    "echo class_exists('Acme\\\\Forms\\\\License\\\\Client') ? 'here' : 'absent';"
                 )
                 .contains("here")
         );
@@ -845,6 +846,77 @@ fn each_way_to_install_proves_what_it_installs() {
             run(&mut desk, &good);
             desk.assert_installed("1.1.0", &format!("{core:?} {way}"));
         }
+    }
+}
+
+#[test]
+fn without_its_second_file_the_client_lets_nothing_unverified_be_installed() {
+    for core in CORES {
+        let mut desk = Desk::new(core);
+        desk.serve(&desk.good());
+        desk.site.check_again();
+        assert!(desk.site.row().1);
+        desk.vendor.front.put("/evil.zip", response(200, &[], desk.evil()));
+        let evil = desk.site.file("evil.zip");
+        fs::write(&evil, desk.evil()).unwrap();
+        let path = evil.display();
+        let gives = format!("copy('{path}', '{path}.copy'); return '{path}.copy';");
+        let early = format!("add_filter('upgrader_pre_download', function () {{ {gives} }});");
+        let late = format!(
+            "add_action('wp_loaded', function () {{ add_filter('upgrader_pre_download', function () {{ {gives} }}, PHP_INT_MAX); }});"
+        );
+        let stored = format!(
+            "add_filter('site_transient_update_plugins', function ($updates) {{ \
+             if (isset($updates->response['acme-forms/acme-forms.php'])) {{ \
+             $updates->response['acme-forms/acme-forms.php']->package = '{}/evil.zip'; }} return $updates; }});",
+            desk.vendor.front.url()
+        );
+        // After each attempt WordPress looks again, and nobody offers anything.
+        let kept = "get_option('kept_updates')";
+        desk.site
+            .run("update_option('kept_updates', get_site_transient('update_plugins'));");
+        let offer_again = format!("set_site_transient('update_plugins', {kept}); ");
+        let right = fs::read(desk.site.second_file()).unwrap();
+        let half = &right[..right.len() / 2];
+        for (what, second) in [("missing", None), ("half of it", Some(half))] {
+            match second {
+                Some(bytes) => fs::write(desk.site.second_file(), bytes).unwrap(),
+                None => fs::remove_file(desk.site.second_file()).unwrap(),
+            }
+            for neighbour in ["", &early, &stored, &late] {
+                fs::write(desk.site.file("neighbour.code"), neighbour).unwrap();
+                let what = format!("{core:?}: {what}: {neighbour}");
+                desk.site.run(&offer_again);
+                let answer = desk.site.update_now();
+                assert_eq!(answer["success"], false, "{what}: {answer}");
+                let message = answer["data"]["errorMessage"].as_str().unwrap();
+                let told = INCOMPLETE.strip_prefix("Acme Forms: ").unwrap();
+                assert!(message.contains(told), "{what}: {message}");
+                // A file of nobody's, which somebody installs without saying for which plugin, is no update of this one.
+                let ways = ALL_WAYS
+                    .split_inclusive("$again(); ")
+                    .filter(|way| ["", &early].contains(&neighbour) || !way.contains("'install'"));
+                let ways: Vec<_> = ways.collect();
+                let code = format!(
+                    "{offer_again} {WAYS} {}; update_option('active_plugins', [$plugin]);",
+                    ways.concat()
+                );
+                for area in ["", "define('WP_ADMIN', true);"] {
+                    let said = desk.site.run_behind(area, &code);
+                    let refused = said.lines().filter(|line| line.ends_with(" refused 1.0.0")).count();
+                    assert_eq!(refused, ways.len(), "{what}: {said}");
+                    // In wp-admin what comes later is unpacked, and not moved into place.
+                    let is_unpacked = neighbour == late && !area.is_empty();
+                    assert_eq!(!desk.take_unpacked().is_empty(), is_unpacked, "{what} {area}");
+                }
+            }
+        }
+        fs::remove_file(desk.site.file("neighbour.code")).unwrap();
+        fs::write(desk.site.second_file(), &right).unwrap();
+        let _ = fs::remove_file(desk.site.file("debug.log"));
+        desk.site
+            .run("update_option('active_plugins', ['acme-forms/acme-forms.php']);");
+        desk.installs_the_good_one();
     }
 }
 
@@ -1037,6 +1109,8 @@ fn where_an_older_client_was_loaded_first_a_plugin_that_pins_keys_gets_no_update
     let old = |text: String| {
         text.replace("final class Release {", "final class Something_Else {")
             .replace("$this->pins_releases = [] !== $lines;", "$this->pins_releases = false;")
+            .replace("public const VERSION = '1.0.0'", "public const NUMBER = '1.0.0'")
+            .replace("Client::VERSION", "Client::NUMBER")
     };
     let pins = pins();
     for (pinned, success) in [(true, false), (false, true)] {

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::signer::{self, HOW, How, Signer, vector};
 use super::site::CORES;
+use super::vendor::CLIENT_FILES;
 use crate::tools::program;
 
 const SCRIPT: &str = "tests/tools/wordpress/release.php";
@@ -24,7 +25,7 @@ fn root() -> &'static Path {
 
 /// Gives this to the client's classes; with a path to the sodium of a WordPress, that one verifies.
 pub(super) fn php(mut input: Value, polyfill: Option<&Path>) -> Value {
-    input["client"] = json!(root().join("clients/wordpress/countersign-client.php"));
+    input["client"] = json!(root().join("clients/wordpress"));
     input["polyfill"] = json!(polyfill);
     let disabled = match polyfill {
         Some(_) => "sodium_crypto_sign_verify_detached,sodium_crypto_box",
@@ -557,8 +558,10 @@ fn every_php_judges_the_vectors_alike() {
     input["polyfill"] = json!("/sodium_compat/autoload.php");
     let mut files = sodium_files();
     files["/input.json"] = json!(input.to_string());
-    files["/countersign-client.php"] =
-        json!(fs::read_to_string(root().join("clients/wordpress/countersign-client.php")).unwrap());
+    for name in CLIENT_FILES {
+        let text = fs::read_to_string(root().join("clients/wordpress").join(name)).unwrap();
+        files[format!("/{name}")] = json!(text);
+    }
     files["/release.php"] = json!(fs::read_to_string(root().join(SCRIPT)).unwrap());
     let input = json!({ "files": files, "scripts": ["/release.php"] }).to_string();
     let printed = program::run("node", "tests/tools/php_versions.mjs", &input);

@@ -29,6 +29,9 @@ pub struct Vendor {
 
 const OWN_SITE: &str = "vendor.example";
 
+/// The client: what every page loads, and what only those that manage something load.
+pub const CLIENT_FILES: [&str; 2] = ["countersign-client.php", "countersign-client-admin.php"];
+
 impl Vendor {
     /// Serves Acme Forms in version 1.0.0.
     pub fn new(licenses: &[String]) -> Self {
@@ -221,7 +224,7 @@ fn plugin(slug: &str, base_url: &str, keys: &Keys, change: impl Fn(String) -> St
     let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/wordpress");
     let placeholder = "-----BEGIN PUBLIC KEY-----\n(yours)\n-----END PUBLIC KEY-----\n";
     let files = ["acme-forms.php", "uninstall.php", "readme.txt"].map(|name| (name, format!("example-plugin/{name}")));
-    let client = [("countersign-client.php", "countersign-client.php".to_owned())];
+    let client = CLIENT_FILES.map(|name| (name, name.to_owned()));
     let name = slug.strip_prefix("acme-").expect("a plugin of Acme");
     let capital = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
     let named = |text: &str| {

@@ -17,6 +17,7 @@ function wp_parse_url(string $url, int $component = -1)
 }
 
 require '/countersign-client.php';
+require '/countersign-client-admin.php';
 
 use Countersign\Client\{License_Key, Memory, Not_Genuine, Statement};
 

@@ -48,6 +48,14 @@ add_action('wp_loaded', function () {
     }
 });
 
+// Where there is a file `loaded.log`: which files of a client each request has loaded.
+register_shutdown_function(function () {
+    if (is_file(SITE . '/loaded.log')) {
+        $names = preg_grep('/^countersign-client/', array_map('basename', get_included_files()));
+        file_put_contents(SITE . '/loaded.log', implode(' ', [$_SERVER['REQUEST_URI'], ...$names]) . "\n", FILE_APPEND);
+    }
+});
+
 // /?vendor=<function>: what the client of that plugin says, and what saying it costs.
 add_action('wp_loaded', function () {
     if (!isset($_GET['vendor'])) {

@@ -29,7 +29,9 @@ if ($input['polyfill'] ?? '') {
     }
 }
 
-require $input['client'] ?? '/countersign-client.php';
+$folder = $input['client'] ?? '';
+require $folder . '/countersign-client.php';
+require $folder . '/countersign-client-admin.php';
 
 use Countersign\Client\{Package, Refused, Release_Key, Release_Signature, Release_Statement};
 

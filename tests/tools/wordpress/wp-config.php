@@ -43,8 +43,9 @@ if (getenv('WORDPRESS_NETWORK')) {
 
 define('WP_DEFAULT_THEME', 'plain');
 define('FS_METHOD', 'direct');
-// The tests call wp-cron.php when they want it.
-define('DISABLE_WP_CRON', true);
+// The tests call wp-cron.php when they want it; with a file `alternate-cron`, a visitor's request does what it would do.
+define('ALTERNATE_WP_CRON', is_file(SITE . '/alternate-cron'));
+define('DISABLE_WP_CRON', !ALTERNATE_WP_CRON);
 define('WP_DEBUG', true);
 define('WP_DEBUG_DISPLAY', false);
 define('WP_DEBUG_LOG', SITE . '/debug.log');
