@@ -105,7 +105,7 @@ fn read(site: &Site, manifests: &[Value]) -> Vec<Value> {
     let path = site.file("manifests.json");
     std::fs::write(&path, serde_json::to_vec(manifests).unwrap()).unwrap();
     let printed = site.run(&format!(
-        "foreach (json_decode(file_get_contents('{}'), true) as $said) \
+        "Acme\\Forms\\License\\Loader::load(); foreach (json_decode(file_get_contents('{}'), true) as $said) \
          echo json_encode(Acme\\Forms\\License\\Manifest::read($said, 'acme-forms', false), JSON_FORCE_OBJECT), \"\\n\";",
         path.display()
     ));

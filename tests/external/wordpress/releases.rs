@@ -578,7 +578,8 @@ fn a_file_that_changes_after_its_check_and_another_plugins_file_are_not_installe
         let own_archive = desk.evil();
         let late = |code: &str| {
             format!(
-                "add_action('wp_loaded', function () {{ add_filter('upgrader_pre_download', function ($reply) {{ {code} }}, PHP_INT_MAX); }});"
+                "add_filter('upgrader_pre_download', function ($first) {{ \
+                 add_filter('upgrader_pre_download', function ($reply) {{ {code} }}, PHP_INT_MAX); return $first; }}, 1);"
             )
         };
         let early = |code: &str| format!("add_filter('upgrader_pre_download', function ($reply) {{ {code} }});");
