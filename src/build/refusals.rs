@@ -17,7 +17,7 @@ use crate::model::version::Version;
 use crate::regular_file;
 
 /// Version of the rules that refuse packages. Raise it when they change, so that no refusal of older rules is used.
-const RULES: u32 = 1;
+const RULES: u32 = 2;
 
 /// Size limit of a file in bytes: some 100,000 refusals.
 const LIMIT: u64 = 64 << 20;

@@ -8,6 +8,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use ignore::gitignore::Gitignore;
+
 use crate::build::git::object::ObjectError;
 use crate::build::packing::rules::{ATTRIBUTES, DISTIGNORE, LeaveOut, Rules};
 use crate::build::remark::in_folder;
@@ -82,11 +84,12 @@ pub(crate) fn packing_list<F: SourceTree>(
     settings: &PackageSettings,
 ) -> Result<PackingList<F::Id>, Reason> {
     let mut rules = Rules::new(&settings.exclude).map_err(|error| of_rules("exclude", &error))?;
+    let mut known = HashMap::new();
     let mut above = String::new();
     // The rules of parent folders apply, too.
     for name in path.split('/').filter(|name| !name.is_empty()) {
         if let Some(items) = assets::walk(files, root.clone(), &above).and_then(|folder| files.items(&folder).ok()) {
-            enter(files, &mut rules, &above, &items)?;
+            enter(files, &mut rules, &mut known, &above, &items)?;
         }
         above = in_folder(&above, name);
     }
@@ -104,6 +107,7 @@ pub(crate) fn packing_list<F: SourceTree>(
         marked: settings.mark,
         looked_at: 0,
         known: HashMap::new(),
+        known_rules: known,
         list: PackingList {
             files: Vec::new(),
             left_out: Vec::new(),
@@ -127,6 +131,7 @@ struct Walk<'a, F: SourceTree> {
     looked_at: usize,
     /// The folders that were read.
     known: HashMap<F::Id, FolderEntries<F::Id>>,
+    known_rules: KnownRules<F::Id>,
     list: PackingList<F::Id>,
 }
 
@@ -145,7 +150,7 @@ impl<F: SourceTree> Walk<'_, F> {
             return Err(Reason::Unpackable("the folder is more than 512 folders deep".into()));
         }
         let outside = self.rules.depth();
-        enter(self.files, &mut self.rules, path, items)?;
+        enter(self.files, &mut self.rules, &mut self.known_rules, path, items)?;
         for item in items {
             self.item(folder, item, depth)?;
         }
@@ -232,14 +237,35 @@ fn is_mark(name: &str) -> bool {
     name.to_lowercase() == mark::FILE
 }
 
+/// The `.gitattributes` below the root that were read. A few trees of git can have one large file in very many folders.
+type KnownRules<Id> = HashMap<Id, Rc<Gitignore>>;
+
 /// Adds the rules of a folder's `.gitattributes`.
-fn enter<F: SourceTree>(files: &F, rules: &mut Rules, path: &str, items: &[TreeEntry<F::Id>]) -> Result<(), Reason> {
-    if let Some(item) = named(items, ATTRIBUTES) {
-        let name = in_folder(path, ATTRIBUTES);
-        let bytes = read(&name, files.bytes(&item.id, MAX_RULES))?;
-        rules.enter(path, &bytes).map_err(|error| of_rules(&name, &error))?;
-    }
-    Ok(())
+fn enter<F: SourceTree>(
+    files: &F,
+    rules: &mut Rules,
+    known: &mut KnownRules<F::Id>,
+    path: &str,
+    items: &[TreeEntry<F::Id>],
+) -> Result<(), Reason> {
+    let Some(item) = named(items, ATTRIBUTES) else {
+        return Ok(());
+    };
+    let name = in_folder(path, ATTRIBUTES);
+    let attributes = match known.get(&item.id) {
+        Some(attributes) => Rc::clone(attributes),
+        None => {
+            let bytes = read(&name, files.bytes(&item.id, MAX_RULES))?;
+            let is_root = path.is_empty();
+            let attributes = rules.read(&bytes, is_root).map_err(|error| of_rules(&name, &error))?;
+            // The root's may define macros, for others with the same lines, too.
+            if !is_root {
+                known.insert(item.id.clone(), Rc::clone(&attributes));
+            }
+            attributes
+        }
+    };
+    rules.enter(path, attributes).map_err(|error| of_rules(&name, &error))
 }
 
 /// Without its rules, a folder is not packed: what they leave out may be secret.

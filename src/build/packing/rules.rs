@@ -5,6 +5,7 @@
 //! [`packing_list`](mod@crate::build::packing::packing_list) walks the folder with these.
 
 use std::fmt;
+use std::rc::Rc;
 
 use ignore::gitignore::Gitignore;
 
@@ -59,7 +60,7 @@ impl fmt::Display for LeaveOut {
 /// The rules that hold in one folder, those of the folders above it among them.
 pub(crate) struct Rules {
     /// Of each `.gitattributes` from the root down: its folder and its lines.
-    attributes: Vec<(String, Gitignore)>,
+    attributes: Vec<(String, Rc<Gitignore>)>,
     macros: AttributeMacros,
     distignore: Gitignore,
     exclude: Gitignore,
@@ -79,18 +80,23 @@ impl Rules {
         })
     }
 
-    /// Adds the `.gitattributes` of a folder: its path from the repository's root, empty for the root itself.
-    pub(crate) fn enter(&mut self, folder: &str, attributes: &[u8]) -> Result<(), TooManyPatterns> {
+    /// Reads a `.gitattributes`. Only one at the repository's root (`is_root`) may define macros, for all others.
+    pub(crate) fn read(&mut self, attributes: &[u8], is_root: bool) -> Result<Rc<Gitignore>, TooManyPatterns> {
         self.count(attributes)?;
         let text = String::from_utf8_lossy(attributes);
-        let lines = attributes::export_ignore(&text, folder.is_empty(), &mut self.macros);
-        if !lines.is_empty() {
-            if self.attributes.len() == MAX_NESTED {
-                return Err(TooManyPatterns);
-            }
-            let matcher = matcher(lines.iter().map(String::as_str))?;
-            self.attributes.push((folder.to_owned(), matcher));
+        let lines = attributes::export_ignore(&text, is_root, &mut self.macros);
+        matcher(lines.iter().map(String::as_str)).map(Rc::new)
+    }
+
+    /// Adds the `.gitattributes` of a folder: its path from the repository's root, empty for the root itself.
+    pub(crate) fn enter(&mut self, folder: &str, attributes: Rc<Gitignore>) -> Result<(), TooManyPatterns> {
+        if attributes.is_empty() {
+            return Ok(());
         }
+        if self.attributes.len() == MAX_NESTED {
+            return Err(TooManyPatterns);
+        }
+        self.attributes.push((folder.to_owned(), attributes));
         Ok(())
     }
 
@@ -111,7 +117,6 @@ impl Rules {
         Ok(())
     }
 
-    /// A few trees of git can have one large file in very many folders.
     fn count(&mut self, file: &[u8]) -> Result<(), TooManyPatterns> {
         self.read += file.len();
         if self.read > MAX_RULES {
@@ -167,6 +172,11 @@ impl Rules {
 mod tests {
     use super::*;
 
+    fn enter(rules: &mut Rules, folder: &str, attributes: &str) {
+        let attributes = rules.read(attributes.as_bytes(), folder.is_empty()).unwrap();
+        rules.enter(folder, attributes).unwrap();
+    }
+
     fn told(rules: &Rules, name: &str, is_folder: bool) -> String {
         let rule = rules.leave_out(name, name, is_folder);
         rule.map(|rule| rule.to_string()).unwrap_or_default()
@@ -175,7 +185,7 @@ mod tests {
     #[test]
     fn each_rule_leaves_out_what_it_names() {
         let mut rules = Rules::new(&["/docs".to_owned(), "*.map".to_owned(), "!keep.map".to_owned()]).unwrap();
-        rules.enter("", b"/tests export-ignore\n*.md export-ignore\n").unwrap();
+        enter(&mut rules, "", "/tests export-ignore\n*.md export-ignore\n");
         rules
             .set_distignore(b"# comment\nnode_modules\n/build/*.log\n")
             .unwrap();
@@ -204,13 +214,9 @@ mod tests {
     #[test]
     fn the_innermost_attributes_decide_and_paths_are_those_of_their_folder() {
         let mut rules = Rules::new(&[]).unwrap();
-        rules
-            .enter("", b"*.md export-ignore\n/a/b/c.txt export-ignore\n")
-            .unwrap();
+        enter(&mut rules, "", "*.md export-ignore\n/a/b/c.txt export-ignore\n");
         let outside = rules.depth();
-        rules
-            .enter("a", b"keep.md -export-ignore\n/b/d.txt export-ignore\n")
-            .unwrap();
+        enter(&mut rules, "a", "keep.md -export-ignore\n/b/d.txt export-ignore\n");
         assert_eq!(told(&rules, "a/keep.md", false), "");
         assert_eq!(told(&rules, "a/x.md", false), "export-ignore in .gitattributes: *.md");
         assert_eq!(

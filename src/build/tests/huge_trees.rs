@@ -7,6 +7,7 @@ use git2::Oid;
 use crate::build::fixture::{COMMITTED, FILE, Fixture, entry, header, signature};
 use crate::build::tests::outcomes;
 use crate::model::plugin::{PackageSettings, Plugin, PluginSource};
+use crate::package::archive::Archive;
 
 const FOLDER: i32 = 0o040_000;
 
@@ -120,23 +121,59 @@ fn a_plugin_that_moved_is_looked_for_once_in_each_folder() {
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
 }
 
+/// A tree with this file of rules, one that it leaves out and one that it does not.
+fn with_rules(made: &Fixture, rules: &str) -> Oid {
+    let rules = blob(made, rules);
+    let file = blob(made, "x");
+    tree(
+        made,
+        &[
+            (".gitattributes", rules, FILE.cast_signed()),
+            ("a7-b", file, FILE.cast_signed()),
+            ("kept.txt", file, FILE.cast_signed()),
+        ],
+    )
+}
+
 #[test]
-fn one_file_of_rules_in_very_many_folders_is_an_error_that_names_it() {
-    let lines: String = (0..20_000)
+fn a_file_of_rules_in_very_many_folders_is_compiled_once() {
+    let made = Fixture::new();
+    let rules: String = (0..20_000)
         .map(|number| format!("a{number}*b export-ignore\n"))
         .collect();
-    for (rules, levels, names) in [(&*lines, 1, 2_000), ("*.md export-ignore\n", 100, 1)] {
-        let made = Fixture::new();
+    let last = with_rules(&made, &rules);
+    let names: Vec<String> = (0..2_000).map(|number| format!("n{number}")).collect();
+    let folders: Vec<_> = names.iter().map(|name| (name.as_str(), last, FOLDER)).collect();
+    release(&made, tree(&made, &folders));
+    let began = Instant::now();
+    assert_eq!(outcomes(&made.build(hosted(&made))), ["1.0 built"]);
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    let package = std::fs::File::open(made.releases().join("acme/1.0.zip")).unwrap();
+    let package = Archive::check(&package).unwrap();
+    // One in each folder, the main file and the mark.
+    assert_eq!(package.files().count(), 2_002);
+}
+
+#[test]
+fn rules_in_very_many_folders_are_an_error_that_names_the_file() {
+    let made = Fixture::new();
+    let rules = "*.md export-ignore\n";
+    let nested = (0..100).fold(with_rules(&made, rules), |below, _| {
         let rules = blob(&made, rules);
-        let names: Vec<String> = (0..names).map(|number| format!("n{number}")).collect();
-        let last = tree(&made, &[(".gitattributes", rules, FILE.cast_signed())]);
-        let below = (0..levels).fold(last, |below, _| {
-            let mut entries: Vec<_> = names.iter().map(|name| (name.as_str(), below, FOLDER)).collect();
-            if levels > 1 {
-                entries.push((".gitattributes", rules, FILE.cast_signed()));
-            }
-            tree(&made, &entries)
-        });
+        tree(
+            &made,
+            &[("n", below, FOLDER), (".gitattributes", rules, FILE.cast_signed())],
+        )
+    });
+    let rules = |folder: usize| -> String {
+        let line = |number: usize| format!("a{number}*b{folder} export-ignore\n");
+        (0..20_000).map(line).collect()
+    };
+    let names = ["a", "b", "c"];
+    let own: Vec<_> = (0..3)
+        .map(|folder| (names[folder], with_rules(&made, &rules(folder)), FOLDER))
+        .collect();
+    for below in [nested, tree(&made, &own)] {
         release(&made, below);
         let began = Instant::now();
         let told = format!("{:?}", made.build(hosted(&made)).tags);
