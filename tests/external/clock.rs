@@ -205,26 +205,14 @@ fn a_release_by_a_command_whose_clock_is_behind_the_servers_frees_the_seat() {
             String::from_utf8(output.stdout).unwrap()
         };
         assert!(run(&["doctor"]).contains("a site was bound at "), "a clock differs");
-        let told = run(&[&["license", "release", &license.id], release].concat());
-        assert!(
-            told.contains("in the future: the clock of the server that bound the site is ahead of this one"),
-            "{told}"
-        );
-        eventually("the release", Duration::from_secs(5), || {
-            server.validate(&license, "new.com").code() == "ok"
-        });
+        run(&[&["license", "release", &license.id], release].concat());
+        assert_eq!(server.validate(&license, "new.com").code(), "ok");
         assert_eq!(server.validate(&license, "old.com").code(), "bound_elsewhere");
         let shown = run(&["license", "show", &license.id]);
-        assert!(
-            shown.contains("note: the release of ") && shown.contains("note: new.com was bound at "),
-            "{shown}"
-        );
-        assert!(run(&["doctor"]).contains("1 license with a release time in the future: "));
+        assert!(shown.contains("note: new.com was bound at "), "{shown}");
         // Again, while the first release is in the future for this machine.
         run(&[&["license", "release", &license.id], &["--all"][..]].concat());
-        eventually("the second", Duration::from_secs(5), || {
-            server.validate(&license, "next.com").code() == "ok"
-        });
+        assert_eq!(server.validate(&license, "next.com").code(), "ok");
     }
 }
 

@@ -106,11 +106,11 @@ fn what_the_nodes_know_is_shown_beside_them() {
     assert_eq!(listed.as_array().unwrap().len(), 1);
     assert_eq!(listed[0]["id"], many.id);
 
-    // A release takes the time of the binding from the table.
+    // A release is a line, and the next site takes the seat.
     shared.run(&["license", "release", &one.id]);
     eventually("the seat is free", SOON, || {
         node.validate(&one, "https://next.example");
-        shared.cluster.psql("SELECT count(*) FROM countersign.ledger") == "5"
+        shared.cluster.psql("SELECT count(*) FROM countersign.ledger") == "6"
     });
     let released: Vec<Value> = shared
         .run(&["bindings", "export"])

@@ -61,7 +61,7 @@ impl Shared {
     }
 }
 
-/// A database whose first line is superseded: a seat was released and its site bound again.
+/// A database of four lines, one of them superseded: a seat was released and its site bound again. The release stays.
 fn with_a_superseded_line() -> (Shared, [License; 2], Server) {
     let licenses = [License::new(), License::new()];
     let shared = Shared::start(&[licenses[0].toml(""), licenses[1].toml("sites = \"unlimited\"")]);
@@ -72,7 +72,7 @@ fn with_a_superseded_line() -> (Shared, [License; 2], Server) {
     assert!(released.status.success(), "{released:?}");
     eventually("the site is bound again", SOON, || {
         node.validate(&licenses[0], "https://a.example");
-        shared.lines("ledger") == "3"
+        shared.lines("ledger") == "4"
     });
     (shared, licenses, node)
 }
@@ -96,11 +96,11 @@ fn the_owner_compacts_a_database_when_every_node_is_stopped() {
 
     let done = shared.compact();
     assert_eq!(done["bindings"], 2);
-    assert_eq!(done["old_ledger"], "countersign.ledger_until_3");
-    assert_eq!([shared.lines("ledger"), shared.lines("ledger_until_3")], ["3", "3"]);
+    assert_eq!(done["old_ledger"], "countersign.ledger_until_4");
+    assert_eq!([shared.lines("ledger"), shared.lines("ledger_until_4")], ["4", "4"]);
     let verified = shared.run("node", &["bindings", "verify", "--json"]);
     let verified: Value = serde_json::from_slice(&verified.stdout).unwrap_or_else(|_| panic!("{verified:?}"));
-    assert_eq!([&verified["lines"], &verified["sequence"]], [3, 6]);
+    assert_eq!([&verified["lines"], &verified["sequence"]], [4, 8]);
     assert_eq!(verified["bindings"], 2);
 
     let node = shared.node();
@@ -110,12 +110,12 @@ fn the_owner_compacts_a_database_when_every_node_is_stopped() {
         "bound_elsewhere"
     );
     assert_eq!(node.validate(&many, "https://d.example").json()["code"], "ok");
-    assert_eq!(shared.lines("ledger"), "4");
+    assert_eq!(shared.lines("ledger"), "5");
     // A node reads the old lines for webhooks, and cannot change them.
     let try_psql = |sql: &str| shared.cluster.try_psql("node", sql);
-    assert!(try_psql("SELECT * FROM countersign.ledger_until_3").is_ok());
+    assert!(try_psql("SELECT * FROM countersign.ledger_until_4").is_ok());
     for change in ["DELETE FROM", "TRUNCATE"] {
-        let refused = try_psql(&format!("{change} countersign.ledger_until_3"));
+        let refused = try_psql(&format!("{change} countersign.ledger_until_4"));
         assert!(refused.unwrap_err().contains("permission denied"), "{change}");
     }
 }
@@ -138,7 +138,7 @@ fn a_node_that_slept_through_a_compaction_reads_the_ledger_anew() {
         node.validate(&one, "https://c.example").json()["code"],
         "bound_elsewhere"
     );
-    assert_eq!(shared.lines("ledger"), "4");
+    assert_eq!(shared.lines("ledger"), "5");
 }
 
 /// The hosts of the messages that were taken, sorted; each as often as it was told.
