@@ -127,8 +127,14 @@ impl Client {
             head += &format!("{name}: {value}\r\n");
         }
         head += "\r\n";
-        self.send(&[head.as_bytes(), body].concat())?;
-        self.receive()
+        match self.send(&[head.as_bytes(), body].concat()) {
+            // A server may answer before it has the whole body, and close the connection.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => self.receive().map_err(|_| error),
+            sent => {
+                sent?;
+                self.receive()
+            }
+        }
     }
 
     pub fn request(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
