@@ -1,6 +1,6 @@
-//! Leaves out the content of elements that no page shows as text: `<script>`, `<style>` and the like.
+//! Removes the content of elements that browsers do not show as text: `<script>`, `<style>` and the like.
 //!
-//! Authors also write of such elements: "Fixed the `<title>` tag". So a tag that nothing closes hides nothing.
+//! Authors also write about such elements: "Fixed the `<title>` tag". So an unclosed tag hides nothing.
 
 use std::collections::HashMap;
 
@@ -32,8 +32,13 @@ pub(super) fn shown_events(markdown: &str) -> Vec<Event<'_>> {
     }
     let ends_behind = |name: &str, at: usize| ends.get(name).is_some_and(|end| *end > at);
     let mut shown = Vec::with_capacity(events.len());
+    // Elements that the rest of the paragraph does not close, so that each paragraph is searched once for each.
+    let mut unclosed = Vec::new();
     let mut at = 0;
     while let Some(event) = events.get(at) {
+        if !is_of_paragraph(event) {
+            unclosed.clear();
+        }
         match event {
             Event::Start(Tag::HtmlBlock) => {
                 let mut rest = events[at..].iter();
@@ -54,10 +59,13 @@ pub(super) fn shown_events(markdown: &str) -> Vec<Event<'_>> {
                 };
             }
             Event::InlineHtml(tag) => {
-                let name = opened(tag).filter(|name| ends_behind(name, at));
+                let name = opened(tag).filter(|name| ends_behind(name, at) && !unclosed.contains(name));
                 match name.and_then(|name| end_in_paragraph(&events[at..], name)) {
                     Some(length) => at += length,
-                    None => shown.push(event.clone()),
+                    None => {
+                        unclosed.extend(name);
+                        shown.push(event.clone());
+                    }
                 }
             }
             _ => shown.push(event.clone()),
@@ -88,19 +96,23 @@ fn skip_to_end<'a>(events: &[Event<'a>], from: usize, name: &str, shown: &mut Ve
 
 /// How many events are before the end tag, if it is in the paragraph that the first event is in.
 fn end_in_paragraph(events: &[Event<'_>], name: &str) -> Option<usize> {
+    let mut rest = events.iter().take_while(|event| is_of_paragraph(event));
+    rest.position(|event| closes(event, name))
+}
+
+/// Whether a paragraph goes on with the event.
+fn is_of_paragraph(event: &Event<'_>) -> bool {
     let is_inline = |tag: &TagEnd| {
         matches!(
             tag,
             TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image
         )
     };
-    let is_of_paragraph = |event: &&Event<'_>| match event {
+    match event {
         Event::Start(tag) => is_inline(&tag.to_end()),
         Event::End(tag) => is_inline(tag),
         _ => true,
-    };
-    let mut rest = events.iter().take_while(is_of_paragraph);
-    rest.position(|event| closes(event, name))
+    }
 }
 
 /// The last event with an end tag of each hidden element.
