@@ -73,10 +73,10 @@ impl LicenseKey {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// `text` with every license key in it replaced, however the key is written and whatever is around it. Where a key is
-    /// percent-encoded, the result is decoded.
+    /// Replaces every license key in `text`, in any spelling and between any other text. The result is decoded if a key was
+    /// percent-encoded.
     ///
-    /// Any 25 symbols with correct check symbols count as a key, whatever stands between them but letters and digits; one in 33
+    /// Any 25 symbols with correct check symbols count as a key, with anything but letters and digits between them; one in 33
     /// million random texts has them.
     // SECURITY: use it on all input that may contain a misplaced key, before the input is printed, logged or stored.
     pub fn redact(text: &str) -> Cow<'_, str> {
@@ -84,7 +84,11 @@ impl LicenseKey {
             return Cow::Borrowed(text);
         }
         let mut clean = Self::redact_written(text);
-        let mut decoded = Cow::Borrowed(&*clean).into_owned();
+        // Every request asks; most texts have nothing encoded.
+        if !clean.contains('%') {
+            return clean;
+        }
+        let mut decoded = clean.clone().into_owned();
         for _ in 0..MOST_ENCODINGS {
             let next = percent_decode_str(&decoded).decode_utf8_lossy().into_owned();
             if next == decoded {

@@ -30,7 +30,8 @@ pub(super) fn read(typed: char) -> u8 {
     }
 }
 
-/// The same in a text that may have a key in it: whatever is no letter and no digit separates. Wide letters count as narrow ones.
+/// Reads a symbol of a key inside other text: every character but letters and digits is a separator, and full-width letters are
+/// letters.
 pub(super) fn find(written: char) -> u8 {
     let narrow = match written {
         '\u{FF01}'..='\u{FF5E}' => char::from_u32(written as u32 - 0xFEE0),
