@@ -52,7 +52,7 @@ pub enum CatalogError {
         /// The manifest.
         path: PathBuf,
     },
-    /// The latest version according to the index is not the newest of its releases.
+    /// The index names a latest version that is not the newest of its releases.
     #[error("{}: the latest version of {slug} is not the newest of its releases", path.display())]
     NotTheLatest {
         /// The index.

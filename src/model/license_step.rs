@@ -104,7 +104,7 @@ impl LicenseStep {
         matches!(self, Self::Suspend | Self::Revoke)
     }
 
-    /// Whether it is about bindings alone, which are in the ledger whatever declares the license.
+    /// Whether the step changes bindings only. Bindings are in the ledger, also those of a license that a file declares.
     pub fn is_about_bindings(&self) -> bool {
         matches!(
             self,

@@ -68,7 +68,7 @@ pub enum ReleasedBy {
     Taken,
 }
 
-/// A site that was released by a client.
+/// A site that was released by its client or the vendor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteRelease {
     /// The site.

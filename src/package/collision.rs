@@ -45,8 +45,8 @@ pub(crate) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(
     })
 }
 
-/// The common part of two names, ignoring case and the form of Unicode: its canonical caseless form (Unicode 3.13, D145),
-/// where `ς` is `σ` and `ß` is `ss`, as on macOS. `/` is lower than any character of a name.
+/// A name in its canonical caseless form (Unicode 3.13, D145), which is equal for names that differ only in case or in the form of
+/// Unicode: `ς` is `σ` and `ß` is `ss`, as on macOS. `/` sorts before every character of a name.
 fn folded(name: &str) -> String {
     let caseless = if name.is_ascii() {
         name.to_ascii_lowercase()

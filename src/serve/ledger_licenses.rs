@@ -21,7 +21,7 @@ use crate::store::{
     ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError,
 };
 
-/// So many sites are released at once, so that they share commits.
+/// The most sites to release at once. They share commits.
 const AT_ONCE: usize = 256;
 
 /// Which revision a change is for.
@@ -183,7 +183,7 @@ pub async fn apply(
     }
 }
 
-/// Releases or moves sites of a license that a file declares: its bindings are in the ledger. Returns whether anything changed.
+/// Releases or moves sites of a license that a file declares, in the ledger. Returns whether anything changed.
 ///
 /// # Errors
 /// The step is not possible, or nothing was written. Of several sites, some may be released.

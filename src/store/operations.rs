@@ -45,7 +45,7 @@ pub trait Bindings: Send + Sync {
     /// [`StoreError::Closed`]; after each, the host may try again.
     fn bind<'a>(&'a self, request: SeatRequest<'a>) -> BindFuture<'a>;
 
-    /// Releases a site for its client or the vendor: it holds no seat from then on.
+    /// Releases a site at the request of its client or the vendor. From then on, the site holds no seat.
     ///
     /// [`SiteReleaseOutcome::Released`](crate::store::SiteReleaseOutcome::Released) means that this is durable. The future may
     /// be dropped early: the release is completed, and a retry is told that it was released before. Errors: as

@@ -110,7 +110,7 @@ pub(crate) fn release(
     }
 }
 
-/// When a new binding of `host` begins: every known release of the license is older, whatever the clocks say.
+/// The time of a new binding of `host`: `now`, or the time of the license's last known release if a clock puts that later.
 pub(crate) fn bound_at(
     license: &License,
     stored: &BoundSites<'_>,

@@ -88,7 +88,7 @@ impl Rules {
         matcher(lines.iter().map(String::as_str)).map(Rc::new)
     }
 
-    /// Adds the `.gitattributes` of a folder: its path from the repository's root, empty for the root itself.
+    /// Applies a `.gitattributes` to its folder. `folder` is a path from the repository's root, empty for the root itself.
     pub(crate) fn enter(&mut self, folder: &str, attributes: Rc<Gitignore>) -> Result<(), TooManyPatterns> {
         if attributes.is_empty() {
             return Ok(());

@@ -116,8 +116,8 @@ impl Ignored {
             names.any(|name| text.contains(name)).then_some(())?;
             matcher(text.lines()).ok()
         };
-        let found = folders.into_iter().filter_map(|folder| Some((rules(&folder)?, folder)));
-        Self(found.map(|(rules, folder)| (folder, rules)).collect())
+        let with_rules = |folder: String| rules(&folder).map(|rules| (folder, rules));
+        Self(folders.into_iter().filter_map(with_rules).collect())
     }
 
     /// Whether git ignores a folder of the plugin's folder at `path`, or what is loaded from it.
@@ -157,7 +157,7 @@ fn paths(line: &[u8]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The path up to such a folder: `assets/dist` of `assets/dist/app.js`.
+/// The start of a path, up to the first folder into which builds or composer write: `assets/dist` of `assets/dist/app.js`.
 fn folder_in(path: &str) -> Option<&str> {
     let mut end = 0;
     for component in path.split('/') {

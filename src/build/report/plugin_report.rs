@@ -228,8 +228,8 @@ impl PluginReport {
         });
     }
 
-    /// Names the pattern that each tag such as `1.2-built` needs: it counts as a pre-release without it, or its header has
-    /// another version.
+    /// Names the missing pattern of each tag such as `1.2-built`. Without it, the tag counts as a pre-release, or its version differs
+    /// from the header's.
     fn name_patterns(&mut self) {
         for tag in &mut self.tags {
             let Some(reason) = tag

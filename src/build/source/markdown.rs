@@ -71,7 +71,7 @@ const HTML: [(&str, &str, Block); 9] = [
 /// To WordPress.org, its text is code over blank lines, too.
 const CODE: (&str, &str, Block) = ("<code", "</code>", Block::Code);
 
-/// How many blocks without an end to pass over, and how often to look for [`CODE`] that code hid.
+/// The most passes over a text: for blocks without an end, and for [`CODE`] that other code hid.
 const MAX_AGAIN: usize = 4;
 
 /// What was read as a part of another block, and has to be read again.

@@ -294,7 +294,7 @@ impl Readme {
     }
 }
 
-/// Whether the lines up to the next blank one have a field that is known.
+/// Whether the first paragraph has a known field.
 fn has_fields(text: &str) -> bool {
     let mut lines = text.lines().take_while(|line| !line.trim().is_empty());
     lines.any(|line| field(line).is_some_and(|(name, _)| is_known(&name)))

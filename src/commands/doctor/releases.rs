@@ -90,8 +90,8 @@ fn nothing_to_offer(slug: &Slug, report: Option<&PluginReport>) -> Finding {
     )
 }
 
-/// Why the newest tag of a plugin with releases is not among them, as a build says it. `repositories` tells of a repository
-/// that cannot be read.
+/// Why the newest tag of a plugin with releases is not published, in the words of a build. `repositories` reports repositories that
+/// cannot be read.
 fn newest_not_published(slug: &Slug, report: &PluginReport) -> Option<Finding> {
     let (tag, reason) = report.missing_newest()?;
     let finding = format!("{slug} offers an older release than its newest tag: tag {tag}: {reason}");

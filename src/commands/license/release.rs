@@ -9,7 +9,7 @@ use crate::commands::license::selector::LicenseArg;
 
 /// Arguments of `release`.
 #[derive(clap::Args, Debug)]
-pub(super) struct ReleaseArgs {
+pub(super) struct SiteReleaseArgs {
     #[command(flatten)]
     pub(super) license: LicenseArg,
     /// The site to release

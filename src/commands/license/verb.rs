@@ -63,7 +63,7 @@ A period such as +1y counts from the last day, or from today if that is past.")]
     #[command(after_help = "Examples:
   countersign license release 3f9a0c21d4e5
   countersign license release 3f9a0c21d4e5 --host old.example.com")]
-    Release(release::ReleaseArgs),
+    Release(release::SiteReleaseArgs),
     /// Move a license from one site to another
     #[command(after_help = "Example:
   countersign license move 3f9a0c21d4e5 --from old.example.com --to new.example.com

@@ -115,7 +115,7 @@ impl DropGuard {
         })
     }
 
-    /// Records the releases in force, which were loaded from `folder`. A failure is logged and has no other effect.
+    /// Records the releases in force and the time of the list of removed releases in `folder`. A failure is only logged.
     pub fn accept_releases(&self, catalog: &Catalog, folder: &Path) {
         let mut in_force = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
         let recorded = || accepted_releases(&self.store).ok().flatten();

@@ -40,7 +40,7 @@ fn says_nothing(text: &str) -> bool {
 /// Cuts trailers off. By git's rule (git-interpret-trailers(1)), the last paragraph has them if a line of it is git's and at
 /// least a quarter of its lines are trailers. What git's lines say of people goes from the other paragraphs, too.
 ///
-/// Git also takes a paragraph for trailers that has nothing else. A changelog may be one: `Fixed: the editor`.
+/// Git also reads a paragraph of nothing but `Name: value` lines as trailers. Here it stays: `Fixed: the editor` is a changelog.
 fn without_trailers(message: &str) -> String {
     let lines: Vec<&str> = message.trim_end().lines().collect();
     let last = lines
