@@ -75,8 +75,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 	}
 
 	/**
-	 * The secret with which this site, and nobody else, gives its place back. It stands in an option of its own that no page
-	 * loads; the server knows its hash only. Plugins of one site that share a license share its secret, too, because the server
+	 * The secret that lets this site, and no other, release its seat. Its option is not loaded with any page; the server knows
+	 * only its hash. Plugins of one site that share a license share its secret, too, because the server
 	 * keeps the hash of the first of them.
 	 */
 	final class Secret {
@@ -104,7 +104,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 * The secret to validate a license with, made where there is none yet. A license that is new here may have one already,
 		 * from another plugin of this site; keep() takes it.
 		 *
-		 * @return string Empty where it cannot be kept: then its hash must not be told.
+		 * @return string Empty if it cannot be stored: then its hash must not be sent.
 		 */
 		public function of( string $key, bool $is_new ): string {
 			$own    = $this->read();
@@ -179,7 +179,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		/** Problems that say that there is no place to give back, or that this license or server gives none back. */
 		public const NOTHING_TO_RELEASE = [ 'license_not_bound', 'unknown_license', 'license_suspended', 'license_revoked', 'not_found' ];
 
-		/** Problems that say that no license has a key that is not of the server's own form, and what a person is told. */
+		/** Problems of a key in another form than the server's that no license has, and the text that explains each. */
 		private const NO_KEY = [ 'license_key_checksum' => 'key_mistyped', 'malformed_license_key' => 'unknown_license' ];
 
 		private Server $server;
@@ -624,10 +624,10 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 	}
 
 	/**
-	 * The plugin is deleted: the site's place is given back, and all that was stored is removed.
+	 * Deleting the plugin releases the site's seat and removes all that was stored.
 	 *
-	 * The plugin is not loaded then, so all that is needed comes from what was stored. That is the best that can be done in
-	 * five seconds, and nobody is told what came of it.
+	 * The plugin is not loaded then, so all that is needed comes from what was stored. Uninstalling takes five
+	 * seconds at most and reports no result.
 	 */
 	final class Uninstallation {
 
@@ -764,7 +764,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			$this->config = $config;
 		}
 
-		/** Whether the license is good for this site. The server is told the hash of the secret that releases it. */
+		/** Whether the license is good for this site. The request has the hash of the secret that releases the site. */
 		public function validate( string $key, Memory $memory, string $secret ): Answer {
 			$question = [
 				'plugin_version' => $this->config->header( 'Version' ),
@@ -1236,7 +1236,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 	/**
 	 * An update manifest, read field by field.
 	 *
-	 * SECURITY: a manifest is not signed, and WordPress prints much of it as it stands. Each field has a type, a grammar and
+	 * SECURITY: a manifest is not signed, and WordPress prints much of it unescaped. Each field has a type, a grammar and
 	 * a length; what does not fit is dropped, or refuses the whole where an update could not be judged without it.
 	 */
 	final class Manifest {
@@ -1244,7 +1244,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		public const VERSION      = '/^\d[0-9A-Za-z.+_~-]{0,63}$/D';
 		public const REQUIREMENT  = '/^(\d{1,4}(\.\d{1,4}){0,3}(-[0-9A-Za-z.-]{1,16})?)?$/D';
 		private const TIME        = '/^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?( ?(Z|GMT|UTC))?)?$/D';
-		// No quote, bracket, blank or backslash: it stands in attributes, in style sheets and in texts.
+		// No quote, bracket, blank or backslash: pages print it in attributes, style sheets and texts.
 		private const URL         = '~^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9/._%+=&?#@!$,;:\~*-]*)?$~iD';
 
 		private const SECTIONS = [ 'description', 'installation', 'faq', 'screenshots', 'changelog', 'other_notes' ];
@@ -1505,7 +1505,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			}
 			$signers = [];
 			foreach ( $signatures as $signature ) {
-				// SECURITY: one key counts once, however often it has signed, and whether it stands there as plain or as hardware.
+				// SECURITY: one key counts once, however often it has signed, whether as a plain key or as a hardware key.
 				$signer = is_string( $signature ) ? Release_Signature::signer( $signature, $bytes, $config->release_keys() ) : '';
 				'' !== $signer && $signers[ bin2hex( $signer ) ] = true;
 				if ( count( $signers ) >= $config->release_threshold ) {
@@ -1549,7 +1549,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		/** @throws Refused Where it is not written as it must be, or a member does not fit. */
 		public static function read( string $bytes ): self {
 			$said = json_decode( $bytes, false, 8 );
-			// SECURITY: a member that stands there twice is one member here. Written again, it has other bytes.
+			// SECURITY: PHP reads a member that is given twice as one. Encoded again, the text differs.
 			if ( ! $said instanceof \stdClass || self::written( $said ) !== $bytes || ! self::is_whole( $said ) ) {
 				throw new Refused( 'release_unreadable' );
 			}
@@ -1721,7 +1721,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				return '';
 			}
 			$ed25519 = $signature->text();
-			// SECURITY: the sodium that older WordPress brings overlooks what stands behind the 64 bytes.
+			// SECURITY: the sodium that older WordPress brings ignores what follows the 64 bytes.
 			if ( 64 !== strlen( $ed25519 ) ) {
 				return '';
 			}
@@ -1730,7 +1730,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			if ( Release_Key::HARDWARE === $key->type ) {
 				$flags   = $signature->take( 1 );
 				$counter = $signature->take( 4 );
-				// SECURITY: a key that signs untouched signs for whoever has the machine that it is plugged into.
+				// SECURITY: without a touch, anybody on the machine that the key is plugged into can sign.
 				if ( ! ( ord( $flags ) & self::TOUCHED ) ) {
 					return '';
 				}
@@ -1777,7 +1777,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			'ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
 		];
 
-		/** As it stands in a signature, and in the key's own first text. */
+		/** The name of its type, in a signature and at the start of the key's text. */
 		public string $type;
 		/** The key as SSH sends it. */
 		public string $blob;
@@ -2447,18 +2447,18 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			return $uses_ziparchive;
 		}
 
-		/** Says why a release is not installed, to who installs it, and from now on to who looks for updates. */
+		/** Explains why a release is not installed, and keeps the reason for those who look for updates. */
 		private function refuse( Refused $reason, string $version ): \WP_Error {
-			$values = $reason->values + [ '{version}' => $version, '{installed}' => $this->config->header( 'Version' ) ];
-			$told   = [ 'text' => $reason->getMessage(), 'values' => $values, 'version' => $version ];
-			set_site_transient( $this->config->name() . '_refused', $told, DAY_IN_SECONDS );
-			return new \WP_Error( 'countersign_' . $reason->getMessage(), esc_html( $this->sentence_of( $told ) ) );
+			$values  = $reason->values + [ '{version}' => $version, '{installed}' => $this->config->header( 'Version' ) ];
+			$refusal = [ 'text' => $reason->getMessage(), 'values' => $values, 'version' => $version ];
+			set_site_transient( $this->config->name() . '_refused', $refusal, DAY_IN_SECONDS );
+			return new \WP_Error( 'countersign_' . $reason->getMessage(), esc_html( $this->sentence_of( $refusal ) ) );
 		}
 
-		/** @param array{text: string, values: array<string, string>, version: string} $told */
-		private function sentence_of( array $told ): string {
-			$name   = $told['text'];
-			$values = $told['values'] + [ '{plugin}' => $this->config->plugin_name() ];
+		/** @param array{text: string, values: array<string, string>, version: string} $refusal */
+		private function sentence_of( array $refusal ): string {
+			$name   = $refusal['text'];
+			$values = $refusal['values'] + [ '{plugin}' => $this->config->plugin_name() ];
 			$report = [ $this->config->slug, $values['{installed}'] ?? '', $values['{version}'] ?? '', $name ];
 			$detail = array_diff_key( $values, [ '{installed}' => 0, '{version}' => 0, '{plugin}' => 0 ] );
 			$is_one = 'release_signatures' === $name && '1' === ( $values['{needed}'] ?? '' );
@@ -2597,13 +2597,13 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 
 		/** Why the server's last answer about updates could not be used, or an update not be installed, in a sentence; empty where none. */
 		public function refused(): string {
-			$told = $this->license->memory()->is_active() ? get_site_transient( $this->config->name() . '_refused' ) : '';
-			if ( is_array( $told ) ) {
+			$refusal = $this->license->memory()->is_active() ? get_site_transient( $this->config->name() . '_refused' ) : '';
+			if ( is_array( $refusal ) ) {
 				// Another version of this file may have kept it.
-				$values = array_filter( (array) ( $told['values'] ?? [] ), 'is_string' );
-				return $this->sentence_of( [ 'text' => (string) ( $told['text'] ?? '' ), 'values' => $values, 'version' => '' ] );
+				$values = array_filter( (array) ( $refusal['values'] ?? [] ), 'is_string' );
+				return $this->sentence_of( [ 'text' => (string) ( $refusal['text'] ?? '' ), 'values' => $values, 'version' => '' ] );
 			}
-			return is_string( $told ) && '' !== $told ? $this->config->texts->get( 'unreadable', [ '{reason}' => $told ] ) : '';
+			return is_string( $refusal ) && '' !== $refusal ? $this->config->texts->get( 'unreadable', [ '{reason}' => $refusal ] ) : '';
 		}
 
 		/**
@@ -2624,7 +2624,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			}
 			try {
 				$this->prove_news( $answer, $version );
-				// Who may be told of it looks at another page, and WordPress asks twice a day.
+				// The notice is on another page, and WordPress asks twice a day.
 				$answer->unreadable || ( null === $answer->manifest && 200 === $answer->status )
 					? set_site_transient( $name . '_refused', $answer->trouble, DAY_IN_SECONDS )
 					: $this->forget_refused( $answer->manifest );
@@ -2644,7 +2644,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		}
 
 		/**
-		 * Proves what is news to who has a version. The details window asks without one, and may be told of what is installed.
+		 * Proves a release that is newer than the site's version. The details window asks without a version, and may get the installed one.
 		 *
 		 * @throws Refused Where it is not proven.
 		 */
@@ -2660,10 +2660,10 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 * @param array<string, mixed>|null $manifest
 		 */
 		private function forget_refused( ?array $manifest ): void {
-			$told       = get_site_transient( $this->config->name() . '_refused' );
-			$is_package = is_array( $told ) && ! in_array( $told['text'] ?? '', Release::WHY_NOT_OFFERED, true );
-			$is_same    = is_array( $told ) && ( $told['version'] ?? '' ) === ( $manifest['version'] ?? null );
-			if ( ! is_array( $told ) || ( null !== $manifest && ! ( $is_package && $is_same ) ) ) {
+			$refusal    = get_site_transient( $this->config->name() . '_refused' );
+			$is_package = is_array( $refusal ) && ! in_array( $refusal['text'] ?? '', Release::WHY_NOT_OFFERED, true );
+			$is_same    = is_array( $refusal ) && ( $refusal['version'] ?? '' ) === ( $manifest['version'] ?? null );
+			if ( ! is_array( $refusal ) || ( null !== $manifest && ! ( $is_package && $is_same ) ) ) {
 				delete_site_transient( $this->config->name() . '_refused' );
 			}
 		}
@@ -2676,7 +2676,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		private function known( string $version ): ?array {
 			$memory = $this->license->memory();
 			$known  = self::may_ask( $memory ) ? $this->kept()[ $version ] ?? null : null;
-			// SECURITY: what an active license was told is no longer for an expired one.
+			// SECURITY: an answer to an active license has more than an expired one may see.
 			if ( is_array( $known ) && 'expired' === $memory->condition() ) {
 				$known = array_intersect_key( $known, [ 'version' => 0, 'security' => 0 ] );
 			}
@@ -2690,7 +2690,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			return is_array( $kept ) ? $kept : [];
 		}
 
-		/** An expired license is told of versions, and no more. */
+		/** An expired license may learn of versions, and of nothing else. */
 		private static function may_ask( Memory $memory ): bool {
 			return $memory->is_active() || 'expired' === $memory->condition();
 		}
@@ -2737,7 +2737,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		private Config $config;
 		private License $license;
 		private Updates $updates;
-		/** Whether the page stands among the network's. */
+		/** Whether the page is in the network's administration. */
 		private bool $in_network;
 		/** What came of a button: a Texts name. */
 		private string $outcome = '';

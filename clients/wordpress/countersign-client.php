@@ -22,7 +22,7 @@
  * rest. It is loaded in wp-admin and WP-CLI, and elsewhere only when WordPress looks for updates, installs one, or runs the
  * client's event.
  *
- * One rule stands above all: ONLY A SIGNED ANSWER CHANGES ANYTHING. Whatever else comes back is no answer, and the last
+ * One rule comes first: ONLY A SIGNED ANSWER CHANGES ANYTHING. Whatever else comes back is no answer, and the last
  * signed one counts until its grace period is over. A second one holds where the plugin pins release keys: ONLY WHAT PEOPLE
  * SIGNED IS UNPACKED, whoever has the server.
  *
@@ -462,7 +462,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return self::name_for( $this->slug );
 		}
 
-		/** What stands for a package that the server hosts. Only this client can download it. */
+		/** The placeholder for a package that the server hosts. Only this client can download it. */
 		public static function name_of_package( string $slug, string $version ): string {
 			return "countersign:$slug/$version";
 		}
@@ -545,7 +545,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return (string) ( $this->names[ $module ] ?? ucwords( str_replace( [ '-', '_' ], ' ', $module ) ) );
 		}
 
-		/** The address of this site as it is told to the server. */
+		/** The address of this site that requests to the server have. */
 		public function site_url(): string {
 			// The option and not home_url(), which plugins for many languages change with the page.
 			return $this->network ? network_home_url() : (string) get_option( 'home' );
@@ -946,7 +946,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
-		 * An internationalized name as it stands in the DNS; without PHP's intl, with what WordPress has for it, which does
+		 * An internationalized name in its DNS form; without PHP's intl, with what WordPress has for it, which does
 		 * not join combining characters nor map wide letters.
 		 */
 		private static function to_ascii( string $host ): string {
