@@ -40,7 +40,7 @@ fn host(site: usize) -> String {
 enum Machine {
     /// Nothing else runs: only a failover makes a question fail.
     Quiet,
-    /// Other tests run. They may keep Patroni from renewing its lease, or a disk from syncing in time.
+    /// Other tests run beside it, so that Patroni may miss a lease, or the disk may sync too late.
     Busy,
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::front::{Answer, Asked, response};
 use super::site::{Core, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, LIVE, licensed};
+use super::{ACTIVE, HOST, LIVE, active_site, licensed};
 use crate::support::instance::{Keys, new_keys, shared_keys};
 use crate::support::vectors::Signer;
 use crate::support::{License, Response, request};
@@ -355,9 +355,7 @@ fn a_license_that_a_corrected_clock_took_away_is_back_within_minutes() {
 fn a_grace_period_of_no_hours_lasts_from_one_validation_to_the_next() {
     let license = License::new();
     let vendor = Vendor::new(&[license.toml("grace_period_hours = 0")]);
-    let mut site = Site::new(Core::Npm, HOST, &vendor.front);
-    site.install("acme-forms", &vendor.archive("1.0.0"));
-    assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE]);
+    let mut site = active_site(Core::Npm, &vendor, HOST, &license.key);
     for _ in 0..2 {
         site.pass(HOUR + 600);
         assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");

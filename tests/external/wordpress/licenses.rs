@@ -5,7 +5,7 @@ use chrono::{Days, Utc};
 use super::front::Front;
 use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, licensed};
+use super::{ACTIVE, HOST, active_site, licensed};
 use crate::support::License;
 use crate::support::instance::shared_keys;
 
@@ -238,9 +238,7 @@ fn a_vendor_says_who_may_change_the_license_and_which_archive_it_is() {
     let settings = format!("'capability' => 'edit_pages', 'build_id' => '{build_id}', {domain}");
     let set = |text: String| text.replace(domain, &settings);
     let vendor = Vendor::of("acme-forms", Front::new(), shared_keys(), &[table], set);
-    let mut site = Site::new(Core::Npm, HOST, &vendor.front);
-    site.install("acme-forms", &vendor.archive("1.0.0"));
-    assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE]);
+    let mut site = active_site(Core::Npm, &vendor, HOST, &license.key);
     site.pass(61);
     site.admin.get("/wp-admin/update-core.php?force-check=1");
     let asked = vendor.front.take_asked();

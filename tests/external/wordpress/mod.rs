@@ -36,6 +36,9 @@ mod vendors_code;
 
 use std::time::Duration;
 
+use site::{Core, Site};
+use vendor::Vendor;
+
 use crate::support::License;
 
 /// The site of the customer in these tests.
@@ -55,4 +58,12 @@ fn licensed() -> (License, String) {
     let license = License::new();
     let table = license.toml("");
     (license, table)
+}
+
+/// A site with version 1.0.0 of the plugin, whose license is active.
+fn active_site(core: Core, vendor: &Vendor, host: &str, key: &str) -> Site {
+    let mut site = Site::new(core, host, &vendor.front);
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    assert_eq!(site.press("acme-forms", "activate", key).notices(), [ACTIVE]);
+    site
 }

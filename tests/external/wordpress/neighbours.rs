@@ -4,7 +4,7 @@
 use super::front::Front;
 use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, LICENSE, LIVE, licensed};
+use super::{ACTIVE, HOST, LICENSE, LIVE, active_site, licensed};
 use crate::support::License;
 use crate::support::instance::{new_keys, shared_keys};
 
@@ -157,9 +157,7 @@ fn a_page_that_began_before_an_activation_does_not_undo_it() {
     for core in CORES {
         let (license, table) = licensed();
         let vendor = Vendor::new(&[table]);
-        let mut site = Site::new(core, HOST, &vendor.front);
-        site.install("acme-forms", &vendor.archive("1.0.0"));
-        site.press("acme-forms", "activate", &license.key);
+        let site = active_site(core, &vendor, HOST, &license.key);
         assert_eq!(site.run(&overtaken("options", "option_name")), "1");
         assert_eq!(site.vendor_sees("acme-forms")["active"], true);
 

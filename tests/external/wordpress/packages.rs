@@ -7,7 +7,7 @@ use super::front::{Answer, Front, response};
 use super::site::{CORES, Core, Site};
 use super::updates::licensed_site;
 use super::vendor::Vendor;
-use super::{HOST, licensed};
+use super::{HOST, active_site, licensed};
 use crate::support::Response;
 
 /// The manifest names another package.
@@ -171,9 +171,7 @@ fn a_package_of_another_plugin_or_another_version_replaces_nothing() {
 fn a_plugin_may_have_another_name_in_its_next_version() {
     let (license, table) = licensed();
     let vendor = Vendor::new(&[table]);
-    let mut site = Site::new(Core::Newest, HOST, &vendor.front);
-    site.install("acme-forms", &vendor.archive("1.0.0"));
-    site.press("acme-forms", "activate", &license.key);
+    let mut site = active_site(Core::Newest, &vendor, HOST, &license.key);
     vendor.release("1.1.0", |text| {
         text.replace("Plugin Name: Acme Forms", "Plugin Name: Forms by Acme")
     });

@@ -15,7 +15,7 @@ use super::signer::{self, HOW, How, Signer};
 use super::site::{CORES, Core, Site};
 use super::two_files::INCOMPLETE;
 use super::vendor::{Vendor, with_settings};
-use super::{HOST, licensed};
+use super::{HOST, active_site, licensed};
 use crate::support::instance::shared_keys;
 use crate::support::{License, Response};
 
@@ -1155,9 +1155,7 @@ fn keys_that_cannot_be_read_let_nothing_in_and_the_author_is_told() {
     let set = with_settings("'release_keys' => ['ssh-rsa AAAA'], 'release_threshold' => 2");
     let (license, table) = licensed();
     let vendor = Vendor::of("acme-forms", Front::new(), shared_keys(), &[table], &set);
-    let mut site = Site::new(Core::Newest, HOST, &vendor.front);
-    site.install("acme-forms", &vendor.archive("1.0.0"));
-    site.press("acme-forms", "activate", &license.key);
+    let mut site = active_site(Core::Newest, &vendor, HOST, &license.key);
     vendor.release("1.1.0", &set);
     site.check_again();
     assert!(!site.row().1);

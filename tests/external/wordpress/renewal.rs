@@ -3,9 +3,9 @@
 use chrono::{Days, Utc};
 
 use super::front::{Answer, Front, response};
-use super::site::{CORES, Core, Site};
+use super::site::{CORES, Core};
 use super::vendor::{Vendor, with_settings};
-use super::{ACTIVE, HOST, LIVE};
+use super::{ACTIVE, HOST, LIVE, active_site};
 use crate::support::License;
 use crate::support::eventually;
 use crate::support::instance::shared_keys;
@@ -30,9 +30,7 @@ fn vendor(license: &License, days: u64) -> Vendor {
 fn a_license_that_ends_is_told_of_thirty_seven_and_one_days_before() {
     let license = License::new();
     let vendor = vendor(&license, 40);
-    let mut site = Site::new(Core::Newest, HOST, &vendor.front);
-    site.install("acme-forms", &vendor.archive("1.0.0"));
-    assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE]);
+    let mut site = active_site(Core::Newest, &vendor, HOST, &license.key);
     let mut told = Vec::new();
     for days in 0..=40 {
         site.set_clock(days * DAY);
@@ -66,9 +64,7 @@ fn an_expired_site_hears_which_version_it_is_missing_and_where_to_renew() {
     for core in [Core::Debian, Core::Newest] {
         let license = License::new();
         let vendor = vendor(&license, 1);
-        let mut site = Site::new(core, HOST, &vendor.front);
-        site.install("acme-forms", &vendor.archive("1.0.0"));
-        site.press("acme-forms", "activate", &license.key);
+        let mut site = active_site(core, &vendor, HOST, &license.key);
         let yesterday = Utc::now().date_naive() - Days::new(1);
         vendor
             .instance
@@ -148,9 +144,7 @@ fn an_expired_site_that_cannot_read_the_latest_version_hears_that_it_has_expired
     for core in CORES {
         let license = License::new();
         let vendor = vendor(&license, 1);
-        let mut site = Site::new(core, HOST, &vendor.front);
-        site.install("acme-forms", &vendor.archive("1.0.0"));
-        site.press("acme-forms", "activate", &license.key);
+        let mut site = active_site(core, &vendor, HOST, &license.key);
         let yesterday = Utc::now().date_naive() - Days::new(1);
         vendor
             .instance

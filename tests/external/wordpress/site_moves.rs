@@ -5,18 +5,11 @@ use serde_json::Value;
 use super::front::{Answer, Front, response};
 use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, licensed};
+use super::{ACTIVE, HOST, active_site, licensed};
 use crate::support::instance::shared_keys;
 use crate::support::server::countersign;
 
 const SECRET: &str = "countersign_acme-forms_secret";
-
-fn active_site(core: Core, vendor: &Vendor, host: &str, key: &str) -> Site {
-    let mut site = Site::new(core, host, &vendor.front);
-    site.install("acme-forms", &vendor.archive("1.0.0"));
-    assert_eq!(site.press("acme-forms", "activate", key).notices(), [ACTIVE]);
-    site
-}
 
 /// The lines of the vendor's ledger about releases.
 fn released(vendor: &Vendor) -> Vec<Value> {

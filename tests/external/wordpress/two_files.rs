@@ -8,7 +8,7 @@ use super::front::Front;
 use super::neighbours::maps;
 use super::site::{CORES, Core, Site};
 use super::vendor::{CLIENT_FILES, Vendor, with_settings};
-use super::{ACTIVE, HOST, LIVE, licensed};
+use super::{ACTIVE, HOST, LIVE, active_site, licensed};
 use crate::support::instance::shared_keys;
 use crate::support::{License, eventually};
 
@@ -160,9 +160,7 @@ fn what_another_request_manages_loads_the_second_file() {
     for core in CORES {
         let (license, table) = licensed();
         let vendor = Vendor::new(&[table]);
-        let mut site = Site::new(core, HOST, &vendor.front);
-        site.install("acme-forms", &vendor.archive("1.0.0"));
-        site.press("acme-forms", "activate", &license.key);
+        let mut site = active_site(core, &vendor, HOST, &license.key);
         vendor.release("1.1.0", |text| text);
 
         // An application that looks after many sites: no page of wp-admin.
@@ -221,9 +219,7 @@ fn a_site_whose_second_file_is_not_the_right_one_goes_on_and_says_what_to_upload
     for core in CORES {
         let (license, table) = licensed();
         let vendor = Vendor::new(&[table]);
-        let mut site = Site::new(core, HOST, &vendor.front);
-        site.install("acme-forms", &vendor.archive("1.0.0"));
-        site.press("acme-forms", "activate", &license.key);
+        let mut site = active_site(core, &vendor, HOST, &license.key);
         let right = fs::read_to_string(site.second_file()).unwrap();
         for (what, wrong) in wrong_files(&right) {
             match wrong {
@@ -274,9 +270,7 @@ fn a_site_whose_second_file_is_not_the_right_one_goes_on_and_says_what_to_upload
 fn a_second_file_of_another_version_is_replaced_by_uploading_the_plugin_again() {
     let (license, table) = licensed();
     let vendor = Vendor::new(&[table]);
-    let mut site = Site::new(Core::Newest, HOST, &vendor.front);
-    site.install("acme-forms", &vendor.archive("1.0.0"));
-    site.press("acme-forms", "activate", &license.key);
+    let mut site = active_site(Core::Newest, &vendor, HOST, &license.key);
     fs::remove_file(site.second_file()).unwrap();
     let page = site.admin.get("/wp-admin/plugins.php");
     assert!(page.notices().contains(&INCOMPLETE.to_owned()));

@@ -3,7 +3,7 @@
 use super::front::{Answer, response};
 use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
-use super::{HOST, licensed};
+use super::{HOST, active_site, licensed};
 
 pub const PLUGIN: &str = "acme-forms/acme-forms.php";
 
@@ -11,9 +11,7 @@ pub const PLUGIN: &str = "acme-forms/acme-forms.php";
 pub fn licensed_site(core: Core) -> (Vendor, Site) {
     let (license, table) = licensed();
     let vendor = Vendor::new(&[table]);
-    let mut site = Site::new(core, HOST, &vendor.front);
-    site.install("acme-forms", &vendor.archive("1.0.0"));
-    site.press("acme-forms", "activate", &license.key);
+    let site = active_site(core, &vendor, HOST, &license.key);
     assert_eq!(site.vendor_sees("acme-forms")["active"], true);
     vendor.front.take_asked();
     (vendor, site)
