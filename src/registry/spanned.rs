@@ -18,6 +18,9 @@ pub(super) const MAX_DEPTH: usize = 8;
 /// The largest TOML file, in bytes, that is parsed on after its first error: the parser keeps every error.
 const MAX_RECOVERABLE: usize = 64 << 10;
 
+/// The most syntax errors of a file that are reported: for some of them the text is parsed once more.
+const MAX_ERRORS: usize = 20;
+
 /// A value, with the bytes where it starts and ends.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
@@ -77,21 +80,23 @@ impl Value<'_> {
     }
 }
 
-/// Parses a TOML document, or reports its syntax errors: all of them in a file of usual size, and the first one in a
-/// larger file, which may have a million.
+/// Parses a TOML document, or reports its syntax errors: the first [`MAX_ERRORS`] in a file of usual size, and the first
+/// one in a larger file.
 pub(super) fn from_toml(text: &str) -> Result<SpannedTable<'_>, Vec<ParseError>> {
     let first = match DeTable::parse(text) {
         Ok(document) => return Ok(toml_table(0, document.into_inner())),
         Err(error) => error,
     };
-    let errors = if text.len() > MAX_RECOVERABLE {
+    let at = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    let mut errors = if text.len() > MAX_RECOVERABLE {
         vec![first]
     } else {
         DeTable::parse_recoverable(text).1
     };
-    let at = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    errors.sort_by_key(at);
     Err(errors
         .iter()
+        .take(MAX_ERRORS)
         .map(|error| ParseError {
             at: at(error),
             message: toml_error::message(text, error),
@@ -202,13 +207,27 @@ pub(crate) mod tests {
 
     #[test]
     fn every_syntax_error_of_a_toml_file_is_found() {
-        let mut faults = from_toml("a = \nb = 1\nc = ]\n").unwrap_err();
-        faults.sort_by_key(|fault| fault.at);
+        let faults = from_toml("a = \nb = 1\nc = ]\n").unwrap_err();
         assert_eq!(
             faults.iter().map(|fault| fault.at).collect::<Vec<_>>(),
             [4, 15],
             "{faults:?}"
         );
+    }
+
+    #[test]
+    fn of_very_many_syntax_errors_the_first_ones_are_told_in_their_order() {
+        let started = std::time::Instant::now();
+        for line in ["a = 1\n", "a = \n"] {
+            let faults = from_toml(&line.repeat(MAX_RECOVERABLE / line.len())).unwrap_err();
+            assert_eq!(faults.len(), MAX_ERRORS, "{line}");
+            assert!(faults.is_sorted_by_key(|fault| fault.at), "{line}");
+            assert!(
+                faults[1].message.contains("a is set twice: here and in line 1"),
+                "{line}"
+            );
+        }
+        assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
     }
 
     #[test]
