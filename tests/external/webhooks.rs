@@ -10,7 +10,7 @@ use countersign::model::build_id::BuildId;
 use countersign::model::download_key::DownloadKey;
 use serde_json::{Value, json};
 
-use crate::support::instance::question;
+use crate::support::instance::{question, sha256};
 use crate::support::server::countersign;
 use crate::support::shop::{add_shop, deliver, invoice};
 use crate::support::{Instance, License, Server, eventually, post_json};
@@ -403,6 +403,58 @@ fn licenses_whose_sites_report_copies_of_others_or_forged_ones_are_told_once_a_d
         copies(&forging).unwrap(),
         json!([{ "host": "forging.example", "build_id": forged }])
     );
+}
+
+#[test]
+fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_time() {
+    let receiver = Receiver::start();
+    let more = "events = [\"site.bound\"]\n[serve]\nforeign_keys = true\n";
+    let license = License::new();
+    let instance = instance(&receiver, more, &[license.toml("")]);
+    let server = Server::start(&instance);
+    let told = |host: &str| {
+        let taken = of_type(&receiver, "site.bound");
+        taken.iter().filter(|body| body["data"]["host"] == host).count()
+    };
+    assert_eq!(server.validate(&license, "first.example").code(), "ok");
+    eventually("the endpoint is told", PATIENCE, || told("first.example") == 1);
+
+    // All lines of an import are in one commit, and the sites have the day of the sale.
+    receiver.behave("503 site-3.example");
+    let site = |number: usize| format!("site-{number}.example");
+    let rows = (0..6).map(|number| {
+        let key = sha256(&format!("license {number}"));
+        format!("{},2099-12-31,forms,{},2025-01-01\n", &key[..32], site(number))
+    });
+    let text = format!("key,expires,modules,hosts,created\n{}", rows.collect::<String>());
+    instance.write("export.csv", &text);
+    let file = instance.file("export.csv");
+    done_plain(
+        &instance,
+        &["license", "import", file.to_str().unwrap(), "--from", "csv"],
+    );
+    eventually("the endpoint is away", PATIENCE, || {
+        server.log().contains("messages wait")
+    });
+    assert!(server.stop().success());
+    let ledger = std::fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap();
+    let lines = ledger.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let bound = lines.filter(|line| line["event"] == "bound" && line["host"] != "first.example");
+    let times: Vec<_> = bound.map(|line| line["time"].to_string()).collect();
+    assert!(
+        times.len() == 6 && times.iter().all(|time| *time == times[0]),
+        "{times:?}"
+    );
+    assert_eq!([2, 3].map(|number| told(&site(number))), [1, 0]);
+
+    done(&instance, &["bindings", "compact"]);
+    receiver.behave("");
+    let _server = Server::start(&instance);
+    eventually("all are told", PATIENCE, || {
+        (0..6).all(|number| told(&site(number)) > 0)
+    });
+    let once = ["first.example".to_owned(), site(0), site(1), site(2)];
+    assert_eq!(once.map(|host| told(&host)), [1; 4], "none is told again");
 }
 
 #[test]
