@@ -460,6 +460,44 @@ fn sites_of_a_license_in_a_file_are_released_and_moved_in_the_ledger_and_no_file
     assert!(exit == 0 && told.contains("is now moved"), "{told}");
 }
 
+/// The hosts and states in the table of `license show`.
+fn shown_sites(instance: &Instance, license: &str) -> Vec<String> {
+    let text = succeeds(instance, &["license", "show", license]);
+    assert!(!text.contains("No site has validated it yet"), "{text}");
+    let (_, table) = text.split_once("\n\n").unwrap();
+    let rows = table.lines().skip(1).map(|row| {
+        let mut cells = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        format!("{} {}", cells.next().unwrap(), cells.nth(1).unwrap())
+    });
+    rows.collect()
+}
+
+#[test]
+fn a_site_that_got_its_seat_by_host_or_move_is_shown_before_it_validates() {
+    let in_file = License::new();
+    let instance = Instance::with_licenses(&[in_file.toml("")]);
+    let server = Server::start(&instance);
+    let issue = [
+        "license",
+        "issue",
+        "--module",
+        "forms",
+        "--expires",
+        "+1y",
+        "--host",
+        "a.com",
+    ];
+    let issued: Value = serde_json::from_str(&succeeds(&instance, &[&issue[..], &["--json"]].concat())).unwrap();
+    let id = issued["id"].as_str().unwrap();
+    let shift = |id: &str| succeeds(&instance, &["license", "move", id, "--from", "a.com", "--to", "b.com"]);
+    assert_eq!(shown_sites(&instance, id), ["a.com bound ahead"]);
+    shift(id);
+    assert_eq!(shown_sites(&instance, id), ["b.com bound ahead"]);
+    assert_eq!(server.validate(&in_file, "a.com").code(), "ok");
+    shift(&in_file.id);
+    assert_eq!(shown_sites(&instance, &in_file.id), ["b.com bound"]);
+}
+
 #[test]
 fn a_change_that_is_waited_for_is_in_force_when_the_command_returns() {
     let instance = Instance::new();

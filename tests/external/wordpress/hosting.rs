@@ -144,9 +144,7 @@ fn a_neighbour_that_downloads_by_itself_installs_no_other_version() {
         site.check_again();
         let refused = "The update was refused: its archive has version 1.0.0, and version 1.1.0 was offered.";
         assert_eq!(site.update_now()["data"]["errorMessage"], refused, "{core:?}");
-        let left = std::fs::read_dir(site.file("wp-content/upgrade")).unwrap().flatten();
-        let left: Vec<_> = left.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-        assert!(left.is_empty(), "{core:?}: {left:?}");
+        assert!(site.left_unpacked().is_empty(), "{core:?}: {:?}", site.left_unpacked());
         // Where nobody knows any more what was offered, it is newer than what is installed.
         site.run("delete_site_transient('countersign_acme-forms'); delete_site_transient('update_plugins');");
         let upgrade = "add_filter('update_plugins_127.0.0.1', '__return_false', 99); \
@@ -157,6 +155,7 @@ fn a_neighbour_that_downloads_by_itself_installs_no_other_version() {
                        echo is_wp_error($done) ? $done->get_error_message() : 'installed';";
         let older = "The update was refused: its archive has version 1.0.0, and version 1.0.0 is installed.";
         assert_eq!(site.run(upgrade), older, "{core:?}");
+        assert!(site.left_unpacked().is_empty(), "{core:?}: {:?}", site.left_unpacked());
         std::fs::write(&package, vendor.archive("1.1.0")).unwrap();
         site.check_again();
         assert_eq!(site.update_now()["success"], true, "{core:?}");

@@ -714,6 +714,8 @@ fn other_files_than_those_that_were_signed_are_not_moved_into_place() {
             let message = answer["data"]["errorMessage"].as_str().unwrap();
             assert!(message.contains(FILES), "{core:?} {what}: {message}");
             assert_ne!(desk.take_unpacked(), "", "{core:?} {what}");
+            let left = desk.site.left_unpacked();
+            assert!(left.is_empty(), "{core:?} {what}: {left:?}");
             desk.assert_installed("1.0.0", what);
         }
         fs::remove_file(neighbour_code).unwrap();

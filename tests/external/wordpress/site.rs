@@ -258,6 +258,13 @@ impl Site {
         self.folder.path().join(relative)
     }
 
+    /// What updates left where WordPress unpacks archives, beside WordPress' own `index.php`.
+    pub fn left_unpacked(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.file("wp-content/upgrade")).into_iter().flatten();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.filter(|path| !path.ends_with("index.php")).collect()
+    }
+
     /// Addresses WordPress asked that are neither loopback nor a part of the tests' outside world.
     pub fn outside(&self) -> Vec<String> {
         let log = fs::read_to_string(self.file("outside.log")).unwrap_or_default();

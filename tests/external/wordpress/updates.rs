@@ -296,6 +296,7 @@ fn an_archive_with_another_folder_updates_the_plugin_where_it_is_and_one_without
                 let refused = "The update was refused: its archive does not have this plugin in one folder.";
                 assert_eq!(answer["data"]["errorMessage"], refused, "{prefix}: {answer}");
             }
+            assert!(site.left_unpacked().is_empty(), "{prefix}: {:?}", site.left_unpacked());
             let (row, _) = site.row();
             let version = if whole { "Version 1.1.0" } else { "Version 1.0.0" };
             assert!(row.contains(version) && row.contains("Deactivate"), "{prefix}: {row}");
