@@ -281,6 +281,66 @@ mod tests {
     }
 
     #[test]
+    fn an_unmarked_line_is_no_heading_of_a_version_that_has_a_marked_one() {
+        for block in [
+            "1.2",
+            "`1.2`",
+            "* `1.2`",
+            "- > ## 1.2",
+            "1) = 1.2 =",
+            "<b>1.2</b>",
+            "**1.2**",
+            "**1.2** and **1.1**",
+            "<table>\n<tr><td>\n\n1.2\n\n</td></tr>\n</table>",
+            "![1.2](https://e.example/x.png)",
+            "1.1, 1.2",
+            "v1.2 -> v1.3",
+            "Version 1.2.0",
+            // Signs before and after a number.
+            "$8.1",
+            "$ 8.1",
+            "€8.1",
+            "^8.1",
+            "~8.1",
+            "@8.1",
+            "{8.1}",
+            "8.1%",
+            "<table>\n<tr><td>8.1</td></tr>\n</table>",
+            "<ul>\n<li>8.1</li>\n</ul>",
+        ] {
+            for (before, after) in [("## ", ""), ("= ", " =")] {
+                let heading = |version: &str| format!("{before}{version}{after}");
+                let markdown = format!(
+                    "{}\n- First.\n\nText:\n\n{block}\n\n- Last.\n\n{}\n- Old.\n\n{}\n- Older.\n",
+                    heading("1.3"),
+                    heading("1.2"),
+                    heading("1.1")
+                );
+                let text = entry(&markdown, "1.3").unwrap();
+                assert!(
+                    text.starts_with("- First.") && text.ends_with("- Last."),
+                    "{block}: {text}"
+                );
+                assert_eq!(entry(&markdown, "1.2").as_deref(), Some("- Old."), "{block}");
+            }
+        }
+        let plain = "1.3\n* First.\n\n1.2\n* Old.\n";
+        assert_eq!(entry(plain, "1.3").as_deref(), Some("- First."));
+        let mixed = "## 1.3\n* First.\n\n1.2\n* Old.\n\n## 1.1\n";
+        assert_eq!(entry(mixed, "1.2").as_deref(), Some("- Old."));
+        // What another file of the same plugin has makes no difference.
+        let above = "## 1.3\n* First.\n\n1.2\n* Old.\n\n";
+        for below in ["## 1.1\n* a\n", "## 1.2\n* a\n", "## 1.1\n* a\n"] {
+            let markdown = format!("{above}{below}");
+            let afresh = {
+                let markdown = markdown.clone();
+                std::thread::spawn(move || to_html(&markdown, 1000)).join().unwrap()
+            };
+            assert_eq!(to_html(&markdown, 1000), afresh, "{below}");
+        }
+    }
+
+    #[test]
     fn headings_between_html_are_read() {
         for (above, below) in [
             ("<details>\n<summary>More</summary>\n\n## 1.2", "</details>"),

@@ -1,10 +1,13 @@
 //! Splits a changelog into entries, from version heading to version heading.
 
 use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::build::source::changelog::heading::{self, Heading, Mark};
 use crate::build::source::changelog::known::Known;
+use crate::build::source::changelog::version_entry::canonical;
 use crate::build::source::html;
 use crate::build::source::markdown::Markdown;
 
@@ -37,6 +40,11 @@ pub(super) struct ChangelogEntries<'a> {
     loose: bool,
     /// Where the line of the next heading begins, and the heading, if it was read this time.
     next: Option<(usize, Option<Heading>)>,
+    /// The versions that marked headings name; searched for when the first line without a mark names one.
+    marked: OnceCell<HashSet<String>>,
+    /// Whether a line without a mark was looked at since the last call of [`Self::next_html`]: then the other entries decide
+    /// where this one ends.
+    met_unmarked: Cell<bool>,
 }
 
 impl<'a> ChangelogEntries<'a> {
@@ -46,6 +54,8 @@ impl<'a> ChangelogEntries<'a> {
             markdown: markdown.clone(),
             loose,
             next: None,
+            marked: OnceCell::new(),
+            met_unmarked: Cell::new(false),
         };
         entries.next = entries.text_and_heading(0, None).1;
         entries
@@ -70,7 +80,8 @@ impl<'a> ChangelogEntries<'a> {
                 continue;
             }
             let parts = |heading: &Heading| open.map_or(!heading.versions.is_empty(), |open| heading.parts(open));
-            if let Some(heading) = heading::read(without_end(line), below, self.loose).filter(parts) {
+            let heading = heading::read(without_end(line), below, self.loose).filter(parts);
+            if let Some(heading) = heading.filter(|heading| !self.is_content(heading)) {
                 let end = closed.or(bare).unwrap_or(at);
                 return (&text[start..end], Some((at, Some(heading))));
             }
@@ -89,17 +100,64 @@ impl<'a> ChangelogEntries<'a> {
         (&text[start..end], None)
     }
 
+    /// Whether the heading that begins here is marked.
+    fn is_marked_at(&self, start: usize) -> bool {
+        let mut lines = self.markdown.text[start..].split_inclusive('\n');
+        let [line, below] = [(); 2].map(|()| lines.next().unwrap_or_default());
+        matches!(heading::unmark(without_end(line), below), (Mark::Heading(_), _))
+    }
+
+    /// Whether a line only looks like a heading: it has no mark, and names versions that have marked headings.
+    fn is_content(&self, heading: &Heading) -> bool {
+        if matches!(heading.mark, Mark::Heading(_)) {
+            return false;
+        }
+        self.met_unmarked.set(true);
+        let marked = self.marked();
+        heading
+            .versions
+            .iter()
+            .all(|version| marked.contains(&canonical(version)))
+    }
+
+    fn marked(&self) -> &HashSet<String> {
+        self.marked.get_or_init(|| {
+            let Markdown { text, blocks } = &self.markdown;
+            let mut marked = HashSet::new();
+            let mut lines = text.split_inclusive('\n').peekable();
+            let mut at = 0;
+            while let Some(line) = lines.next() {
+                let below = lines.peek().copied().unwrap_or_default();
+                let is_heading = |heading: &Heading| matches!(heading.mark, Mark::Heading(_));
+                if blocks.may_be_heading(at, line)
+                    && let Some(heading) = heading::read(without_end(line), below, false).filter(is_heading)
+                {
+                    marked.extend(heading.versions.iter().map(|version| canonical(version)));
+                }
+                at += line.len();
+            }
+            marked
+        })
+    }
+
     /// The next entry as HTML. Most entries are the same from tag to tag, and need not be read again.
     pub(super) fn next_html(&mut self) -> Option<Rc<str>> {
         let start = self.next.as_ref()?.0;
         let text = self.markdown.text;
-        // A loose changelog is read differently, and what is code depends on the text before, too.
-        let is_cached = |seen: usize| !self.loose && !self.markdown.blocks.any_in(start..start + seen);
-        if let Some((_, known)) = Known::of(&text[start..]).filter(|(seen, _)| is_cached(*seen)) {
+        let is_marked = self.is_marked_at(start);
+        // A loose changelog is read differently, what is code depends on the text before, too, and where an entry with lines
+        // without marks ends depends on all marked headings.
+        let is_cached = |entries: &Self, seen: usize| {
+            let is_whole = is_marked || entries.marked().is_empty();
+            is_whole && !entries.loose && !entries.markdown.blocks.any_in(start..start + seen)
+        };
+        if let Some((_, known)) = Known::of(&text[start..]).filter(|(seen, _)| is_cached(self, *seen)) {
             self.next = Some((start + known.length, None));
             return Some(known.html);
         }
+        self.met_unmarked.set(false);
         let entry = self.next()?;
+        let is_alone = !self.met_unmarked.get() || self.marked().is_empty();
         // The rest of the heading's line belongs to the entry.
         let title = entry.heading.title[..entry.heading.text].trim_end_matches([' ', '-', '–', '—', ':', '|', '>']);
         let html = html::from_markdown(&format!("#### {title}\n\n{}", entry.body));
@@ -109,7 +167,7 @@ impl<'a> ChangelogEntries<'a> {
                 html: html.clone(),
             };
             let seen = known.seen(&text[start..]);
-            if !self.loose && !self.markdown.blocks.any_in(start..start + seen) {
+            if is_alone && is_cached(self, seen) {
                 known.keep(&text[start..]);
             }
         }

@@ -78,6 +78,7 @@ pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
     if !is_marked
         && (is_link_definition
             || is_of_another_block(words)
+            || !loose && begins_with_tag(words, &["li", "ul", "ol"])
             || !first_word_fits(words)
             || !loose && (line.starts_with("  ") || line.starts_with('\t')))
     {
@@ -88,7 +89,7 @@ pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
         return None;
     }
     let title = without_markup(words);
-    if !is_marked && is_address(&title) {
+    if !is_marked && (is_address(&title) || is_quantity(&title)) {
         return None;
     }
     let ParsedTitle {
@@ -193,7 +194,31 @@ fn stands_out(line: &str, below: &str) -> bool {
 /// Whether the line is a row of a table, the definition of a term, or begins with a mark that is escaped. `\[1.2\]` is a link
 /// that is none.
 fn is_of_another_block(words: &str) -> bool {
-    words.starts_with(['|', ':']) || words.starts_with('\\') && !words.starts_with("\\[")
+    words.starts_with(['|', ':'])
+        || words.starts_with('\\') && !words.starts_with("\\[")
+        || begins_with_tag(words, &["table", "thead", "tbody", "tr", "th", "td"])
+}
+
+/// Whether the line begins with one of these HTML tags.
+fn begins_with_tag(words: &str, names: &[&str]) -> bool {
+    let Some(tag) = words.strip_prefix('<') else {
+        return false;
+    };
+    let end = tag.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(tag.len());
+    names.iter().any(|name| tag[..end].eq_ignore_ascii_case(name))
+}
+
+/// Whether a sign beside the first number makes it a price, a share or a requirement: `$8.1`, `8.1%`, `^8.1`.
+fn is_quantity(title: &str) -> bool {
+    let Some(first) = title.find(|c: char| c.is_ascii_digit()) else {
+        return false;
+    };
+    let (before, number) = title.split_at(first);
+    let after = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    before
+        .trim_end()
+        .ends_with(['$', '€', '£', '¥', '^', '~', '@', '{', '<', '>', '≤', '≥', '±', '≈'])
+        || after.trim_start().starts_with(['$', '€', '£', '¥', '%', '‰', '°', '}'])
 }
 
 /// Whether the title is the address of a machine in the reader's own network, such as 127.0.0.1. Others may be versions.

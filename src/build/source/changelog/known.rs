@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    const LINES: &str = "(= 1.[1-3] =\n|1.1\n|---\n|\\* 1.1\n|= News: 1.2 =\n|= Older =\n|  \\* a\n|\\* a\n|text\n|\n)";
+    const LINES: &str = "(= 1.[1-3] =\n|1.[12]\n|\\*\\*1.2\\*\\*\n|---\n|\\* 1.1\n|= News: 1.2 =\n|= Older =\n|  \\* a\n|\\* a\n|text\n|\n)";
 
     proptest! {
         #[test]

@@ -85,7 +85,7 @@ fn joined(mut bodies: Vec<Cow<'_, str>>) -> String {
 /// `1.2.0rc1`, `1.2b2` and `1.2.0 Beta 2` both `1.2.0beta2`.
 ///
 /// A fourth number stays: 1.1.8.0 is not 1.1.8.
-fn canonical(version: &str) -> String {
+pub(super) fn canonical(version: &str) -> String {
     let end = version
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(version.len());
