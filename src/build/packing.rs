@@ -244,7 +244,7 @@ impl<'a> Packer<'a> {
         let start = &bytes[..bytes.len().min(check::HEADER)];
         let problem = match plugin_header::version_in(start) {
             None => Some(PackageProblem::NoMainFile(name.to_owned())),
-            Some(version) => check::other_version(name, &version, self.expected_version(request)),
+            Some(version) => check::version_problem(name, &version, self.expected_version(request)),
         };
         problem.map_or(Ok(()), |problem| Err(Reason::Unpackable(problem.to_string())))
     }

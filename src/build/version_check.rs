@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use crate::build::report::outcome::Reason;
 use crate::model::plugin::{PackageOrigin, Plugin};
-use crate::model::stage::{MisreadSuffix, Stage};
-use crate::model::version::{Version, php_version_compare};
+use crate::model::stage::Stage;
+use crate::model::version::{Version, misread_header, php_version_compare};
 
 pub(super) use crate::model::version::same_version;
 
@@ -15,7 +15,7 @@ pub(super) use crate::model::version::same_version;
 /// 1.2: to PHP, 1.2 is older than 1.2.0, and the update would be offered for ever. For the same reason, a stable tag
 /// with another version in the header is refused, unless the entry allows it. A pre-release whose package is made of the
 /// tag is refused for a different header, too, because its package has the header's version. A header that sites misread is
-/// refused in any case: they would take what they have installed for newer than the next release.
+/// refused in any case: they would take what they have installed for newer than the next release, or for older than each.
 pub(super) fn published_version(
     plugin: &Plugin,
     tag: &Version,
@@ -48,15 +48,6 @@ pub(super) fn published_version(
         }
         _ if may_differ || tag.is_prerelease() && !is_packed => Ok((tag.clone(), Some(mismatch()))),
         _ => Err(mismatch()),
-    }
-}
-
-/// How PHP misreads the version in a header. To PHP, `_` and `+` separate its parts, too.
-fn misread_header(header: &str) -> Option<MisreadSuffix> {
-    let version: Version = header.replace(['_', '+'], "-").parse().ok()?;
-    match version.stage() {
-        Stage::Misread(misread) => Some(misread),
-        _ => None,
     }
 }
 
@@ -163,6 +154,12 @@ mod tests {
             ("1.3.0", "1.3.0_pre1"),
             ("1.3.0", "1.3.0+pro"),
             ("1.3.0", "1.3.0-preview.1+7"),
+            // Sites would be offered every release for ever, this one too.
+            ("1.3.0", "v1.3.0"),
+            ("1.3.0", "V1.3"),
+            ("1.3.0", "Version 1.3.0"),
+            ("1.3.0", "v.1.3.0"),
+            ("1.3.0-beta.1", "v1.3.0-beta.1"),
         ] {
             for handed in [Elsewhere, Allowed, Packed] {
                 assert!(
@@ -170,6 +167,15 @@ mod tests {
                     "{tag} {header}"
                 );
             }
+        }
+        let told = published("1.3.0", "v1.3.0", Allowed).unwrap_err().to_string();
+        assert!(
+            told.ends_with("v1.3.0 in acme.php: PHP does not take it for 1.3.0; write 1.3.0"),
+            "{told}"
+        );
+        // What a release script fills in.
+        for header in ["{{VERSION}}", "@version@", "trunk"] {
+            assert_eq!(published("1.3.0", header, Allowed).unwrap(), "1.3.0", "{header}");
         }
     }
 }

@@ -125,6 +125,23 @@ pub fn php_version_compare(a: &str, b: &str) -> Ordering {
     compare_canonical(&canonicalize(a), &canonicalize(b))
 }
 
+/// How PHP misreads the `Version` of a plugin's header, and what to write; `None` if it reads it as its author means it.
+///
+/// To PHP, `_` and `+` separate the parts of a version, too. A version that begins with a word, such as `v1.3.0`, is older or
+/// newer than all that begin with a number.
+pub fn misread_header(header: &str) -> Option<String> {
+    let numbers = header.trim_start_matches(|c: char| !c.is_ascii_digit());
+    if numbers.len() < header.len() {
+        let meant: Version = numbers.parse().ok()?;
+        return Some(format!("PHP does not take it for {meant}; write {meant}"));
+    }
+    let version: Version = header.replace(['_', '+'], "-").parse().ok()?;
+    match version.stage() {
+        Stage::Misread(misread) => Some(misread.to_string()),
+        _ => None,
+    }
+}
+
 /// Replaces `-`, `_`, `+` and every other sign with a dot, and puts dots between digits and letters. Keeps the first
 /// byte.
 fn canonicalize(version: &str) -> Vec<u8> {

@@ -8,6 +8,7 @@ use super::archive::{Archive, ArchiveEntry, ArchiveError};
 use super::entry_name::FolderName;
 use super::mark;
 use super::read_at::ReadAt;
+use crate::model::version::misread_header;
 use crate::text::printable::Printable;
 
 /// WordPress unpacks a package in memory, file by file, so a larger file fails on small sites.
@@ -92,6 +93,16 @@ pub enum PackageProblem {
         /// The release's version.
         expected: String,
     },
+    /// Sites read its version in another way than it is meant.
+    #[error("{}: sites misread its Version \"{}\": {misread}", Printable(.file), Printable(.found))]
+    Misread {
+        /// The main file.
+        file: String,
+        /// Its version.
+        found: String,
+        /// How PHP reads it, and what to write.
+        misread: String,
+    },
     /// A file has the mark's name.
     #[error("{}: the build id of each download stands in this file; the archive must not have one", Printable(.0))]
     HasMark(String),
@@ -154,7 +165,7 @@ pub fn check<R: ReadAt>(
                 Ok((file, version)) => {
                     checked
                         .problems
-                        .extend(other_version(&file, &version, expected.version));
+                        .extend(version_problem(&file, &version, expected.version));
                     checked.main_file = Some(file);
                     checked.version = Some(version);
                 }
@@ -277,8 +288,15 @@ fn main_file<R: ReadAt>(
     Ok(found.ok_or(PackageProblem::NoPlugin))
 }
 
-/// The problem, if a main file has another version than the expected one.
-pub(crate) fn other_version(file: &str, found: &str, expected: Option<&str>) -> Option<PackageProblem> {
+/// The problem, if a main file has another version than the expected one, or one that sites misread.
+pub(crate) fn version_problem(file: &str, found: &str, expected: Option<&str>) -> Option<PackageProblem> {
+    if let Some(misread) = misread_header(found) {
+        return Some(PackageProblem::Misread {
+            file: file.to_owned(),
+            found: found.to_owned(),
+            misread,
+        });
+    }
     let expected = expected.filter(|expected| *expected != found)?;
     Some(PackageProblem::Version {
         file: file.to_owned(),
@@ -404,6 +422,13 @@ mod tests {
             problems(&[("acme/acme.php", PLUGIN)], &elsewhere),
             ["acme.php: its Version is \"1.2.0\", and must be \"1.2\""]
         );
+        for version in [None, Some("1.2.0"), Some("v1.2.0")] {
+            let main: &[u8] = b"<?php /* Plugin Name: Acme\nVersion: v1.2.0\n*/";
+            assert_eq!(
+                problems(&[("acme/acme.php", main)], &Expected { version, ..expected }),
+                ["acme.php: sites misread its Version \"v1.2.0\": PHP does not take it for 1.2.0; write 1.2.0"]
+            );
+        }
         let mark = "the build id of each download stands in this file; the archive must not have one";
         for name in ["acme/build-id.php", "acme/Build-Id.PHP", "acme/build-id.php/x"] {
             assert_eq!(

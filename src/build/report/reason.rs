@@ -19,8 +19,8 @@ pub enum Reason {
     MisreadHeader {
         /// The version and the file.
         header: String,
-        /// How PHP orders it.
-        misread: MisreadSuffix,
+        /// How PHP reads it, and what to write.
+        misread: String,
     },
     /// Probably a version of this plugin, under this tag pattern, which the entry lacks.
     OtherPattern(String),
@@ -174,8 +174,8 @@ impl Reason {
                 misread.to_string(),
             ),
             Self::MisreadHeader { header, misread } => (
-                "misread_suffix",
-                "sites misread the suffix of the header's version",
+                "misread_header",
+                "sites misread the header's version",
                 format!("{header}: {misread}"),
             ),
             Self::OtherPattern(pattern) => (
