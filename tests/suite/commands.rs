@@ -477,25 +477,22 @@ fn a_site_that_got_its_seat_by_host_or_move_is_shown_before_it_validates() {
     let in_file = License::new();
     let instance = Instance::with_licenses(&[in_file.toml("")]);
     let server = Server::start(&instance);
-    let issue = [
-        "license",
-        "issue",
-        "--module",
-        "forms",
-        "--expires",
-        "+1y",
-        "--host",
-        "a.com",
-    ];
-    let issued: Value = serde_json::from_str(&succeeds(&instance, &[&issue[..], &["--json"]].concat())).unwrap();
-    let id = issued["id"].as_str().unwrap();
-    let shift = |id: &str| succeeds(&instance, &["license", "move", id, "--from", "a.com", "--to", "b.com"]);
-    assert_eq!(shown_sites(&instance, id), ["a.com bound ahead"]);
-    shift(id);
-    assert_eq!(shown_sites(&instance, id), ["b.com bound ahead"]);
+    let issue = ["license", "issue", "--module", "forms", "--expires", "+1y", "--wait"];
+    let issue = [&issue[..], &["--host", "a.com", "--json"]].concat();
+    let issued: Value = serde_json::from_str(&succeeds(&instance, &issue)).unwrap();
+    let ahead = License {
+        key: issued["license_key"].as_str().unwrap().to_owned(),
+        id: issued["id"].as_str().unwrap().to_owned(),
+    };
+    assert_eq!(shown_sites(&instance, &ahead.id), ["a.com bound ahead"]);
+    assert_eq!(server.validate(&ahead, "a.com").code(), "ok");
+    assert_eq!(server.validate(&ahead, "b.com").code(), "bound_elsewhere");
+    assert_eq!(shown_sites(&instance, &ahead.id), ["a.com bound ahead"]);
+
     assert_eq!(server.validate(&in_file, "a.com").code(), "ok");
-    shift(&in_file.id);
-    assert_eq!(shown_sites(&instance, &in_file.id), ["b.com bound"]);
+    let id = &in_file.id;
+    succeeds(&instance, &["license", "move", id, "--from", "a.com", "--to", "b.com"]);
+    assert_eq!(shown_sites(&instance, id), ["a.com released", "b.com bound"]);
 }
 
 #[test]

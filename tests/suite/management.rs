@@ -904,6 +904,12 @@ fn a_license_of_the_ledger_gets_a_new_key_a_mail_and_another_site_from_the_comma
             (&moved["changed"], &moved["license"]["hosts"]),
             (&json!(true), &json!(["b.com"]))
         );
+        let text = String::from_utf8(run(&instance, &["license", "show", id]).stdout).unwrap();
+        let row = text.lines().find(|row| row.starts_with("b.com ")).unwrap_or_default();
+        assert!(
+            row.contains("bound ahead"),
+            "it has its seat before it validates: {text}"
+        );
         let again = stdout_json(&instance, &["license", "move", id, "--from", "a.com", "--to", "b.com"]);
         assert_eq!(again["changed"], false);
         let rekeyed = stdout_json(&instance, &["license", "rekey", id]);
