@@ -47,6 +47,8 @@ pub struct LedgerFeed {
     cursor: FeedCursor,
     /// The part with the next line, once it is found.
     part: Option<FoundPart>,
+    /// A line that no part has any more, and the line after which the feed goes on instead.
+    lost: Option<(Position, Position)>,
 }
 
 struct FoundPart {
@@ -65,6 +67,7 @@ impl LedgerFeed {
             parts,
             cursor,
             part: None,
+            lost: None,
         }
     }
 
@@ -99,9 +102,12 @@ impl LedgerFeed {
         self.cursor
     }
 
-    /// Goes back to this cursor.
+    /// Goes back to this cursor; to where the feed went on, if no part has its line.
     pub fn rewind(&mut self, cursor: FeedCursor) {
         self.cursor = cursor;
+        if let Some((_, goes_on)) = self.lost.filter(|(lost, _)| *lost == cursor.position) {
+            self.cursor.position = goes_on;
+        }
         self.close();
     }
 
@@ -194,10 +200,12 @@ impl LedgerFeed {
         let [in_use, ..] = &names[..] else {
             return Err(self.parts.damaged("ledger", "it has no part".to_owned()));
         };
-        self.cursor.position = self.before_time(in_use, end)?;
+        let goes_on = self.before_time(in_use, end)?;
+        self.lost = Some((self.cursor.position, goes_on));
+        self.cursor.position = goes_on;
         tracing::warn!(
             line = sequence,
-            goes_on_after = self.cursor.position.sequence,
+            goes_on_after = goes_on.sequence,
             "the ledger has no such line any more, and no older lines beside it: reading goes on with what is not earlier than \
              a minute before that line, and may repeat some"
         );

@@ -211,9 +211,14 @@ mod tests {
     use std::io::Cursor;
     use std::rc::Rc;
 
+    use chrono::{DateTime, TimeDelta};
+    use tempfile::TempDir;
+
     use super::*;
+    use crate::store::ledger_feed::{FeedCursor, LedgerFeed};
     use crate::store::log::record::LedgerEvent;
     use crate::store::log::{Compaction, Position};
+    use crate::store::source::StoreSource;
     use crate::store::testing::api_token;
 
     /// A file that counts the bytes that are read.
@@ -281,5 +286,45 @@ mod tests {
         assert_eq!(seek_line(&mut reader, 40_000).unwrap(), 30_008);
         let mut empty = BufReader::new(Cursor::new(Vec::new()));
         assert_eq!(seek_line(&mut empty, 1).unwrap(), 1);
+    }
+
+    /// The bytes that this thread has read.
+    fn read_here() -> usize {
+        let text = fs::read_to_string("/proc/thread-self/io").unwrap();
+        text.lines().next().unwrap()["rchar: ".len()..].parse().unwrap()
+    }
+
+    #[test]
+    fn whoever_goes_back_again_and_again_reads_a_few_pages_of_a_long_ledger() {
+        let folder = TempDir::new().unwrap();
+        let bytes = ledger(0, 30_000);
+        fs::write(folder.path().join(log::NAME), &bytes).unwrap();
+        let lines = bytes.split_inclusive(|byte| *byte == b'\n').take(29_990);
+        let known = FeedCursor {
+            position: lines.fold(Position::genesis(), |position, line| position.after(line)),
+            time: DateTime::UNIX_EPOCH,
+        };
+        // After a backup was restored, no part has the line. The feed goes on by time, and then from the line that it found.
+        let lost = FeedCursor {
+            position: Position {
+                sequence: 100,
+                ..known.position
+            },
+            time: DateTime::UNIX_EPOCH + TimeDelta::days(100 * 365),
+        };
+        for cursor in [known, lost] {
+            let mut feed = LedgerFeed::new(StoreSource::Folder(folder.path()), cursor);
+            if cursor == lost {
+                assert!(feed.next(29_990, 9).unwrap().is_empty());
+                assert_eq!(feed.cursor().position, known.position);
+            }
+            for _ in 0..4 {
+                let before = read_here();
+                assert_eq!(feed.next(30_000, 9).unwrap().len(), 9);
+                let read = read_here() - before;
+                assert!(read < bytes.len() / 3, "{read} of {} bytes", bytes.len());
+                feed.rewind(cursor);
+            }
+        }
     }
 }
