@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use crate::build::source::changelog::heading::{self, Heading, Mark};
 use crate::build::source::changelog::known::Known;
-use crate::build::source::changelog::version_entry::canonical;
+use crate::build::source::changelog::title::canonical;
 use crate::build::source::html;
 use crate::build::source::markdown::Markdown;
 

@@ -268,3 +268,25 @@ fn is_dotted_date(numbers: &str) -> bool {
         _ => false,
     }
 }
+
+/// A version with at least three numbers, no signs, no capitals and no short words: `1.2-RC.1` and `1.2.0 rc1` are both
+/// `1.2.0rc1`, `1.2b2` and `1.2.0 Beta 2` both `1.2.0beta2`.
+///
+/// A fourth number stays: 1.1.8.0 is not 1.1.8.
+pub(crate) fn canonical(version: &str) -> String {
+    let end = version
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(version.len());
+    let (numbers, suffix) = version.split_at(end);
+    let numbers = numbers.trim_end_matches('.');
+    let zeros = ".0".repeat(2_usize.saturating_sub(numbers.matches('.').count()));
+    let suffix: String = suffix.chars().filter(char::is_ascii_alphanumeric).collect();
+    let suffix = suffix.to_ascii_lowercase();
+    let (word, number) = suffix.split_at(run(&suffix, |c| c.is_ascii_alphabetic()));
+    let word = match word {
+        "a" => "alpha",
+        "b" => "beta",
+        word => word,
+    };
+    [numbers, &zeros, word, number].concat()
+}
