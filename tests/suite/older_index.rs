@@ -218,6 +218,27 @@ fn a_start_with_an_older_index_offers_nothing_until_the_command_line_accepts_it_
 }
 
 #[test]
+fn what_the_command_line_accepts_is_a_new_start_for_lists_of_removed_releases() {
+    let (instance, license) = two();
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    assert!(server.stop().success());
+    // A build whose clock was wrong wrote it, and its folder is lost.
+    instance.write(
+        "releases/removed.json",
+        "{\"time\":\"2099-01-01T00:00:00Z\",\"releases\":{}}\n",
+    );
+    assert!(Server::start(&instance).stop().success());
+    publish_older(&instance);
+    let server = Server::start_with(&instance, &["--accept-dropped-releases"]);
+    assert_eq!(offered(&server, &license), "1.2.0");
+    instance.publish_all("releases", "1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
+    eventually("1.3.0 is back", PATIENCE, || offered(&server, &license) == "1.3.0");
+    instance.publish("1.2.0");
+    eventually("a build removes it", PATIENCE, || offered(&server, &license) == "1.2.0");
+}
+
+#[test]
 fn a_start_that_refused_an_index_takes_the_right_one_when_it_comes() {
     let (instance, license) = two();
     assert!(Server::start(&instance).stop().success());

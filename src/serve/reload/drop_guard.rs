@@ -115,6 +115,13 @@ impl DropGuard {
         })
     }
 
+    /// Forgets the releases last in force and the time of the list of removed releases that was seen: a person has accepted
+    /// what there is now. That time may be one of a clock that was wrong, later than that of any list to come.
+    pub fn forget_releases(&self) {
+        let mut in_force = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
+        *in_force = Some(AcceptedReleases::default());
+    }
+
     /// Records the releases in force and the time of the list of removed releases in `folder`. A failure is only logged.
     pub fn accept_releases(&self, catalog: &Catalog, folder: &Path) {
         let mut in_force = self.releases.lock().unwrap_or_else(PoisonError::into_inner);

@@ -99,6 +99,7 @@ pub fn load(paths: &Paths, accepted: AcceptedDrops) -> Result<StartupState, Load
         match drop_guard.check_releases(&catalog, &paths.releases, &registry) {
             Err(error) if accepted.releases => {
                 tracing::warn!(%error, "accepted because of --accept-dropped-releases");
+                drop_guard.forget_releases();
             }
             checked => checked?,
         }
