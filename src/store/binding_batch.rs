@@ -207,7 +207,9 @@ impl<'m> BindingBatch<'m> {
     fn release(&mut self, request: &ReleaseRequest, clock: Option<DateTime<Utc>>) -> SiteReleaseOutcome {
         let license = request.license.id;
         let current = self.current(&request.license);
-        match site_moves::release(request, &current, &self.stored(&license), clock) {
+        // No longer shared below, where the bindings change: each request would copy them all.
+        let decided = site_moves::release(request, &current, &self.stored(&license), clock);
+        match decided {
             Err(refusal) => SiteReleaseOutcome::Refused(refusal),
             Ok(None) => SiteReleaseOutcome::AlreadyReleased,
             Ok(Some(DecidedRelease { release, successor })) => {

@@ -1,5 +1,7 @@
 //! The sites of one license: their bindings in order, found by host, and what clients released.
 
+use chrono::{DateTime, Utc};
+
 use crate::model::binding::Binding;
 use crate::model::host_index::{FEW, HostIndex};
 use crate::model::site_release::{MOVE_PERIOD, SiteRelease};
@@ -19,6 +21,8 @@ pub(super) struct Several {
     index: HostIndex,
     /// The releases of the last 30 days, in the order of the ledger.
     moves: Vec<SiteRelease>,
+    /// The earliest time of one of them: until it is too old, none needs to be looked at.
+    first_move: Option<DateTime<Utc>>,
 }
 
 impl HostList {
@@ -85,6 +89,7 @@ impl Several {
         let mut several = Self {
             index: HostIndex::new(&bindings),
             bindings,
+            first_move: moves.iter().map(|release| release.time).min(),
             moves,
         };
         several.forget_moves();
@@ -96,15 +101,20 @@ impl Several {
             self.bindings[position].end(&release);
             self.index.changed();
         }
+        self.first_move = Some(self.first_move.map_or(release.time, |first| first.min(release.time)));
         self.moves.push(release);
         self.forget_moves();
     }
 
     /// Drops the releases that no longer count when the last one happened.
     fn forget_moves(&mut self) {
-        if let Some(last) = self.moves.last().map(|release| release.time) {
+        let Some((first, last)) = self.first_move.zip(self.moves.last().map(|release| release.time)) else {
+            return;
+        };
+        if last.signed_duration_since(first) >= MOVE_PERIOD {
             self.moves
                 .retain(|release| last.signed_duration_since(release.time) < MOVE_PERIOD);
+            self.first_move = self.moves.iter().map(|release| release.time).min();
         }
     }
 

@@ -143,16 +143,23 @@ fn by_vendor(
         time: now.max(binding.bound_at),
         by: ReleasedBy::Taken,
     };
+    let Some(successor) = successor else {
+        // Without a copy of all sites: the vendor may release one after the other.
+        return Ok(Some(DecidedRelease {
+            release,
+            successor: None,
+        }));
+    };
     let mut after = stored.to_changed().ok_or(ReleaseRefusal::NotBound)?;
     after.release(release.clone());
     let after = BoundSites::changed(after);
-    let successor = match successor.map(|successor| (successor, license.seat(&after, staging_sites, successor))) {
-        None | Some((_, Seat::Held)) => None,
-        Some((successor, Seat::Free)) => {
+    let successor = match license.seat(&after, staging_sites, successor) {
+        Seat::Held => None,
+        Seat::Free => {
             let time = bound_at(license, &after, successor, now);
             Some(Binding::new(successor.clone(), time))
         }
-        Some((_, Seat::Taken { .. })) => return Err(ReleaseRefusal::NoSeat),
+        Seat::Taken { .. } => return Err(ReleaseRefusal::NoSeat),
     };
     Ok(Some(DecidedRelease { release, successor }))
 }

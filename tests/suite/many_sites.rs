@@ -13,7 +13,7 @@ use countersign::store::{self, Bindings, ImportRequest, LicenseImport};
 use crate::hosted::{SECRET, hosting, link_of, put_secret};
 use crate::support::http::Client;
 use crate::support::instance::{LATEST, question};
-use crate::support::server::updates;
+use crate::support::server::{countersign, updates};
 use crate::support::{Instance, License, Server};
 
 /// A kind of request: its name, method, target, headers and body, and the status of its answer.
@@ -149,6 +149,24 @@ fn a_site_of_20_000_costs_no_more_than_the_only_one() {
             );
         }
     }
+}
+
+#[test]
+fn all_of_20_000_sites_are_released_before_the_command_gives_up() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml(&format!("sites = {MANY}"))]);
+    let store = store::open(&instance.file("store")).unwrap();
+    bind(&*store, &license, MANY);
+    store.close().unwrap();
+    drop(store);
+    let _server = Server::start(&instance);
+    let mut release = countersign(&instance);
+    let output = release
+        .args(["license", "release", &license.id, "--all"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
 }
 
 fn name_item(instance: &Instance) {
