@@ -64,18 +64,6 @@ impl ShopSecret {
     }
 }
 
-impl ShopKind {
-    /// The header with the signature.
-    pub fn signature_header(self) -> &'static str {
-        match self {
-            Self::Stripe => "Stripe-Signature",
-            Self::Paddle => "Paddle-Signature",
-            Self::LemonSqueezy => "X-Signature",
-            Self::WooCommerce => "X-WC-Webhook-Signature",
-        }
-    }
-}
-
 /// Whether a delivery needs no signature: WooCommerce's first request, which tells nothing and wants the status 200.
 pub fn is_unsigned_ping(kind: ShopKind, body: &[u8]) -> bool {
     kind == ShopKind::WooCommerce && woocommerce::is_ping(body)

@@ -1,0 +1,131 @@
+//! Keys derived from the secret of downloads, `keys/downloads.key`: one for each use, so that none reveals another.
+//!
+//! [`download_link`](crate::download_link) and [`build_id`](crate::build_id) use them.
+
+use aes::Aes128;
+use aes::cipher::{BlockDecrypt as _, BlockEncrypt as _, KeyInit as _};
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
+use zeroize::Zeroize as _;
+
+use crate::keyed_mac::{SECRET_LENGTH, first, keyed, mac};
+use crate::site_host::SiteHost;
+
+/// Makes and reads links and build ids.
+#[derive(Clone)]
+pub struct DownloadKey {
+    links: Hmac<Sha256>,
+    hosts: Hmac<Sha256>,
+    releases: Hmac<Sha256>,
+    license_cipher: Aes128,
+    build_id_cipher: Aes128,
+    fingerprint: [u8; 8],
+}
+
+impl DownloadKey {
+    /// Derives every key from 32 random bytes: each is the HMAC-SHA256 (RFC 2104) of its own label under the secret.
+    pub fn new(secret: &[u8; SECRET_LENGTH]) -> Self {
+        let derived = |label: &str| {
+            let mut key: [u8; 32] = mac(&keyed(secret), &[label.as_bytes()]);
+            let made = (keyed(&key), cipher(&key));
+            key.zeroize();
+            made
+        };
+        Self {
+            links: derived("countersign link key 1").0,
+            hosts: derived("countersign host key 1").0,
+            releases: derived("countersign release key 1").0,
+            license_cipher: derived("countersign license key 1").1,
+            build_id_cipher: derived("countersign build id key 1").1,
+            fingerprint: first(&mac(&keyed(secret), &[b"countersign downloads fingerprint 1"])),
+        }
+    }
+
+    /// Names the secret without saying anything of it: 16 hexadecimal digits.
+    pub fn fingerprint(&self) -> String {
+        format!("{:016x}", u64::from_be_bytes(self.fingerprint))
+    }
+
+    /// The MAC of a link's token. A NUL separates the parts; only the last part may contain one.
+    pub(crate) fn link_mac(&self, slug: &str, version: &str, token: &[u8]) -> [u8; 16] {
+        let mac: [u8; 32] = mac(
+            &self.links,
+            &[
+                b"countersign link 1\0",
+                slug.as_bytes(),
+                b"\0",
+                version.as_bytes(),
+                b"\0",
+                token,
+            ],
+        );
+        first(&mac)
+    }
+
+    /// Whether this is the [MAC of a link](Self::link_mac), in constant time.
+    pub(crate) fn is_link_mac(&self, slug: &str, version: &str, token: &[u8], claimed: &[u8; 16]) -> bool {
+        let mut mac = self.links.clone();
+        for part in [
+            &b"countersign link 1\0"[..],
+            slug.as_bytes(),
+            b"\0",
+            version.as_bytes(),
+            b"\0",
+            token,
+        ] {
+            mac.update(part);
+        }
+        mac.verify_truncated_left(claimed).is_ok()
+    }
+
+    /// A MAC of the host, for places where the host must not be readable.
+    pub(crate) fn host_tag(&self, host: &SiteHost) -> [u8; 8] {
+        let mac: [u8; 32] = mac(&self.hosts, &[b"countersign host 1\0", host.as_str().as_bytes()]);
+        first(&mac)
+    }
+
+    /// A MAC of a plugin's version.
+    pub(crate) fn release_tag(&self, slug: &str, version: &str) -> [u8; 2] {
+        let mac: [u8; 32] = mac(&self.releases, &[slug.as_bytes(), b"\0", version.as_bytes()]);
+        first(&mac)
+    }
+
+    /// Encrypts the first 16 bytes of a license id.
+    pub(crate) fn hide_license(&self, beginning: [u8; 16]) -> [u8; 16] {
+        let mut block = beginning.into();
+        self.license_cipher.encrypt_block(&mut block);
+        block.into()
+    }
+
+    /// The reverse.
+    pub(crate) fn show_license(&self, hidden: [u8; 16]) -> [u8; 16] {
+        let mut block = hidden.into();
+        self.license_cipher.decrypt_block(&mut block);
+        block.into()
+    }
+
+    /// Encrypts a block of a build id.
+    pub(crate) fn encrypt_build_id(&self, block: u128) -> u128 {
+        let mut block = block.to_be_bytes().into();
+        self.build_id_cipher.encrypt_block(&mut block);
+        u128::from_be_bytes(block.into())
+    }
+
+    /// The reverse.
+    pub(crate) fn decrypt_build_id(&self, block: u128) -> u128 {
+        let mut block = block.to_be_bytes().into();
+        self.build_id_cipher.decrypt_block(&mut block);
+        u128::from_be_bytes(block.into())
+    }
+}
+
+/// SECURITY: never shows a key.
+impl std::fmt::Debug for DownloadKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DownloadKey(redacted)")
+    }
+}
+
+fn cipher(key: &[u8; 32]) -> Aes128 {
+    Aes128::new(&first::<16>(key).into())
+}

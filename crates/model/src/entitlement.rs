@@ -1,0 +1,141 @@
+//! Entitlements and refusals: proof that a site may have a plugin's manifest, or the reason why not.
+
+use chrono::NaiveDate;
+use enum_map::Enum;
+
+use crate::binding::Stored;
+use crate::license::{License, LicenseState};
+use crate::plugin::Plugin;
+use crate::seat::Seat;
+use crate::site_host::SiteHost;
+use crate::slug::Slug;
+
+/// Proof that a site may have the manifest of one plugin. Only [`decide`] makes one.
+///
+/// The catalog needs this proof to give a manifest, so serving without a check does not compile:
+///
+/// ```compile_fail,E0451
+/// use countersign::model::entitlement::Entitlement;
+/// let slug = "acme-forms".parse().unwrap();
+/// let forged = Entitlement { slug: &slug };
+/// ```
+#[derive(Debug)]
+pub struct Entitlement<'a> {
+    slug: &'a Slug,
+}
+
+impl Entitlement<'_> {
+    /// The plugin.
+    pub fn slug(&self) -> &Slug {
+        self.slug
+    }
+}
+
+/// Why a site may not have a manifest.
+#[derive(Clone, Copy, Debug, Enum, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// No license has this key.
+    UnknownLicense,
+    /// The license is past its last day.
+    LicenseExpired,
+    /// The vendor suspended the license.
+    LicenseSuspended,
+    /// The vendor revoked the license.
+    LicenseRevoked,
+    /// The site never validated the license.
+    LicenseNotBound,
+    /// The license has no free site, and is bound to other sites.
+    BoundElsewhere,
+    /// No plugin has this slug.
+    UnknownPlugin,
+    /// The plugin's registry entry has no repository.
+    SourceNotConfigured,
+    /// The license does not cover the plugin's module.
+    PluginNotCovered,
+}
+
+impl Refusal {
+    /// Whether it rests on which sites are bound. Where several nodes bind, such a refusal needs a second look.
+    pub fn rests_on_bindings(self) -> bool {
+        matches!(self, Self::LicenseNotBound | Self::BoundElsewhere)
+    }
+}
+
+/// The license, if there is one and it is active on `today` (UTC).
+pub fn require_active(license: Option<&License>, today: NaiveDate) -> Result<&License, Refusal> {
+    let license = license.ok_or(Refusal::UnknownLicense)?;
+    match license.state(today) {
+        LicenseState::Active => Ok(license),
+        LicenseState::Expired => Err(Refusal::LicenseExpired),
+        LicenseState::Suspended => Err(Refusal::LicenseSuspended),
+        LicenseState::Revoked => Err(Refusal::LicenseRevoked),
+    }
+}
+
+/// Makes the five entitlement checks of the interface (section 4.2).
+///
+/// The license and its binding are checked first, so that a stranger does not learn which plugins exist. `stored` are
+/// the license's durable bindings; `staging_sites` is the server's setting; `today` is the day in UTC.
+pub fn decide<'a>(
+    license: Option<&License>,
+    stored: &(impl Stored + ?Sized),
+    staging_sites: u32,
+    host: &SiteHost,
+    plugin: Option<&'a Plugin>,
+    today: NaiveDate,
+) -> Result<Entitlement<'a>, Refusal> {
+    let license = require_active(license, today)?;
+    let slug = held_and_covered(license, stored, staging_sites, host, plugin)?;
+    Ok(Entitlement { slug })
+}
+
+/// Proof that a site may learn which release is the latest, and no more: its license has expired, but passes all other
+/// checks. Only [`decide_notice`] makes one.
+#[derive(Debug)]
+pub struct NoticeEntitlement<'a> {
+    slug: &'a Slug,
+}
+
+impl NoticeEntitlement<'_> {
+    /// The plugin.
+    pub fn slug(&self) -> &Slug {
+        self.slug
+    }
+}
+
+/// Whether a site with an expired license may learn of the latest release: the license is bound to this site and
+/// covers the plugin.
+pub fn decide_notice<'a>(
+    license: Option<&License>,
+    stored: &(impl Stored + ?Sized),
+    host: &SiteHost,
+    plugin: Option<&'a Plugin>,
+    today: NaiveDate,
+) -> Option<NoticeEntitlement<'a>> {
+    let license = license.filter(|license| matches!(license.state(today), LicenseState::Expired))?;
+    let slug = held_and_covered(license, stored, 0, host, plugin).ok()?;
+    Some(NoticeEntitlement { slug })
+}
+
+/// The plugin's slug, if the license is bound to this site and covers the plugin.
+fn held_and_covered<'a>(
+    license: &License,
+    stored: &(impl Stored + ?Sized),
+    staging_sites: u32,
+    host: &SiteHost,
+    plugin: Option<&'a Plugin>,
+) -> Result<&'a Slug, Refusal> {
+    match license.seat(stored, staging_sites, host) {
+        Seat::Held => {}
+        Seat::Free => return Err(Refusal::LicenseNotBound),
+        Seat::Taken { .. } => return Err(Refusal::BoundElsewhere),
+    }
+    let plugin = plugin.ok_or(Refusal::UnknownPlugin)?;
+    if plugin.source.is_none() {
+        return Err(Refusal::SourceNotConfigured);
+    }
+    if !license.modules.contains_key(&plugin.module) {
+        return Err(Refusal::PluginNotCovered);
+    }
+    Ok(&plugin.slug)
+}
