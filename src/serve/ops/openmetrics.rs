@@ -33,7 +33,7 @@ use crate::serve::signing::queue::Lane;
 use crate::serve::state::Service;
 use crate::store::LedgerState;
 
-use writer::{MetricWriter, Series, by};
+use writer::{DurationMetric, MetricWriter, Series, by};
 
 const OPEN_METRICS: ContentType = ContentType("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
@@ -100,7 +100,12 @@ fn requests(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
         Operation::Downloads,
         Operation::Hooks,
     ]
-    .map(|operation| ([("operation", operation.into())], requests.of(operation).latency.read()));
+    .map(|operation| {
+        (
+            [("operation", operation.into())],
+            DurationMetric(requests.of(operation).latency.read()),
+        )
+    });
     let help = "Time from the head of a request to its answer";
     page.add("countersign_request_duration_seconds", help, &Series(latency.into()))
 }
@@ -139,7 +144,11 @@ fn signing(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let help = "Statements that wait for a signature";
     page.add("countersign_signing_queue_statements", help, &waiting)?;
     let help = "Time that statements waited for a signing thread";
-    page.add("countersign_signing_wait_seconds", help, &signer.waits().read())?;
+    page.add(
+        "countersign_signing_wait_seconds",
+        help,
+        &DurationMetric(signer.waits().read()),
+    )?;
     let help = "Statements refused because the queue was full";
     page.add("countersign_signing_refused", help, &by("lane", signer.refused()))
 }
@@ -149,7 +158,11 @@ fn store(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let help = "Bindings in memory, including void ones";
     page.add("countersign_bindings", help, &ConstGauge::new(figures.bindings as u64))?;
     let help = "Time to write a group of bindings to disk";
-    page.add("countersign_ledger_sync_seconds", help, &figures.syncs)?;
+    page.add(
+        "countersign_ledger_sync_seconds",
+        help,
+        &DurationMetric(figures.syncs.clone()),
+    )?;
     let help = "Requests to bind that failed, because the ledger could not be written";
     page.add(
         "countersign_ledger_failures",

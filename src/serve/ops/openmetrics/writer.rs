@@ -50,13 +50,17 @@ pub(super) fn by<L: EnumArray<Counter> + Into<&'static str>>(
     counters.iter().map(series).collect()
 }
 
-impl TypedMetric for Durations {
+/// A histogram as the encoder takes it.
+#[derive(Debug)]
+pub(super) struct DurationMetric(pub Durations);
+
+impl TypedMetric for DurationMetric {
     const TYPE: MetricType = MetricType::Histogram;
 }
 
-impl EncodeMetric for Durations {
+impl EncodeMetric for DurationMetric {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        encoder.encode_histogram::<NoLabelSet>(self.sum, self.count(), &self.buckets, None)
+        encoder.encode_histogram::<NoLabelSet>(self.0.sum, self.0.count(), &self.0.buckets, None)
     }
 
     fn metric_type(&self) -> MetricType {

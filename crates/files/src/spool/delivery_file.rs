@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::model::slug::Slug;
 use crate::regular_file;
+use countersign_model::slug::Slug;
 
 use crate::spool::delivery_name::DeliveryName;
 use crate::spool::error::SpoolError;

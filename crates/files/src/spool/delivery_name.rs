@@ -1,7 +1,7 @@
 //! Names of deliveries.
 
-use crate::model::digest::Digest;
-use crate::model::slug::Slug;
+use countersign_model::digest::Digest;
+use countersign_model::slug::Slug;
 
 /// The digest of a shop and a body, in 32 hex digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use chrono::{DateTime, Utc};
 
 use crate::durable_file::{self, Access};
-use crate::model::slug::Slug;
 use crate::regular_file;
+use countersign_model::slug::Slug;
 
 pub use delivery_file::SpooledDelivery;
 pub use delivery_name::{DeliveryName, NotADelivery};

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::regular_file;
-use crate::text::stderr;
+use countersign_model::text::stderr;
 
 /// Waits longer than this are reported.
 const SOON: Duration = Duration::from_secs(1);
