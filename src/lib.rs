@@ -43,7 +43,7 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
-pub mod catalog;
+pub use countersign_package::catalog;
 pub mod cli;
 pub mod commands;
 pub mod config;
@@ -56,11 +56,11 @@ pub use countersign_files::json_folder;
 pub mod keys;
 pub mod mail;
 pub use countersign_model as model;
-pub mod package;
+pub use countersign_package as package;
 pub mod preview;
 pub mod registry;
 pub use countersign_files::regular_file;
-pub mod release;
+pub use countersign_package::release;
 pub mod serve;
 pub mod shop;
 pub use countersign_files::spool;
