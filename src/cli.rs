@@ -176,3 +176,38 @@ pub enum Command {
     /// Print the manual page, or write a page for each verb
     Manual(manual::Args),
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use countersign_settings::config::{unknown_variables, variables};
+
+    use super::Cli;
+
+    #[test]
+    fn a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant() {
+        let told = |names: &[&str]| unknown_variables(&Cli::command(), names.iter().map(ToString::to_string));
+        let known = variables(&Cli::command());
+        assert!(known.len() > 25, "{known:?}");
+        assert_eq!(told(&known.iter().map(String::as_str).collect::<Vec<_>>()), [""; 0]);
+        assert_eq!(
+            told(&["COUNTERSIGN_SHOPS_EU_KIND", "COUNTERSIGN_WEBHOOKS_A_B_URL"]),
+            [""; 0]
+        );
+        assert_eq!(
+            told(&["COUNTERSIGN_MAIL_SERVR"]),
+            [
+                "the environment variable COUNTERSIGN_MAIL_SERVR is not a setting (did you mean COUNTERSIGN_MAIL_SERVER?)"
+            ]
+        );
+        assert_eq!(told(&["PATH", "countersign_listen", "COUNTERSIGN"]), [""; 0]);
+        assert_eq!(
+            told(&["COUNTERSIGN_ZZZ", "COUNTERSIGN_LISTN", "COUNTERSIGN_STORE_DIR"]),
+            [
+                "the environment variable COUNTERSIGN_LISTN is not a setting (did you mean COUNTERSIGN_LISTEN?)",
+                "the environment variable COUNTERSIGN_STORE_DIR is not a setting (did you mean COUNTERSIGN_STORE?)",
+                "the environment variable COUNTERSIGN_ZZZ is not a setting",
+            ]
+        );
+    }
+}

@@ -4,7 +4,7 @@ use crate::config::mail::MailSettings;
 use crate::config::shops::ShopTable;
 use crate::config::tables::{self, SettingsTable as _};
 use crate::config::webhooks::WebhookTable;
-use crate::text::did_you_mean::nearest;
+use countersign_model::text::did_you_mean::nearest;
 
 /// The prefix of all variables.
 const PREFIX: &str = "COUNTERSIGN_";
@@ -40,7 +40,7 @@ pub fn unknown_variables(command: &clap::Command, given: impl IntoIterator<Item 
 }
 
 /// Every variable that `command` or one of its verbs accepts.
-fn variables(command: &clap::Command) -> Vec<String> {
+pub fn variables(command: &clap::Command) -> Vec<String> {
     let own = command
         .get_arguments()
         .filter_map(|argument| argument.get_env()?.to_str().map(str::to_owned));
@@ -48,39 +48,4 @@ fn variables(command: &clap::Command) -> Vec<String> {
     all.extend(OTHERS.map(str::to_owned));
     all.extend(MailSettings::NAMES.iter().map(|name| tables::variable(&["mail", name])));
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-    use crate::cli::Cli;
-
-    #[test]
-    fn a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant() {
-        let told = |names: &[&str]| unknown_variables(&Cli::command(), names.iter().map(ToString::to_string));
-        let known = variables(&Cli::command());
-        assert!(known.len() > 25, "{known:?}");
-        assert_eq!(told(&known.iter().map(String::as_str).collect::<Vec<_>>()), [""; 0]);
-        assert_eq!(
-            told(&["COUNTERSIGN_SHOPS_EU_KIND", "COUNTERSIGN_WEBHOOKS_A_B_URL"]),
-            [""; 0]
-        );
-        assert_eq!(
-            told(&["COUNTERSIGN_MAIL_SERVR"]),
-            [
-                "the environment variable COUNTERSIGN_MAIL_SERVR is not a setting (did you mean COUNTERSIGN_MAIL_SERVER?)"
-            ]
-        );
-        assert_eq!(told(&["PATH", "countersign_listen", "COUNTERSIGN"]), [""; 0]);
-        assert_eq!(
-            told(&["COUNTERSIGN_ZZZ", "COUNTERSIGN_LISTN", "COUNTERSIGN_STORE_DIR"]),
-            [
-                "the environment variable COUNTERSIGN_LISTN is not a setting (did you mean COUNTERSIGN_LISTEN?)",
-                "the environment variable COUNTERSIGN_STORE_DIR is not a setting (did you mean COUNTERSIGN_STORE?)",
-                "the environment variable COUNTERSIGN_ZZZ is not a setting",
-            ]
-        );
-    }
 }

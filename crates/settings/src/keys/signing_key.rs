@@ -14,8 +14,8 @@ use rsa::pkcs1::DecodeRsaPrivateKey;
 use rsa::pkcs8::{DecodePrivateKey, EncodePrivateKey};
 
 use crate::keys::secret_file::{self, SecretFileError};
-use crate::model::public_key::{PublicKey, PublicKeyError};
-use crate::regular_file;
+use countersign_files::regular_file;
+use countersign_model::public_key::{PublicKey, PublicKeyError};
 
 /// Larger than any PEM file of a public key, in bytes.
 const MAX_PUBLIC: u64 = 16 << 10;

@@ -26,10 +26,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::de::DeTable;
 
-use crate::model::slug::Slug;
-use crate::regular_file;
-use crate::text::did_you_mean::did_you_mean;
-use crate::text::toml_error;
+use countersign_files::regular_file;
+use countersign_model::slug::Slug;
+use countersign_model::text::did_you_mean::did_you_mean;
+use countersign_model::text::toml_error;
 
 use mail::MailSettings;
 use shops::ShopTable;
@@ -38,7 +38,7 @@ use webhooks::WebhookTable;
 
 pub use address::{AdminHost, AdminListen, Listen, Network};
 pub use build::{BuildConfig, BuildSettings};
-pub use environment::unknown_variables;
+pub use environment::{unknown_variables, variables};
 pub use error::ConfigError;
 pub use keys::{KeySettings, KeysConfig};
 pub use mail::{MailConfig, MailTls};
@@ -259,7 +259,7 @@ mod tests {
     use clap::Args as _;
 
     use super::*;
-    use crate::model::shop_kind::ShopKind;
+    use countersign_model::shop_kind::ShopKind;
 
     fn read(text: &str) -> Result<Config, String> {
         let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use std::env;
 use std::ffi::OsString;
 
 use crate::config::error::ConfigError;
-use crate::model::slug::Slug;
+use countersign_model::slug::Slug;
 
 /// A table with a variable for each setting.
 pub(super) trait SettingsTable: Default {
@@ -158,9 +158,9 @@ mod tests {
 
     #[test]
     fn every_setting_has_a_variable_and_is_in_the_docs() {
-        check::<MailSettings>("mail", include_str!("../../docs/mail.md"));
-        check::<ShopTable>("shops", include_str!("../../docs/configuration.md"));
-        check::<WebhookTable>("webhooks", include_str!("../../docs/configuration.md"));
+        check::<MailSettings>("mail", include_str!("../../../../docs/mail.md"));
+        check::<ShopTable>("shops", include_str!("../../../../docs/configuration.md"));
+        check::<WebhookTable>("webhooks", include_str!("../../../../docs/configuration.md"));
     }
 
     #[test]

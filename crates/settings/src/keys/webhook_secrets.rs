@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
 use crate::keys::service_secrets::{self, SecretService, ServiceSecretError};
-use crate::model::slug::Slug;
+use countersign_model::slug::Slug;
 
 /// How a secret begins.
 const PREFIX: &str = "whsec_";

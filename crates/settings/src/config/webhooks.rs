@@ -7,8 +7,8 @@ use toml::Value;
 use crate::config::service_url::ServiceUrl;
 use crate::config::tables::settings_table;
 use crate::config::value::Setting;
-use crate::model::event_kind::EventKind;
-use crate::model::slug::Slug;
+use countersign_model::event_kind::EventKind;
+use countersign_model::slug::Slug;
 
 /// The folder of the secrets, in the instance.
 const SECRETS: &str = "keys/webhooks";

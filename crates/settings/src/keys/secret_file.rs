@@ -6,14 +6,14 @@ use std::path::Path;
 
 use zeroize::Zeroizing;
 
-use crate::regular_file;
+use countersign_files::regular_file;
 
 /// Larger than a PEM file of a key with 4096 bits, in bytes.
 const MAX_PEM: u64 = 16 * 1024;
 
 /// Why a secret was not read.
 #[derive(Debug)]
-pub(crate) enum SecretFileError {
+pub enum SecretFileError {
     /// There is no such file.
     Missing,
     /// Not a regular file.
@@ -25,7 +25,7 @@ pub(crate) enum SecretFileError {
 }
 
 /// The text of a secret; at most 16 KiB.
-pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
+pub fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
     let mut text = Zeroizing::new(String::new());
     open(path)?.take(MAX_PEM).read_to_string(&mut text)?;
     Ok(text)

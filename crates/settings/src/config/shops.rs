@@ -7,9 +7,9 @@ use toml::Value;
 use crate::config::service_url::ServiceUrl;
 use crate::config::tables::settings_table;
 use crate::config::value::Setting;
-use crate::model::offer::SalesMode;
-use crate::model::shop_kind::ShopKind;
-use crate::model::slug::Slug;
+use countersign_model::offer::SalesMode;
+use countersign_model::shop_kind::ShopKind;
+use countersign_model::slug::Slug;
 
 /// The folder of the secrets, in the instance.
 const SECRETS: &str = "keys/shops";

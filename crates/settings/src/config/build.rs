@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::config::{address, value};
-use crate::model::git_hosts::{DEFAULT, GitHost};
+use countersign_model::git_hosts::{DEFAULT, GitHost};
 
 /// Table `[build]`: how repositories are read.
 #[derive(clap::Args, Clone, Debug, Default, Deserialize)]

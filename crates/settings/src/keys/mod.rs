@@ -2,7 +2,7 @@
 
 pub mod license_secrets;
 mod order_names;
-pub(crate) mod secret_file;
+pub mod secret_file;
 pub mod secret_keys;
 pub mod service_secrets;
 pub mod shop_secrets;

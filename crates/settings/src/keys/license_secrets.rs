@@ -5,10 +5,10 @@
 use std::io;
 
 use crate::keys::secret_keys::{IssuingKeys, ReferenceKeys};
-use crate::model::issued_license::{Hex128, IssueOrigin};
-use crate::model::issuing_key::{IssueRequest, IssuingKey};
-use crate::model::license_key::LicenseKey;
-use crate::model::order_reference::OrderReference;
+use countersign_model::issued_license::{Hex128, IssueOrigin};
+use countersign_model::issuing_key::{IssueRequest, IssuingKey};
+use countersign_model::license_key::LicenseKey;
+use countersign_model::order_reference::OrderReference;
 
 /// The secrets of issuing and of references.
 #[derive(Clone, Debug)]
@@ -100,8 +100,8 @@ mod tests {
 
     use super::*;
     use crate::keys::secret_keys::{SecretKey, SecretKeys, retired_file};
-    use crate::model::issuing_key::ReferenceKey;
-    use crate::model::offer::SalesMode;
+    use countersign_model::issuing_key::ReferenceKey;
+    use countersign_model::offer::SalesMode;
 
     fn put(path: &Path, secret: &[u8; 32]) {
         fs::write(path, secret).unwrap();

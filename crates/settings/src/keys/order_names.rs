@@ -1,8 +1,8 @@
 //! The names that the ledger has for orders of shops: HMACs under the secrets of references, the retired ones included.
 
 use crate::keys::secret_keys::ReferenceKeys;
-use crate::model::issued_license::Hex128;
-use crate::model::order_reference::OrderReference;
+use countersign_model::issued_license::Hex128;
+use countersign_model::order_reference::OrderReference;
 
 /// The longest text of an order that is kept, in bytes. Every way in takes fewer, or as many.
 const MAX_REFERENCE: usize = 255;

@@ -1,7 +1,7 @@
 //! Secrets of 32 random bytes, in files that only their owner can read: one in force and retired ones for each use.
 //!
 //! The secret for downloads signs links and encrypts build ids. Retired ones only trace old copies and recognize expired links. The
-//! secrets of issuing and of references are in [`issuing_key`](crate::model::issuing_key): retired ones know what was issued
+//! secrets of issuing and of references are in [`issuing_key`](countersign_model::issuing_key): retired ones know what was issued
 //! with them. Retired secrets lie beside the retired signing keys.
 
 use std::fs;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use crate::keys::secret_file::{self, SecretFileError};
-use crate::model::download_key::DownloadKey;
-use crate::model::issuing_key::{IssuingKey, ReferenceKey};
-use crate::model::keyed_mac::SECRET_LENGTH;
-use crate::regular_file;
+use countersign_model::download_key::DownloadKey;
+use countersign_model::issuing_key::{IssuingKey, ReferenceKey};
+use countersign_model::keyed_mac::SECRET_LENGTH;
+use countersign_files::regular_file;
 
 /// What a secret is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::EnumIter)]

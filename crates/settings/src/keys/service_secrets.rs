@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use crate::keys::secret_file::{self, SecretFileError};
-use crate::model::slug::Slug;
-use crate::regular_file;
-use crate::text::shell_quoted::shell_quoted;
+use countersign_model::slug::Slug;
+use countersign_files::regular_file;
+use countersign_model::text::shell_quoted::shell_quoted;
 
 /// Whom the secret is shared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
