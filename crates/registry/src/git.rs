@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 
-use crate::registry::dir_entry::EntryKind;
+use crate::dir_entry::EntryKind;
 
 /// The registry's folder at one commit.
 pub(super) struct Revision {
@@ -159,8 +159,8 @@ mod tests {
     use std::error::Error as _;
 
     use super::*;
-    use crate::registry::files::RegistryFiles;
-    use crate::registry::plugins;
+    use crate::files::RegistryFiles;
+    use crate::plugins;
 
     /// Commits everything in the work tree.
     fn commit(repository: &Repository, message: &str) -> Oid {

@@ -4,21 +4,21 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::model::ignore_rules::is_pattern;
-use crate::model::name::Name;
-use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource};
-use crate::model::slug::Slug;
-use crate::model::tag_pattern::TagPattern;
+use countersign_model::ignore_rules::is_pattern;
+use countersign_model::name::Name;
+use countersign_model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource};
+use countersign_model::slug::Slug;
+use countersign_model::tag_pattern::TagPattern;
 
-use crate::registry::diagnostic::Diagnostic;
-use crate::registry::dir_entry::DirEntry;
-use crate::registry::edd_items::edd_items;
-use crate::registry::error::RegistryError;
-use crate::registry::files::RegistryFiles;
-use crate::registry::reader::DocumentReader;
-use crate::registry::signing_table::signing;
-use crate::registry::spanned::{SpannedTable, Value};
-use crate::registry::urls::{download_url, path_inside, repository, web_url};
+use crate::diagnostic::Diagnostic;
+use crate::dir_entry::DirEntry;
+use crate::edd_items::edd_items;
+use crate::error::RegistryError;
+use crate::files::RegistryFiles;
+use crate::reader::DocumentReader;
+use crate::signing_table::signing;
+use crate::spanned::{SpannedTable, Value};
+use crate::urls::{download_url, path_inside, repository, web_url};
 
 const FIELDS: &[&str] = &[
     "name",
@@ -219,8 +219,8 @@ fn versions(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> semver
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::plugin::RepositoryLocation;
-    use crate::registry::reader::MAX_DIAGNOSTICS;
+    use crate::reader::MAX_DIAGNOSTICS;
+    use countersign_model::plugin::RepositoryLocation;
 
     fn registry(entries: &[(&str, &str)]) -> tempfile::TempDir {
         let registry = tempfile::tempdir().unwrap();
@@ -300,7 +300,7 @@ mod tests {
         );
         assert!(
             "2.9"
-                .parse::<crate::model::version::Version>()
+                .parse::<countersign_model::version::Version>()
                 .unwrap()
                 .satisfies(&plugin.versions)
         );
@@ -412,7 +412,7 @@ allow_version_mismatch = "yes"
 
     #[test]
     fn a_license_key_belongs_in_no_entry() {
-        let key = crate::model::license_key::LicenseKey::from_random([7; 20]);
+        let key = countersign_model::license_key::LicenseKey::from_random([7; 20]);
         let text = format!(
             "author = '{0}'\n[icons]\n1x = 'https://example.com/?key={0}'\n",
             key.reveal()

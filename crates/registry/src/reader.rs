@@ -6,11 +6,11 @@
 
 use std::path::Path;
 
-use crate::text::did_you_mean::did_you_mean;
+use countersign_model::text::did_you_mean::did_you_mean;
 
-use crate::registry::diagnostic::Diagnostic;
-use crate::registry::json;
-use crate::registry::spanned::{self, Node, ParseError, SpannedTable, Value};
+use crate::diagnostic::Diagnostic;
+use crate::json;
+use crate::spanned::{self, Node, ParseError, SpannedTable, Value};
 
 /// The most diagnostics of one file.
 pub(super) const MAX_DIAGNOSTICS: usize = 1_000;

@@ -4,16 +4,16 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::model::license::License;
-use crate::model::license_key::LicenseId;
-use crate::model::license_table::{LicenseTable, OfLicense};
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
+use countersign_model::license_table::{LicenseTable, OfLicense};
 
-use crate::registry::diagnostic::Diagnostic;
-use crate::registry::error::RegistryError;
-use crate::registry::files::RegistryFiles;
-use crate::registry::license::Notes;
-use crate::registry::license_files::{LicenseCollector, LicensePlace};
-use crate::registry::reader::MAX_DIAGNOSTICS;
+use crate::diagnostic::Diagnostic;
+use crate::error::RegistryError;
+use crate::files::RegistryFiles;
+use crate::license::Notes;
+use crate::license_files::{LicenseCollector, LicensePlace};
+use crate::reader::MAX_DIAGNOSTICS;
 
 /// The licenses by id, with their positions.
 #[derive(Debug, Default)]
@@ -162,7 +162,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::registry::licenses::testing::{ID, load};
+    use crate::licenses::testing::{ID, load};
 
     #[test]
     fn a_line_of_an_export_is_complained_about_with_its_column() {

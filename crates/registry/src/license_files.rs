@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::model::license::{License, Modules};
+use countersign_model::license::{License, Modules};
 
-use crate::registry::diagnostic::Diagnostic;
-use crate::registry::dir_entry::DirEntry;
-use crate::registry::files::RegistryFiles;
-use crate::registry::license::{Notes, license};
-use crate::registry::lines::LineReader;
-use crate::registry::reader::{DocumentReader, MAX_DIAGNOSTICS};
-use crate::registry::spanned::{SpannedTable, array, table};
+use crate::diagnostic::Diagnostic;
+use crate::dir_entry::DirEntry;
+use crate::files::RegistryFiles;
+use crate::license::{Notes, license};
+use crate::lines::LineReader;
+use crate::reader::{DocumentReader, MAX_DIAGNOSTICS};
+use crate::spanned::{SpannedTable, array, table};
 
 /// Each license needs at least this many bytes of a JSONL file.
 const SHORTEST_LINE: usize = 110;

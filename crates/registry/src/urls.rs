@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use url::{Host, Url};
 
-use crate::model::plugin::RepositoryLocation;
+use countersign_model::plugin::RepositoryLocation;
 
 /// The placeholders of `download_url`.
 const PLACEHOLDERS: [&str; 3] = ["{slug}", "{version}", "{tag}"];

@@ -1,10 +1,10 @@
 //! Table `[signing]` of a plugin entry: whose signatures its releases need, and how many of them.
 
-use crate::model::plugin::SigningSettings;
-use crate::model::release_key::ReleaseKey;
-use crate::registry::reader::DocumentReader;
-use crate::registry::spanned::SpannedTable;
-use crate::release::statement::MAX_KEYS;
+use crate::reader::DocumentReader;
+use crate::spanned::SpannedTable;
+use countersign_model::plugin::SigningSettings;
+use countersign_model::release_key::ReleaseKey;
+use countersign_package::release::statement::MAX_KEYS;
 
 /// What the table says; `None` where the entry has none. Only worth something where the reader has no diagnostics afterwards.
 pub(super) fn signing(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<SigningSettings> {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::model::license_key::LicenseKey;
-use crate::text::printable::Printable;
+use countersign_model::license_key::LicenseKey;
+use countersign_model::text::printable::Printable;
 
 /// One error, shown as `registry/plugins/acme.toml:7:3: unknown field "modul" (did you mean "module"?)`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 use std::io::{self, BufRead, BufReader, Cursor, Read as _};
 use std::path::Path;
 
-use crate::registry::diagnostic::Diagnostic;
-use crate::regular_file;
+use crate::diagnostic::Diagnostic;
+use countersign_files::regular_file;
 
 pub(super) const MEBIBYTE: u64 = 1 << 20;
 

@@ -5,15 +5,15 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::model::license::{
+use countersign_model::license::{
     License, LicenseDetails, LicenseStatus, MAX_GRACE_PERIOD_HOURS, Modules, ReleaseTimes, SiteLimit,
 };
-use crate::model::license_key::{LicenseId, LicenseKey};
-use crate::model::name::Name;
-use crate::model::site_host::SiteHost;
+use countersign_model::license_key::{LicenseId, LicenseKey};
+use countersign_model::name::Name;
+use countersign_model::site_host::SiteHost;
 
-use crate::registry::reader::DocumentReader;
-use crate::registry::spanned::{SpannedTable, Value};
+use crate::reader::DocumentReader;
+use crate::spanned::{SpannedTable, Value};
 
 const FIELDS: &[&str] = &[
     "id",
@@ -201,8 +201,8 @@ fn released(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Releas
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::license::Details;
-    use crate::registry::licenses::testing::{ID, load};
+    use crate::licenses::testing::{ID, load};
+    use countersign_model::license::Details;
 
     fn only(files: &[(&str, &str)]) -> License {
         let (licenses, diagnostics) = load(files);

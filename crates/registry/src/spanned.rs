@@ -1,4 +1,4 @@
-//! Registry text as a tree of values with positions: one tree for TOML and, by [`json`](crate::registry::json), for a
+//! Registry text as a tree of values with positions: one tree for TOML and, by [`json`](crate::json), for a
 //! line of JSON.
 //!
 //! The reader walks the tree and makes a plugin or a license from it.
@@ -10,7 +10,7 @@ use std::ops::Range;
 use chrono::{DateTime, NaiveDate, Utc};
 use toml::de::{DeTable, DeValue};
 
-use crate::text::toml_error;
+use countersign_model::text::toml_error;
 
 /// A registry needs four levels. Deeper JSON is refused, so that it cannot exhaust the stack.
 pub(super) const MAX_DEPTH: usize = 8;
@@ -187,7 +187,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// Where a field's name and its value start, and the value.
-    pub(in crate::registry) fn field<'t, 'a>(table: &'t SpannedTable<'a>, name: &str) -> (usize, usize, &'t Value<'a>) {
+    pub(crate) fn field<'t, 'a>(table: &'t SpannedTable<'a>, name: &str) -> (usize, usize, &'t Value<'a>) {
         let field = &table.fields[name];
         (field.at, field.node.at, &field.node.value)
     }

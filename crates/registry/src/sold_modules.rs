@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::model::license::Modules;
-use crate::model::name::Name;
-use crate::model::plugin::Plugin;
-use crate::text::did_you_mean::did_you_mean;
+use countersign_model::license::Modules;
+use countersign_model::name::Name;
+use countersign_model::plugin::Plugin;
+use countersign_model::text::did_you_mean::did_you_mean;
 
-use crate::registry::files::RegistryFiles;
-use crate::registry::plugins;
+use crate::files::RegistryFiles;
+use crate::plugins;
 
 /// The modules of all plugins.
 #[derive(Clone, Debug, Default)]

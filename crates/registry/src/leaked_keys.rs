@@ -1,9 +1,9 @@
-//! Finds license keys in the registry, where they must not be. The [reader](crate::registry::reader) reports them.
+//! Finds license keys in the registry, where they must not be. The [reader](crate::reader) reports them.
 
-use crate::model::license_key::LicenseKey;
+use countersign_model::license_key::LicenseKey;
 
-use crate::registry::reader::DocumentReader;
-use crate::registry::spanned::{Node, SpannedTable, Value};
+use crate::reader::DocumentReader;
+use crate::spanned::{Node, SpannedTable, Value};
 
 impl DocumentReader<'_> {
     /// Reports every license key in the fields, except in `id`, whose digits may look like a key by chance.

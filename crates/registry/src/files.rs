@@ -5,12 +5,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::registry::diagnostic::Diagnostic;
-use crate::registry::dir_entry::{DirEntry, EntryKind};
-use crate::registry::error::RegistryError;
-use crate::registry::git::Revision;
-use crate::registry::lines::{ByteSource, LineReader, MEBIBYTE};
-use crate::regular_file;
+use crate::diagnostic::Diagnostic;
+use crate::dir_entry::{DirEntry, EntryKind};
+use crate::error::RegistryError;
+use crate::git::Revision;
+use crate::lines::{ByteSource, LineReader, MEBIBYTE};
+use countersign_files::regular_file;
 
 /// Size limit of a TOML file.
 const MAX_TOML: u64 = 64 * MEBIBYTE;

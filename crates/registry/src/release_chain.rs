@@ -6,18 +6,18 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::model::digest::Digest;
-use crate::model::release_key::ReleaseKey;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::registry::diagnostic::Diagnostic;
-use crate::registry::error::RegistryError;
-use crate::registry::files::RegistryFiles;
-use crate::registry::signature_files::{self, FileStem, SignatureFiles, StatementFile, column_of};
-use crate::release::signatures::Signatures;
-use crate::release::statement::ReleaseStatement;
+use crate::diagnostic::Diagnostic;
+use crate::error::RegistryError;
+use crate::files::RegistryFiles;
+use crate::signature_files::{self, FileStem, SignatureFiles, StatementFile, column_of};
+use countersign_model::digest::Digest;
+use countersign_model::release_key::ReleaseKey;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::release::signatures::Signatures;
+use countersign_package::release::statement::ReleaseStatement;
 
-pub use crate::registry::signature_files::{signatures_path, statement_path};
+pub use crate::signature_files::{signatures_path, statement_path};
 
 /// The statements of one plugin by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -229,9 +229,9 @@ fn bad_signatures(release: &SignedRelease, all: &[SignedRelease], keys: &[Releas
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::release::sshsig::testing::Recipe;
-    use crate::release::statement::Pins;
-    use crate::release::statement::testing::statement;
+    use countersign_package::release::sshsig::testing::Recipe;
+    use countersign_package::release::statement::Pins;
+    use countersign_package::release::statement::testing::statement;
 
     /// A registry whose plugin has these statements, each signed by the first key, and the number of the next one.
     struct Vendor {
@@ -419,7 +419,7 @@ mod tests {
         let bytes = next.to_bytes().unwrap();
         let mut signatures = Signatures::default();
         for armored in [Recipe::of(1).armored(b"another"), Recipe::of(9).armored(&bytes)] {
-            let read = crate::release::sshsig::Sshsig::from_armored(&armored).unwrap();
+            let read = countersign_package::release::sshsig::Sshsig::from_armored(&armored).unwrap();
             signatures.add(read).unwrap();
         }
         vendor.write("1.2.0.sig", signatures.to_text());

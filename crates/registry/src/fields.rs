@@ -9,9 +9,9 @@ use std::str::FromStr;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::model::period;
-use crate::registry::reader::DocumentReader;
-use crate::registry::spanned::{Node, SpannedTable, Value, array, string, table};
+use crate::reader::DocumentReader;
+use crate::spanned::{Node, SpannedTable, Value, array, string, table};
+use countersign_model::period;
 
 impl DocumentReader<'_> {
     /// A string.

@@ -1,9 +1,9 @@
 //! Fields `edd_item_id` and `edd_item_name` of a plugin entry: one value, or several.
 
-use crate::model::edd_items::{EddItems, EddName};
+use countersign_model::edd_items::{EddItems, EddName};
 
-use crate::registry::reader::DocumentReader;
-use crate::registry::spanned::{Node, SpannedTable, Value};
+use crate::reader::DocumentReader;
+use crate::spanned::{Node, SpannedTable, Value};
 
 /// Both fields; empty where the entry has none.
 pub(super) fn edd_items(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> EddItems {

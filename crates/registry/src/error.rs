@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::registry::diagnostic::Diagnostic;
-use crate::registry::git::RevisionError;
+use crate::diagnostic::Diagnostic;
+use crate::git::RevisionError;
 
 /// Why the registry cannot be loaded.
 #[derive(Debug, thiserror::Error)]

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::model::installed::InstalledVersion;
-use crate::model::plugin::SigningSettings;
-use crate::model::release_key::ReleaseKey;
-use crate::model::version::Version;
-use crate::registry::release_chain::{ReleaseChain, SignedRelease};
+use crate::release_chain::{ReleaseChain, SignedRelease};
+use countersign_model::installed::InstalledVersion;
+use countersign_model::plugin::SigningSettings;
+use countersign_model::release_key::ReleaseKey;
+use countersign_model::version::Version;
 
 /// An earlier version whose sites do not take a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,14 +142,14 @@ pub fn told(left: &[LeftBehind]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::digest::Digest;
-    use crate::registry::RegistryFiles;
-    use crate::registry::release_chain;
-    use crate::release::signatures::Signatures;
-    use crate::release::sshsig::Sshsig;
-    use crate::release::sshsig::testing::Recipe;
-    use crate::release::statement::testing::statement;
-    use crate::release::statement::{Pins, ReleaseStatement};
+    use crate::RegistryFiles;
+    use crate::release_chain;
+    use countersign_model::digest::Digest;
+    use countersign_package::release::signatures::Signatures;
+    use countersign_package::release::sshsig::Sshsig;
+    use countersign_package::release::sshsig::testing::Recipe;
+    use countersign_package::release::statement::testing::statement;
+    use countersign_package::release::statement::{Pins, ReleaseStatement};
 
     /// A chain of releases: each version, the seeds of its pins and of its signers.
     fn chain(releases: &[(&str, &[u8], &[u8])]) -> ReleaseChain {

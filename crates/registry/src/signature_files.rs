@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::registry::diagnostic::Diagnostic;
-use crate::registry::dir_entry::DirEntry;
-use crate::registry::error::RegistryError;
-use crate::registry::files::RegistryFiles;
-use crate::release::signatures::{MAX_FILE, Signatures, SignaturesError};
-use crate::release::statement::{MAX_STATEMENT, ReleaseStatement, StatementError};
+use crate::diagnostic::Diagnostic;
+use crate::dir_entry::DirEntry;
+use crate::error::RegistryError;
+use crate::files::RegistryFiles;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::release::signatures::{MAX_FILE, Signatures, SignaturesError};
+use countersign_package::release::statement::{MAX_STATEMENT, ReleaseStatement, StatementError};
 
 /// The folder in the registry.
 const FOLDER: &str = "signatures";

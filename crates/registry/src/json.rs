@@ -1,4 +1,4 @@
-//! Parses a line of JSON as the tree of [`spanned`](crate::registry::spanned).
+//! Parses a line of JSON as the tree of [`spanned`](crate::spanned).
 //!
 //! Positions need one pass over the line for each level of nesting, which triples the time for a million licenses. So
 //! a line is parsed [without them](without_places) first, and again [with them](with_places) if it has an error.
@@ -10,7 +10,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 
-use crate::registry::spanned::{Field, MAX_DEPTH, Node, ParseError, SpannedTable, Value};
+use crate::spanned::{Field, MAX_DEPTH, Node, ParseError, SpannedTable, Value};
 
 /// Parses one line with every position 0. `None` if [`with_places`] may find an error.
 pub(super) fn without_places(line: &str) -> Option<Node<'_>> {
@@ -200,7 +200,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for MemberName<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::spanned::tests::field;
+    use crate::spanned::tests::field;
     use proptest::prelude::*;
 
     #[test]

@@ -14,17 +14,17 @@ use std::time::Duration;
 use chrono::NaiveDate;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
-use crate::durable_file;
-use crate::folder_lock;
-use crate::model::license::{License, LicenseDetails, LicenseStatus, SiteLimit};
-use crate::model::name::Name;
-use crate::model::site_host::SiteHost;
-use crate::regular_file;
+use countersign_files::durable_file;
+use countersign_files::folder_lock;
+use countersign_files::regular_file;
+use countersign_model::license::{License, LicenseDetails, LicenseStatus, SiteLimit};
+use countersign_model::name::Name;
+use countersign_model::site_host::SiteHost;
 
-use crate::model::license_change::LicenseChange;
-use crate::registry::Registry;
-use crate::registry::error::RegistryError;
-use crate::registry::files::{RegistryFiles, limit_of};
+use crate::Registry;
+use crate::error::RegistryError;
+use crate::files::{RegistryFiles, limit_of};
+use countersign_model::license_change::LicenseChange;
 
 /// How long to wait for other commands that edit licenses; one takes seconds for a million of them.
 const OTHERS: Duration = Duration::from_secs(10);
@@ -290,8 +290,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::license_key::LicenseId;
-    use crate::registry::edit::toml_text::tests::{ID, sample};
+    use crate::edit::toml_text::tests::{ID, sample};
+    use countersign_model::license_key::LicenseId;
 
     struct Instance(tempfile::TempDir);
 

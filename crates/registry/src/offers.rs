@@ -6,19 +6,19 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::model::license::SiteLimit;
-use crate::model::license_key::LicenseKey;
-use crate::model::offer::{LicenseTerm, NoOffer, Offer, QuantityMeaning, SalesMode, ShopId};
-use crate::model::period::Period;
-use crate::model::slug::Slug;
+use countersign_model::license::SiteLimit;
+use countersign_model::license_key::LicenseKey;
+use countersign_model::offer::{LicenseTerm, NoOffer, Offer, QuantityMeaning, SalesMode, ShopId};
+use countersign_model::period::Period;
+use countersign_model::slug::Slug;
 
-use crate::registry::diagnostic::Diagnostic;
-use crate::registry::dir_entry::DirEntry;
-use crate::registry::error::RegistryError;
-use crate::registry::files::RegistryFiles;
-use crate::registry::license::{limit, modules, sites};
-use crate::registry::reader::DocumentReader;
-use crate::registry::spanned::SpannedTable;
+use crate::diagnostic::Diagnostic;
+use crate::dir_entry::DirEntry;
+use crate::error::RegistryError;
+use crate::files::RegistryFiles;
+use crate::license::{limit, modules, sites};
+use crate::reader::DocumentReader;
+use crate::spanned::SpannedTable;
 
 const FIELDS: &[&str] = &[
     "shop",
@@ -281,7 +281,7 @@ fn lasts(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<Li
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::period::NEVER;
+    use countersign_model::period::NEVER;
 
     const GOOD: &str = "shop = 'stripe'\nprices = ['price_1']\nperiod = '1y'\nmodules.forms = ['pdf']\n";
 

@@ -4,6 +4,8 @@
 //! from them and collects diagnostics, `plugins`, `licenses`, `offers` and `release_chain` make values of them. `edit` writes
 //! licenses. The server loads a whole [`Registry`] or none; the build loads [plugin entries](plugins::load) one by one.
 
+#![forbid(unsafe_code)]
+
 mod diagnostic;
 mod dir_entry;
 mod edd_items;
@@ -34,10 +36,10 @@ use std::path::Path;
 
 use foldhash::fast::RandomState;
 
-use crate::model::license::License;
-use crate::model::license_key::LicenseId;
-use crate::model::plugin::Plugin;
-use crate::model::slug::Slug;
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
+use countersign_model::plugin::Plugin;
+use countersign_model::slug::Slug;
 
 pub use diagnostic::Diagnostic;
 pub use error::RegistryError;
