@@ -1,0 +1,120 @@
+//! Errors of the store.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::backend_error::BackendError;
+use crate::clock_lead::ClockLead;
+use crate::ledger_state::LedgerState;
+use crate::postgres::settings::SettingsError;
+
+/// The store's format: the ledger, and the index in a folder of its own.
+const FORMAT: &str = "2";
+
+/// Why the store failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process uses the store.
+    #[error("{}: in use by another process; is another `countersign serve` running?", .0.display())]
+    InUse(PathBuf),
+    /// The ledger belongs to another user, who could not read files that this process creates.
+    #[error("{}: belongs to another user, of uid {owner}", path.display())]
+    NotOurs {
+        /// The ledger.
+        path: PathBuf,
+        /// Its owner's user id.
+        owner: u32,
+    },
+    /// There is no store yet: no server has run on this instance.
+    #[error("{}: there is no store", .0.display())]
+    Missing(PathBuf),
+    /// The store cannot be opened or read.
+    #[error("{}: the store cannot be read", path.display())]
+    Read {
+        /// Its folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A compacted ledger cannot be written or put in place.
+    #[error("{}: not compacted; the ledger is unchanged", path.display())]
+    NotCompacted {
+        /// Its folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another version of countersign wrote the store.
+    #[error("{}: the store has format {found}, this version reads {}", path.display(), FORMAT)]
+    Format {
+        /// Its folder.
+        path: PathBuf,
+        /// The format that it has.
+        found: String,
+    },
+    /// The ledger was changed, or a part of it is missing.
+    #[error("{}: the ledger is damaged: {what}", path.display())]
+    Damaged {
+        /// The ledger.
+        path: PathBuf,
+        /// The line, and what is wrong with it.
+        what: String,
+    },
+    /// The file with the texts of orders was changed, or a part of it is missing.
+    #[error("{}: the file with the orders of licenses is damaged: {what}", path.display())]
+    ReferencesDamaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, and what is wrong with it.
+        what: String,
+    },
+    /// Too many bindings wait for the disk; try again later.
+    #[error("too many bindings are waiting to be written")]
+    Busy,
+    /// A binding could not be written to the ledger and is not in force.
+    #[error("the binding could not be written to the ledger: {0}")]
+    NotDurable(Arc<str>),
+    /// The text of an order could not be erased, or it is not known whether that survives a power failure.
+    #[error("the text of the order could not be erased: {0}")]
+    NotErased(Arc<str>),
+    /// Bindings are written, but the index and reports are not. The next start updates the index.
+    #[error("the index and reports of sites cannot be written: {0}")]
+    NotIndexed(Arc<str>),
+    /// The address of the shared ledger cannot be used.
+    #[error(transparent)]
+    Address(SettingsError),
+    /// The shared ledger cannot be read.
+    #[error("the shared ledger cannot be used: {message}")]
+    Shared {
+        /// Which kind of failure.
+        state: LedgerState,
+        /// The server, and what failed.
+        message: String,
+    },
+    /// Nodes run on the shared ledger, or another command does.
+    #[error("the shared ledger is in use: {0}")]
+    SharedInUse(String),
+    /// This node's secrets differ from those of the other nodes, so it issues nothing.
+    #[error("this node's keys differ from those of the other nodes")]
+    Differs,
+    /// This machine's clock differs from the database's. The times of bindings are the database's; those of statements are
+    /// this machine's.
+    #[error(
+        "this node's clock is {0} the database's: let the network set the clocks (NTP); sites refuse statements that are older than their last one"
+    )]
+    ClockDiffers(ClockLead),
+    /// The store is closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl StoreError {
+    /// A failure of the shared ledger at the start.
+    pub(crate) fn shared(error: BackendError) -> Self {
+        Self::Shared {
+            state: error.state,
+            message: error.message,
+        }
+    }
+}

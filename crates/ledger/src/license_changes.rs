@@ -1,0 +1,280 @@
+//! Changes to licenses of the ledger: what the committing thread decides.
+//!
+//! A retry finds its license by the key of its origin, under the ledger's lock: two nodes never issue twice for one
+//! request. [`binding_batch`](crate::binding_batch) has the lines appended with those of bindings.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use countersign_model::binding::Binding;
+use countersign_model::change_kind::ChangeKind;
+use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
+use countersign_model::license::{Details, License, LicenseStatus};
+use countersign_model::license_key::LicenseId;
+use countersign_model::license_step::LicenseStep;
+
+use crate::issued_licenses::IssuedLicenses;
+use crate::ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
+use crate::log::license_line;
+use crate::log::record::{self, LedgerEvent};
+use crate::references::texts::ReferenceTexts;
+
+/// The licenses of one group commit, before memory has them.
+pub(crate) struct LicenseBatch<'m> {
+    memory: &'m IssuedLicenses,
+    /// Those of lines that were learned or decided.
+    ahead: HashMap<LicenseId, Arc<IssuedLicense>>,
+    by_key: HashMap<Hex128, LicenseId>,
+    /// The texts of their orders.
+    pub(crate) texts: ReferenceTexts,
+}
+
+impl<'m> LicenseBatch<'m> {
+    pub(crate) fn new(memory: &'m IssuedLicenses) -> Self {
+        Self {
+            memory,
+            ahead: HashMap::new(),
+            by_key: HashMap::new(),
+            texts: ReferenceTexts::default(),
+        }
+    }
+
+    /// Forgets what was learned and decided.
+    pub(crate) fn begin_again(&mut self) {
+        self.ahead.clear();
+        self.by_key.clear();
+        self.texts.begin_again();
+    }
+
+    /// Takes the license of a line.
+    pub(crate) fn take(&mut self, license: Arc<IssuedLicense>) {
+        self.by_key.insert(license.origin.key, license.license.id);
+        self.ahead.insert(license.license.id, license);
+    }
+
+    /// Every license that was taken, as it is now.
+    pub(crate) fn into_licenses(self) -> impl Iterator<Item = Arc<IssuedLicense>> {
+        self.ahead.into_values()
+    }
+
+    /// The license as it is now.
+    pub(crate) fn of(&self, id: &LicenseId) -> Option<Arc<IssuedLicense>> {
+        let in_memory = || self.memory.of(id).map(|held| held.to_shared());
+        self.ahead.get(id).cloned().or_else(in_memory)
+    }
+
+    fn of_key(&self, key: Hex128) -> Option<Arc<IssuedLicense>> {
+        match self.by_key.get(&key) {
+            Some(id) => self.of(id),
+            None => self.of(&self.memory.of_key(key)?.license.id),
+        }
+    }
+
+    /// Decides a change; its line, if it has one, is added to `appended`. A step needs the bindings of the license, `bound`.
+    pub(crate) fn decide(
+        &mut self,
+        change: &LedgerChange,
+        bound: &[Binding],
+        clock: Option<DateTime<Utc>>,
+        appended: &mut Vec<LedgerEvent>,
+    ) -> ChangeOutcome {
+        let outcome = match self.changed(change, bound, clock) {
+            Ok(outcome) => outcome,
+            Err(refusal) => return ChangeOutcome::Refused(refusal),
+        };
+        let new = match &outcome {
+            ChangeOutcome::Recorded(license) => Some(Arc::clone(license)),
+            _ => None,
+        };
+        // Of a repeated request, too: the text may be missing since a restore.
+        if let ChangeOutcome::Recorded(license) | ChangeOutcome::Repeated(license) = &outcome {
+            self.texts.keep(change.reference.as_ref(), license);
+        }
+        // After the new license: if power fails between the two lines, a retry revokes the old one.
+        for license in new.into_iter().chain(self.revoked(change, clock)) {
+            appended.push(LedgerEvent::License(Arc::clone(&license)));
+            self.take(license);
+        }
+        outcome
+    }
+
+    /// The license that this change replaces, revoked; `None` if there is none, or if it is so already.
+    fn revoked(&self, change: &LedgerChange, clock: Option<DateTime<Utc>>) -> Option<Arc<IssuedLicense>> {
+        let ChangeBasis::Rekey { old, .. } = &change.basis else {
+            return None;
+        };
+        let current = self.of(old)?;
+        if current.license.status == LicenseStatus::Revoked {
+            return None;
+        }
+        let mut revoked = IssuedLicense::clone(&current);
+        revoked.license.status = LicenseStatus::Revoked;
+        revoked.kind = ChangeKind::Revoked;
+        revoked.revision = current.revision.checked_add(1)?;
+        revoked.scope = Arc::clone(&change.scope);
+        revoked.status_by = Some(Arc::clone(&change.scope));
+        revoked.time = clock.unwrap_or(change.now).max(current.time);
+        Some(Arc::new(revoked))
+    }
+
+    /// The license as it shall be, and its order.
+    fn successor(&self, change: &LedgerChange) -> Result<(License, Option<Hex128>), ChangeRefusal> {
+        let (old, revision) = match &change.basis {
+            ChangeBasis::Rekey { old, revision, .. } => (old, revision),
+            ChangeBasis::Revision(_) | ChangeBasis::Step { .. } => {
+                let current = self.of(&change.license.id);
+                return Ok((change.license.clone(), current.and_then(|current| current.reference)));
+            }
+            ChangeBasis::Issue { .. } | ChangeBasis::Lost(..) => {
+                let name = change.reference.as_ref().map(|reference| reference.name);
+                return Ok((change.license.clone(), name));
+            }
+        };
+        let current = self.of(old).ok_or(ChangeRefusal::Unknown)?;
+        if current.license.status == LicenseStatus::Revoked {
+            return Err(ChangeRefusal::Revoked);
+        }
+        if revision.is_some_and(|revision| revision != current.revision) {
+            let revision = current.revision;
+            return Err(ChangeRefusal::Revised { revision });
+        }
+        let mut license = License {
+            id: change.license.id,
+            details: Details::default(),
+            ..current.license.clone()
+        };
+        license.take_limits(&current.license.details);
+        license.details.replaces = Some(*old);
+        Ok((license, current.reference))
+    }
+
+    /// Who suspended or revoked the license: whom the change names, or else who did it before if the status stays, or else who
+    /// asks.
+    fn status_by(&self, change: &LedgerChange, license: &License) -> Option<Arc<ChangeScope>> {
+        if license.status == LicenseStatus::Active {
+            return None;
+        }
+        let before = match &change.basis {
+            ChangeBasis::Rekey { old, .. } => self.of(old),
+            _ => self.of(&license.id),
+        };
+        let before = before.filter(|before| before.license.status == license.status);
+        let before = before.and_then(|before| before.status_by.clone());
+        let asked = change.status_by.clone().or(before);
+        Some(asked.unwrap_or_else(|| Arc::clone(&change.scope)))
+    }
+
+    /// Takes a step from the license and its bindings as they are now.
+    fn stepped(
+        &self,
+        change: &LedgerChange,
+        (step, expected): (&LicenseStep, Option<u32>),
+        bound: &[Binding],
+        now: DateTime<Utc>,
+    ) -> Result<ChangeOutcome, ChangeRefusal> {
+        let current = self.of(&change.license.id).ok_or(ChangeRefusal::Unknown)?;
+        let revision = current.revision;
+        if expected.is_some_and(|expected| expected != revision) {
+            return Err(ChangeRefusal::Revised { revision });
+        }
+        let (license, status_by) = match step
+            .applied(&current.license, bound, now)
+            .map_err(ChangeRefusal::Step)?
+        {
+            Some(license) => (license, None),
+            // Who withdraws what somebody else has withdrawn already keeps it so, whatever the other does.
+            None if step.withdraws() && current.status_by.as_ref() != Some(&change.scope) => {
+                (current.license.clone(), Some(Arc::clone(&change.scope)))
+            }
+            None => return Ok(ChangeOutcome::Repeated(current)),
+        };
+        let change = LedgerChange {
+            license,
+            status_by,
+            basis: ChangeBasis::Revision(revision),
+            ..change.clone()
+        };
+        self.changed(&change, bound, Some(now))
+    }
+
+    fn changed(
+        &self,
+        change: &LedgerChange,
+        bound: &[Binding],
+        clock: Option<DateTime<Utc>>,
+    ) -> Result<ChangeOutcome, ChangeRefusal> {
+        let id = change.license.id;
+        let now = clock.unwrap_or(change.now);
+        let (origin, revision, time, kind) = match &change.basis {
+            ChangeBasis::Issue { origin, retired } | ChangeBasis::Rekey { origin, retired, .. } => {
+                let of_origin = |origin: &IssueOrigin| Some((origin.body, self.of_key(origin.key)?));
+                if let Some((body, first)) = std::iter::once(origin).chain(retired).find_map(of_origin) {
+                    return match first.origin.body == body {
+                        true => Ok(ChangeOutcome::Repeated(first)),
+                        false => Err(ChangeRefusal::OtherRequest),
+                    };
+                }
+                if self.of(&id).is_some() {
+                    return Err(ChangeRefusal::Exists);
+                }
+                let issued = now;
+                let origin = IssueOrigin {
+                    issued,
+                    ..origin.clone()
+                };
+                (origin, 1, now, ChangeKind::Issued)
+            }
+            ChangeBasis::Lost(origin, revision) => {
+                let of_origin = self.of_key(origin.key).is_some_and(|first| first.license.id != id);
+                let current = self.of(&id);
+                let kind = kind_after(current.as_deref(), &change.license);
+                match current {
+                    _ if of_origin => return Err(ChangeRefusal::OtherRequest),
+                    Some(current) if current.origin != *origin => return Err(ChangeRefusal::Exists),
+                    // It was changed after the loss: the newer decision counts.
+                    Some(current) if current.revision >= *revision || current.time > change.now => {
+                        let revision = current.revision;
+                        return Err(ChangeRefusal::Revised { revision });
+                    }
+                    _ => (origin.clone(), *revision, now, kind),
+                }
+            }
+            ChangeBasis::Step { step, revision } => return self.stepped(change, (step, *revision), bound, now),
+            ChangeBasis::Revision(expected) => {
+                let current = self.of(&id).ok_or(ChangeRefusal::Unknown)?;
+                let revision = current.revision;
+                if revision != *expected {
+                    return Err(ChangeRefusal::Revised { revision });
+                }
+                let next = revision.checked_add(1).ok_or(ChangeRefusal::Revised { revision })?;
+                // Never before the revision before, whatever happens to the clock.
+                let kind = kind_after(Some(&current), &change.license);
+                (current.origin.clone(), next, now.max(current.time), kind)
+            }
+        };
+        let (mut license, reference) = self.successor(change)?;
+        if !license.details.note.is_empty() {
+            license.details.note.clear();
+        }
+        let license = IssuedLicense {
+            status_by: self.status_by(change, &license),
+            license,
+            origin,
+            reference,
+            kind,
+            revision,
+            scope: Arc::clone(&change.scope),
+            time,
+        };
+        match license_line::longest(&license) <= record::MAX {
+            true => Ok(ChangeOutcome::Recorded(Arc::new(license))),
+            false => Err(ChangeRefusal::TooLong),
+        }
+    }
+}
+
+fn kind_after(before: Option<&IssuedLicense>, after: &License) -> ChangeKind {
+    before.map_or(ChangeKind::Issued, |before| ChangeKind::between(&before.license, after))
+}

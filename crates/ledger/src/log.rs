@@ -1,0 +1,126 @@
+//! The log: every change to a binding, in a ledger of chained lines. It is the truth, an audit trail and a backup.
+//!
+//! **A line** is one RFC 8785 JSON object and a line feed, at most [`record::MAX`] bytes ([`record`]):
+//!
+//! ```text
+//! {"event":"bound","host":"shop.example","license":"<64 hex>","previous":"<64 hex>","sequence":8,"synced":6,"time":"…Z"}
+//! ```
+//!
+//! `license` is the license's id, never its key. A license that a machine issued or changed has a line, too, with
+//! `"event":"license"` and the whole license ([`license_line`]), and so has a token of the management API, with `"event":"token"`.
+//! A site that a client released has `"event":"released"` ([`release_line`]). A `bound` line may have a `release_hash`: only its
+//! secret releases that binding.
+//!
+//! `sequence` counts the lines from 1 through all compactions. `synced`
+//! is the last line that was on disk when this one was written.
+//!
+//! **The chain.** `previous` is the SHA-256 of the line before, with its line feed: `sed -n 7p ledger.jsonl |
+//! sha256sum` is line 8's `previous`. The very first line continues a fixed text ([`Position::genesis`]). A
+//! [`Position`] is a sequence and the digest of its line, so it proves everything up to there. Who keeps the last
+//! position can tell whether anything before it was changed.
+//!
+//! **Group commit.** A binding is in force when its line is on disk; only then is the request answered. One thread
+//! (`store::commit_writer`) takes all waiting bindings, at most [`record::BATCH`]. `writer` appends their lines with
+//! one write and one fdatasync, and then all waiting requests are answered. So a thousand sites share one sync. If
+//! the write or the sync fails, the file is truncated to its last durable line before the next write, and the whole
+//! batch fails. `file` checks before and after each batch that the open file is still the one at its path.
+//!
+//! **Recovery.** A start reads the whole ledger and checks the chain ([`reader`]). A power failure can only tear what
+//! was never acknowledged: the last batch. So an unreadable end is removed if all of this holds:
+//!
+//! - The last line has no line feed, or the rest has zeros where the file system had not written yet.
+//! - The rest is not longer than a batch can be.
+//! - None of its lines has a `synced` beyond the end of the chain.
+//! - It does not include lines kept by a compaction, which were on disk before the file got its name.
+//!
+//! Everything else is damage, and the store does not open. `store::recovery` then compares the ledger with the index:
+//! an outdated index is updated or rebuilt; an index ahead of the ledger means that the ledger has lost lines.
+//!
+//! **Compaction** begins a new file without superseded lines. Its first line has `"compacted"`, the number of kept
+//! lines, and in `previous` the digest of the old file's last line, so old and new form one chain. The new file is
+//! synced and then renamed into place; the old one stays beside it.
+//!
+//! **A backend** implements the trait `Backend` of `store::backend`, the only interface of the group commit. `commit`
+//! has the batch decided, and returns when its lines are durable. `store::disk` keeps the lines in a file.
+//! `store::postgres` keeps the same lines in a table that several nodes append to.
+
+pub(crate) mod chain;
+pub(crate) mod compaction;
+pub(crate) mod file;
+pub(crate) mod license_line;
+pub mod reader;
+pub mod record;
+mod release_line;
+pub(crate) mod sale_line;
+#[cfg(test)]
+mod tests;
+pub(crate) mod token_line;
+pub(crate) mod writer;
+
+use chrono::{DateTime, Utc};
+
+use countersign_model::binding::Binding;
+use countersign_model::digest::Digest;
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_release::SiteRelease;
+
+/// The ledger's name in the store's folder.
+pub(crate) const NAME: &str = "ledger.jsonl";
+
+/// What the very first line continues. Another line format needs another text.
+const GENESIS: &[u8] = b"countersign ledger 1\n";
+
+/// A site was bound to a license. It replaces an earlier binding of the same site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerEntry {
+    /// The license.
+    pub license: LicenseId,
+    /// The site, and when it was bound.
+    pub binding: Binding,
+}
+
+/// A client released a site of a license.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseEntry {
+    /// The license.
+    pub license: LicenseId,
+    /// The site, when, and how.
+    pub release: SiteRelease,
+}
+
+/// A position in the chain, which stands for everything up to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Position {
+    /// From 1 through all compactions. In messages, `line` is a line of the file.
+    pub sequence: u64,
+    /// The SHA-256 of the line, with its line feed.
+    pub digest: Digest,
+}
+
+impl Position {
+    /// Before the first line.
+    pub fn genesis() -> Self {
+        Self {
+            sequence: 0,
+            digest: Digest::of(GENESIS),
+        }
+    }
+
+    /// The position of the next line.
+    pub(crate) fn after(self, line: &[u8]) -> Self {
+        Self {
+            sequence: self.sequence + 1,
+            digest: Digest::of(line),
+        }
+    }
+}
+
+/// The first line of a compacted ledger, with the position that it continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// The number of kept lines after it.
+    pub kept: u64,
+    /// When it was made.
+    pub time: DateTime<Utc>,
+}

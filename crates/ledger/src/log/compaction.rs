@@ -1,0 +1,178 @@
+//! Writes a new ledger that continues an old one without superseded lines.
+//!
+//! Its first line has the position of the old ledger's last line, so both form one chain: the old file proves the new
+//! one. Bindings keep their order and their times. Releases by clients stay while they count as moves of their license,
+//! and for as long as nobody bound the host again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, BufWriter, Read, Write};
+
+use chrono::{DateTime, Utc};
+
+use countersign_model::license_key::LicenseId;
+use countersign_model::name::Name;
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::{MOVE_PERIOD, SiteRelease};
+
+use crate::log::reader::{self, LedgerExtent, LedgerFault};
+use crate::log::record::{LedgerEvent, LedgerRecord};
+use crate::log::{Compaction, LedgerEntry, Position, ReleaseEntry};
+
+/// Passes on the events that are not superseded, in their order. Bindings are as they are now.
+pub(crate) fn current<R: Read>(
+    open: impl Fn() -> io::Result<R>,
+    mut each: impl FnMut(LedgerEvent),
+) -> Result<(), LedgerFault> {
+    let (_, latest) = latest(open().map_err(LedgerFault::Io)?, None)?;
+    hand_over(open().map_err(LedgerFault::Io)?, &latest, |change| {
+        each(latest.as_now(change));
+        Ok(())
+    })
+}
+
+/// Writes the compacted ledger; returns the number of kept bindings and the position of the last line. The caller
+/// syncs it and renames it into place.
+pub(crate) fn write<R: Read>(
+    open: impl Fn() -> io::Result<R>,
+    new: impl Write,
+    time: DateTime<Utc>,
+) -> Result<(u64, Position), LedgerFault> {
+    let (old, latest) = latest(open().map_err(LedgerFault::Io)?, Some(time))?;
+    let mut new = BufWriter::new(new);
+    let mut line = Vec::new();
+    let mut put = |previous: Position, change: LedgerEvent| -> io::Result<Position> {
+        line.clear();
+        let end = LedgerRecord {
+            previous,
+            synced: old.end.sequence,
+            change,
+        }
+        .write(&mut line)?;
+        new.write_all(&line)?;
+        Ok(end)
+    };
+    let kept = latest.len() as u64;
+    let mut end = put(old.end, LedgerEvent::Compacted(Compaction { kept, time })).map_err(LedgerFault::Io)?;
+    hand_over(open().map_err(LedgerFault::Io)?, &latest, |change| {
+        end = put(end, change)?;
+        Ok(())
+    })?;
+    new.flush().map_err(LedgerFault::Io)?;
+    Ok((latest.bindings.len() as u64, end))
+}
+
+/// The numbers of the lines that stay.
+#[derive(Default)]
+pub(crate) struct LatestLines {
+    /// The last binding of each site of each license.
+    bindings: HashMap<(LicenseId, SiteHost), u64>,
+    /// The releases of these bindings.
+    releases: HashMap<(LicenseId, SiteHost), (u64, SiteRelease)>,
+    /// Releases that count as moves, unless they are among `releases`.
+    moves: BTreeMap<u64, DateTime<Utc>>,
+    /// The last line of each license that a machine issued.
+    licenses: HashMap<LicenseId, u64>,
+    /// The last line of each token.
+    tokens: HashMap<Name, u64>,
+    /// How many lines are about sales. Each has names that no other line has, so all of them stay.
+    sales: usize,
+}
+
+impl LatestLines {
+    /// Takes the line with this number.
+    pub(crate) fn take(&mut self, sequence: u64, change: &LedgerEvent) {
+        match change {
+            LedgerEvent::Bound(LedgerEntry { license, binding }) => {
+                let site = (*license, binding.host.clone());
+                if let Some((number, release)) = self.releases.remove(&site) {
+                    self.moves.insert(number, release.time);
+                }
+                self.bindings.insert(site, sequence);
+            }
+            LedgerEvent::Released(ReleaseEntry { license, release }) => {
+                let site = (*license, release.host.clone());
+                if let Some((number, release)) = self.releases.insert(site, (sequence, release.clone())) {
+                    self.moves.insert(number, release.time);
+                }
+            }
+            LedgerEvent::License(issued) => {
+                self.licenses.insert(issued.license.id, sequence);
+            }
+            LedgerEvent::Sale(_) => self.sales += 1,
+            LedgerEvent::Token(token) => {
+                self.tokens.insert(token.name.clone(), sequence);
+            }
+            LedgerEvent::Compacted(_) => {}
+        }
+    }
+
+    /// Forgets the moves that no longer count at `now`.
+    fn forget_moves(&mut self, now: DateTime<Utc>) {
+        self.moves
+            .retain(|_, time| now.signed_duration_since(*time) < MOVE_PERIOD);
+    }
+
+    /// How many lines stay.
+    fn len(&self) -> usize {
+        let sites = self.bindings.len() + self.releases.len() + self.moves.len();
+        sites + self.licenses.len() + self.tokens.len() + self.sales
+    }
+
+    /// Whether the line with this number stays.
+    pub(crate) fn has(&self, sequence: u64, change: &LedgerEvent) -> bool {
+        match change {
+            LedgerEvent::Bound(LedgerEntry { license, binding }) => {
+                self.bindings.get(&(*license, binding.host.clone())) == Some(&sequence)
+            }
+            LedgerEvent::Released(ReleaseEntry { license, release }) => {
+                let latest = self.releases.get(&(*license, release.host.clone()));
+                latest.is_some_and(|(number, _)| *number == sequence) || self.moves.contains_key(&sequence)
+            }
+            LedgerEvent::License(issued) => self.licenses.get(&issued.license.id) == Some(&sequence),
+            LedgerEvent::Sale(_) => true,
+            LedgerEvent::Token(token) => self.tokens.get(&token.name) == Some(&sequence),
+            LedgerEvent::Compacted(_) => false,
+        }
+    }
+
+    /// The event of a line that stays. A binding is as it is now.
+    pub(crate) fn as_now(&self, change: LedgerEvent) -> LedgerEvent {
+        let LedgerEvent::Bound(mut entry) = change else {
+            return change;
+        };
+        let site = (entry.license, entry.binding.host.clone());
+        if let Some((_, release)) = self.releases.get(&site) {
+            entry.binding.end(release);
+        }
+        LedgerEvent::Bound(entry)
+    }
+}
+
+/// The lines that stay; those of moves only if they count at `now`.
+fn latest(ledger: impl Read, now: Option<DateTime<Utc>>) -> Result<(LedgerExtent, LatestLines), LedgerFault> {
+    let mut latest = LatestLines::default();
+    let found = reader::read(ledger, |position, change| {
+        if let Some(change) = &change {
+            latest.take(position.sequence, change);
+        }
+    })?;
+    if let Some(now) = now {
+        latest.forget_moves(now);
+    }
+    Ok((found, latest))
+}
+
+fn hand_over(
+    ledger: impl Read,
+    latest: &LatestLines,
+    mut each: impl FnMut(LedgerEvent) -> io::Result<()>,
+) -> Result<(), LedgerFault> {
+    let mut result = Ok(());
+    reader::read(ledger, |position, change| {
+        let stays = |change: &LedgerEvent| latest.has(position.sequence, change);
+        if let Some(change) = change.filter(|change| result.is_ok() && stays(change)) {
+            result = each(change);
+        }
+    })?;
+    result.map_err(LedgerFault::Io)
+}

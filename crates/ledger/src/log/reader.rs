@@ -1,0 +1,151 @@
+//! Reads a ledger from its beginning and checks its chain, line by line, in bounded memory.
+//!
+//! Distinguishes what a power failure left of the last, unacknowledged batch, which may be removed, from damage,
+//! which is a [`LedgerFault`]. Passes the entries on with their position.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use crate::log::Position;
+use crate::log::chain::{Chain, RefusedLine};
+use crate::log::record::{self, LedgerEvent};
+
+/// The longest torn end in bytes: 16 MiB, more than a batch. Anything longer is damage, and is not read to its end.
+const MOST_TORN: usize = record::BATCH * record::MAX;
+
+/// The result of reading.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LedgerExtent {
+    /// The position that the first line continues: the genesis, or that of a compaction.
+    pub start: Position,
+    /// The position of the last line.
+    pub end: Position,
+    /// Where the last line ends, in bytes.
+    pub length: u64,
+    /// Whether it is followed by something that was never acknowledged.
+    pub torn: bool,
+}
+
+impl LedgerExtent {
+    /// The number of lines in the file. A line's `sequence` also counts those before compactions.
+    pub fn lines(&self) -> u64 {
+        self.end.sequence - self.start.sequence
+    }
+}
+
+/// Why a ledger cannot be read.
+#[derive(Debug)]
+pub enum LedgerFault {
+    /// The disk failed.
+    Io(io::Error),
+    /// The chain is broken; says where.
+    Broken(String),
+}
+
+/// Reads a ledger. `each` gets every position in it, the start included, and the event of the line there.
+pub fn read(
+    input: impl Read,
+    mut each: impl FnMut(Position, Option<LedgerEvent>),
+) -> Result<LedgerExtent, LedgerFault> {
+    let mut input = BufReader::with_capacity(1 << 18, input);
+    let mut chain = Chain::default();
+    let mut bytes = Vec::with_capacity(record::MAX);
+    let mut torn = false;
+    while next(&mut input, &mut bytes)? {
+        match chain.accept(&bytes) {
+            Ok(change) => {
+                if chain.lines == 1 {
+                    each(chain.start, None);
+                }
+                each(chain.end, change);
+            }
+            Err(what) if what.may_be_torn && chain.may_be_cut(&mut input, &mut bytes)? => {
+                torn = true;
+                break;
+            }
+            Err(RefusedLine { what, .. }) => return Err(chain.broken(&what)),
+        }
+    }
+    let Chain {
+        start,
+        end,
+        lines,
+        length,
+        kept,
+    } = chain;
+    if lines == 0 {
+        each(start, None);
+    } else if lines <= kept {
+        return Err(chain.broken(&format!(
+            "missing: {kept} lines were kept when the ledger was compacted"
+        )));
+    }
+    Ok(LedgerExtent {
+        start,
+        end,
+        length,
+        torn,
+    })
+}
+
+/// Reads the next line, or as much of it as a line can have; whether there is one.
+pub(crate) fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
+    bytes.clear();
+    Ok(input
+        .take(record::MAX as u64)
+        .read_until(b'\n', bytes)
+        .map_err(LedgerFault::Io)?
+        > 0)
+}
+
+impl Chain {
+    /// As [`was_never_acknowledged`]. A compacted ledger was on disk before it got its name.
+    fn may_be_cut(&self, input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
+        let is_of_compaction = self.kept > 0 && self.lines <= self.kept;
+        Ok(!is_of_compaction && was_never_acknowledged(input, bytes, self.end.sequence)?)
+    }
+
+    fn broken(&self, what: &str) -> LedgerFault {
+        LedgerFault::Broken(format!(
+            "line {} of the file (byte {}): {what}",
+            self.lines + 1,
+            self.length
+        ))
+    }
+}
+
+/// Whether `bytes` and the rest of `input` can be the rest of the last batch after a power failure: incomplete, or with
+/// holes that read as zeros, and without a line that was written when more than `known` lines were on disk.
+pub(crate) fn was_never_acknowledged(
+    input: &mut impl BufRead,
+    bytes: &mut Vec<u8>,
+    known: u64,
+) -> Result<bool, LedgerFault> {
+    let cut_off = !bytes.ends_with(b"\n") && input.fill_buf().map_err(LedgerFault::Io)?.is_empty();
+    if !cut_off && !bytes.contains(&0) {
+        return Ok(false);
+    }
+    let mut length = 0;
+    loop {
+        length += bytes.len();
+        if length > MOST_TORN || says_more_was_synced(bytes, known) {
+            return Ok(false);
+        }
+        if !next(input, bytes)? {
+            return Ok(true);
+        }
+    }
+}
+
+/// Whether the rest of the lines shows that more than `known` lines were on disk. Lost digits only lower that number.
+fn says_more_was_synced(bytes: &[u8], known: u64) -> bool {
+    const SYNCED: &[u8] = b"\"synced\":";
+    let places = bytes
+        .windows(SYNCED.len())
+        .enumerate()
+        .filter(|(_, window)| *window == SYNCED);
+    let mut numbers = places.map(|(at, _)| &bytes[at + SYNCED.len()..]).filter_map(|rest| {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        std::str::from_utf8(&rest[..digits]).ok()?.parse::<u64>().ok()
+    });
+    numbers.any(|synced| synced > known)
+}

@@ -1,0 +1,108 @@
+//! The line of a token that was made, revoked, or used on a new day: the whole token, in the order of RFC 8785.
+//!
+//! It has the SHA-256 of the token's secret, never the secret. [`record`](crate::log::record) calls this.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, NaiveDate, Utc};
+use serde::{Deserialize, Serialize};
+
+use countersign_model::api_token::{ApiToken, TokenScope};
+use countersign_model::digest::Digest;
+use countersign_model::name::Name;
+
+use crate::log::Position;
+
+/// How every such line begins.
+pub(super) const BEGINNING: &[u8] = b"{\"event\":\"token\"";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenLine {
+    event: TokenTag,
+    hash: Digest,
+    issued: DateTime<Utc>,
+    name: Name,
+    pub(super) previous: Digest,
+    revoked: bool,
+    /// Sorted by their names.
+    scopes: BTreeSet<TokenScope>,
+    pub(super) sequence: u64,
+    pub(super) synced: u64,
+    time: DateTime<Utc>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    used: Option<NaiveDate>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum TokenTag {
+    Token,
+}
+
+impl TokenLine {
+    /// The line of this token after `previous`.
+    pub(super) fn new(token: &ApiToken, previous: Position, synced: u64) -> Self {
+        Self {
+            event: TokenTag::Token,
+            hash: token.hash,
+            issued: token.issued,
+            name: token.name.clone(),
+            previous: previous.digest,
+            revoked: token.revoked,
+            scopes: token.scopes.clone(),
+            sequence: previous.sequence + 1,
+            synced,
+            time: token.time,
+            used: token.used,
+        }
+    }
+
+    /// The token of the line.
+    pub(super) fn token(self) -> ApiToken {
+        ApiToken {
+            name: self.name,
+            hash: self.hash,
+            scopes: self.scopes,
+            issued: self.issued,
+            used: self.used,
+            revoked: self.revoked,
+            time: self.time,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::log::record::{LedgerEvent, LedgerRecord};
+    use crate::testing::api_token;
+
+    #[test]
+    fn a_line_is_canonical_json_and_is_read_back() {
+        let used = ApiToken {
+            used: NaiveDate::from_ymd_opt(2026, 11, 24),
+            revoked: true,
+            ..api_token("shop")
+        };
+        for token in [api_token("shop"), used] {
+            let record = LedgerRecord {
+                previous: Position::genesis(),
+                synced: 0,
+                change: LedgerEvent::Token(Arc::new(token)),
+            };
+            let mut line = Vec::new();
+            record.write(&mut line).unwrap();
+            assert!(line.starts_with(BEGINNING));
+            let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
+            let canonical = serde_json_canonicalizer::to_string(&value).unwrap() + "\n";
+            assert_eq!(String::from_utf8(line.clone()).unwrap(), canonical);
+            assert_eq!(LedgerRecord::read(&line).unwrap(), record);
+            let text = canonical.replace("licenses:write", "licenses:all");
+            assert_ne!(text, canonical);
+            assert!(LedgerRecord::read(text.as_bytes()).is_err());
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What nodes kept, and what of it the log lacks: the input of `bindings repair`.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use tokio::time::timeout;
+
+use crate::backend_error::BackendError;
+use crate::bindings::BoundSites;
+use crate::ledger_state::LedgerState;
+use crate::memory::BindingMemory;
+use crate::postgres::failure::failure;
+use crate::postgres::kept_memory::KeptFile;
+use crate::postgres::node_state::{DEADLINE, no_answer};
+use crate::postgres::session::{KnownLog, Session, require_lines};
+use crate::sales::SaleMemory;
+use crate::token_changes::{TokenChange, TokenStep};
+use countersign_model::api_token::ApiToken;
+use countersign_model::binding::{Binding, Stored as _};
+use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::license_key::LicenseId;
+use countersign_model::sale_state::{SaleEvent, SaleState};
+use countersign_model::site_host::SiteHost;
+
+/// What nodes kept, and what of it the log lacks.
+#[derive(Default)]
+pub(super) struct LostLines {
+    /// Licenses that machines issued or changed.
+    pub licenses: Vec<Arc<IssuedLicense>>,
+    /// What has to be done with tokens of the management API.
+    pub tokens: Vec<TokenChange>,
+    /// In the order of binding.
+    pub bindings: Vec<(LicenseId, Binding)>,
+    /// Sites that had given their seats back, and hold them in the log.
+    pub releases: Vec<(LicenseId, SiteHost)>,
+    /// What shops told of their sales, each with names of that sale.
+    pub sales: Vec<(SaleState, Vec<Hex128>)>,
+    /// The newest epoch of a node.
+    pub epoch: i32,
+}
+
+impl LostLines {
+    /// Takes what the log lacks of a file; whether the log lacks lines that its node had read.
+    pub(super) async fn add(
+        &mut self,
+        path: &Path,
+        log: &BindingMemory,
+        session: &Session,
+    ) -> Result<bool, BackendError> {
+        let file = KeptFile::at(path.to_owned());
+        let file = file.ok_or_else(|| {
+            let what = format!("{}: its name is not that of a file that a node kept", path.display());
+            failure(LedgerState::Damaged, what)
+        })?;
+        let kept = file.read()?;
+        self.epoch = self.epoch.max(file.epoch);
+        let memory = BindingMemory::new(kept.by_license).with_issued(kept.issued);
+        memory.issued.each(|issued| {
+            if log
+                .issued
+                .of(&issued.license.id)
+                .is_none_or(|held| is_lost(issued, &held))
+            {
+                self.licenses.push(Arc::new(issued.clone()));
+            }
+        });
+        let tokens = memory.issued.tokens();
+        self.tokens.extend(
+            tokens
+                .iter()
+                .filter_map(|token| lost_step(token, log.issued.token(&token.name).as_deref())),
+        );
+        for (state, mut names) in memory.sales.all() {
+            names.sort_unstable();
+            if is_sale_lost(state, &names, &log.sales) {
+                self.sales.push((state, names));
+            }
+        }
+        memory.each(|license, sites| self.add_sites(*license, sites, &log.of(license)));
+        let known = KnownLog {
+            end: kept.end,
+            epoch: file.epoch,
+        };
+        match timeout(DEADLINE, require_lines(&session.client, known)).await {
+            Ok(Ok(())) => Ok(false),
+            Ok(Err(error)) if error.state == LedgerState::LinesLost => Ok(true),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(no_answer(session)),
+        }
+    }
+
+    fn add_sites(&mut self, license: LicenseId, sites: &BoundSites<'_>, log: &BoundSites<'_>) {
+        for binding in sites.iter() {
+            let held = log.find(&binding.host);
+            if !binding.is_released() {
+                if held.is_none_or(|held| held.bound_at < binding.bound_at) {
+                    // It left and came back, perhaps with another secret.
+                    if held.is_some_and(|held| !held.is_released()) {
+                        self.releases.push((license, binding.host.clone()));
+                    }
+                    self.bindings.push((license, binding.clone()));
+                }
+                continue;
+            }
+            let released_at = sites.moves().iter().rfind(|release| release.host == binding.host);
+            let released_at = released_at.map_or(binding.bound_at, |release| release.time);
+            // One that was bound since keeps its seat.
+            if held.is_some_and(|held| !held.is_released() && held.bound_at <= released_at) {
+                self.releases.push((license, binding.host.clone()));
+            }
+        }
+    }
+
+    /// Who was bound first comes first. Of what several nodes kept, the newest counts.
+    pub(super) fn sort(&mut self) {
+        self.bindings.sort_by_key(|(_, binding)| Reverse(binding.bound_at));
+        let mut sites = HashSet::new();
+        self.bindings
+            .retain(|(license, binding)| sites.insert((*license, binding.host.clone())));
+        self.bindings.reverse();
+        self.releases.sort();
+        self.releases.dedup();
+        self.sales
+            .sort_unstable_by_key(|(state, names)| (state.id, names.clone()));
+        self.sales.dedup();
+        // Of one license, the last revision comes last.
+        self.licenses.sort_by_key(|issued| (issued.license.id, issued.revision));
+        self.licenses.reverse();
+        self.licenses.dedup_by_key(|issued| issued.license.id);
+        self.licenses.sort_by_key(|issued| issued.time);
+    }
+}
+
+/// Whether the log, which has `held`, lacks this change of the license.
+fn is_lost(issued: &IssuedLicense, held: &IssuedLicense) -> bool {
+    // Appended again, it has another time, and may be told as another change.
+    let is_same = IssuedLicense {
+        time: held.time,
+        kind: held.kind,
+        ..issued.clone()
+    } == *held;
+    !is_same && issued.revision >= held.revision
+}
+
+/// What a shop told so that a sale has this state. In any order it has the same result, as a shop's deliveries have.
+pub(super) fn sale_events(state: SaleState) -> Vec<(SaleEvent, Option<DateTime<Utc>>)> {
+    state.events()
+}
+
+/// Whether the log lacks something of what is known of a sale.
+pub(super) fn is_sale_lost(state: SaleState, names: &[Hex128], log: &SaleMemory) -> bool {
+    let Some(held) = log.of(state.id) else { return true };
+    let is_known = |name: &Hex128| log.of(*name).is_some_and(|known| known.id == held.id);
+    let told = sale_events(state).into_iter();
+    let told = told.fold(held, |held, (event, at)| held.after(event, at).0);
+    told != held || !names.iter().all(is_known)
+}
+
+/// What brings a token back, or a revocation that was lost. A token that was made since stays.
+fn lost_step(token: &ApiToken, held: Option<&ApiToken>) -> Option<TokenChange> {
+    let is_same = held.is_some_and(|held| held.hash == token.hash);
+    let is_held = is_same && held.is_some_and(|held| !held.revoked);
+    let step = match token.revoked {
+        true if is_held => TokenStep::Revoke,
+        false if !is_same => TokenStep::Create {
+            hash: token.hash,
+            scopes: token.scopes.clone(),
+        },
+        _ => return None,
+    };
+    Some(TokenChange {
+        name: token.name.clone(),
+        step,
+        now: token.time,
+    })
+}

@@ -1,0 +1,98 @@
+//! The texts of orders in a table that all nodes share. A commit keeps them in the transaction of its lines.
+//!
+//! [`reference_erasure`](crate::postgres::reference_erasure) erases them.
+
+use chrono::{DateTime, Utc};
+use tokio_postgres::{Client, Error, Row};
+
+use crate::references::erasure::FoundReferences;
+use crate::references::texts::NewReference;
+use countersign_model::issued_license::Hex128;
+use countersign_model::order_reference::StoredReference;
+
+/// Keeps new texts. One that was erased under another name of its order is marked as erased under this one, too. `$3` and `$4`
+/// are pairs of a new name and another name of its order.
+pub(super) const KEEP: &str = "INSERT INTO countersign.order_references (name, reference, erased) \
+     SELECT new.name, CASE WHEN gone.erased IS NULL THEN new.reference END, gone.erased \
+     FROM unnest($1::text[], $2::text[]) AS new(name, reference) \
+     LEFT JOIN (SELECT pair.name, min(known.erased) AS erased FROM unnest($3::text[], $4::text[]) AS pair(name, other) \
+     JOIN countersign.order_references AS known ON known.name = pair.other GROUP BY pair.name) AS gone ON gone.name = new.name \
+     ORDER BY new.name ON CONFLICT (name) DO NOTHING";
+
+const FIND: &str = "SELECT name, reference, erased FROM countersign.order_references WHERE name = ANY ($1)";
+
+const PAGE: &str =
+    "SELECT name, reference, erased FROM countersign.order_references WHERE name > $1 ORDER BY name LIMIT $2";
+
+/// Rows of one page or one statement.
+pub(super) const ROWS: usize = 10_000;
+
+/// The parameters of [`KEEP`].
+pub(super) struct KeptRows {
+    pub names: Vec<String>,
+    pub texts: Vec<String>,
+    pub of: Vec<String>,
+    pub others: Vec<String>,
+}
+
+impl KeptRows {
+    pub(super) fn new(texts: &[NewReference]) -> Self {
+        let pairs = || {
+            texts
+                .iter()
+                .flat_map(|new| new.names.iter().map(|other| (new.name, *other)))
+        };
+        Self {
+            names: texts.iter().map(|new| new.name.to_string()).collect(),
+            texts: texts.iter().map(|new| storable(&new.text)).collect(),
+            of: pairs().map(|(name, _)| name.to_string()).collect(),
+            others: pairs().map(|(_, other)| other.to_string()).collect(),
+        }
+    }
+}
+
+/// PostgreSQL takes no NUL in a text.
+pub(super) fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+fn stored(row: &Row) -> Option<(Hex128, StoredReference)> {
+    let name = row.get::<_, &str>(0).parse().ok()?;
+    let stored = match (row.get::<_, Option<&str>>(1), row.get::<_, Option<DateTime<Utc>>>(2)) {
+        (Some(text), None) => StoredReference::Text(text.into()),
+        (_, Some(time)) => StoredReference::Erased(time),
+        (None, None) => return None,
+    };
+    Some((name, stored))
+}
+
+pub(super) fn texts_of(names: &[Hex128]) -> Vec<String> {
+    names.iter().map(Hex128::to_string).collect()
+}
+
+/// What is kept of these orders.
+pub(super) async fn find(client: &Client, names: &[Hex128]) -> Result<FoundReferences, Error> {
+    let rows = client.query(FIND, &[&texts_of(names)]).await?;
+    Ok(rows.iter().filter_map(stored).collect())
+}
+
+/// Of how many orders something is kept.
+pub(super) async fn count(client: &Client) -> Result<usize, Error> {
+    let row = client
+        .query_one("SELECT count(*) FROM countersign.order_references", &[])
+        .await?;
+    Ok(row.get::<_, i64>(0) as usize)
+}
+
+/// Everything that is kept.
+pub(super) async fn all(client: &Client) -> Result<FoundReferences, Error> {
+    let mut found = FoundReferences::new();
+    loop {
+        let last = found.last().map(|(name, _)| name.to_string()).unwrap_or_default();
+        let rows = client.query(PAGE, &[&last, &(ROWS as i64)]).await?;
+        found.extend(rows.iter().filter_map(stored));
+        if rows.len() < ROWS {
+            return Ok(found);
+        }
+    }
+}

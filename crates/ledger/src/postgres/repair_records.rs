@@ -1,0 +1,110 @@
+//! Appends lost lines about licenses that machines issued, tokens and sales: the part of a repair that gives no seats.
+
+use std::iter;
+use std::sync::Arc;
+
+use chrono::Utc;
+
+use crate::backend_error::BackendError;
+use crate::ledger_change::{ChangeBasis, ChangeOutcome, LedgerChange};
+use crate::pending::{ChangeRequest, SaleRequest, TokenRequest, WaitingRequests};
+use crate::postgres::lost_lines::{is_sale_lost, sale_events};
+use crate::postgres::shared_repair::{BATCH, Repair, unanswered};
+use crate::sales::{SaleChange, SaleOutcome};
+use crate::token_changes::{TokenChange, TokenOutcome};
+use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
+use countersign_model::order_reference::OrderReference;
+use countersign_model::sale_state::SaleState;
+
+impl Repair<'_> {
+    pub(super) async fn licenses(&mut self, lost: &[Arc<IssuedLicense>]) -> Result<(), BackendError> {
+        for part in lost.chunks(BATCH) {
+            let changes = part.iter().map(|issued| {
+                ChangeRequest::new(LedgerChange {
+                    license: issued.license.clone(),
+                    reference: issued.reference.map(OrderReference::from),
+                    scope: Arc::clone(&issued.scope),
+                    status_by: issued.status_by.clone(),
+                    now: issued.time,
+                    basis: ChangeBasis::Lost(issued.origin.clone(), issued.revision),
+                })
+            });
+            let (changes, pending): (Vec<_>, Vec<_>) = changes.unzip();
+            self.decide(WaitingRequests {
+                changes,
+                ..WaitingRequests::default()
+            })
+            .await?;
+            for (issued, pending) in part.iter().zip(pending) {
+                match pending.wait().await.map_err(unanswered)? {
+                    ChangeOutcome::Recorded(_) | ChangeOutcome::Repeated(_) => self.outcome.licenses += 1,
+                    ChangeOutcome::Refused(why) => self.outcome.unfit_licenses.push((issued.license.id, why)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn tokens(&mut self, lost: Vec<TokenChange>) -> Result<(), BackendError> {
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = lost.iter().map(|change| change.name.clone()).collect();
+        let (tokens, pending): (Vec<_>, Vec<_>) = lost.into_iter().map(TokenRequest::new).unzip();
+        self.decide(WaitingRequests {
+            tokens,
+            ..WaitingRequests::default()
+        })
+        .await?;
+        for (name, pending) in names.into_iter().zip(pending) {
+            match pending.wait().await.map_err(unanswered)? {
+                TokenOutcome::Recorded(_) => self.outcome.tokens += 1,
+                TokenOutcome::Refused(_) => self.outcome.unfit_tokens.push(name),
+            }
+        }
+        Ok(())
+    }
+
+    /// Each as its shop would deliver it again. Memory does not say which shop it was, so the lines name the operator.
+    pub(super) async fn sales(&mut self, lost: &[(SaleState, Vec<Hex128>)]) -> Result<(), BackendError> {
+        let scope = Arc::new(ChangeScope::operator());
+        for part in lost.chunks(BATCH / 4) {
+            let mut sales = Vec::new();
+            let mut asked = Vec::new();
+            for (state, names) in part {
+                // One that is part of another may be there by now.
+                if !is_sale_lost(*state, names, &self.memory.sales) {
+                    continue;
+                }
+                // The first name is the one that an unknown sale gets.
+                let others = names.iter().copied().filter(|name| *name != state.id);
+                let names: Vec<_> = iter::once(state.id).chain(others).collect();
+                let mut last = None;
+                for (event, at) in sale_events(*state) {
+                    let (request, pending) = SaleRequest::new(SaleChange {
+                        names: names.clone(),
+                        event,
+                        at,
+                        scope: Arc::clone(&scope),
+                        now: Utc::now(),
+                    });
+                    sales.push(request);
+                    last = Some(pending);
+                }
+                asked.extend(last);
+            }
+            self.decide(WaitingRequests {
+                sales,
+                ..WaitingRequests::default()
+            })
+            .await?;
+            for pending in asked {
+                match pending.wait().await.map_err(unanswered)? {
+                    SaleOutcome::Recorded { .. } => self.outcome.sales += 1,
+                    SaleOutcome::TwoSales => self.outcome.unfit_sales += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! Reads reports for the admin listener, page by page, on a connection of its own.
+
+use std::io;
+
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+
+use crate::index::SiteReports;
+use crate::postgres::node_state::DEADLINE;
+use crate::postgres::session;
+use crate::postgres::settings::DatabaseSettings;
+use crate::stored_reports::{ReportRange, StoredReports};
+use countersign_model::license_key::LicenseId;
+use countersign_model::refused_hosts::RefusedHosts;
+
+const READ_REPORTS: &str = "SELECT license, host, report::text FROM countersign.reports \
+     WHERE (license, host) > ($1, $2) AND ($3::text IS NULL OR license = $3) ORDER BY license, host LIMIT $4";
+
+const READ_REFUSED: &str =
+    "SELECT license, hosts::text FROM countersign.refused WHERE license > $1 ORDER BY license LIMIT $2";
+
+/// The servers to ask.
+pub(super) struct ReportReader(pub DatabaseSettings);
+
+impl ReportReader {
+    /// Asks the first server that answers. A standby will do.
+    fn ask<T>(&self, question: impl AsyncFn(&Client) -> Result<T, tokio_postgres::Error>) -> io::Result<T> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let mut last = io::Error::other("no server is named");
+            for server in &self.0.servers {
+                let asked = timeout(DEADLINE, async {
+                    let session = session::connect(&self.0, server).await.map_err(io::Error::other)?;
+                    question(&session.client).await.map_err(io::Error::other)
+                });
+                match asked.await {
+                    Ok(Ok(answer)) => return Ok(answer),
+                    Ok(Err(error)) => last = error,
+                    Err(_) => last = io::Error::other("the database does not answer"),
+                }
+            }
+            Err(last)
+        })
+    }
+}
+
+impl StoredReports for ReportReader {
+    fn reports(&self, range: &ReportRange, limit: usize) -> io::Result<SiteReports> {
+        let after = range.after.as_ref();
+        let license = after.map(|(license, _)| license.to_string()).unwrap_or_default();
+        let host = after.map(|(_, host)| host.as_str()).unwrap_or_default();
+        let only = range.license.as_ref().map(LicenseId::to_string);
+        let rows = self.ask(async |client| {
+            client
+                .query(READ_REPORTS, &[&license, &host, &only, &(limit as i64)])
+                .await
+        })?;
+        let site = |row: &tokio_postgres::Row| {
+            let license = row.get::<_, &str>(0).parse().ok()?;
+            let host = row.get::<_, &str>(1).parse().ok()?;
+            Some((license, host, serde_json::from_str(row.get(2)).ok()?))
+        };
+        Ok(rows.iter().filter_map(site).collect())
+    }
+
+    fn refused(&self, after: Option<&LicenseId>, limit: usize) -> io::Result<Vec<(LicenseId, RefusedHosts)>> {
+        let after = after.map(LicenseId::to_string).unwrap_or_default();
+        let rows = self.ask(async |client| client.query(READ_REFUSED, &[&after, &(limit as i64)]).await)?;
+        let license = |row: &tokio_postgres::Row| {
+            Some((
+                row.get::<_, &str>(0).parse().ok()?,
+                serde_json::from_str(row.get(1)).ok()?,
+            ))
+        };
+        Ok(rows.iter().filter_map(license).collect())
+    }
+}

@@ -1,0 +1,240 @@
+//! The shared log for commands: reads it as of one moment, beside running nodes. Changes nothing.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+use crate::backend_error::BackendError;
+use crate::checksum::{BindingsBuilder, BindingsChecksum};
+use crate::error::StoreError;
+use crate::index::SiteReports;
+use crate::issued_table::IssuedBuilder;
+use crate::ledger_state::LedgerState;
+use crate::log::chain::Chain;
+use crate::log::compaction::LatestLines;
+use crate::log::record::{LedgerEvent, LedgerRecord};
+use crate::postgres::failure::{database_error, failure};
+use crate::postgres::load;
+use crate::postgres::order_references;
+use crate::postgres::reports;
+use crate::postgres::session::Session;
+use crate::reader::{IndexState, VerifiedLedger};
+use crate::references::erasure::FoundReferences;
+use crate::telemetry::RefusedByLicense;
+use countersign_model::binding::{Binding, SiteReport};
+use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::license_key::LicenseId;
+
+/// How long one statement that looks at a whole table may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Lines and head as of the same moment.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// Lines are canonical JSON, and no host has a quote: the text stands nowhere else.
+const LINES_OF: &str = "SELECT line FROM countersign.ledger WHERE position($1 in line) > 0 ORDER BY sequence";
+
+/// A connection to the server that takes changes.
+pub(crate) struct SharedReader {
+    runtime: Runtime,
+    session: Session,
+}
+
+impl SharedReader {
+    pub(crate) fn open(address: &str) -> Result<Self, StoreError> {
+        let (runtime, session) = Session::open_here(address)?;
+        Ok(Self { runtime, session })
+    }
+
+    /// Runs `work`; its errors name the server.
+    fn ask<T>(&self, work: impl Future<Output = Result<T, BackendError>>) -> Result<T, StoreError> {
+        let named = |error: BackendError| BackendError {
+            message: format!("{}: {}", self.session.server, error.message),
+            ..error
+        };
+        self.runtime
+            .block_on(work)
+            .map_err(|error| StoreError::shared(named(error)))
+    }
+
+    pub(super) fn client(&self) -> &tokio_postgres::Client {
+        &self.session.client
+    }
+
+    /// One statement that looks at a whole table, which must end.
+    pub(super) fn query<T>(
+        &self,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StoreError> {
+        self.query_within(PATIENCE, work)
+    }
+
+    /// One statement that must end in this time.
+    pub(super) fn query_within<T>(
+        &self,
+        patience: Duration,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StoreError> {
+        self.ask(async {
+            match timeout(patience, work).await {
+                Ok(done) => done.map_err(|error| database_error(&error)),
+                Err(_) => Err(failure(
+                    LedgerState::Unreachable,
+                    format!("no answer within {} s", patience.as_secs()),
+                )),
+            }
+        })
+    }
+
+    /// Whether a line was ever written.
+    pub(crate) fn has_bindings(&self) -> Result<bool, StoreError> {
+        let head = self.ask(load::head(&self.session.client))?;
+        Ok(head.sequence > 0)
+    }
+
+    /// The bindings of a license in the order of binding, void ones included. Does not check the chain.
+    pub(crate) fn bindings_of(&self, license: &LicenseId) -> Result<Vec<Binding>, StoreError> {
+        let part = format!("\"license\":\"{license}\"");
+        let rows = self.query(self.session.client.query(LINES_OF, &[&part]))?;
+        let mut builder = BindingsBuilder::default();
+        for row in rows {
+            let line = format!("{}\n", row.get::<_, &str>(0));
+            let read = LedgerRecord::read(line.as_bytes());
+            let record = read.map_err(|error| damaged(format!("a line of license {}: {error}", license.log_tag())))?;
+            builder.take(record.change);
+        }
+        let by_license = builder.finish();
+        Ok(by_license
+            .of(license)
+            .map_or_else(Vec::new, |bindings| bindings.to_vec()))
+    }
+
+    /// The same with what their sites reported to any node.
+    pub(crate) fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
+        let bindings = self.bindings_of(license)?;
+        let reported = self.query(reports::of(&self.session.client, license))?;
+        let mut by_host: HashMap<_, _> = reported.into_iter().map(|(_, host, report)| (host, report)).collect();
+        let report = |binding: &Binding| by_host.remove(&binding.host).unwrap_or_default();
+        let reports: Vec<_> = bindings.iter().map(report).collect();
+        Ok(bindings.into_iter().zip(reports).collect())
+    }
+
+    pub(crate) fn reports(&self) -> Result<SiteReports, StoreError> {
+        self.query(reports::sites(&self.session.client))
+    }
+
+    pub(crate) fn refused(&self) -> Result<RefusedByLicense, StoreError> {
+        self.query(reports::refused(&self.session.client))
+    }
+
+    /// What is kept of these orders.
+    pub(crate) fn references(&self, names: &[Hex128]) -> Result<FoundReferences, StoreError> {
+        self.query(order_references::find(&self.session.client, names))
+    }
+
+    /// Passes on every event that is not superseded, in their order. Checks every line first.
+    pub(crate) fn current(self, mut each: impl FnMut(LedgerEvent)) -> Result<(), StoreError> {
+        let mut latest = LatestLines::default();
+        let mut count = 0;
+        self.query(self.session.client.batch_execute(BEGIN))?;
+        self.read(|change| {
+            count += 1;
+            latest.take(count, &change);
+        })?;
+        let mut number = 0;
+        let mut wanted = Vec::new();
+        self.read(|change| {
+            number += 1;
+            if latest.has(number, &change) {
+                wanted.push(change);
+            }
+        })?;
+        // The caller may take long to process the lines; the snapshot ends first.
+        drop(self);
+        for change in wanted {
+            each(latest.as_now(change));
+        }
+        Ok(())
+    }
+
+    /// The licenses of the ledger as they are now, sorted by id.
+    pub(crate) fn issued_licenses(&self) -> Result<Vec<IssuedLicense>, StoreError> {
+        let mut builder = IssuedBuilder::default();
+        self.query(self.session.client.batch_execute(BEGIN))?;
+        self.read(|change| {
+            if let LedgerEvent::License(license) = change {
+                builder.add(license);
+            }
+        })?;
+        Ok(builder.finish().into_licenses())
+    }
+
+    /// Checks the chain up to the head.
+    pub(crate) fn verify(&self) -> Result<VerifiedLedger, StoreError> {
+        let mut builder = BindingsBuilder::default();
+        let mut issued = IssuedBuilder::default();
+        self.query(self.session.client.batch_execute(BEGIN))?;
+        let chain = self.read(|change| match change {
+            LedgerEvent::License(license) => issued.add(license),
+            LedgerEvent::Sale(entry) => issued.add_sale(&entry),
+            LedgerEvent::Token(token) => issued.add_token(token),
+            change => builder.take(change),
+        })?;
+        let references = self.query(order_references::count(&self.session.client))?;
+        self.query(self.session.client.batch_execute("COMMIT"))?;
+        let by_license = builder.finish();
+        let bindings = by_license.iter().flat_map(|bindings| bindings.iter());
+        Ok(VerifiedLedger {
+            lines: chain.lines,
+            sequence: chain.end.sequence,
+            torn: false,
+            digest: chain.end.digest,
+            bindings: BindingsChecksum::of(&by_license).count,
+            licenses: by_license.len(),
+            issued: issued.finish().len(),
+            references,
+            latest: bindings.map(|binding| binding.bound_at).max(),
+            index: IndexState::Database,
+        })
+    }
+
+    /// Reads every line, and compares the end with the head's row.
+    fn read(&self, mut each: impl FnMut(LedgerEvent)) -> Result<Chain, StoreError> {
+        self.ask(async {
+            let client = &self.session.client;
+            let head = timeout(PATIENCE, load::head(client)).await;
+            let head = head.map_err(|_| failure(LedgerState::Unreachable, "no answer"))??;
+            let chain = load::each(client, |_, change| {
+                if let Some(change) = change {
+                    each(change);
+                }
+            })
+            .await?;
+            if chain.end.sequence != head.sequence {
+                return Err(failure(
+                    LedgerState::Damaged,
+                    format!(
+                        "the ledger ends with line {}, but the table countersign.head says {}",
+                        chain.end.sequence, head.sequence
+                    ),
+                ));
+            }
+            match chain.end.digest.to_string() == head.digest {
+                true => Ok(chain),
+                false => Err(failure(
+                    LedgerState::Damaged,
+                    format!(
+                        "line {} of the ledger is not the one that the table countersign.head has",
+                        head.sequence
+                    ),
+                )),
+            }
+        })
+    }
+}
+
+fn damaged(what: String) -> StoreError {
+    StoreError::shared(failure(LedgerState::Damaged, what))
+}

@@ -1,0 +1,246 @@
+//! Appends what the shared log lost, from what nodes kept: for the tables' owner, beside running nodes.
+//!
+//! `repair_records` appends licenses, tokens and sales. Who gets a seat is decided as for a site that asks (`binding_batch`).
+//! At the end the head's epoch rises, and every node reads the log anew.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+use countersign_model::binding::{Binding, Stored as _};
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
+use countersign_model::seat::Seat;
+use countersign_model::site_host::SiteHost;
+use crate::backend_error::BackendError;
+use crate::binding_batch::BindingBatch;
+use crate::error::StoreError;
+use crate::ledger_state::LedgerState;
+use crate::memory::BindingMemory;
+use crate::pending::{BindOutcome, BindRequest, SeatRelease, SeatRequest, WaitingRequests};
+use crate::postgres::failure::{TransactionFailure, failure};
+use crate::postgres::kept_lines::KeptLines;
+use crate::postgres::lost_lines::LostLines;
+use crate::postgres::node_state::{self, NodeState};
+use crate::postgres::repair_outcome::{RepairOutcome, UnfitBinding};
+use crate::postgres::session::{KnownLog, Session};
+use crate::postgres::settings::DatabaseSettings;
+use crate::postgres::shared_compaction::require_owner;
+use crate::postgres::{load, transaction};
+use crate::site_moves::{ReleaseRequest, Releaser, SiteReleaseOutcome};
+
+/// Requests of one transaction, so that a node waits for a tenth of a second at most.
+pub(super) const BATCH: usize = 500;
+
+/// How long a statement may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const RAISE_EPOCH: &str = "UPDATE countersign.head SET epoch = greatest(epoch, $1) + 1";
+
+/// Finds a license of the registry's files.
+type FileLicenses<'a> = &'a dyn Fn(&LicenseId) -> Option<License>;
+
+/// The log, as the repair goes on.
+pub(super) struct Repair<'a> {
+    settings: DatabaseSettings,
+    node: NodeState,
+    pub memory: BindingMemory,
+    registry: FileLicenses<'a>,
+    /// The servers' setting.
+    staging_sites: u32,
+    /// The time of the log, where nothing is to be appended.
+    dry_run: Option<DateTime<Utc>>,
+    pub outcome: RepairOutcome,
+}
+
+/// Appends from these files, which nodes kept, what the log lacks. `registry` has the licenses of files, and
+/// `staging_sites` is the servers' setting. With `dry_run` nothing changes.
+///
+/// # Errors
+///
+/// [`StoreError::Shared`]: a file cannot be read, the role does not own the tables, or the database failed. What was
+/// appended before stays; another run goes on.
+pub fn repair_shared(
+    address: &str,
+    files: &[PathBuf],
+    registry: &dyn Fn(&LicenseId) -> Option<License>,
+    staging_sites: u32,
+    dry_run: bool,
+) -> Result<RepairOutcome, StoreError> {
+    let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| StoreError::shared(error.into()))?;
+    let repaired = runtime.block_on(async {
+        let session = Session::open(&settings, KnownLog::none(), None).await?;
+        require_owner(&session).await?;
+        Box::pin(repair(settings, session, files, (registry, staging_sites), dry_run)).await
+    });
+    repaired.map_err(StoreError::shared)
+}
+
+async fn repair(
+    settings: DatabaseSettings,
+    session: Session,
+    files: &[PathBuf],
+    (registry, staging_sites): (FileLicenses<'_>, u32),
+    dry_run: bool,
+) -> Result<RepairOutcome, BackendError> {
+    let loaded = load::all(&session.client).await?;
+    let head = node_state::prove_in_time(&session).await?;
+    let memory = BindingMemory::new(loaded.by_license).with_issued(loaded.issued);
+    let mut lost = LostLines::default();
+    let mut anew = false;
+    for path in files {
+        anew |= lost.add(path, &memory, &session).await?;
+    }
+    lost.sort();
+    let known = KnownLog {
+        end: loaded.end,
+        epoch: head.epoch,
+    };
+    let mut repair = Repair {
+        settings,
+        node: NodeState::new(Some(session), known, KeptLines::in_folder(Path::new("")), true),
+        memory,
+        registry,
+        staging_sites,
+        dry_run: dry_run.then(|| head.now()),
+        outcome: RepairOutcome {
+            anew,
+            ..RepairOutcome::default()
+        },
+    };
+    // A binding needs its license.
+    repair.licenses(&lost.licenses).await?;
+    repair.tokens(lost.tokens).await?;
+    repair.sales(&lost.sales).await?;
+    repair.releases(&lost.releases).await?;
+    repair.bindings(&lost.bindings).await?;
+    if anew && !dry_run {
+        repair.raise_epoch(lost.epoch).await?;
+    }
+    repair.outcome.sequence = repair.node.known.end.sequence;
+    Ok(repair.outcome)
+}
+
+impl Repair<'_> {
+    /// If the log still has the binding, its own hash of the secret counts.
+    async fn releases(&mut self, lost: &[(LicenseId, SiteHost)]) -> Result<(), BackendError> {
+        for part in lost.chunks(BATCH) {
+            let mut releases = Vec::new();
+            let mut asked = Vec::new();
+            for (id, host) in part {
+                let Some(license) = self.license(id) else { continue };
+                let (release, pending) = SeatRelease::new(ReleaseRequest {
+                    license,
+                    host: host.clone(),
+                    by: Releaser::Site {
+                        proof: self.memory.of(id).find(host).and_then(Binding::release_hash),
+                        most_moves: u32::MAX,
+                    },
+                    now: Utc::now(),
+                });
+                releases.push(release);
+                asked.push(pending);
+            }
+            self.decide(WaitingRequests {
+                releases,
+                ..WaitingRequests::default()
+            })
+            .await?;
+            for pending in asked {
+                // What is not bound any more, or bound by the vendor, needs none.
+                let outcome = pending.wait().await.map_err(unanswered)?;
+                self.outcome.freed += u64::from(outcome == SiteReleaseOutcome::Released);
+            }
+        }
+        Ok(())
+    }
+
+    async fn bindings(&mut self, lost: &[(LicenseId, Binding)]) -> Result<(), BackendError> {
+        for part in lost.chunks(BATCH) {
+            let mut binds = Vec::new();
+            let mut asked = Vec::new();
+            for (id, binding) in part {
+                let unfit = |taken_by| UnfitBinding {
+                    license: *id,
+                    host: binding.host.clone(),
+                    bound_at: binding.bound_at,
+                    taken_by,
+                };
+                let Some(license) = self.license(id) else {
+                    self.outcome.unfit.push(unfit(None));
+                    continue;
+                };
+                if license.details.released.voids(binding) {
+                    self.outcome.released += 1;
+                    continue;
+                }
+                if license.seat(&self.memory.of(id), self.staging_sites, &binding.host) == Seat::Held {
+                    continue;
+                }
+                let (request, pending) = BindRequest::new(SeatRequest {
+                    release_hash: binding.release_hash(),
+                    staging_sites: self.staging_sites,
+                    ..SeatRequest::new(&license, &binding.host, binding.bound_at)
+                });
+                binds.push(request);
+                asked.push((unfit, pending));
+            }
+            self.decide(WaitingRequests {
+                binds,
+                ..WaitingRequests::default()
+            })
+            .await?;
+            for (unfit, pending) in asked {
+                match pending.wait().await.map_err(unanswered)? {
+                    BindOutcome::Bound => self.outcome.bound += 1,
+                    BindOutcome::Elsewhere { first } => self.outcome.unfit.push(unfit(Some(first))),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn license(&self, id: &LicenseId) -> Option<License> {
+        let of_ledger = || Some(self.memory.issued.of(id)?.license.clone());
+        (self.registry)(id).or_else(of_ledger)
+    }
+
+    /// Commits a batch, or only decides it.
+    pub(super) async fn decide(&mut self, requests: WaitingRequests) -> Result<(), BackendError> {
+        let mut batch = BindingBatch::new(&self.memory, requests);
+        match self.dry_run {
+            Some(now) => drop(batch.decide(Some(now))),
+            None => self.node.commit(&self.settings, &mut batch).await?,
+        }
+        batch.complete(Ok(()));
+        Ok(())
+    }
+
+    /// Has every node read the log anew.
+    async fn raise_epoch(&mut self, epoch: i32) -> Result<(), BackendError> {
+        let session = match self.node.session.take() {
+            Some(session) => session,
+            None => Session::open(&self.settings, self.node.known, None).await?,
+        };
+        let raised = timeout(PATIENCE, async {
+            transaction::lock_head(&session).await?;
+            session.client.execute(RAISE_EPOCH, &[&epoch]).await?;
+            transaction::commit(&session).await
+        });
+        let raised = raised.await.unwrap_or_else(|_| {
+            let what = format!("no answer within {} s", PATIENCE.as_secs());
+            Err(TransactionFailure::Ended(failure(LedgerState::Unreachable, what)))
+        });
+        raised.map_err(TransactionFailure::error)
+    }
+}
+
+/// A batch that was completed has answered.
+pub(super) fn unanswered(error: StoreError) -> BackendError {
+    failure(LedgerState::Unreachable, error)
+}

@@ -1,0 +1,391 @@
+//! The texts of orders of the embedded store: all of them in memory, and in a file beside the ledger.
+//!
+//! A text is on disk before the lines of its commit. To erase one, the file is written anew without it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::StoreError;
+use crate::log::file::LedgerFile;
+use crate::log::reader::LedgerFault;
+use crate::log::writer::{LedgerWriter, Medium as _};
+use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
+use crate::references::file::{self, ReferenceFile};
+use crate::references::texts::NewReference;
+use countersign_files::durable_file::{self, Access};
+use countersign_files::regular_file;
+use countersign_model::issued_license::Hex128;
+use countersign_model::order_reference::StoredReference;
+
+/// The open table.
+pub(crate) struct ReferenceTable {
+    /// The file itself, where the path is a symbolic link.
+    path: PathBuf,
+    stored: ReferencesByName,
+    writer: LedgerWriter<ReferenceFile>,
+}
+
+/// What is kept of each order.
+pub(crate) type ReferencesByName = BTreeMap<Hex128, StoredReference>;
+
+/// Reads the file in a folder, also beside a running server; nothing if there is none.
+pub(crate) fn read(folder: &Path) -> Result<ReferencesByName, StoreError> {
+    let path = file::path_in(folder);
+    let mut stored = ReferencesByName::new();
+    match regular_file::open(&path, regular_file::UNLIMITED) {
+        Ok(opened) => {
+            let found = file::read(opened, |name, reference| drop(stored.insert(name, reference)));
+            found.map_err(|fault| fault_in(&path, fault))?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(source) => return Err(StoreError::Read { path, source }),
+    }
+    Ok(stored)
+}
+
+fn fault_in(path: &Path, fault: LedgerFault) -> StoreError {
+    let path = path.to_owned();
+    match fault {
+        LedgerFault::Io(source) => StoreError::Read { path, source },
+        LedgerFault::Broken(what) => StoreError::ReferencesDamaged { path, what },
+    }
+}
+
+impl ReferenceTable {
+    /// Opens the file in a store's folder, and reads it. Makes it if there is none; warns if texts are missing then.
+    pub(crate) fn open(folder: &Path, has_orders: bool) -> Result<Self, StoreError> {
+        let path = file::path_in(folder);
+        let failed = |source| StoreError::Read {
+            path: path.clone(),
+            source,
+        };
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if has_orders {
+                    tracing::warn!(
+                        file = %path.display(),
+                        "there is no file with the orders of licenses: they are not shown until an import or a retry brings them"
+                    );
+                }
+                durable_file::create_new(&path, b"", Access::Owner).map_err(failed)?;
+            }
+            found => {
+                found.map_err(failed)?;
+            }
+        }
+        let path = path.canonicalize().map_err(failed)?;
+        // Left over from an erasure that was killed. It has texts.
+        let _ = fs::remove_file(file::new_file_in(path.parent().unwrap_or(folder)));
+        let opened = LedgerFile::take(&path).map_err(failed)?;
+        let opened = opened.ok_or_else(|| StoreError::InUse(folder.to_owned()))?;
+        let mut stored = ReferencesByName::new();
+        let found = file::read(opened.first(regular_file::UNLIMITED), |name, reference| {
+            stored.insert(name, reference);
+        });
+        let found = found.map_err(|fault| fault_in(&path, fault))?;
+        let mut writer = LedgerWriter::new(ReferenceFile(opened), found.end, found.length, found.torn);
+        if found.torn {
+            let line = found.lines() + 1;
+            tracing::warn!(line, file = %path.display(), "removing the end of the file, which was never acknowledged");
+            writer.make_ready().map_err(failed)?;
+        }
+        Ok(Self { path, stored, writer })
+    }
+
+    /// What is kept of these orders.
+    pub(crate) fn find(&self, names: &[Hex128]) -> FoundReferences {
+        let found = names
+            .iter()
+            .filter_map(|name| Some((*name, self.stored.get(name)?.clone())));
+        found.collect()
+    }
+
+    /// Keeps texts. When it returns, they survive a power failure. An erased text is not kept again, also if the order has
+    /// another name by now.
+    pub(crate) fn keep(&mut self, texts: &[NewReference]) -> io::Result<()> {
+        if texts.is_empty() {
+            return Ok(());
+        }
+        // Also where all texts are known: a license must not rest on a file that is gone.
+        self.writer.make_ready()?;
+        let mut new = ReferencesByName::new();
+        for text in texts.iter().filter(|text| !self.stored.contains_key(&text.name)) {
+            let erased = text.names.iter().find_map(|name| self.stored.get(name)?.erased_at());
+            let stored = erased.map_or_else(|| StoredReference::Text(text.text.clone()), StoredReference::Erased);
+            new.insert(text.name, stored);
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        let synced = self.writer.end().sequence;
+        let mut end = self.writer.end();
+        let mut bytes = Vec::new();
+        for (name, stored) in &new {
+            end = file::write(&mut bytes, end, synced, *name, stored)?;
+        }
+        self.writer.append_bytes(&bytes, end)?;
+        self.stored.append(&mut new);
+        Ok(())
+    }
+
+    /// Erases the text of an order under all its names; `None` if nothing is known of it. When it returns, no file of the
+    /// store has the text, and that survives a power failure.
+    pub(crate) fn erase(&mut self, erasure: &ReferenceErasure) -> io::Result<Option<ErasedReference>> {
+        let before = self.find(&erasure.names);
+        let Some(erased) = ErasedReference::after(&before, erasure, erasure.now) else {
+            return Ok(None);
+        };
+        let is_erased = |name| matches!(self.stored.get(name), Some(StoredReference::Erased(_)));
+        if !erasure.names.iter().all(is_erased) {
+            self.writer.make_ready()?;
+            for name in &erasure.names {
+                self.stored.insert(*name, StoredReference::Erased(erased.time));
+            }
+            match self.new_file() {
+                Ok(writer) => self.leave_old_file(writer)?,
+                Err(error) => {
+                    erasure.names.iter().for_each(|name| drop(self.stored.remove(name)));
+                    self.stored.extend(before);
+                    return Err(error);
+                }
+            }
+        }
+        // Also if it was erased before: that attempt may have failed here.
+        self.sync_folder()?;
+        Ok(Some(erased))
+    }
+
+    /// Puts a new file in the place of the old one.
+    fn new_file(&self) -> io::Result<LedgerWriter<ReferenceFile>> {
+        let new = file::new_file_in(self.folder());
+        let put = || {
+            let opened = regular_file::create(&new, 0o600)?;
+            let (end, length) = file::write_all(&opened, self.stored.len() as u64, self.stored.iter())?;
+            let locked = LedgerFile::lock(&self.path, opened)?;
+            let locked = locked.ok_or_else(|| io::Error::other("another process has locked the new file"))?;
+            fs::rename(&new, &self.path)?;
+            Ok::<_, io::Error>(LedgerWriter::new(ReferenceFile(locked), end, length, false))
+        };
+        put().inspect_err(|_| drop(fs::remove_file(&new)))
+    }
+
+    /// Goes on with the new file, and empties the old one when the new one is there for good.
+    fn leave_old_file(&mut self, new: LedgerWriter<ReferenceFile>) -> io::Result<()> {
+        let old = std::mem::replace(&mut self.writer, new);
+        self.sync_folder()?;
+        // The old file may have another name, as a hard link.
+        old.medium().set_len(0)
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        regular_file::open_folder(self.folder())?.sync_all()
+    }
+
+    /// Whether the file is still the expected one.
+    pub(crate) fn look(&mut self) -> io::Result<()> {
+        self.writer.look()
+    }
+
+    /// Whether texts can be kept.
+    pub(crate) fn probe(&mut self) -> io::Result<()> {
+        self.writer.probe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use chrono::{DateTime, Utc};
+
+    use super::*;
+
+    fn new(number: u8, names: &[u8], text: &str) -> NewReference {
+        NewReference {
+            name: Hex128([number; 16]),
+            names: names.iter().map(|name| Hex128([*name; 16])).collect(),
+            text: text.into(),
+        }
+    }
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(seconds, 0).unwrap()
+    }
+
+    fn erasure(names: &[u8], has_license: bool) -> ReferenceErasure {
+        ReferenceErasure {
+            names: names.iter().map(|name| Hex128([*name; 16])).collect(),
+            has_license,
+            now: at(7),
+        }
+    }
+
+    fn found(table: &ReferenceTable, name: u8) -> Option<StoredReference> {
+        let found = table.find(&[Hex128([name; 16])]);
+        found.into_iter().next().map(|(_, stored)| stored)
+    }
+
+    fn text(text: &str) -> Option<StoredReference> {
+        Some(StoredReference::Text(text.into()))
+    }
+
+    #[test]
+    fn an_erased_text_stays_erased_also_under_a_name_that_the_order_gets_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || ReferenceTable::open(folder.path(), false).unwrap();
+        let mut table = open();
+        table.keep(&[new(1, &[1], "order 1"), new(2, &[2], "order 2")]).unwrap();
+        assert_eq!((found(&table, 1), found(&table, 2)), (text("order 1"), text("order 2")));
+        assert_eq!(table.erase(&erasure(&[9], false)).unwrap(), None, "nobody knows it");
+        let erased = table.erase(&erasure(&[1], true)).unwrap().unwrap();
+        assert_eq!((erased.time, erased.had_text), (at(7), true));
+        table
+            .keep(&[new(1, &[1], "order 1"), new(3, &[3, 1], "order 1")])
+            .unwrap();
+        drop(table);
+        let mut table = open();
+        for name in [1, 3] {
+            assert_eq!(found(&table, name), Some(StoredReference::Erased(at(7))), "{name}");
+        }
+        assert_eq!(found(&table, 2), text("order 2"));
+        assert!(!table.erase(&erasure(&[1], true)).unwrap().unwrap().had_text);
+        let all = fs::read_to_string(file::path_in(folder.path())).unwrap();
+        assert!(!all.contains("order 1") && all.contains("order 2"), "{all}");
+    }
+
+    #[test]
+    fn the_old_file_has_no_text_under_another_name_and_a_link_keeps_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let path = file::path_in(folder.path());
+        let target = elsewhere.path().join("orders.jsonl");
+        fs::write(&target, "").unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        let mut table = ReferenceTable::open(folder.path(), false).unwrap();
+        table.keep(&[new(1, &[1], "order 1")]).unwrap();
+        let other = folder.path().join("other");
+        fs::hard_link(&target, &other).unwrap();
+        table.erase(&erasure(&[1], true)).unwrap().unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&other).unwrap(), "");
+        assert!(!fs::read_to_string(&target).unwrap().contains("order 1"));
+        table.keep(&[new(2, &[2], "order 2")]).unwrap();
+        assert!(fs::read_to_string(&target).unwrap().contains("order 2"));
+    }
+
+    #[test]
+    fn a_torn_end_is_cut_and_every_changed_byte_is_damage_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file::path_in(folder.path());
+        let open = || ReferenceTable::open(folder.path(), false);
+        let mut table = open().unwrap();
+        table.keep(&[new(1, &[1], "order 1")]).unwrap();
+        table.keep(&[new(2, &[2], "order 2")]).unwrap();
+        drop(table);
+        let whole = fs::read(&path).unwrap();
+        let first = whole.iter().position(|byte| *byte == b'\n').unwrap();
+        for torn in [&whole[..50], &[0; 4096]] {
+            fs::write(&path, [&whole[..], torn].concat()).unwrap();
+            drop(open().unwrap());
+            assert_eq!(fs::read(&path).unwrap(), whole);
+        }
+        for place in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1;
+            fs::write(&path, &bytes).unwrap();
+            let Err(StoreError::ReferencesDamaged { what, .. }) = open() else {
+                // Without its line feed, the last line was never acknowledged.
+                assert_eq!(place, whole.len() - 1);
+                continue;
+            };
+            let line = if place <= first { "line 1:" } else { "line 2:" };
+            assert!(what.starts_with(line) && !what.contains("order"), "{place}: {what}");
+        }
+        let hole = [&whole[..5], &[0; 40], &whole[45..]].concat();
+        for damaged in [&whole[first + 1..], &whole[1..], &hole] {
+            fs::write(&path, damaged).unwrap();
+            assert!(matches!(open(), Err(StoreError::ReferencesDamaged { .. })));
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_in_a_file_that_was_removed_or_replaced_and_it_may_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file::path_in(folder.path());
+        let aside = folder.path().join("aside");
+        let mut table = ReferenceTable::open(folder.path(), false).unwrap();
+        table.keep(&[new(1, &[1], "order 1")]).unwrap();
+        fs::rename(&path, &aside).unwrap();
+        table.keep(&[new(2, &[2], "order 2")]).unwrap_err();
+        table.keep(&[new(1, &[1], "order 1")]).unwrap_err();
+        table.erase(&erasure(&[1], true)).unwrap_err();
+        fs::copy(&aside, &path).unwrap();
+        table.keep(&[new(2, &[2], "order 2")]).unwrap_err();
+        assert_eq!(found(&table, 2), None);
+        fs::rename(&aside, &path).unwrap();
+        table.keep(&[new(2, &[2], "order 2")]).unwrap();
+        let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{}\n").unwrap();
+        assert!(table.look().is_err());
+        drop(table);
+        assert!(ReferenceTable::open(folder.path(), false).is_err());
+    }
+
+    #[test]
+    #[ignore = "prints figures"]
+    fn a_million_orders() {
+        let resident = || {
+            let status = fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let begun = resident();
+        let mut all = ReferencesByName::new();
+        for number in 0..1_000_000_u64 {
+            let digest = countersign_model::digest::Digest::of(&number.to_le_bytes());
+            let mut name = [0; 16];
+            name.copy_from_slice(&digest.as_bytes()[..16]);
+            all.insert(
+                Hex128(name),
+                StoredReference::Text(format!("order-2026-{number:07}").into()),
+            );
+        }
+        let name = *all.keys().next().unwrap();
+        // The table holds the same.
+        let memory = resident() - begun;
+        let before = std::time::Instant::now();
+        let made = regular_file::create(&file::path_in(folder.path()), 0o600).unwrap();
+        file::write_all(&made, all.len() as u64, all.iter()).unwrap();
+        drop(made);
+        let written = before.elapsed();
+        drop(all);
+        let before = std::time::Instant::now();
+        let mut table = ReferenceTable::open(folder.path(), false).unwrap();
+        let loaded = before.elapsed();
+        let before = std::time::Instant::now();
+        let names = vec![name];
+        let now = at(7);
+        let has_license = true;
+        table
+            .erase(&ReferenceErasure {
+                names,
+                has_license,
+                now,
+            })
+            .unwrap()
+            .unwrap();
+        let erased = before.elapsed();
+        let bytes = fs::metadata(file::path_in(folder.path())).unwrap().len();
+        countersign_model::text::stderr::line(format_args!(
+            "a million orders: written in {written:?}, {} MB; loaded in {loaded:?}, {memory} MiB of memory; one erased in {erased:?}",
+            bytes / 1_000_000
+        ));
+    }
+}

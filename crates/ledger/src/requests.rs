@@ -1,0 +1,123 @@
+//! Requests of the store that wait for the thread which commits. A host that is bound is answered from memory.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use countersign_model::issued_license::Hex128;
+use countersign_model::seat::Seat;
+
+use crate::Store;
+use crate::answer::pending;
+use crate::error::StoreError;
+use crate::ledger_change::{ChangeOutcome, LedgerChange};
+use crate::license_imports::{self, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
+use crate::pending::{
+    BindOutcome, BindRequest, ChangeRequest, ImportInTurn, LedgerLook, Message, SaleRequest, SeatRelease, SeatRequest,
+    TokenRequest, WaitingImport,
+};
+use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
+use crate::references::requests::ReferenceRequest;
+use crate::sales::{SaleChange, SaleOutcome};
+use crate::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
+use crate::token_changes::{TokenChange, TokenOutcome};
+
+impl Store {
+    pub(super) async fn bind(&self, request: SeatRequest<'_>) -> Result<BindOutcome, StoreError> {
+        let SeatRequest { license, host, now, .. } = request;
+        let stored = self.memory.of(&license.id);
+        let returns = || site_moves::may_return(license, &stored, host, now).is_some();
+        let outcome = match license.seat(&stored, request.staging_sites, host) {
+            Seat::Held => return Ok(BindOutcome::Bound),
+            // Only a log that nobody else writes to is known as a whole.
+            Seat::Taken { first } if !self.group_commit.is_shared() && !returns() => {
+                BindOutcome::Elsewhere { first: first.clone() }
+            }
+            Seat::Taken { .. } | Seat::Free => {
+                let (request, pending) = BindRequest::new(request);
+                self.group_commit.enqueue(Message::Bind(request))?;
+                pending.wait().await?
+            }
+        };
+        if matches!(outcome, BindOutcome::Elsewhere { .. }) {
+            self.reports.refuse(&license.id, host, now);
+        }
+        Ok(outcome)
+    }
+
+    pub(super) async fn release(&self, request: ReleaseRequest) -> Result<SiteReleaseOutcome, StoreError> {
+        let (request, pending) = SeatRelease::new(request);
+        self.group_commit.enqueue(Message::Release(request))?;
+        pending.wait().await
+    }
+
+    pub(super) async fn record_sale(&self, change: SaleChange) -> Result<SaleOutcome, StoreError> {
+        let (request, pending) = SaleRequest::new(change);
+        self.group_commit.enqueue(Message::Sale(request))?;
+        pending.wait().await
+    }
+
+    pub(super) async fn change_license(&self, change: LedgerChange) -> Result<ChangeOutcome, StoreError> {
+        let (request, pending) = ChangeRequest::new(change);
+        self.group_commit.enqueue(Message::Change(request))?;
+        pending.wait().await
+    }
+
+    pub(super) async fn import(&self, import: ImportRequest) -> Result<Vec<ImportOutcome>, StoreError> {
+        if import.lines() > MAX_IMPORT_LINES {
+            return Err(StoreError::Busy);
+        }
+        let turn = Arc::clone(&self.import_turn).lock_owned().await;
+        let (request, pending) = WaitingImport::new(ImportInTurn::new(import, turn));
+        self.group_commit.enqueue(Message::Import(request))?;
+        pending.wait().await
+    }
+
+    pub(super) async fn change_token(&self, change: TokenChange) -> Result<TokenOutcome, StoreError> {
+        let (request, pending) = TokenRequest::new(change);
+        self.group_commit.enqueue(Message::Token(request))?;
+        pending.wait().await
+    }
+
+    pub(super) async fn find_references(&self, names: Vec<Hex128>) -> Result<FoundReferences, StoreError> {
+        let (request, pending) = ReferenceRequest::find(names);
+        self.group_commit.enqueue(Message::Reference(request))?;
+        pending.wait().await
+    }
+
+    pub(super) async fn erase_reference(
+        &self,
+        names: Vec<Hex128>,
+        now: DateTime<Utc>,
+    ) -> Result<Option<ErasedReference>, StoreError> {
+        let (request, pending) = ReferenceRequest::erase(ReferenceErasure {
+            has_license: !self.memory.issued.of_order(&names).is_empty(),
+            names,
+            now,
+        });
+        self.group_commit.enqueue(Message::Reference(request))?;
+        pending.wait().await.map_err(|error| match error {
+            StoreError::NotDurable(reason) => StoreError::NotErased(reason),
+            error => error,
+        })
+    }
+
+    /// What an import would do, as far as memory knows.
+    pub(super) fn preview(&self, import: &ImportRequest) -> Vec<ImportOutcome> {
+        let none = HashSet::new();
+        let decided = import.licenses.iter().map(|license| {
+            let id = &license.license.id;
+            let current = self.memory.issued.of(id);
+            let stored = self.memory.of(id);
+            license_imports::decide(license, current.as_deref(), &stored, &none, import.now).outcome
+        });
+        decided.collect()
+    }
+
+    pub(super) async fn look(&self, look: LedgerLook) -> Result<(), StoreError> {
+        let (answer, pending) = pending();
+        self.group_commit.enqueue(Message::Refresh(look, answer))?;
+        pending.wait().await
+    }
+}

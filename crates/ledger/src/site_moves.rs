@@ -1,0 +1,248 @@
+//! Releases of sites: who may release a site, and who may take a seat back. Decided by the committing thread.
+//!
+//! A binding with a release hash needs its secret. Another one is released by the key alone, and then the old host may
+//! take its seat back for 72 hours. The vendor needs neither, and may give the seat to another site in the same commit.
+//! [`binding_batch`](crate::binding_batch) has the lines appended.
+
+use chrono::{DateTime, Utc};
+
+use countersign_model::binding::{Binding, Stored};
+use countersign_model::license::License;
+use countersign_model::seat::Seat;
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::{self, MOST_RELEASES, ReleaseHash, ReleasedBy, SiteRelease};
+
+use crate::bindings::BoundSites;
+
+/// A request to release a site.
+#[derive(Clone, Debug)]
+pub struct ReleaseRequest {
+    /// The license. One of the ledger may have changed when the thread decides; it decides by what the license is then.
+    pub license: License,
+    /// The site.
+    pub host: SiteHost,
+    /// Who asks.
+    pub by: Releaser,
+    /// The time of the request. A shared ledger uses its own clock.
+    pub now: DateTime<Utc>,
+}
+
+/// Who asks to release a site.
+#[derive(Clone, Debug)]
+pub enum Releaser {
+    /// The site's client.
+    Site {
+        /// The hash of the secret that came with the request.
+        proof: Option<ReleaseHash>,
+        /// How many moves the license has in 30 days.
+        most_moves: u32,
+    },
+    /// The vendor.
+    Vendor {
+        /// The site that gets the seat.
+        successor: Option<SiteHost>,
+        /// The server's setting: how many staging copies need no seat.
+        staging_sites: u32,
+    },
+}
+
+/// The result of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiteReleaseOutcome {
+    /// The site holds no seat any more, durably.
+    Released,
+    /// It was released before: the answer to the first request may have been lost.
+    AlreadyReleased,
+    /// Nothing was changed.
+    Refused(ReleaseRefusal),
+}
+
+/// Why a site was not released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseRefusal {
+    /// The license is not bound to this site.
+    NotBound,
+    /// The vendor bound the site in a license file.
+    BoundByVendor,
+    /// The binding has a hash, and the request has another secret, or none.
+    WrongSecret,
+    /// The license has moved too often.
+    TooManyMoves,
+    /// Other sites hold all seats, so that the successor gets none.
+    NoSeat,
+}
+
+/// What a release changes.
+#[derive(Debug)]
+pub(crate) struct DecidedRelease {
+    /// The site that leaves.
+    pub release: SiteRelease,
+    /// The binding of its successor, unless that site is bound already.
+    pub successor: Option<Binding>,
+}
+
+/// What releases the site; `None` if it was released before.
+///
+/// `license` is the license as it is now.
+pub(crate) fn release(
+    request: &ReleaseRequest,
+    license: &License,
+    stored: &BoundSites<'_>,
+    clock: Option<DateTime<Utc>>,
+) -> Result<Option<DecidedRelease>, ReleaseRefusal> {
+    let now = clock.unwrap_or(request.now);
+    if license.details.hosts.contains(&request.host) {
+        return Err(ReleaseRefusal::BoundByVendor);
+    }
+    match &request.by {
+        Releaser::Site { proof, most_moves } => {
+            let release = by_site(&request.host, *proof, *most_moves, license, stored, now)?;
+            let decided = |release| DecidedRelease {
+                release,
+                successor: None,
+            };
+            Ok(release.map(decided))
+        }
+        Releaser::Vendor {
+            successor,
+            staging_sites,
+        } => by_vendor(&request.host, successor.as_ref(), *staging_sites, license, stored, now),
+    }
+}
+
+/// The time of a new binding of `host`: `now`, or the time of the license's last known release if a clock puts that later.
+pub(crate) fn bound_at(
+    license: &License,
+    stored: &BoundSites<'_>,
+    host: &SiteHost,
+    now: DateTime<Utc>,
+) -> DateTime<Utc> {
+    let by_vendor = license.details.released.time_of(host);
+    let in_ledger = stored.moves().last().map(|release| release.time);
+    by_vendor.max(in_ledger).map_or(now, |release| release.max(now))
+}
+
+/// The release of a site by the vendor, who may give its seat to another site.
+fn by_vendor(
+    host: &SiteHost,
+    successor: Option<&SiteHost>,
+    staging_sites: u32,
+    license: &License,
+    stored: &BoundSites<'_>,
+    now: DateTime<Utc>,
+) -> Result<Option<DecidedRelease>, ReleaseRefusal> {
+    let Some(binding) = stored.find(host).filter(|binding| !license.is_void(binding)) else {
+        let is_done = match successor {
+            Some(successor) => license.seat(stored, staging_sites, successor) == Seat::Held,
+            None => license.knows_site(host, stored.all()),
+        };
+        return is_done.then_some(None).ok_or(ReleaseRefusal::NotBound);
+    };
+    let release = SiteRelease {
+        host: host.clone(),
+        time: now.max(binding.bound_at),
+        by: ReleasedBy::Taken,
+    };
+    let Some(successor) = successor else {
+        // Without a copy of all sites: the vendor may release one after the other.
+        return Ok(Some(DecidedRelease {
+            release,
+            successor: None,
+        }));
+    };
+    let mut after = stored.to_changed().ok_or(ReleaseRefusal::NotBound)?;
+    after.release(release.clone());
+    let after = BoundSites::changed(after);
+    let successor = match license.seat(&after, staging_sites, successor) {
+        Seat::Held => None,
+        Seat::Free => {
+            let time = bound_at(license, &after, successor, now);
+            Some(Binding::new(successor.clone(), time))
+        }
+        Seat::Taken { .. } => return Err(ReleaseRefusal::NoSeat),
+    };
+    Ok(Some(DecidedRelease { release, successor }))
+}
+
+/// The release of a site by its client; `None` if it was released before.
+fn by_site(
+    host: &SiteHost,
+    proof: Option<ReleaseHash>,
+    most_moves: u32,
+    license: &License,
+    stored: &BoundSites<'_>,
+    now: DateTime<Utc>,
+) -> Result<Option<SiteRelease>, ReleaseRefusal> {
+    let held = |binding: &&Binding| !license.is_void(binding);
+    let Some(binding) = stored.find(host).filter(held) else {
+        // The answer to the first request may have been lost.
+        let was_released = stored.moves().iter().any(|release| release.host == *host);
+        return was_released.then_some(None).ok_or(ReleaseRefusal::NotBound);
+    };
+    let by = match binding.release_hash() {
+        None => ReleasedBy::Key,
+        hash if hash == proof => ReleasedBy::Secret,
+        Some(_) => return Err(ReleaseRefusal::WrongSecret),
+    };
+    let is_held = |host: &SiteHost| stored.find(host).is_some_and(|binding| held(&binding));
+    let moves = site_release::moves(stored.moves(), is_held, now).count();
+    let is_by_client = |release: &&SiteRelease| release.by != ReleasedBy::Taken && release.is_recent(now);
+    let releases = stored.moves().iter().filter(is_by_client);
+    if moves >= most_moves as usize || releases.count() >= MOST_RELEASES.max(most_moves as usize) {
+        return Err(ReleaseRefusal::TooManyMoves);
+    }
+    Ok(Some(SiteRelease {
+        host: host.clone(),
+        // Never before the binding, whatever happens to the clock.
+        time: now.max(binding.bound_at),
+        by,
+    }))
+}
+
+/// The release that `host` may take back: by the key alone, within 72 hours. The vendor's own release ends that.
+pub(crate) fn may_return<'s>(
+    license: &License,
+    stored: &'s BoundSites<'_>,
+    host: &SiteHost,
+    now: DateTime<Utc>,
+) -> Option<&'s SiteRelease> {
+    let latest = stored.moves().iter().rfind(|release| release.host == *host)?;
+    let binding = stored.find(host).filter(|binding| binding.is_released())?;
+    (latest.may_return_at(now) && !license.details.released.voids(binding)).then_some(latest)
+}
+
+/// What ends so that `host` gets back the seat that it may take back; `None` if nothing helps. The first site that was bound
+/// since, and, as far as they hold the seat with it, sites under it or above it that were bound since, too.
+pub(crate) fn leaving(
+    license: &License,
+    stored: &BoundSites<'_>,
+    staging_sites: u32,
+    host: &SiteHost,
+    now: DateTime<Utc>,
+) -> Option<Vec<SiteRelease>> {
+    let taken_back = may_return(license, stored, host, now)?;
+    let came_later =
+        |binding: &&Binding| binding.bound_at >= taken_back.time && !license.details.hosts.contains(&binding.host);
+    let valid = || stored.iter().filter(|binding| !license.is_void(binding));
+    let first = valid().find(came_later)?;
+    let is_under = |host: &SiteHost, other: &SiteHost| host.parents().any(|parent| parent == other.as_str());
+    let is_with_first = |binding: &&Binding| {
+        binding.host == first.host || is_under(&binding.host, &first.host) || is_under(&first.host, &binding.host)
+    };
+    let mut after = stored.to_changed()?;
+    let mut leaving = Vec::new();
+    for binding in valid().filter(came_later).filter(is_with_first) {
+        let release = SiteRelease {
+            host: binding.host.clone(),
+            time: now.max(binding.bound_at),
+            by: ReleasedBy::Taken,
+        };
+        leaving.push(release.clone());
+        after.release(release);
+        if license.seat(&BoundSites::changed(after.clone()), staging_sites, host) == Seat::Free {
+            return Some(leaving);
+        }
+    }
+    // After the vendor lowered `sites`, one site less does not help.
+    None
+}

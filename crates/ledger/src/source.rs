@@ -1,0 +1,175 @@
+//! Where commands read a store: in a folder, or in the database that several nodes share. Changes nothing.
+//!
+//! [`maintenance`](crate::maintenance) has the changes.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+
+use countersign_model::binding::{Binding, SiteReport};
+use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::{self, SiteRelease};
+
+use crate::error::StoreError;
+use crate::index::SiteReports;
+use crate::log::record::LedgerEvent;
+use crate::log::{LedgerEntry, ReleaseEntry};
+use crate::postgres::shared_reader::SharedReader;
+use crate::reader::{self, FolderReader, VerifiedLedger};
+use crate::references::erasure::FoundReferences;
+use crate::references::table;
+use crate::telemetry::RefusedByLicense;
+
+/// The place of a store.
+#[derive(Clone, Copy, Debug)]
+pub enum StoreSource<'a> {
+    /// A folder.
+    Folder(&'a Path),
+    /// The address of a database.
+    Database(&'a str),
+}
+
+/// A store, open for reading.
+pub struct StoreReader(Place);
+
+enum Place {
+    Folder(FolderReader),
+    Database(SharedReader),
+}
+
+/// Whether there are bindings. A database that cannot be read counts as none.
+pub fn has_bindings(source: StoreSource<'_>) -> bool {
+    match source {
+        StoreSource::Folder(path) => reader::has_bindings(path),
+        StoreSource::Database(address) => {
+            SharedReader::open(address).is_ok_and(|shared| shared.has_bindings().unwrap_or_default())
+        }
+    }
+}
+
+/// Opens an existing store for reading, also while servers run on it.
+pub fn read_only(source: StoreSource<'_>) -> Result<StoreReader, StoreError> {
+    Ok(StoreReader(match source {
+        StoreSource::Folder(path) => Place::Folder(reader::open(path)?),
+        StoreSource::Database(address) => Place::Database(SharedReader::open(address)?),
+    }))
+}
+
+/// The ledger's bindings of a license in the order of binding, void ones included. Does not wait for a server, nor
+/// keep one from starting.
+pub fn bindings_of(source: StoreSource<'_>, license: &LicenseId) -> Result<Vec<Binding>, StoreError> {
+    match source {
+        StoreSource::Folder(path) => reader::bindings_of(path, license),
+        StoreSource::Database(address) => SharedReader::open(address)?.bindings_of(license),
+    }
+}
+
+/// The licenses of the ledger as they are now, sorted by id; none where there is no store. Reads every line, also while servers
+/// run.
+pub fn issued_licenses(source: StoreSource<'_>) -> Result<Vec<IssuedLicense>, StoreError> {
+    match source {
+        StoreSource::Folder(path) => reader::issued_licenses(path),
+        StoreSource::Database(address) => SharedReader::open(address)?.issued_licenses(),
+    }
+}
+
+/// What is kept of these orders, also while servers run; nothing where there is no store.
+pub fn order_references(source: StoreSource<'_>, names: &[Hex128]) -> Result<FoundReferences, StoreError> {
+    match source {
+        StoreSource::Folder(path) => {
+            let mut stored = table::read(path)?;
+            Ok(names.iter().filter_map(|name| stored.remove_entry(name)).collect())
+        }
+        StoreSource::Database(address) => SharedReader::open(address)?.references(names),
+    }
+}
+
+impl StoreReader {
+    /// Whether a server has the store, and with it what sites reported. Nobody has a database for himself.
+    pub fn is_in_use(&self) -> bool {
+        match &self.0 {
+            Place::Folder(folder) => folder.is_in_use(),
+            Place::Database(_) => false,
+        }
+    }
+
+    /// The bindings of a license in the order of binding, void ones included, with their sites' reports.
+    pub fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
+        match &self.0 {
+            Place::Folder(folder) => folder.of(license),
+            Place::Database(shared) => shared.of(license),
+        }
+    }
+
+    /// What sites reported; `None` where a server has the store, or the index cannot be read.
+    pub fn reports(&self) -> Result<Option<SiteReports>, StoreError> {
+        match &self.0 {
+            Place::Folder(folder) => Ok(folder.reports()),
+            Place::Database(shared) => shared.reports().map(Some),
+        }
+    }
+
+    /// The hosts that licenses were refused to; `None` as above.
+    pub fn refused(&self) -> Result<Option<RefusedByLicense>, StoreError> {
+        match &self.0 {
+            Place::Folder(folder) => Ok(folder.refused()),
+            Place::Database(shared) => shared.refused().map(Some),
+        }
+    }
+
+    /// Checks the ledger, then passes on every binding that is not superseded, void ones included, in the order of
+    /// binding.
+    pub fn export(self, mut each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
+        self.current(|change| {
+            if let Some(LedgerEntry { license, binding }) = change.binding() {
+                each(license, binding);
+            }
+        })
+    }
+
+    /// Checks the ledger, and gives the releases by sites that count as moves at `now`, in their order.
+    pub fn moves(self, now: DateTime<Utc>) -> Result<HashMap<LicenseId, Vec<SiteRelease>>, StoreError> {
+        let mut released: HashMap<LicenseId, Vec<SiteRelease>> = HashMap::new();
+        let mut came_back = HashSet::new();
+        self.current(|change| match change {
+            LedgerEvent::Released(ReleaseEntry { license, release }) => {
+                released.entry(license).or_default().push(release);
+            }
+            LedgerEvent::Bound(LedgerEntry { license, binding })
+                if !binding.is_released() && released.contains_key(&license) =>
+            {
+                came_back.insert((license, binding.host));
+            }
+            _ => {}
+        })?;
+        let mut moved = HashMap::new();
+        for (license, releases) in released {
+            let is_held = |host: &SiteHost| came_back.contains(&(license, host.clone()));
+            let moves: Vec<_> = site_release::moves(&releases, is_held, now).cloned().collect();
+            if !moves.is_empty() {
+                moved.insert(license, moves);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Checks the ledger, then passes on every event that a compaction would keep, in their order. Bindings are as they
+    /// are now: a released one says so.
+    pub(crate) fn current(self, each: impl FnMut(LedgerEvent)) -> Result<(), StoreError> {
+        match self.0 {
+            Place::Folder(folder) => folder.current(each),
+            Place::Database(shared) => shared.current(each),
+        }
+    }
+
+    /// Checks the chain and compares the index. The ledger's first fault is the error.
+    pub fn verify(&self) -> Result<VerifiedLedger, StoreError> {
+        match &self.0 {
+            Place::Folder(folder) => folder.verify(),
+            Place::Database(shared) => shared.verify(),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Reports of sites and refused hosts that wait to be written: merged, bounded, written by the group commit one shard
+//! at a time.
+//!
+//! No decision depends on them, so a full shard drops what comes next instead of blocking.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+
+use countersign_model::binding::{CheckIn, SiteReport};
+use countersign_model::license_key::LicenseId;
+use countersign_model::refused_hosts::RefusedHosts;
+use countersign_model::site_host::SiteHost;
+
+/// Many, so that requests seldom share a lock. All reports take this many writes.
+pub(crate) const SHARDS: usize = 64;
+
+/// Sites whose reports may wait in one shard. 16,384 in all take 12 MB.
+const SHARD_CAPACITY: usize = 256;
+
+/// Licenses whose refused hosts may wait in one shard. 1,024 in all take 2 MB, or 9 MB with the longest names.
+const REFUSED_CAPACITY: usize = 16;
+
+/// What is written at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batch {
+    /// Reports by license and site. A license has few sites, so they are searched linearly.
+    pub sites: HashMap<LicenseId, Vec<(SiteHost, SiteReport)>>,
+    /// Hosts that licenses were refused to.
+    pub refused: RefusedByLicense,
+}
+
+/// Hosts that licenses were refused to.
+pub type RefusedByLicense = HashMap<LicenseId, RefusedHosts>;
+
+/// All that waits.
+pub(crate) struct Reports {
+    shards: [Shard; SHARDS],
+    dropped: AtomicU64,
+}
+
+#[derive(Default)]
+struct Shard {
+    waiting: Mutex<Waiting>,
+    /// A report was dropped: nothing more is taken until the waiting ones are written.
+    is_full: AtomicBool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    batch: Batch,
+    /// The number of sites in the batch.
+    sites: usize,
+}
+
+impl Batch {
+    /// The number of records.
+    pub(crate) fn len(&self) -> usize {
+        self.sites.values().map(Vec::len).sum::<usize>() + self.refused.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sites.is_empty() && self.refused.is_empty()
+    }
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Shard::default()),
+            dropped: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Reports {
+    /// Stores a report; whether there was space. If not, the caller does not wait for a lock.
+    pub(crate) fn add(&self, license: &LicenseId, host: &SiteHost, check_in: &CheckIn<'_>) -> bool {
+        let shard = &self.shards[shard_of(license)];
+        let taken =
+            !shard.is_full.load(Ordering::Relaxed) && shard.change(license, host, |report| report.note(check_in));
+        if !taken {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Stores that a license was refused to a host, unless too many licenses wait.
+    pub(crate) fn refuse(&self, license: &LicenseId, host: &SiteHost, time: DateTime<Utc>) {
+        let refused = RefusedHosts::new(host.clone(), time);
+        let taken = self.shards[shard_of(license)].change_refused(license, |waiting| match waiting {
+            Some(mut earlier) => {
+                earlier.merge(refused);
+                earlier
+            }
+            None => refused,
+        });
+        self.dropped.fetch_add(u64::from(!taken), Ordering::Relaxed);
+    }
+
+    /// Empties a shard.
+    pub(crate) fn take(&self, shard: usize) -> Batch {
+        let shard = &self.shards[shard];
+        let mut waiting = shard.lock();
+        shard.is_full.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *waiting).batch
+    }
+
+    /// Puts back what could not be written; newer reports win.
+    pub(crate) fn put_back(&self, batch: Batch) {
+        for (license, mut earlier) in batch.refused {
+            let put_back = self.shards[shard_of(&license)].change_refused(&license, |newer| {
+                if let Some(newer) = newer {
+                    earlier.merge(newer);
+                }
+                earlier
+            });
+            self.dropped.fetch_add(u64::from(!put_back), Ordering::Relaxed);
+        }
+        for (license, sites) in batch.sites {
+            for (host, mut earlier) in sites {
+                let put_back = self.shards[shard_of(&license)].change(&license, &host, |newer| {
+                    earlier.merge(std::mem::take(newer));
+                    *newer = earlier;
+                });
+                self.dropped.fetch_add(u64::from(!put_back), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The number of dropped reports and refusals.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// The number of sites with waiting reports, and of licenses with refused hosts.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().batch.len()).sum()
+    }
+}
+
+impl Shard {
+    /// Changes a site's waiting report, or a new one if there is space. Whether there was.
+    fn change(&self, license: &LicenseId, host: &SiteHost, change: impl FnOnce(&mut SiteReport)) -> bool {
+        let mut waiting = self.lock();
+        let known = waiting
+            .batch
+            .sites
+            .get_mut(license)
+            .and_then(|sites| sites.iter_mut().find(|(site, _)| site == host));
+        if let Some((_, report)) = known {
+            change(report);
+        } else if waiting.sites < SHARD_CAPACITY {
+            let mut report = SiteReport::default();
+            change(&mut report);
+            waiting
+                .batch
+                .sites
+                .entry(*license)
+                .or_default()
+                .push((host.clone(), report));
+            waiting.sites += 1;
+        } else {
+            self.is_full.store(true, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+
+    /// Changes a license's waiting refusals, or makes them if there is space. Whether there was.
+    fn change_refused(&self, license: &LicenseId, change: impl FnOnce(Option<RefusedHosts>) -> RefusedHosts) -> bool {
+        let refused = &mut self.lock().batch.refused;
+        let known = refused.remove(license);
+        if known.is_none() && refused.len() >= REFUSED_CAPACITY {
+            return false;
+        }
+        refused.insert(*license, change(known));
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A license id is a digest, so its first byte spreads licenses evenly. Neighbours share a shard, and in the index a
+/// page.
+fn shard_of(license: &LicenseId) -> usize {
+    usize::from(license.as_bytes()[0]) * SHARDS / 256
+}

@@ -1,0 +1,556 @@
+//! Tests of sites that their clients release: with a secret or the key alone, often, at once, and after a restart.
+
+use super::*;
+use crate::pending::SeatRelease;
+use crate::testing::issued;
+use countersign_model::issued_license::IssuedLicense;
+use countersign_model::license_step::{LicenseStep, StepRefusal};
+use countersign_model::site_release::{ReleaseHash, ReleasedBy};
+
+const HOUR: i64 = 3_600;
+
+fn guarded<'a>(license: &'a License, host: &'a SiteHost, secret: &str, seconds: i64) -> SeatRequest<'a> {
+    SeatRequest {
+        release_hash: Some(ReleaseHash::of(secret)),
+        ..SeatRequest::new(license, host, at(seconds))
+    }
+}
+
+fn leaves(license: &License, name: &str, secret: Option<&str>, seconds: i64) -> ReleaseRequest {
+    ReleaseRequest {
+        license: license.clone(),
+        host: host(name),
+        by: Releaser::Site {
+            proof: secret.map(ReleaseHash::of),
+            most_moves: 5,
+        },
+        now: at(seconds),
+    }
+}
+
+async fn bind(store: &dyn Bindings, license: &License, name: &str, seconds: i64) -> BindOutcome {
+    let host = host(name);
+    store.bind(SeatRequest::new(license, &host, at(seconds))).await.unwrap()
+}
+
+async fn release(store: &dyn Bindings, request: ReleaseRequest) -> Result<(), ReleaseRefusal> {
+    match store.release(request).await.unwrap() {
+        SiteReleaseOutcome::Released | SiteReleaseOutcome::AlreadyReleased => Ok(()),
+        SiteReleaseOutcome::Refused(refusal) => Err(refusal),
+    }
+}
+
+/// How each release of the license happened.
+fn moves(store: &dyn Bindings, license: &License) -> Vec<(String, ReleasedBy)> {
+    let bound = store.of(&license.id);
+    let moves = bound.moves().iter();
+    moves.map(|release| (release.host.to_string(), release.by)).collect()
+}
+
+#[tokio::test]
+async fn a_binding_with_a_hash_is_released_with_its_secret_only_and_never_taken_back() {
+    let (_, store) = on_memory();
+    let license = license(1, 1);
+    let old = host("old.com");
+    store.bind(guarded(&license, &old, "right", 1)).await.unwrap();
+    // A later hash changes nothing.
+    store.bind(guarded(&license, &old, "thief", 2)).await.unwrap();
+    for wrong in [None, Some(""), Some("thief")] {
+        let refused = release(&*store, leaves(&license, "old.com", wrong, 3)).await;
+        assert_eq!(refused, Err(ReleaseRefusal::WrongSecret), "{wrong:?}");
+    }
+    assert_eq!(bind(&*store, &license, "new.com", 3).await, elsewhere("old.com"));
+    let right = || leaves(&license, "old.com", Some("right"), 4);
+    assert_eq!(release(&*store, right()).await, Ok(()));
+    assert_eq!(release(&*store, right()).await, Ok(()), "the first answer was lost");
+    assert_eq!(bind(&*store, &license, "new.com", 5).await, BindOutcome::Bound);
+    assert_eq!(bind(&*store, &license, "old.com", 6).await, elsewhere("new.com"));
+    assert_eq!(moves(&*store, &license), [("old.com".into(), ReleasedBy::Secret)]);
+    let stranger = release(&*store, leaves(&license, "stranger.com", None, 7)).await;
+    assert_eq!(stranger, Err(ReleaseRefusal::NotBound));
+}
+
+#[tokio::test]
+async fn a_host_that_was_released_by_the_key_alone_takes_its_seat_back_for_72_hours() {
+    let (_, store) = on_memory();
+    let license = license(1, 2);
+    for name in ["a.com", "old.com"] {
+        bind(&*store, &license, name, 1).await;
+    }
+    assert_eq!(release(&*store, leaves(&license, "old.com", None, 10)).await, Ok(()));
+    assert_eq!(bind(&*store, &license, "thief.com", 11).await, BindOutcome::Bound);
+    assert_eq!(
+        bind(&*store, &license, "other.com", 12).await,
+        elsewhere("a.com"),
+        "who never had a seat has nothing to take back"
+    );
+    let just_in_time = 10 + 72 * HOUR - 1;
+    assert_eq!(
+        bind(&*store, &license, "old.com", just_in_time).await,
+        BindOutcome::Bound
+    );
+    assert_eq!(
+        bind(&*store, &license, "thief.com", just_in_time).await,
+        elsewhere("a.com")
+    );
+    assert_eq!(
+        moves(&*store, &license),
+        [
+            ("old.com".into(), ReleasedBy::Key),
+            ("thief.com".into(), ReleasedBy::Taken)
+        ]
+    );
+    // The same again, too late.
+    assert_eq!(
+        release(&*store, leaves(&license, "old.com", None, just_in_time)).await,
+        Ok(())
+    );
+    bind(&*store, &license, "thief.com", just_in_time).await;
+    let late = just_in_time + 72 * HOUR;
+    assert_eq!(bind(&*store, &license, "old.com", late).await, elsewhere("a.com"));
+}
+
+#[tokio::test]
+async fn what_the_vendor_released_or_bound_is_the_vendors() {
+    let (_, store) = on_memory();
+    let mut license = license(1, 1);
+    bind(&*store, &license, "old.com", 1).await;
+    assert_eq!(release(&*store, leaves(&license, "old.com", None, 2)).await, Ok(()));
+    bind(&*store, &license, "new.com", 3).await;
+    let mut by_vendor = license.clone();
+    by_vendor.details.released.hosts.insert(host("old.com"), at(4));
+    assert_eq!(bind(&*store, &by_vendor, "old.com", 5).await, elsewhere("new.com"));
+    license.details.hosts.push(host("new.com"));
+    let refused = release(&*store, leaves(&license, "new.com", None, 6)).await;
+    assert_eq!(refused, Err(ReleaseRefusal::BoundByVendor));
+}
+
+#[tokio::test]
+async fn a_license_moves_five_times_in_30_days_and_a_return_is_no_move() {
+    let (_, store) = on_memory();
+    let license = license(1, 1);
+    let mut second = 0;
+    for number in 0..5 {
+        let name = format!("site-{number}.com");
+        second += 1;
+        assert_eq!(bind(&*store, &license, &name, second).await, BindOutcome::Bound);
+        assert_eq!(release(&*store, leaves(&license, &name, None, second)).await, Ok(()));
+    }
+    // Back and forth: the last one takes its seat back.
+    bind(&*store, &license, "new.com", 6).await;
+    assert_eq!(bind(&*store, &license, "site-4.com", 7).await, BindOutcome::Bound);
+    let month = 30 * 24 * HOUR;
+    for (seconds, expected) in [
+        (8, Err(ReleaseRefusal::TooManyMoves)),
+        (month, Err(ReleaseRefusal::TooManyMoves)),
+        (month + 1, Ok(())),
+    ] {
+        let released = release(&*store, leaves(&license, "site-4.com", None, seconds)).await;
+        assert_eq!(released, expected, "after {seconds} s");
+    }
+}
+
+#[tokio::test]
+async fn a_site_that_comes_back_before_another_left_did_not_move() {
+    let (_, store) = on_memory();
+    let license = license(1, 1);
+    let stay = async |name: &str, second| {
+        let host = host(name);
+        let request = guarded(&license, &host, "secret", second);
+        assert_eq!(store.bind(request).await.unwrap(), BindOutcome::Bound);
+    };
+    let leave = async |name: &str, second| release(&*store, leaves(&license, name, Some("secret"), second)).await;
+    // A plugin that is deleted and installed again, ten times.
+    for second in 0..10 {
+        stay("a.com", second).await;
+        assert_eq!(leave("a.com", second).await, Ok(()));
+    }
+    assert_eq!(store.moves(at(10)).len(), 1, "it has left");
+    stay("a.com", 10).await;
+    assert_eq!(store.moves(at(10)), []);
+    // Five moves are left.
+    for name in ["a.com", "b.com", "a.com", "b.com", "a.com"] {
+        stay(name, 11).await;
+        assert_eq!(leave(name, 11).await, Ok(()));
+    }
+    stay("b.com", 12).await;
+    assert_eq!(leave("b.com", 12).await, Err(ReleaseRefusal::TooManyMoves));
+}
+
+#[tokio::test]
+async fn a_license_has_no_more_releases_in_30_days_than_the_ledger_can_bear() {
+    let (_, store) = on_memory();
+    let license = license(1, 1);
+    let site = host("a.com");
+    let mut released = 0;
+    loop {
+        store.bind(guarded(&license, &site, "secret", 1)).await.unwrap();
+        match release(&*store, leaves(&license, "a.com", Some("secret"), 1)).await {
+            Ok(()) => released += 1,
+            refused => break assert_eq!((refused, released), (Err(ReleaseRefusal::TooManyMoves), 100)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_seat_that_is_released_goes_to_one_of_those_who_wait_with_it() {
+    let (memory, store) = on_memory();
+    let license = license(1, 1);
+    bind(&*store, &license, "old.com", 1).await;
+    memory.hold();
+    let first = start_binding(&store, &super::license(2, 1), "busy.com").await;
+    memory.wait_for("sync begins", 2);
+    // These share one commit: two releases of one site, and two who want its seat.
+    let releasing: Vec<_> = (0..2)
+        .map(|_| {
+            let store = store.clone();
+            let request = leaves(&license, "old.com", None, 2);
+            let (asked, has_asked) = tokio::sync::oneshot::channel();
+            let task = tokio::spawn(async move {
+                let mut release = std::pin::pin!(store.release(request));
+                let mut asked = Some(asked);
+                std::future::poll_fn(|context| {
+                    let answer = release.as_mut().poll(context);
+                    asked.take().map(|asked| asked.send(()));
+                    answer
+                })
+                .await
+            });
+            (task, has_asked)
+        })
+        .collect();
+    let mut tasks = Vec::new();
+    for (task, has_asked) in releasing {
+        has_asked.await.unwrap();
+        tasks.push(task);
+    }
+    memory.let_go();
+    let mut outcomes = Vec::new();
+    for task in tasks {
+        outcomes.push(task.await.unwrap().unwrap());
+    }
+    assert_eq!(
+        outcomes,
+        [SiteReleaseOutcome::Released, SiteReleaseOutcome::AlreadyReleased]
+    );
+    first.await.unwrap().unwrap();
+    let mut binders = Vec::new();
+    for name in ["x.com", "y.com"] {
+        binders.push(start_binding(&store, &license, name).await);
+    }
+    let mut bound = 0;
+    for binder in binders {
+        bound += usize::from(binder.await.unwrap().unwrap() == BindOutcome::Bound);
+    }
+    assert_eq!(bound, 1);
+    assert_eq!(
+        moves(&*store, &license).len(),
+        1,
+        "the second release had nothing to do"
+    );
+}
+
+#[tokio::test]
+async fn a_release_that_cannot_be_written_releases_nothing() {
+    let (memory, store) = on_memory();
+    let license = license(1, 1);
+    bind(&*store, &license, "old.com", 1).await;
+    memory.hold();
+    memory.end_sync(false);
+    let failed = store.release(leaves(&license, "old.com", None, 2)).await;
+    assert!(matches!(failed, Err(StoreError::NotDurable(_))), "{failed:?}");
+    memory.let_go();
+    assert_eq!(bind(&*store, &license, "new.com", 3).await, elsewhere("old.com"));
+}
+
+#[tokio::test]
+async fn releases_and_hashes_outlive_a_restart_a_lost_index_and_a_compaction() {
+    let folder = TempDir::new().unwrap();
+    let license = license(1, 3);
+    {
+        let store = open(folder.path()).unwrap();
+        for name in ["a.com", "old.com"] {
+            bind(&*store, &license, name, 1).await;
+        }
+        let safe = host("safe.com");
+        store.bind(guarded(&license, &safe, "right", 1)).await.unwrap();
+        for seconds in [2, 4] {
+            assert_eq!(
+                release(&*store, leaves(&license, "old.com", None, seconds)).await,
+                Ok(())
+            );
+            bind(&*store, &license, "old.com", seconds + 1).await;
+        }
+        assert_eq!(release(&*store, leaves(&license, "old.com", None, 6)).await, Ok(()));
+        bind(&*store, &license, "thief.com", 7).await;
+        store.close().unwrap();
+    }
+    let expected: Vec<_> = (0..3).map(|_| ("old.com".to_owned(), ReleasedBy::Key)).collect();
+    for what in ["restart", "lost index", "compaction"] {
+        match what {
+            "lost index" => std::fs::remove_dir_all(folder.path().join("index")).unwrap(),
+            "compaction" => {
+                let compacted = maintenance::compact(folder.path(), at(8)).unwrap();
+                assert_eq!(compacted.kept, 4);
+            }
+            _ => {}
+        }
+        let exported = {
+            let mut released = Vec::new();
+            let reader = read_only(StoreSource::Folder(folder.path())).unwrap();
+            reader
+                .export(|_, binding| released.push((binding.host.to_string(), binding.is_released())))
+                .unwrap();
+            released
+        };
+        let of_license = bindings_of(StoreSource::Folder(folder.path()), &license.id).unwrap();
+        let listed: Vec<_> = of_license
+            .iter()
+            .map(|binding| (binding.host.to_string(), binding.is_released()))
+            .collect();
+        for bound in [exported, listed] {
+            let released: Vec<_> = bound.iter().filter(|(_, released)| *released).collect();
+            assert_eq!(
+                (bound.len(), released.len(), &*released[0].0),
+                (4, 1, "old.com"),
+                "{what}"
+            );
+        }
+        let store = open(folder.path()).unwrap();
+        assert_eq!(moves(&*store, &license), expected, "{what}");
+        assert_eq!(bind(&*store, &license, "b.com", 9).await, elsewhere("a.com"), "{what}");
+        let wrong = release(&*store, leaves(&license, "safe.com", None, 9)).await;
+        assert_eq!(wrong, Err(ReleaseRefusal::WrongSecret), "{what}");
+        store.close().unwrap();
+    }
+    // Much later, only the releases that still end a binding are kept.
+    let store = open(folder.path()).unwrap();
+    assert_eq!(bind(&*store, &license, "old.com", 10).await, BindOutcome::Bound);
+    store.close().unwrap();
+    drop(store);
+    maintenance::compact(folder.path(), at(40 * 24 * HOUR)).unwrap();
+    let ledger = std::fs::read_to_string(folder.path().join("ledger.jsonl")).unwrap();
+    let kept: Vec<_> = ledger.lines().filter(|line| line.contains("\"released\"")).collect();
+    assert_eq!(kept.len(), 1, "{ledger}");
+    assert!(kept[0].contains("thief.com") && kept[0].contains("\"how\":\"return\""));
+    assert_eq!(
+        bind(&*open(folder.path()).unwrap(), &license, "b.com", 41 * 24 * HOUR).await,
+        elsewhere("a.com")
+    );
+}
+
+fn bound_by(license: &License, name: &str, seconds: i64) -> LedgerEvent {
+    LedgerEvent::Bound(LedgerEntry {
+        license: license.id,
+        binding: Binding::new(host(name), at(seconds)),
+    })
+}
+
+#[tokio::test]
+async fn a_node_learns_what_another_one_released() {
+    let memory = BindingMemory::new(BindingsByLicense::default());
+    let license = license(1, 1);
+    let new = host("new.com");
+    let (request, pending) = BindRequest::new(SeatRequest::new(&license, &new, at(9)));
+    let mut batch = BindingBatch::new(&memory, asking(vec![request]));
+    let bound = |name: &str, seconds| bound_by(&license, name, seconds);
+    batch.learn(bound("a.com", 1));
+    batch.learn(LedgerEvent::Released(crate::log::ReleaseEntry {
+        license: license.id,
+        release: countersign_model::site_release::SiteRelease {
+            host: host("a.com"),
+            time: at(2),
+            by: ReleasedBy::Key,
+        },
+    }));
+    assert_eq!(batch.decide(Some(at(5))), [bound("new.com", 5)]);
+    batch.complete(Ok(()));
+    assert_eq!(pending.wait().await.unwrap(), BindOutcome::Bound);
+    let held = memory.of(&license.id);
+    assert_eq!((held.len(), held.moves().len()), (2, 1));
+    assert!(held[0].is_released() && !held[1].is_released());
+}
+
+fn with_copies<'a>(license: &'a License, host: &'a SiteHost, seconds: i64) -> SeatRequest<'a> {
+    SeatRequest {
+        staging_sites: 1,
+        ..SeatRequest::new(license, host, at(seconds))
+    }
+}
+
+/// Asks memory, which may say yes, and then the thread that commits, which must say the same.
+async fn bind_beside_copies(store: &dyn Bindings, license: &License, name: &str, seconds: i64) -> BindOutcome {
+    let host = host(name);
+    store.bind(with_copies(license, &host, seconds)).await.unwrap()
+}
+
+#[tokio::test]
+async fn memory_and_the_committing_thread_agree_about_staging_copies() {
+    let names = [
+        "example.com",
+        "a.example.com",
+        "b.example.com",
+        "other.com",
+        "x.a.example.com",
+    ];
+    // Every order of asking, each also with all that ask in one commit.
+    for first in 0..names.len() {
+        for second in (0..names.len()).filter(|second| *second != first) {
+            let rest = (0..names.len()).filter(|at| ![first, second].contains(at));
+            let order: Vec<_> = [first, second].into_iter().chain(rest).map(|at| names[at]).collect();
+            let license = license(1, 2);
+            let (_, store) = on_memory();
+            let mut bound = Vec::new();
+            for name in &order {
+                let is_free = license.seat(&store.of(&license.id), 1, &host(name)) == Seat::Free;
+                let outcome = bind_beside_copies(&*store, &license, name, 1).await;
+                assert_eq!(outcome == BindOutcome::Bound, is_free, "{order:?} {name}");
+                bound.extend((outcome == BindOutcome::Bound).then(|| (*name).to_owned()));
+            }
+            assert_eq!(hosts_of(&*store, &license), bound, "{order:?}");
+            assert!(license.seat_use(&store.of(&license.id), 1).seats <= 2, "{order:?}");
+
+            let (memory, store) = on_memory();
+            memory.hold();
+            let hosts: Vec<_> = order.iter().map(|name| host(name)).collect();
+            let mut asked: Vec<_> = hosts
+                .iter()
+                .map(|host| Box::pin(store.bind(with_copies(&license, host, 1))))
+                .collect();
+            // The first poll queues the request.
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            for request in &mut asked {
+                let _ = request.as_mut().poll(&mut context);
+            }
+            memory.let_go();
+            for request in asked {
+                request.await.unwrap();
+            }
+            assert_eq!(hosts_of(&*store, &license), bound, "{order:?} at once");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_takes_a_seat_back_takes_it_from_a_site_and_its_staging_copy() {
+    for thieves in [["thief.com", "a.thief.com"], ["a.thief.com", "thief.com"]] {
+        let (_, store) = on_memory();
+        let license = license(1, 1);
+        bind_beside_copies(&*store, &license, "old.com", 1).await;
+        assert_eq!(release(&*store, leaves(&license, "old.com", None, 2)).await, Ok(()));
+        for thief in thieves {
+            assert_eq!(
+                bind_beside_copies(&*store, &license, thief, 3).await,
+                BindOutcome::Bound
+            );
+        }
+        assert_eq!(
+            bind_beside_copies(&*store, &license, "old.com", 4).await,
+            BindOutcome::Bound
+        );
+        let held = |name: &str| license.seat(&store.of(&license.id), 1, &host(name)) == Seat::Held;
+        assert_eq!(["old.com", "thief.com", "a.thief.com"].map(held), [true, false, false]);
+        assert_eq!(
+            bind_beside_copies(&*store, &license, "thief.com", 5).await,
+            elsewhere("old.com")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_copy_that_stays_when_its_site_leaves_keeps_the_seat() {
+    let (_, store) = on_memory();
+    let license = license(1, 1);
+    for name in ["example.com", "staging.example.com"] {
+        assert_eq!(bind_beside_copies(&*store, &license, name, 1).await, BindOutcome::Bound);
+    }
+    assert_eq!(release(&*store, leaves(&license, "example.com", None, 2)).await, Ok(()));
+    let first = || elsewhere("staging.example.com");
+    assert_eq!(bind_beside_copies(&*store, &license, "other.com", 3).await, first());
+    assert_eq!(
+        release(&*store, leaves(&license, "staging.example.com", None, 4)).await,
+        Ok(())
+    );
+    assert_eq!(
+        bind_beside_copies(&*store, &license, "other.com", 5).await,
+        BindOutcome::Bound
+    );
+}
+
+/// A move of a license of the ledger from a.com to b.com.
+fn moving(license: &IssuedLicense, seconds: i64) -> LedgerChange {
+    LedgerChange {
+        license: license.license.clone(),
+        reference: None,
+        scope: Arc::clone(&license.scope),
+        status_by: None,
+        now: at(seconds),
+        basis: ChangeBasis::Step {
+            step: LicenseStep::Move {
+                from: host("a.com"),
+                to: host("b.com"),
+                staging_sites: 1,
+            },
+            revision: None,
+        },
+    }
+}
+
+#[tokio::test]
+async fn a_move_knows_who_left_and_who_came_in_the_same_commit() {
+    let issued = issued(1);
+    let license = &issued.license;
+    let memory = BindingMemory::new(BindingsByLicense::default());
+    memory.issued.add([Arc::new(issued.clone())]);
+    memory.add([bound_by(license, "a.com", 1)]);
+    let decide = |requests| {
+        let mut batch = BindingBatch::new(&memory, requests);
+        batch.decide(None);
+        batch.complete(Ok(()));
+    };
+    let c = host("c.com");
+    let (leaves, left) = SeatRelease::new(leaves(license, "a.com", None, 2));
+    let (asks, came) = BindRequest::new(SeatRequest::new(license, &c, at(2)));
+    let (moves, moved) = ChangeRequest::new(moving(&issued, 2));
+    decide(WaitingRequests {
+        binds: vec![asks],
+        releases: vec![leaves],
+        changes: vec![moves],
+        ..WaitingRequests::default()
+    });
+    assert_eq!(left.wait().await.unwrap(), SiteReleaseOutcome::Released);
+    assert_eq!(came.wait().await.unwrap(), BindOutcome::Bound);
+    let refused = ChangeOutcome::Refused(ChangeRefusal::Step(StepRefusal::NotBound));
+    assert_eq!(moved.wait().await.unwrap(), refused);
+}
+
+#[tokio::test]
+async fn who_asked_before_a_move_is_decided_by_the_license_after_it() {
+    let issued = issued(1);
+    let license = &issued.license;
+    let memory = BindingMemory::new(BindingsByLicense::default());
+    memory.issued.add([Arc::new(issued.clone())]);
+    memory.add([bound_by(license, "a.com", 1)]);
+    let (moves, moved) = ChangeRequest::new(moving(&issued, 2));
+    let mut batch = BindingBatch::new(&memory, changing(vec![moves]));
+    batch.decide(None);
+    batch.complete(Ok(()));
+    assert!(matches!(moved.wait().await.unwrap(), ChangeOutcome::Recorded(after) if after.revision == 2));
+    // With the license as it was before the move, a.com has the seat, and can leave.
+    let c = host("c.com");
+    let (leaves, left) = SeatRelease::new(leaves(license, "a.com", None, 3));
+    let (asks, came) = BindRequest::new(SeatRequest::new(license, &c, at(3)));
+    let mut batch = BindingBatch::new(
+        &memory,
+        WaitingRequests {
+            binds: vec![asks],
+            releases: vec![leaves],
+            ..WaitingRequests::default()
+        },
+    );
+    assert_eq!(batch.decide(None), []);
+    batch.complete(Ok(()));
+    let not_bound = SiteReleaseOutcome::Refused(ReleaseRefusal::NotBound);
+    assert_eq!(left.wait().await.unwrap(), not_bound);
+    assert_eq!(came.wait().await.unwrap(), elsewhere("b.com"));
+}
