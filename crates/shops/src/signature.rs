@@ -9,8 +9,8 @@ use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use crate::model::shop_kind::ShopKind;
-use crate::shop::woocommerce;
+use crate::woocommerce;
+use countersign_model::shop_kind::ShopKind;
 
 /// How far a signed time may be from ours: what Stripe's own libraries take.
 const STRIPE_WINDOW: TimeDelta = TimeDelta::seconds(300);

@@ -8,9 +8,9 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
-use crate::model::foreign_key::ForeignKeyError;
-use crate::model::license_key::LicenseId;
-use crate::model::offer::{SalesMode, ShopId};
+use countersign_model::foreign_key::ForeignKeyError;
+use countersign_model::license_key::LicenseId;
+use countersign_model::offer::{SalesMode, ShopId};
 
 /// Size limit of a delivery in bytes. Orders of shops have some kilobytes.
 pub const MAX_DELIVERY: usize = 1 << 20;

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::shop::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, StatusCause, Subject};
-use crate::shop::json::{MAX_LINES, at, id, ids, line, list, required, shop_id, text, time};
+use crate::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, StatusCause, Subject};
+use crate::json::{MAX_LINES, at, id, ids, line, list, required, shop_id, text, time};
 
 pub(super) fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
     let kind = required(event, "event_type")?;
@@ -161,7 +161,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::offer::ShopId;
+    use countersign_model::offer::ShopId;
 
     fn read_as(kind: &str, data: Value) -> ShopAction {
         let event = json!({ "event_id": "evt_1", "event_type": kind, "occurred_at": "2024-04-12T10:18:50.155553Z", "data": data });

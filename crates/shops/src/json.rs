@@ -3,10 +3,10 @@
 use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::Value;
 
-use crate::model::license_key::LicenseKey;
-use crate::model::offer::ShopId;
-use crate::model::period;
-use crate::shop::event::{DeliveryError, SoldLine};
+use crate::event::{DeliveryError, SoldLine};
+use countersign_model::license_key::LicenseKey;
+use countersign_model::offer::ShopId;
+use countersign_model::period;
 
 /// The longest id or name that is taken, in bytes.
 const MAX_ID: usize = 255;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::model::license::{Details, LicenseDetails, Modules, SiteLimit};
-use crate::model::offer::{NoOffer, Offer, QuantityMeaning};
-use crate::shop::event::{Sale, SoldLine};
+use crate::event::{Sale, SoldLine};
+use countersign_model::license::{Details, LicenseDetails, Modules, SiteLimit};
+use countersign_model::offer::{NoOffer, Offer, QuantityMeaning};
 
 /// Licenses that one sale grants at most. More are a mistake, or somebody's test.
 pub const MOST_LICENSES: u32 = 1_000;
@@ -97,7 +97,7 @@ pub fn grant(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::offer::{LicenseTerm, SalesMode};
+    use countersign_model::offer::{LicenseTerm, SalesMode};
 
     fn offer(quantity: QuantityMeaning) -> Offer {
         Offer {

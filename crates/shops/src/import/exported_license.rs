@@ -3,12 +3,12 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use csv::ByteRecord;
 
-use crate::model::digest::Digest;
-use crate::model::edd_items::EddName;
-use crate::model::foreign_key;
-use crate::model::issued_license::{Hex128, MAX_REFERENCE};
-use crate::model::license::{LicenseStatus, Modules, SiteLimit};
-use crate::model::license_key::{LicenseId, LicenseKey};
+use countersign_model::digest::Digest;
+use countersign_model::edd_items::EddName;
+use countersign_model::foreign_key;
+use countersign_model::issued_license::{Hex128, MAX_REFERENCE};
+use countersign_model::license::{LicenseStatus, Modules, SiteLimit};
+use countersign_model::license_key::{LicenseId, LicenseKey};
 
 use crate::import::cells::{self, ActiveSite};
 use crate::import::columns::{ExportColumns, ExportField, ExportFormat};

@@ -4,10 +4,10 @@
 
 use serde_json::Value;
 
-use crate::model::foreign_key::{self, ForeignKeyError};
-use crate::model::offer::SalesMode;
-use crate::shop::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, ShopKey, SoldLine, Subject};
-use crate::shop::json::{address, at, id, is_true, line, required, shop_id, text, time};
+use crate::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, ShopKey, SoldLine, Subject};
+use crate::json::{address, at, id, is_true, line, required, shop_id, text, time};
+use countersign_model::foreign_key::{self, ForeignKeyError};
+use countersign_model::offer::SalesMode;
 
 pub(super) fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
     let kind = required(event, "meta.event_name")?;
@@ -170,7 +170,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::offer::ShopId;
+    use countersign_model::offer::ShopId;
 
     fn read_as(kind: &str, attributes: Value) -> ShopAction {
         let event = json!({ "meta": { "event_name": kind, "test_mode": true, "webhook_id": "w-1" },

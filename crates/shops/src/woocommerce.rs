@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 
-use crate::shop::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, Subject};
-use crate::shop::json::{MAX_LINES, address, at, id, line, list, required, shop_id, text, time};
+use crate::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, Subject};
+use crate::json::{MAX_LINES, address, at, id, line, list, required, shop_id, text, time};
 
 /// The longest first request, which says `webhook_id=12`.
 const MAX_PING: usize = 64;
@@ -194,7 +194,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::offer::ShopId;
+    use countersign_model::offer::ShopId;
 
     fn of(object: &Value) -> ShopAction {
         super::read(object).unwrap().action

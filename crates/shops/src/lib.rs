@@ -1,10 +1,13 @@
 //! Deliveries of shops: Stripe, Paddle Billing, Lemon Squeezy and WooCommerce. Pure: no I/O and no clock.
 //!
 //! [`signature`] checks who sent a delivery. [`read`] parses it into one [`event`] for all shops, by one file a shop; `json`
-//! reads fields. [`grant`] says which licenses a sale grants.
+//! reads fields. [`grant`] says which licenses a sale grants. [`import`] reads exports of other
+//! systems.
+#![forbid(unsafe_code)]
 
 pub mod event;
 pub mod grant;
+pub mod import;
 mod json;
 mod lemon_squeezy;
 mod paddle;
@@ -14,7 +17,7 @@ mod woocommerce;
 
 use serde_json::Value;
 
-use crate::model::shop_kind::ShopKind;
+use countersign_model::shop_kind::ShopKind;
 
 use event::{DeliveryError, MAX_DELIVERY, ShopDelivery};
 

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::model::offer::SalesMode;
-use crate::shop::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, StatusCause, Subject};
-use crate::shop::json::{MAX_LINES, address, at, id, ids, is_true, line, list, required, seconds, shop_id, text};
+use crate::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, StatusCause, Subject};
+use crate::json::{MAX_LINES, address, at, id, ids, is_true, line, list, required, seconds, shop_id, text};
+use countersign_model::offer::SalesMode;
 
 /// Where an invoice names its subscription: since 2025-03-31, and before.
 const SUBSCRIPTION: [&str; 2] = ["parent.subscription_details.subscription", "subscription"];
@@ -218,7 +218,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::offer::ShopId;
+    use countersign_model::offer::ShopId;
 
     fn read_as(kind: &str, object: Value) -> ShopAction {
         let event = json!({ "id": "evt_1", "object": "event", "type": kind, "created": 1_700_000_000, "livemode": false,

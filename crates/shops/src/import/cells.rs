@@ -5,11 +5,11 @@ use std::num::NonZeroU32;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 
-use crate::model::license::{Modules, SiteLimit};
-use crate::model::license_key::LicenseKey;
-use crate::model::name::Name;
-use crate::model::period::{self, NEVER};
-use crate::model::site_host::SiteHost;
+use countersign_model::license::{Modules, SiteLimit};
+use countersign_model::license_key::LicenseKey;
+use countersign_model::name::Name;
+use countersign_model::period::{self, NEVER};
+use countersign_model::site_host::SiteHost;
 
 /// A day: a date, a time or Unix seconds in UTC, or the end of time: `lifetime`, `never`, `0` and the Unix epoch.
 pub(super) fn last_day(text: &str) -> Result<NaiveDate, &'static str> {
