@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use tokio::runtime::Runtime;
 
-use crate::mail::account::MailAccount;
-use crate::mail::connection::MailConnection;
-use crate::mail::known_mails::KnownMails;
-use crate::mail::license_source::LicenseSource;
-use crate::mail::made_up;
-use crate::mail::mail_id::MailId;
-use crate::mail::message::OutgoingMail;
-use crate::mail::queue::MailQueue;
-use crate::mail::queued_mail::{MailState, QueuedMail};
-use crate::mail::send_error::SendError;
-use crate::mail::texts::MailTexts;
-use crate::mail::values::MailedLicense;
-use crate::model::license_key::LicenseId;
+use crate::account::MailAccount;
+use crate::connection::MailConnection;
+use crate::known_mails::KnownMails;
+use crate::license_source::LicenseSource;
+use crate::made_up;
+use crate::mail_id::MailId;
+use crate::message::OutgoingMail;
+use crate::queue::MailQueue;
+use crate::queued_mail::{MailState, QueuedMail};
+use crate::send_error::SendError;
+use crate::texts::MailTexts;
+use crate::values::MailedLicense;
+use countersign_model::license_key::LicenseId;
 
 /// The longest time between two looks at the folder: a command may have changed it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

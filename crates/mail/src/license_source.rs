@@ -1,7 +1,7 @@
 //! Where the sending thread gets licenses and their keys from: the server gives it.
 
-use crate::mail::values::MailedLicense;
-use crate::model::license_key::LicenseId;
+use crate::values::MailedLicense;
+use countersign_model::license_key::LicenseId;
 
 /// Where licenses and their keys come from.
 pub trait LicenseSource: Send + Sync {

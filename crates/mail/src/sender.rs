@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 
-use crate::mail::account::MailAccount;
-use crate::mail::license_source::LicenseSource;
-use crate::mail::queue::MailQueue;
-use crate::mail::sending::SenderThread;
+use crate::account::MailAccount;
+use crate::license_source::LicenseSource;
+use crate::queue::MailQueue;
+use crate::sending::SenderThread;
 
 /// The running thread.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::mail::account::MailAccount;
-use crate::mail::address::MailAddress;
-use crate::mail::connection::MailConnection;
-use crate::mail::mail_id::MailId;
-use crate::mail::message::OutgoingMail;
-use crate::mail::send_error::SendError;
-use crate::mail::texts::RenderedMail;
+use crate::account::MailAccount;
+use crate::address::MailAddress;
+use crate::connection::MailConnection;
+use crate::mail_id::MailId;
+use crate::message::OutgoingMail;
+use crate::send_error::SendError;
+use crate::texts::RenderedMail;
 
 /// The whole mail, as a mail server gets it.
 ///

@@ -10,10 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use lettre::message::Mailbox;
 use zeroize::Zeroizing;
 
-use crate::config::{MailConfig, MailTls};
-use crate::keys::secret_file::{self, SecretFileError};
-use crate::regular_file;
-use crate::tls_client;
+use countersign_settings::config::{MailConfig, MailTls};
+use countersign_settings::keys::secret_file::{self, SecretFileError};
+use countersign_files::regular_file;
+use countersign_settings::tls_client;
 
 /// The longest password, in bytes.
 const MAX_PASSWORD: usize = 1024;

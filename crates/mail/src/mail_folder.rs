@@ -7,10 +7,10 @@ use std::time::SystemTime;
 
 use chrono::Utc;
 
-use crate::json_folder::JsonFolder;
-use crate::mail::mail_id::MailId;
-use crate::mail::mail_queue_error::MailQueueError;
-use crate::mail::queued_mail::QueuedMail;
+use crate::mail_id::MailId;
+use crate::mail_queue_error::MailQueueError;
+use crate::queued_mail::QueuedMail;
+use countersign_files::json_folder::JsonFolder;
 
 /// The folder in the node's own.
 const FOLDER: &str = "mail";

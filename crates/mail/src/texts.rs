@@ -10,8 +10,8 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
-use crate::mail::values::{MailValues, MailedLicense};
-use crate::regular_file;
+use crate::values::{MailValues, MailedLicense};
+use countersign_files::regular_file;
 
 /// The folder of the registry with the vendor's texts.
 pub const FOLDER: &str = "mail";
@@ -413,8 +413,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::license::{Details, License, LicenseStatus, SiteLimit};
-    use crate::model::license_key::LicenseKey;
+    use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
+    use countersign_model::license_key::LicenseKey;
 
     fn licenses(count: u8) -> Vec<MailedLicense> {
         let license = |number: u8| {

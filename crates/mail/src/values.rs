@@ -3,8 +3,8 @@
 use chrono::NaiveDate;
 use serde::Serialize;
 
-use crate::model::license::{License, SiteLimit};
-use crate::model::license_key::LicenseKey;
+use countersign_model::license::{License, SiteLimit};
+use countersign_model::license_key::LicenseKey;
 
 /// The last day of a license without an end.
 const NO_END: NaiveDate = NaiveDate::from_ymd_opt(9999, 12, 31).unwrap();

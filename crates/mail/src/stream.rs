@@ -12,7 +12,7 @@ use lettre::transport::smtp::client::AsyncTokioStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::tls_client::TlsStream;
+use countersign_settings::tls_client::TlsStream;
 
 /// How many bytes a server may send in one connection: a mail needs some hundred.
 const MAX_READ: usize = 1 << 20;

@@ -20,12 +20,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
-use crate::config::MailTls;
-use crate::mail::account::{MailAccount, MailAccountError};
-use crate::mail::message::OutgoingMail;
-use crate::mail::send_error::{SendError, SendStep};
-use crate::mail::stream::MailStream;
-use crate::tls_client;
+use crate::account::{MailAccount, MailAccountError};
+use crate::message::OutgoingMail;
+use crate::send_error::{SendError, SendStep};
+use crate::stream::MailStream;
+use countersign_settings::config::MailTls;
+use countersign_settings::tls_client;
 
 /// The longest answer before the encryption, in bytes.
 const MAX_ANSWER: usize = 64 << 10;

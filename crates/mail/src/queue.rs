@@ -9,13 +9,13 @@ use std::sync::{Mutex, PoisonError};
 use chrono::{DateTime, Utc};
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::mail::address::MailAddress;
-use crate::mail::mail_folder::MailFolder;
-use crate::mail::mail_id::MailId;
-use crate::mail::mail_queue_error::{MAX_MAILS, MailQueueError};
-use crate::mail::queued_mail::QueuedMail;
-use crate::mail::sent_mails::SentMails;
-use crate::model::license_key::LicenseId;
+use crate::address::MailAddress;
+use crate::mail_folder::MailFolder;
+use crate::mail_id::MailId;
+use crate::mail_queue_error::{MAX_MAILS, MailQueueError};
+use crate::queued_mail::QueuedMail;
+use crate::sent_mails::SentMails;
+use countersign_model::license_key::LicenseId;
 
 /// The mails of one node.
 #[derive(Debug)]

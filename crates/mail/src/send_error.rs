@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use strum::IntoStaticStr;
 
-use crate::mail::account::MailAccountError;
-use crate::model::license_key::LicenseKey;
-use crate::text::printable::Printable;
+use crate::account::MailAccountError;
+use countersign_model::license_key::LicenseKey;
+use countersign_model::text::printable::Printable;
 
 /// The longest text of a mail server that is kept, in characters.
 const MAX_TEXT: usize = 300;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::model::issued_license::{Hex128, NotHex128};
+use countersign_model::issued_license::{Hex128, NotHex128};
 
 /// What is hashed in front of the event's id, so that no other digest of it is the same.
 const LABEL: &str = "countersign mail\n";

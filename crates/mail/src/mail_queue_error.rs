@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::json_folder::JsonFolderError;
+use countersign_files::json_folder::JsonFolderError;
 
 /// The most mails that wait, and the most that are parked.
 pub const MAX_MAILS: usize = 10_000;

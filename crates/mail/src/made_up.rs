@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use chrono::{Days, NaiveDate, Utc};
 
-use crate::mail::MailedLicense;
-use crate::model::license::{Details, License, LicenseStatus, Modules, SiteLimit};
-use crate::model::license_key::LicenseKey;
-use crate::model::name::Name;
-use crate::model::plugin::Plugin;
+use crate::MailedLicense;
+use countersign_model::license::{Details, License, LicenseStatus, Modules, SiteLimit};
+use countersign_model::license_key::LicenseKey;
+use countersign_model::name::Name;
+use countersign_model::plugin::Plugin;
 
 /// Made-up licenses of a plugin, `count` of them; of "Acme Forms" where there is no plugin. `published` is the plugin's name in its
 /// latest release. The keys are always the same and belong to nobody.

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::durable_file::{self, Access};
-use crate::mail::mail_id::MailId;
-use crate::regular_file;
+use crate::mail_id::MailId;
+use countersign_files::durable_file::{self, Access};
+use countersign_files::regular_file;
 
 /// The file in the queue's folder.
 const FILE: &str = "sent";

@@ -6,11 +6,11 @@ use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 
-use crate::mail::mail_id::MailId;
-use crate::mail::mail_queue_error::MAX_MAILS;
-use crate::mail::queue::MailQueue;
-use crate::mail::queued_mail::{MailState, QueuedMail};
-use crate::model::license_key::LicenseId;
+use crate::mail_id::MailId;
+use crate::mail_queue_error::MAX_MAILS;
+use crate::queue::MailQueue;
+use crate::queued_mail::{MailState, QueuedMail};
+use countersign_model::license_key::LicenseId;
 
 /// Each mail with the time of its last change.
 #[derive(Debug, Default)]

@@ -10,10 +10,10 @@ use lettre::message::{Mailbox, MultiPart, SinglePart};
 use url::Host;
 use zeroize::Zeroizing;
 
-use crate::mail::account::MailAccount;
-use crate::mail::address::MailAddress;
-use crate::mail::mail_id::MailId;
-use crate::mail::texts::RenderedMail;
+use crate::account::MailAccount;
+use crate::address::MailAddress;
+use crate::mail_id::MailId;
+use crate::texts::RenderedMail;
 
 /// A mail with its envelope.
 pub(super) struct OutgoingMail {

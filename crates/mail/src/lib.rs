@@ -5,6 +5,8 @@
 //! [`account`] has the settings, [`texts`] what a mail says, [`message`] the mail, and [`connection`] brings it to the mail
 //! server. [`post`] does that for one mail that nothing keeps.
 
+#![forbid(unsafe_code)]
+
 pub mod account;
 pub mod address;
 mod connection;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::mail::address::MailAddress;
-use crate::mail::mail_id::MailId;
-use crate::mail::mail_queue_error::MailQueueError;
-use crate::model::license_key::LicenseId;
+use crate::address::MailAddress;
+use crate::mail_id::MailId;
+use crate::mail_queue_error::MailQueueError;
+use countersign_model::license_key::LicenseId;
 
 /// The most licenses in one mail.
 pub const MAX_LICENSES: usize = 100;
