@@ -13,9 +13,9 @@ use crate::commands::{
     bindings, build, completions, doctor, init, keys, license, mail, manual, package, preview, review, serve, shop,
     sign, token, trace, usage, verify, webhook,
 };
-use crate::config::PathSettings;
-use crate::model::license_key::LicenseKey;
-use crate::text::stderr;
+use countersign_model::license_key::LicenseKey;
+use countersign_model::text::stderr;
+use countersign_settings::config::PathSettings;
 
 /// Answer license checks and update requests of paid CMS plugins
 #[derive(Parser, Debug)]

@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use countersign::cli::{self, Cli, Command};
 use countersign::commands::{self, Exit, Failure, output};
-use countersign::config::{Config, ServeSettings, unknown_variables};
-use countersign::model::license_key::LicenseKey;
-use countersign::registry::RegistryError;
-use countersign::text::printable::Printable;
-use countersign::text::stderr;
+use countersign_model::license_key::LicenseKey;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_registry::RegistryError;
+use countersign_settings::config::{Config, ServeSettings, unknown_variables};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use countersign::package::writer::{FORM, PackageWriter};
+use countersign_package::writer::{FORM, PackageWriter};
 use rsa::rand_core::{OsRng, RngCore};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use countersign::model::license_key::LicenseKey;
+use countersign_model::license_key::LicenseKey;
 use rsa::pkcs8::{EncodePrivateKey, LineEnding};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

@@ -1,10 +1,10 @@
 //! Any 16 bytes as a build id, and any bytes as a mark's file. What is read was encrypted, and encrypts to the same again.
 #![no_main]
 
-use countersign::model::build_id::BuildId;
-use countersign::model::download_key::DownloadKey;
-use countersign::model::license_key::LicenseId;
-use countersign::package::mark;
+use countersign_model::build_id::BuildId;
+use countersign_model::download_key::DownloadKey;
+use countersign_model::license_key::LicenseId;
+use countersign_package::mark;
 use libfuzzer_sys::fuzz_target;
 use uuid::Uuid;
 

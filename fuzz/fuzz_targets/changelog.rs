@@ -2,7 +2,7 @@
 #![no_main]
 
 use countersign::build::source::changelog;
-use countersign::model::version::Version;
+use countersign_model::version::Version;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (&str, &str)| {

@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path};
 
-use countersign::catalog::{ReleaseIndex, manifest_path};
+use countersign_package::catalog::{ReleaseIndex, manifest_path};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

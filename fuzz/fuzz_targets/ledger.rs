@@ -2,9 +2,9 @@
 //! cut or changed anywhere, all acknowledged lines are there, or it is refused.
 #![no_main]
 
-use countersign::store::log::Position;
-use countersign::store::log::reader::{self, LedgerExtent};
-use countersign::store::log::record::{LedgerEvent, LedgerRecord};
+use countersign_ledger::log::Position;
+use countersign_ledger::log::reader::{self, LedgerExtent};
+use countersign_ledger::log::record::{LedgerEvent, LedgerRecord};
 use libfuzzer_sys::fuzz_target;
 
 fn read(ledger: &[u8]) -> Option<(LedgerExtent, Vec<LedgerEvent>)> {

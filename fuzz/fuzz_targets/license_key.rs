@@ -2,7 +2,7 @@
 //! key with one to five wrong symbols is accepted.
 #![no_main]
 
-use countersign::model::license_key::{LicenseKey, LicenseKeyError};
+use countersign_model::license_key::{LicenseKey, LicenseKeyError};
 use libfuzzer_sys::fuzz_target;
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";

@@ -1,7 +1,7 @@
 //! Any bytes as a manifest. An accepted manifest survives being written and read.
 #![no_main]
 
-use countersign::model::manifest::Manifest;
+use countersign_model::manifest::Manifest;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

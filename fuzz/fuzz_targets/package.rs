@@ -4,11 +4,11 @@
 use std::io::Cursor;
 use std::path::{Component, Path};
 
-use countersign::package::archive::Archive;
-use countersign::package::check::{Expected, check};
-use countersign::package::mark::Places;
-use countersign::package::normalize::normalize;
-use countersign::package::{MAX_RATIO, MAX_UNPACKED};
+use countersign_package::archive::Archive;
+use countersign_package::check::{Expected, check};
+use countersign_package::mark::Places;
+use countersign_package::normalize::normalize;
+use countersign_package::{MAX_RATIO, MAX_UNPACKED};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

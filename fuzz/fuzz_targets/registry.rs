@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use countersign::model::license::{License, SiteLimit};
-use countersign::registry::{Registry, RegistryError, RegistryFiles};
+use countersign_model::license::{License, SiteLimit};
+use countersign_registry::{Registry, RegistryError, RegistryFiles};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 

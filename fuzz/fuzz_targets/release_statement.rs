@@ -1,7 +1,7 @@
 //! Any bytes as a release statement. An accepted one is written as the same bytes, and has no duplicate members.
 #![no_main]
 
-use countersign::release::statement::ReleaseStatement;
+use countersign_package::release::statement::ReleaseStatement;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

@@ -2,8 +2,8 @@
 //! table and quotes nothing.
 #![no_main]
 
-use countersign::model::foreign_key::ForeignKey;
-use countersign::model::license_key::LicenseKey;
+use countersign_model::foreign_key::ForeignKey;
+use countersign_model::license_key::LicenseKey;
 use countersign::serve::api::{params, question};
 use countersign::serve::reply::problem::Problem;
 use libfuzzer_sys::fuzz_target;

@@ -2,10 +2,9 @@
 #![no_main]
 
 use chrono::DateTime;
-use countersign::model::shop_kind::ShopKind;
-use countersign::shop;
-use countersign::shop::event::{Sale, ShopAction};
-use countersign::shop::signature::{self, ShopSecret};
+use countersign_model::shop_kind::ShopKind;
+use countersign_shops::event::{Sale, ShopAction};
+use countersign_shops::signature::{self, ShopSecret};
 use libfuzzer_sys::fuzz_target;
 
 const KINDS: [ShopKind; 4] = [
@@ -23,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
             // Nobody guesses 256 bits.
             assert!(signature::verify(kind, &secrets, Some(header), b"body", now).is_err());
         }
-        let Ok(delivery) = shop::read(kind, bytes) else {
+        let Ok(delivery) = countersign_shops::read(kind, bytes) else {
             continue;
         };
         for name in delivery.action.names() {

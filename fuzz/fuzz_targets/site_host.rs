@@ -2,7 +2,7 @@
 //! of the site; a refusal has its code.
 #![no_main]
 
-use countersign::model::site_host::SiteHost;
+use countersign_model::site_host::SiteHost;
 use libfuzzer_sys::fuzz_target;
 
 const REFUSALS: [&str; 10] = [

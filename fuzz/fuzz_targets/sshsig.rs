@@ -1,8 +1,8 @@
 //! Any bytes as a signature and as a file of them. What is accepted is written as the same bytes.
 #![no_main]
 
-use countersign::release::signatures::Signatures;
-use countersign::release::sshsig::Sshsig;
+use countersign_package::release::signatures::Signatures;
+use countersign_package::release::sshsig::Sshsig;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

@@ -1,7 +1,7 @@
 //! Any tag name under any pattern. The result is a version that is safe in a path.
 #![no_main]
 
-use countersign::model::tag_pattern::TagPattern;
+use countersign_model::tag_pattern::TagPattern;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (&str, &str)| {

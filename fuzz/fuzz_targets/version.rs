@@ -2,7 +2,7 @@
 //! strings does not: `version_compare('a.', 'a.')` is -1, and ours must give the same.)
 #![no_main]
 
-use countersign::model::version::{Version, php_version_compare};
+use countersign_model::version::{Version, php_version_compare};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (&str, &str)| {

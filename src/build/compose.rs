@@ -10,9 +10,9 @@ use crate::build::source::html;
 use crate::build::source::readme::Readme;
 use crate::build::source::source_files::{Changelog, SourceFiles};
 use crate::build::version_check::same_version;
-use crate::model::manifest::{Manifest, Sections};
-use crate::model::plugin::Plugin;
-use crate::model::version::Version;
+use countersign_model::manifest::{Manifest, Sections};
+use countersign_model::plugin::Plugin;
+use countersign_model::version::Version;
 
 /// The most HTML of the readme's FAQ and Installation in a manifest, in bytes each, because every site fetches it.
 const SECTION_HTML: usize = 8 << 10;

@@ -25,11 +25,11 @@ use crate::build::progress::NoProgress;
 use crate::build::report::plugin_report::{PluginReport, PluginState};
 use crate::build::side_by_side::side_by_side;
 use crate::build::source::assets::{self, Artwork};
-use crate::catalog::Releases;
-use crate::model::plugin::{self, Plugin};
-use crate::registry::Diagnostic;
-use crate::registry::plugins::PluginEntry;
-use crate::time_limit;
+use countersign_files::time_limit;
+use countersign_model::plugin::{self, Plugin};
+use countersign_package::catalog::Releases;
+use countersign_registry::Diagnostic;
+use countersign_registry::plugins::PluginEntry;
 
 pub use package::DraftPackage;
 pub use places::WatchedFolder;

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::catalog::CatalogError;
-use crate::model::slug::Slug;
+use countersign_model::slug::Slug;
+use countersign_package::catalog::CatalogError;
 
 /// Why nothing was published. The published files are unchanged, except if the message names a file.
 #[derive(Debug, thiserror::Error)]

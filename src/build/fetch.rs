@@ -12,9 +12,9 @@ use crate::build::git::mirror::{self, Mirrors};
 use crate::build::git::repository::Repository;
 use crate::build::progress::Progress;
 use crate::build::side_by_side::side_by_side;
-use crate::model::plugin::{self, Plugin};
-use crate::registry::plugins::PluginEntry;
-use crate::text::error_chain::ErrorChain;
+use countersign_model::plugin::{self, Plugin};
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_registry::plugins::PluginEntry;
 
 /// How many remote repositories are fetched in parallel.
 const FETCHES: usize = 4;

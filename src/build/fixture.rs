@@ -10,10 +10,10 @@ use git2::{Index, IndexEntry, IndexTime, ObjectType, Oid, Signature, Time};
 pub(super) use crate::build::NoProgress as Silent;
 use crate::build::package_folder::PackageFolder;
 use crate::build::{BuildReport, Mirrors, Options, PackingOptions, PluginReport};
-use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
-use crate::model::slug::Slug;
-use crate::model::tag_pattern::TagPattern;
-use crate::registry::plugins::PluginEntry;
+use countersign_model::plugin::{Plugin, PluginSource, RepositoryLocation};
+use countersign_model::slug::Slug;
+use countersign_model::tag_pattern::TagPattern;
+use countersign_registry::plugins::PluginEntry;
 
 /// 2026-11-20 10:17:03 UTC: when every commit is made.
 pub(super) const COMMITTED: i64 = 1_795_169_823;

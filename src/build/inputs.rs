@@ -7,10 +7,10 @@
 use serde_json::json;
 
 use crate::build::git::tag::Tag;
-use crate::model::digest::Digest;
-use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource};
-use crate::model::version::Version;
-use crate::package::writer::FORM;
+use countersign_model::digest::Digest;
+use countersign_model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource};
+use countersign_model::version::Version;
+use countersign_package::writer::FORM;
 
 /// The number of the format of manifests and of their lines in the index. Raise it with every change that gives other
 /// bytes for the same input, so that the next build reads every tag again.

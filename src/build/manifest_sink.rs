@@ -10,15 +10,15 @@ use std::time::SystemTime;
 use crate::build::remark::Remark;
 use crate::build::report::outcome::Reason;
 use crate::build::source::source_files::SourceFiles;
-use crate::catalog::{Release, Releases};
-use crate::model::digest::Digest;
-use crate::model::manifest::Manifest;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::package::mark::Places;
-use crate::package::normalize::NormalizeError;
-use crate::package::writer::{Package, WriteError};
-use crate::text::error_chain::ErrorChain;
+use countersign_model::digest::Digest;
+use countersign_model::manifest::Manifest;
+use countersign_model::slug::Slug;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::version::Version;
+use countersign_package::catalog::{Release, Releases};
+use countersign_package::mark::Places;
+use countersign_package::normalize::NormalizeError;
+use countersign_package::writer::{Package, WriteError};
 
 /// Takes the manifests and the packages of a plugin's releases.
 pub(super) trait ManifestSink {

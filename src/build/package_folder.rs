@@ -10,10 +10,10 @@ use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::package::MAX_PACKED;
-use crate::regular_file;
+use countersign_files::regular_file;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::MAX_PACKED;
 
 /// The time of every file in these archives: the earliest of the format. So the same archive always gives the same
 /// bytes, whether its tag is known or not.

@@ -17,9 +17,9 @@ use crate::build::publish::Publisher;
 use crate::build::report::BuildReport;
 use crate::build::report::plugin_report::{PluginReport, PluginState};
 use crate::build::side_by_side::side_by_side;
-use crate::model::slug::Slug;
-use crate::registry::plugins::PluginEntry;
-use crate::time_limit;
+use countersign_files::time_limit;
+use countersign_model::slug::Slug;
+use countersign_registry::plugins::PluginEntry;
 
 /// What to build, and where to publish it.
 #[derive(Clone, Debug)]

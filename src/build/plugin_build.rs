@@ -14,10 +14,10 @@ use crate::build::report::listing::{counted, listed};
 use crate::build::report::plugin_report::{PluginReport, PluginState};
 use crate::build::source::source_tree::SourceTree as _;
 use crate::build::tags;
-use crate::catalog::Releases;
-use crate::model::plugin::Plugin;
-use crate::registry::plugins::PluginEntry;
-use crate::text::error_chain::ErrorChain;
+use countersign_model::plugin::Plugin;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_package::catalog::Releases;
+use countersign_registry::plugins::PluginEntry;
 
 /// Builds the plugin of a registry entry.
 pub(super) fn build_entry<S: ManifestSink>(

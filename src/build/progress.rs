@@ -1,7 +1,7 @@
 //! Progress of a build, for display.
 
 use crate::build::report::plugin_report::PluginReport;
-use crate::model::slug::Slug;
+use countersign_model::slug::Slug;
 
 /// Receives progress, from several threads.
 pub trait Progress: Send + Sync {

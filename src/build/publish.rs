@@ -23,19 +23,19 @@ use crate::build::manifest_sink::{BuiltRelease, ManifestSink, NewPackage, PackFa
 use crate::build::publish::published::PublishedReleases;
 use crate::build::publish::staging::Staging;
 use crate::build::report::outcome::Reason;
-use crate::catalog::{
+use countersign_files::durable_file::{self, Access};
+use countersign_files::folder_lock;
+use countersign_files::regular_file;
+use countersign_model::digest::Digest;
+use countersign_model::release_list::ReleaseList;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::catalog::{
     MAX_INDEX, MAX_MANIFEST, Release, ReleaseIndex, Releases, RemovedReleases, index_path, manifest_path, package_path,
     removed_path, removed_releases,
 };
-use crate::durable_file::{self, Access};
-use crate::folder_lock;
-use crate::model::digest::Digest;
-use crate::model::release_list::ReleaseList;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::package::file_digest::digest_of;
-use crate::package::writer::Package;
-use crate::regular_file;
+use countersign_package::file_digest::digest_of;
+use countersign_package::writer::Package;
 
 /// The folder of releases. One build at a time publishes to it.
 pub(super) struct Publisher {

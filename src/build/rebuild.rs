@@ -20,16 +20,16 @@ use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::PluginReport;
 use crate::build::source::source_tree::SourceTree as _;
 use crate::build::tags;
-use crate::catalog::{HostedPackage, Release, Releases};
-use crate::model::digest::Digest;
-use crate::model::manifest::Manifest;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::package::file_digest::digest_of;
-use crate::package::writer::Package;
-use crate::registry::plugins::PluginEntry;
-use crate::regular_file;
-use crate::text::error_chain::ErrorChain;
+use countersign_files::regular_file;
+use countersign_model::digest::Digest;
+use countersign_model::manifest::Manifest;
+use countersign_model::slug::Slug;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::version::Version;
+use countersign_package::catalog::{HostedPackage, Release, Releases};
+use countersign_package::file_digest::digest_of;
+use countersign_package::writer::Package;
+use countersign_registry::plugins::PluginEntry;
 
 /// How `last_updated` is written in a manifest.
 const MANIFEST_TIME: &str = "%Y-%m-%d %H:%M:%S";

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::durable_file::{self, Access};
-use crate::model::digest::Digest;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::regular_file;
+use countersign_files::durable_file::{self, Access};
+use countersign_files::regular_file;
+use countersign_model::digest::Digest;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
 
 /// Version of the rules that refuse packages. Raise it when they change, so that no refusal of older rules is used.
 const RULES: u32 = 2;

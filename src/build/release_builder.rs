@@ -17,12 +17,12 @@ use crate::build::source::source_reader::SourceReader;
 use crate::build::source::source_tree::SourceTree as _;
 use crate::build::tag_release;
 use crate::build::tags::{Candidate, Chosen};
-use crate::catalog::{HostedPackage, Release};
-use crate::model::digest::Digest;
-use crate::model::manifest::is_security_notice;
-use crate::model::plugin::{PackageOrigin, Plugin};
-use crate::model::version::Version;
-use crate::registry::release_chain::SignedRelease;
+use countersign_model::digest::Digest;
+use countersign_model::manifest::is_security_notice;
+use countersign_model::plugin::{PackageOrigin, Plugin};
+use countersign_model::version::Version;
+use countersign_package::catalog::{HostedPackage, Release};
+use countersign_registry::release_chain::SignedRelease;
 
 /// A plugin that is being built.
 pub(super) struct ReleaseBuilder<'a, S> {

@@ -11,18 +11,18 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::build::remark::Remark;
 use crate::build::report::outcome::{Reason, ReleaseOutcome};
-use crate::catalog::{HostedPackage, Release, SignedStatement};
-use crate::model::digest::Digest;
-use crate::model::installed::{InstalledVersion, InstalledVersions};
-use crate::model::manifest::{Manifest, ReleaseProof};
-use crate::model::plugin::{Plugin, SigningSettings};
-use crate::model::release_key::ReleaseKey;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::registry::left_behind::{self, LeftBehind};
-use crate::registry::release_chain::{ReleaseChain, SignedRelease};
-use crate::release::sshsig::Sshsig;
-use crate::release::statement::{ReleaseStatement, SignedMark};
+use countersign_model::digest::Digest;
+use countersign_model::installed::{InstalledVersion, InstalledVersions};
+use countersign_model::manifest::{Manifest, ReleaseProof};
+use countersign_model::plugin::{Plugin, SigningSettings};
+use countersign_model::release_key::ReleaseKey;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::catalog::{HostedPackage, Release, SignedStatement};
+use countersign_package::release::sshsig::Sshsig;
+use countersign_package::release::statement::{ReleaseStatement, SignedMark};
+use countersign_registry::left_behind::{self, LeftBehind};
+use countersign_registry::release_chain::{ReleaseChain, SignedRelease};
 
 /// What people signed of each plugin with `[signing]`.
 pub type SignedChains = Arc<HashMap<Slug, ReleaseChain>>;

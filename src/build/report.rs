@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use crate::build::manifest_sink::ManifestSink as _;
 use crate::build::publish::{Publication, Publisher};
 use crate::build::report::plugin_report::{PluginReport, PluginState, TagCounts, versions};
-use crate::catalog::ReleaseIndex;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::catalog::ReleaseIndex;
 
 /// What a build did, or would do with `--check`.
 #[derive(Debug)]

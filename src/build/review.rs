@@ -15,8 +15,8 @@ use crate::build::source::assets;
 use crate::build::source::php_syntax;
 use crate::build::source::readme::ReadmeWarning;
 use crate::build::source::source_tree::{MAX_LOOKED_AT, MAX_PATH, SourceTree, TreeEntry, TreeEntryKind};
-use crate::model::plugin::{PackageOrigin, Plugin};
-use crate::model::version::Version;
+use countersign_model::plugin::{PackageOrigin, Plugin};
+use countersign_model::version::Version;
 
 /// The most PHP files to parse, and the most bytes of them in all.
 const MAX_PHP_FILES: usize = 5_000;

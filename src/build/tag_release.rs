@@ -7,7 +7,7 @@ use crate::build::report::outcome::Reason;
 use crate::build::source::source_reader::SourceReader;
 use crate::build::tags::Chosen;
 use crate::build::version_check;
-use crate::model::plugin::Plugin;
+use countersign_model::plugin::Plugin;
 
 /// Reads the plugin's files at a tag and composes the manifest, or says why there is no release.
 pub(super) fn compose(

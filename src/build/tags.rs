@@ -1,6 +1,6 @@
 //! Step 2: finds the tags that may be releases of a plugin, and chooses among several tags of one version.
 //!
-//! [`judge`] decides by the tag's name, with the entry's [patterns](crate::model::tag_pattern). `release_builder` then
+//! [`judge`] decides by the tag's name, with the entry's [patterns](countersign_model::tag_pattern). `release_builder` then
 //! decides by the files at the tag.
 
 use crate::build::git::repository::Repository;
@@ -8,8 +8,8 @@ use crate::build::git::tag::{Tag, Tagged};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::unmatched::{Unmatched, built_pattern};
 use crate::build::version_check::misread;
-use crate::model::plugin::Plugin;
-use crate::model::version::Version;
+use countersign_model::plugin::Plugin;
+use countersign_model::version::Version;
 
 /// The tags of one version, all equal by PHP's order; at least one.
 pub(super) struct Candidate {

@@ -14,9 +14,9 @@ use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::summary::summary;
 use crate::build::source::testing::process_time;
 use crate::build::{BuildError, BuildReport, Options, PluginReport, PluginState, Progress, run};
-use crate::catalog::{ReleaseIndex, verify_all};
-use crate::model::plugin::{PackageSettings, Plugin, PluginSource, RepositoryLocation};
-use crate::model::slug::Slug;
+use countersign_model::plugin::{PackageSettings, Plugin, PluginSource, RepositoryLocation};
+use countersign_model::slug::Slug;
+use countersign_package::catalog::{ReleaseIndex, verify_all};
 
 /// `v1.0 built`, `latest skipped not_a_version`, …, by tag.
 fn outcomes(report: &PluginReport) -> Vec<String> {
@@ -1141,7 +1141,7 @@ fn a_plugin_that_left_the_registry_goes_only_when_all_are_built() {
     made.run(&[entry(made.plugin()), entry(other.clone())], false, &[]);
     let all = made.published();
 
-    let nameless = || crate::registry::plugins::PluginEntry {
+    let nameless = || countersign_registry::plugins::PluginEntry {
         slug: None,
         plugin: Err(vec![]),
         ..entry(made.plugin())

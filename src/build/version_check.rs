@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 
 use crate::build::report::outcome::Reason;
-use crate::model::plugin::{PackageOrigin, Plugin};
-use crate::model::stage::Stage;
-use crate::model::version::{Version, misread_header, php_version_compare};
+use countersign_model::plugin::{PackageOrigin, Plugin};
+use countersign_model::stage::Stage;
+use countersign_model::version::{Version, misread_header, php_version_compare};
 
-pub(super) use crate::model::version::same_version;
+pub(super) use countersign_model::version::same_version;
 
 /// The version to publish a release under, and a note about it.
 ///
@@ -63,7 +63,7 @@ pub(super) fn misread(version: &Version) -> Option<Reason> {
 mod tests {
     use super::*;
     use crate::build::fixture::Fixture;
-    use crate::model::plugin::PackageSettings;
+    use countersign_model::plugin::PackageSettings;
 
     /// How releases of a plugin are handed out.
     #[derive(Clone, Copy, PartialEq)]

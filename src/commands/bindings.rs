@@ -14,7 +14,7 @@ mod schema;
 mod verify;
 
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
+use countersign_settings::config::Config;
 
 /// Verify, export and maintain the bindings of sites
 #[derive(clap::Args, Debug)]

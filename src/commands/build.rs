@@ -17,13 +17,13 @@ use crate::build::{
 };
 use crate::commands::installed::InstalledSites;
 use crate::commands::{Exit, Failure, candidates, output};
-use crate::config::{self, BuildSettings, Config};
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::registry::plugins::PluginEntry;
-use crate::registry::{self, RegistryError, RegistryFiles, RevisionError, plugins, release_chain};
-use crate::text::stderr;
-use crate::time_limit;
+use countersign_files::time_limit;
+use countersign_model::slug::Slug;
+use countersign_model::text::stderr;
+use countersign_model::version::Version;
+use countersign_registry::plugins::PluginEntry;
+use countersign_registry::{RegistryError, RegistryFiles, RevisionError, plugins, release_chain};
+use countersign_settings::config::{self, BuildSettings, Config};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -150,7 +150,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     print(&report, args.json)?;
     installed.note(&report);
     if args.check {
-        registry::check_licenses(&files)?;
+        countersign_registry::check_licenses(&files)?;
     }
     let is_wrong = report.failed() || args.deny_warnings && report.warnings() > 0;
     Ok(match (is_wrong, report.check && report.differs()) {

@@ -10,10 +10,9 @@ use clap_complete::engine::CompletionCandidate;
 
 use crate::commands::known_licenses::KnownLicenses;
 use crate::commands::store_source::store_source;
-use crate::config::{Config, PathSettings, Paths, ServeSettings};
-use crate::registry::{Registry, RegistryFiles, plugins};
-use crate::store;
-use crate::time_limit;
+use countersign_files::time_limit;
+use countersign_registry::{Registry, RegistryFiles, plugins};
+use countersign_settings::config::{Config, PathSettings, Paths, ServeSettings};
 
 /// A completion may take this long. A million licenses are loaded in 0.6 s.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -60,7 +59,7 @@ pub fn licenses(typed: &OsStr) -> Vec<CompletionCandidate> {
     offer(typed, |paths, typed| {
         // What cannot be read is not offered, and the rest is.
         let registry = Registry::load_licenses(&paths.registry).unwrap_or_default();
-        let issued = store::issued_licenses(store_source(paths)).unwrap_or_default();
+        let issued = countersign_ledger::issued_licenses(store_source(paths)).unwrap_or_default();
         let known = KnownLicenses::new(registry, issued);
         let length = if typed.len() > SHORT_ID { usize::MAX } else { SHORT_ID };
         let described = known.all().map(|license| (license.id.to_string(), license));

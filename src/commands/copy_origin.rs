@@ -9,22 +9,22 @@ use chrono::{NaiveDate, Utc};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::catalog::ReleaseIndex;
 use crate::commands::Failure;
 use crate::commands::keys::secrets;
 use crate::commands::known_licenses::KnownLicenses;
 use crate::commands::stored_sites::{self, SitesByLicense};
-use crate::config::Config;
-use crate::keys::secret_keys::DownloadKeys;
-use crate::model::build_id::BuildId;
-use crate::model::download_key::DownloadKey;
-use crate::model::license::License;
-use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::registry::Registry;
-use crate::text::stderr;
+use countersign_model::build_id::BuildId;
+use countersign_model::download_key::DownloadKey;
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
+use countersign_model::slug::Slug;
+use countersign_model::text::stderr;
+use countersign_model::version::Version;
+use countersign_package::catalog::ReleaseIndex;
+use countersign_registry::Registry;
+use countersign_settings::config::Config;
+use countersign_settings::keys::secret_keys::DownloadKeys;
 
 /// Everything that build ids are compared with.
 pub(super) struct KnownCopies {

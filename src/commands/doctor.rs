@@ -29,11 +29,11 @@ use chrono::Utc;
 
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
-use crate::config::{Config, KeySettings, Paths, ServeConfig, StoreSettings};
-use crate::registry::Registry;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Certificate;
 use crate::serve::public_files::folder::{self, Searched};
+use countersign_registry::Registry;
+use countersign_settings::config::{Config, KeySettings, Paths, ServeConfig, StoreSettings};
 
 use finding::{Finding, Severity, broken, ok, warning};
 

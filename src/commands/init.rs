@@ -15,8 +15,8 @@ use serde::Serialize;
 use crate::commands::init::demo::DemoLicense;
 use crate::commands::init::files::{InitError, create_shops_folder};
 use crate::commands::{Exit, Failure, keys, output};
-use crate::config::{Config, PathSettings, ServeSettings};
-use crate::text::shell_quoted::shell_quoted;
+use countersign_model::text::shell_quoted::shell_quoted;
+use countersign_settings::config::{Config, PathSettings, ServeSettings};
 
 /// Create an instance in a folder
 #[derive(clap::Args, Debug)]
@@ -219,7 +219,7 @@ mod tests {
             told.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
         let keys: Vec<_> = words
             .iter()
-            .filter_map(|word| word.parse::<crate::model::license_key::LicenseKey>().ok())
+            .filter_map(|word| word.parse::<countersign_model::license_key::LicenseKey>().ok())
             .collect();
         assert_eq!(keys.len(), 2);
         let files = tree(folder.path());
@@ -241,7 +241,7 @@ mod tests {
     fn the_demos_registry_is_read() {
         let folder = tempfile::tempdir().unwrap();
         make(folder.path(), true, false).unwrap();
-        let registry = crate::registry::Registry::load(&folder.path().join("registry")).unwrap();
+        let registry = countersign_registry::Registry::load(&folder.path().join("registry")).unwrap();
         assert_eq!((registry.plugin_count(), registry.license_count()), (2, 2));
     }
 }

@@ -7,26 +7,26 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::build::{BuildReport, ReleaseOutcome, SignedChains};
-use crate::catalog::{ReleaseIndex, Releases};
 use crate::commands::Failure;
 use crate::commands::store_source::store_source;
 use crate::commands::stored_sites::{self, ReportsNotReadable};
-use crate::config::Config;
-use crate::model::binding::SiteReport;
-use crate::model::installed::InstalledVersions;
-use crate::model::license_key::LicenseId;
-use crate::model::plugin::Plugin;
-use crate::model::site_host::SiteHost;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::registry::Registry;
-use crate::registry::plugins::PluginEntry;
-use crate::registry::release_chain::SignedRelease;
-use crate::regular_file;
-use crate::store::{self, StoreError};
-use crate::text::error_chain::ErrorChain;
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_files::regular_file;
+use countersign_ledger::StoreError;
+use countersign_model::binding::SiteReport;
+use countersign_model::installed::InstalledVersions;
+use countersign_model::license_key::LicenseId;
+use countersign_model::plugin::Plugin;
+use countersign_model::site_host::SiteHost;
+use countersign_model::slug::Slug;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_model::version::Version;
+use countersign_package::catalog::{ReleaseIndex, Releases};
+use countersign_registry::Registry;
+use countersign_registry::plugins::PluginEntry;
+use countersign_registry::release_chain::SignedRelease;
+use countersign_settings::config::Config;
 
 /// The largest file that is read, in bytes: 100,000 versions take 4 MiB.
 const MAX_FILE: u64 = 16 << 20;
@@ -148,7 +148,7 @@ pub(super) fn from_file(path: &Path) -> Result<InstalledVersions, Failure> {
 
 /// Counts what sites reported last to the server of this instance, which is asked if it runs.
 pub(super) fn from_store(config: &Config) -> Result<InstalledVersions, NotKnown> {
-    let store = store::read_only(store_source(&config.paths)).map_err(|error| match error {
+    let store = countersign_ledger::read_only(store_source(&config.paths)).map_err(|error| match error {
         StoreError::Missing(_) => NotKnown::NoStore,
         error => NotKnown::Store(error),
     })?;
@@ -237,7 +237,7 @@ mod tests {
 
     fn told(installed: &InstalledVersions) -> Vec<String> {
         let plugins = installed.plugins.iter();
-        let line = |slug: &Slug, found: &crate::model::installed::InstalledVersion| {
+        let line = |slug: &Slug, found: &countersign_model::installed::InstalledVersion| {
             format!("{slug} {} {}", found.version, found.sites)
         };
         plugins

@@ -27,8 +27,8 @@ use crate::commands::keys::retired::Which;
 use crate::commands::keys::rotate::Old;
 use crate::commands::keys::secrets::SecretInForce;
 use crate::commands::{Exit, Failure, output};
-use crate::config::{Config, KeySettings, Paths};
-use crate::keys::secret_keys::SecretUse;
+use countersign_settings::config::{Config, KeySettings, Paths};
+use countersign_settings::keys::secret_keys::SecretUse;
 
 pub use crate::commands::keys::error::KeyCommandError;
 pub use crate::commands::keys::make::{DEFAULT_BITS, create, refuse_a_second};

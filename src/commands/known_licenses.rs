@@ -1,10 +1,10 @@
 //! The licenses that commands know: those of files, and those of the ledger. A license that stands in both is the file's.
 
-use crate::model::binding::Binding;
-use crate::model::issued_license::IssuedLicense;
-use crate::model::license::License;
-use crate::model::license_key::LicenseId;
-use crate::registry::Registry;
+use countersign_model::binding::Binding;
+use countersign_model::issued_license::IssuedLicense;
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
+use countersign_registry::Registry;
 
 /// The licenses of files and of the ledger.
 pub(super) struct KnownLicenses {

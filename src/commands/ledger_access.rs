@@ -12,11 +12,11 @@ use rustix::process::geteuid;
 use crate::commands::Failure;
 use crate::commands::serve::store_hint;
 use crate::commands::server_questions::QuestionError;
-use crate::config::Config;
 use crate::serve::ops::admin_socket::ConnectError;
-use crate::store::{self, Bindings, StoreError};
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_ledger::{Bindings, StoreError};
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_settings::config::Config;
 
 /// Why a command does not open the store itself.
 #[derive(Debug, thiserror::Error)]
@@ -39,10 +39,10 @@ pub(super) fn through<T>(
         asked => return Ok(asked?),
     };
     let opened = match &config.paths.database {
-        Some(address) => store::open_shared(address, folder, config.store.is_synchronous_assumed()),
+        Some(address) => countersign_ledger::open_shared(address, folder, config.store.is_synchronous_assumed()),
         None => {
             require_own(folder)?;
-            store::open(folder)
+            countersign_ledger::open(folder)
         }
     };
     let bindings = match opened {

@@ -33,14 +33,14 @@ use std::path::Path;
 
 use chrono::Utc;
 
-use crate::config::Config;
-use crate::model::binding::{Binding, SiteReport};
-use crate::model::license_key::LicenseId;
-use crate::registry::Registry;
-use crate::store::{self, StoreError};
-use crate::text::error_chain::ErrorChain;
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_ledger::StoreError;
+use countersign_model::binding::{Binding, SiteReport};
+use countersign_model::license_key::LicenseId;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_registry::Registry;
+use countersign_settings::config::Config;
 
 use crate::commands::license_defaults::license_defaults;
 use crate::commands::store_source::store_source;
@@ -139,7 +139,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
     let today = now.date_naive();
     let staging_sites = || license_defaults(config).staging_sites;
-    let bindings = |license: &LicenseId| store::bindings_of(store_source(&config.paths), license);
+    let bindings = |license: &LicenseId| countersign_ledger::bindings_of(store_source(&config.paths), license);
     let (done, told) = match &args.verb {
         Verb::Issue(issue) => return issue::run(issue, config, args.commits(), now),
         Verb::Import(args) => return import::run(args, config, now),
@@ -162,7 +162,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
 
 /// A license's bindings with what its sites reported.
 fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
-    let store = store::read_only(store_source(&config.paths))?;
+    let store = countersign_ledger::read_only(store_source(&config.paths))?;
     let mut stored = store.of(id)?;
     if store.is_in_use() {
         match server_questions::reports(config, Some(id)) {

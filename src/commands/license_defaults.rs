@@ -1,12 +1,12 @@
 //! The server's settings for licenses that have none of their own: those of the running server, or of `countersign.toml`.
 
 use crate::commands::server_questions::{self, QuestionError};
-use crate::config::Config;
 use crate::serve::ops::admin_socket::ConnectError;
 use crate::serve::ops::license_defaults::LicenseDefaults;
-use crate::text::error_chain::ErrorChain;
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_settings::config::Config;
 
 /// Asks the running server. Without one, the settings of this command count.
 pub(super) fn license_defaults(config: &Config) -> LicenseDefaults {

@@ -8,9 +8,9 @@ mod send_test;
 mod write_texts;
 
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
-use crate::mail::account::MailAccountError;
-use crate::mail::texts::MailTextError;
+use countersign_mail::account::MailAccountError;
+use countersign_mail::texts::MailTextError;
+use countersign_settings::config::Config;
 
 /// Show, test and look after the mails that buyers get
 #[derive(clap::Args, Debug)]

@@ -45,7 +45,7 @@ fn write_all(mut command: clap::Command, folder: &Path) -> std::io::Result<()> {
             .to_owned();
         let mut page = Vec::new();
         page_of(command).render(&mut page)?;
-        crate::regular_file::write(&folder.join(format!("{name}.1")), &page)?;
+        countersign_files::regular_file::write(&folder.join(format!("{name}.1")), &page)?;
     }
     Ok(())
 }

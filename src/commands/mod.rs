@@ -1,4 +1,4 @@
-//! One file a verb. Each takes its arguments and the [`Config`](crate::config::Config), does its work and returns an
+//! One file a verb. Each takes its arguments and the [`Config`](countersign_settings::config::Config), does its work and returns an
 //! exit code or a [`Failure`], which `main` prints.
 
 pub mod bindings;
@@ -37,11 +37,11 @@ pub mod webhook;
 
 use std::error::Error;
 
-use crate::config::ConfigError;
-use crate::keys::signing_key::KeyError;
-use crate::registry::RegistryError;
-use crate::registry::edit::EditError;
-use crate::store::{LedgerState, StoreError};
+use countersign_ledger::{LedgerState, StoreError};
+use countersign_registry::RegistryError;
+use countersign_registry::edit::EditError;
+use countersign_settings::config::ConfigError;
+use countersign_settings::keys::signing_key::KeyError;
 
 /// The exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! What in offers is probably a mistake, for `doctor` and `shop offers`: a module that no plugin has, or a shop without a table.
 
 use crate::build::counted;
-use crate::config::ShopConfig;
-use crate::model::offer::Offer;
-use crate::registry::SoldModules;
-use crate::registry::offers::Offers;
-use crate::text::did_you_mean::did_you_mean;
+use countersign_model::offer::Offer;
+use countersign_model::text::did_you_mean::did_you_mean;
+use countersign_registry::SoldModules;
+use countersign_registry::offers::Offers;
+use countersign_settings::config::ShopConfig;
 
 /// A probable mistake, and what to do about it.
 #[derive(Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use crate::text::printable::{Printable, is_unsafe};
+use countersign_model::text::printable::{Printable, is_unsafe};
 
 use crate::commands::{Exit, Failure};
 

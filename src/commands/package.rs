@@ -9,7 +9,7 @@ mod refused;
 mod show;
 
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
+use countersign_settings::config::Config;
 
 /// Add, list and check packages
 #[derive(clap::Args, Debug)]

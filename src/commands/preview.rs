@@ -13,15 +13,15 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::commands::{Exit, Failure, candidates, output};
-use crate::config::{self, Config};
-use crate::model::slug::Slug;
 use crate::preview;
 use crate::preview::snapshot::PreviewSnapshot;
 use crate::preview::target::{Plugins, Target};
 use crate::preview::view::Selection;
 use crate::preview::{json, live, terminal};
-use crate::registry::RegistryError;
-use crate::text::stderr;
+use countersign_model::slug::Slug;
+use countersign_model::text::stderr;
+use countersign_registry::RegistryError;
+use countersign_settings::config::{self, Config};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -13,12 +13,12 @@ use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId};
 use crate::commands::output::Table;
 use crate::commands::stored_sites::MovesByLicense;
 use crate::commands::{Exit, Failure, output, stored_sites};
-use crate::config::Config;
-use crate::model::license_key::LicenseId;
-use crate::model::refused_hosts::{MANY_HOSTS, MOST_HOSTS};
-use crate::model::site_host::SiteHost;
-use crate::model::site_release::{MANY_MOVES, ReleasedBy, SiteRelease};
-use crate::store::RefusedByLicense;
+use countersign_ledger::RefusedByLicense;
+use countersign_model::license_key::LicenseId;
+use countersign_model::refused_hosts::{MANY_HOSTS, MOST_HOSTS};
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::{MANY_MOVES, ReleasedBy, SiteRelease};
+use countersign_settings::config::Config;
 
 /// List what looks like abuse: build ids of other sites, refused hosts, and licenses that moved often
 #[derive(clap::Args, Debug)]

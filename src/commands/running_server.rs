@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use crate::commands::server_questions::{self, QuestionError};
-use crate::config::Config;
 use crate::serve::FilesSeen;
+use countersign_settings::config::Config;
 
 /// The time between two questions.
 const PAUSE: Duration = Duration::from_millis(50);

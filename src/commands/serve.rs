@@ -16,13 +16,13 @@ use tokio::task::spawn_blocking;
 
 use crate::commands::keys::{lost, secrets};
 use crate::commands::{Exit, Failure};
-use crate::config::{AdminListen, Config, Listen, Paths, ServeConfig, ServeSettings, StoreSettings};
 use crate::serve::net::tls::TlsError;
 use crate::serve::ops::commands::CommandAccess;
 use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::StartupState;
 use crate::serve::{self, AcceptedDrops, LoadError, Server};
-use crate::store::{self, Bindings, LedgerState, NodeLock, StoreError};
+use countersign_ledger::{Bindings, LedgerState, NodeLock, StoreError};
+use countersign_settings::config::{AdminListen, Config, Listen, Paths, ServeConfig, ServeSettings, StoreSettings};
 
 /// Run the server
 #[derive(clap::Args, Debug)]
@@ -122,14 +122,14 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
     let open = move || match &paths.database {
         Some(address) => {
             let node = NodeLock::take(&paths.store).map_err(store_failure)?;
-            let bindings = store::open_shared(address, &paths.store, assumed).map_err(store_failure)?;
+            let bindings = countersign_ledger::open_shared(address, &paths.store, assumed).map_err(store_failure)?;
             Ok(OpenStore {
                 bindings,
                 _node: Some(node),
             })
         }
         None => {
-            let bindings = store::open(&paths.store).map_err(store_failure)?;
+            let bindings = countersign_ledger::open(&paths.store).map_err(store_failure)?;
             Ok(OpenStore { bindings, _node: None })
         }
     };

@@ -18,8 +18,6 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::commands::Failure;
-use crate::config::Config;
-use crate::model::license_key::LicenseId;
 use crate::serve::imports::{ImportOrder, ImportReply};
 use crate::serve::ops::admin_socket::{self, ConnectError};
 use crate::serve::ops::commands::{CLAIMED_USER, FolderIdentity, ServerGreeting, is_user_name};
@@ -28,7 +26,9 @@ use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::serve::ops::reference_answers::{ErasureOrder, ErasureReply};
 use crate::serve::ops::reports::{RefusedPage, ReportPage};
 use crate::serve::ops::token_answers::{TokenOrder, TokenReply, ToldToken};
-use crate::store::{RefusedByLicense, SiteReports};
+use countersign_ledger::{RefusedByLicense, SiteReports};
+use countersign_model::license_key::LicenseId;
+use countersign_settings::config::Config;
 
 /// Time limit of one answer. A server that is busy says so after ten seconds.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -6,7 +6,7 @@ mod offers;
 mod parked;
 
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
+use countersign_settings::config::Config;
 
 /// Show what your shops' products grant, and decide parked deliveries
 #[derive(clap::Args, Debug)]

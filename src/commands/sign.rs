@@ -29,19 +29,19 @@ use crate::commands::sign::ssh_keygen::{SigningError, SigningKeyFile, WorkFolder
 use crate::commands::sign::statement::{Decided, decide};
 use crate::commands::sign::statement_files::StatementFiles;
 use crate::commands::{Exit, Failure, candidates, output};
-use crate::config::{self, Config};
-use crate::model::plugin::{Plugin, SigningSettings};
-use crate::model::release_key::ReleaseKey;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::package::archive::Archive;
-use crate::registry::left_behind::LeftBehind;
-use crate::registry::plugins::{self, PluginEntry};
-use crate::registry::release_chain;
-use crate::registry::{RegistryError, RegistryFiles};
-use crate::release::pinned_keys;
-use crate::release::signatures::Signatures;
-use crate::release::sshsig::Sshsig;
+use countersign_model::plugin::{Plugin, SigningSettings};
+use countersign_model::release_key::ReleaseKey;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::archive::Archive;
+use countersign_package::release::pinned_keys;
+use countersign_package::release::signatures::Signatures;
+use countersign_package::release::sshsig::Sshsig;
+use countersign_registry::left_behind::LeftBehind;
+use countersign_registry::plugins::{self, PluginEntry};
+use countersign_registry::release_chain;
+use countersign_registry::{RegistryError, RegistryFiles};
+use countersign_settings::config::{self, Config};
 
 /// How long one repository may be fetched, and how large its mirror may be: as `build` has it.
 const FETCH: Duration = Duration::from_secs(300);

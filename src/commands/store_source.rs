@@ -1,7 +1,7 @@
 //! Where the store of an instance is, by its settings.
 
-use crate::config::Paths;
-use crate::store::StoreSource;
+use countersign_ledger::StoreSource;
+use countersign_settings::config::Paths;
 
 /// The database, if the setting names one, or the folder.
 pub(super) fn store_source(paths: &Paths) -> StoreSource<'_> {

@@ -9,13 +9,13 @@ use crate::commands::Failure;
 use crate::commands::serve::store_hint;
 use crate::commands::server_questions::{self, QuestionError};
 use crate::commands::store_source::store_source;
-use crate::config::Config;
-use crate::model::issued_license::IssuedLicense;
-use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
-use crate::model::site_release::SiteRelease;
-use crate::store::{self, RefusedByLicense, SiteReports, StoreError, StoreReader};
-use crate::text::error_chain::ErrorChain;
+use countersign_ledger::{RefusedByLicense, SiteReports, StoreError, StoreReader};
+use countersign_model::issued_license::IssuedLicense;
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::SiteRelease;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_settings::config::Config;
 
 /// The sites of each license, void ones included.
 pub(super) type SitesByLicense = HashMap<LicenseId, Vec<SiteHost>>;
@@ -67,7 +67,7 @@ pub(super) fn bound_sites(config: &Config) -> Result<SitesByLicense, Failure> {
 
 /// The licenses that programs issued, sorted by id; none where there is no store.
 pub(super) fn issued_licenses(config: &Config) -> Result<Vec<IssuedLicense>, Failure> {
-    store::issued_licenses(store_source(&config.paths)).map_err(failed)
+    countersign_ledger::issued_licenses(store_source(&config.paths)).map_err(failed)
 }
 
 /// The moves of each license in the last 30 days, in the order of the ledger.
@@ -106,7 +106,7 @@ pub(super) fn refused(config: &Config) -> Result<RefusedByLicense, Failure> {
 
 /// `None` where no server has run.
 fn opened(config: &Config) -> Result<Option<StoreReader>, Failure> {
-    match store::read_only(store_source(&config.paths)) {
+    match countersign_ledger::read_only(store_source(&config.paths)) {
         Err(StoreError::Missing(_)) => Ok(None),
         opened => opened.map(Some).map_err(failed),
     }

@@ -10,13 +10,13 @@ use zeroize::Zeroizing;
 
 use crate::commands::output::{Table, Untold};
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
-use crate::config::Config;
-use crate::model::api_token::{TOKEN_BYTES, TokenScope, TokenSecret};
-use crate::model::license_key::LicenseKey;
-use crate::model::name::Name;
 use crate::serve::ops::token_answers::{self, TokenOrder, TokenReply, ToldToken};
-use crate::store::TokenStep;
-use crate::text::stderr;
+use countersign_ledger::TokenStep;
+use countersign_model::api_token::{TOKEN_BYTES, TokenScope, TokenSecret};
+use countersign_model::license_key::LicenseKey;
+use countersign_model::name::Name;
+use countersign_model::text::stderr;
+use countersign_settings::config::Config;
 
 /// Create, list and revoke tokens of the management API
 #[derive(clap::Args, Debug)]
@@ -102,7 +102,7 @@ fn parse_name(text: &str) -> Result<Name, String> {
         return Err("it is a license key".to_owned());
     }
     text.parse()
-        .map_err(|error: crate::model::name::NotAName| error.to_string())
+        .map_err(|error: countersign_model::name::NotAName| error.to_string())
 }
 
 fn parse_scope(text: &str) -> Result<TokenScope, String> {

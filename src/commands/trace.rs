@@ -10,14 +10,14 @@ use uuid::Uuid;
 use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId, TracedLicense};
 use crate::commands::output::path_text;
 use crate::commands::{Exit, Failure, output, stored_sites};
-use crate::config::Config;
-use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
-use crate::package::archive::{Archive, ArchiveError};
-use crate::package::mark::search::{self, FoundId};
-use crate::store::SiteReports;
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_ledger::SiteReports;
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_package::archive::{Archive, ArchiveError};
+use countersign_package::mark::search::{self, FoundId};
+use countersign_settings::config::Config;
 
 /// Show to whom a copy of a package was given
 #[derive(clap::Args, Debug)]

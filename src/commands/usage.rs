@@ -11,12 +11,12 @@ use crate::commands::known_licenses::KnownLicenses;
 use crate::commands::license::orders::Orders;
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, candidates, output, stored_sites};
-use crate::config::Config;
-use crate::model::license_key::LicenseId;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::registry::{Registry, RegistryFiles, plugins};
 use crate::serve::plugin_usage::{PluginUsage, UsageCount};
+use countersign_model::license_key::LicenseId;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_registry::{Registry, RegistryFiles, plugins};
+use countersign_settings::config::Config;
 
 /// Show which versions of a plugin sites run
 #[derive(clap::Args, Debug)]

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use crate::config::Config;
-use crate::model::public_key::{PublicKey, PublicKeyError};
-use crate::model::statement::split_signature;
-use crate::regular_file;
-use crate::text::printable::Printable;
+use countersign_files::regular_file;
+use countersign_model::public_key::{PublicKey, PublicKeyError};
+use countersign_model::statement::split_signature;
+use countersign_model::text::printable::Printable;
+use countersign_settings::config::Config;
 
 use crate::commands::verify::release::ReleaseArgs;
 use crate::commands::{Exit, Failure, output};

@@ -7,9 +7,9 @@ mod secret;
 mod test;
 
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
-use crate::json_folder::JsonFolderError;
-use crate::keys::service_secrets::ServiceSecretError;
+use countersign_files::json_folder::JsonFolderError;
+use countersign_settings::config::Config;
+use countersign_settings::keys::service_secrets::ServiceSecretError;
 
 /// Make, test and look after webhooks: messages to your own services
 #[derive(clap::Args, Debug)]

@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use crate::mail::made_up;
-use crate::mail::texts::{MailTexts, RenderedMail};
-use crate::model::plugin::Plugin;
-use crate::text::error_chain::ErrorChain;
+use countersign_mail::made_up;
+use countersign_mail::texts::{MailTexts, RenderedMail};
+use countersign_model::plugin::Plugin;
+use countersign_model::text::error_chain::ErrorChain;
 
 /// How many licenses the orders have that are shown.
 pub const ORDERS: [u8; 2] = [1, 3];

@@ -6,13 +6,13 @@
 use std::path::Path;
 
 use crate::build::draft::DraftPackage;
-use crate::catalog::{Release, package_path};
-use crate::model::slug::Slug;
-use crate::package::archive::Archive;
-use crate::package::difference::{FileSummary, PackageDifference, difference_of};
-use crate::package::entry_name::FolderName;
-use crate::package::mark;
-use crate::text::error_chain::ErrorChain;
+use countersign_model::slug::Slug;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_package::archive::Archive;
+use countersign_package::catalog::{Release, package_path};
+use countersign_package::difference::{FileSummary, PackageDifference, difference_of};
+use countersign_package::entry_name::FolderName;
+use countersign_package::mark;
 
 /// The package that a release would have, compared with the published one.
 #[derive(Debug)]

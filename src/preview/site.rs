@@ -4,8 +4,8 @@
 
 use std::cmp::Ordering;
 
-use crate::model::manifest::Manifest;
-use crate::model::version::{Version, php_version_compare};
+use countersign_model::manifest::Manifest;
+use countersign_model::version::{Version, php_version_compare};
 
 /// A site with the plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use crate::build::PluginState;
 use crate::build::draft::{self, Draft, WatchedFolder};
-use crate::catalog::{ReleaseIndex, Releases, published_name};
 use crate::preview::license_mail::LicenseMail;
 use crate::preview::target::Target;
-use crate::registry::plugins::PluginEntry;
-use crate::text::error_chain::ErrorChain;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_package::catalog::{ReleaseIndex, Releases, published_name};
+use countersign_registry::plugins::PluginEntry;
 
 /// The content at one moment.
 #[derive(Debug, Default)]

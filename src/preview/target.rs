@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::build::draft::{self, Draft};
-use crate::mail::texts;
-use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
-use crate::model::slug::Slug;
-use crate::model::tag_pattern::TagPattern;
-use crate::registry::plugins::{self, PluginEntry};
-use crate::registry::{RegistryError, RegistryFiles};
+use countersign_mail::texts;
+use countersign_model::plugin::{Plugin, PluginSource, RepositoryLocation};
+use countersign_model::slug::Slug;
+use countersign_model::tag_pattern::TagPattern;
+use countersign_registry::plugins::{self, PluginEntry};
+use countersign_registry::{RegistryError, RegistryFiles};
 
 /// Where the plugins, mirrors and published releases are.
 #[derive(Clone, Debug)]

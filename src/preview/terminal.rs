@@ -13,7 +13,7 @@ use crate::preview::site::{Level, PluginRow, Site, UpdateAnswer};
 use crate::preview::snapshot::{PreviewSnapshot, Previewed};
 use crate::preview::target::Target;
 use crate::preview::view::{Comparison, Pick, RenderedRelease, Selection};
-use crate::text::printable::Printable;
+use countersign_model::text::printable::Printable;
 
 /// How many tags without a release are printed; the rest is counted.
 const TAGS: usize = 50;

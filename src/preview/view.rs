@@ -7,14 +7,14 @@ use std::path::Path;
 
 use crate::build::Remark;
 use crate::build::draft::{DraftRelease, Origin};
-use crate::catalog::{Release, published_manifest};
-use crate::model::digest::Digest;
-use crate::model::version::Version;
 use crate::preview::compare::{FieldDifference, differences};
 use crate::preview::package::PackagePreview;
 use crate::preview::site::{Note, PluginRow, Site, UpdateAnswer};
 use crate::preview::snapshot::Previewed;
-use crate::text::error_chain::ErrorChain;
+use countersign_model::digest::Digest;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::version::Version;
+use countersign_package::catalog::{Release, published_manifest};
 
 /// The version to show.
 #[derive(Clone, Debug, PartialEq, Eq)]

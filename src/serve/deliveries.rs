@@ -23,10 +23,10 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use tokio::task::spawn_blocking;
 
-use crate::config::KeyIssuer;
 use crate::serve::state::Service;
-use crate::shop::event::{DeliveryError, ShopAction};
-use crate::spool::{SpoolError, WaitingDelivery};
+use countersign_files::spool::{SpoolError, WaitingDelivery};
+use countersign_settings::config::KeyIssuer;
+use countersign_shops::event::{DeliveryError, ShopAction};
 
 use delivered::Delivered;
 use error::{ApplyError, ParkReason};
@@ -125,7 +125,7 @@ async fn apply(service: &Arc<Service>, waiting: &WaitingDelivery) -> Result<(), 
         .hooks
         .find(delivery.shop.as_str())
         .ok_or(ParkReason::UnknownShop)?;
-    let parsed = crate::shop::read(hook.config.kind, &delivery.body)?;
+    let parsed = countersign_shops::read(hook.config.kind, &delivery.body)?;
     let mut has_news = false;
     match &parsed.action {
         ShopAction::Park(subject) => return Err(ParkReason::Shop(subject.reason).into()),

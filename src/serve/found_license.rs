@@ -5,11 +5,11 @@
 use std::ops::Deref;
 use std::path::PathBuf;
 
-use crate::model::issued_license::Hex128;
-use crate::model::license::License;
-use crate::model::license_key::LicenseId;
-use crate::registry::Registry;
-use crate::store::{Bindings, ChangeOutcome, LedgerChange, LedgerLicense, StoreError};
+use countersign_ledger::{Bindings, ChangeOutcome, LedgerChange, LedgerLicense, StoreError};
+use countersign_model::issued_license::Hex128;
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
+use countersign_registry::Registry;
 
 /// A license that was looked up.
 #[derive(Debug)]

@@ -9,28 +9,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::{ArcSwap, Guard};
 use chrono::{DateTime, Utc};
 
-use crate::catalog::{Catalog, HeldPackage, Offered};
-use crate::config::SeatRules;
-use crate::keys::license_secrets::LicenseSecrets;
-use crate::keys::secret_keys::DownloadKeys;
-use crate::keys::signing_key::SigningKey;
-use crate::model::binding::{CheckIn, Stored};
-use crate::model::download_key::DownloadKey;
-use crate::model::download_link::DownloadLink;
-use crate::model::entitlement::{self, Refusal};
-use crate::model::license::{License, LicenseState};
-use crate::model::license_key::LicenseId;
-use crate::model::manifest::LatestRelease;
-use crate::model::site_host::SiteHost;
-use crate::model::site_release::ReleaseHash;
-use crate::model::slug::Slug;
-use crate::model::statement::Verdict;
-use crate::model::version::Version;
-use crate::registry::Registry;
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
-use crate::store::{
+use countersign_ledger::{
     BindOutcome, Bindings, BoundSites, ChangeOutcome, LedgerChange, NodeSecrets, SeatRequest, StoreError,
 };
+use countersign_model::binding::{CheckIn, Stored};
+use countersign_model::download_key::DownloadKey;
+use countersign_model::download_link::DownloadLink;
+use countersign_model::entitlement::{self, Refusal};
+use countersign_model::license::{License, LicenseState};
+use countersign_model::license_key::LicenseId;
+use countersign_model::manifest::LatestRelease;
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::ReleaseHash;
+use countersign_model::slug::Slug;
+use countersign_model::statement::Verdict;
+use countersign_model::version::Version;
+use countersign_package::catalog::{Catalog, HeldPackage, Offered};
+use countersign_registry::Registry;
+use countersign_settings::config::SeatRules;
+use countersign_settings::keys::license_secrets::LicenseSecrets;
+use countersign_settings::keys::secret_keys::DownloadKeys;
+use countersign_settings::keys::signing_key::SigningKey;
 
 /// The registry, releases and key at one moment. Replaced as a whole; a request takes it once.
 #[derive(Clone, Debug)]

@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
-use crate::config::ShopConfig;
-use crate::keys::service_secrets::ServiceSecretError;
-use crate::keys::shop_secrets;
-use crate::model::slug::Slug;
 use crate::serve::hooks::body_permits::BodyPermits;
 use crate::serve::hooks::customer_questions::CustomerQuestions;
 use crate::serve::hooks::customers::Customers;
 use crate::serve::hooks::sale_turns::SaleTurns;
-use crate::shop::signature::{self, ShopSecret, SignatureError};
-use crate::spool::{Spool, SpoolError};
-use crate::text::error_chain::ErrorChain;
+use countersign_files::spool::{Spool, SpoolError};
+use countersign_model::slug::Slug;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_settings::config::ShopConfig;
+use countersign_settings::keys::service_secrets::ServiceSecretError;
+use countersign_settings::keys::shop_secrets;
+use countersign_shops::signature::{self, ShopSecret, SignatureError};
 
 /// How often a shop's failures are logged.
 const LOG_EVERY: Duration = Duration::from_secs(60);

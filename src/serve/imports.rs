@@ -8,14 +8,14 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::model::issued_license::Hex128;
-use crate::model::license::{License, LicenseStatus, Modules, SiteLimit};
-use crate::model::license_key::LicenseId;
-use crate::model::order_reference::OrderReference;
-use crate::model::period::deserialize_last_day;
-use crate::model::site_host::SiteHost;
-use crate::registry::Registry;
-use crate::store::{Bindings, ImportOutcome, ImportRequest, LicenseImport, MAX_IMPORT_LINES, StoreError};
+use countersign_ledger::{Bindings, ImportOutcome, ImportRequest, LicenseImport, MAX_IMPORT_LINES, StoreError};
+use countersign_model::issued_license::Hex128;
+use countersign_model::license::{License, LicenseStatus, Modules, SiteLimit};
+use countersign_model::license_key::LicenseId;
+use countersign_model::order_reference::OrderReference;
+use countersign_model::period::deserialize_last_day;
+use countersign_model::site_host::SiteHost;
+use countersign_registry::Registry;
 
 /// Licenses to import in one commit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use chrono::Utc;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use crate::keys::license_secrets::NewOrigin;
-use crate::model::issued_license::{ChangeScope, IssuedLicense};
-use crate::model::license::{License, LicenseStatus, SiteLimit};
-use crate::model::license_key::LicenseId;
-use crate::model::license_step::{LicenseStep, StepRefusal};
-use crate::model::site_host::SiteHost;
-use crate::registry::Registry;
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
-use crate::store::{
+use countersign_ledger::{
     Bindings, ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, LedgerLicense, LedgerLook, ReleaseRefusal,
     ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError,
 };
+use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::license::{License, LicenseStatus, SiteLimit};
+use countersign_model::license_key::LicenseId;
+use countersign_model::license_step::{LicenseStep, StepRefusal};
+use countersign_model::site_host::SiteHost;
+use countersign_registry::Registry;
+use countersign_settings::keys::license_secrets::NewOrigin;
 
 /// The most sites to release at once. They share commits.
 const AT_ONCE: usize = 256;

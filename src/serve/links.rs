@@ -6,13 +6,13 @@
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 
-use crate::catalog::Offered;
-use crate::config::PublicUrl;
-use crate::keys::secret_keys::DownloadKeys;
-use crate::model::download_link::DownloadLink;
-use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
 use crate::serve::reply::body::Payload;
+use countersign_model::download_link::DownloadLink;
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
+use countersign_package::catalog::Offered;
+use countersign_settings::config::PublicUrl;
+use countersign_settings::keys::secret_keys::DownloadKeys;
 
 /// The common prefix of all packages' paths.
 pub const DOWNLOADS: &str = "/api/v1/downloads/";

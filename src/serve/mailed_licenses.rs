@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::catalog::Catalog;
-use crate::mail::MailedLicense;
-use crate::mail::license_source::LicenseSource;
-use crate::model::license::{LicenseStatus, Modules};
-use crate::model::license_key::LicenseId;
-use crate::registry::Registry;
 use crate::serve::state::Service;
+use countersign_mail::MailedLicense;
+use countersign_mail::license_source::LicenseSource;
+use countersign_model::license::{LicenseStatus, Modules};
+use countersign_model::license_key::LicenseId;
+use countersign_package::catalog::Catalog;
+use countersign_registry::Registry;
 
 /// The licenses of a running server.
 pub(crate) struct MailedLicenses(pub(crate) Arc<Service>);
@@ -57,7 +57,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::digest::Digest;
+    use countersign_model::digest::Digest;
 
     fn write(folder: &Path, name: &str, text: &str) {
         let path = folder.join(name);

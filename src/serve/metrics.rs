@@ -10,8 +10,8 @@ use std::time::Duration;
 use enum_map::{Enum, EnumMap};
 use strum::{EnumIter, IntoStaticStr};
 
-use crate::histogram::Histogram;
 use crate::serve::reply::outcome::Code;
+use countersign_files::histogram::Histogram;
 
 pub use prometheus_client::metrics::counter::Counter;
 

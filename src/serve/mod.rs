@@ -42,10 +42,6 @@ use chrono::Utc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::config::{AdminHost, CompatProtocol, ServeConfig};
-use crate::mail::account::MailAccount;
-use crate::mail::queue::MailQueue;
-use crate::mail::sender::MailSender;
 use crate::serve::gate::Gate;
 use crate::serve::health::{Health, Part, State};
 use crate::serve::hooks::Hooks;
@@ -65,7 +61,11 @@ use crate::serve::reload::{Reloader, stands_still_after};
 use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::Webhooks;
 use crate::serve::webhooks::endpoint::{Endpoint, ToldLedger};
-use crate::store::Bindings;
+use countersign_ledger::Bindings;
+use countersign_mail::account::MailAccount;
+use countersign_mail::queue::MailQueue;
+use countersign_mail::sender::MailSender;
+use countersign_settings::config::{AdminHost, CompatProtocol, ServeConfig};
 
 pub use crate::serve::reload::drop_guard::AcceptedDrops;
 pub use crate::serve::reload::error::LoadError;

@@ -20,7 +20,6 @@ use warp::http::uri::Authority;
 use warp::http::{Request, StatusCode, header};
 use warp::{Filter, Rejection};
 
-use crate::config::AdminHost;
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::handler::{Handler, Sending, filters, problem};
@@ -29,6 +28,7 @@ use crate::serve::net::timeouts::Timeouts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
+use countersign_settings::config::AdminHost;
 
 /// The connection limit: only a few tools connect.
 const CONNECTIONS: usize = 64;

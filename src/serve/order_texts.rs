@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::model::issued_license::{Hex128, IssuedLicense};
-use crate::model::order_reference::{OrderReference, StoredReference};
-use crate::store::{Bindings, StoreError};
+use countersign_ledger::{Bindings, StoreError};
+use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::order_reference::{OrderReference, StoredReference};
 
 /// What is kept of some orders.
 #[derive(Debug, Default)]

@@ -15,13 +15,13 @@ use std::thread;
 
 use chrono::Utc;
 
-use crate::catalog::{self, HostedPackage, ReleaseIndex};
-use crate::model::digest::Digest;
 use crate::serve::background::{TimeSlice, lower_priority};
 use crate::serve::health::{Part, State};
 use crate::serve::state::Service;
-use crate::text::error_chain::ErrorChain;
-use crate::text::printable::Printable;
+use countersign_model::digest::Digest;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::printable::Printable;
+use countersign_package::catalog::{self, HostedPackage, ReleaseIndex};
 
 /// How many errors are logged one by one.
 const MOST_TOLD: usize = 10;

@@ -7,9 +7,9 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::digest::Digest;
 use crate::serve::gate::PermittedDownload;
-use crate::text::printable::Printable;
+use countersign_model::digest::Digest;
+use countersign_model::text::printable::Printable;
 
 /// Wrong packages by expected digest; requests checks.
 #[derive(Debug)]

@@ -9,13 +9,13 @@ use std::path::Path;
 use chrono::{DateTime, Days, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{CatalogError, MAX_MANIFEST, ReleaseIndex, manifest_path};
-use crate::model::binding::SiteReport;
-use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::regular_file;
+use countersign_files::regular_file;
+use countersign_model::binding::SiteReport;
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::catalog::{CatalogError, MAX_MANIFEST, ReleaseIndex, manifest_path};
 
 /// The versions of one plugin in the field.
 #[derive(Debug, PartialEq, Serialize)]
@@ -234,7 +234,7 @@ fn share(count: usize, all: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::license_key::LicenseKey;
+    use countersign_model::license_key::LicenseKey;
 
     #[test]
     fn a_manifest_gives_the_day_of_its_release() {

@@ -18,7 +18,6 @@ use percent_encoding::percent_decode_str;
 use tokio::task::spawn_blocking;
 use warp::http::{HeaderMap, HeaderValue, header};
 
-use crate::regular_file;
 use crate::serve::net::handler::Sending;
 use crate::serve::reply::body::ReplyBody;
 use crate::serve::reply::conditions::{self, ContentSelection, Range};
@@ -26,6 +25,7 @@ use crate::serve::reply::file_body::FileBody;
 use crate::serve::reply::file_reply::{self, FilePart};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
+use countersign_files::regular_file;
 
 /// Up to this size, a file is read at once and closed before it is sent.
 const AT_ONCE: usize = 64 * 1024;

@@ -14,12 +14,12 @@ use std::time::Duration;
 use enum_map::Enum;
 use strum::IntoStaticStr;
 
-use crate::model::license_key::LicenseId;
-use crate::model::name::Name;
 use crate::serve::metrics::{Counter, Counters};
 use crate::serve::net::networks::Networks;
 use crate::serve::rate_limit::buckets::{Buckets, MINUTE, RetryAfter};
 use crate::serve::reply::outcome::Weight;
+use countersign_model::license_key::LicenseId;
+use countersign_model::name::Name;
 
 /// Buckets for all addresses, found by a secret hash. At 6,000 a minute, keeping 800 of them empty takes 80,000
 /// requests a second from different addresses, which is more than two cores answer. One address in 300 shares one of

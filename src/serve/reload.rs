@@ -22,7 +22,7 @@ use chrono::Utc;
 use crate::serve::background::lower_priority;
 use crate::serve::reload::component::PartFiles;
 use crate::serve::state::Service;
-use crate::watch::Watch;
+use countersign_files::watch::Watch;
 
 /// A change is read when the files have been quiet for this long: editors and copies are done by then.
 const QUIET: Duration = Duration::from_millis(200);

@@ -6,12 +6,12 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::model::build_id::BuildId;
-use crate::model::download_key::DownloadKey;
-use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
 use crate::serve::gate::{Gate, LicenseRequest, Snapshot};
 use crate::serve::metrics::{Counters, ReportedCopy};
+use countersign_model::build_id::BuildId;
+use countersign_model::download_key::DownloadKey;
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
 
 /// How many licenses that replaced each other are followed.
 const MOST_REPLACED: usize = 16;

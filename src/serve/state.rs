@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::config::LocalHosts;
-use crate::mail::queue::MailQueue;
 use crate::serve::gate::Gate;
 use crate::serve::health::{Health, LedgerReading, Part, Readiness, State};
 use crate::serve::hooks::Hooks;
@@ -22,7 +20,9 @@ use crate::serve::reload::history::Reloads;
 use crate::serve::reply::problem::Problem;
 use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::endpoint_counts::EndpointCounts;
-use crate::store::{LedgerLook, RefreshFuture, StoreError};
+use countersign_ledger::{LedgerLook, RefreshFuture, StoreError};
+use countersign_mail::queue::MailQueue;
+use countersign_settings::config::LocalHosts;
 
 /// How long a request waits for a look at the shared ledger after this machine slept.
 const CATCH_UP_PATIENCE: Duration = Duration::from_secs(2);

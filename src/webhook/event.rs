@@ -7,9 +7,9 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::model::event_kind::EventKind;
-use crate::model::issued_license::{Hex128, NotHex128};
-use crate::model::license_key::LicenseId;
+use countersign_model::event_kind::EventKind;
+use countersign_model::issued_license::{Hex128, NotHex128};
+use countersign_model::license_key::LicenseId;
 
 /// What is hashed in front of what names an event.
 const LABEL: &str = "countersign event\n";

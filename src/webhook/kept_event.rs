@@ -3,9 +3,9 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::model::event_kind::EventKind;
-use crate::model::license_key::LicenseId;
 use crate::webhook::event::{EventId, WebhookEvent};
+use countersign_model::event_kind::EventKind;
+use countersign_model::license_key::LicenseId;
 
 /// How long to wait after each attempt, in seconds: the schedule of Standard Webhooks, 75 hours in all.
 const WAITS: [i64; 9] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];

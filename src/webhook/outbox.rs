@@ -8,14 +8,14 @@ use std::time::SystemTime;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::json_folder::{JsonFolder, JsonFolderError};
-use crate::model::license_key::LicenseId;
-use crate::model::slug::Slug;
-use crate::store::SharedEndpoint;
-use crate::store::ledger_feed::FeedCursor;
-use crate::store::log::Position;
 use crate::webhook::event::EventId;
 use crate::webhook::kept_event::KeptEvent;
+use countersign_files::json_folder::{JsonFolder, JsonFolderError};
+use countersign_ledger::SharedEndpoint;
+use countersign_ledger::ledger_feed::FeedCursor;
+use countersign_ledger::log::Position;
+use countersign_model::license_key::LicenseId;
+use countersign_model::slug::Slug;
 
 /// The folder in the node's own.
 const FOLDER: &str = "webhooks";
@@ -194,8 +194,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::model::event_kind::EventKind;
     use crate::webhook::event::WebhookEvent;
+    use countersign_model::event_kind::EventKind;
 
     #[test]
     fn progress_and_messages_are_read_back_in_order_and_nobody_else_reads_them() {

@@ -12,12 +12,12 @@ use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, StatusCode};
 use tokio::time::timeout;
 
-use crate::config::WebhookConfig;
-use crate::http_client::{self, Trust};
-use crate::keys::service_secrets::ServiceSecretError;
-use crate::keys::webhook_secrets;
 use crate::webhook::event::WebhookEvent;
 use crate::webhook::signing;
+use countersign_settings::config::WebhookConfig;
+use countersign_settings::http_client::{self, Trust};
+use countersign_settings::keys::service_secrets::ServiceSecretError;
+use countersign_settings::keys::webhook_secrets;
 
 /// How long a message may take, the connection included. Standard Webhooks suggests 15 to 30 s.
 pub const PATIENCE: Duration = Duration::from_secs(20);

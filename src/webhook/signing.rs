@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-use crate::keys::webhook_secrets::WebhookSecret;
+use countersign_settings::keys::webhook_secrets::WebhookSecret;
 
 /// The header `webhook-signature`: a signature by each secret. `seconds` is the header `webhook-timestamp`.
 pub fn signature(secrets: &[WebhookSecret], id: &str, seconds: i64, body: &str) -> String {

@@ -5,12 +5,12 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use countersign::catalog::ReleaseIndex;
-use countersign::package::archive::Archive;
-use countersign::package::entry_name::FolderName;
-use countersign::package::mark;
-use countersign::package::normalize::normalize;
-use countersign::package::writer::{FORM, Package, PackageWriter};
+use countersign_package::archive::Archive;
+use countersign_package::catalog::ReleaseIndex;
+use countersign_package::entry_name::FolderName;
+use countersign_package::mark;
+use countersign_package::normalize::normalize;
+use countersign_package::writer::{FORM, Package, PackageWriter};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 

@@ -7,10 +7,10 @@ use std::fs;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use countersign::build::source::plugin_header;
-use countersign::model::manifest::Manifest;
-use countersign::model::stage::Stage;
-use countersign::model::version::{Version, php_version_compare};
 use countersign::preview::site::{Level, Site};
+use countersign_model::manifest::Manifest;
+use countersign_model::stage::Stage;
+use countersign_model::version::{Version, php_version_compare};
 
 use serde_json::json;
 use tempfile::TempDir;

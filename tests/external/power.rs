@@ -6,8 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-use countersign::store;
 use tempfile::TempDir;
 
 use crate::support::instance::shared_keys;
@@ -122,7 +120,7 @@ fn is_lost(path: &Path, writers: &Writers, told: &BTreeSet<usize>) -> bool {
     if told.is_empty() {
         return false;
     }
-    let store = match store::open(path) {
+    let store = match countersign_ledger::open(path) {
         Ok(store) => store,
         Err(error) => {
             eprintln!("{error}");

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use countersign::model::release_key::ReleaseKey;
-use countersign::release::signatures::Signatures;
-use countersign::release::sshsig::{NAMESPACE, Sshsig};
+use countersign_model::release_key::ReleaseKey;
+use countersign_package::release::signatures::Signatures;
+use countersign_package::release::sshsig::{NAMESPACE, Sshsig};
 use ed25519_dalek::{Signer as _, SigningKey};
 use sha2::{Digest as _, Sha256, Sha512};
 

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use chrono::DateTime;
-use countersign::model::shop_kind::ShopKind;
-use countersign::shop::signature::{ShopSecret, SignatureError, verify};
+use countersign_model::shop_kind::ShopKind;
+use countersign_shops::signature::{ShopSecret, SignatureError, verify};
 use serde_json::{Value, json};
 
 use crate::support::random::Random;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use countersign::registry::RegistryFiles;
-use countersign::registry::release_chain::{self, ReleaseChain};
+use countersign_registry::RegistryFiles;
+use countersign_registry::release_chain::{self, ReleaseChain};
 use serde_json::{Value, json};
 
 use crate::support::history::make_repository;
@@ -557,7 +557,7 @@ fn the_page_checks_a_release_with_openssh_and_coreutils_alone() {
     let statement: Value = serde_json::from_slice(&fs::read(file("1.0.0.json")).unwrap()).unwrap();
     let place = |value: &Value| value.as_u64().unwrap();
     let mark = &statement["package"]["mark"];
-    let places = countersign::package::mark::Places {
+    let places = countersign_package::mark::Places {
         local_crc: place(&mark["crc"][0]),
         id: place(&mark["uuid"]),
         central_crc: place(&mark["crc"][1]),
@@ -678,7 +678,7 @@ fn a_release_that_sites_in_the_field_would_not_take_waits_and_their_number_is_to
     let installed = vendor.installed(&[("1.0.0", 37), ("0.9.0", 4)]);
     let installed = installed.to_str().unwrap();
     let line = vendor.line("anna");
-    let anna: countersign::model::release_key::ReleaseKey = line.rsplit_once(' ').unwrap().0.parse().unwrap();
+    let anna: countersign_model::release_key::ReleaseKey = line.rsplit_once(' ').unwrap().0.parse().unwrap();
     let who = format!("they run 1.0.0; 1 more signature needed, by {}", anna.known_as());
     let shown = vendor.signs("bert", "1.1.0", &["--installed", installed]);
     let warned = format!("WARNING    with this signature, the release would leave 37 sites behind: {who}\n");

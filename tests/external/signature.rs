@@ -7,10 +7,10 @@ use std::process::Command;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chrono::{DateTime, NaiveDate};
-use countersign::model::license::Modules;
-use countersign::model::license_key::LicenseId;
-use countersign::model::name::Name;
-use countersign::model::statement::{Grant, Statement, Verdict, split_signature};
+use countersign_model::license::Modules;
+use countersign_model::license_key::LicenseId;
+use countersign_model::name::Name;
+use countersign_model::statement::{Grant, Statement, Verdict, split_signature};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -6,8 +6,8 @@ use std::process::Output;
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
-use countersign::model::build_id::BuildId;
-use countersign::model::download_key::DownloadKey;
+use countersign_model::build_id::BuildId;
+use countersign_model::download_key::DownloadKey;
 use serde_json::{Value, json};
 
 use crate::support::instance::{question, sha256};

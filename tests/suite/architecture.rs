@@ -1,4 +1,4 @@
-//! Rules for the source files: imports between rooms, no circles, which file may use which library, one
+//! Rules that Cargo does not hold: imports between rooms, no circles, which file may use which library, one
 //! way to open a file, unique type names, and one statement a line.
 //!
 //! Each rule is a function from the sources to violations. Each has a test that shows it fail, on sources with one
@@ -14,176 +14,43 @@ use code::{Sources, all_files, code, sources};
 use declarations::{tuple_lets, types};
 use imports::{imports, shortest_circle};
 
-/// What each room may import of ours. Whatever is not listed may import nothing of ours.
-const ARROWS: [(&str, &[&str]); 28] = [
-    ("time_limit", &[]),
-    ("model", &[]),
-    ("text", &[]),
-    ("regular_file", &[]),
-    ("histogram", &[]),
-    ("durable_file", &["regular_file"]),
-    ("folder_lock", &["text", "regular_file"]),
-    ("keys", &["model", "regular_file", "text"]),
-    ("watch", &[]),
-    ("shop", &["model"]),
-    ("import", &["model"]),
-    ("spool", &["model", "durable_file", "regular_file"]),
-    ("json_folder", &["durable_file", "regular_file"]),
-    ("tls_client", &["regular_file"]),
-    ("http_client", &["tls_client"]),
-    (
-        "mail",
-        &[
-            "config",
-            "keys",
-            "model",
-            "text",
-            "durable_file",
-            "json_folder",
-            "regular_file",
-            "tls_client",
-        ],
-    ),
-    (
-        "webhook",
-        &["config", "keys", "model", "store", "http_client", "json_folder"],
-    ),
-    (
-        "registry",
-        &[
-            "model",
-            "text",
-            "durable_file",
-            "folder_lock",
-            "regular_file",
-            "release",
-        ],
-    ),
-    ("catalog", &["model", "package", "regular_file"]),
-    (
-        "store",
-        &[
-            "model",
-            "text",
-            "durable_file",
-            "regular_file",
-            "histogram",
-            "tls_client",
-        ],
-    ),
-    ("config", &["model", "text", "regular_file"]),
-    ("package", &["model", "text", "regular_file"]),
-    ("release", &["model", "package"]),
-    (
-        "build",
-        &[
-            "release",
-            "registry",
-            "catalog",
-            "package",
-            "model",
-            "text",
-            "durable_file",
-            "folder_lock",
-            "regular_file",
-            "time_limit",
-        ],
-    ),
-    (
-        "serve",
-        &[
-            "mail",
-            "webhook",
-            "registry",
-            "catalog",
-            "store",
-            "spool",
-            "shop",
-            "keys",
-            "watch",
-            "config",
-            "model",
-            "text",
-            "histogram",
-            "http_client",
-            "json_folder",
-            "regular_file",
-            "package",
-        ],
-    ),
-    (
-        "preview",
-        &[
-            "build",
-            "mail",
-            "registry",
-            "catalog",
-            "package",
-            "model",
-            "text",
-            "regular_file",
-        ],
-    ),
-    (
-        "commands",
-        &[
-            "build",
-            "package",
-            "release",
-            "preview",
-            "serve",
-            "shop",
-            "import",
-            "spool",
-            "mail",
-            "webhook",
-            "registry",
-            "catalog",
-            "store",
-            "config",
-            "keys",
-            "model",
-            "text",
-            "durable_file",
-            "folder_lock",
-            "json_folder",
-            "regular_file",
-            "time_limit",
-        ],
-    ),
-    ("cli", &["commands", "config", "model", "text"]),
+/// What each room of `src/` may import of the others; Cargo holds what crates import.
+const ARROWS: [(&str, &[&str]); 6] = [
+    ("build", &[]),
+    ("webhook", &[]),
+    ("serve", &["webhook"]),
+    ("preview", &["build"]),
+    ("commands", &["build", "preview", "serve", "webhook"]),
+    ("cli", &["commands"]),
 ];
 
-/// Where a library's name may stand.
-const LIBRARIES: [(&str, &[&str]); 13] = [
+/// Where a name may stand, of those that Cargo does not keep in one crate.
+const PLACES: [(&str, &[&str]); 8] = [
     (
         "git2::",
         &[
             "src/build/git/",
-            "src/registry/git.rs",
+            "crates/registry/src/git.rs",
             "src/commands/init/demo_repository.rs",
         ],
     ),
     (
         "sled::",
-        &["src/store/index.rs", "src/store/index/", "src/store/mod.rs"],
+        &[
+            "crates/ledger/src/index.rs",
+            "crates/ledger/src/index/",
+            "crates/ledger/src/lib.rs",
+        ],
     ),
     ("warp::", &["src/serve/", "src/preview/"]),
     ("askama::", &["src/preview/"]),
     (
         "rustls::",
-        &["src/serve/net/tls.rs", "src/store/postgres/tls.rs", "src/tls_client.rs"],
-    ),
-    ("lettre::", &["src/mail/"]),
-    ("minijinja::", &["src/mail/texts.rs"]),
-    ("tokio_postgres", &["src/store/postgres/"]),
-    (
-        "flate2::",
-        &["src/package/deflate.rs", "src/package/archive/content.rs"],
-    ),
-    (
-        "ed25519_dalek::",
-        &["src/model/release_key.rs", "src/release/sshsig.rs"],
+        &[
+            "src/serve/net/tls.rs",
+            "crates/ledger/src/postgres/tls.rs",
+            "crates/settings/src/tls_client.rs",
+        ],
     ),
     (
         "prometheus_client::",
@@ -192,11 +59,15 @@ const LIBRARIES: [(&str, &[&str]); 13] = [
     // A site gets a manifest from the catalog, against an entitlement.
     (
         "published_manifest",
-        &["src/catalog.rs", "src/catalog/", "src/preview/"],
+        &[
+            "crates/package/src/catalog.rs",
+            "crates/package/src/catalog/",
+            "src/preview/",
+        ],
     ),
     (
         "RsaPrivateKey",
-        &["src/keys/signing_key.rs", "src/commands/keys/make.rs"],
+        &["crates/settings/src/keys/signing_key.rs", "src/commands/keys/make.rs"],
     ),
 ];
 
@@ -217,11 +88,14 @@ const OPENERS: [&str; 12] = [
 ];
 
 /// Who may open files otherwise.
-const OPENS: [&str; 1] = ["src/regular_file.rs"];
+const OPENS: [&str; 1] = ["crates/files/src/regular_file.rs"];
 
-/// `src/build/git/mod.rs` stands in `build`.
+/// The room of a file: `build` of `src/build/git/mod.rs`, `crates/model` of `crates/model/src/slug.rs`.
 fn room(path: &str) -> &str {
-    path.trim_start_matches("src/").split(['/', '.']).next().unwrap()
+    match path.strip_prefix("src/") {
+        Some(inside) => inside.split(['/', '.']).next().unwrap(),
+        None => path.split("/src/").next().unwrap(),
+    }
 }
 
 /// Rooms import in one direction.
@@ -229,14 +103,16 @@ fn arrows(sources: &Sources) -> Vec<String> {
     let mut complaints = Vec::new();
     for (path, targets) in imports(&code(sources)) {
         let room_of_path = room(&path);
-        if matches!(room_of_path, "main" | "lib") {
+        if matches!(room_of_path, "main" | "lib") || path.starts_with("crates/") {
             continue;
         }
         let allowed = ARROWS
             .iter()
             .find(|(name, _)| *name == room_of_path)
             .map_or(&[][..], |(_, allowed)| *allowed);
-        let is_allowed = |target: &String| room(target) == room_of_path || allowed.contains(&room(target));
+        let is_allowed = |target: &String| {
+            target.starts_with("crates/") || room(target) == room_of_path || allowed.contains(&room(target))
+        };
         let wrong = targets.iter().filter(|target| !is_allowed(target));
         complaints
             .extend(wrong.map(|target| format!("{path} imports {target}; {room_of_path} may import {allowed:?}")));
@@ -256,7 +132,7 @@ fn circles(sources: &Sources) -> Vec<String> {
 fn misplaced_libraries(sources: &Sources) -> Vec<String> {
     let mut complaints = Vec::new();
     for (path, code) in code(sources) {
-        for (library, allowed) in LIBRARIES {
+        for (library, allowed) in PLACES {
             if code.contains(library) && !allowed.iter().any(|place| path.starts_with(place)) {
                 complaints.push(format!("{path} names {library}"));
             }
@@ -290,14 +166,14 @@ fn arrows_between_rooms_run_one_way() {
     assert_eq!(arrows(&sources()), [""; 0]);
     let allowed = with(
         "src/serve/gate.rs",
-        "use crate::model::license_change::LicenseChange as _;",
+        "use countersign_model::license_change::LicenseChange as _;",
     );
     assert_eq!(arrows(&allowed), [""; 0]);
     for (path, line, target) in [
         (
-            "src/model/name.rs",
-            "use crate::registry::{Registry as _};",
-            "src/registry/mod.rs",
+            "src/build/report.rs",
+            "use crate::commands::{build as _};",
+            "src/commands/mod.rs",
         ),
         (
             "src/serve/gate.rs",
@@ -324,15 +200,15 @@ fn no_file_imports_itself_by_way_of_others() {
     for (path, line, circle) in [
         // Inside a room.
         (
-            "src/registry/edit/json_text.rs",
-            "use crate::registry::edit::Editor as _;",
-            "src/registry/edit.rs -> src/registry/edit/json_text.rs",
+            "crates/registry/src/edit/json_text.rs",
+            "use crate::edit::Editor as _;",
+            "crates/registry/src/edit.rs -> crates/registry/src/edit/json_text.rs",
         ),
-        // Through a mod.rs that declares the item.
+        // Through a lib.rs that declares the item.
         (
-            "src/registry/plugins.rs",
+            "crates/registry/src/plugins.rs",
             "use super::Registry as _;",
-            "src/registry/mod.rs -> src/registry/plugins.rs",
+            "crates/registry/src/lib.rs -> crates/registry/src/plugins.rs",
         ),
         // Through a name that a mod.rs re-exports.
         (
@@ -355,8 +231,11 @@ fn each_library_is_named_only_where_it_belongs() {
 #[test]
 fn files_are_opened_by_regular_file_alone() {
     assert_eq!(other_ways_to_open_a_file(&sources()), [""; 0]);
-    let mutant = with("src/catalog.rs", "fn more() { let _ = std::fs::read(\"x\"); }");
-    let complaint = "src/catalog.rs opens a file by fs::read(: use regular_file";
+    let mutant = with(
+        "crates/package/src/catalog.rs",
+        "fn more() { let _ = std::fs::read(\"x\"); }",
+    );
+    let complaint = "crates/package/src/catalog.rs opens a file by fs::read(: use regular_file";
     assert_eq!(other_ways_to_open_a_file(&mutant), [complaint]);
 }
 
@@ -377,7 +256,7 @@ fn printers(sources: &Sources) -> Vec<String> {
 #[test]
 fn only_stderr_prints() {
     assert_eq!(printers(&sources()), [""; 0]);
-    let mutant = with("src/catalog.rs", "fn more() { eprintln!(\"x\"); }");
+    let mutant = with("crates/package/src/catalog.rs", "fn more() { eprintln!(\"x\"); }");
     assert!(!printers(&mutant).is_empty());
 }
 
@@ -391,7 +270,7 @@ fn every_file_opens_with_what_it_owns() {
 /// Types that more than one room may declare: the arguments of a command, wherever it stands.
 const COMMON_NAMES: [&str; 1] = ["Args"];
 
-/// A name has one meaning in the whole crate.
+/// A name has one meaning in the whole workspace.
 fn shared_names(sources: &Sources) -> Vec<String> {
     let mut rooms: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (path, code) in code(sources) {
@@ -417,11 +296,14 @@ fn no_type_name_is_declared_in_two_rooms() {
         "fn f() { union Slug { a: u8 } }",
         "macro! { pub struct Slug; }",
     ] {
-        let mutant = with("src/catalog.rs", more);
-        assert_eq!(shared_names(&mutant), [r#"Slug is declared in {"catalog", "model"}"#]);
+        let mutant = with("crates/package/src/catalog.rs", more);
+        assert_eq!(
+            shared_names(&mutant),
+            [r#"Slug is declared in {"crates/model", "crates/package"}"#]
+        );
     }
     let others = with(
-        "src/catalog.rs",
+        "crates/package/src/catalog.rs",
         "struct Args;\n#[cfg(test)]\nmod more {\n    struct Slug;\n}",
     );
     assert_eq!(shared_names(&others), [""; 0]);
@@ -443,9 +325,9 @@ fn two_statements_in_one(sources: &Sources) -> Vec<String> {
 #[test]
 fn no_tuple_is_made_only_to_be_taken_apart() {
     assert_eq!(two_statements_in_one(&all_files()), [""; 0]);
-    let mutant = with("src/catalog.rs", "fn more() { let (a, b) = (1, 2); }");
+    let mutant = with("crates/package/src/catalog.rs", "fn more() { let (a, b) = (1, 2); }");
     assert_eq!(
         two_statements_in_one(&mutant),
-        ["src/catalog.rs has let (a , b) = (1 , 2): write one statement a line"]
+        ["crates/package/src/catalog.rs has let (a , b) = (1 , 2): write one statement a line"]
     );
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use countersign::model::license_key::LicenseKey;
+use countersign_model::license_key::LicenseKey;
 use serde_json::json;
 
 use crate::hosted::{SECRET, hosting, link_of, put_secret};

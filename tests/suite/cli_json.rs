@@ -8,9 +8,9 @@ use std::process::Output;
 use chrono::Utc;
 use clap::CommandFactory as _;
 use countersign::cli::Cli;
-use countersign::mail::queue::MailQueue;
-use countersign::model::license_key::LicenseId;
-use countersign::package::writer::PackageWriter;
+use countersign_mail::queue::MailQueue;
+use countersign_model::license_key::LicenseId;
+use countersign_package::writer::PackageWriter;
 use serde_json::{Value, json};
 
 use crate::support::cli_json::Page;

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use chrono::{Days, Utc};
-use countersign::model::issued_license::IssueOrigin;
-use countersign::model::issuing_key::IssuingKey;
+use countersign_model::issued_license::IssueOrigin;
+use countersign_model::issuing_key::IssuingKey;
 use serde_json::{Value, json};
 
 use crate::support::server::countersign;

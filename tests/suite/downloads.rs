@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use chrono::{Days, NaiveDate, Utc};
-use countersign::package::archive::Archive;
+use countersign_package::archive::Archive;
 use serde_json::Value;
 
 use crate::hosted::{Hosted, SECRET, hosting, link_of, manifest, publish, put, put_secret};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use countersign::model::digest::Digest;
+use countersign_model::digest::Digest;
 use serde_json::{Value, json};
 
 use crate::management::{Shop, forms, run, stdout_json};

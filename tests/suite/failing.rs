@@ -7,22 +7,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::DateTime;
-use countersign::config::{Config, PathSettings, ServeSettings};
-use countersign::model::api_token::ApiToken;
-use countersign::model::binding::CheckIn;
-use countersign::model::digest::Digest;
-use countersign::model::issued_license::Hex128;
-use countersign::model::license_key::LicenseId;
-use countersign::model::sale_state::SaleState;
-use countersign::model::site_host::SiteHost;
-use countersign::model::site_release::SiteRelease;
 use countersign::serve;
 use countersign::serve::hooks::Hooks;
-use countersign::store::{
+use countersign_ledger::{
     BindFuture, Bindings, BoundSites, ChangeFuture, EraseReferenceFuture, FindReferencesFuture, ImportFuture,
     ImportOutcome, ImportRequest, LedgerChange, LedgerLicense, LedgerState, ReleaseFuture, ReleaseRequest, SaleChange,
     SaleFuture, SeatRequest, StoreError, StoreHealth, TokenChange, TokenFuture,
 };
+use countersign_model::api_token::ApiToken;
+use countersign_model::binding::CheckIn;
+use countersign_model::digest::Digest;
+use countersign_model::issued_license::Hex128;
+use countersign_model::license_key::LicenseId;
+use countersign_model::sale_state::SaleState;
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::SiteRelease;
+use countersign_settings::config::{Config, PathSettings, ServeSettings};
 use serde_json::{Value, json};
 
 use crate::support::http::Client;
@@ -85,7 +85,7 @@ impl Bindings for Broken {
         &self,
         _: Option<&LicenseId>,
         _: usize,
-        _: &dyn Fn(&countersign::model::license::License) -> bool,
+        _: &dyn Fn(&countersign_model::license::License) -> bool,
     ) -> Vec<LedgerLicense> {
         Vec::new()
     }

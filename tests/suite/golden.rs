@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use countersign::build::FORMAT;
-use countersign::model::digest::Digest;
+use countersign_model::digest::Digest;
 
 use crate::support::Instance;
 use crate::support::history::make_repository;

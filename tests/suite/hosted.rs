@@ -3,12 +3,12 @@
 use std::fs;
 use std::io::Cursor;
 
-use countersign::model::build_id::BuildId;
-use countersign::model::download_key::DownloadKey;
-use countersign::model::download_link::DownloadLink;
-use countersign::model::license_key::LicenseId;
-use countersign::package::mark::Places;
-use countersign::package::writer::PackageWriter;
+use countersign_model::build_id::BuildId;
+use countersign_model::download_key::DownloadKey;
+use countersign_model::download_link::DownloadLink;
+use countersign_model::license_key::LicenseId;
+use countersign_package::mark::Places;
+use countersign_package::writer::PackageWriter;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

@@ -1,7 +1,7 @@
 //! Licenses that machines issued: the server takes those of files first, then those of the ledger.
 
-use countersign::model::license::{License as ModelLicense, LicenseStatus};
-use countersign::store::{self, ChangeBasis, ChangeOutcome, LedgerChange};
+use countersign_ledger::{ChangeBasis, ChangeOutcome, LedgerChange};
+use countersign_model::license::{License as ModelLicense, LicenseStatus};
 use serde_json::Value;
 
 use crate::support::issued::issue;
@@ -9,7 +9,7 @@ use crate::support::server::countersign;
 use crate::support::{Instance, License, Server};
 
 fn record(instance: &Instance, change: LedgerChange) {
-    let store = store::open(&instance.file("store")).unwrap();
+    let store = countersign_ledger::open(&instance.file("store")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let outcome = runtime.block_on(store.change_license(change)).unwrap();
     assert!(matches!(outcome, ChangeOutcome::Recorded(_)), "{outcome:?}");

@@ -7,12 +7,12 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use chrono::{NaiveDate, Utc};
-use countersign::model::license::{Details, License as Granted, LicenseStatus, SiteLimit};
-use countersign::model::license_key::LicenseId;
-use countersign::model::site_release::ReleaseHash;
-use countersign::store::{
+use countersign_ledger::{
     self, BindOutcome, Bindings, ReleaseRefusal, ReleaseRequest, Releaser, SeatRequest, SiteReleaseOutcome,
 };
+use countersign_model::license::{Details, License as Granted, LicenseStatus, SiteLimit};
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_release::ReleaseHash;
 use tempfile::TempDir;
 
 use crate::support::http::Client;
@@ -83,7 +83,7 @@ fn granted(round: usize, sites: u32) -> Granted {
 /// So many rounds on a store of this process.
 pub fn in_process(sites: u32, rounds: usize) {
     let folder = TempDir::new().unwrap();
-    let store = store::open(&folder.path().join("store")).unwrap();
+    let store = countersign_ledger::open(&folder.path().join("store")).unwrap();
     let read = |license: &Granted| -> Vec<String> {
         store
             .of(&license.id)
@@ -131,7 +131,7 @@ fn with_releases(sites: u32, rounds: usize) {
     const LEAVERS: usize = 16;
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store");
-    let store = store::open(&path).unwrap();
+    let store = countersign_ledger::open(&path).unwrap();
     let clock = Clock::start();
     let barrier = Barrier::new(LEAVERS);
     let histories: Vec<Mutex<Vec<Event>>> = (0..rounds).map(|_| Mutex::default()).collect();

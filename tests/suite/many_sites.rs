@@ -4,11 +4,11 @@ use std::fs;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate};
-use countersign::model::issued_license::Hex128;
-use countersign::model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
-use countersign::model::license_key::LicenseKey;
-use countersign::model::site_host::SiteHost;
-use countersign::store::{self, Bindings, ImportRequest, LicenseImport};
+use countersign_ledger::{Bindings, ImportRequest, LicenseImport};
+use countersign_model::issued_license::Hex128;
+use countersign_model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
+use countersign_model::license_key::LicenseKey;
+use countersign_model::site_host::SiteHost;
 
 use crate::hosted::{SECRET, hosting, link_of, put_secret};
 use crate::support::http::Client;
@@ -123,7 +123,7 @@ fn a_site_of_20_000_costs_no_more_than_the_only_one() {
     let (instance, _) = hosting(&tables, &[("acme-forms", &[LATEST], true)]);
     put_secret(&instance, "keys/downloads.key", &SECRET);
     name_item(&instance);
-    let store = store::open(&instance.file("store")).unwrap();
+    let store = countersign_ledger::open(&instance.file("store")).unwrap();
     bind(&*store, &few, 1);
     bind(&*store, &many, MANY);
     store.close().unwrap();

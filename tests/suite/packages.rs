@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
 use chrono::{DateTime, Utc};
-use countersign::package::archive::Archive;
-use countersign::package::writer::PackageWriter;
+use countersign_package::archive::Archive;
+use countersign_package::writer::PackageWriter;
 use serde_json::Value;
 
 use crate::support::Instance;

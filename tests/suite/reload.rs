@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use countersign::model::public_key::PublicKey;
+use countersign_model::public_key::PublicKey;
 
 use crate::support::http::Client;
 use crate::support::instance::{manifest, new_keys, question};

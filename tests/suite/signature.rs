@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use countersign::model::public_key::PublicKey;
-use countersign::model::statement::split_signature;
+use countersign_model::public_key::PublicKey;
+use countersign_model::statement::split_signature;
 
 use crate::support::instance::shared_keys;
 use crate::support::{Instance, License, Server};

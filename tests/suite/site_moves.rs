@@ -6,7 +6,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use countersign::model::digest::Digest;
+use countersign_model::digest::Digest;
 use serde_json::{Value, json};
 
 use crate::support::http::Client;
@@ -312,7 +312,7 @@ fn race_moves(instance: &Instance, server: &Server, licenses: &[License]) {
 fn a_move_beside_releases_and_validations_never_gives_a_license_of_the_ledger_two_sites() {
     let licenses: Vec<License> = (0..200).map(|_| License::new()).collect();
     let instance = Instance::new();
-    let store = countersign::store::open(&instance.file("store")).unwrap();
+    let store = countersign_ledger::open(&instance.file("store")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for license in &licenses {
         runtime.block_on(store.change_license(issue(license))).unwrap();

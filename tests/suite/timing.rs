@@ -7,12 +7,12 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use countersign::model::download_key::DownloadKey;
-use countersign::model::download_link::DownloadLink;
-use countersign::model::license_key::LicenseId;
-use countersign::model::shop_kind::ShopKind;
-use countersign::model::site_release::ReleaseHash;
-use countersign::shop::signature::{self, ShopSecret};
+use countersign_model::download_key::DownloadKey;
+use countersign_model::download_link::DownloadLink;
+use countersign_model::license_key::LicenseId;
+use countersign_model::shop_kind::ShopKind;
+use countersign_model::site_release::ReleaseHash;
+use countersign_shops::signature::{self, ShopSecret};
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 

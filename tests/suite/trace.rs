@@ -5,10 +5,10 @@ use std::fs;
 use std::process::Output;
 
 use chrono::{Days, NaiveDate, Utc};
-use countersign::model::build_id::BuildId;
-use countersign::model::download_key::DownloadKey;
-use countersign::model::license_key::LicenseId;
-use countersign::package::mark;
+use countersign_model::build_id::BuildId;
+use countersign_model::download_key::DownloadKey;
+use countersign_model::license_key::LicenseId;
+use countersign_package::mark;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;

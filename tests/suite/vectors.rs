@@ -7,8 +7,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use countersign::model::public_key::PublicKey;
-use countersign::model::statement::split_signature;
+use countersign_model::public_key::PublicKey;
+use countersign_model::statement::split_signature;
 use serde_json::{Value, json};
 
 use crate::support::instance::{new_keys, question, sha256, shared_keys};

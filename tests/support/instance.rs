@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use chrono::Utc;
-use countersign::model::license_key::LicenseKey;
+use countersign_model::license_key::LicenseKey;
 use rsa::pkcs8::{EncodePrivateKey, EncodePublicKey, LineEnding};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate};
-use countersign::model::issued_license::{Hex128, IssueOrigin};
-use countersign::model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
-use countersign::model::license_key::LicenseKey;
-use countersign::store::{ChangeBasis, LedgerChange};
+use countersign_ledger::{ChangeBasis, LedgerChange};
+use countersign_model::issued_license::{Hex128, IssueOrigin};
+use countersign_model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
+use countersign_model::license_key::LicenseKey;
 
 use super::http::Response;
 use super::instance::License;

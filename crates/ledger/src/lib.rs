@@ -4,6 +4,8 @@
 //! (`commit_writer`), which decides who gets a seat (`binding_batch`) and writes the `log` before it answers; the `index` and
 //! `telemetry` are written later. `disk` is a `backend`. Commands use `source` to read, and `maintenance`.
 
+#![forbid(unsafe_code)]
+
 mod accepted;
 mod answer;
 mod backend;
@@ -107,7 +109,7 @@ pub use postgres::{shared_compaction::compact_shared, shared_repair::repair_shar
 pub use references::erasure::{ErasedReference, FoundReferences};
 pub use sales::{MAX_NAMES, SaleChange, SaleOutcome};
 pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome};
-pub(crate) use sleep_watch::since_boot;
+pub use sleep_watch::since_boot;
 pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, issued_licenses, order_references, read_only};
 pub use telemetry::RefusedByLicense;
 pub use token_changes::{MAX_TOKENS, TokenChange, TokenOutcome, TokenRefusal, TokenStep};

@@ -10,9 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use lettre::message::Mailbox;
 use zeroize::Zeroizing;
 
+use countersign_files::regular_file;
 use countersign_settings::config::{MailConfig, MailTls};
 use countersign_settings::keys::secret_file::{self, SecretFileError};
-use countersign_files::regular_file;
 use countersign_settings::tls_client;
 
 /// The longest password, in bytes.

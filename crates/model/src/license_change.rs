@@ -31,7 +31,7 @@ impl LicenseChange {
     }
 
     /// The field that it removes from a license file, if any.
-    pub(crate) fn removed_field(&self) -> Option<&'static str> {
+    pub fn removed_field(&self) -> Option<&'static str> {
         match self {
             Self::StagingSites(None) => Some("staging_sites"),
             Self::SiteMoves(None) => Some("site_moves"),

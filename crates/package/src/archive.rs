@@ -152,12 +152,6 @@ impl<R: ReadAt> Archive<R> {
 }
 
 #[cfg(any(test, feature = "testing"))]
-#[allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "tests alone use it, of this crate and of others"
-)]
 pub mod testing;
 #[cfg(test)]
 mod tests;

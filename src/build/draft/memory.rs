@@ -9,13 +9,13 @@ use std::time::SystemTime;
 use crate::build::draft::release::DraftRelease;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink, NewPackage, PackFailure};
 use crate::build::report::outcome::Reason;
-use crate::catalog::{Release, Releases};
-use crate::model::digest::Digest;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::package::file_digest::digest_of;
-use crate::package::writer::Package;
-use crate::regular_file;
+use countersign_files::regular_file;
+use countersign_model::digest::Digest;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::catalog::{Release, Releases};
+use countersign_package::file_digest::digest_of;
+use countersign_package::writer::Package;
 
 /// The manifests of one plugin.
 pub(super) struct Memory {

@@ -15,9 +15,9 @@ use crate::build::source::source_reader::SourceReader;
 use crate::build::source::source_tree::SourceTree;
 use crate::build::version_check::misread;
 use crate::build::{review, tags};
-use crate::catalog::Release;
-use crate::model::plugin::Plugin;
-use crate::model::version::Version;
+use countersign_model::plugin::Plugin;
+use countersign_model::version::Version;
+use countersign_package::catalog::Release;
 
 /// The next releases of a plugin; `tagged` has those of its tags.
 pub(super) fn next(plugin: &Plugin, repository: &Repository, tagged: &[Release]) -> Vec<NextRelease> {

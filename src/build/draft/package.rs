@@ -2,8 +2,8 @@
 
 use crate::build::packing::packing_list::{PackedFile, packing_list};
 use crate::build::source::source_tree::SourceTree;
-use crate::model::plugin::{PackageOrigin, Plugin};
-use crate::package::difference::FileSummary;
+use countersign_model::plugin::{PackageOrigin, Plugin};
+use countersign_package::difference::FileSummary;
 
 /// How many bytes of files to read for checksums; the other files are compared by size.
 const MAX_READ: u64 = 64 << 20;

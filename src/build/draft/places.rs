@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::build::git::repository::Repository;
 use crate::build::source::assets;
-use crate::model::plugin::Plugin;
+use countersign_model::plugin::Plugin;
 
 /// A folder to watch; it need not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

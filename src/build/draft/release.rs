@@ -4,8 +4,8 @@ use crate::build::draft::package::DraftPackage;
 use crate::build::manifest_sink::BuiltRelease;
 use crate::build::remark::Remark;
 use crate::build::review;
-use crate::model::manifest::Manifest;
-use crate::model::version::Version;
+use countersign_model::manifest::Manifest;
+use countersign_model::version::Version;
 
 /// A manifest in memory.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::build::git::credentials::Credentials;
-use crate::text::printable::Printable;
+use countersign_model::text::printable::Printable;
 
 /// Protocols that git may always use, because the user's configuration (`insteadOf`) may rewrite a URL to one of them.
 // SECURITY: never `ext`, which runs any command in the URL. Unencrypted protocols only if the vendor's URL has them.

@@ -14,10 +14,10 @@ use url::Url;
 use crate::build::git::credentials::Credentials;
 use crate::build::git::git_command::{Git, GitError};
 use crate::build::git::mirror_folder::{is_ours, is_own_folder, is_tidy, tidy};
-use crate::folder_lock;
-use crate::model::digest::Digest;
-use crate::model::git_hosts::GitHost;
-use crate::regular_file;
+use countersign_files::folder_lock;
+use countersign_files::regular_file;
+use countersign_model::digest::Digest;
+use countersign_model::git_hosts::GitHost;
 
 /// Whoever changes a mirror locks this file.
 const LOCK: &str = "lock";

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::regular_file;
+use countersign_files::regular_file;
 
 /// The whole configuration of a mirror.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";

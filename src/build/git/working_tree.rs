@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::build::git::object::ObjectError;
 use crate::build::git::repository::{MAX_TREE, Repository};
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
-use crate::regular_file;
+use countersign_files::regular_file;
 
 /// The current files of a repository's folder.
 pub(crate) struct WorkingTree<'a> {

@@ -8,9 +8,9 @@ use crate::build::manifest_sink::PackFailure;
 use crate::build::packing::packing_list::{PackingList, WAY_OUT};
 use crate::build::report::outcome::Reason;
 use crate::build::source::source_tree::SourceTree;
-use crate::package::MAX_PACKED;
-use crate::package::entry_name::FolderName;
-use crate::package::writer::{Package, PackageWriter};
+use countersign_package::MAX_PACKED;
+use countersign_package::entry_name::FolderName;
+use countersign_package::writer::{Package, PackageWriter};
 
 /// The first line of what stands for a large file where Git LFS keeps the file itself elsewhere, and how long it may be.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";

@@ -1,9 +1,9 @@
 //! What [`Packer`](super::Packer) is asked for, and what comes of it.
 
 use crate::build::git::tag::Tagged;
-use crate::catalog::{HostedPackage, Release};
-use crate::model::release_key::ReleaseKey;
-use crate::model::version::Version;
+use countersign_model::release_key::ReleaseKey;
+use countersign_model::version::Version;
+use countersign_package::catalog::{HostedPackage, Release};
 
 /// A release to pack.
 pub(in crate::build) struct PackRequest<'a> {

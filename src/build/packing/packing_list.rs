@@ -16,10 +16,10 @@ use crate::build::remark::in_folder;
 use crate::build::report::outcome::Reason;
 use crate::build::source::assets;
 use crate::build::source::source_tree::{MAX_LOOKED_AT, MAX_PATH, SourceTree, TreeEntry, TreeEntryKind};
-use crate::model::ignore_rules::TooManyPatterns;
-use crate::model::plugin::PackageSettings;
-use crate::package::entry_name::FolderName;
-use crate::package::{MAX_ENTRIES, collision, mark};
+use countersign_model::ignore_rules::TooManyPatterns;
+use countersign_model::plugin::PackageSettings;
+use countersign_package::entry_name::FolderName;
+use countersign_package::{MAX_ENTRIES, collision, mark};
 
 /// Size limit of a `.gitattributes` or a `.distignore` in bytes.
 const MAX_RULES: usize = 1 << 20;

@@ -10,8 +10,8 @@ use std::rc::Rc;
 use ignore::gitignore::Gitignore;
 
 use crate::build::packing::attributes::{self, AttributeMacros};
-use crate::model::ignore_rules::{TooManyPatterns, matcher};
-use crate::package::entry_name::is_never_packed;
+use countersign_model::ignore_rules::{TooManyPatterns, matcher};
+use countersign_package::entry_name::is_never_packed;
 
 /// Files in which the rules of git stand.
 pub(crate) const ATTRIBUTES: &str = ".gitattributes";

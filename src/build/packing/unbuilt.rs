@@ -8,7 +8,7 @@ use crate::build::packing::packing_list::PackingList;
 use crate::build::remark::in_folder;
 use crate::build::source::assets;
 use crate::build::source::source_tree::{SourceTree, TreeEntryKind};
-use crate::model::ignore_rules::matcher;
+use countersign_model::ignore_rules::matcher;
 
 /// Folders into which builds write.
 const BUILT: [&str; 6] = ["build", "dist", "built", "compiled", "public", "bundle"];

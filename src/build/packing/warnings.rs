@@ -6,8 +6,8 @@ use crate::build::packing::unbuilt;
 use crate::build::remark::{Remark, in_folder};
 use crate::build::source::assets;
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
-use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin};
-use crate::package::check::{LARGE_FILE, LARGE_PACKAGE};
+use countersign_model::plugin::{PackageOrigin, PackageSettings, Plugin};
+use countersign_package::check::{LARGE_FILE, LARGE_PACKAGE};
 
 /// What to do about a plugin that has to be built.
 pub(in crate::build) const HAND_OVER: &str =

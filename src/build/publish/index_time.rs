@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use crate::catalog::index_path;
-use crate::regular_file;
+use countersign_files::regular_file;
+use countersign_package::catalog::index_path;
 
 /// When the index was written; long ago if there is none, or if a time of it is in the future because a clock was set
 /// back.

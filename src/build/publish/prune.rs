@@ -6,9 +6,9 @@ use std::io;
 use std::path::Path;
 
 use crate::build::error::BuildError;
-use crate::catalog::{Release, ReleaseIndex};
-use crate::model::slug::Slug;
-use crate::model::version::Version;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::catalog::{Release, ReleaseIndex};
 
 /// Removes manifests and packages of `plugins` (`None`: of all) that are not in the index.
 pub(super) fn prune(root: &Path, index: &ReleaseIndex, plugins: Option<&BTreeSet<Slug>>) -> Result<(), BuildError> {

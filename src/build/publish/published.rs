@@ -10,11 +10,11 @@ use std::time::SystemTime;
 
 use crate::build::error::BuildError;
 use crate::build::publish::index_time::index_time;
-use crate::catalog::{MAX_MANIFEST, Release, ReleaseIndex, manifest_path, package_path, verify_package};
-use crate::model::digest::Digest;
-use crate::model::slug::Slug;
-use crate::package::MAX_PACKED;
-use crate::regular_file;
+use countersign_files::regular_file;
+use countersign_model::digest::Digest;
+use countersign_model::slug::Slug;
+use countersign_package::MAX_PACKED;
+use countersign_package::catalog::{MAX_MANIFEST, Release, ReleaseIndex, manifest_path, package_path, verify_package};
 
 /// The folder of releases as a build found it.
 pub(super) struct PublishedReleases {

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::durable_file::{self, Access};
-use crate::model::digest::Digest;
-use crate::regular_file;
+use countersign_files::durable_file::{self, Access};
+use countersign_files::regular_file;
+use countersign_model::digest::Digest;
 
 /// More files than this are synced together.
 const MANY: usize = 100;

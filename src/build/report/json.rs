@@ -6,7 +6,7 @@ use crate::build::remark::Remark;
 use crate::build::report::BuildReport;
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::{PluginReport, PluginState, ReleaseWarning, TagCounts};
-use crate::registry::left_behind::LeftBehind;
+use countersign_registry::left_behind::LeftBehind;
 
 impl BuildReport {
     /// The whole report.

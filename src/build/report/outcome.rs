@@ -1,8 +1,8 @@
 //! The outcome of each tag: built, unchanged, skipped or failed, with the reason. [`report`](crate::build::report)
 //! shows it.
 
-use crate::model::version::Version;
-use crate::registry::left_behind::LeftBehind;
+use countersign_model::version::Version;
+use countersign_registry::left_behind::LeftBehind;
 
 pub(crate) use crate::build::report::reason::Reason;
 

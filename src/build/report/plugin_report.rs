@@ -6,11 +6,11 @@ use crate::build::remark::Remark;
 use crate::build::report::listing::{counted, listed};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::unmatched::built_pattern;
-use crate::catalog::{Release, Releases};
-use crate::model::plugin::RepositoryLocation;
-use crate::model::slug::Slug;
-use crate::model::version::{Version, has_version};
-use crate::registry::plugins::PluginEntry;
+use countersign_model::plugin::RepositoryLocation;
+use countersign_model::slug::Slug;
+use countersign_model::version::{Version, has_version};
+use countersign_package::catalog::{Release, Releases};
+use countersign_registry::plugins::PluginEntry;
 
 /// The report of one registry entry.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::build::git::object::ObjectError;
-use crate::model::stage::MisreadSuffix;
-use crate::model::version::Version;
+use countersign_model::stage::MisreadSuffix;
+use countersign_model::version::Version;
 
 /// Why a tag gives no manifest, or a note about one that does.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use crate::build::report::BuildReport;
 use crate::build::report::listing::{counted, listed};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::{PluginReport, PluginState, ReleaseWarning};
-use crate::registry::left_behind;
-use crate::text::printable::Printable;
+use countersign_model::text::printable::Printable;
+use countersign_registry::left_behind;
 
 /// The report as text, with ANSI colours if `colour`.
 pub fn summary(report: &BuildReport, colour: bool) -> String {

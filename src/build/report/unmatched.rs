@@ -2,9 +2,9 @@
 //! plugin.
 
 use crate::build::report::outcome::Reason;
-use crate::model::plugin::Plugin;
-use crate::model::tag_pattern::TagPattern;
-use crate::model::version::Version;
+use countersign_model::plugin::Plugin;
+use countersign_model::tag_pattern::TagPattern;
+use countersign_model::version::Version;
 
 use percent_encoding::percent_decode_str;
 

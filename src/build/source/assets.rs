@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::build::git::repository::Repository;
 use crate::build::git::working_tree::WorkingTree;
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
-use crate::model::plugin::Plugin;
+use countersign_model::plugin::Plugin;
 
 /// The names that WordPress.org knows, better ones first.
 const NAMES: [&str; 12] = [

@@ -82,7 +82,7 @@ fn cut_html(html: &str, limit: usize) -> ChangelogText {
 mod tests {
     use super::*;
     use crate::build::source::testing::thread_time;
-    use crate::model::version::Version;
+    use countersign_model::version::Version;
     use proptest::prelude::*;
     use std::time::Duration;
 

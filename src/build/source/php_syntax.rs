@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::model::digest::Digest;
+use countersign_model::digest::Digest;
 
 /// Time limit; files not parsed by then give no result.
 const TIME_LIMIT: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ mod value;
 
 use std::collections::BTreeMap;
 
-use crate::model::version::Version;
+use countersign_model::version::Version;
 
 use crate::build::source::markdown::Block;
 use crate::build::source::{changelog, encoding, html};

@@ -15,7 +15,7 @@ use crate::build::source::memo::Memo;
 use crate::build::source::plugin_header::{self, PluginHeader};
 use crate::build::source::source_files::{Changelog, ReadmeFile, SourceFiles};
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
-use crate::model::plugin::Plugin;
+use countersign_model::plugin::Plugin;
 
 /// Size limit of a PHP file or a readme in bytes.
 const MAX_SOURCE: usize = 2 << 20;

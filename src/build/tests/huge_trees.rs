@@ -6,8 +6,8 @@ use git2::Oid;
 
 use crate::build::fixture::{COMMITTED, FILE, Fixture, entry, header, signature};
 use crate::build::tests::outcomes;
-use crate::model::plugin::{PackageSettings, Plugin, PluginSource};
-use crate::package::archive::Archive;
+use countersign_model::plugin::{PackageSettings, Plugin, PluginSource};
+use countersign_package::archive::Archive;
 
 const FOLDER: i32 = 0o040_000;
 

@@ -13,9 +13,9 @@ use crate::build::fixture::{COMMITTED, Fixture, Silent, entry, header};
 use crate::build::report::outcome::ReleaseOutcome;
 use crate::build::tests::outcomes;
 use crate::build::{BuildReport, Options, run};
-use crate::catalog::ReleaseIndex;
-use crate::model::digest::Digest;
-use crate::model::plugin::Plugin;
+use countersign_model::digest::Digest;
+use countersign_model::plugin::Plugin;
+use countersign_package::catalog::ReleaseIndex;
 
 const VERSIONS: [&str; 6] = ["0.9", "1.0", "1.0.0", "1.1", "1.2-beta1", "2.0"];
 const PREFIXES: [&str; 3] = ["", "v", "acme/"];
@@ -478,7 +478,7 @@ struct Editing(std::path::PathBuf);
 
 impl crate::build::Progress for Editing {
     fn fetching(&self, _address: &str) {}
-    fn tags_found(&self, _plugin: &crate::model::slug::Slug, _tags: usize) {}
+    fn tags_found(&self, _plugin: &countersign_model::slug::Slug, _tags: usize) {}
     fn tags_done(&self, _tags: usize) {}
     fn plugin_done(&self, _report: &crate::build::PluginReport) {
         pass_time();

@@ -11,11 +11,11 @@ use crate::build::report::outcome::{Reason, ReleaseOutcome};
 use crate::build::report::summary::summary;
 use crate::build::tests::{outcomes, versions};
 use crate::build::{BuildReport, Options, PluginReport, run};
-use crate::catalog::{ReleaseIndex, verify_all, verify_packages};
-use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource, RepositoryLocation};
-use crate::package::archive::Archive;
-use crate::package::mark::Places;
-use crate::package::writer::PackageWriter;
+use countersign_model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource, RepositoryLocation};
+use countersign_package::archive::Archive;
+use countersign_package::catalog::{ReleaseIndex, verify_all, verify_packages};
+use countersign_package::mark::Places;
+use countersign_package::writer::PackageWriter;
 
 /// The fixture's plugin with hosted packages.
 fn hosted(made: &Fixture) -> Plugin {
@@ -793,10 +793,10 @@ fn forge(made: &Fixture, other: &[u8], form: u32) {
     let path = made.releases().join("index.json");
     let mut index: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let release = index.pointer_mut("/plugins/acme/releases/0").unwrap();
-    release["inputs"] = serde_json::to_value(crate::model::digest::Digest::of(b"")).unwrap();
+    release["inputs"] = serde_json::to_value(countersign_model::digest::Digest::of(b"")).unwrap();
     release["package"]["form"] = form.into();
     release["package"]["size"] = other.len().into();
-    release["package"]["sha256"] = serde_json::to_value(crate::model::digest::Digest::of(other)).unwrap();
+    release["package"]["sha256"] = serde_json::to_value(countersign_model::digest::Digest::of(other)).unwrap();
     fs::write(&path, serde_json::to_vec(&index).unwrap()).unwrap();
 }
 

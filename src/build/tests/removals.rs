@@ -7,9 +7,9 @@ use crate::build::fixture::{Fixture, Silent, entry};
 use crate::build::report::summary::summary;
 use crate::build::tests::versions;
 use crate::build::{BuildReport, Options, PluginState, run};
-use crate::catalog::{ReleaseIndex, removed_releases};
-use crate::model::plugin::Plugin;
-use crate::registry::plugins::PluginEntry;
+use countersign_model::plugin::Plugin;
+use countersign_package::catalog::{ReleaseIndex, removed_releases};
+use countersign_registry::plugins::PluginEntry;
 
 /// Ten releases, 1.0 to 1.9, that are published.
 fn ten() -> Fixture {
@@ -140,7 +140,8 @@ fn withheld_releases_go_unasked_and_also_where_the_repository_cannot_be_read() {
     let report = careful(&made, &[entry(withholding(&["1.5", "1.6", "1.7", "1.8"]))]);
     assert_eq!((problem(&report), report.plugins[0].removed.len()), (None, 4));
     let mut plugin = withholding(&["1.5", "1.6", "1.7", "1.8", "1.9"]);
-    plugin.source.as_mut().unwrap().repository = crate::model::plugin::RepositoryLocation::Folder("/nowhere".into());
+    plugin.source.as_mut().unwrap().repository =
+        countersign_model::plugin::RepositoryLocation::Folder("/nowhere".into());
     let report = careful(&made, &[entry(plugin)]);
     assert!(problem(&report).is_some());
     assert_eq!(versions(&report.plugins[0]), ["1.4", "1.3", "1.2", "1.1", "1.0"]);

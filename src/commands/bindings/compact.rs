@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use crate::commands::bindings::messages::{counted_bindings, failure};
 use crate::commands::{Exit, Failure, output};
-use crate::config::Config;
-use crate::store::{self, maintenance};
-use crate::text::printable::Printable;
+use countersign_ledger::maintenance;
+use countersign_model::text::printable::Printable;
+use countersign_settings::config::Config;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             }
         }
         Some(address) => {
-            let done = store::compact_shared(address).map_err(failure)?;
+            let done = countersign_ledger::compact_shared(address).map_err(failure)?;
             CompactionOutput {
                 bindings: done.kept,
                 old_ledger: done.aside,

@@ -7,9 +7,9 @@ use serde::Serialize;
 use crate::commands::bindings::messages::failure;
 use crate::commands::bindings::progress::CopyProgress;
 use crate::commands::{Exit, Failure, output};
-use crate::config::Config;
-use crate::store::{LedgerState, StoreError, copying};
-use crate::text::stderr;
+use countersign_ledger::{LedgerState, StoreError, copying};
+use countersign_model::text::stderr;
+use countersign_settings::config::Config;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

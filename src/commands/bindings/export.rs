@@ -11,15 +11,15 @@ use crate::commands::bindings::messages::failure;
 use crate::commands::known_licenses::KnownLicenses;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output, stored_sites};
-use crate::config::Config;
-use crate::model::binding::Binding;
-use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
-use crate::registry::Registry;
-use crate::store::{self, StoreReader};
-use crate::text::error_chain::ErrorChain;
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_ledger::StoreReader;
+use countersign_model::binding::Binding;
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_registry::Registry;
+use countersign_settings::config::Config;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -43,7 +43,7 @@ struct Exported {
 
 /// Checks the ledger, then prints the bindings.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    let store = store::read_only(store_source(&config.paths)).map_err(failure)?;
+    let store = countersign_ledger::read_only(store_source(&config.paths)).map_err(failure)?;
     if args.all {
         return every_event(store);
     }

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::commands::bindings::messages::failure;
 use crate::commands::{Exit, Failure, output};
-use crate::config::Config;
-use crate::regular_file;
-use crate::store::StoreError;
-use crate::store::event_lines::{self, EventImportError};
+use countersign_files::regular_file;
+use countersign_ledger::StoreError;
+use countersign_ledger::event_lines::{self, EventImportError};
+use countersign_settings::config::Config;
 
 /// The largest file: a hundred million events.
 const MAX_FILE: u64 = 64 << 30;

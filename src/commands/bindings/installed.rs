@@ -3,8 +3,8 @@
 use crate::commands::installed::{self, NotKnown};
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, output};
-use crate::config::Config;
-use crate::model::installed::InstalledVersions;
+use countersign_model::installed::InstalledVersions;
+use countersign_settings::config::Config;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

@@ -3,8 +3,8 @@
 use crate::build::counted;
 use crate::commands::Failure;
 use crate::commands::serve::{DAMAGED, store_hint};
-use crate::config::Paths;
-use crate::store::StoreError;
+use countersign_ledger::StoreError;
+use countersign_settings::config::Paths;
 
 /// `7 bindings`
 pub(super) fn counted_bindings(count: u64) -> String {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::text::stderr;
+use countersign_model::text::stderr;
 
 /// A copy that takes less says nothing.
 const EVERY: Duration = Duration::from_secs(10);

@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use crate::commands::bindings::messages::{counted_bindings, failure, require_folder};
 use crate::commands::{Exit, Failure, output};
-use crate::config::Config;
-use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
-use crate::store::maintenance;
+use countersign_ledger::maintenance;
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
+use countersign_settings::config::Config;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

@@ -10,13 +10,13 @@ use crate::commands::bindings::messages::{counted_bindings, failure};
 use crate::commands::license_defaults::license_defaults;
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
-use crate::model::license_key::LicenseId;
-use crate::model::name::Name;
-use crate::model::site_host::SiteHost;
-use crate::registry::Registry;
-use crate::store::{self, ChangeRefusal, RepairOutcome, StoreError};
-use crate::text::stderr;
+use countersign_ledger::{ChangeRefusal, RepairOutcome, StoreError};
+use countersign_model::license_key::LicenseId;
+use countersign_model::name::Name;
+use countersign_model::site_host::SiteHost;
+use countersign_model::text::stderr;
+use countersign_registry::Registry;
+use countersign_settings::config::Config;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             .hint("restore a newer ledger.jsonl from the backup")
     })?;
     let node = &config.paths.store;
-    let own = store::kept_files(node).map_err(|error| {
+    let own = countersign_ledger::kept_files(node).map_err(|error| {
         let error = format!("{}: {error}", node.display());
         Failure::environment(error)
     })?;
@@ -94,7 +94,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry)?;
     let known = |id: &LicenseId| registry.license(id).cloned();
     let staging_sites = license_defaults(config).staging_sites;
-    let repaired = store::repair_shared(address, &files, &known, staging_sites, args.dry_run).map_err(store_failure)?;
+    let repaired = countersign_ledger::repair_shared(address, &files, &known, staging_sites, args.dry_run)
+        .map_err(store_failure)?;
     if !args.dry_run {
         set_aside(&own);
     }
@@ -109,7 +110,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 /// The nodes need them no more. One that stays is taken again at the next repair, which finds nothing new in it.
 fn set_aside(own: &[PathBuf]) {
     for path in own {
-        if let Err(error) = store::set_kept_file_aside(path) {
+        if let Err(error) = countersign_ledger::set_kept_file_aside(path) {
             stderr::line(format_args!(
                 "note: {} is repaired, but cannot be renamed: {error}",
                 path.display()

@@ -1,7 +1,6 @@
 //! `countersign bindings schema`: prints the statements that make the tables of a shared ledger.
 
 use crate::commands::{Exit, Failure, output};
-use crate::store;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -12,5 +11,5 @@ pub(super) struct Args {
 
 /// Prints SQL.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    output::print(&store::shared_schema(args.node.as_deref()))
+    output::print(&countersign_ledger::shared_schema(args.node.as_deref()))
 }

@@ -6,9 +6,8 @@ use crate::build::counted;
 use crate::commands::bindings::messages::failure;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output};
-use crate::config::Config;
-use crate::store;
-use crate::store::reader::IndexState;
+use countersign_ledger::reader::IndexState;
+use countersign_settings::config::Config;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -37,7 +36,7 @@ struct VerificationOutput {
 
 /// Verifies, and prints the result.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    let found = store::read_only(store_source(&config.paths))
+    let found = countersign_ledger::read_only(store_source(&config.paths))
         .and_then(|store| store.verify())
         .map_err(failure)?;
     let verified = VerificationOutput {

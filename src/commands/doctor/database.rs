@@ -7,11 +7,10 @@ use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::doctor::nodes;
 use crate::commands::serve::store_hint;
-use crate::store;
-use crate::store::inspection::{InspectedServer, PrimaryAnswers, ServerAnswers, inspect};
-use crate::store::role_rights::RoleRights;
-use crate::text::error_chain::ErrorChain;
-use crate::text::printable::Printable;
+use countersign_ledger::inspection::{InspectedServer, PrimaryAnswers, ServerAnswers, inspect};
+use countersign_ledger::role_rights::RoleRights;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::printable::Printable;
 
 /// The oldest version that is used, as PostgreSQL numbers it.
 const OLDEST: i32 = 130_000;
@@ -31,7 +30,7 @@ pub(super) fn kept(node: &Path) -> Vec<Finding> {
             "say what of it still fits: countersign --store postgres://owner@HOST/DATABASE bindings repair --dry-run";
         warning(PART, finding, hint)
     };
-    match store::kept_files(node) {
+    match countersign_ledger::kept_files(node) {
         Ok(files) => files
             .iter()
             .map(|path| {

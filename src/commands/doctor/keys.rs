@@ -8,13 +8,13 @@ use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::keys::lost;
 use crate::commands::keys::retired::{self, Retired};
-use crate::config::Paths;
-use crate::keys::secret_keys::{SecretKey, SecretKeyError, SecretKeys};
-use crate::keys::signing_key::{KeyError, SigningKey};
-use crate::model::download_key::DownloadKey;
-use crate::model::issuing_key::{IssuingKey, ReferenceKey};
-use crate::regular_file;
-use crate::text::error_chain::ErrorChain;
+use countersign_files::regular_file;
+use countersign_model::download_key::DownloadKey;
+use countersign_model::issuing_key::{IssuingKey, ReferenceKey};
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_settings::config::Paths;
+use countersign_settings::keys::secret_keys::{SecretKey, SecretKeyError, SecretKeys};
+use countersign_settings::keys::signing_key::{KeyError, SigningKey};
 
 /// Size limit of a published key in bytes.
 const MAX_PUBLISHED: u64 = 1 << 20;

@@ -6,19 +6,19 @@ use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::serve::store_hint;
 use crate::commands::store_source::store_source;
-use crate::config::Paths;
-use crate::model::issued_license::IssuedLicense;
-use crate::store::reader::IndexState;
-use crate::store::{self, StoreError};
-use crate::text::error_chain::ErrorChain;
+use countersign_ledger::StoreError;
+use countersign_ledger::reader::IndexState;
+use countersign_model::issued_license::IssuedLicense;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_settings::config::Paths;
 
 /// Clocks set by the network differ by less.
 const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(10);
 
 /// The finding, and the licenses of the ledger. There are none if it cannot be read, which the finding then says.
 pub(super) fn finding(paths: &Paths) -> (Finding, Vec<IssuedLicense>) {
-    let verified = store::read_only(store_source(paths)).and_then(|store| store.verify());
-    let read = verified.and_then(|found| Ok((found, store::issued_licenses(store_source(paths))?)));
+    let verified = countersign_ledger::read_only(store_source(paths)).and_then(|store| store.verify());
+    let read = verified.and_then(|found| Ok((found, countersign_ledger::issued_licenses(store_source(paths))?)));
     let (found, issued) = match read {
         Ok(read) => read,
         Err(StoreError::Missing(_)) => return (ok("store", "none yet: no server has run"), Vec::new()),

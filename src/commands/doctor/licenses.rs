@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, warning};
-use crate::model::issued_license::IssuedLicense;
-use crate::model::license::{License, LicenseStatus};
-use crate::model::name::Name;
-use crate::registry::Registry;
+use countersign_model::issued_license::IssuedLicense;
+use countersign_model::license::{License, LicenseStatus};
+use countersign_model::name::Name;
+use countersign_registry::Registry;
 
 /// The findings about the licenses of the registry, and about those that the ledger `issued`.
 pub(super) fn findings(registry: &Registry, issued: &[IssuedLicense], accepts_foreign_keys: bool) -> Vec<Finding> {

@@ -1,8 +1,8 @@
 //! Checks the base URL of links to packages. `doctor` does not see the server's flags.
 
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
-use crate::config::ServeConfig;
 use crate::serve::reload::error::{LoadError, PUBLIC_URL_HINT};
+use countersign_settings::config::ServeConfig;
 
 /// The server's public URL, if it has packages.
 pub(super) fn findings(serve: &ServeConfig) -> Finding {

@@ -5,11 +5,11 @@ use chrono::{TimeDelta, Utc};
 use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::mail::made_up;
-use crate::config::Config;
-use crate::mail::account::MailAccount;
-use crate::mail::mail_folder::MailFolder;
-use crate::mail::queued_mail::MailState;
-use crate::mail::texts::MailTexts;
+use countersign_mail::account::MailAccount;
+use countersign_mail::mail_folder::MailFolder;
+use countersign_mail::queued_mail::MailState;
+use countersign_mail::texts::MailTexts;
+use countersign_settings::config::Config;
 
 /// A buyer who has waited this long asks where the key is.
 const TOO_LONG: TimeDelta = TimeDelta::minutes(30);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, ok, warning};
-use crate::store::inspection::SeenNode;
-use crate::text::printable::Printable;
+use countersign_ledger::inspection::SeenNode;
+use countersign_model::text::printable::Printable;
 
 const PART: &str = "nodes";
 

@@ -2,8 +2,8 @@
 
 use crate::commands::doctor::finding::{Finding, warning};
 use crate::commands::offer_warnings::offer_warnings;
-use crate::config::Config;
-use crate::registry::Registry;
+use countersign_registry::Registry;
+use countersign_settings::config::Config;
 
 /// One finding for each probable mistake.
 pub(super) fn findings(registry: &Registry, config: &Config) -> Vec<Finding> {

@@ -5,10 +5,10 @@ use chrono::{DateTime, Utc};
 use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::doctor::signing;
-use crate::config::Paths;
-use crate::model::license::License;
-use crate::registry::{Registry, RegistryError};
 use crate::serve::reload::drop_guard::DropGuard;
+use countersign_model::license::License;
+use countersign_registry::{Registry, RegistryError};
+use countersign_settings::config::Paths;
 
 /// The findings about a registry, or about each of its errors.
 pub(super) fn findings(registry: &Result<Registry, RegistryError>, paths: &Paths) -> Vec<Finding> {

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::build::counted;
 use crate::build::{PluginReport, PluginState, ReleaseOutcome};
-use crate::catalog::{self, Catalog, CatalogError, ReleaseIndex};
 use crate::commands::build;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
-use crate::config::{Config, Paths};
-use crate::model::slug::Slug;
-use crate::registry::Registry;
 use crate::serve::reload::drop_guard::DropGuard;
-use crate::text::error_chain::ErrorChain;
+use countersign_model::slug::Slug;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_package::catalog::{self, Catalog, CatalogError, ReleaseIndex};
+use countersign_registry::Registry;
+use countersign_settings::config::{Config, Paths};
 
 /// Time limit to read the repository of a plugin.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::build::{can_be_read, counted};
 use crate::commands::doctor::finding::{Finding, ok, warning};
-use crate::model::plugin::RepositoryLocation;
-use crate::registry::Registry;
-use crate::text::error_chain::ErrorChain;
-use crate::time_limit;
+use countersign_files::time_limit;
+use countersign_model::plugin::RepositoryLocation;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_registry::Registry;
 
 /// Time limit to open a repository, which usually takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);

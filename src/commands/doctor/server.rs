@@ -9,12 +9,11 @@ use serde::Deserialize;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::doctor::node_lag;
 use crate::commands::server_questions::{self, NO_SOCKET, QuestionError};
-use crate::config::Config;
 use crate::serve::ops::admin_socket::ConnectError;
 use crate::serve::ops::commands::ServerGreeting;
-use crate::store;
-use crate::text::error_chain::ErrorChain;
-use crate::text::printable::Printable;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::printable::Printable;
+use countersign_settings::config::Config;
 
 /// The answer of `/readyz`; unknown fields are ignored.
 #[derive(Debug, Deserialize)]
@@ -41,7 +40,7 @@ struct ServerLedger {
 
 /// Whether a server runs on this instance, and its state. A node should have read the `last_line` of its database.
 pub(super) fn findings(config: &Config, last_line: Option<u64>) -> Vec<Finding> {
-    let runs = store::is_in_use(&config.paths.store);
+    let runs = countersign_ledger::is_in_use(&config.paths.store);
     match ask(config) {
         Ok((greeting, readiness)) => {
             let mut findings = said(&greeting, readiness);

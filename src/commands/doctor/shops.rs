@@ -2,9 +2,9 @@
 
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::serve::shops::{FOREIGN_KEYS, check_keys, lacks_addresses};
-use crate::config::{Config, ShopConfig};
-use crate::keys::shop_secrets;
-use crate::spool::Spool;
+use countersign_files::spool::Spool;
+use countersign_settings::config::{Config, ShopConfig};
+use countersign_settings::keys::shop_secrets;
 
 /// The findings; none without shops.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {

@@ -1,8 +1,8 @@
 //! Checks who signs releases: plugins whose packages nobody signs, and keys whose loss would leave the sites behind.
 
 use crate::commands::doctor::finding::{Finding, warning};
-use crate::model::plugin::Plugin;
-use crate::registry::Registry;
+use countersign_model::plugin::Plugin;
+use countersign_registry::Registry;
 
 /// The findings about every plugin with packages of its own, by slug. Says nothing of plugins without signatures where no
 /// plugin has any: then the vendor does not sign.

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::statvfs;
 
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
-use crate::config::Paths;
+use countersign_settings::config::Paths;
 
 /// A warning below this many bytes: a million bindings take 300 MB, and a build writes releases beside the old ones.
 const LITTLE: u64 = 1 << 30;
@@ -97,7 +97,7 @@ mod tests {
     fn folders_on_one_file_system_are_one_finding_also_before_they_are_made() {
         let folder = tempfile::tempdir().unwrap();
         let no = (&Default::default(), &Default::default());
-        let config = crate::config::Config::load(folder.path(), no.0, no.1).unwrap();
+        let config = countersign_settings::config::Config::load(folder.path(), no.0, no.1).unwrap();
         let found = findings(&config.paths);
         assert_eq!(found.len(), 1);
         assert!(

@@ -2,11 +2,11 @@
 
 use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
-use crate::config::{Config, WebhookConfig};
-use crate::keys::webhook_secrets;
-use crate::store::{SharedEndpoint, shared_endpoints};
 use crate::webhook::kept_event::KeptState;
 use crate::webhook::outbox::{Outbox, ToldProgress};
+use countersign_ledger::{SharedEndpoint, shared_endpoints};
+use countersign_settings::config::{Config, WebhookConfig};
+use countersign_settings::keys::webhook_secrets;
 
 /// The findings; none without endpoints.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {

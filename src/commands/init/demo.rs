@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use chrono::{Months, NaiveDate, Utc};
 use serde::Serialize;
 
-use crate::config::{Config, Listen};
-use crate::model::license_key::{LicenseId, LicenseKey};
-use crate::text::shell_quoted::shell_quoted;
+use countersign_model::license_key::{LicenseId, LicenseKey};
+use countersign_model::text::shell_quoted::shell_quoted;
+use countersign_settings::config::{Config, Listen};
 
 use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, DemoPlugin};
 use crate::commands::init::files::{InitError, create};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::commands::Failure;
 use crate::commands::init::demo_repository;
-use crate::durable_file::{self, Access};
+use countersign_files::durable_file::{self, Access};
 
 /// Why no instance was created.
 #[derive(Debug, thiserror::Error)]

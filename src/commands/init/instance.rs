@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use crate::durable_file::{self, Access};
+use countersign_files::durable_file::{self, Access};
 
 use crate::commands::init::files::{InitError, create};
-use crate::text::shell_quoted::shell_quoted;
+use countersign_model::text::shell_quoted::shell_quoted;
 
 /// A plugin entry that explains every setting.
 pub(super) const PLUGIN: &str = include_str!("../../../registry/plugins/acme-forms.toml");
@@ -90,8 +90,8 @@ pub(super) fn next_steps(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, KeySettings, LocalHosts, PathSettings, ServeSettings, StoreSettings};
-    use crate::registry::Registry;
+    use countersign_registry::Registry;
+    use countersign_settings::config::{Config, KeySettings, LocalHosts, PathSettings, ServeSettings, StoreSettings};
 
     /// A text with every setting uncommented: `#table.name = …`.
     fn uncommented(text: &str) -> String {

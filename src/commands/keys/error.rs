@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::commands::Failure;
-use crate::model::public_key::PublicKeyError;
+use countersign_model::public_key::PublicKeyError;
 
 /// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -9,10 +9,10 @@ use zeroize::Zeroizing;
 use crate::commands::Failure;
 use crate::commands::keys::error::{KeyCommandError, io_error};
 use crate::commands::keys::lost;
-use crate::config::Paths;
-use crate::durable_file::{self, Access};
-use crate::keys::signing_key::SigningKey;
-use crate::model::public_key::PublicKey;
+use countersign_files::durable_file::{self, Access};
+use countersign_model::public_key::PublicKey;
+use countersign_settings::config::Paths;
+use countersign_settings::keys::signing_key::SigningKey;
 
 /// Larger than a PEM file of a key with 4096 bits, in bytes.
 pub(super) const MAX_PEM: u64 = 16 * 1024;

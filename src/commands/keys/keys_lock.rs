@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::commands::Failure;
 use crate::commands::keys::error::{KeyCommandError, io_error};
-use crate::regular_file;
+use countersign_files::regular_file;
 
 /// The folder of a key, locked against other commands until it is dropped.
 pub(super) struct KeysLock {

@@ -6,10 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::commands::store_source::store_source;
-use crate::config::Paths;
-use crate::keys::signing_key::KeyError;
-use crate::regular_file;
-use crate::store;
+use countersign_files::regular_file;
+use countersign_settings::config::Paths;
+use countersign_settings::keys::signing_key::KeyError;
 
 /// Larger than a set of a thousand keys, in bytes.
 const MAX_JWKS: u64 = 4 << 20;
@@ -35,7 +34,7 @@ pub fn trace(paths: &Paths) -> Option<Trace> {
     let folders = [paths.public.join("keys"), paths.retired_keys.clone()];
     let file = folders.into_iter().find(|folder| has_pem(folder));
     let file = file.or_else(|| {
-        store::has_bindings(store_source(paths)).then(|| match &paths.database {
+        countersign_ledger::has_bindings(store_source(paths)).then(|| match &paths.database {
             Some(address) => address.into(),
             None => paths.store.clone(),
         })

@@ -6,9 +6,9 @@ use rsa::RsaPrivateKey;
 use rsa::pkcs8::{EncodePrivateKey as _, LineEnding};
 use rsa::rand_core::OsRng;
 
-use crate::config::Paths;
-use crate::keys::secret_keys::SecretUse;
-use crate::model::public_key::PublicKey;
+use countersign_model::public_key::PublicKey;
+use countersign_settings::config::Paths;
+use countersign_settings::keys::secret_keys::SecretUse;
 
 use crate::commands::Failure;
 use crate::commands::keys::error::KeyCommandError;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::config::Paths;
-use crate::durable_file::{self, Access};
-use crate::model::keyed_mac::SECRET_LENGTH;
-use crate::model::public_key::{Jwk, PublicKey};
-use crate::regular_file;
-use crate::text::printable::Printable;
+use countersign_files::durable_file::{self, Access};
+use countersign_files::regular_file;
+use countersign_model::keyed_mac::SECRET_LENGTH;
+use countersign_model::public_key::{Jwk, PublicKey};
+use countersign_model::text::printable::Printable;
+use countersign_settings::config::Paths;
 
 use crate::commands::Failure;
 use crate::commands::keys::error::{KeyCommandError, io_error};

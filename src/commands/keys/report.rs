@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::model::public_key::PublicKey;
-use crate::text::printable::Printable;
+use countersign_model::public_key::PublicKey;
+use countersign_model::text::printable::Printable;
 
 use crate::commands::output::path_text;
 

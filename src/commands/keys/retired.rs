@@ -7,8 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::config::Paths;
-use crate::durable_file::Access;
+use countersign_files::durable_file::Access;
+use countersign_settings::config::Paths;
 
 use crate::commands::Failure;
 use crate::commands::keys::error::{KeyCommandError, io_error};

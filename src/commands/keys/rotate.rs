@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use crate::config::Paths;
-use crate::keys::signing_key::SigningKey;
-use crate::regular_file;
+use countersign_files::regular_file;
+use countersign_settings::config::Paths;
+use countersign_settings::keys::signing_key::SigningKey;
 
 use crate::commands::Failure;
 use crate::commands::keys::error::{KeyCommandError, io_error};

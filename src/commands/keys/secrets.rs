@@ -10,13 +10,13 @@ use std::path::Path;
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-use crate::config::Paths;
-use crate::durable_file::Access;
-use crate::keys::secret_keys::{self, SecretKey, SecretKeyError, SecretUse};
-use crate::model::download_key::DownloadKey;
-use crate::model::issuing_key::{IssuingKey, ReferenceKey};
-use crate::model::keyed_mac::SECRET_LENGTH;
-use crate::text::printable::Printable;
+use countersign_files::durable_file::Access;
+use countersign_model::download_key::DownloadKey;
+use countersign_model::issuing_key::{IssuingKey, ReferenceKey};
+use countersign_model::keyed_mac::SECRET_LENGTH;
+use countersign_model::text::printable::Printable;
+use countersign_settings::config::Paths;
+use countersign_settings::keys::secret_keys::{self, SecretKey, SecretKeyError, SecretUse};
 
 use crate::commands::Failure;
 use crate::commands::keys::error::KeyCommandError;

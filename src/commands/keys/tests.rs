@@ -13,8 +13,8 @@ use crate::commands::keys::files::{read_key, write_private};
 use crate::commands::keys::make::generate;
 use crate::commands::keys::publish::{list, publish};
 use crate::commands::keys::rotate::{rotate_back, rotate_to};
-use crate::config::{PathSettings, Paths, ServeSettings};
-use crate::model::public_key::PublicKey;
+use countersign_model::public_key::PublicKey;
+use countersign_settings::config::{PathSettings, Paths, ServeSettings};
 
 struct Instance(tempfile::TempDir, Paths);
 

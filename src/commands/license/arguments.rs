@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use chrono::NaiveDate;
 
-use crate::model::license::SiteLimit;
-use crate::model::name::Name;
-use crate::model::site_host::{SiteHost, SiteHostError};
+use countersign_model::license::SiteLimit;
+use countersign_model::name::Name;
+use countersign_model::site_host::{SiteHost, SiteHostError};
 
 /// A module with its features: `forms=pdf,api`.
 #[derive(Clone, Debug)]

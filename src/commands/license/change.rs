@@ -6,9 +6,9 @@ use std::path::Path;
 use chrono::{NaiveDate, Utc};
 
 use crate::commands::Failure;
-use crate::model::license::{License, LicenseStatus};
-use crate::model::license_change::LicenseChange;
-use crate::registry::edit::Editor;
+use countersign_model::license::{License, LicenseStatus};
+use countersign_model::license_change::LicenseChange;
+use countersign_registry::edit::Editor;
 
 use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::done::Done;

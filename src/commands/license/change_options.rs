@@ -7,10 +7,10 @@ use clap::builder::BoolishValueParser;
 use serde::Serialize;
 
 use crate::commands::{Exit, Failure, output, running_server};
-use crate::config::{self, Config};
-use crate::registry::{RegistryFiles, plugins};
-use crate::text::printable::{Printable, PrintableLines};
-use crate::text::stderr;
+use countersign_model::text::printable::{Printable, PrintableLines};
+use countersign_model::text::stderr;
+use countersign_registry::{RegistryFiles, plugins};
+use countersign_settings::config::{self, Config};
 
 use crate::commands::license::done::Done;
 use crate::commands::license::view::View;

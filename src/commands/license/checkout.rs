@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::commands::Failure;
-use crate::folder_lock;
-use crate::model::license::License;
-use crate::registry::Registry;
-use crate::text::printable::Printable;
+use countersign_files::folder_lock;
+use countersign_model::license::License;
+use countersign_model::text::printable::Printable;
+use countersign_registry::Registry;
 
 use crate::commands::license::git;
 use crate::commands::license::git_status::GitStatus;

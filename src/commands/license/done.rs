@@ -2,8 +2,8 @@
 
 use chrono::NaiveDate;
 
-use crate::model::license::License;
-use crate::registry::Registry;
+use countersign_model::license::License;
+use countersign_registry::Registry;
 
 /// The result.
 pub(super) struct Done {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use chrono::NaiveDate;
 
-use crate::model::period::{self, NEVER, Period};
+use countersign_model::period::{self, NEVER, Period};
 
 /// When a license ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::build::counted;
 use crate::commands::keys::secrets;
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
-use crate::config::Config;
-use crate::keys::secret_keys::ReferenceKeys;
 use crate::serve::ops::reference_answers::{self, ErasureOrder, ErasureReply};
+use countersign_settings::config::Config;
+use countersign_settings::keys::secret_keys::ReferenceKeys;
 
 /// Arguments of `forget`.
 #[derive(clap::Args, Debug)]

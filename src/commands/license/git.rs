@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::text::printable::Printable;
-use crate::time_limit::TookTooLong;
+use countersign_files::time_limit::TookTooLong;
+use countersign_model::text::printable::Printable;
 
 /// How long reading may take. git opens files that may be pipes, or on a disk that hangs.
 const LOOK: Duration = Duration::from_secs(10);

@@ -18,15 +18,15 @@ use chrono::{DateTime, Utc};
 use clap::ValueEnum;
 
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
-use crate::config::{Config, LocalHosts};
-use crate::import::columns::{ColumnError, ExportColumns, ExportField, ExportFormat};
-use crate::import::csv_rows::{CsvError, CsvRows};
-use crate::keys::secret_keys::{ReferenceKeys, SecretKeys};
-use crate::registry::Registry;
-use crate::regular_file;
 use crate::serve::imports::{self, ImportOrderError, NameReference};
-use crate::store::StoreError;
-use crate::text::stderr;
+use countersign_files::regular_file;
+use countersign_ledger::StoreError;
+use countersign_model::text::stderr;
+use countersign_registry::Registry;
+use countersign_settings::config::{Config, LocalHosts};
+use countersign_settings::keys::secret_keys::{ReferenceKeys, SecretKeys};
+use countersign_shops::import::columns::{ColumnError, ExportColumns, ExportField, ExportFormat};
+use countersign_shops::import::csv_rows::{CsvError, CsvRows};
 
 use batches::Batches;
 use products::{ProductArg, Products};

@@ -5,13 +5,13 @@ use chrono::{DateTime, Utc};
 
 use crate::commands::license_defaults::license_defaults;
 use crate::commands::{Exit, Failure, output};
-use crate::config::Config;
-use crate::model::license::{License, SiteLimit};
-use crate::model::license_key::LicenseId;
-use crate::model::license_step::{LicenseStep, LicenseTerms};
-use crate::registry::Registry;
 use crate::serve::ops::license_answers::{LicenseAction, LicenseReply};
-use crate::text::printable::PrintableLines;
+use countersign_model::license::{License, SiteLimit};
+use countersign_model::license_key::LicenseId;
+use countersign_model::license_step::{LicenseStep, LicenseTerms};
+use countersign_model::text::printable::PrintableLines;
+use countersign_registry::Registry;
+use countersign_settings::config::Config;
 
 use crate::commands::license::arguments::OwnLimit;
 use crate::commands::license::change_options::ChangeOptions;

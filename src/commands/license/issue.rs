@@ -10,14 +10,14 @@ use serde::Serialize;
 
 use crate::build::counted;
 use crate::commands::{Exit, Failure, candidates, output};
-use crate::config::Config;
-use crate::model::license::{License, LicenseDetails, LicenseStatus, MAX_GRACE_PERIOD_HOURS, Modules, SiteLimit};
-use crate::model::license_key::LicenseKey;
-use crate::model::site_host::SiteHost;
-use crate::registry::SoldModules;
-use crate::registry::edit::Editor;
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_model::license::{License, LicenseDetails, LicenseStatus, MAX_GRACE_PERIOD_HOURS, Modules, SiteLimit};
+use countersign_model::license_key::LicenseKey;
+use countersign_model::site_host::SiteHost;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_registry::SoldModules;
+use countersign_registry::edit::Editor;
+use countersign_settings::config::Config;
 
 use crate::commands::license::arguments::{ModuleArg, parse_host, parse_sites};
 use crate::commands::license::change_options::{ChangeOptions, note_other_nodes};

@@ -3,16 +3,15 @@
 use crate::commands::Failure;
 use crate::commands::serve::store_hint;
 use crate::commands::store_source::store_source;
-use crate::config::Config;
-use crate::model::issued_license::IssuedLicense;
-use crate::store;
-use crate::text::error_chain::ErrorChain;
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_model::issued_license::IssuedLicense;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_settings::config::Config;
 
 /// Every license of the ledger, sorted by id; none where there is no store.
 pub(super) fn licenses(config: &Config) -> Result<Vec<IssuedLicense>, Failure> {
-    store::issued_licenses(store_source(&config.paths)).map_err(|error| {
+    countersign_ledger::issued_licenses(store_source(&config.paths)).map_err(|error| {
         let hint = store_hint(&error);
         Failure::of_store(error).hint(hint)
     })
@@ -20,7 +19,7 @@ pub(super) fn licenses(config: &Config) -> Result<Vec<IssuedLicense>, Failure> {
 
 /// The same; none, with a warning, if the ledger cannot be read.
 pub(super) fn licenses_or_warning(config: &Config) -> Vec<IssuedLicense> {
-    store::issued_licenses(store_source(&config.paths)).unwrap_or_else(|error| {
+    countersign_ledger::issued_licenses(store_source(&config.paths)).unwrap_or_else(|error| {
         let reason = ErrorChain(&error).first_line();
         stderr::line(format_args!(
             "warning: licenses that programs issued are not shown, because the store cannot be read: {}",

@@ -6,16 +6,16 @@ use chrono::Utc;
 use serde::Serialize;
 
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
-use crate::config::Config;
-use crate::keys::license_secrets::LicenseSecrets;
-use crate::keys::secret_keys::{IssuingKeys, ReferenceKeys, SecretKeyError};
-use crate::mail::address::MailAddress;
-use crate::mail::queue::MailQueue;
-use crate::mail::{NO_MAIL_SERVER, NO_MAIL_SERVER_HINT};
-use crate::model::license_key::LicenseId;
-use crate::registry::Registry;
 use crate::serve::ops::license_answers::{LedgerTools, LicenseAction, LicenseOrder, LicenseReply, NewKey};
-use crate::text::stderr;
+use countersign_mail::address::MailAddress;
+use countersign_mail::queue::MailQueue;
+use countersign_mail::{NO_MAIL_SERVER, NO_MAIL_SERVER_HINT};
+use countersign_model::license_key::LicenseId;
+use countersign_model::text::stderr;
+use countersign_registry::Registry;
+use countersign_settings::config::Config;
+use countersign_settings::keys::license_secrets::LicenseSecrets;
+use countersign_settings::keys::secret_keys::{IssuingKeys, ReferenceKeys, SecretKeyError};
 
 use crate::commands::license::issue::show_key;
 use crate::commands::license::issued::licenses;

@@ -12,20 +12,20 @@ use crate::commands::known_licenses::KnownLicenses;
 use crate::commands::output;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
-use crate::keys::secret_keys::ReferenceKeys;
-use crate::model::issued_license::{Hex128, IssuedLicense};
-use crate::model::license::{License, LicenseState};
-use crate::model::license_key::LicenseId;
-use crate::model::name::Name;
-use crate::model::period::Period;
-use crate::model::site_host::SiteHost;
-use crate::model::slug::Slug;
-use crate::registry::{Registry, RegistryFiles, plugins};
-use crate::store::{self, StoreError};
-use crate::text::error_chain::ErrorChain;
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_ledger::StoreError;
+use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::license::{License, LicenseState};
+use countersign_model::license_key::LicenseId;
+use countersign_model::name::Name;
+use countersign_model::period::Period;
+use countersign_model::site_host::SiteHost;
+use countersign_model::slug::Slug;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_registry::{Registry, RegistryFiles, plugins};
+use countersign_settings::config::Config;
+use countersign_settings::keys::secret_keys::ReferenceKeys;
 
 use crate::commands::keys::secrets;
 use crate::commands::license::arguments::{parse_day, parse_host};
@@ -212,7 +212,7 @@ fn module_of(slug: &Slug, config: &Config) -> Result<Name, Failure> {
     let entry = entries.into_iter().find(|entry| entry.slug.as_ref() == Some(slug));
     match entry.map(|entry| entry.plugin) {
         Some(Ok(plugin)) => Ok(plugin.module),
-        Some(Err(diagnostics)) => Err(crate::registry::RegistryError::Diagnostics(diagnostics).into()),
+        Some(Err(diagnostics)) => Err(countersign_registry::RegistryError::Diagnostics(diagnostics).into()),
         None => Err(Failure::input(format!("there is no plugin {slug} in the registry"))
             .hint("give the name of a file in registry/plugins/, without .toml")),
     }
@@ -221,7 +221,7 @@ fn module_of(slug: &Slug, config: &Config) -> Result<Name, Failure> {
 /// The licenses in the store that a host is bound to; none, with a warning, if the store cannot be read.
 fn bound_to(host: &SiteHost, known: &KnownLicenses, config: &Config) -> HashSet<LicenseId> {
     let mut bound = HashSet::new();
-    let exported = store::read_only(store_source(&config.paths)).and_then(|store| {
+    let exported = countersign_ledger::read_only(store_source(&config.paths)).and_then(|store| {
         store.export(|id, binding| {
             if binding.host == *host && !known.is_void(&id, &binding) {
                 bound.insert(id);

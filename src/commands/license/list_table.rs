@@ -9,8 +9,8 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::commands::output::Columns;
-use crate::model::issued_license::IssuedLicense;
-use crate::model::license::{License, Modules};
+use countersign_model::issued_license::IssuedLicense;
+use countersign_model::license::{License, Modules};
 
 use crate::commands::license::view;
 

@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 
 use crate::commands::store_source::store_source;
-use crate::config::Config;
-use crate::model::issued_license::{Hex128, IssuedLicense};
-use crate::model::order_reference::StoredReference;
-use crate::store;
-use crate::text::error_chain::ErrorChain;
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::order_reference::StoredReference;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_settings::config::Config;
 
 /// What is kept of some orders.
 #[derive(Default)]
@@ -22,7 +21,7 @@ impl Orders {
         if names.is_empty() {
             return Self::default();
         }
-        match store::order_references(store_source(&config.paths), &names) {
+        match countersign_ledger::order_references(store_source(&config.paths), &names) {
             Ok(found) => Self(found.into_iter().collect()),
             Err(error) => {
                 let reason = ErrorChain(&error).first_line();

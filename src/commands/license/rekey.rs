@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use crate::commands::output::path_text;
 use crate::commands::{Exit, Failure, output};
-use crate::config::Config;
-use crate::model::license::{Details, License, LicenseDetails, LicenseStatus};
-use crate::model::license_change::LicenseChange;
-use crate::model::license_key::LicenseKey;
-use crate::registry::edit::Editor;
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_model::license::{Details, License, LicenseDetails, LicenseStatus};
+use countersign_model::license_change::LicenseChange;
+use countersign_model::license_key::LicenseKey;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_registry::edit::Editor;
+use countersign_settings::config::Config;
 
 use crate::commands::license::change::refuse_revoked;
 use crate::commands::license::change_options::{ChangeOptions, note_other_nodes};

@@ -1,7 +1,7 @@
 //! Arguments of `license release` and `license move`. [`in_ledger`](crate::commands::license::in_ledger) carries them out: bindings
 //! are in the ledger, whatever declares the license.
 
-use crate::model::site_host::SiteHost;
+use countersign_model::site_host::SiteHost;
 
 use crate::commands::license::arguments::parse_host;
 use crate::commands::license::change_options::ChangeOptions;

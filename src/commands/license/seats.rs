@@ -4,11 +4,11 @@ use std::path::Path;
 
 use crate::build::counted;
 use crate::commands::Failure;
-use crate::model::binding::Binding;
-use crate::model::license::SiteLimit;
-use crate::model::license_change::LicenseChange;
-use crate::model::license_key::LicenseId;
-use crate::store::StoreError;
+use countersign_ledger::StoreError;
+use countersign_model::binding::Binding;
+use countersign_model::license::SiteLimit;
+use countersign_model::license_change::LicenseChange;
+use countersign_model::license_key::LicenseId;
 
 use crate::commands::license::arguments::{OwnLimit, parse_sites};
 use crate::commands::license::change::{PlannedChange, change, refuse_revoked};

@@ -10,11 +10,11 @@ use clap_complete::engine::ArgValueCompleter;
 use zeroize::Zeroizing;
 
 use crate::commands::{Failure, candidates};
-use crate::model::foreign_key::ForeignKey;
-use crate::model::issued_license::IssuedLicense;
-use crate::model::license::License;
-use crate::model::license_key::{LicenseId, LicenseKey, LicenseKeyError};
-use crate::registry::Registry;
+use countersign_model::foreign_key::ForeignKey;
+use countersign_model::issued_license::IssuedLicense;
+use countersign_model::license::License;
+use countersign_model::license_key::{LicenseId, LicenseKey, LicenseKeyError};
+use countersign_registry::Registry;
 
 /// Fewer digits are too easily mistyped into those of another id.
 const MIN_PREFIX: usize = 8;

@@ -6,16 +6,16 @@ use serde::Serialize;
 use crate::commands::Failure;
 use crate::commands::license_defaults::license_defaults;
 use crate::commands::output::{self, Table};
-use crate::config::Config;
-use crate::model::binding::{Binding, SiteReport};
-use crate::model::license::License;
-use crate::model::license_key::LicenseId;
-use crate::model::seat::SeatUse;
-use crate::model::site_host::SiteHost;
-use crate::registry::Registry;
 use crate::serve::ops::license_defaults::LicenseDefaults;
-use crate::store::StoreError;
-use crate::text::printable::Printable;
+use countersign_ledger::StoreError;
+use countersign_model::binding::{Binding, SiteReport};
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
+use countersign_model::seat::SeatUse;
+use countersign_model::site_host::SiteHost;
+use countersign_model::text::printable::Printable;
+use countersign_registry::Registry;
+use countersign_settings::config::Config;
 
 use crate::commands::license::issued;
 use crate::commands::license::orders::Orders;
@@ -272,7 +272,7 @@ fn bindings_text(license: &License, used: &SeatUse<'_>, stored: &Result<Vec<(Bin
 mod tests {
     use super::*;
     use crate::commands::license::testing::{Instance, now, parse};
-    use crate::store::StoreError;
+    use countersign_ledger::StoreError;
 
     fn binding(host: &str, seconds: i64) -> Binding {
         Binding::new(host.parse().unwrap(), DateTime::from_timestamp(seconds, 0).unwrap())

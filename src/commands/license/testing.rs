@@ -7,9 +7,9 @@ use clap::{Args, Command, FromArgMatches};
 
 use crate::commands::Failure;
 use crate::commands::license::done::Done;
-use crate::config::{Config, PathSettings, ServeSettings};
-use crate::model::license_key::LicenseKey;
-use crate::registry::Registry;
+use countersign_model::license_key::LicenseKey;
+use countersign_registry::Registry;
+use countersign_settings::config::{Config, PathSettings, ServeSettings};
 
 /// A registry in a folder of its own.
 pub(super) struct Instance(tempfile::TempDir);

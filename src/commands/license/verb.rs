@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::commands::Failure;
-use crate::registry::Registry;
+use countersign_registry::Registry;
 
 use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::selector::LicenseArg;

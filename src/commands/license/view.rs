@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
-use crate::model::issued_license::{ChangeScope, IssuedLicense};
-use crate::model::license::{License, LicenseState, LicenseStatus, Modules, SiteLimit};
-use crate::model::license_key::LicenseId;
-use crate::model::order_reference::StoredReference;
-use crate::model::site_host::SiteHost;
-use crate::registry::Registry;
+use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::license::{License, LicenseState, LicenseStatus, Modules, SiteLimit};
+use countersign_model::license_key::LicenseId;
+use countersign_model::order_reference::StoredReference;
+use countersign_model::site_host::SiteHost;
+use countersign_registry::Registry;
 
 /// The fields of the registry, and derived ones.
 #[derive(Debug, Serialize)]

@@ -1,10 +1,10 @@
 //! The made-up licenses of a mail that is shown or tried: those of the first plugin in the registry.
 
-use crate::catalog::{self, ReleaseIndex};
-use crate::config::Config;
-use crate::mail::{MailedLicense, made_up};
-use crate::model::slug::Slug;
-use crate::registry::{RegistryFiles, plugins};
+use countersign_mail::{MailedLicense, made_up};
+use countersign_model::slug::Slug;
+use countersign_package::catalog::{self, ReleaseIndex};
+use countersign_registry::{RegistryFiles, plugins};
+use countersign_settings::config::Config;
 
 /// Made-up licenses, `count` of them. A registry that cannot be read has no plugin.
 pub(crate) fn licenses(config: &Config, count: u8) -> Vec<MailedLicense> {

@@ -1,9 +1,9 @@
 //! The account that sends, for the commands that need one.
 
 use crate::commands::Failure;
-use crate::config::Config;
-use crate::mail::account::MailAccount;
-use crate::mail::{NO_MAIL_SERVER, NO_MAIL_SERVER_HINT};
+use countersign_mail::account::MailAccount;
+use countersign_mail::{NO_MAIL_SERVER, NO_MAIL_SERVER_HINT};
+use countersign_settings::config::Config;
 
 /// The account of the configuration.
 ///

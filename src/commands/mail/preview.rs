@@ -7,12 +7,12 @@ use crate::commands::mail::made_up;
 use crate::commands::mail::mail_account::account;
 use crate::commands::output;
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
-use crate::mail::address::MailAddress;
-use crate::mail::mail_id::MailId;
-use crate::mail::post::whole_mail;
-use crate::mail::texts::{MailTexts, RenderedMail};
-use crate::text::printable::PrintableLines;
+use countersign_mail::address::MailAddress;
+use countersign_mail::mail_id::MailId;
+use countersign_mail::post::whole_mail;
+use countersign_mail::texts::{MailTexts, RenderedMail};
+use countersign_model::text::printable::PrintableLines;
+use countersign_settings::config::Config;
 
 /// A buyer who is nobody (RFC 2606).
 const BUYER: &str = "buyer@example.com";

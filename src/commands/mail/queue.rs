@@ -5,12 +5,12 @@ use serde::Serialize;
 use crate::commands::id_digits::{self, IdWords};
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
-use crate::mail::mail_folder::MailFolder;
-use crate::mail::mail_id::MailId;
-use crate::mail::mail_queue_error::MailQueueError;
-use crate::mail::queued_mail::{MailState, QueuedMail};
-use crate::model::license_key::LicenseId;
+use countersign_mail::mail_folder::MailFolder;
+use countersign_mail::mail_id::MailId;
+use countersign_mail::mail_queue_error::MailQueueError;
+use countersign_mail::queued_mail::{MailState, QueuedMail};
+use countersign_model::license_key::LicenseId;
+use countersign_settings::config::Config;
 
 /// How messages name mails.
 const MAILS: IdWords = IdWords {

@@ -7,12 +7,12 @@ use crate::commands::mail::made_up;
 use crate::commands::mail::mail_account::account;
 use crate::commands::output;
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
-use crate::mail::address::MailAddress;
-use crate::mail::mail_id::MailId;
-use crate::mail::post::send_one;
-use crate::mail::send_error::SendError;
-use crate::mail::texts::{MailTexts, RenderedMail};
+use countersign_mail::address::MailAddress;
+use countersign_mail::mail_id::MailId;
+use countersign_mail::post::send_one;
+use countersign_mail::send_error::SendError;
+use countersign_mail::texts::{MailTexts, RenderedMail};
+use countersign_settings::config::Config;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

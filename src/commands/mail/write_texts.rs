@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::commands::output;
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
-use crate::durable_file::{self, Access};
-use crate::mail::texts::{FILES, FOLDER};
+use countersign_files::durable_file::{self, Access};
+use countersign_mail::texts::{FILES, FOLDER};
+use countersign_settings::config::Config;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

@@ -9,13 +9,13 @@ use crate::build::counted;
 use crate::build::source::plugin_header;
 use crate::commands::package::refused::failure;
 use crate::commands::{Exit, Failure, candidates, output};
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::package::archive::Archive;
-use crate::package::check::{Expected, check};
-use crate::package::entry_name::FolderName;
-use crate::package::mark::search;
-use crate::text::printable::Printable;
+use countersign_model::slug::Slug;
+use countersign_model::text::printable::Printable;
+use countersign_model::version::Version;
+use countersign_package::archive::Archive;
+use countersign_package::check::{Expected, check};
+use countersign_package::entry_name::FolderName;
+use countersign_package::mark::search;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

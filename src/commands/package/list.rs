@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::build::package_folder::{HandedOver, PackageFolder};
-use crate::catalog::ReleaseIndex;
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
-use crate::config::Paths;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::catalog::ReleaseIndex;
+use countersign_settings::config::Paths;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

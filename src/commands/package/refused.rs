@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::commands::Failure;
-use crate::package::archive::{ArchiveError, ArchiveRefusal};
+use countersign_package::archive::{ArchiveError, ArchiveRefusal};
 
 /// Why an archive cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -8,13 +8,13 @@ use crate::build::counted;
 use crate::commands::output::{self, Table};
 use crate::commands::package::refused::failure;
 use crate::commands::{Exit, Failure};
-use crate::model::digest::Digest;
-use crate::package::MAX_PACKED;
-use crate::package::archive::{Archive, ArchiveError};
-use crate::package::difference::{PackageDifference, SizedFile, difference};
-use crate::package::file_digest::digest_of;
-use crate::regular_file;
-use crate::text::printable::Printable;
+use countersign_files::regular_file;
+use countersign_model::digest::Digest;
+use countersign_model::text::printable::Printable;
+use countersign_package::MAX_PACKED;
+use countersign_package::archive::{Archive, ArchiveError};
+use countersign_package::difference::{PackageDifference, SizedFile, difference};
+use countersign_package::file_digest::digest_of;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

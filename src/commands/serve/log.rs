@@ -7,7 +7,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, registry};
 
-use crate::config::LogFormat;
+use countersign_settings::config::LogFormat;
 
 /// Has all events of this program written from now on.
 // SECURITY: only our own events are logged. hyper's debug events can have a request's query with a license key.

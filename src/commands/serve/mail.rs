@@ -3,10 +3,10 @@
 use chrono::Utc;
 
 use crate::commands::Failure;
-use crate::config::Config;
-use crate::mail::account::MailAccount;
-use crate::mail::queue::MailQueue;
 use crate::serve::Server;
+use countersign_mail::account::MailAccount;
+use countersign_mail::queue::MailQueue;
+use countersign_settings::config::Config;
 
 /// The account that sends; `None` without a mail server.
 ///

@@ -1,14 +1,14 @@
 //! Shops of a server: checks the settings before it starts, and opens their door.
 
 use crate::commands::Failure;
-use crate::config::{Config, KeyIssuer, ShopConfig};
-use crate::model::shop_kind::ShopKind;
 use crate::serve::hooks::{HookError, Hooks};
+use countersign_model::shop_kind::ShopKind;
+use countersign_settings::config::{Config, KeyIssuer, ShopConfig};
 
 /// The keys of a shop need `serve.foreign_keys`.
 #[derive(Debug, thiserror::Error)]
 #[error("[shops.{0}] has keys = \"shop\", and without serve.foreign_keys no site can use such a key")]
-pub(in crate::commands) struct NoForeignKeys(crate::model::slug::Slug);
+pub(in crate::commands) struct NoForeignKeys(countersign_model::slug::Slug);
 
 /// What to do about it.
 pub(in crate::commands) const FOREIGN_KEYS: &str = "set foreign_keys = true in [serve], or keys = \"own\"";

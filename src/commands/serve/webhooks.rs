@@ -1,10 +1,10 @@
 //! Webhooks of a server: checks the secrets before it starts, and opens the outboxes.
 
 use crate::commands::Failure;
-use crate::config::Config;
-use crate::keys::webhook_secrets;
 use crate::serve::Server;
 use crate::serve::webhooks::endpoint::{Endpoint, ToldLedger};
+use countersign_settings::config::Config;
+use countersign_settings::keys::webhook_secrets;
 
 /// Checks that every endpoint has a secret.
 ///

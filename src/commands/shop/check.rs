@@ -8,17 +8,16 @@ use chrono::{DateTime, Utc};
 use crate::commands::output;
 use crate::commands::shop::checked_delivery::{CheckedDelivery, CheckedLine, PrintedGrant, text};
 use crate::commands::{Exit, Failure};
-use crate::config::{Config, KeyIssuer, ShopConfig};
-use crate::model::offer::{SalesMode, ShopId};
-use crate::model::shop_kind::ShopKind;
-use crate::model::slug::Slug;
-use crate::registry::Registry;
-use crate::registry::offers::Offers;
-use crate::regular_file;
-use crate::shop;
-use crate::shop::event::{MAX_DELIVERY, Sale, ShopAction, SoldLine};
-use crate::shop::grant::{grant, one_license};
-use crate::shop::signature::{self, ShopSecret};
+use countersign_files::regular_file;
+use countersign_model::offer::{SalesMode, ShopId};
+use countersign_model::shop_kind::ShopKind;
+use countersign_model::slug::Slug;
+use countersign_registry::Registry;
+use countersign_registry::offers::Offers;
+use countersign_settings::config::{Config, KeyIssuer, ShopConfig};
+use countersign_shops::event::{MAX_DELIVERY, Sale, ShopAction, SoldLine};
+use countersign_shops::grant::{grant, one_license};
+use countersign_shops::signature::{self, ShopSecret};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -65,7 +64,7 @@ enum CheckError {
     #[error("{}", path.display())]
     Delivery {
         path: PathBuf,
-        source: shop::event::DeliveryError,
+        source: countersign_shops::event::DeliveryError,
     },
 }
 
@@ -81,7 +80,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let body = read(&args.file, MAX_DELIVERY as u64)?;
     let now = args.at.unwrap_or_else(Utc::now);
     let (is_refused, signature) = signature_state(args, settings, kind, &body, now)?;
-    let mut delivery = shop::read(kind, &body).map_err(|source| {
+    let mut delivery = countersign_shops::read(kind, &body).map_err(|source| {
         let path = args.file.clone();
         Failure::input(CheckError::Delivery { path, source })
             .hint("save the body of the request as it came, and name the right --kind")

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use crate::model::license::Modules;
-use crate::model::offer::SalesMode;
-use crate::model::shop_kind::ShopKind;
-use crate::model::slug::Slug;
-use crate::shop::event::{ShopAction, ShopDelivery};
-use crate::text::printable::Printable;
+use countersign_model::license::Modules;
+use countersign_model::offer::SalesMode;
+use countersign_model::shop_kind::ShopKind;
+use countersign_model::slug::Slug;
+use countersign_model::text::printable::Printable;
+use countersign_shops::event::{ShopAction, ShopDelivery};
 
 /// What would be done.
 #[derive(Serialize)]

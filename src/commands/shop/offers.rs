@@ -5,12 +5,12 @@ use serde::Serialize;
 use crate::commands::offer_warnings::offer_warnings;
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
-use crate::model::license::{Modules, SiteLimit};
-use crate::model::offer::{Offer, QuantityMeaning, SalesMode, ShopId};
-use crate::model::slug::Slug;
-use crate::registry::{Registry, SoldModules};
-use crate::text::stderr;
+use countersign_model::license::{Modules, SiteLimit};
+use countersign_model::offer::{Offer, QuantityMeaning, SalesMode, ShopId};
+use countersign_model::slug::Slug;
+use countersign_model::text::stderr;
+use countersign_registry::{Registry, SoldModules};
+use countersign_settings::config::Config;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

@@ -6,11 +6,10 @@ use serde::Serialize;
 use crate::commands::id_digits::{self, IdWords};
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
-use crate::config::Config;
-use crate::model::slug::Slug;
-use crate::shop;
-use crate::spool::{DeliveryName, Spool, SpoolError};
-use crate::text::printable::Printable;
+use countersign_files::spool::{DeliveryName, Spool, SpoolError};
+use countersign_model::slug::Slug;
+use countersign_model::text::printable::Printable;
+use countersign_settings::config::Config;
 
 /// What is told where there is none.
 const NONE: &str = "No delivery is parked.\n";
@@ -113,7 +112,8 @@ fn list(spool: &Spool, config: &Config) -> Result<Vec<ParkedDelivery>, SpoolErro
             .iter()
             .find(|settings| Some(&settings.name) == shop.as_ref());
         let parsed = settings.zip(delivery.as_ref());
-        let parsed = parsed.and_then(|(settings, delivery)| shop::read(settings.kind, &delivery.body).ok());
+        let parsed =
+            parsed.and_then(|(settings, delivery)| countersign_shops::read(settings.kind, &delivery.body).ok());
         ParkedDelivery {
             delivery: name.to_string(),
             shop,

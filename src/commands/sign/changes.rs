@@ -7,17 +7,17 @@ use std::path::Path;
 use serde::Serialize;
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
 
-use crate::catalog::package_path;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::package::MAX_PACKED;
-use crate::package::archive::{Archive, ArchiveError};
-use crate::package::difference::{PackageDifference, difference};
-use crate::package::read_at::ReadAt;
-use crate::registry::release_chain::ReleaseChain;
-use crate::regular_file;
-use crate::release::copy;
-use crate::text::printable::Printable;
+use countersign_files::regular_file;
+use countersign_model::slug::Slug;
+use countersign_model::text::printable::Printable;
+use countersign_model::version::Version;
+use countersign_package::MAX_PACKED;
+use countersign_package::archive::{Archive, ArchiveError};
+use countersign_package::catalog::package_path;
+use countersign_package::difference::{PackageDifference, difference};
+use countersign_package::read_at::ReadAt;
+use countersign_package::release::copy;
+use countersign_registry::release_chain::ReleaseChain;
 
 /// A larger file is not shown line by line.
 const MAX_SHOWN: u64 = 1 << 20;
@@ -171,7 +171,7 @@ fn lines(text: &mut String, op: &DiffOp, old: &[&str], new: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::package::archive::testing::zip_of;
+    use countersign_package::archive::testing::zip_of;
 
     #[test]
     fn added_and_changed_lines_are_shown_with_what_is_around_them() {

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::commands::sign::changes::PackageChanges;
 use crate::commands::sign::statement_files::StatementFiles;
-use crate::release::statement::ReleaseStatement;
-use crate::text::printable::Printable;
+use countersign_model::text::printable::Printable;
+use countersign_package::release::statement::ReleaseStatement;
 
 /// What was shown and done.
 #[derive(Debug, Serialize)]

@@ -5,13 +5,13 @@ use std::path::Path;
 use crate::commands::Failure;
 use crate::commands::installed;
 use crate::commands::sign::statement::Decided;
-use crate::config::Config;
-use crate::model::installed::InstalledVersions;
-use crate::model::plugin::SigningSettings;
-use crate::model::release_key::ReleaseKey;
-use crate::registry::left_behind::{self, LeftBehind};
-use crate::registry::release_chain::ReleaseChain;
-use crate::release::signatures::Signatures;
+use countersign_model::installed::InstalledVersions;
+use countersign_model::plugin::SigningSettings;
+use countersign_model::release_key::ReleaseKey;
+use countersign_package::release::signatures::Signatures;
+use countersign_registry::left_behind::{self, LeftBehind};
+use countersign_registry::release_chain::ReleaseChain;
+use countersign_settings::config::Config;
 
 /// The signatures of a release as they will be.
 pub(super) struct Reach<'a> {
@@ -86,7 +86,7 @@ pub(super) fn text(left: &[LeftBehind], absent: &[String]) -> String {
     let absent = absent.iter().map(|key| {
         format!(
             "WARNING    {} of [signing] is nowhere in the package: its client would not accept it\n",
-            crate::text::printable::Printable(key)
+            countersign_model::text::printable::Printable(key)
         )
     });
     left.chain(absent).collect()

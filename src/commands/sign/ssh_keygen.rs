@@ -15,12 +15,12 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::commands::Failure;
 use crate::commands::sign::child::{self, ChildEnd};
-use crate::durable_file::{self, Access};
-use crate::model::release_key::ReleaseKey;
-use crate::regular_file;
-use crate::release::sshsig::{MAX_ARMORED, NAMESPACE, Sshsig, SshsigError};
-use crate::text::printable::Printable;
-use crate::text::stderr;
+use countersign_files::durable_file::{self, Access};
+use countersign_files::regular_file;
+use countersign_model::release_key::ReleaseKey;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_package::release::sshsig::{MAX_ARMORED, NAMESPACE, Sshsig, SshsigError};
 
 /// The largest public key file that is read, in bytes.
 const MAX_KEY_FILE: u64 = 16 << 10;

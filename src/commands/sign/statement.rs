@@ -4,12 +4,12 @@
 
 use crate::commands::Failure;
 use crate::commands::sign::package_file::Remade;
-use crate::model::digest::Digest;
-use crate::model::plugin::SigningSettings;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::registry::release_chain::SignedRelease;
-use crate::release::statement::{Pins, ReleaseStatement, SignedPackage, StatementError, StatementType};
+use countersign_model::digest::Digest;
+use countersign_model::plugin::SigningSettings;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::release::statement::{Pins, ReleaseStatement, SignedPackage, StatementError, StatementType};
+use countersign_registry::release_chain::SignedRelease;
 
 /// The statement to sign.
 #[derive(Debug)]

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::commands::Failure;
-use crate::durable_file::{self, Access};
-use crate::folder_lock;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::registry::release_chain::{SignedRelease, signatures_path, statement_path};
-use crate::regular_file;
-use crate::release::signatures::{MAX_FILE, Signatures, SignaturesError};
-use crate::release::sshsig::Sshsig;
-use crate::release::statement::MAX_STATEMENT;
-use crate::text::printable::Printable;
+use countersign_files::durable_file::{self, Access};
+use countersign_files::folder_lock;
+use countersign_files::regular_file;
+use countersign_model::slug::Slug;
+use countersign_model::text::printable::Printable;
+use countersign_model::version::Version;
+use countersign_package::release::signatures::{MAX_FILE, Signatures, SignaturesError};
+use countersign_package::release::sshsig::Sshsig;
+use countersign_package::release::statement::MAX_STATEMENT;
+use countersign_registry::release_chain::{SignedRelease, signatures_path, statement_path};
 
 /// How long other commands that sign are waited for.
 const OTHERS: Duration = Duration::from_secs(60);

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::commands::{Exit, Failure, output};
-use crate::model::release_key::{NotAReleaseKey, ReleaseKey};
-use crate::package::MAX_PACKED;
-use crate::package::archive::{Archive, ArchiveError};
-use crate::regular_file;
-use crate::release::contents;
-use crate::release::copy::{self, CopyMismatch};
-use crate::release::signatures::{MAX_FILE, Signatures, SignaturesError};
-use crate::release::statement::{MAX_STATEMENT, ReleaseStatement, StatementError};
-use crate::text::printable::Printable;
+use countersign_files::regular_file;
+use countersign_model::release_key::{NotAReleaseKey, ReleaseKey};
+use countersign_model::text::printable::Printable;
+use countersign_package::MAX_PACKED;
+use countersign_package::archive::{Archive, ArchiveError};
+use countersign_package::release::contents;
+use countersign_package::release::copy::{self, CopyMismatch};
+use countersign_package::release::signatures::{MAX_FILE, Signatures, SignaturesError};
+use countersign_package::release::statement::{MAX_STATEMENT, ReleaseStatement, StatementError};
 
 /// The largest file of keys that is read, in bytes.
 const MAX_SIGNERS: u64 = 64 << 10;

@@ -1,9 +1,9 @@
 //! The endpoint that a verb names.
 
 use crate::commands::Failure;
-use crate::config::{Config, WebhookConfig};
-use crate::model::slug::Slug;
-use crate::text::did_you_mean::did_you_mean;
+use countersign_model::slug::Slug;
+use countersign_model::text::did_you_mean::did_you_mean;
+use countersign_settings::config::{Config, WebhookConfig};
 
 /// The endpoint with this name.
 pub(super) fn endpoint<'c>(config: &'c Config, name: &Slug) -> Result<&'c WebhookConfig, Failure> {

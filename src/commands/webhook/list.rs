@@ -5,13 +5,13 @@ use serde::Serialize;
 
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, output};
-use crate::config::{Config, WebhookConfig};
-use crate::model::event_kind::EventKind;
-use crate::model::slug::Slug;
-use crate::store::{SharedEndpoint, shared_endpoints};
-use crate::text::printable::Printable;
 use crate::webhook::kept_event::KeptState;
 use crate::webhook::outbox::{Outbox, ToldProgress};
+use countersign_ledger::{SharedEndpoint, shared_endpoints};
+use countersign_model::event_kind::EventKind;
+use countersign_model::slug::Slug;
+use countersign_model::text::printable::Printable;
+use countersign_settings::config::{Config, WebhookConfig};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

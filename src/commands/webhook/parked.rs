@@ -6,13 +6,13 @@ use serde::Serialize;
 use crate::commands::id_digits::{self, IdWords};
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, output};
-use crate::config::Config;
-use crate::model::license_key::LicenseId;
-use crate::model::slug::Slug;
-use crate::text::printable::Printable;
 use crate::webhook::event::EventId;
 use crate::webhook::kept_event::{KeptEvent, KeptState};
 use crate::webhook::outbox::{KeptName, Outbox};
+use countersign_model::license_key::LicenseId;
+use countersign_model::slug::Slug;
+use countersign_model::text::printable::Printable;
+use countersign_settings::config::Config;
 
 /// What is told where there is none.
 const NONE: &str = "No message waits or is parked.\n";

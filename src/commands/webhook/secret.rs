@@ -6,10 +6,10 @@ use zeroize::Zeroizing;
 
 use crate::commands::webhook::endpoints::endpoint;
 use crate::commands::{Exit, Failure, output};
-use crate::config::Config;
-use crate::durable_file::{self, Access};
-use crate::keys::webhook_secrets::{self, WebhookSecret};
-use crate::model::slug::Slug;
+use countersign_files::durable_file::{self, Access};
+use countersign_model::slug::Slug;
+use countersign_settings::config::Config;
+use countersign_settings::keys::webhook_secrets::{self, WebhookSecret};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

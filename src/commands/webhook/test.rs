@@ -6,10 +6,10 @@ use chrono::Utc;
 
 use crate::commands::webhook::endpoints::endpoint;
 use crate::commands::{Exit, Failure, output};
-use crate::config::Config;
-use crate::model::slug::Slug;
 use crate::webhook::event::WebhookEvent;
 use crate::webhook::post::{PostError, post};
+use countersign_model::slug::Slug;
+use countersign_settings::config::Config;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use strum::IntoEnumIterator as _;
 
 use crate::build::source::assets::Artwork;
-use crate::model::manifest::{Manifest, Sections};
-use crate::model::version::php_version_compare;
 use crate::preview::markup;
 use crate::preview::page::address::{Address, Tab};
 use crate::preview::site::{Site, UpdateAnswer};
 use crate::preview::snapshot::Previewed;
 use crate::preview::view::{Pick, RenderedRelease};
+use countersign_model::manifest::{Manifest, Sections};
+use countersign_model::version::php_version_compare;
 
 /// CMS versions to choose from; any other one can be typed.
 const CMS: [&str; 7] = ["6.9", "6.8.3", "6.8", "6.7", "6.6", "6.0", "5.9"];

@@ -13,15 +13,6 @@ use tokio::task::spawn_blocking;
 use uuid::Uuid;
 use warp::http::{HeaderMap, HeaderValue, Method, Request, header};
 
-use crate::keys::secret_keys::DownloadKeys;
-use crate::model::build_id::BuildId;
-use crate::model::download_key::DownloadKey;
-use crate::model::download_link::DownloadLink;
-use crate::model::entitlement::Refusal;
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::package::MAX_PACKED;
-use crate::regular_file;
 use crate::serve::gate::{PermittedDownload, Snapshot};
 use crate::serve::links;
 use crate::serve::net::handler::Sending;
@@ -32,7 +23,16 @@ use crate::serve::reply::file_reply::{self, FilePart};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
-use crate::store::LedgerLook;
+use countersign_files::regular_file;
+use countersign_ledger::LedgerLook;
+use countersign_model::build_id::BuildId;
+use countersign_model::download_key::DownloadKey;
+use countersign_model::download_link::DownloadLink;
+use countersign_model::entitlement::Refusal;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::MAX_PACKED;
+use countersign_settings::keys::secret_keys::DownloadKeys;
 
 /// A parsed path of a link, without the common prefix.
 #[derive(Debug, PartialEq, Eq)]
@@ -337,7 +337,7 @@ mod tests {
         }
         let (keys, _) = DownloadKeys::load(&current, &folder.path().join("retired")).unwrap();
         let now: DateTime<Utc> = "2026-11-23T12:00:00Z".parse().unwrap();
-        let license = crate::model::license_key::LicenseId::from_bytes([7; 32]);
+        let license = countersign_model::license_key::LicenseId::from_bytes([7; 32]);
         let read = |secret: [u8; 32], day: &str| {
             let key = DownloadKey::new(&secret);
             let link = DownloadLink::new(&key, &license, &"a.com".parse().unwrap(), day.parse().unwrap());

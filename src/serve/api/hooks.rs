@@ -14,15 +14,15 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use warp::http::Request;
 
-use crate::model::shop_kind::ShopKind;
 use crate::serve::api::body;
 use crate::serve::hooks::{Hook, HookError};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
-use crate::shop::event::MAX_DELIVERY;
-use crate::shop::signature::{self, SignatureError};
+use countersign_model::shop_kind::ShopKind;
+use countersign_shops::event::MAX_DELIVERY;
+use countersign_shops::signature::{self, SignatureError};
 
 /// Time limit of a body.
 const BODY_TIME: Duration = Duration::from_secs(3);

@@ -2,14 +2,14 @@
 
 use uuid::Uuid;
 
-use crate::config::LocalHosts;
-use crate::model::foreign_key::ForeignKey;
-use crate::model::license_key::{LicenseId, LicenseKey};
-use crate::model::site_host::{SiteHost, SiteHostError};
 use crate::serve::found_license::FoundLicense;
 use crate::serve::gate::Snapshot;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
+use countersign_model::foreign_key::ForeignKey;
+use countersign_model::license_key::{LicenseId, LicenseKey};
+use countersign_model::site_host::{SiteHost, SiteHostError};
+use countersign_settings::config::LocalHosts;
 
 /// The longest version that a site may report, in bytes.
 pub const MAX_VERSION: usize = 64;

@@ -7,10 +7,10 @@ use hyper::body::Incoming;
 use serde::{Deserialize, Deserializer};
 use warp::http::Request;
 
-use crate::model::site_release::ReleaseHash;
 use crate::serve::api::body;
 use crate::serve::api::params::at_most;
 use crate::serve::reply::problem::Problem;
+use countersign_model::site_release::ReleaseHash;
 
 /// Size limit of the body in bytes.
 const MAX_BODY: usize = 8 * 1024;

@@ -6,8 +6,6 @@ use chrono::Utc;
 use hyper::body::Incoming;
 use warp::http::Request;
 
-use crate::model::entitlement::Refusal;
-use crate::model::statement::{Statement, Verdict};
 use crate::serve::api::params::{at_most, find_license, license_id, site_host};
 use crate::serve::api::question::{MAX_NONCE, parse, read_body};
 use crate::serve::gate::release::NotReleased;
@@ -16,7 +14,9 @@ use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::signing::queue::Lane;
 use crate::serve::state::Service;
-use crate::store::LedgerLook;
+use countersign_ledger::LedgerLook;
+use countersign_model::entitlement::Refusal;
+use countersign_model::statement::{Statement, Verdict};
 
 /// Answers a release. The future may be dropped early: the release is completed, and a retry is told so.
 pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Code, Response), Problem> {

@@ -9,9 +9,6 @@ use chrono::Utc;
 use url::form_urlencoded;
 use warp::http::{HeaderMap, HeaderValue, header};
 
-use crate::model::binding::CheckIn;
-use crate::model::entitlement::Refusal;
-use crate::model::version::Version;
 use crate::serve::api::params::{
     MAX_VERSION, at_most, build_id, find_license, license_id, reported_version, site_host,
 };
@@ -22,7 +19,10 @@ use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
-use crate::store::LedgerLook;
+use countersign_ledger::LedgerLook;
+use countersign_model::binding::CheckIn;
+use countersign_model::entitlement::Refusal;
+use countersign_model::version::Version;
 
 /// The parameters of the operation (interface 4.2). Unknown ones are ignored: updater clients add their own.
 #[derive(Debug, Default)]

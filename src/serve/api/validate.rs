@@ -6,9 +6,6 @@ use chrono::Utc;
 use hyper::body::Incoming;
 use warp::http::Request;
 
-use crate::model::binding::CheckIn;
-use crate::model::license::LicenseState;
-use crate::model::statement::{Grant, Statement, Verdict};
 use crate::serve::api::params::{
     MAX_VERSION, at_most, build_id, find_license, license_id, reported_version, site_host,
 };
@@ -21,7 +18,10 @@ use crate::serve::reply::response::{JSON, Response};
 use crate::serve::reported_copies;
 use crate::serve::signing::queue::Lane;
 use crate::serve::state::Service;
-use crate::store::LedgerLook;
+use countersign_ledger::LedgerLook;
+use countersign_model::binding::CheckIn;
+use countersign_model::license::LicenseState;
+use countersign_model::statement::{Grant, Statement, Verdict};
 
 /// Answers a validation. The future may be dropped early: the binding is completed.
 pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Code, Response), Problem> {

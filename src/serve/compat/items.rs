@@ -1,9 +1,9 @@
 //! Which plugin a client of EDD means by the number or name of a download.
 
-use crate::model::license::License;
-use crate::model::plugin::Plugin;
-use crate::registry::Registry;
 use crate::serve::compat::question::EddAbout;
+use countersign_model::license::License;
+use countersign_model::plugin::Plugin;
+use countersign_registry::Registry;
 
 /// The plugins that a client may mean.
 pub(super) struct MeantPlugins<'r> {

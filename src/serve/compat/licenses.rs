@@ -5,11 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use chrono::Utc;
 use serde_json::{Map, Value, json};
 
-use crate::model::binding::CheckIn;
-use crate::model::license::{License, LicenseState, SiteLimit};
-use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
-use crate::model::statement::Verdict;
 use crate::serve::api::params::find_license;
 use crate::serve::compat::items::MeantPlugins;
 use crate::serve::compat::question::{EddAbout, EddQuestion};
@@ -19,7 +14,12 @@ use crate::serve::gate::{Gate, LicenseRequest, Snapshot};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
-use crate::store::LedgerLook;
+use countersign_ledger::LedgerLook;
+use countersign_model::binding::CheckIn;
+use countersign_model::license::{License, LicenseState, SiteLimit};
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
+use countersign_model::statement::Verdict;
 
 type Answered = Result<(Code, Value), Problem>;
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
 
-use crate::model::edd_items::EddName;
-use crate::model::foreign_key;
-use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
 use crate::serve::api::params;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
+use countersign_model::edd_items::EddName;
+use countersign_model::foreign_key;
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
 
 /// The most plugins in one request.
 const MAX_PRODUCTS: usize = 32;

@@ -5,9 +5,6 @@ use std::net::IpAddr;
 use chrono::Utc;
 use serde_json::{Map, Value, json};
 
-use crate::model::binding::CheckIn;
-use crate::model::entitlement::Refusal;
-use crate::model::version::Version;
 use crate::serve::api::params::reported_version;
 use crate::serve::compat::items::MeantPlugins;
 use crate::serve::compat::licenses::{LedgerProof, certain, require_issuing};
@@ -19,7 +16,10 @@ use crate::serve::links::LinkHolder;
 use crate::serve::reply::outcome::{Code, Weight};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
-use crate::store::LedgerLook;
+use countersign_ledger::LedgerLook;
+use countersign_model::binding::CheckIn;
+use countersign_model::entitlement::Refusal;
+use countersign_model::version::Version;
 
 /// Answers about one plugin, or about several at once.
 pub(super) async fn latest(

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::mail::address::MailAddress;
 use crate::serve::hooks::Hook;
 use crate::serve::hooks::customers::CustomerError;
 use crate::serve::state::Service;
-use crate::shop::event::Buyer;
+use countersign_mail::address::MailAddress;
+use countersign_shops::event::Buyer;
 
 /// The address; `None` if nobody can tell it.
 ///

@@ -3,8 +3,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::serve::hooks::Hook;
-use crate::shop::event::ShopDelivery;
-use crate::spool::WaitingDelivery;
+use countersign_files::spool::WaitingDelivery;
+use countersign_shops::event::ShopDelivery;
 
 /// How long shops deliver again what was not answered with 200. What a delivery waits for comes within this time or never.
 pub(super) const SHOPS_TRY_FOR: TimeDelta = TimeDelta::days(3);

@@ -2,15 +2,15 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::mail::mail_queue_error::MailQueueError;
-use crate::model::foreign_key::ForeignKeyError;
 use crate::serve::deliveries::delivered::SHOPS_TRY_FOR;
 use crate::serve::found_license::ChangeError;
 use crate::serve::hooks::customers::CustomerError;
-use crate::shop::event::DeliveryError;
-use crate::shop::grant::{NoGrant, NotOneLicense};
-use crate::spool::SpoolError;
-use crate::store::{ChangeRefusal, StoreError};
+use countersign_files::spool::SpoolError;
+use countersign_ledger::{ChangeRefusal, StoreError};
+use countersign_mail::mail_queue_error::MailQueueError;
+use countersign_model::foreign_key::ForeignKeyError;
+use countersign_shops::event::DeliveryError;
+use countersign_shops::grant::{NoGrant, NotOneLicense};
 
 /// Why a delivery is not applied.
 #[derive(Debug, thiserror::Error)]

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::config::KeyIssuer;
-use crate::model::issued_license::Hex128;
-use crate::model::license::LicenseStatus;
-use crate::model::license_key::LicenseId;
-use crate::model::offer::SalesMode;
-use crate::model::sale_state::{SaleEvent, SaleState};
 use crate::serve::gate::Snapshot;
 use crate::serve::hooks::Hook;
 use crate::serve::state::Service;
-use crate::shop::event::{Sale, ShopAction, StatusCause};
-use crate::shop::grant::{GrantedLicense, grant, one_license};
-use crate::spool::{DeliveryStage, WaitingDelivery};
-use crate::store::{MAX_NAMES, SaleChange, SaleOutcome};
+use countersign_files::spool::{DeliveryStage, WaitingDelivery};
+use countersign_ledger::{MAX_NAMES, SaleChange, SaleOutcome};
+use countersign_model::issued_license::Hex128;
+use countersign_model::license::LicenseStatus;
+use countersign_model::license_key::LicenseId;
+use countersign_model::offer::SalesMode;
+use countersign_model::sale_state::{SaleEvent, SaleState};
+use countersign_settings::config::KeyIssuer;
+use countersign_shops::event::{Sale, ShopAction, StatusCause};
+use countersign_shops::grant::{GrantedLicense, grant, one_license};
 
 use crate::serve::deliveries::delivered::{Delivered, SHOPS_TRY_FOR};
 use crate::serve::deliveries::error::{ApplyError, ParkReason};

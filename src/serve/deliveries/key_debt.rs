@@ -8,16 +8,16 @@ use std::sync::Arc;
 use chrono::Utc;
 use tokio::task::spawn_blocking;
 
-use crate::config::KeyIssuer;
-use crate::mail::address::MailAddress;
-use crate::mail::mail_queue_error::MailQueueError;
-use crate::mail::queue::MailQueue;
-use crate::mail::queued_mail::MAX_LICENSES;
-use crate::model::digest::Digest;
-use crate::model::license_key::LicenseId;
 use crate::serve::state::Service;
-use crate::shop::grant::GrantedLicense;
-use crate::spool::{OwedLicenses, SpoolError};
+use countersign_files::spool::{OwedLicenses, SpoolError};
+use countersign_mail::address::MailAddress;
+use countersign_mail::mail_queue_error::MailQueueError;
+use countersign_mail::queue::MailQueue;
+use countersign_mail::queued_mail::MAX_LICENSES;
+use countersign_model::digest::Digest;
+use countersign_model::license_key::LicenseId;
+use countersign_settings::config::KeyIssuer;
+use countersign_shops::grant::GrantedLicense;
 
 use crate::serve::deliveries::buyer_address;
 use crate::serve::deliveries::delivered::Delivered;

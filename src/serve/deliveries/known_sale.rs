@@ -5,10 +5,10 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::model::issued_license::Hex128;
-use crate::model::license::LicenseStatus;
-use crate::model::sale_state::SaleState;
 use crate::serve::gate::Gate;
+use countersign_model::issued_license::Hex128;
+use countersign_model::license::LicenseStatus;
+use countersign_model::sale_state::SaleState;
 
 /// A sale, and the delivery.
 pub(super) struct KnownSale<'a> {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use chrono::Utc;
 
-use crate::model::issued_license::{Hex128, IssueOrigin, IssuedLicense};
-use crate::model::license::{License, LicenseStatus};
-use crate::model::license_key::LicenseId;
-use crate::shop::grant::{GrantedLicense, NotOneLicense};
-use crate::store::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
+use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
+use countersign_model::issued_license::{Hex128, IssueOrigin, IssuedLicense};
+use countersign_model::license::{License, LicenseStatus};
+use countersign_model::license_key::LicenseId;
+use countersign_shops::grant::{GrantedLicense, NotOneLicense};
 
 use crate::serve::deliveries::error::{ApplyError, ParkReason};
 use crate::serve::deliveries::known_sale::KnownSale;
@@ -292,6 +292,6 @@ impl<'a> SaleLicenses<'a> {
                 ChangeOutcome::Refused(refusal) => return Err(ParkReason::Refused(refusal).into()),
             }
         }
-        Err(crate::store::StoreError::Busy.into())
+        Err(countersign_ledger::StoreError::Busy.into())
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::model::digest::Digest;
-use crate::model::issued_license::{ChangeScope, Hex128};
-use crate::model::license::{License, LicenseStatus};
-use crate::model::license_key::LicenseId;
 use crate::serve::deliveries::sale_requests::SaleRequests;
 use crate::serve::found_license::ChangeError;
 use crate::serve::gate::Gate;
-use crate::store::{ChangeOutcome, LedgerChange, LedgerLicense};
+use countersign_ledger::{ChangeOutcome, LedgerChange, LedgerLicense};
+use countersign_model::digest::Digest;
+use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::license::{License, LicenseStatus};
+use countersign_model::license_key::LicenseId;
 
 /// How many new keys of a customer are followed.
 const MOST_KEYS: usize = 16;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::keys::license_secrets::LicenseSecrets;
-use crate::model::issued_license::{ChangeScope, Hex128};
-use crate::model::issuing_key::IssueRequest;
-use crate::model::offer::SalesMode;
-use crate::model::slug::Slug;
+use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::issuing_key::IssueRequest;
+use countersign_model::offer::SalesMode;
+use countersign_model::slug::Slug;
+use countersign_settings::keys::license_secrets::LicenseSecrets;
 
 /// What requests of one shop and mode have in common.
 pub(super) struct SaleRequests<'a> {

@@ -1,6 +1,6 @@
 //! What a delivery says of a sale's licenses: their end, whether a copy is sold, and whose key they have.
 
-use crate::model::license_key::LicenseId;
+use countersign_model::license_key::LicenseId;
 
 /// What a payment says of the end.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
 use crate::serve::state::Service;
-use crate::spool::{Spool, SpoolError};
+use countersign_files::spool::{Spool, SpoolError};
 
 /// Does work of the disk on a thread that may wait.
 pub(super) async fn in_spool<T: Send + 'static>(

@@ -1,10 +1,10 @@
 //! Whether a site may use a license now, for clients that ask without binding.
 
-use crate::model::binding::CheckIn;
-use crate::model::license::{License, LicenseState};
-use crate::model::seat::Seat;
-use crate::model::site_host::SiteHost;
 use crate::serve::gate::Gate;
+use countersign_model::binding::CheckIn;
+use countersign_model::license::{License, LicenseState};
+use countersign_model::seat::Seat;
+use countersign_model::site_host::SiteHost;
 
 impl Gate {
     /// Whether the license is active and this site holds a seat, or needs none. Reads bindings and never changes them.

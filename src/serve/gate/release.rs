@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::config::LocalHosts;
-use crate::model::entitlement::Refusal;
-use crate::model::license::{License, LicenseState};
-use crate::model::site_host::SiteHost;
-use crate::model::site_release::ReleaseHash;
 use crate::serve::gate::Gate;
-use crate::store::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError};
+use countersign_ledger::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError};
+use countersign_model::entitlement::Refusal;
+use countersign_model::license::{License, LicenseState};
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::ReleaseHash;
+use countersign_settings::config::LocalHosts;
 
 /// Why a site was not released.
 #[derive(Debug, thiserror::Error)]

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::mail::address::MailAddress;
 use crate::serve::hooks::customers::{CustomerError, Customers};
+use countersign_mail::address::MailAddress;
 
 /// How long nobody is asked after a question that had no answer.
 const REST: Duration = Duration::from_secs(5);

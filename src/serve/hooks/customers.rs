@@ -13,12 +13,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::config::{ShopApi, ShopConfig};
-use crate::http_client::{self, Trust};
-use crate::keys::service_secrets::ServiceSecretError;
-use crate::keys::shop_secrets;
-use crate::mail::address::MailAddress;
-use crate::model::offer::SalesMode;
+use countersign_mail::address::MailAddress;
+use countersign_model::offer::SalesMode;
+use countersign_settings::config::{ShopApi, ShopConfig};
+use countersign_settings::http_client::{self, Trust};
+use countersign_settings::keys::service_secrets::ServiceSecretError;
+use countersign_settings::keys::shop_secrets;
 
 /// Where Paddle has it.
 const LIVE: &str = "https://api.paddle.com/";

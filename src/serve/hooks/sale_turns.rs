@@ -4,7 +4,7 @@
 
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::model::issued_license::Hex128;
+use countersign_model::issued_license::Hex128;
 
 /// Many more than the deliveries that are applied at once, so that two sales seldom share a turn.
 const TURNS: usize = 1_024;

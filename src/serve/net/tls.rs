@@ -16,9 +16,9 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 use x509_cert::der::Decode;
 
-use crate::config::TlsFiles;
-use crate::keys::secret_file::{self, SecretFileError};
-use crate::regular_file;
+use countersign_files::regular_file;
+use countersign_settings::config::TlsFiles;
+use countersign_settings::keys::secret_file::{self, SecretFileError};
 
 pub use tokio_rustls::TlsAcceptor;
 pub use tokio_rustls::server::TlsStream;

@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use rustix::process::geteuid;
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::regular_file;
+use countersign_files::regular_file;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 64;

@@ -9,21 +9,21 @@ use chrono::{SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
-use crate::keys::license_secrets::LicenseSecrets;
-use crate::mail::NO_MAIL_SERVER;
-use crate::mail::address::MailAddress;
-use crate::mail::queue::MailQueue;
-use crate::model::issued_license::{ChangeScope, Hex128};
-use crate::model::issuing_key::IssueRequest;
-use crate::model::license::LicenseStatus;
-use crate::model::license_key::LicenseId;
-use crate::model::license_step::{LicenseStep, StepRefusal};
-use crate::model::offer::SalesMode;
-use crate::registry::Registry;
 use crate::serve::found_license::ChangeError;
 use crate::serve::ledger_licenses::{self, ExpectedRevision, LicenseChangeError};
 use crate::serve::state::Service;
-use crate::store::{Bindings, ChangeOutcome, ChangeRefusal, StoreError};
+use countersign_ledger::{Bindings, ChangeOutcome, ChangeRefusal, StoreError};
+use countersign_mail::NO_MAIL_SERVER;
+use countersign_mail::address::MailAddress;
+use countersign_mail::queue::MailQueue;
+use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::issuing_key::IssueRequest;
+use countersign_model::license::LicenseStatus;
+use countersign_model::license_key::LicenseId;
+use countersign_model::license_step::{LicenseStep, StepRefusal};
+use countersign_model::offer::SalesMode;
+use countersign_registry::Registry;
+use countersign_settings::keys::license_secrets::LicenseSecrets;
 
 /// What to do with a license.
 #[derive(Clone, Debug, Serialize, Deserialize)]

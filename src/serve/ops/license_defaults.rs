@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::ServeConfig;
 use crate::serve::state::Service;
+use countersign_settings::config::ServeConfig;
 
 /// The settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

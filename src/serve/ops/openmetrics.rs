@@ -23,7 +23,6 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use strum::IntoEnumIterator as _;
 
-use crate::regular_file;
 use crate::serve::health::{Part, State};
 use crate::serve::metrics::{Counter, Operation};
 use crate::serve::reply::outcome::Code;
@@ -31,7 +30,8 @@ use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, Response};
 use crate::serve::signing::queue::Lane;
 use crate::serve::state::Service;
-use crate::store::LedgerState;
+use countersign_files::regular_file;
+use countersign_ledger::LedgerState;
 
 use writer::{DurationMetric, MetricWriter, Series, by};
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::model::issued_license::Hex128;
 use crate::serve::ledger_licenses::refresh;
 use crate::serve::state::Service;
-use crate::store::{Bindings, ErasedReference, StoreError};
+use countersign_ledger::{Bindings, ErasedReference, StoreError};
+use countersign_model::issued_license::Hex128;
 
 /// The order whose text is erased.
 #[derive(Serialize, Deserialize)]

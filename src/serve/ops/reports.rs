@@ -13,14 +13,14 @@ use tokio::time::timeout;
 use url::form_urlencoded;
 use warp::http::StatusCode;
 
-use crate::model::binding::SiteReport;
-use crate::model::license_key::LicenseId;
-use crate::model::refused_hosts::RefusedHosts;
-use crate::model::site_host::SiteHost;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
-use crate::store::stored_reports::{ReportRange, StoredReports};
+use countersign_ledger::stored_reports::{ReportRange, StoredReports};
+use countersign_model::binding::SiteReport;
+use countersign_model::license_key::LicenseId;
+use countersign_model::refused_hosts::RefusedHosts;
+use countersign_model::site_host::SiteHost;
 
 /// Sites on a page: a few milliseconds of reading.
 const SITES: usize = 1_000;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::model::api_token::{ApiToken, TokenScope};
-use crate::model::name::Name;
 use crate::serve::state::Service;
-use crate::store::{Bindings, StoreError, TokenChange, TokenOutcome, TokenStep};
+use countersign_ledger::{Bindings, StoreError, TokenChange, TokenOutcome, TokenStep};
+use countersign_model::api_token::{ApiToken, TokenScope};
+use countersign_model::name::Name;
 
 /// What to do with a token.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -6,9 +6,9 @@ use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use crate::config::Paths;
-use crate::regular_file;
 use crate::serve::public_files::private_key;
+use countersign_files::regular_file;
+use countersign_settings::config::Paths;
 
 /// The most files and folders to check.
 const MOST_ENTRIES: usize = 10_000;
@@ -166,7 +166,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::config::{Config, PathSettings, ServeSettings};
+    use countersign_settings::config::{Config, PathSettings, ServeSettings};
 
     /// The result for an instance after `make`, with these paths besides the usual ones.
     fn verdict(make: impl Fn(&Path), settings: impl Fn(&Path) -> PathSettings) -> Result<Searched, String> {

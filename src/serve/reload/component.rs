@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 
 use chrono::Utc;
 
-use crate::catalog::{Catalog, CatalogError};
-use crate::keys::signing_key::SigningKey;
-use crate::registry::Registry;
 use crate::serve::gate::{Secrets, Snapshot};
 use crate::serve::health::{Health, Part, State};
 use crate::serve::reload::drop_guard;
@@ -17,7 +14,10 @@ use crate::serve::reload::error::LoadError;
 use crate::serve::reload::fingerprint::{FilesSeen, Fingerprint};
 use crate::serve::reload::secret_keys;
 use crate::serve::state::Service;
-use crate::text::printable::Printable;
+use countersign_model::text::printable::Printable;
+use countersign_package::catalog::{Catalog, CatalogError};
+use countersign_registry::Registry;
+use countersign_settings::keys::signing_key::SigningKey;
 
 /// By then, nearly all requests that still use the old state are over.
 const LET_GO_PATIENCE: Duration = Duration::from_secs(1);

@@ -11,12 +11,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::catalog::{Catalog, RemovedReleases, removed_releases};
-use crate::model::slug::Slug;
-use crate::model::version::Version;
-use crate::registry::Registry;
 use crate::serve::reload::error::LoadError;
-use crate::store::{self, Accepted, AcceptedReleases, accepted_releases};
+use countersign_ledger::{Accepted, AcceptedReleases, accepted_releases};
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
+use countersign_package::catalog::{Catalog, RemovedReleases, removed_releases};
+use countersign_registry::Registry;
 
 /// One license in this many may be missing.
 const DROP_AT_MOST_ONE_IN: usize = 5;
@@ -138,7 +138,7 @@ impl DropGuard {
             return;
         }
         let accepted = &*in_force.insert(accepted);
-        if let Err(error) = store::accept_releases(&self.store, accepted) {
+        if let Err(error) = countersign_ledger::accept_releases(&self.store, accepted) {
             tracing::warn!(%error, "cannot record the releases in force: the next start compares with an older record");
         }
     }

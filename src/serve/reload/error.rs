@@ -1,11 +1,11 @@
 //! Errors of loading a part of the server's state.
 
-use crate::catalog::CatalogError;
-use crate::keys::secret_keys::SecretKeyError;
-use crate::keys::signing_key::KeyError;
-use crate::registry::RegistryError;
 use crate::serve::net::tls::TlsError;
-use crate::text::error_chain::ErrorChain;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_package::catalog::CatalogError;
+use countersign_registry::RegistryError;
+use countersign_settings::keys::secret_keys::SecretKeyError;
+use countersign_settings::keys::signing_key::KeyError;
 
 /// What to do where links have nothing to begin with.
 pub const PUBLIC_URL_HINT: &str = "set public_url in [serve] to the address under which sites reach this server, as in \"https://licenses.example.com\"";

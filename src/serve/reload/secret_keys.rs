@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::keys::license_secrets::LicenseSecrets;
-use crate::keys::secret_keys::{SecretKey, SecretKeyError, SecretKeys};
 use crate::serve::gate::Secrets;
+use countersign_settings::keys::license_secrets::LicenseSecrets;
+use countersign_settings::keys::secret_keys::{SecretKey, SecretKeyError, SecretKeys};
 
 /// Loads the secrets that there are, from the files of downloads, issuing and references, and the folder of retired keys.
 /// What was `held` before must not vanish.

@@ -7,11 +7,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::catalog::{Catalog, CatalogError};
-use crate::config::{Paths, PublicUrl, TlsFiles};
-use crate::keys::secret_keys::{SecretKeyError, SecretUse};
-use crate::keys::signing_key::SigningKey;
-use crate::registry::Registry;
 use crate::serve::gate::{Secrets, Snapshot};
 use crate::serve::health::Part;
 use crate::serve::net::tls::Tls;
@@ -19,6 +14,11 @@ use crate::serve::reload::component::PartFiles;
 use crate::serve::reload::drop_guard::{AcceptedDrops, DropGuard};
 use crate::serve::reload::error::LoadError;
 use crate::serve::reload::secret_keys;
+use countersign_package::catalog::{Catalog, CatalogError};
+use countersign_registry::Registry;
+use countersign_settings::config::{Paths, PublicUrl, TlsFiles};
+use countersign_settings::keys::secret_keys::{SecretKeyError, SecretUse};
+use countersign_settings::keys::signing_key::SigningKey;
 
 /// How often to try a catalog that a build is replacing.
 const START_TRIES: u32 = 10;

@@ -14,10 +14,10 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::package::mark::Patch;
 use crate::serve::metrics::Counter;
 use crate::serve::reply::body::BodyError;
 use crate::serve::reply::conditions::Range;
+use countersign_package::mark::Patch;
 
 /// The size of a chunk.
 const CHUNK: u64 = 64 * 1024;
@@ -163,8 +163,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::package::mark::Places;
-    use crate::regular_file;
+    use countersign_files::regular_file;
+    use countersign_package::mark::Places;
 
     fn file(folder: &tempfile::TempDir, length: usize) -> (File, Vec<u8>) {
         let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();

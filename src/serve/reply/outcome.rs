@@ -3,7 +3,7 @@
 use enum_map::Enum;
 use strum::IntoStaticStr;
 
-use crate::model::statement::Verdict;
+use countersign_model::statement::Verdict;
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, IntoStaticStr)]

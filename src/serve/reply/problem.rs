@@ -12,14 +12,14 @@ use enum_map::EnumMap;
 use uuid::Uuid;
 use warp::http::StatusCode;
 
-use crate::model::api_token::TokenScope;
-use crate::model::entitlement::Refusal;
-use crate::model::license_key::LicenseKeyError;
-use crate::model::manifest::LatestRelease;
 use crate::serve::reply::outcome::{Code, Weight};
 use crate::serve::reply::problem_document::{FieldError, ProblemDocument, new_request_id};
 use crate::serve::reply::response::{ContentType, ExtraHeader, Response};
-use crate::store::ReleaseRefusal;
+use countersign_ledger::ReleaseRefusal;
+use countersign_model::api_token::TokenScope;
+use countersign_model::entitlement::Refusal;
+use countersign_model::license_key::LicenseKeyError;
+use countersign_model::manifest::LatestRelease;
 
 /// A refused or failed request. A client that gets one keeps the last statement it verified.
 #[derive(Clone, Debug, PartialEq, Eq)]

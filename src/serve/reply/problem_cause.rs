@@ -3,7 +3,7 @@
 use crate::serve::rate_limit::buckets::RetryAfter;
 use crate::serve::reply::problem::Problem;
 use crate::serve::signing::pool::SignError;
-use crate::store::StoreError;
+use countersign_ledger::StoreError;
 
 impl From<RetryAfter> for Problem {
     fn from(RetryAfter(seconds): RetryAfter) -> Self {

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use crate::model::entitlement::Refusal;
 use crate::serve::reply::problem::{Problem, RETRY_AFTER_OVERLOAD, RETRY_AFTER_PACKAGE, RETRY_AFTER_STORE};
-use crate::store::ReleaseRefusal;
+use countersign_ledger::ReleaseRefusal;
+use countersign_model::entitlement::Refusal;
 
 impl Problem {
     /// The explanation for a person.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::model::manifest::LatestRelease;
+use countersign_model::manifest::LatestRelease;
 
 /// The usual length of a document, in bytes.
 const USUAL_LENGTH: usize = 256;

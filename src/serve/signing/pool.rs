@@ -11,12 +11,12 @@ use base64::prelude::BASE64_STANDARD;
 use crossbeam_channel::TrySendError;
 use tokio::sync::oneshot;
 
-use crate::histogram::Histogram;
-use crate::keys::signing_key::SigningKey;
-use crate::model::statement::Unsigned;
 use crate::serve::background::lower_priority;
 use crate::serve::metrics::Counters;
 use crate::serve::signing::queue::{JobReceiver, JobSender, Lane, lanes};
+use countersign_files::histogram::Histogram;
+use countersign_model::statement::Unsigned;
+use countersign_settings::keys::signing_key::SigningKey;
 
 /// Why there is no signature.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

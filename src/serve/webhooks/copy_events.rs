@@ -7,13 +7,13 @@ use std::io;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
-use crate::model::event_kind::EventKind;
-use crate::model::license_key::LicenseId;
 use crate::serve::reported_copies;
 use crate::serve::state::Service;
-use crate::store::stored_reports::ReportRange;
 use crate::webhook::event::{EventId, WebhookEvent};
 use crate::webhook::outbox::ToldProgress;
+use countersign_ledger::stored_reports::ReportRange;
+use countersign_model::event_kind::EventKind;
+use countersign_model::license_key::LicenseId;
 
 /// Reports that are read at once.
 const PAGE: usize = 1_000;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::WebhookConfig;
-use crate::json_folder::JsonFolderError;
 use crate::webhook::outbox::Outbox;
+use countersign_files::json_folder::JsonFolderError;
+use countersign_settings::config::WebhookConfig;
 
 /// An endpoint with the place of its files.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use crate::model::slug::Slug;
+use countersign_model::slug::Slug;
 
 /// Numbers of an endpoint, for the metrics.
 #[derive(Debug)]

@@ -22,10 +22,10 @@ use crate::serve::webhooks::progress_place::{ProgressPlace, SenderTurn};
 use crate::serve::webhooks::sending::{Sent, send};
 use crate::serve::webhooks::sending_error::SendingError;
 use crate::serve::webhooks::{ledger_events, time_events};
-use crate::store::StoreSource;
-use crate::store::ledger_feed::LedgerFeed;
 use crate::webhook::event::WebhookEvent;
 use crate::webhook::outbox::ToldProgress;
+use countersign_ledger::StoreSource;
+use countersign_ledger::ledger_feed::LedgerFeed;
 
 /// The time between two looks at the ledger and the folder.
 const LOOK_EVERY: Duration = Duration::from_millis(300);

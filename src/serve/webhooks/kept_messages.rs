@@ -6,12 +6,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, Utc};
 
-use crate::json_folder::JsonFolderError;
-use crate::model::license_key::LicenseId;
-use crate::model::slug::Slug;
 use crate::webhook::event::WebhookEvent;
 use crate::webhook::kept_event::{KeptEvent, KeptState};
 use crate::webhook::outbox::{KeptName, MAX_KEPT, Outbox};
+use countersign_files::json_folder::JsonFolderError;
+use countersign_model::license_key::LicenseId;
+use countersign_model::slug::Slug;
 
 /// The time between two looks at the folder, which may have 10,000 files.
 const LIST_EVERY: Duration = Duration::from_secs(2);
@@ -160,8 +160,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::event_kind::EventKind;
     use crate::webhook::event::EventId;
+    use countersign_model::event_kind::EventKind;
 
     #[test]
     fn own_changes_are_known_at_once_and_those_of_commands_when_the_folder_is_listed() {

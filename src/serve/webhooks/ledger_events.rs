@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::model::change_kind::ChangeKind;
-use crate::model::event_kind::EventKind;
-use crate::model::issued_license::IssuedLicense;
-use crate::model::license::{License, SiteLimit};
-use crate::model::site_release::ReleasedBy;
-use crate::store::ledger_feed::FeedLine;
-use crate::store::log::record::LedgerEvent;
 use crate::webhook::event::{EventId, WebhookEvent};
+use countersign_ledger::ledger_feed::FeedLine;
+use countersign_ledger::log::record::LedgerEvent;
+use countersign_model::change_kind::ChangeKind;
+use countersign_model::event_kind::EventKind;
+use countersign_model::issued_license::IssuedLicense;
+use countersign_model::license::{License, SiteLimit};
+use countersign_model::site_release::ReleasedBy;
 
 /// The event of a line; `None` for lines that nobody outside is told, such as those of tokens. The id names the line's
 /// content, not its place, which a compaction changes.

@@ -12,8 +12,8 @@ use chrono::{DateTime, Utc};
 use crate::serve::webhooks::endpoint::ToldLedger;
 use crate::serve::webhooks::sender_lease::SenderLease;
 use crate::serve::webhooks::sending_error::SendingError;
-use crate::store::log::Position;
 use crate::webhook::outbox::{Outbox, ToldProgress};
+use countersign_ledger::log::Position;
 
 /// Where it stands how far an endpoint was told.
 pub(super) enum ProgressPlace {

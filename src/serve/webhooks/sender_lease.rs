@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::store::{EndpointLease, HeldLease, StoreError, since_boot};
+use countersign_ledger::{EndpointLease, HeldLease, StoreError, since_boot};
 
 /// The time between two looks at the lease. Most of them ask the database nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
-use crate::config::WebhookConfig;
-use crate::model::license_key::LicenseId;
 use crate::serve::webhooks::sending_error::SendingError;
 use crate::webhook::event::WebhookEvent;
 use crate::webhook::post::post;
+use countersign_model::license_key::LicenseId;
+use countersign_settings::config::WebhookConfig;
 
 /// Connections to one endpoint at once.
 const AT_ONCE: usize = 8;

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::json_folder::JsonFolderError;
-use crate::store::StoreError;
 use crate::webhook::outbox::MAX_KEPT;
+use countersign_files::json_folder::JsonFolderError;
+use countersign_ledger::StoreError;
 
 /// Why nothing can be sent now. Everything waits, and the thread tries again.
 #[derive(Debug, thiserror::Error)]

@@ -9,15 +9,15 @@ use std::io;
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde_json::json;
 
-use crate::model::event_kind::EventKind;
-use crate::model::license::{License, LicenseStatus};
-use crate::model::license_key::LicenseId;
-use crate::model::refused_hosts::{MANY_HOSTS, RefusedHosts};
 use crate::serve::state::Service;
 use crate::serve::webhooks::copy_events;
 use crate::serve::webhooks::ledger_events::terms;
 use crate::webhook::event::{EventId, WebhookEvent};
 use crate::webhook::outbox::ToldProgress;
+use countersign_model::event_kind::EventKind;
+use countersign_model::license::{License, LicenseStatus};
+use countersign_model::license_key::LicenseId;
+use countersign_model::refused_hosts::{MANY_HOSTS, RefusedHosts};
 
 /// How many days before its end a license is told.
 const DAYS_BEFORE: [i64; 2] = [30, 7];

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{NaiveDate, Utc};
-use countersign::keys::license_secrets::LicenseSecrets;
-use countersign::keys::secret_keys::{SecretKey, SecretKeys};
-use countersign::mail::queue::{Enqueued, MailQueue};
-use countersign::model::issuing_key::IssueRequest;
-use countersign::model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
-use countersign::model::license_key::{LicenseId, LicenseKey};
-use countersign::model::offer::SalesMode;
-use countersign::store::{self, ChangeBasis, ChangeOutcome, LedgerChange};
+use countersign_ledger::{ChangeBasis, ChangeOutcome, LedgerChange};
+use countersign_mail::queue::{Enqueued, MailQueue};
+use countersign_model::issuing_key::IssueRequest;
+use countersign_model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
+use countersign_model::license_key::{LicenseId, LicenseKey};
+use countersign_model::offer::SalesMode;
+use countersign_settings::keys::license_secrets::LicenseSecrets;
+use countersign_settings::keys::secret_keys::{SecretKey, SecretKeys};
 use serde_json::Value;
 
 use crate::support::http::request;
@@ -57,7 +57,7 @@ impl Vendor {
             load(&instance, "keys/issuing.key"),
             load(&instance, "keys/references.key"),
         );
-        let store = store::open(&instance.file("store")).unwrap();
+        let store = countersign_ledger::open(&instance.file("store")).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let issue = |number: u32| {
             let scope = Arc::new("token:shop".parse().unwrap());

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use countersign::model::license::{LicenseDetails, LicenseStatus};
-use countersign::store::{self, BindOutcome, Bindings, ChangeBasis, ChangeOutcome, LedgerChange, SeatRequest};
+use countersign_ledger::{BindOutcome, Bindings, ChangeBasis, ChangeOutcome, LedgerChange, SeatRequest};
+use countersign_model::license::{LicenseDetails, LicenseStatus};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -129,7 +129,7 @@ impl Other {
     pub fn start(address: &str) -> Self {
         let folder = TempDir::new().unwrap();
         Self {
-            store: store::open_shared(address, folder.path(), false).unwrap(),
+            store: countersign_ledger::open_shared(address, folder.path(), false).unwrap(),
             runtime: Builder::new_current_thread().build().unwrap(),
             _folder: folder,
         }
@@ -176,7 +176,7 @@ fn the_first_answers_after_a_sleep_are_not_of_before_it() {
     let node = start(&own, &cluster.url("node"));
     let other = Other::start(&cluster.url("node"));
     let mut unlimited = issue(&many);
-    unlimited.license.sites = countersign::model::license::SiteLimit::Unlimited;
+    unlimited.license.sites = countersign_model::license::SiteLimit::Unlimited;
     other.change(unlimited.clone());
     for license in [&suspended, &released] {
         other.change(issue(license));

@@ -1,6 +1,6 @@
 //! A client of several nodes that goes to the next one after a failure, as behind a load balancer.
 
-use countersign::model::digest::Digest;
+use countersign_model::digest::Digest;
 use serde_json::{Value, json};
 
 use super::node::Node;

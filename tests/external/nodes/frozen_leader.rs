@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use countersign::model::license::LicenseDetails;
-use countersign::store::ChangeBasis;
+use countersign_ledger::ChangeBasis;
+use countersign_model::license::LicenseDetails;
 
 use super::asleep::Other;
 use super::database::schema;

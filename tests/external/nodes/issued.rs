@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use countersign::model::license::{License as ModelLicense, LicenseStatus};
-use countersign::store::{self, ChangeBasis, ChangeOutcome, LedgerChange};
+use countersign_ledger::{ChangeBasis, ChangeOutcome, LedgerChange};
+use countersign_model::license::{License as ModelLicense, LicenseStatus};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 
@@ -28,7 +28,7 @@ fn a_license_that_one_node_issues_is_in_force_on_another_within_a_second() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
     let [first, second] = folders
         .each_ref()
-        .map(|folder| store::open_shared(&cluster.url("node"), folder.path(), false).unwrap());
+        .map(|folder| countersign_ledger::open_shared(&cluster.url("node"), folder.path(), false).unwrap());
     let issue = issue(&license);
     let runtime = Builder::new_current_thread().build().unwrap();
     let outcome = runtime.block_on(first.change_license(issue.clone())).unwrap();

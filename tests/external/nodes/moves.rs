@@ -6,7 +6,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use countersign::model::digest::Digest;
+use countersign_model::digest::Digest;
 use serde_json::{Value, json};
 
 use super::database::prepared_cluster;
@@ -114,7 +114,7 @@ fn a_move_through_one_node_beside_another_one_never_gives_a_license_two_sites() 
     let url = cluster.url("node");
     let licenses: Vec<License> = (0..40).map(|_| License::new()).collect();
     let folder = tempfile::tempdir().unwrap();
-    let store = countersign::store::open_shared(&url, folder.path(), false).unwrap();
+    let store = countersign_ledger::open_shared(&url, folder.path(), false).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for license in &licenses {
         runtime.block_on(store.change_license(issue(license))).unwrap();

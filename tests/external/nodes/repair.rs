@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use chrono::{SecondsFormat, Utc};
-use countersign::model::api_token::TokenScope;
-use countersign::model::digest::Digest;
-use countersign::model::license::{License as ModelLicense, LicenseStatus};
-use countersign::model::license_key::LicenseId;
-use countersign::store::{
+use countersign_ledger::{
     self, Bindings, ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, LedgerState, SeatRequest, TokenChange,
     TokenOutcome, TokenStep,
 };
+use countersign_model::api_token::TokenScope;
+use countersign_model::digest::Digest;
+use countersign_model::license::{License as ModelLicense, LicenseStatus};
+use countersign_model::license_key::LicenseId;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -304,7 +304,7 @@ impl OwnNode {
     pub fn start(cluster: &Cluster) -> Self {
         let folder = TempDir::new().unwrap();
         Self {
-            bindings: store::open_shared(&cluster.url("node"), folder.path(), true).unwrap(),
+            bindings: countersign_ledger::open_shared(&cluster.url("node"), folder.path(), true).unwrap(),
             runtime: Builder::new_current_thread().build().unwrap(),
             folder,
         }
@@ -379,8 +379,8 @@ fn licenses_that_were_lost_come_back_unless_they_were_changed_since() {
     let other = OwnNode::start(&cluster);
     is_recorded(other.change(changed(&since, 1, LicenseStatus::Revoked)));
 
-    let files = store::kept_files(node.folder.path()).unwrap();
-    let repaired = store::repair_shared(&cluster.url("postgres"), &files, &|_| None, 1, false).unwrap();
+    let files = countersign_ledger::kept_files(node.folder.path()).unwrap();
+    let repaired = countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, 1, false).unwrap();
     assert_eq!(
         (repaired.licenses, repaired.bound, repaired.unfit.len()),
         (2, 1, 0),
@@ -410,6 +410,6 @@ fn licenses_that_were_lost_come_back_unless_they_were_changed_since() {
         let again = node.change(new.clone());
         assert!(matches!(again, ChangeOutcome::Repeated(_)), "{again:?}");
     }
-    let again = store::repair_shared(&cluster.url("postgres"), &files, &|_| None, 1, false).unwrap();
+    let again = countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, 1, false).unwrap();
     assert_eq!((again.licenses, again.bound, again.anew), (0, 0, false), "{again:?}");
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use countersign::model::issued_license::Hex128;
-use countersign::model::license::LicenseStatus;
-use countersign::model::sale_state::{SaleEvent, SaleState};
-use countersign::model::site_release::ReleaseHash;
-use countersign::store::{
+use countersign_ledger::{
     self, BindOutcome, LedgerChange, LedgerState, ReleaseRequest, Releaser, RepairOutcome, SaleChange, SaleOutcome,
     SeatRequest, SiteReleaseOutcome,
 };
+use countersign_model::issued_license::Hex128;
+use countersign_model::license::LicenseStatus;
+use countersign_model::sale_state::{SaleEvent, SaleState};
+use countersign_model::site_release::ReleaseHash;
 
 use super::database::prepared_cluster;
 use super::repair::{Dump, OwnNode, issue};
@@ -81,9 +81,9 @@ impl OwnNode {
 
     /// Repairs from what this node kept.
     fn repaired(&self, cluster: &Cluster, dry_run: bool) -> RepairOutcome {
-        let files = store::kept_files(self.folder.path()).unwrap();
+        let files = countersign_ledger::kept_files(self.folder.path()).unwrap();
         assert_eq!(files.len(), 1);
-        store::repair_shared(&cluster.url("postgres"), &files, &|_| None, 1, dry_run).unwrap()
+        countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, 1, dry_run).unwrap()
     }
 }
 

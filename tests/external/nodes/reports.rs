@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use countersign::model::build_id::BuildId;
-use countersign::model::download_key::DownloadKey;
-use countersign::store;
+use countersign_model::build_id::BuildId;
+use countersign_model::download_key::DownloadKey;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
@@ -98,7 +97,7 @@ fn copy_of(license: &License, host: &str) -> String {
 fn issued(url: &str) -> License {
     let license = License::new();
     let folder = TempDir::new().unwrap();
-    let node = store::open_shared(url, folder.path(), true).unwrap();
+    let node = countersign_ledger::open_shared(url, folder.path(), true).unwrap();
     let runtime = Builder::new_current_thread().build().unwrap();
     runtime.block_on(node.change_license(issue(&license))).unwrap();
     Arc::clone(&node).close().unwrap();

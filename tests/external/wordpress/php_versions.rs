@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use countersign::model::foreign_key::ForeignKey;
+use countersign_model::foreign_key::ForeignKey;
 use serde_json::{Value, json};
 
 use super::vendor::CLIENT_FILES;

@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use countersign::model::release_key::ReleaseKey;
-use countersign::release::signatures::Signatures;
-use countersign::release::statement::ReleaseStatement;
+use countersign_model::release_key::ReleaseKey;
+use countersign_package::release::signatures::Signatures;
+use countersign_package::release::statement::ReleaseStatement;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 

@@ -5,8 +5,8 @@ use std::fs;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use countersign::package::archive::Archive;
-use countersign::release::contents;
+use countersign_package::archive::Archive;
+use countersign_package::release::contents;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256, Sha512};
 

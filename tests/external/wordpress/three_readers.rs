@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use countersign::model::release_key::ReleaseKey;
-use countersign::release::signatures::Signatures;
-use countersign::release::sshsig::NAMESPACE;
+use countersign_model::release_key::ReleaseKey;
+use countersign_package::release::signatures::Signatures;
+use countersign_package::release::sshsig::NAMESPACE;
 use serde_json::{Value, json};
 
 use super::signatures::{base64, php, polyfills, text};

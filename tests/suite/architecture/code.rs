@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files by their path: `src/build/mod.rs`.
+/// Files by their path: `src/build/mod.rs`, `crates/model/src/slug.rs`.
 pub type Sources = BTreeMap<String, String>;
 
 /// Modules of tests, in files and folders of their own.
 const TESTS: [&str; 4] = ["tests", "tests.rs", "testing.rs", "fixture.rs"];
 
-/// Every file of `src/` but those of tests.
+/// What is compiled for tests only: of this crate, or of others as well.
+const TEST_ATTRIBUTES: [&str; 2] = ["#[cfg(test)]", "#[cfg(any(test, feature = \"testing\"))]"];
+
+/// Every file of the program and its crates but those of tests.
 pub fn sources() -> Sources {
-    let mut found = files(&["src"]);
+    let mut found = files(&["src", "crates"]);
     found.retain(|path, _| !path.split('/').any(|name| TESTS.contains(&name)));
     assert!(found.len() > 200, "the sources were found");
     found
@@ -20,7 +23,7 @@ pub fn sources() -> Sources {
 
 /// Every file that we wrote: the program, its tests, benchmarks and fuzz targets.
 pub fn all_files() -> Sources {
-    files(&["src", "tests", "benches", "fuzz/fuzz_targets"])
+    files(&["src", "crates", "tests", "benches", "fuzz/fuzz_targets"])
 }
 
 /// Every file below these folders.
@@ -73,7 +76,7 @@ fn without_tests(source: &str) -> Vec<&str> {
     let mut kept = Vec::new();
     let mut lines = source.lines();
     while let Some(line) = lines.next() {
-        if line.trim() != "#[cfg(test)]" {
+        if !TEST_ATTRIBUTES.contains(&line.trim()) {
             kept.push(line);
             continue;
         }
@@ -122,6 +125,10 @@ fn after() {}
 mod tests {
     hidden!();
 }
+#[cfg(any(test, feature = \"testing\"))]
+pub mod testing {
+    hidden!();
+}
 fn last() {}
 ";
     let seen = "mod before;\nmod between;\nimpl A {\n\n    fn shown() {}\n}\nfn after() {}\n\nfn last() {}";
@@ -130,7 +137,7 @@ fn last() {}
 
 #[test]
 fn files_that_are_left_out_are_compiled_for_tests_only() {
-    let files = files(&["src"]);
+    let files = files(&["src", "crates"]);
     for path in files.keys() {
         let names: Vec<_> = path.split('/').collect();
         let Some(at) = names.iter().position(|name| TESTS.contains(name)) else {
@@ -141,11 +148,15 @@ fn files_that_are_left_out_are_compiled_for_tests_only() {
         let parent = files
             .get(&format!("{parent}.rs"))
             .or(files.get(&format!("{parent}/mod.rs")))
+            .or(files.get(&format!("{parent}/lib.rs")))
             .unwrap();
-        let declared = ["mod", "pub mod", "pub(crate) mod", "pub(super) mod"]
-            .map(|start| format!("#[cfg(test)]\n{start} {name};"));
+        let is_declared = |attribute: &str| {
+            ["mod", "pub mod", "pub(crate) mod", "pub(super) mod"]
+                .iter()
+                .any(|start| parent.contains(&format!("{attribute}\n{start} {name};")))
+        };
         assert!(
-            declared.iter().any(|declared| parent.contains(declared)),
+            TEST_ATTRIBUTES.into_iter().any(is_declared),
             "{path} is no test, and named as one"
         );
     }

@@ -1,4 +1,4 @@
-//! Finds the imports of each file in `src/`: every `use` and every path, resolved to the file that declares the item.
+//! Finds the imports of each file, also from other crates of ours: every `use` and every path, resolved to the file that declares the item.
 //!
 //! `mod.rs`, and `foo.rs` beside the folder `foo/`, are files like any other. `mod child;` is not an import, and a
 //! name that a file re-exports belongs to the file that declares it.
@@ -10,7 +10,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 /// For each file the files that it imports from.
 pub type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// A module's path from the root of the crate: `["build", "git"]`.
+/// A module's path with the name of its crate: `["countersign", "build", "git"]`.
 type Place = Vec<String>;
 
 /// What a module declares, and what its code names.
@@ -26,22 +26,22 @@ struct Module {
     paths: BTreeSet<Vec<String>>,
 }
 
-/// Reads files without comments and tests: path in `src/` -> code.
+/// Reads files without comments and tests: path -> code.
 pub fn imports(files: &BTreeMap<String, String>) -> Imports {
     let mut modules = BTreeMap::new();
     for (file, code) in files {
         let tokens: TokenStream = code.parse().unwrap_or_else(|error| panic!("{file}: {error}"));
         read_module(&mut modules, file, &place(file), tokens);
     }
-    let krate = Crate(modules);
+    let workspace = Workspace(modules);
     let mut imports: Imports = files.keys().map(|file| (file.clone(), BTreeSet::new())).collect();
-    for (place, module) in &krate.0 {
+    for (place, module) in &workspace.0 {
         let named =
             module
                 .uses
                 .values()
                 .chain(&module.paths)
-                .filter_map(|path| match krate.resolve(place, path, 0)? {
+                .filter_map(|path| match workspace.resolve(place, path, 0)? {
                     // Importing a module imports nothing yet: the paths that begin with its name do.
                     Target::Module(_) => None,
                     Target::Item(file) => Some(file),
@@ -49,8 +49,8 @@ pub fn imports(files: &BTreeMap<String, String>) -> Imports {
         let globs = module
             .globs
             .iter()
-            .filter_map(|path| match krate.resolve(place, path, 0)? {
-                Target::Module(place) => Some(krate.0[&place].file.clone()),
+            .filter_map(|path| match workspace.resolve(place, path, 0)? {
+                Target::Module(place) => Some(workspace.0[&place].file.clone()),
                 Target::Item(file) => Some(file),
             });
         let imported = imports.get_mut(&module.file).expect("every module stands in a file");
@@ -90,15 +90,23 @@ fn circle_through(imports: &Imports, start: &String) -> Option<Vec<String>> {
 
 /// `src/build/git/mod.rs` -> `["build", "git"]`.
 fn place(file: &str) -> Place {
-    let inside = file
-        .strip_prefix("src/")
-        .and_then(|file| file.strip_suffix(".rs"))
-        .expect("a path in src/");
+    let (krate, inside) = match file.strip_prefix("crates/") {
+        Some(file) => {
+            let (name, inside) = file.split_once("/src/").expect("a source file of a crate");
+            (format!("countersign_{name}"), inside)
+        }
+        None => (
+            "countersign".to_owned(),
+            file.strip_prefix("src/").expect("a path in src/"),
+        ),
+    };
+    let inside = inside.strip_suffix(".rs").expect("a source file");
     let inside = inside.strip_suffix("/mod").unwrap_or(inside);
-    if inside == "lib" {
-        return Vec::new();
+    let mut place = vec![krate];
+    if inside != "lib" {
+        place.extend(inside.split('/').map(str::to_owned));
     }
-    inside.split('/').map(str::to_owned).collect()
+    place
 }
 
 fn read_module(modules: &mut BTreeMap<Place, Module>, file: &str, place: &[String], tokens: TokenStream) {
@@ -235,11 +243,10 @@ enum Target {
     Item(String),
 }
 
-struct Crate(BTreeMap<Place, Module>);
+struct Workspace(BTreeMap<Place, Module>);
 
-impl Crate {
-    /// Follows a path that stands in the module `from`. `None`: it leads out of the crate, or to a name of the module
-    /// itself.
+impl Workspace {
+    /// Follows a path in the module `from`. `None`: it leads to a library, or to a name of the module itself.
     fn resolve(&self, from: &[String], path: &[String], depth: usize) -> Option<Target> {
         assert!(depth < 16, "{path:?} in {from:?} leads back to itself");
         let mut rest = path;
@@ -247,7 +254,8 @@ impl Crate {
         let mut relative = true;
         while let [first, tail @ ..] = rest {
             match first.as_str() {
-                "crate" | "countersign" => place.clear(),
+                "crate" => place.truncate(1),
+                name if relative && self.is_module(&[], name) => place = vec![name.to_owned()],
                 "super" => drop(place.pop()),
                 "self" => {}
                 _ => break,
@@ -309,6 +317,8 @@ fn imports_are_followed_to_the_file_that_declares_the_item() {
             ("src/b.rs", "pub struct B; pub mod c;"),
             ("src/b/c.rs", "pub fn f() {} pub const C: u8 = 0;"),
             ("src/m.rs", ""),
+            ("crates/d/src/lib.rs", "pub mod e; pub use e::E;"),
+            ("crates/d/src/e.rs", "pub struct E; pub fn own() { crate::e::own() }"),
         ];
         let files = files.map(|(path, code)| (path.to_owned(), code.to_owned()));
         let imports = imports(&files.into());
@@ -337,6 +347,10 @@ fn imports_are_followed_to_the_file_that_declares_the_item() {
             "src/a/inner.rs",
         ),
         ("fn g() { crate::a::inner::nested::deep() }", "src/a/inner.rs"),
+        ("use countersign_d::E;", "crates/d/src/e.rs"),
+        ("use countersign_d::e; fn g() { e::own() }", "crates/d/src/e.rs"),
+        ("fn g() { countersign_d::e::own() }", "crates/d/src/e.rs"),
+        ("use countersign::b::B;", "src/b.rs"),
         ("fn g<T: ?Sized>(_: &T) -> impl Fn() + use<'_, T> { || () }", ""),
     ] {
         assert_eq!(found(code), expected, "{code}");

@@ -10,11 +10,6 @@ use chrono::{DateTime, Utc};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use countersign_model::binding::{Binding, Stored as _};
-use countersign_model::license::License;
-use countersign_model::license_key::LicenseId;
-use countersign_model::seat::Seat;
-use countersign_model::site_host::SiteHost;
 use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
 use crate::error::StoreError;
@@ -31,6 +26,11 @@ use crate::postgres::settings::DatabaseSettings;
 use crate::postgres::shared_compaction::require_owner;
 use crate::postgres::{load, transaction};
 use crate::site_moves::{ReleaseRequest, Releaser, SiteReleaseOutcome};
+use countersign_model::binding::{Binding, Stored as _};
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
+use countersign_model::seat::Seat;
+use countersign_model::site_host::SiteHost;
 
 /// Requests of one transaction, so that a node waits for a tenth of a second at most.
 pub(super) const BATCH: usize = 500;

@@ -1,4 +1,10 @@
 //! Archives made by hand for tests: valid ones, which a test then damages.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests alone use it, of this crate and of others"
+)]
 
 use std::io::Write as _;
 

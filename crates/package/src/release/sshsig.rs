@@ -204,13 +204,14 @@ fn armored(blob: &[u8]) -> String {
 }
 
 #[cfg(any(test, feature = "testing"))]
-#[allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "tests alone use it, of this crate and of others"
-)]
 pub mod testing {
+    #![allow(
+        missing_docs,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        reason = "tests alone use it, of this crate and of others"
+    )]
+
     use ed25519_dalek::{Signer as _, SigningKey};
 
     use super::*;

@@ -283,13 +283,14 @@ fn exact_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<
 }
 
 #[cfg(any(test, feature = "testing"))]
-#[allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "tests alone use it, of this crate and of others"
-)]
 pub mod testing {
+    #![allow(
+        missing_docs,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        reason = "tests alone use it, of this crate and of others"
+    )]
+
     use super::*;
 
     /// The key of RFC 8032 section 7.1, test 1.

@@ -3,10 +3,10 @@
 //! New values go to the positions from `json`; `serde_json` would write the whole line again, in another order and
 //! without its spaces. The editor checks and writes the draft.
 
-use countersign_model::license::SiteLimit;
-use countersign_model::license_change::LicenseChange;
 use crate::json;
 use crate::spanned::{SpannedTable, Value};
+use countersign_model::license::SiteLimit;
+use countersign_model::license_change::LicenseChange;
 
 /// The text with the license of that line changed; `None` if there is no license.
 pub(super) fn changed(text: &str, line: usize, changes: &[LicenseChange]) -> Option<String> {
@@ -102,8 +102,8 @@ fn literal(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use countersign_model::license::LicenseStatus;
     use crate::edit::toml_text::tests::ID;
+    use countersign_model::license::LicenseStatus;
 
     #[test]
     fn one_line_of_an_export_is_rewritten_and_no_other() {

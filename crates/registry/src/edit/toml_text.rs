@@ -7,10 +7,10 @@
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 use toml_edit::{Datetime, Decor, DocumentMut, Item, Key, RawString, TableLike, Value};
 
+use crate::spanned;
 use countersign_model::license::SiteLimit;
 use countersign_model::license_change::LicenseChange;
 use countersign_model::license_key::LicenseId;
-use crate::spanned;
 
 /// The text after the change; `None` if it does not have the license, or cannot be changed without a new order.
 pub(super) fn changed(text: &str, id: &LicenseId, changes: &[LicenseChange]) -> Option<String> {
@@ -205,7 +205,7 @@ pub(crate) mod tests {
     use super::*;
     use countersign_model::license::LicenseStatus;
 
-    pub(in crate) const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    pub(crate) const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
     /// The text after a change of the license [`ID`].
     fn after(text: &str, change: &LicenseChange) -> String {
@@ -221,7 +221,7 @@ pub(crate) mod tests {
     }
 
     /// A file as people write it, with comments, odd spaces and both line ends; [`ID`] comes first.
-    pub(in crate) fn sample() -> String {
+    pub(crate) fn sample() -> String {
         format!(
             "# Sold by hand.\r\n\n[[license]] # first\n  id = '{ID}'   # Zoë's\r\n  expires   =  2027-12-31 # paid\n\
              hosts = [\"a.com\", # A\n  \"b.com\", # B\n  \"c.com\" ]\nsites=3\n# what it has\n[license.modules]\n\

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use crate::keys::secret_file::{self, SecretFileError};
+use countersign_files::regular_file;
 use countersign_model::download_key::DownloadKey;
 use countersign_model::issuing_key::{IssuingKey, ReferenceKey};
 use countersign_model::keyed_mac::SECRET_LENGTH;
-use countersign_files::regular_file;
 
 /// What a secret is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::EnumIter)]

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use crate::keys::secret_file::{self, SecretFileError};
-use countersign_model::slug::Slug;
 use countersign_files::regular_file;
+use countersign_model::slug::Slug;
 use countersign_model::text::shell_quoted::shell_quoted;
 
 /// Whom the secret is shared with.

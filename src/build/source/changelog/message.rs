@@ -5,7 +5,7 @@ use crate::build::source::changelog::entries::ChangelogEntries;
 use crate::build::source::changelog::heading;
 use crate::build::source::changelog::title::{Kind, PRERELEASE_WORDS, Tokens, is_announcing, is_date_word, is_one_of};
 use crate::build::source::changelog::version_entry::{entry_text, of_version};
-use crate::model::version::Version;
+use countersign_model::version::Version;
 
 /// What an annotated tag's message says besides the version, as plain text: no signatures, trailers, or addresses of people.
 pub fn from_tag_message(message: &str, version: &Version) -> Option<ChangelogText> {

@@ -9,7 +9,7 @@ use crate::build::source::changelog::pointer::{self, points_elsewhere};
 use crate::build::source::changelog::title::canonical;
 use crate::build::source::html;
 use crate::build::source::markdown::Markdown;
-use crate::model::version::Version;
+use countersign_model::version::Version;
 
 /// The longest plain-text entry in bytes; a longer one is cut at a line.
 pub const ENTRY_LIMIT: usize = 16 * 1024;

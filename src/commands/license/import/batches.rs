@@ -10,14 +10,14 @@ use chrono::{DateTime, Utc};
 use csv::ByteRecord;
 
 use crate::commands::Failure;
-use crate::import::columns::{ExportColumns, ExportField};
-use crate::import::csv_rows::{CsvError, CsvRows};
-use crate::import::exported_license::{self, ExportedLicense};
-use crate::model::license::SiteLimit;
-use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
 use crate::serve::imports::{ImportOrder, ImportReply, ImportedLicense};
-use crate::store::{ImportOutcome, ImportResult, MAX_IMPORT_LINES};
+use countersign_ledger::{ImportOutcome, ImportResult, MAX_IMPORT_LINES};
+use countersign_model::license::SiteLimit;
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
+use countersign_shops::import::columns::{ExportColumns, ExportField};
+use countersign_shops::import::csv_rows::{CsvError, CsvRows};
+use countersign_shops::import::exported_license::{self, ExportedLicense};
 
 use crate::commands::license::import::products::Products;
 use crate::commands::license::import::rejects::Rejects;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::license::Modules;
-use crate::model::name::Name;
-use crate::registry::SoldModules;
+use countersign_model::license::Modules;
+use countersign_model::name::Name;
+use countersign_registry::SoldModules;
 
 /// How many lines are named for one module.
 const MOST_LINES: usize = 10;

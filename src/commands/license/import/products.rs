@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use crate::import::exported_license::ExportedLicense;
-use crate::model::edd_items::EddName;
-use crate::model::license::Modules;
-use crate::registry::Registry;
+use countersign_model::edd_items::EddName;
+use countersign_model::license::Modules;
+use countersign_registry::Registry;
+use countersign_shops::import::exported_license::ExportedLicense;
 
 use crate::commands::license::arguments::ModuleArg;
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use csv::{ByteRecord, Writer, WriterBuilder};
 
 use crate::commands::Failure;
-use crate::durable_file::{Access, PendingFile};
-use crate::import::columns::REJECT_PREFIX;
+use countersign_files::durable_file::{Access, PendingFile};
+use countersign_shops::import::columns::REJECT_PREFIX;
 
 /// The file cannot be written.
 #[derive(Debug, thiserror::Error)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::import::columns::ExportColumns;
-use crate::text::printable::PrintableLines;
+use countersign_model::text::printable::PrintableLines;
+use countersign_shops::import::columns::ExportColumns;
 
 use crate::commands::license::import::module_lines::ModuleLines;
 

@@ -6,12 +6,12 @@ use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 use warp::http::{HeaderMap, Request, header};
 
-use crate::model::license_key::LicenseKey;
-use crate::model::site_host::SiteHost;
 use crate::serve::api::body;
 use crate::serve::api::licenses::fields::EXPECTED;
 use crate::serve::ledger_licenses::ExpectedRevision;
 use crate::serve::reply::problem::Problem;
+use countersign_model::license_key::LicenseKey;
+use countersign_model::site_host::SiteHost;
 
 /// Size limit of a body in bytes: twice what a line of the ledger can have.
 const MAX_BODY: usize = 8 * 1024;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use chrono::Utc;
 use warp::http::{HeaderMap, header};
 
-use crate::model::api_token::{ApiToken, TokenScope, TokenSecret};
-use crate::model::issued_license::ChangeScope;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
-use crate::store::{TokenChange, TokenStep};
+use countersign_ledger::{TokenChange, TokenStep};
+use countersign_model::api_token::{ApiToken, TokenScope, TokenSecret};
+use countersign_model::issued_license::ChangeScope;
 
 /// A caller with a valid token.
 #[derive(Debug)]

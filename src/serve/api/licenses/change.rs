@@ -4,10 +4,6 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use warp::http::{HeaderMap, StatusCode};
 
-use crate::model::license::{Modules, SiteLimit};
-use crate::model::license_key::LicenseId;
-use crate::model::license_step::{LicenseStep, LicenseTerms};
-use crate::model::site_host::SiteHost;
 use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
 use crate::serve::api::licenses::body::{idempotency_key, if_match, read};
 use crate::serve::api::licenses::caller::Caller;
@@ -21,6 +17,10 @@ use crate::serve::ledger_licenses::ExpectedRevision;
 use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
+use countersign_model::license::{Modules, SiteLimit};
+use countersign_model::license_key::LicenseId;
+use countersign_model::license_step::{LicenseStep, LicenseTerms};
+use countersign_model::site_host::SiteHost;
 
 /// A step that has a path of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString)]

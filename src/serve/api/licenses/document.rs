@@ -3,16 +3,16 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
-use crate::model::issued_license::{ChangeScope, IssuedLicense};
-use crate::model::license::{License, LicenseState, LicenseStatus, Modules};
-use crate::model::license_key::{LicenseId, LicenseKey};
-use crate::model::site_host::SiteHost;
-use crate::registry::Registry;
 use crate::serve::api::licenses::fields::SiteCount;
 use crate::serve::found_license::FoundLicense;
 use crate::serve::gate::Gate;
 use crate::serve::order_texts::OrderTexts;
-use crate::store::Bindings;
+use countersign_ledger::Bindings;
+use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::license::{License, LicenseState, LicenseStatus, Modules};
+use countersign_model::license_key::{LicenseId, LicenseKey};
+use countersign_model::site_host::SiteHost;
+use countersign_registry::Registry;
 
 /// What is known of sites at a moment.
 #[derive(Clone, Copy)]

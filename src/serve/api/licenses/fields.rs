@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use chrono::NaiveDate;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::model::license::{MAX_GRACE_PERIOD_HOURS, SiteLimit};
-use crate::model::period::{self, NEVER};
+use countersign_model::license::{MAX_GRACE_PERIOD_HOURS, SiteLimit};
+use countersign_model::period::{self, NEVER};
 
 /// What a field says that has another value.
 pub(super) const EXPECTED: [&str; 2] = [DAY, HOURS];

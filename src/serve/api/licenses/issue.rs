@@ -10,15 +10,6 @@ use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use warp::http::{HeaderMap, StatusCode};
 
-use crate::keys::license_secrets::{LicenseSecrets, NewOrigin};
-use crate::model::api_token::TokenScope;
-use crate::model::issued_license::MAX_REFERENCE;
-use crate::model::issuing_key::IssueRequest;
-use crate::model::license::{Details, License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
-use crate::model::license_key::LicenseId;
-use crate::model::name::Name;
-use crate::model::offer::SalesMode;
-use crate::model::site_host::SiteHost;
 use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
 use crate::serve::api::licenses::body::{idempotency_key, read};
 use crate::serve::api::licenses::caller::Caller;
@@ -29,7 +20,16 @@ use crate::serve::api::licenses::unsold_modules;
 use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
-use crate::store::{ChangeBasis, ChangeOutcome, LedgerChange};
+use countersign_ledger::{ChangeBasis, ChangeOutcome, LedgerChange};
+use countersign_model::api_token::TokenScope;
+use countersign_model::issued_license::MAX_REFERENCE;
+use countersign_model::issuing_key::IssueRequest;
+use countersign_model::license::{Details, License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
+use countersign_model::license_key::LicenseId;
+use countersign_model::name::Name;
+use countersign_model::offer::SalesMode;
+use countersign_model::site_host::SiteHost;
+use countersign_settings::keys::license_secrets::{LicenseSecrets, NewOrigin};
 
 /// How long a retry is told the key. Afterwards the token needs `keys:read`.
 const RETRY: TimeDelta = TimeDelta::days(7);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::model::issued_license::{ChangeScope, IssuedLicense};
-use crate::model::license_key::LicenseId;
-use crate::model::license_step::{LicenseStep, StepRefusal};
 use crate::serve::found_license::ChangeError;
 use crate::serve::ledger_licenses::{self, ExpectedRevision, LicenseChangeError};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
-use crate::store::{ChangeRefusal, LedgerLicense};
+use countersign_ledger::{ChangeRefusal, LedgerLicense};
+use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::license_key::LicenseId;
+use countersign_model::license_step::{LicenseStep, StepRefusal};
 
 /// The license with this id; a problem if there is none, or if it stands in a file.
 pub(super) async fn find(service: &Service, id: &LicenseId) -> Result<LedgerLicense, Problem> {

@@ -11,12 +11,6 @@ use tokio::task::spawn_blocking;
 use url::form_urlencoded;
 use warp::http::StatusCode;
 
-use crate::keys::license_secrets::LicenseSecrets;
-use crate::model::issued_license::{Hex128, MAX_REFERENCE};
-use crate::model::license::License;
-use crate::model::license_key::{LicenseId, LicenseKey};
-use crate::model::site_host::SiteHost;
-use crate::registry::Registry;
 use crate::serve::api::licenses::answer::LicenseAnswer;
 use crate::serve::api::licenses::document::{KnownSites, LicenseDocument, standing};
 use crate::serve::found_license::{self, FoundLicense};
@@ -25,7 +19,13 @@ use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
-use crate::store::{Bindings, StoreError};
+use countersign_ledger::{Bindings, StoreError};
+use countersign_model::issued_license::{Hex128, MAX_REFERENCE};
+use countersign_model::license::License;
+use countersign_model::license_key::{LicenseId, LicenseKey};
+use countersign_model::site_host::SiteHost;
+use countersign_registry::Registry;
+use countersign_settings::keys::license_secrets::LicenseSecrets;
 
 /// Licenses on a page, unless the caller wants another number.
 const PAGE: usize = 50;
@@ -115,13 +115,12 @@ impl Wanted {
                     wanted.references = Some(secrets.map(|secrets| secrets.hidden(&value)).unwrap_or_default());
                 }
                 "host" => {
-                    let host =
-                        value
-                            .parse()
-                            .map_err(|error: crate::model::site_host::SiteHostError| Problem::SiteUrl {
-                                reason: error.code(),
-                                text: error.to_string(),
-                            })?;
+                    let host = value
+                        .parse()
+                        .map_err(|error: countersign_model::site_host::SiteHostError| Problem::SiteUrl {
+                            reason: error.code(),
+                            text: error.to_string(),
+                        })?;
                     wanted.host = Some(host);
                 }
                 "status" => {

@@ -20,8 +20,6 @@ mod unsold_modules;
 use hyper::body::Incoming;
 use warp::http::{Method, Request, StatusCode};
 
-use crate::model::api_token::TokenScope;
-use crate::model::license_key::LicenseId;
 use crate::serve::api::licenses::answer::answer;
 use crate::serve::api::licenses::caller::Caller;
 use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
@@ -29,6 +27,8 @@ use crate::serve::ledger_licenses::refresh;
 use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
+use countersign_model::api_token::TokenScope;
+use countersign_model::license_key::LicenseId;
 
 pub use crate::serve::api::licenses::answer::{LICENSES, LicenseAnswer};
 

@@ -4,9 +4,6 @@
 
 use warp::http::HeaderMap;
 
-use crate::model::issuing_key::IssueRequest;
-use crate::model::license_key::LicenseId;
-use crate::model::offer::SalesMode;
 use crate::serve::api::licenses::answer::LicenseAnswer;
 use crate::serve::api::licenses::body::idempotency_key;
 use crate::serve::api::licenses::caller::Caller;
@@ -16,6 +13,9 @@ use crate::serve::ledger_licenses::{self, ExpectedRevision};
 use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
+use countersign_model::issuing_key::IssueRequest;
+use countersign_model::license_key::LicenseId;
+use countersign_model::offer::SalesMode;
 
 /// Issues the new license and revokes the old one.
 pub(super) async fn reply(

@@ -12,19 +12,19 @@ use tokio::task::spawn_blocking;
 use uuid::Uuid;
 use warp::http::StatusCode;
 
-use crate::model::binding::SiteReport;
-use crate::model::license_key::LicenseId;
-use crate::model::refused_hosts::MANY_HOSTS;
-use crate::model::site_host::SiteHost;
-use crate::model::site_release::{MANY_MOVES, ReleasedBy};
-use crate::model::slug::Slug;
 use crate::serve::api::licenses::answer::LicenseAnswer;
 use crate::serve::plugin_usage::UsageCount;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::reported_copies;
 use crate::serve::state::Service;
-use crate::store::stored_reports::{ReportRange, StoredReports};
+use countersign_ledger::stored_reports::{ReportRange, StoredReports};
+use countersign_model::binding::SiteReport;
+use countersign_model::license_key::LicenseId;
+use countersign_model::refused_hosts::MANY_HOSTS;
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::{MANY_MOVES, ReleasedBy};
+use countersign_model::slug::Slug;
 
 /// The path of all reports.
 pub(super) const REPORTS: &str = "/api/v1/reports/";

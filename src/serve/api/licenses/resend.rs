@@ -8,12 +8,6 @@ use serde::Deserialize;
 use tokio::task::spawn_blocking;
 use warp::http::{HeaderMap, StatusCode};
 
-use crate::mail::address::MailAddress;
-use crate::mail::mail_queue_error::MailQueueError;
-use crate::model::api_token::TokenScope;
-use crate::model::digest::Digest;
-use crate::model::license::LicenseStatus;
-use crate::model::license_key::LicenseId;
 use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
 use crate::serve::api::licenses::body::{idempotency_key, read};
 use crate::serve::api::licenses::caller::Caller;
@@ -24,6 +18,12 @@ use crate::serve::ledger_licenses::ExpectedRevision;
 use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
+use countersign_mail::address::MailAddress;
+use countersign_mail::mail_queue_error::MailQueueError;
+use countersign_model::api_token::TokenScope;
+use countersign_model::digest::Digest;
+use countersign_model::license::LicenseStatus;
+use countersign_model::license_key::LicenseId;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

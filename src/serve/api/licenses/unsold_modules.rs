@@ -2,10 +2,10 @@
 //!
 //! The request is not refused: a plugin may get its entry later, and a module may be meant to have no plugin.
 
-use crate::model::license::Modules;
-use crate::model::license_key::LicenseId;
 use crate::serve::api::licenses::caller::Caller;
 use crate::serve::state::Service;
+use countersign_model::license::Modules;
+use countersign_model::license_key::LicenseId;
 
 /// Warns once for a request that gave a license these modules.
 pub(super) fn warn(service: &Service, caller: &Caller, id: &LicenseId, modules: &Modules) {

@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::serve::ops::openmetrics::writer::{MetricWriter, Series};
 use crate::serve::state::Service;
-use crate::spool::{Spool, SpoolError, WaitingDelivery};
+use countersign_files::spool::{Spool, SpoolError, WaitingDelivery};
 
 pub(super) fn write(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let spool = service.hooks.spool();

@@ -5,9 +5,9 @@ use std::fmt;
 use chrono::{NaiveDate, Utc};
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::model::license::{License, LicenseState};
 use crate::serve::ops::openmetrics::writer::{MetricWriter, Series};
 use crate::serve::state::Service;
+use countersign_model::license::{License, LicenseState};
 
 /// How many licenses of the ledger to take at once: whoever commits waits for no more than that.
 const AT_ONCE: usize = 10_000;

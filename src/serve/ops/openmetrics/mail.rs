@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::mail::queue::MailCounts;
 use crate::serve::ops::openmetrics::writer::{MetricWriter, Series};
+use countersign_mail::queue::MailCounts;
 
 /// Writes them; all are 0 where there is no mail server.
 pub(super) fn write(page: &mut MetricWriter<'_>, counts: Option<&MailCounts>) -> fmt::Result {

@@ -6,8 +6,8 @@ use enum_map::EnumArray;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::{MetricType, TypedMetric};
 
-use crate::histogram::Durations;
 use crate::serve::metrics::{Counter, Counters};
+use countersign_files::histogram::Durations;
 
 /// Writes metrics one after the other.
 pub(super) struct MetricWriter<'a>(pub DescriptorEncoder<'a>);
