@@ -68,7 +68,7 @@ tools: ## Install what the tests need beyond Rust, gcc, git and Python 3
 
 .PHONY: lint
 lint: rust ## Check format, lints, documentation, and that the fuzz targets still compile
-	cargo fmt --check
+	cargo fmt --all --check
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items

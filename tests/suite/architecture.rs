@@ -172,8 +172,8 @@ fn arrows_between_rooms_run_one_way() {
     for (path, line, target) in [
         (
             "src/build/report.rs",
-            "use crate::commands::{build as _};",
-            "src/commands/mod.rs",
+            "use crate::commands::{output as _, build::Args as _};",
+            "src/commands/build.rs",
         ),
         (
             "src/serve/gate.rs",

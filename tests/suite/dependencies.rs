@@ -14,6 +14,12 @@ fn rules() -> Table {
     fs::read_to_string(path).unwrap().parse().unwrap()
 }
 
+/// Whether a package of `cargo metadata` is the program or one of its crates: those have no source, and lie in this folder.
+fn is_ours(package: &Value) -> bool {
+    let manifest = package["manifest_path"].as_str().unwrap();
+    package["source"].is_null() && Path::new(manifest).starts_with(env!("CARGO_MANIFEST_DIR"))
+}
+
 /// Every package of the targets that deny.toml names, without our own.
 fn packages(rules: &Table) -> Vec<Value> {
     let mut cargo = Command::new(env!("CARGO"));
@@ -25,10 +31,7 @@ fn packages(rules: &Table) -> Vec<Value> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap().iter();
-    let found: Vec<_> = packages
-        .filter(|package| package["name"] != env!("CARGO_PKG_NAME"))
-        .cloned()
-        .collect();
+    let found: Vec<_> = packages.filter(|package| !is_ours(package)).cloned().collect();
     assert!(found.len() > 100, "{}", found.len());
     found
 }
@@ -126,7 +129,10 @@ fn every_dependency_has_a_license_and_a_source_that_are_allowed_and_is_not_banne
         .unwrap()
         .parse()
         .unwrap();
-    for (name, dependency) in manifest["dependencies"].as_table().unwrap() {
+    for (name, dependency) in manifest["workspace"]["dependencies"].as_table().unwrap() {
+        if dependency.get("path").is_some() {
+            continue; // A crate of this workspace.
+        }
         let version = dependency.as_str().or_else(|| dependency.get("version")?.as_str());
         assert!(
             version.is_some_and(|version| version != "*") || wildcards != Some("deny"),

@@ -178,7 +178,7 @@ fn tests_and_fuzz_targets_the_threat_model_names_exist() {
     let model = project("docs/threat-model.md");
     for reference in model.split('`').skip(1).step_by(2) {
         if let Some((place, name)) = reference.rsplit_once("::").filter(|(_, name)| !name.is_empty()) {
-            let source = if place.starts_with("src/") {
+            let source = if place.starts_with("src/") || place.starts_with("crates/") {
                 project(place)
             } else {
                 tests_of(&place.replace("::", "/"))
@@ -209,6 +209,32 @@ fn tests_and_fuzz_targets_the_threat_model_names_exist() {
             assert!(built.contains(target), "no fuzz target {target}");
         }
     }
+}
+
+#[test]
+fn files_that_the_design_names_exist() {
+    let mut found = 0;
+    let design = project("docs/design.md");
+    for path in design
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|text| text.ends_with(".rs"))
+    {
+        let Some((first, rest)) = path.split_once('/') else {
+            continue; // A neighbour of the file before it.
+        };
+        let of_a_crate = format!("crates/{first}/src/{rest}");
+        let places = [path.to_owned(), format!("src/{path}"), of_a_crate];
+        assert!(
+            places
+                .iter()
+                .any(|place| Path::new(env!("CARGO_MANIFEST_DIR")).join(place).exists()),
+            "docs/design.md names {path}"
+        );
+        found += 1;
+    }
+    assert!(found > 100, "{found}");
 }
 
 /// The names of an enum's variants, as they are written in JSON.
@@ -270,7 +296,10 @@ fn the_published_interface_names_every_problem_and_every_verdict_and_no_other() 
 
     let mut of_statements = BTreeSet::new();
     codes(&interface["components"]["schemas"]["Statement"], &mut of_statements);
-    assert_eq!(of_statements, variants("src/model/statement.rs", "pub enum Verdict"));
+    assert_eq!(
+        of_statements,
+        variants("crates/model/src/statement.rs", "pub enum Verdict")
+    );
 }
 
 /// Every command with its path, such as `license issue`, the program itself first.

@@ -15,9 +15,19 @@ use crate::slug::Slug;
 /// The catalog needs this proof to give a manifest, so serving without a check does not compile:
 ///
 /// ```compile_fail,E0451
-/// use countersign::model::entitlement::Entitlement;
+/// use countersign_model::entitlement::Entitlement;
 /// let slug = "acme-forms".parse().unwrap();
 /// let forged = Entitlement { slug: &slug };
+/// ```
+///
+/// Without the last line it compiles, so that nothing but that line is refused:
+///
+/// ```
+/// use countersign_model::entitlement::Entitlement;
+/// let slug: countersign_model::slug::Slug = "acme-forms".parse().unwrap();
+/// fn made_elsewhere(entitlement: &Entitlement) -> bool {
+///     entitlement.slug().as_str() == "acme-forms"
+/// }
 /// ```
 #[derive(Debug)]
 pub struct Entitlement<'a> {
