@@ -155,7 +155,7 @@ fn a_site_of_20_000_costs_no_more_than_the_only_one() {
 fn all_of_20_000_sites_are_released_before_the_command_gives_up() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml(&format!("sites = {MANY}"))]);
-    let store = store::open(&instance.file("store")).unwrap();
+    let store = countersign_ledger::open(&instance.file("store")).unwrap();
     bind(&*store, &license, MANY);
     store.close().unwrap();
     drop(store);

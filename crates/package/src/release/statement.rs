@@ -291,7 +291,7 @@ pub mod testing {
         reason = "tests alone use it, of this crate and of others"
     )]
 
-    use super::*;
+    use super::{Digest, Pins, ReleaseStatement, SignedMark, SignedPackage, StatementType};
 
     /// The key of RFC 8032 section 7.1, test 1.
     pub const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINdamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea";
