@@ -41,7 +41,6 @@ pub mod release_list;
 pub mod sale_state;
 pub mod seat;
 pub mod seat_counts;
-pub mod shop_kind;
 pub mod site_host;
 pub mod site_release;
 pub mod slug;

@@ -6,10 +6,23 @@ use serde_json::Value;
 
 use crate::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, ShopKey, SoldLine, Subject};
 use crate::json::{address, at, id, is_true, line, required, shop_id, text, time};
+use crate::shop::{Shop, SignatureScheme};
 use countersign_model::foreign_key::{self, ForeignKeyError};
 use countersign_model::offer::SalesMode;
 
-pub(super) fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
+/// lemonsqueezy.com
+pub(crate) const LEMON_SQUEEZY: Shop = Shop {
+    name: "lemonsqueezy",
+    title: "Lemon Squeezy",
+    signature_header: "X-Signature",
+    signature_scheme: SignatureScheme::Hex,
+    is_ping: None,
+    makes_keys: true,
+    customer_api: None,
+    read,
+};
+
+fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
     let kind = required(event, "meta.event_name")?;
     required(event, "data.type")?;
     let data = at(event, "data").ok_or(DeliveryError::Missing("data"))?;

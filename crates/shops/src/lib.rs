@@ -1,8 +1,8 @@
-//! Deliveries of shops: Stripe, Paddle Billing, Lemon Squeezy and WooCommerce. Pure: no I/O and no clock.
+//! Deliveries of [shops](SHOPS). Pure: no I/O and no clock.
 //!
-//! [`signature`] checks who sent a delivery. [`read`] parses it into one [`event`] for all shops, by one file a shop; `json`
-//! reads fields. [`grant`] says which licenses a sale grants. [`import`] reads exports of other
-//! systems.
+//! [`shop`] says what a shop is, and each has a file. [`signature`] checks who sent a delivery. [`read`] parses it into one
+//! [`event`] for all shops; `json` reads fields. [`grant`] says which licenses a sale grants. [`import`] reads exports of
+//! other systems.
 #![forbid(unsafe_code)]
 
 pub mod event;
@@ -11,37 +11,66 @@ pub mod import;
 mod json;
 mod lemon_squeezy;
 mod paddle;
+pub mod shop;
 pub mod signature;
 mod stripe;
 mod woocommerce;
 
+use std::str::FromStr;
+
 use serde_json::Value;
 
-use countersign_model::shop_kind::ShopKind;
+use event::{DeliveryError, MAX_DELIVERY, ShopAction, ShopDelivery};
+use shop::Shop;
 
-use event::{DeliveryError, MAX_DELIVERY, ShopDelivery};
+/// Every shop.
+pub const SHOPS: [&Shop; 4] = [
+    &stripe::STRIPE,
+    &paddle::PADDLE,
+    &lemon_squeezy::LEMON_SQUEEZY,
+    &woocommerce::WOOCOMMERCE,
+];
+
+/// The names of [`SHOPS`], as error messages list them.
+pub const EXPECTED: &str = "expected \"stripe\", \"paddle\", \"lemonsqueezy\" or \"woocommerce\"";
+
+/// Not the name of a shop.
+#[derive(Debug, thiserror::Error)]
+#[error("{EXPECTED}")]
+pub struct UnknownShop;
+
+impl FromStr for &'static Shop {
+    type Err = UnknownShop;
+
+    fn from_str(text: &str) -> Result<Self, UnknownShop> {
+        SHOPS.into_iter().find(|shop| shop.name == text).ok_or(UnknownShop)
+    }
+}
 
 /// Parses a delivery whose signature was checked.
 ///
 /// # Errors
 /// It is not a delivery of such a shop. What is one and concerns no license is no error, but [`event::ShopAction::Ignore`].
-pub fn read(kind: ShopKind, body: &[u8]) -> Result<ShopDelivery, DeliveryError> {
+pub fn read(shop: &Shop, body: &[u8]) -> Result<ShopDelivery, DeliveryError> {
     if body.len() > MAX_DELIVERY {
         return Err(DeliveryError::TooLarge);
     }
-    if kind == ShopKind::WooCommerce && woocommerce::is_ping(body) {
-        return Ok(woocommerce::ping());
+    if signature::is_unsigned_ping(shop, body) {
+        return Ok(ShopDelivery {
+            event: "ping".to_owned(),
+            id: None,
+            mode: None,
+            changed_at: None,
+            action: ShopAction::Ignore {
+                reason: "it only says that the webhook is there",
+            },
+        });
     }
     let value: Value = serde_json::from_slice(body).map_err(|_| DeliveryError::NotJson)?;
     if !value.is_object() {
         return Err(DeliveryError::NotJson);
     }
-    match kind {
-        ShopKind::Stripe => stripe::read(&value),
-        ShopKind::Paddle => paddle::read(&value),
-        ShopKind::LemonSqueezy => lemon_squeezy::read(&value),
-        ShopKind::WooCommerce => woocommerce::read(&value),
-    }
+    (shop.read)(&value)
 }
 
 #[cfg(test)]
@@ -50,16 +79,17 @@ mod tests {
 
     #[test]
     fn what_is_no_delivery_is_refused_without_a_word_of_it() {
-        let kinds = ["stripe", "paddle", "lemonsqueezy", "woocommerce"].map(|kind| kind.parse::<ShopKind>().unwrap());
-        for kind in kinds {
-            assert_eq!(read(kind, b"{").unwrap_err(), DeliveryError::NotJson);
-            assert_eq!(read(kind, b"[]").unwrap_err(), DeliveryError::NotJson);
-            assert!(matches!(read(kind, b"{}"), Err(DeliveryError::Missing(_))));
+        for shop in SHOPS {
+            assert_eq!(read(shop, b"{").unwrap_err(), DeliveryError::NotJson);
+            assert_eq!(read(shop, b"[]").unwrap_err(), DeliveryError::NotJson);
+            assert!(matches!(read(shop, b"{}"), Err(DeliveryError::Missing(_))));
             let large = vec![b' '; MAX_DELIVERY + 1];
-            assert_eq!(read(kind, &large).unwrap_err(), DeliveryError::TooLarge);
+            assert_eq!(read(shop, &large).unwrap_err(), DeliveryError::TooLarge);
             let deep = "[".repeat(100_000);
-            assert_eq!(read(kind, deep.as_bytes()).unwrap_err(), DeliveryError::NotJson);
+            assert_eq!(read(shop, deep.as_bytes()).unwrap_err(), DeliveryError::NotJson);
         }
-        assert!("Stripe".parse::<ShopKind>().is_err());
+        assert!("Stripe".parse::<&Shop>().is_err());
+        let named: Vec<_> = EXPECTED.split('"').skip(1).step_by(2).collect();
+        assert_eq!(named, SHOPS.map(|shop| shop.name));
     }
 }

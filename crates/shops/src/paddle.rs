@@ -1,11 +1,42 @@
 //! Paddle Billing's notifications. None says whether it is of the sandbox, and a transaction names the customer, but no address.
 
+use chrono::TimeDelta;
 use serde_json::Value;
 
 use crate::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, StatusCause, Subject};
 use crate::json::{MAX_LINES, at, id, ids, line, list, required, shop_id, text, time};
+use crate::shop::{CustomerApi, NotACustomer, Shop, SignatureScheme};
 
-pub(super) fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
+/// Codes of an answer 404 that says that there is no such customer (<https://developer.paddle.com/errors/shared>). A
+/// proxy's 404 has none.
+const NO_CUSTOMER: [&str; 2] = ["entity_not_found", "not_found"];
+
+/// Paddle Billing
+pub(crate) const PADDLE: Shop = Shop {
+    name: "paddle",
+    title: "Paddle",
+    signature_header: "Paddle-Signature",
+    signature_scheme: SignatureScheme::Timed {
+        separator: ';',
+        time: "ts",
+        signature: "h1",
+        joint: ':',
+        // Paddle's own library accepts five seconds, which a slow network exceeds.
+        window: TimeDelta::seconds(60),
+    },
+    is_ping: None,
+    makes_keys: false,
+    // https://developer.paddle.com/api-reference/customers/get-customer
+    customer_api: Some(CustomerApi {
+        live: "https://api.paddle.com/",
+        test: "https://sandbox-api.paddle.com/",
+        path: "customers",
+        read: customer_address,
+    }),
+    read,
+};
+
+fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
     let kind = required(event, "event_type")?;
     let event_id = required(event, "event_id")?;
     let data = at(event, "data").filter(|data| data.is_object());
@@ -17,6 +48,18 @@ pub(super) fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
         changed_at: time(event, "occurred_at"),
         action: action(kind, data),
     })
+}
+
+fn customer_address(customer: &str, status: u16, body: &[u8]) -> Result<Option<String>, NotACustomer> {
+    let body: Value = serde_json::from_slice(body).map_err(|_| NotACustomer)?;
+    match status {
+        200 if text(&body, "data.id") == Some(customer) => {
+            let address = text(&body, "data.email").ok_or(NotACustomer)?;
+            Ok(Some(address.to_owned()))
+        }
+        404 if text(&body, "error.code").is_some_and(|code| NO_CUSTOMER.contains(&code)) => Ok(None),
+        _ => Err(NotACustomer),
+    }
 }
 
 fn action(kind: &str, data: &Value) -> ShopAction {
@@ -280,5 +323,23 @@ mod tests {
             read_as("subscription.created", json!({})),
             ShopAction::Ignore { .. }
         ));
+    }
+
+    #[test]
+    fn only_a_customer_or_the_word_that_there_is_none_answers_the_question_for_an_address() {
+        let address = |status, body: &str| customer_address("ctm_1", status, body.as_bytes());
+        let customer = r#"{"data":{"id":"ctm_1","email":"a@b.example"}}"#;
+        assert_eq!(address(200, customer), Ok(Some("a@b.example".to_owned())));
+        assert_eq!(address(404, r#"{"error":{"code":"entity_not_found"}}"#), Ok(None));
+        for (status, body) in [
+            (200, &*customer.replace("ctm_1", "ctm_2")),
+            (200, r#"{"data":{"id":"ctm_1","email":null}}"#),
+            (201, customer),
+            (404, "<html>"),
+            (404, r#"{"error":{"code":"other"}}"#),
+            (500, r#"{"error":{"code":"not_found"}}"#),
+        ] {
+            assert_eq!(address(status, body), Err(NotACustomer), "{status} {body}");
+        }
     }
 }

@@ -1,22 +1,16 @@
-//! Checks that a delivery was signed with the secret that the vendor and the shop share: HMAC-SHA256 in four spellings.
+//! Checks that a delivery was signed with the secret that the vendor and the shop share: HMAC-SHA256, which each shop spells in
+//! its [`SignatureScheme`].
 //!
 //! The caller names the shop, and the shop its algorithm: nothing in a delivery chooses it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use crate::woocommerce;
-use countersign_model::shop_kind::ShopKind;
-
-/// How far a signed time may be from ours: what Stripe's own libraries take.
-const STRIPE_WINDOW: TimeDelta = TimeDelta::seconds(300);
-
-/// The same for Paddle. Its own library takes five seconds, which a slow network exceeds.
-const PADDLE_WINDOW: TimeDelta = TimeDelta::seconds(60);
+use crate::shop::{Shop, SignatureScheme};
 
 /// The longest header that is read, in bytes.
 const MAX_HEADER: usize = 4_096;
@@ -64,9 +58,9 @@ impl ShopSecret {
     }
 }
 
-/// Whether a delivery needs no signature: WooCommerce's first request, which tells nothing and wants the status 200.
-pub fn is_unsigned_ping(kind: ShopKind, body: &[u8]) -> bool {
-    kind == ShopKind::WooCommerce && woocommerce::is_ping(body)
+/// Whether a delivery needs no signature, because it has no content.
+pub fn is_unsigned_ping(shop: &Shop, body: &[u8]) -> bool {
+    shop.is_ping.is_some_and(|is_ping| is_ping(body))
 }
 
 /// Checks the signature of a delivery with any of the secrets: there are two while one is replaced.
@@ -74,23 +68,35 @@ pub fn is_unsigned_ping(kind: ShopKind, body: &[u8]) -> bool {
 /// # Errors
 /// It is not signed with one of them, or not now.
 pub fn verify(
-    kind: ShopKind,
+    shop: &Shop,
     secrets: &[ShopSecret],
     header: Option<&str>,
     body: &[u8],
     now: DateTime<Utc>,
 ) -> Result<(), SignatureError> {
-    let name = kind.signature_header();
+    let name = shop.signature_header;
     let header = header.ok_or(SignatureError::Missing(name))?;
     if header.len() > MAX_HEADER {
         return Err(SignatureError::Malformed(name));
     }
     let malformed = SignatureError::Malformed(name);
-    let (prefix, signatures) = match kind {
-        ShopKind::Stripe => timed(header, ',', "t", "v1", '.', (now, STRIPE_WINDOW)).map_err(|e| e.of(name))?,
-        ShopKind::Paddle => timed(header, ';', "ts", "h1", ':', (now, PADDLE_WINDOW)).map_err(|e| e.of(name))?,
-        ShopKind::LemonSqueezy => (String::new(), vec![hex(header).ok_or(malformed)?]),
-        ShopKind::WooCommerce => {
+    let (prefix, signatures) = match shop.signature_scheme {
+        SignatureScheme::Timed {
+            separator,
+            time,
+            signature,
+            joint,
+            window,
+        } => {
+            let (seconds, signatures) = timed(header, separator, time, signature).ok_or(malformed)?;
+            let signed_at = signed_at(seconds).ok_or(malformed)?;
+            if (now - signed_at).abs() > window {
+                return Err(SignatureError::Time);
+            }
+            (format!("{seconds}{joint}"), signatures)
+        }
+        SignatureScheme::Hex => (String::new(), vec![hex(header).ok_or(malformed)?]),
+        SignatureScheme::Base64 => {
             let bytes = STANDARD.decode(header.trim()).map_err(|_| malformed)?;
             (String::new(), vec![bytes])
         }
@@ -113,55 +119,34 @@ pub fn verify(
     }
 }
 
-/// What is wrong with a header that has a time.
-enum TimedHeaderError {
-    Malformed,
-    Time,
-}
-
-impl TimedHeaderError {
-    fn of(self, header: &'static str) -> SignatureError {
-        match self {
-            Self::Malformed => SignatureError::Malformed(header),
-            Self::Time => SignatureError::Time,
-        }
-    }
-}
-
-/// A header such as `t=1,v1=ab,v1=cd`: what is signed before the body, and the signatures. Other fields are ignored, such as
-/// Stripe's `v0`.
-fn timed(
-    header: &str,
+/// The time and the signatures of a header such as `t=1,v1=ab,v1=cd`.
+fn timed<'h>(
+    header: &'h str,
     separator: char,
     time_name: &str,
     signature_name: &str,
-    joint: char,
-    (now, window): (DateTime<Utc>, TimeDelta),
-) -> Result<(String, Vec<Vec<u8>>), TimedHeaderError> {
+) -> Option<(&'h str, Vec<Vec<u8>>)> {
     let mut time = None;
     let mut signatures = Vec::new();
     for field in header.split(separator) {
-        let (name, value) = field.trim().split_once('=').ok_or(TimedHeaderError::Malformed)?;
+        let (name, value) = field.trim().split_once('=')?;
         if name == time_name {
             // A second time could be another one than what was signed.
             if time.replace(value).is_some() {
-                return Err(TimedHeaderError::Malformed);
+                return None;
             }
         } else if name == signature_name {
-            signatures.push(hex(value).ok_or(TimedHeaderError::Malformed)?);
+            signatures.push(hex(value)?);
         }
     }
-    let time = time.filter(|_| (1..=MOST_SIGNATURES).contains(&signatures.len()));
-    let time = time.ok_or(TimedHeaderError::Malformed)?;
-    let seconds = Some(time).filter(|time| !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit()));
-    let signed_at = seconds
-        .and_then(|seconds| seconds.parse().ok())
-        .and_then(|seconds| DateTime::from_timestamp(seconds, 0))
-        .ok_or(TimedHeaderError::Malformed)?;
-    if (now - signed_at).abs() > window {
-        return Err(TimedHeaderError::Time);
-    }
-    Ok((format!("{time}{joint}"), signatures))
+    let time = time.filter(|_| (1..=MOST_SIGNATURES).contains(&signatures.len()))?;
+    Some((time, signatures))
+}
+
+/// Seconds since 1970, in digits alone.
+fn signed_at(seconds: &str) -> Option<DateTime<Utc>> {
+    let seconds = Some(seconds).filter(|seconds| seconds.bytes().all(|byte| byte.is_ascii_digit()))?;
+    DateTime::from_timestamp(seconds.parse().ok()?, 0)
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {
@@ -173,6 +158,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SHOPS;
 
     const BODY: &[u8] = br#"{"id":"evt_1"}"#;
     const SECRET: &str = "whsec_5WbX5kEWLlfzsGNjH64I8lOOqUB6e8FH";
@@ -190,33 +176,37 @@ mod tests {
         mac.chain_update(signed).finalize().into_bytes().to_vec()
     }
 
-    fn signed(kind: ShopKind, secret: &str, seconds: i64) -> String {
-        let with =
-            |joint: &str| const_hex::encode(mac(secret, &[format!("{seconds}{joint}").as_bytes(), BODY].concat()));
-        match kind {
-            ShopKind::Stripe => format!("t={seconds},v1={}", with(".")),
-            ShopKind::Paddle => format!("ts={seconds};h1={}", with(":")),
-            ShopKind::LemonSqueezy => const_hex::encode(mac(secret, BODY)),
-            ShopKind::WooCommerce => STANDARD.encode(mac(secret, BODY)),
+    fn signed(shop: &Shop, secret: &str, seconds: i64) -> String {
+        match shop.signature_scheme {
+            SignatureScheme::Timed {
+                separator,
+                time,
+                signature,
+                joint,
+                ..
+            } => {
+                let signed = [format!("{seconds}{joint}").as_bytes(), BODY].concat();
+                let mac = const_hex::encode(mac(secret, &signed));
+                format!("{time}={seconds}{separator}{signature}={mac}")
+            }
+            SignatureScheme::Hex => const_hex::encode(mac(secret, BODY)),
+            SignatureScheme::Base64 => STANDARD.encode(mac(secret, BODY)),
         }
     }
 
-    const KINDS: [ShopKind; 4] = [
-        ShopKind::Stripe,
-        ShopKind::Paddle,
-        ShopKind::LemonSqueezy,
-        ShopKind::WooCommerce,
-    ];
+    fn shop(name: &str) -> &'static Shop {
+        name.parse().unwrap()
+    }
 
     #[test]
     fn a_delivery_is_taken_only_with_its_own_signature() {
-        for kind in KINDS {
-            let header = signed(kind, SECRET, 1_700_000_000);
-            let check = |header: &str, body: &[u8]| verify(kind, &[secret(SECRET)], Some(header), body, now());
-            assert_eq!(check(&header, BODY), Ok(()), "{kind:?}");
+        for shop in SHOPS {
+            let header = signed(shop, SECRET, 1_700_000_000);
+            let check = |header: &str, body: &[u8]| verify(shop, &[secret(SECRET)], Some(header), body, now());
+            assert_eq!(check(&header, BODY), Ok(()), "{shop:?}");
             assert_eq!(check(&header, b"{}"), Err(SignatureError::Wrong));
             assert_eq!(
-                check(&signed(kind, "another-secret", 1_700_000_000), BODY),
+                check(&signed(shop, "another-secret", 1_700_000_000), BODY),
                 Err(SignatureError::Wrong)
             );
             let cut = &header[..header.len() - 4];
@@ -225,24 +215,22 @@ mod tests {
                 Err(SignatureError::Malformed(_) | SignatureError::Wrong)
             ));
             for header in ["", "x", "t=,v1=", "ts=1", "v1=00,t=1", "t=1;h1=00", &"a".repeat(5_000)] {
-                assert!(check(header, BODY).is_err(), "{kind:?} {header}");
+                assert!(check(header, BODY).is_err(), "{shop:?} {header}");
             }
-            let name = kind.signature_header();
-            let missing = verify(kind, &[secret(SECRET)], None, BODY, now());
+            let name = shop.signature_header;
+            let missing = verify(shop, &[secret(SECRET)], None, BODY, now());
             assert_eq!(missing, Err(SignatureError::Missing(name)));
             // While a secret is replaced, either is right; without one, nothing is.
             let both = [secret("the-new-secret"), secret(SECRET)];
-            assert_eq!(verify(kind, &both, Some(&header), BODY, now()), Ok(()));
+            assert_eq!(verify(shop, &both, Some(&header), BODY, now()), Ok(()));
             assert_eq!(
-                verify(kind, &[], Some(&header), BODY, now()),
+                verify(shop, &[], Some(&header), BODY, now()),
                 Err(SignatureError::Wrong)
             );
-            // Another shop's spelling of the same secret is none of this one's.
-            for other in KINDS.into_iter().filter(|other| *other != kind) {
-                assert!(
-                    check(&signed(other, SECRET, 1_700_000_000), BODY).is_err(),
-                    "{kind:?} {other:?}"
-                );
+            // Another scheme's spelling of the same secret is none of this one's.
+            let others = SHOPS.map(|other| signed(other, SECRET, 1_700_000_000));
+            for other in others.iter().filter(|other| **other != header) {
+                assert!(check(other, BODY).is_err(), "{shop:?} {other}");
             }
         }
         for weak in ["", "     ", "12345", "two words"] {
@@ -252,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_signed_time_must_be_near() {
-        for (kind, window) in [(ShopKind::Stripe, 300), (ShopKind::Paddle, 60)] {
+        for (shop, window) in [(shop("stripe"), 300), (shop("paddle"), 60)] {
             for (away, expected) in [
                 (0, Ok(())),
                 (window, Ok(())),
@@ -260,18 +248,18 @@ mod tests {
                 (window + 1, Err(SignatureError::Time)),
                 (-window - 1, Err(SignatureError::Time)),
             ] {
-                let header = signed(kind, SECRET, 1_700_000_000 + away);
-                let found = verify(kind, &[secret(SECRET)], Some(&header), BODY, now());
-                assert_eq!(found, expected, "{kind:?} {away}");
+                let header = signed(shop, SECRET, 1_700_000_000 + away);
+                let found = verify(shop, &[secret(SECRET)], Some(&header), BODY, now());
+                assert_eq!(found, expected, "{shop:?} {away}");
             }
         }
     }
 
     #[test]
     fn one_of_several_signatures_is_enough_and_a_second_time_is_refused() {
-        let right = signed(ShopKind::Stripe, SECRET, 1_700_000_000);
+        let right = signed(shop("stripe"), SECRET, 1_700_000_000);
         let (time, signature) = right.split_once(",v1=").unwrap();
-        let check = |header: &str| verify(ShopKind::Stripe, &[secret(SECRET)], Some(header), BODY, now());
+        let check = |header: &str| verify(shop("stripe"), &[secret(SECRET)], Some(header), BODY, now());
         let wrong = "0".repeat(64);
         assert_eq!(check(&format!("{time},v1={wrong},v1={signature},v0={wrong}")), Ok(()));
         assert_eq!(
@@ -287,10 +275,10 @@ mod tests {
             check(&format!("{right}{many}")),
             Err(SignatureError::Malformed("Stripe-Signature"))
         );
-        let paddle = signed(ShopKind::Paddle, SECRET, 1_700_000_000);
+        let paddle = signed(shop("paddle"), SECRET, 1_700_000_000);
         let rotated = paddle.replace(";h1=", &format!(";h1={wrong};h1="));
         assert_eq!(
-            verify(ShopKind::Paddle, &[secret(SECRET)], Some(&rotated), BODY, now()),
+            verify(shop("paddle"), &[secret(SECRET)], Some(&rotated), BODY, now()),
             Ok(())
         );
     }

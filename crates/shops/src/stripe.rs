@@ -1,9 +1,11 @@
 //! Stripe's events. The body has the shape of the endpoint's API version: both those before and since 2025-03-31 are read.
 
+use chrono::TimeDelta;
 use serde_json::Value;
 
 use crate::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, StatusCause, Subject};
 use crate::json::{MAX_LINES, address, at, id, ids, is_true, line, list, required, seconds, shop_id, text};
+use crate::shop::{Shop, SignatureScheme};
 use countersign_model::offer::SalesMode;
 
 /// Where an invoice names its subscription: since 2025-03-31, and before.
@@ -13,7 +15,26 @@ const SUBSCRIPTION: [&str; 2] = ["parent.subscription_details.subscription", "su
 const NO_LINES: &str = "a session has no lines: write offer = \"NAME\" into the metadata of the payment link, or of the session that \
                         your code makes, where registry/offers/NAME.toml is the offer";
 
-pub(super) fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
+/// stripe.com
+pub(crate) const STRIPE: Shop = Shop {
+    name: "stripe",
+    title: "Stripe",
+    signature_header: "Stripe-Signature",
+    signature_scheme: SignatureScheme::Timed {
+        separator: ',',
+        time: "t",
+        signature: "v1",
+        joint: '.',
+        // What Stripe's own libraries accept.
+        window: TimeDelta::seconds(300),
+    },
+    is_ping: None,
+    makes_keys: false,
+    customer_api: None,
+    read,
+};
+
+fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
     let kind = required(event, "type")?;
     let event_id = required(event, "id")?;
     let object = at(event, "data.object").filter(|object| object.is_object());

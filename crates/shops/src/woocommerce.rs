@@ -6,29 +6,30 @@ use serde_json::Value;
 
 use crate::event::{Buyer, DeliveryError, Sale, ShopAction, ShopDelivery, SoldLine, Subject};
 use crate::json::{MAX_LINES, address, at, id, line, list, required, shop_id, text, time};
+use crate::shop::{Shop, SignatureScheme};
 
 /// The longest first request, which says `webhook_id=12`.
 const MAX_PING: usize = 64;
 
 /// Whether it is the request that WooCommerce sends when a webhook is saved: a form, unsigned, that tells nothing.
-pub(super) fn is_ping(body: &[u8]) -> bool {
+fn is_ping(body: &[u8]) -> bool {
     let number = body.strip_prefix(b"webhook_id=");
     body.len() <= MAX_PING && number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
-pub(super) fn ping() -> ShopDelivery {
-    ShopDelivery {
-        event: "ping".to_owned(),
-        id: None,
-        mode: None,
-        changed_at: None,
-        action: ShopAction::Ignore {
-            reason: "it only says that the webhook is there",
-        },
-    }
-}
+/// WooCommerce, with or without its subscriptions.
+pub(crate) const WOOCOMMERCE: Shop = Shop {
+    name: "woocommerce",
+    title: "WooCommerce",
+    signature_header: "X-WC-Webhook-Signature",
+    signature_scheme: SignatureScheme::Base64,
+    is_ping: Some(is_ping),
+    makes_keys: false,
+    customer_api: None,
+    read,
+};
 
-pub(super) fn read(object: &Value) -> Result<ShopDelivery, DeliveryError> {
+fn read(object: &Value) -> Result<ShopDelivery, DeliveryError> {
     let number = id(object, "id").ok_or(DeliveryError::Missing("id"))?;
     let status = required(object, "status")?;
     let is_subscription = at(object, "billing_period").is_some() && at(object, "next_payment_date_gmt").is_some();

@@ -32,8 +32,8 @@ fn of_shop(shop: &ShopConfig, config: &Config) -> Vec<Finding> {
     if let Err(error) = check_keys(shop, config) {
         findings.push(broken("shop", error.to_string(), Some(FOREIGN_KEYS.to_owned())));
     }
-    if lacks_addresses(shop, config) {
-        let said = format!("{name}: Paddle's deliveries have no address of the buyer, so nobody is mailed a key");
+    if let Some(complaint) = lacks_addresses(shop, config) {
+        let said = format!("{name}: {complaint}");
         findings.push(warning("shop", said, "set api_key_file in its table: docs/shops.md"));
     }
     if findings.is_empty() {

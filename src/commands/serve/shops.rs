@@ -2,7 +2,6 @@
 
 use crate::commands::Failure;
 use crate::serve::hooks::{HookError, Hooks};
-use countersign_model::shop_kind::ShopKind;
 use countersign_settings::config::{Config, KeyIssuer, ShopConfig};
 
 /// The keys of a shop need `serve.foreign_keys`.
@@ -24,9 +23,13 @@ pub(in crate::commands) fn check_keys(shop: &ShopConfig, config: &Config) -> Res
     }
 }
 
-/// Whether nobody is mailed the keys that this shop sells, although there is a mail server.
-pub(in crate::commands) fn lacks_addresses(shop: &ShopConfig, config: &Config) -> bool {
-    shop.kind == ShopKind::Paddle && shop.api.is_none() && config.mail.is_some()
+/// The complaint where nobody is mailed the keys that this shop sells, although there is a mail server.
+pub(in crate::commands) fn lacks_addresses(shop: &ShopConfig, config: &Config) -> Option<String> {
+    let lacks = shop.kind.customer_api.is_some() && shop.api.is_none() && config.mail.is_some();
+    lacks.then(|| {
+        let shop = shop.kind.title;
+        format!("{shop}'s deliveries have no address of the buyer, so nobody is mailed a key")
+    })
 }
 
 /// Checks every shop, before anything is opened or made.
@@ -36,11 +39,8 @@ pub(in crate::commands) fn lacks_addresses(shop: &ShopConfig, config: &Config) -
 pub(super) fn check(config: &Config) -> Result<(), Failure> {
     for shop in &config.shops {
         check_keys(shop, config).map_err(|error| Failure::input(error).hint(FOREIGN_KEYS))?;
-        if lacks_addresses(shop, config) {
-            tracing::warn!(
-                shop = shop.name.as_str(),
-                "Paddle's deliveries have no address of the buyer, so nobody is mailed a key: set api_key_file"
-            );
+        if let Some(complaint) = lacks_addresses(shop, config) {
+            tracing::warn!(shop = shop.name.as_str(), "{complaint}: set api_key_file");
         }
     }
     Ok(Hooks::check(&config.shops)?)

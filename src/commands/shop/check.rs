@@ -10,13 +10,13 @@ use crate::commands::shop::checked_delivery::{CheckedDelivery, CheckedLine, Prin
 use crate::commands::{Exit, Failure};
 use countersign_files::regular_file;
 use countersign_model::offer::{SalesMode, ShopId};
-use countersign_model::shop_kind::ShopKind;
 use countersign_model::slug::Slug;
 use countersign_registry::Registry;
 use countersign_registry::offers::Offers;
 use countersign_settings::config::{Config, KeyIssuer, ShopConfig};
 use countersign_shops::event::{MAX_DELIVERY, Sale, ShopAction, SoldLine};
 use countersign_shops::grant::{grant, one_license};
+use countersign_shops::shop::Shop;
 use countersign_shops::signature::{self, ShopSecret};
 
 #[derive(clap::Args, Debug)]
@@ -27,9 +27,9 @@ pub(super) struct Args {
     /// The body of the delivery, byte for byte
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What the shop is: stripe, paddle, lemonsqueezy or woocommerce; without it, countersign.toml or its name says it
+    /// What the shop is, such as woocommerce; without it, countersign.toml or its name says it
     #[arg(long, value_name = "KIND")]
-    kind: Option<ShopKind>,
+    kind: Option<&'static Shop>,
     /// A header of the delivery, such as 'Stripe-Signature: t=1700000000,v1=5f...'; with it, the signature is checked
     #[arg(long, value_name = "HEADER", value_parser = parse_header)]
     header: Vec<(String, String)>,
@@ -73,8 +73,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let settings = config.shops.iter().find(|settings| settings.name == args.shop);
     let kind = args.kind.or(settings.map(|settings| settings.kind));
     let kind = kind.or_else(|| args.shop.as_str().parse().ok()).ok_or_else(|| {
-        Failure::usage(CheckError::Kind(args.shop.clone()))
-            .hint("add --kind stripe, paddle, lemonsqueezy or woocommerce")
+        Failure::usage(CheckError::Kind(args.shop.clone())).hint(format!("add --kind: {}", countersign_shops::EXPECTED))
     })?;
     let offers = Registry::load_offers(&config.paths.registry)?;
     let body = read(&args.file, MAX_DELIVERY as u64)?;
@@ -135,7 +134,7 @@ fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
 fn signature_state(
     args: &Args,
     settings: Option<&ShopConfig>,
-    kind: ShopKind,
+    kind: &Shop,
     body: &[u8],
     now: DateTime<Utc>,
 ) -> Result<(bool, String), Failure> {
@@ -166,7 +165,7 @@ fn signature_state(
         let path = path.clone();
         Failure::input(CheckError::Secret { path, source })
     })?;
-    let name = kind.signature_header();
+    let name = kind.signature_header;
     let header = args.header.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
     let header = header.map(|(_, value)| value.as_str());
     Ok(match signature::verify(kind, &secrets, header, body, now) {

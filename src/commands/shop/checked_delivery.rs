@@ -4,16 +4,16 @@ use serde::Serialize;
 
 use countersign_model::license::Modules;
 use countersign_model::offer::SalesMode;
-use countersign_model::shop_kind::ShopKind;
 use countersign_model::slug::Slug;
 use countersign_model::text::printable::Printable;
 use countersign_shops::event::{ShopAction, ShopDelivery};
+use countersign_shops::shop::Shop;
 
 /// What would be done.
 #[derive(Serialize)]
 pub(super) struct CheckedDelivery<'a> {
     pub(super) shop: &'a Slug,
-    pub(super) kind: ShopKind,
+    pub(super) kind: &'static Shop,
     /// `right`, `not_checked`, or why it is not accepted.
     pub(super) signature: String,
     /// The mode whose offers were looked through.

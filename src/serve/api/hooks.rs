@@ -20,7 +20,6 @@ use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
-use countersign_model::shop_kind::ShopKind;
 use countersign_shops::event::MAX_DELIVERY;
 use countersign_shops::signature::{self, SignatureError};
 
@@ -39,10 +38,10 @@ pub async fn reply(
 ) -> Result<(Code, Response), Problem> {
     let (hook, _) = service.hooks.find(name).ok_or(Problem::NotFound)?;
     let kind = hook.config.kind;
-    let header = request.headers().get(kind.signature_header());
+    let header = request.headers().get(kind.signature_header);
     // A header that is no text is not what a shop signs with.
     let header = header.map(|value| value.to_str().unwrap_or_default().to_owned());
-    if header.is_none() && kind == ShopKind::WooCommerce {
+    if header.is_none() && kind.is_ping.is_some() {
         return unsigned(hook, request).await;
     }
     hook.check_header(header.as_deref(), Utc::now())
@@ -67,13 +66,13 @@ pub async fn reply(
     Ok((Code::Ok, JSON.answer("{}")))
 }
 
-/// WooCommerce's first request has no signature. It tells nothing, and nothing is done.
+/// Takes a request that the shop does not sign. It has no content, and nothing is done.
 async fn unsigned(hook: &Hook, request: Request<Incoming>) -> Result<(Code, Response), Problem> {
     let kind = hook.config.kind;
     match read(request, MAX_UNSIGNED).await {
         Ok(body) if signature::is_unsigned_ping(kind, &body) => Ok((Code::Ok, JSON.answer("{}"))),
         Ok(_) | Err(Problem::PayloadTooLarge(_)) => {
-            Err(refuse(hook, SignatureError::Missing(kind.signature_header()).into()))
+            Err(refuse(hook, SignatureError::Missing(kind.signature_header).into()))
         }
         Err(problem) => Err(problem),
     }

@@ -1,5 +1,5 @@
-//! Asks a shop for the address of a customer. Paddle's deliveries name only the customer
-//! (<https://developer.paddle.com/api-reference/customers/get-customer>).
+//! Asks a shop for the address of a customer, where its deliveries name only the customer:
+//! [`CustomerApi`] says how.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,6 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, StatusCode};
-use serde::Deserialize;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use url::Url;
@@ -19,22 +18,15 @@ use countersign_settings::config::{ShopApi, ShopConfig};
 use countersign_settings::http_client::{self, Trust};
 use countersign_settings::keys::service_secrets::ServiceSecretError;
 use countersign_settings::keys::shop_secrets;
-
-/// Where Paddle has it.
-const LIVE: &str = "https://api.paddle.com/";
-const SANDBOX: &str = "https://sandbox-api.paddle.com/";
+use countersign_shops::shop::{CustomerApi, NotACustomer};
 
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Paddle's code of an answer 404 that says that there is no such customer (<https://developer.paddle.com/errors/shared>). A
-/// proxy's 404 has none.
-const NO_CUSTOMER: [&str; 2] = ["entity_not_found", "not_found"];
-
 /// What of an answer is read, in bytes. A customer has some hundreds.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// The longest id of a customer that is asked for: "ctm_" and 26 letters and digits, and room.
+/// The longest id of a customer that is asked for. Paddle's are "ctm_" and 26 letters and digits.
 const MAX_ID: usize = 64;
 
 /// Why an address is not known. Says nothing of the customer.
@@ -80,29 +72,9 @@ pub enum CustomerError {
 /// The customers of a shop that is asked for their addresses.
 #[derive(Debug)]
 pub struct Customers {
-    api: ShopApi,
-    is_sandbox: bool,
-}
-
-#[derive(Deserialize)]
-struct ErrorDocument {
-    error: ErrorCode,
-}
-
-#[derive(Deserialize)]
-struct ErrorCode {
-    code: String,
-}
-
-#[derive(Deserialize)]
-struct CustomerDocument {
-    data: Customer,
-}
-
-#[derive(Deserialize)]
-struct Customer {
-    id: String,
-    email: String,
+    settings: ShopApi,
+    api: &'static CustomerApi,
+    is_test: bool,
 }
 
 impl Customers {
@@ -111,11 +83,14 @@ impl Customers {
     /// # Errors
     /// The key is unusable.
     pub(super) fn open(shop: &ShopConfig) -> Result<Option<Self>, ServiceSecretError> {
-        let Some(api) = &shop.api else { return Ok(None) };
-        shop_secrets::read_api_key(&api.key_file)?;
+        let (Some(settings), Some(api)) = (&shop.api, &shop.kind.customer_api) else {
+            return Ok(None);
+        };
+        shop_secrets::read_api_key(&settings.key_file)?;
         Ok(Some(Self {
-            api: api.clone(),
-            is_sandbox: shop.mode == Some(SalesMode::Test),
+            settings: settings.clone(),
+            api,
+            is_test: shop.mode == Some(SalesMode::Test),
         }))
     }
 
@@ -128,15 +103,15 @@ impl Customers {
         if id.len() > MAX_ID || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return Ok(None);
         }
-        let base = match &self.api.url {
+        let base = match &self.settings.url {
             Some(url) => url.as_url().as_str(),
-            None if self.is_sandbox => SANDBOX,
-            None => LIVE,
+            None if self.is_test => self.api.test,
+            None => self.api.live,
         };
-        let url = Url::parse(&format!("{}/customers/{id}", base.trim_end_matches('/')));
+        let url = Url::parse(&format!("{}/{}/{id}", base.trim_end_matches('/'), self.api.path));
         let url = url.map_err(|error| connection(base, io::Error::other(error)))?;
         let origin = url.origin().ascii_serialization();
-        let file = self.api.key_file.clone();
+        let file = self.settings.key_file.clone();
         let key = spawn_blocking(move || shop_secrets::read_api_key(&file)).await;
         let key = key.map_err(|error| connection(&origin, io::Error::other(error)))??;
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", key.as_str()))
@@ -156,25 +131,14 @@ impl Customers {
         let (status, body) = sent
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .map_err(|reason| connection(&origin, reason))?;
-        match status {
-            StatusCode::OK => {}
-            StatusCode::NOT_FOUND if is_of_no_customer(&body) => return Ok(None),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                let path = self.api.key_file.clone();
-                return Err(CustomerError::Forbidden { origin, status, path });
-            }
-            _ => return Err(CustomerError::Answer { origin, status }),
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            let path = self.settings.key_file.clone();
+            return Err(CustomerError::Forbidden { origin, status, path });
         }
-        match serde_json::from_slice::<CustomerDocument>(&body) {
-            Ok(CustomerDocument { data }) if data.id == id => Ok(data.email.parse().ok()),
-            _ => Err(CustomerError::Answer { origin, status }),
-        }
+        let address = (self.api.read)(id, status.as_u16(), &body);
+        let address = address.map_err(|NotACustomer| CustomerError::Answer { origin, status })?;
+        Ok(address.and_then(|address| address.parse().ok()))
     }
-}
-
-fn is_of_no_customer(body: &[u8]) -> bool {
-    let document = serde_json::from_slice::<ErrorDocument>(body);
-    document.is_ok_and(|document| NO_CUSTOMER.contains(&document.error.code.as_str()))
 }
 
 fn connection(origin: &str, reason: io::Error) -> CustomerError {

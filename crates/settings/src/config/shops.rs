@@ -8,8 +8,8 @@ use crate::config::service_url::ServiceUrl;
 use crate::config::tables::settings_table;
 use crate::config::value::Setting;
 use countersign_model::offer::SalesMode;
-use countersign_model::shop_kind::ShopKind;
 use countersign_model::slug::Slug;
+use countersign_shops::shop::Shop;
 
 /// The folder of the secrets, in the instance.
 const SECRETS: &str = "keys/shops";
@@ -17,7 +17,7 @@ const SECRETS: &str = "keys/shops";
 settings_table! {
     /// A table `[shops.NAME]`.
     ShopTable {
-        kind: ShopKind,
+        kind: &'static Shop,
         secret_file: PathBuf,
         mode: SalesMode,
         keys: KeyIssuer,
@@ -32,7 +32,7 @@ pub struct ShopConfig {
     /// Its name in the offers, and at the end of `/hooks/NAME`.
     pub name: Slug,
     /// Its software.
-    pub kind: ShopKind,
+    pub kind: &'static Shop,
     /// The file with the secret that it signs with, or two while one is replaced: one in a line.
     pub secret_file: PathBuf,
     /// Live or test, for a shop whose deliveries do not say it; live if it is not set.
@@ -49,7 +49,7 @@ pub enum KeyIssuer {
     /// Ours, which we mail.
     #[default]
     Own,
-    /// The shop's own, which it mails: only Lemon Squeezy delivers them.
+    /// The shop's own, which it mails. Not every shop makes keys.
     Shop,
 }
 
@@ -70,15 +70,16 @@ impl ShopConfig {
     /// A required setting is missing, or a setting does not fit the shop's kind.
     pub(super) fn of_table(instance: &Path, name: Slug, table: ShopTable) -> Result<Self, String> {
         let kind = table.kind.or_else(|| name.as_str().parse().ok());
-        let kind = kind.ok_or_else(|| format!("[shops.{name}] needs \"kind\": {}", ShopKind::EXPECTED))?;
-        if table.keys == Some(KeyIssuer::Shop) && kind != ShopKind::LemonSqueezy {
+        let kind = kind.ok_or_else(|| format!("[shops.{name}] needs \"kind\": {}", <&Shop>::EXPECTED))?;
+        if table.keys == Some(KeyIssuer::Shop) && !kind.makes_keys {
             return Err(format!(
-                "[shops.{name}]: \"keys\" is \"own\", because only lemonsqueezy delivers keys"
+                "[shops.{name}]: \"keys\" is \"own\", because {} delivers no keys",
+                kind.title
             ));
         }
         let asks = table.api_key_file.is_some() || table.api_url.is_some();
-        if asks && kind != ShopKind::Paddle {
-            return Err(format!("[shops.{name}]: only paddle needs an \"api_key_file\""));
+        if asks && kind.customer_api.is_none() {
+            return Err(format!("[shops.{name}]: {} needs no \"api_key_file\"", kind.title));
         }
         if table.api_url.is_some() && table.api_key_file.is_none() {
             return Err(format!("[shops.{name}]: \"api_url\" needs \"api_key_file\""));
@@ -98,8 +99,8 @@ impl ShopConfig {
     }
 }
 
-impl Setting for ShopKind {
-    const EXPECTED: &'static str = "expected \"stripe\", \"paddle\", \"lemonsqueezy\" or \"woocommerce\"";
+impl Setting for &'static Shop {
+    const EXPECTED: &'static str = countersign_shops::EXPECTED;
 
     fn from_text(text: &str) -> Option<Self> {
         text.parse().ok()
@@ -159,7 +160,7 @@ mod tests {
             read("[shops.stripe]\n[shops.eu]\nkind = 'paddle'\nsecret_file = '/run/eu'\nmode = 'test'\n").unwrap();
         let eu = ShopConfig {
             name: "eu".parse().unwrap(),
-            kind: ShopKind::Paddle,
+            kind: "paddle".parse().unwrap(),
             secret_file: "/run/eu".into(),
             mode: Some(SalesMode::Test),
             keys: KeyIssuer::Own,
@@ -167,7 +168,7 @@ mod tests {
         };
         let stripe = ShopConfig {
             name: "stripe".parse().unwrap(),
-            kind: ShopKind::Stripe,
+            kind: "stripe".parse().unwrap(),
             secret_file: "here/keys/shops/stripe.secret".into(),
             mode: None,
             keys: KeyIssuer::Own,
@@ -178,9 +179,9 @@ mod tests {
         for (text, expected) in [
             (
                 "[shops.eu]\n",
-                format!("[shops.eu] needs \"kind\": {}", ShopKind::EXPECTED),
+                format!("[shops.eu] needs \"kind\": {}", <&Shop>::EXPECTED),
             ),
-            ("[shops.eu]\nkind = 'x'\n", ShopKind::EXPECTED.to_owned()),
+            ("[shops.eu]\nkind = 'x'\n", <&Shop>::EXPECTED.to_owned()),
             (
                 "[shops.eu]\nkind = 'paddle'\nmode = 1\n",
                 SalesMode::EXPECTED.to_owned(),
