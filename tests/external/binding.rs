@@ -1,8 +1,7 @@
 //! A binding is on disk before the response is sent. strace shows both.
 
-use std::time::Duration;
-
-use crate::support::{Instance, License, Server, eventually};
+use crate::support::{Instance, License, Server};
+use crate::tools::strace::whole_trace;
 
 #[test]
 fn every_first_binding_is_on_disk_before_its_answer() {
@@ -15,10 +14,7 @@ fn every_first_binding_is_on_disk_before_its_answer() {
         assert_eq!(server.validate(&license, site).code(), "ok");
     }
     assert!(server.stop().success());
-    eventually("the trace is whole", Duration::from_secs(10), || {
-        std::fs::read_to_string(&trace).is_ok_and(|trace| trace.contains("+++ exited with 0 +++"))
-    });
-    let trace = std::fs::read_to_string(&trace).unwrap();
+    let trace = whole_trace(&trace);
     // Each answer follows a sync of the ledger that was not there before the answer in front of it.
     let mut synced = false;
     let mut syncing = None;

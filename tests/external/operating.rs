@@ -18,6 +18,7 @@ use crate::support::certificate::{Certificate, flags};
 use crate::support::instance::question;
 use crate::support::server::updates;
 use crate::support::{Instance, License, Server, eventually};
+use crate::tools::strace::whole_trace;
 
 const PAGE: &str = include_str!("../../docs/operating.md");
 const UNIT: &str = "packaging/systemd/countersign.service";
@@ -112,11 +113,7 @@ fn every_system_call_of_a_server_is_one_that_the_unit_lets_through() {
     server.signal("HUP");
     assert!(server.metric("countersign_ready").is_some() || server.part("store")["state"] == "ok");
     server.stop();
-    eventually("strace has written everything", SOON, || {
-        fs::read_to_string(&file).is_ok_and(|trace| trace.contains("+++ exited with 0 +++"))
-    });
-
-    let trace = fs::read_to_string(&file).unwrap();
+    let trace = whole_trace(&file);
     let allowed = allowed();
     assert!(allowed.contains("read") && allowed.contains("setpriority") && !allowed.contains("mount"));
     let mut seen = BTreeSet::new();

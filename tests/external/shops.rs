@@ -1,7 +1,6 @@
 //! Deliveries, signed by the shops' own SDKs where they sign, are accepted as they are and in no other way.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use crate::support::server::countersign;
 use crate::support::shop::{add_shop, deliver, invoice};
 use crate::support::{Instance, Server, eventually};
 use crate::tools::program::run;
+use crate::tools::strace::whole_trace;
 
 /// A JSON document with what signing may stumble over: other scripts, escapes, slashes, white space at the end.
 fn body(random: &mut Random, number: usize) -> String {
@@ -108,8 +108,7 @@ fn a_saved_delivery_is_checked_with_its_header_and_secret() {
 }
 
 /// Whether both folders are synced after the last rename of a parked delivery.
-fn both_folders_are_synced(trace: &Path) -> bool {
-    let trace = fs::read_to_string(trace).unwrap();
+fn both_folders_are_synced(trace: &str) -> bool {
     let lines: Vec<_> = trace.lines().collect();
     let is_rename = |line: &&str| line.contains("rename") && line.contains("/deliveries/parked/");
     let renamed = lines.iter().rposition(is_rename).unwrap_or_else(|| panic!("{trace}"));
@@ -132,7 +131,7 @@ fn a_parked_delivery_is_durably_where_it_was_moved_to() {
         server.log().contains("a delivery is parked")
     });
     assert!(server.stop().success());
-    assert!(both_folders_are_synced(&trace), "parking");
+    assert!(both_folders_are_synced(&whole_trace(&trace)), "parking");
 
     let plain = countersign(&instance);
     let mut command = Command::new("strace");
@@ -142,5 +141,8 @@ fn a_parked_delivery_is_durably_where_it_was_moved_to() {
     command.arg(plain.get_program()).args(plain.get_args());
     let retried = command.args(["shop", "parked", "retry", "--all"]).output().unwrap();
     assert!(retried.status.success(), "{retried:?}");
-    assert!(both_folders_are_synced(&trace), "having it tried again");
+    assert!(
+        both_folders_are_synced(&fs::read_to_string(&trace).unwrap()),
+        "having it tried again"
+    );
 }

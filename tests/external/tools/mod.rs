@@ -10,4 +10,4 @@ pub mod program;
 mod random;
 pub mod receiver;
 pub mod smtp;
-mod strace;
+pub mod strace;

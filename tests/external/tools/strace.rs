@@ -1,10 +1,12 @@
 //! A server under strace.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use crate::support::server::countersign;
-use crate::support::{Instance, Server};
+use crate::support::{Instance, Server, eventually};
 
 impl Server {
     /// Starts under strace, which writes the system calls named in `calls` to `trace`.
@@ -18,4 +20,20 @@ impl Server {
         command.arg(plain.get_program()).args(plain.get_args());
         Self::start_command(command, &[])
     }
+}
+
+/// The trace of a server that has stopped. The tracer is a process of its own and may still write: the last line says that the
+/// server's first thread, which has the number of the first line, exited.
+pub fn whole_trace(file: &Path) -> String {
+    let mut trace = String::new();
+    eventually("the trace is whole", Duration::from_secs(60), || {
+        trace = fs::read_to_string(file).unwrap_or_default();
+        let first = trace.split_whitespace().next();
+        trace.ends_with('\n')
+            && trace
+                .lines()
+                .next_back()
+                .is_some_and(|line| line.contains("+++ exited with") && line.split_whitespace().next() == first)
+    });
+    trace
 }
