@@ -1,10 +1,10 @@
 //! Any path as a link's, and any text as its token. What is read is what was made, for this plugin, version and key alone.
 #![no_main]
 
+use countersign::serve::api::downloads::LinkPath;
 use countersign_model::download_key::DownloadKey;
 use countersign_model::download_link::{DownloadLink, TOKEN_LENGTH};
 use countersign_model::license_key::LicenseId;
-use countersign::serve::api::downloads::LinkPath;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,10 +2,10 @@
 //! table and quotes nothing.
 #![no_main]
 
-use countersign_model::foreign_key::ForeignKey;
-use countersign_model::license_key::LicenseKey;
 use countersign::serve::api::{params, question};
 use countersign::serve::reply::problem::Problem;
+use countersign_model::foreign_key::ForeignKey;
+use countersign_model::license_key::LicenseKey;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
