@@ -57,9 +57,12 @@ pub struct CustomerApi {
     pub test: &'static str,
     /// The path of the customers below the address, without slashes at its ends. The path of one ends with the id.
     pub path: &'static str,
-    /// Reads the status and the body of an answer about the customer with this id; `Ok(None)` if there is no such customer.
-    pub read: fn(id: &str, status: u16, body: &[u8]) -> Result<Option<String>, NotACustomer>,
+    /// Reads the address out of an answer.
+    pub read: CustomerReader,
 }
+
+/// Reads the status and the body of an answer about the customer with this id; `Ok(None)` if there is no such customer.
+pub type CustomerReader = fn(id: &str, status: u16, body: &[u8]) -> Result<Option<String>, NotACustomer>;
 
 /// An answer that neither is a customer nor says that there is no such customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
