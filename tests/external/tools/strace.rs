@@ -23,17 +23,19 @@ impl Server {
 }
 
 /// The trace of a server that has stopped. The tracer is a process of its own and may still write: the last line says that the
-/// server's first thread, which has the number of the first line, exited.
+/// server's first thread exited. Another thread may have made the first call, so the first thread is the one with the least
+/// number.
 pub fn whole_trace(file: &Path) -> String {
     let mut trace = String::new();
     eventually("the trace is whole", Duration::from_secs(60), || {
         trace = fs::read_to_string(file).unwrap_or_default();
-        let first = trace.split_whitespace().next();
+        let number = |line: &str| line.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
+        let first = trace.lines().filter_map(number).min();
         trace.ends_with('\n')
             && trace
                 .lines()
                 .next_back()
-                .is_some_and(|line| line.contains("+++ exited with") && line.split_whitespace().next() == first)
+                .is_some_and(|line| line.contains("+++ exited with") && number(line) == first)
     });
     trace
 }
