@@ -204,7 +204,10 @@ fn an_endpoint_that_was_away_is_told_all_in_order_and_a_killed_server_loses_noth
     let licenses: BTreeSet<_> = taken()
         .map(|message| message["body"]["data"]["license"].to_string())
         .collect();
-    assert_eq!((ids.len(), licenses.len()), (40, 40));
+    let types: Vec<_> = taken()
+        .map(|m| format!("{} {} {}", m["id"], m["body"]["type"], m["body"]["data"]["license"]))
+        .collect();
+    assert_eq!((ids.len(), licenses.len()), (40, 40), "{types:#?}");
     // A server that was killed while the endpoint was away noted that; the next one takes it back.
     receiver.end();
     sell(&killed, 40);
