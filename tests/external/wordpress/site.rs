@@ -260,7 +260,7 @@ impl Site {
 
     /// What updates left where WordPress unpacks archives, beside WordPress' own `index.php`.
     pub fn left_unpacked(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.file("wp-content/upgrade")).into_iter().flatten();
+        let entries = fs::read_dir(self.file("wp-content/upgrade")).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         paths.filter(|path| !path.ends_with("index.php")).collect()
     }
