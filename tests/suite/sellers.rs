@@ -1,8 +1,8 @@
 //! What each of the four shops can tell, from the signed delivery to the license.
 
 mod asked_buyers;
+mod seller;
 mod shop_keys;
-mod told;
 
 use chrono::Utc;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::deliveries::{Shop, day};
 use crate::support::server::countersign;
 
-use told::{LARGE, SEATS, SELLERS, SMALL, Seller, ShopSale, Told, with_sellers};
+use seller::{LARGE, SEATS, SELLERS, SMALL, Seller, ShopSale, Told, with_sellers};
 
 /// Status, sites, modules and last day of a license.
 type Terms = (String, Value, Value, String);

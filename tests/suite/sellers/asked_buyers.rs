@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::told::{SMALL, Seller, ShopSale, Told, with_sellers};
+use super::seller::{SMALL, Seller, ShopSale, Told, with_sellers};
 use crate::canary::files_in;
 use crate::deliveries::{Issued, Shop, mails};
 use crate::support::eventually;

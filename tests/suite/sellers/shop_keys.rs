@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::orders;
-use super::told::{LARGE, SMALL, Seller, ShopSale, Told, with_sellers};
+use super::seller::{LARGE, SMALL, Seller, ShopSale, Told, with_sellers};
 use crate::deliveries::{Shop, mails};
 use crate::support::Instance;
 use crate::support::instance::sha256;

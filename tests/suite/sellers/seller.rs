@@ -1,4 +1,4 @@
-//! The four shops: their offers, what they deliver, and how they sign it.
+//! Sells in each of the four shops: its offers, its deliveries and its signatures.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
