@@ -185,24 +185,24 @@ mod tests {
     use super::Cli;
 
     #[test]
-    fn a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant() {
-        let told = |names: &[&str]| unknown_variables(&Cli::command(), names.iter().map(ToString::to_string));
+    fn a_variable_that_is_no_setting_is_reported_with_a_suggestion() {
+        let warnings = |names: &[&str]| unknown_variables(&Cli::command(), names.iter().map(ToString::to_string));
         let known = variables(&Cli::command());
         assert!(known.len() > 25, "{known:?}");
-        assert_eq!(told(&known.iter().map(String::as_str).collect::<Vec<_>>()), [""; 0]);
+        assert_eq!(warnings(&known.iter().map(String::as_str).collect::<Vec<_>>()), [""; 0]);
         assert_eq!(
-            told(&["COUNTERSIGN_SHOPS_EU_KIND", "COUNTERSIGN_WEBHOOKS_A_B_URL"]),
+            warnings(&["COUNTERSIGN_SHOPS_EU_KIND", "COUNTERSIGN_WEBHOOKS_A_B_URL"]),
             [""; 0]
         );
         assert_eq!(
-            told(&["COUNTERSIGN_MAIL_SERVR"]),
+            warnings(&["COUNTERSIGN_MAIL_SERVR"]),
             [
                 "the environment variable COUNTERSIGN_MAIL_SERVR is not a setting (did you mean COUNTERSIGN_MAIL_SERVER?)"
             ]
         );
-        assert_eq!(told(&["PATH", "countersign_listen", "COUNTERSIGN"]), [""; 0]);
+        assert_eq!(warnings(&["PATH", "countersign_listen", "COUNTERSIGN"]), [""; 0]);
         assert_eq!(
-            told(&["COUNTERSIGN_ZZZ", "COUNTERSIGN_LISTN", "COUNTERSIGN_STORE_DIR"]),
+            warnings(&["COUNTERSIGN_ZZZ", "COUNTERSIGN_LISTN", "COUNTERSIGN_STORE_DIR"]),
             [
                 "the environment variable COUNTERSIGN_LISTN is not a setting (did you mean COUNTERSIGN_LISTEN?)",
                 "the environment variable COUNTERSIGN_STORE_DIR is not a setting (did you mean COUNTERSIGN_STORE?)",

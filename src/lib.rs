@@ -12,17 +12,17 @@
 //!
 //! Most of it is in crates. Each imports only those above it:
 //!
-//! - [`countersign_model`]: plain values. Everything from outside becomes one of them or is refused.
+//! - [`countersign_model`]: plain values. Input from outside becomes one of them or is refused.
 //! - [`countersign_files`]: opens, writes, locks and watches files.
 //! - [`countersign_package`]: the archive that a site installs, signatures of people over a release, and the verified manifests
 //!   in memory. It gives one only for an [`Entitlement`](countersign_model::entitlement::Entitlement).
-//! - [`countersign_settings`]: configuration, keys, and how other servers are reached.
-//! - [`countersign_registry`]: the vendor's files, from a folder or a git revision.
-//! - [`countersign_ledger`]: which site is bound to which license, in a chained ledger.
 //! - [`countersign_shops`]: deliveries of shops, and exports of other systems.
+//! - [`countersign_settings`]: configuration, private keys, and clients of other servers.
+//! - [`countersign_registry`]: the vendor's files, from a folder or a git revision.
+//! - [`countersign_ledger`]: licenses, bindings and sales, in a chained ledger.
 //! - [`countersign_mail`]: mails with license keys to buyers.
 //!
-//! This crate has the program:
+//! The program itself is here:
 //!
 //! - [`build`]: makes manifests from the plugins' repositories and the registry.
 //! - [`preview`]: shows releases as the CMS will, on a page for this machine only.

@@ -168,10 +168,10 @@ mod tests {
                 );
             }
         }
-        let told = published("1.3.0", "v1.3.0", Allowed).unwrap_err().to_string();
+        let message = published("1.3.0", "v1.3.0", Allowed).unwrap_err().to_string();
         assert!(
-            told.ends_with("v1.3.0 in acme.php: PHP does not take it for 1.3.0; write 1.3.0"),
-            "{told}"
+            message.ends_with("v1.3.0 in acme.php: PHP does not take it for 1.3.0; write 1.3.0"),
+            "{message}"
         );
         // What a release script fills in.
         for header in ["{{VERSION}}", "@version@", "trunk"] {

@@ -204,10 +204,13 @@ fn an_endpoint_that_was_away_is_told_all_in_order_and_a_killed_server_loses_noth
     let licenses: BTreeSet<_> = taken()
         .map(|message| message["body"]["data"]["license"].to_string())
         .collect();
-    let types: Vec<_> = taken()
-        .map(|m| format!("{} {} {}", m["id"], m["body"]["type"], m["body"]["data"]["license"]))
+    let messages: Vec<_> = taken()
+        .map(|message| {
+            let body = &message["body"];
+            format!("{} {} {}", message["id"], body["type"], body["data"]["license"])
+        })
         .collect();
-    assert_eq!((ids.len(), licenses.len()), (40, 40), "{types:#?}");
+    assert_eq!((ids.len(), licenses.len()), (40, 40), "{messages:#?}");
     // A server that was killed while the endpoint was away noted that; the next one takes it back.
     receiver.end();
     sell(&killed, 40);
@@ -417,7 +420,7 @@ fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_
     eventually("the endpoint is known", PATIENCE, || {
         instance.file("store/webhooks/crm/progress.json").exists()
     });
-    let told = |host: &str| {
+    let messages_about = |host: &str| {
         let taken = of_type(&receiver, "site.bound");
         taken.iter().filter(|body| body["data"]["host"] == host).count()
     };
@@ -448,15 +451,15 @@ fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_
         times.len() == 6 && times.iter().all(|time| *time == times[0]),
         "{times:?}"
     );
-    assert_eq!([2, 3].map(|number| told(&site(number))), [1, 0]);
+    assert_eq!([2, 3].map(|number| messages_about(&site(number))), [1, 0]);
 
     done(&instance, &["bindings", "compact"]);
     receiver.behave("");
     let _server = Server::start(&instance);
     eventually("all are told", PATIENCE, || {
-        (0..6).all(|number| told(&site(number)) > 0)
+        (0..6).all(|number| messages_about(&site(number)) > 0)
     });
-    let once = [0, 1, 2].map(|number| told(&site(number)));
+    let once = [0, 1, 2].map(|number| messages_about(&site(number)));
     assert_eq!(once, [1; 3], "none is told again");
 }
 

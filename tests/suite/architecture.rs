@@ -1,4 +1,4 @@
-//! Rules that Cargo does not hold: imports between rooms, no circles, which file may use which library, one
+//! Rules that Cargo does not enforce: imports between rooms, no circles, which file may use which library, one
 //! way to open a file, unique type names, and one statement a line.
 //!
 //! Each rule is a function from the sources to violations. Each has a test that shows it fail, on sources with one
@@ -24,7 +24,7 @@ const ARROWS: [(&str, &[&str]); 6] = [
     ("cli", &["commands"]),
 ];
 
-/// Where a name may stand, of those that Cargo does not keep in one crate.
+/// The files that may use a library or a name, where Cargo alone would allow more.
 const PLACES: [(&str, &[&str]); 8] = [
     (
         "git2::",

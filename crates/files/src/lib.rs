@@ -1,8 +1,8 @@
-//! Files, and the waits on what is outside: every file is opened and written here.
+//! Opens, writes, locks and watches files, and limits the time of work that may hang.
 //!
 //! [`regular_file`] opens files, [`durable_file`] writes them, and [`folder_lock`] keeps other commands out of a folder.
-//! [`json_folder`] is a folder of small files that only their owner reads, [`spool`] one of deliveries that are not applied
-//! yet. [`watch`] reports changes, [`time_limit`] ends the wait for work that may hang, [`histogram`] counts durations.
+//! [`json_folder`] is a folder of small files that only their owner reads. [`spool`] is a folder of deliveries that are not
+//! applied yet. [`watch`] reports changes, [`time_limit`] gives up on work that hangs, and [`histogram`] counts durations.
 #![forbid(unsafe_code)]
 
 pub mod durable_file;

@@ -1,7 +1,6 @@
 //! The interface between the store and its storage.
 //!
-//! `disk` implements it with files, `postgres` with a database. The module doc of [`log`](crate::log) has the
-//! requirements.
+//! `disk` implements it with files, `postgres` with a database. [`log`](crate::log) lists what both must guarantee.
 
 use std::io;
 use std::sync::{Arc, Weak};

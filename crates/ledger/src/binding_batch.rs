@@ -207,7 +207,8 @@ impl<'m> BindingBatch<'m> {
     fn release(&mut self, request: &ReleaseRequest, clock: Option<DateTime<Utc>>) -> SiteReleaseOutcome {
         let license = request.license.id;
         let current = self.current(&request.license);
-        // No longer shared below, where the bindings change: each request would copy them all.
+        // Not in the head of the `match`: what `stored` shares would live to its end, and each change below would copy all
+        // bindings of the license.
         let decided = site_moves::release(request, &current, &self.stored(&license), clock);
         match decided {
             Err(refusal) => SiteReleaseOutcome::Refused(refusal),

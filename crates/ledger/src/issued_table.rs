@@ -1,6 +1,6 @@
 //! The licenses and tokens that a ledger had when it was read, in one table.
 //!
-//! [`issued_licenses`](mod@crate::issued_licenses) has it in memory beside what changed since.
+//! [`issued_licenses`](mod@crate::issued_licenses) keeps this table in memory, and the changes since then beside it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

@@ -64,9 +64,9 @@ pub trait Bindings: Send + Sync {
     /// The sale of a shop that has this name.
     fn sale(&self, name: Hex128) -> Option<SaleState>;
 
-    /// Records what a shop tells of a sale.
+    /// Records the state of a sale that a shop reported.
     ///
-    /// [`SaleOutcome::Recorded`](crate::SaleOutcome::Recorded) means that it is durable, and known on this node.
+    /// [`SaleOutcome::Recorded`](crate::SaleOutcome::Recorded) means that the sale is durable and that this node knows it.
     /// Errors: as [`Bindings::bind`].
     fn record_sale(&self, change: SaleChange) -> SaleFuture<'_>;
 

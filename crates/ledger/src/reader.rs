@@ -1,7 +1,7 @@
 //! A store in a folder, for commands: reads the ledger beside a running server, and the index if no server runs.
 //!
-//! Changes nothing. [`source`](crate::source) has it beside a store in a database.
-//! [`maintenance`](crate::maintenance) has the changes.
+//! It changes nothing. [`source`](crate::source) chooses between a folder and a database, and
+//! [`maintenance`](crate::maintenance) makes the changes.
 
 use std::fs;
 use std::io;

@@ -1,6 +1,6 @@
 //! The values that all other code works with: parsed once, then always valid.
 //!
-//! No I/O, no clock and no async code: time is an argument. [`text`] has what messages are made of.
+//! The crate has no I/O, no clock and no async code: callers pass the time. [`text`] formats messages.
 #![forbid(unsafe_code)]
 
 pub mod api_token;

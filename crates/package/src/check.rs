@@ -288,7 +288,7 @@ fn main_file<R: ReadAt>(
     Ok(found.ok_or(PackageProblem::NoPlugin))
 }
 
-/// The problem, if a main file has another version than the expected one, or one that sites misread.
+/// Checks the version of a main file: sites must read it as its author means it, and it must be the expected one.
 pub fn version_problem(file: &str, found: &str, expected: Option<&str>) -> Option<PackageProblem> {
     if let Some(misread) = misread_header(found) {
         return Some(PackageProblem::Misread {

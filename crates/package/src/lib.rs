@@ -8,8 +8,8 @@
 //! An archive from CI goes through [`archive`], [`check`], [`normalize`] and [`writer`]; a tree goes to [`writer`]
 //! directly. [`mark`] has the build id's place in the result, and [`difference`] compares two packages.
 //!
-//! [`release`] has what people sign about a release. [`catalog`] has the published releases in memory, and gives a manifest only
-//! for an entitlement.
+//! [`release`] makes and verifies the statements that people sign about a release. [`catalog`] keeps the published releases in
+//! memory, and gives a manifest only for an entitlement.
 #![forbid(unsafe_code)]
 
 pub mod archive;

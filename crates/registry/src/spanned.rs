@@ -18,7 +18,7 @@ pub(super) const MAX_DEPTH: usize = 8;
 /// The largest TOML file, in bytes, that is parsed on after its first error: the parser keeps every error.
 const MAX_RECOVERABLE: usize = 64 << 10;
 
-/// The most syntax errors of a file that are reported: for some of them the text is parsed once more.
+/// How many syntax errors of a file are reported. A duplicate key parses the text once more, to find its first place.
 const MAX_ERRORS: usize = 20;
 
 /// A value, with the bytes where it starts and ends.
@@ -216,7 +216,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_very_many_syntax_errors_the_first_ones_are_told_in_their_order() {
+    fn of_very_many_syntax_errors_the_first_ones_are_reported_in_their_order() {
         let started = std::time::Instant::now();
         for line in ["a = 1\n", "a = \n"] {
             let faults = from_toml(&line.repeat(MAX_RECOVERABLE / line.len())).unwrap_err();

@@ -1,7 +1,7 @@
-//! What a person sets: configuration, keys, and how other servers are reached.
+//! Configuration, private keys, and clients of other servers.
 //!
 //! [`config`] merges the file, the environment and the flags once. [`keys`] reads the private keys of this machine.
-//! [`tls_client`] says which certificates of other servers are trusted, and [`http_client`] asks other servers.
+//! [`tls_client`] decides which certificates to trust, and [`http_client`] sends requests.
 #![forbid(unsafe_code)]
 
 pub mod config;

@@ -1,6 +1,6 @@
-//! Deliveries of [shops](SHOPS). Pure: no I/O and no clock.
+//! Deliveries of [shops](SHOPS), and exports of other systems. The crate has no I/O and no clock.
 //!
-//! [`shop`] says what a shop is, and each has a file. [`signature`] checks who sent a delivery. [`read`] parses it into one
+//! [`shop`] declares what differs between shops. [`signature`] checks who sent a delivery. [`read`] parses it into one
 //! [`event`] for all shops; `json` reads fields. [`grant`] says which licenses a sale grants. [`import`] reads exports of
 //! other systems.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What differs between shops: [`Shop`]. One file has one shop, and [`SHOPS`](crate::SHOPS) has a line for each.
+//! [`Shop`] declares all that differs between shops. Each shop has a file, and a line in [`SHOPS`](crate::SHOPS).
 
 use chrono::TimeDelta;
 use serde_json::Value;
@@ -12,17 +12,17 @@ pub struct Shop {
     pub name: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// The header of a delivery that has its signature.
+    /// The header with the signature of a delivery.
     pub signature_header: &'static str,
     /// How the header spells the signature.
     pub signature_scheme: SignatureScheme,
-    /// Recognizes a request that this shop does not sign, that has no content and wants the status 200.
+    /// Recognizes the request by which this shop tests the address: unsigned, without content; it expects the status 200.
     pub is_ping: Option<fn(&[u8]) -> bool>,
     /// Whether it can make the license keys of its sales, so that `keys = "shop"` may be set.
     pub makes_keys: bool,
-    /// Where it is asked for the addresses of buyers. A shop whose deliveries have them is not asked.
+    /// How to ask it for a buyer's address. `None`: its deliveries have the address.
     pub customer_api: Option<CustomerApi>,
-    /// Reads a delivery, which is a JSON object and whose signature was checked.
+    /// Reads a delivery: a JSON object whose signature was checked.
     pub(crate) read: fn(&Value) -> Result<ShopDelivery, DeliveryError>,
 }
 
@@ -48,23 +48,23 @@ pub enum SignatureScheme {
     Base64,
 }
 
-/// How a shop is asked for the address of a customer, with an API key as the bearer.
+/// How to ask a shop for the address of a customer. The API key is the bearer token.
 #[derive(Debug)]
 pub struct CustomerApi {
     /// The address of the API for live sales.
     pub live: &'static str,
     /// The address of the API for the test mode.
     pub test: &'static str,
-    /// The path of the customers below the address, without slashes at its ends. The path of one ends with the id.
+    /// The path of the customers below the address, without slashes at its ends. The id of a customer follows it.
     pub path: &'static str,
     /// Reads the address out of an answer.
     pub read: CustomerReader,
 }
 
-/// Reads the status and the body of an answer about the customer with this id; `Ok(None)` if there is no such customer.
+/// Reads a customer's address from the status and the body of an answer. `Ok(None)`: the shop says that no customer has this id.
 pub type CustomerReader = fn(id: &str, status: u16, body: &[u8]) -> Result<Option<String>, NotACustomer>;
 
-/// An answer that neither is a customer nor says that there is no such customer.
+/// The answer is not about this customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotACustomer;
 

@@ -1,5 +1,5 @@
-//! Checks that a delivery was signed with the secret that the vendor and the shop share: HMAC-SHA256, which each shop spells in
-//! its [`SignatureScheme`].
+//! Checks that a delivery was signed with the secret that the vendor and the shop share. It is an HMAC-SHA256, and the shop's
+//! [`SignatureScheme`] says how it is written.
 //!
 //! The caller names the shop, and the shop its algorithm: nothing in a delivery chooses it.
 

@@ -23,7 +23,7 @@ pub(in crate::commands) fn check_keys(shop: &ShopConfig, config: &Config) -> Res
     }
 }
 
-/// The complaint where nobody is mailed the keys that this shop sells, although there is a mail server.
+/// A complaint if there is a mail server, but buyers at this shop cannot be mailed their keys.
 pub(in crate::commands) fn lacks_addresses(shop: &ShopConfig, config: &Config) -> Option<String> {
     let lacks = shop.kind.customer_api.is_some() && shop.api.is_none() && config.mail.is_some();
     lacks.then(|| {

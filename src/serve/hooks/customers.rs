@@ -1,5 +1,4 @@
-//! Asks a shop for the address of a customer, where its deliveries name only the customer:
-//! [`CustomerApi`] says how.
+//! Asks a shop for the address of a customer, if its deliveries have only the customer's id. [`CustomerApi`] declares how.
 
 use std::io;
 use std::path::PathBuf;

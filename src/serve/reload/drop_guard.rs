@@ -115,8 +115,8 @@ impl DropGuard {
         })
     }
 
-    /// Forgets the releases last in force and the time of the list of removed releases that was seen: a person has accepted
-    /// what there is now. That time may be one of a clock that was wrong, later than that of any list to come.
+    /// Accepts the present releases as a new start, which a person asked for: forgets the releases last in force and the
+    /// newest time of a list of removed releases. A wrong clock may have made that time later than any list to come.
     pub fn forget_releases(&self) {
         let mut in_force = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
         *in_force = Some(AcceptedReleases::default());

@@ -22,9 +22,8 @@ impl Server {
     }
 }
 
-/// The trace of a server that has stopped. The tracer is a process of its own and may still write: the last line says that the
-/// server's first thread exited. Another thread may have made the first call, so the first thread is the one with the least
-/// number.
+/// The trace of a server that has stopped. The tracer is a process of its own and may still write, so this waits for the line
+/// that says that the server's first thread exited. That thread has the lowest number; another one may have made the first call.
 pub fn whole_trace(file: &Path) -> String {
     let mut trace = String::new();
     eventually("the trace is whole", Duration::from_secs(60), || {

@@ -10,7 +10,7 @@ pub type Sources = BTreeMap<String, String>;
 /// Modules of tests, in files and folders of their own.
 const TESTS: [&str; 4] = ["tests", "tests.rs", "testing.rs", "fixture.rs"];
 
-/// What is compiled for tests only: of this crate, or of others as well.
+/// Attributes of code for tests: of this crate alone, or of other crates, too.
 const TEST_ATTRIBUTES: [&str; 2] = ["#[cfg(test)]", "#[cfg(any(test, feature = \"testing\"))]"];
 
 /// Every file of the program and its crates but those of tests.

@@ -1,4 +1,5 @@
-//! Finds the imports of each file, also from other crates of ours: every `use` and every path, resolved to the file that declares the item.
+//! Finds the imports of each file, also from other crates of ours: resolves every `use` and every path to the file that
+//! declares the item.
 //!
 //! `mod.rs`, and `foo.rs` beside the folder `foo/`, are files like any other. `mod child;` is not an import, and a
 //! name that a file re-exports belongs to the file that declares it.

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use crate::log::Position;
 use crate::log::record::{LedgerEvent, LedgerRecord};
 
-/// What the writer needs of a file ([`crate::log::file`]). Tests have one that fails.
+/// The operations of a file that the writer uses. [`crate::log::file`] implements them; tests inject failures.
 pub(crate) trait Medium {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     fn set_len(&self, length: u64) -> io::Result<()>;

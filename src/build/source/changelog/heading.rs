@@ -208,7 +208,7 @@ fn begins_with_tag(words: &str, names: &[&str]) -> bool {
     names.iter().any(|name| tag[..end].eq_ignore_ascii_case(name))
 }
 
-/// Whether a sign beside the first number makes it a price, a share or a requirement: `$8.1`, `8.1%`, `^8.1`.
+/// Whether the first number has a sign of a price, a share or a requirement: `$8.1`, `8.1%`, `^8.1`.
 fn is_quantity(title: &str) -> bool {
     let Some(first) = title.find(|c: char| c.is_ascii_digit()) else {
         return false;
