@@ -2,13 +2,14 @@
 
 pub(crate) mod made_up;
 mod mail_account;
+mod parked;
 mod preview;
-mod queue;
 mod send_test;
 mod write_texts;
 
 use crate::commands::{Exit, Failure};
 use countersign_mail::account::MailAccountError;
+use countersign_mail::mail_queue_error::MailQueueError;
 use countersign_mail::texts::MailTextError;
 use countersign_settings::config::Config;
 
@@ -18,7 +19,7 @@ use countersign_settings::config::Config;
   countersign mail preview
   countersign mail send-test you@example.com
   countersign mail write-texts
-  countersign mail list
+  countersign mail parked list
 
 The mail server is set in table [mail] of countersign.toml.")]
 pub struct Args {
@@ -54,30 +55,21 @@ Example:
 
 The files are templates: docs/mail.md lists what they can show. A file that is there stays as it is.")]
     WriteTexts(write_texts::Args),
-    /// List the mails that are not sent yet
-    #[command(after_help = "\
+    /// List, retry or drop mails that a person has to decide
+    #[command(
+        subcommand,
+        after_help = "\
 Examples:
-  countersign mail list
-  countersign mail list --parked --json
+  countersign mail parked list
+  countersign mail parked list --all --json
+  countersign mail parked retry 0f9a8b7c
+  countersign mail parked drop 0f9a8b7c
 
 A mail waits until the mail server takes it. It is parked if the mail server never will, or was \
-asked for five days. Each node has its own mails.")]
-    List(queue::ListArgs),
-    /// Send mails again at once
-    #[command(after_help = "\
-Examples:
-  countersign mail retry 0f9a8b7c
-  countersign mail retry --all
-
-The running server sends them within five seconds.")]
-    Retry(queue::RetryArgs),
-    /// Delete mails without sending them
-    #[command(after_help = "\
-Example:
-  countersign mail drop 0f9a8b7c
-
-The license stays. A mail that is under way may still arrive.")]
-    Drop(queue::DropArgs),
+asked for five days. The running server sends what you retry within five seconds. If you drop a mail, the license stays; \
+a mail that is under way may still arrive. Each node has its own mails."
+    )]
+    Parked(crate::commands::parked::Verb),
 }
 
 /// Runs the verb.
@@ -86,9 +78,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Preview(args) => preview::run(args, config),
         Verb::SendTest(args) => send_test::run(args, config),
         Verb::WriteTexts(args) => write_texts::run(args, config),
-        Verb::List(args) => queue::list(args, config),
-        Verb::Retry(args) => queue::retry(args, config),
-        Verb::Drop(args) => queue::drop_mails(args, config),
+        Verb::Parked(verb) => parked::run(verb, config),
     }
 }
 
@@ -103,5 +93,15 @@ impl From<MailTextError> for Failure {
     fn from(error: MailTextError) -> Self {
         let hint = error.hint();
         Self::input(error).hint(hint)
+    }
+}
+
+impl From<MailQueueError> for Failure {
+    fn from(error: MailQueueError) -> Self {
+        let hint = error.hint();
+        match error {
+            MailQueueError::Malformed => Self::input(error).hint(hint),
+            _ => Self::environment(error).hint(hint),
+        }
     }
 }

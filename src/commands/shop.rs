@@ -40,8 +40,18 @@ Examples:
 The file is the body of the request, byte for byte. Mail addresses in it are not printed.
 Exit codes: 0 it was read, 3 it is no delivery of this shop, or its signature is not accepted.")]
     Check(Box<check::Args>),
-    /// List, retry or delete deliveries that a person has to decide
-    Parked(parked::Args),
+    /// List, retry or drop deliveries that a person has to decide
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  countersign shop parked list
+  countersign shop parked retry 5f0c2b7e
+  countersign shop parked drop --all
+
+A running server applies them within five seconds. What is applied twice changes nothing."
+    )]
+    Parked(crate::commands::parked::Verb),
 }
 
 /// Runs the verb.
@@ -49,6 +59,6 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Offers(args) => offers::run(args, config),
         Verb::Check(args) => check::run(args, config),
-        Verb::Parked(args) => parked::run(args, config),
+        Verb::Parked(verb) => parked::run(verb, config),
     }
 }

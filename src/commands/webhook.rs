@@ -49,9 +49,19 @@ Example:
 
 Exit codes: 0 the endpoint took it, 3 it refused it or a setting is wrong, 4 it cannot be reached.")]
     Test(test::Args),
-    /// Messages that an endpoint refused for three days
-    #[command(subcommand)]
-    Parked(parked::Verb),
+    /// List, retry or drop messages that an endpoint refused for three days
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  countersign webhook parked list
+  countersign webhook parked list --all --json
+  countersign webhook parked retry --all
+  countersign webhook parked drop 5f0c2b7e
+
+What you retry is sent nine times more, if it has to be. The running server notices."
+    )]
+    Parked(crate::commands::parked::Verb),
 }
 
 /// Runs the verb.
@@ -76,7 +86,7 @@ impl From<JsonFolderError> for Failure {
         let hint = match &error {
             JsonFolderError::Io { .. } => "check the folder's owner, mode and free space",
             JsonFolderError::Damaged(_) => {
-                "move the file aside: without progress.json, the endpoint is told what happens from now on"
+                "move the file aside; a webhook without progress.json is told what happens from now on"
             }
         };
         Self::environment(error).hint(hint)

@@ -247,14 +247,14 @@ fn a_message_that_is_refused_holds_up_its_license_alone() {
     receiver.behave(&format!("422 {}", one.id));
     eventually("the other license is told", PATIENCE, || hosts(&two).len() == 3);
     eventually("three wait", PATIENCE, || {
-        done(&instance, &["webhook", "parked", "list"])
+        done(&instance, &["webhook", "parked", "list", "--all"])
             .as_array()
             .unwrap()
             .len()
             == 3
     });
     assert_eq!(hosts(&one), [""; 0]);
-    let kept = done(&instance, &["webhook", "parked", "list"]);
+    let kept = done(&instance, &["webhook", "parked", "list", "--all"]);
     assert!(
         kept[0]["reason"]
             .as_str()
@@ -264,11 +264,11 @@ fn a_message_that_is_refused_holds_up_its_license_alone() {
     );
     assert!(kept[1].get("reason").is_none(), "it was not tried: {kept}");
     receiver.behave("");
-    let first = kept[0]["message"].as_str().unwrap();
+    let first = kept[0]["id"].as_str().unwrap();
     done(&instance, &["webhook", "parked", "retry", first]);
     eventually("they are told in order", PATIENCE, || hosts(&one).len() == 3);
     assert_eq!(hosts(&one), ["first.example", "second.example", "third.example"]);
-    assert_eq!(done(&instance, &["webhook", "parked", "list"]), json!([]));
+    assert_eq!(done(&instance, &["webhook", "parked", "list", "--all"]), json!([]));
     let unknown = run(&instance, &["webhook", "parked", "drop", first]);
     assert_eq!(unknown.status.code(), Some(3));
 }

@@ -249,7 +249,7 @@ fn secrets_of_services_and_buyers_are_in_their_own_files_only() {
         "{refused}"
     );
     // It is there to say who waits for a mail; nobody else is told.
-    let listed = run(&["mail", "list", "--json"]);
+    let listed = run(&["mail", "parked", "list", "--all", "--json"]);
     assert!(listed.contains(BUYER), "{listed}");
     for target in ["/metrics", "/readyz"] {
         said.push((target.to_owned(), get(server.admin, target).text()));
@@ -260,7 +260,7 @@ fn secrets_of_services_and_buyers_are_in_their_own_files_only() {
     assert!(server.stop().success());
 
     for (place, text) in &said {
-        let shows_buyers = place.starts_with("mail list");
+        let shows_buyers = place.starts_with("mail parked list");
         let canaries = &canaries[..canaries.len() - usize::from(shows_buyers)];
         assert_clean(place, text.as_bytes(), canaries);
     }

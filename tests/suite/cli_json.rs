@@ -202,7 +202,7 @@ fn every_command_prints_what_the_page_of_json_says() {
     checker.fails(2, &["shop", "check", "my-shop", file.to_str().unwrap()]);
     assert_eq!(checker.done("shop-parked-list", &["shop", "parked", "list"]), json!([]));
     assert_eq!(
-        checker.done("shop-parked", &["shop", "parked", "retry", "--all"])["deliveries"],
+        checker.done("parked-retry", &["shop", "parked", "retry", "--all"])["retried"],
         json!([])
     );
     checker.fails(3, &["shop", "parked", "drop", &"0".repeat(32)]);
@@ -222,7 +222,7 @@ fn every_command_prints_what_the_page_of_json_says() {
         json!([])
     );
     assert_eq!(
-        checker.done("webhook-parked", &["webhook", "parked", "retry", "--all"])["messages"],
+        checker.done("parked-retry", &["webhook", "parked", "retry", "--all"])["retried"],
         json!([])
     );
     checker.fails(3, &["webhook", "parked", "drop", &"0".repeat(32)]);
@@ -247,28 +247,33 @@ fn every_command_prints_what_the_page_of_json_says() {
     assert_eq!(own["text"], built_in["text"]);
     assert!(own["texts"].as_str().unwrap().ends_with("registry/mail"));
     checker.fails(3, &["mail", "send-test", "you@example.com"]);
-    assert_eq!(checker.done("mail-list", &["mail", "list"]), json!([]));
+    assert_eq!(checker.done("mail-parked-list", &["mail", "parked", "list"]), json!([]));
     let queue = MailQueue::open(&instance.join("store"), Utc::now()).unwrap();
     let license = [LicenseId::from_bytes([7; 32])];
     queue
         .enqueue(&"anna@example.com".parse().unwrap(), &license, "evt_1", Utc::now())
         .unwrap();
-    let listed = checker.done("mail-list", &["mail", "list"]);
+    let listed = checker.done("mail-parked-list", &["mail", "parked", "list", "--all"]);
     let mail = listed[0]["id"].as_str().unwrap();
     assert_eq!(
         (&listed[0]["state"], &listed[0]["event"]),
         (&json!("waiting"), &json!("evt_1"))
     );
     assert_eq!(
-        checker.done("mail-retry", &["mail", "retry", "--all"])["retried"],
+        checker.done("parked-retry", &["mail", "parked", "retry", "--all"])["retried"],
         json!([mail])
     );
     assert_eq!(
-        checker.done("mail-drop", &["mail", "drop", &mail[..8]])["dropped"],
+        checker.done("parked-drop", &["mail", "parked", "drop", "--all"])["dropped"],
+        json!([]),
+        "it waits"
+    );
+    assert_eq!(
+        checker.done("parked-drop", &["mail", "parked", "drop", &mail[..8]])["dropped"],
         json!([mail])
     );
-    checker.fails(3, &["mail", "drop", mail]);
-    checker.fails(2, &["mail", "retry", "0f"]);
+    checker.fails(3, &["mail", "parked", "drop", mail]);
+    checker.fails(2, &["mail", "parked", "retry", "0f"]);
     checker.done("doctor", &["doctor"]);
     checker.fails(3, &["bindings", "verify"]);
     checker.fails(2, &["license", "renew", id, "--expires", "tomorrow"]);

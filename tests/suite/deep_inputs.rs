@@ -94,7 +94,7 @@ fn order(server: &Server, bearer: &str, name: &str, modules: &Value) {
 }
 
 fn mails(instance: &Instance) -> Vec<Value> {
-    let listed = stdout_json(instance, &["mail", "list"]);
+    let listed = stdout_json(instance, &["mail", "parked", "list", "--all"]);
     listed.as_array().unwrap_or_else(|| panic!("{listed}")).clone()
 }
 

@@ -472,8 +472,8 @@ fn what_fits_no_offer_is_parked_and_applied_once_there_is_one() {
     eventually("the offer is loaded", Duration::from_secs(10), || {
         shop.server.log().contains("reloaded")
     });
-    let name = of_sale["delivery"].as_str().unwrap();
-    assert_eq!(shop.parked(&["retry", &name[..8]])["deliveries"], json!([name]));
+    let name = of_sale["id"].as_str().unwrap();
+    assert_eq!(shop.parked(&["retry", &name[..8]])["retried"], json!([name]));
     shop.settle();
     assert_eq!(shop.licenses().len(), 1);
     let doctor = countersign(&shop.instance).arg("doctor").output().unwrap();
@@ -481,10 +481,7 @@ fn what_fits_no_offer_is_parked_and_applied_once_there_is_one() {
     assert!(told.contains(" and 1 license, the ledger's chain is whole"), "{told}");
     assert!(told.contains("0 licenses in files"), "{told}");
     assert!(shop.server.log().contains("licenses_in_ledger=0"));
-    assert_eq!(
-        shop.parked(&["drop", "--all"])["deliveries"].as_array().unwrap().len(),
-        1
-    );
+    assert_eq!(shop.parked(&["drop", "--all"])["dropped"].as_array().unwrap().len(), 1);
     assert_eq!(shop.parked(&["list"]), json!([]));
 }
 

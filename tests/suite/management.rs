@@ -961,7 +961,7 @@ fn a_license_of_the_ledger_gets_a_new_key_a_mail_and_another_site_from_the_comma
     );
     assert!(running.stop().success());
     assert_eq!(resend()["queued"], true);
-    let waiting = stdout_json(&instance, &["mail", "list"]);
+    let waiting = stdout_json(&instance, &["mail", "parked", "list", "--all"]);
     let waiting: Vec<_> = waiting.as_array().unwrap().iter().collect();
     assert_eq!(waiting.len(), 3, "each order is a mail: {waiting:?}");
     assert!(

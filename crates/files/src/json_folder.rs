@@ -1,6 +1,6 @@
 //! A folder of JSON files that only the owner reads. The server and commands use it at the same time.
 //!
-//! Mails that wait and messages to webhooks are such files, one for each.
+//! A [`queue`](crate::queue) has one for each item.
 
 use std::fs;
 use std::io;

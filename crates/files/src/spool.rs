@@ -276,6 +276,18 @@ impl Spool {
         Ok(())
     }
 
+    /// Deletes one that waits and that a person does not want.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn discard(&self, name: &DeliveryName) -> Result<(), SpoolError> {
+        self.remove(name)?;
+        durable_file::sync_folder(&self.folder).map_err(|source| SpoolError::Io {
+            path: self.folder.clone(),
+            source,
+        })
+    }
+
     /// Renames a file durably. The folder that gets it is synced first, so that a loss of power leaves it in one of the two.
     fn rename(&self, from: &Path, to: &Path) -> Result<(), SpoolError> {
         let renamed = fs::rename(from, to).and_then(|()| {

@@ -10,10 +10,8 @@
 pub mod account;
 pub mod address;
 mod connection;
-mod known_mails;
 pub mod license_source;
 pub mod made_up;
-pub mod mail_folder;
 pub mod mail_id;
 pub mod mail_queue_error;
 mod message;

@@ -10,17 +10,18 @@ use chrono::{DateTime, Utc};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::address::MailAddress;
-use crate::mail_folder::MailFolder;
 use crate::mail_id::MailId;
 use crate::mail_queue_error::{MAX_MAILS, MailQueueError};
-use crate::queued_mail::QueuedMail;
+use crate::queued_mail::{self, QueuedMail};
 use crate::sent_mails::SentMails;
+use countersign_files::json_folder::JsonFolderError;
+use countersign_files::queue::{Queue, Queued};
 use countersign_model::license_key::LicenseId;
 
 /// The mails of one node.
 #[derive(Debug)]
 pub struct MailQueue {
-    pub(super) folder: MailFolder,
+    pub(super) folder: Queue<QueuedMail>,
     sent: Mutex<SentMails>,
     /// For the metrics.
     pub counts: MailCounts,
@@ -59,10 +60,8 @@ impl MailQueue {
     /// # Errors
     /// The disk fails.
     pub fn open(store: &Path, now: DateTime<Utc>) -> Result<Self, MailQueueError> {
-        let folder = MailFolder::open(store)?;
-        // They have addresses of buyers.
-        folder.remove_leftovers()?;
-        let sent = SentMails::open(folder.path(), now).map_err(|source| MailQueueError::Io {
+        let folder = Queue::open(queued_mail::folder(store))?;
+        let sent = SentMails::open(folder.path(), now).map_err(|source| JsonFolderError::Io {
             path: folder.path().to_owned(),
             source,
         })?;
@@ -88,15 +87,16 @@ impl MailQueue {
         event: &str,
         now: DateTime<Utc>,
     ) -> Result<Enqueued, MailQueueError> {
-        let mail = QueuedMail::new(address.clone(), licenses.to_vec(), event, now)?;
-        if self.is_sent(mail.id()) {
+        let mail = QueuedMail::new(address.clone(), licenses.to_vec(), event)?;
+        let id = mail.id();
+        if self.is_sent(id) {
             return Ok(Enqueued::Known);
         }
         // Approximate between two looks at the folder.
         if self.counts.waiting.load(Ordering::Relaxed) >= MAX_MAILS as u64 {
             return Err(MailQueueError::Full(self.folder.path().to_owned()));
         }
-        if !self.folder.put_new(&mail)? {
+        if !self.folder.put(id, &Queued::new(mail, now))? {
             return Ok(Enqueued::Known);
         }
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
@@ -190,7 +190,7 @@ mod tests {
         fs::write(store.path().join("mail/notes.txt"), "").unwrap();
         assert_eq!(queue.folder.list().unwrap().len(), 2);
         assert!(queue.folder.read(known).unwrap().is_some());
-        assert!(matches!(queue.folder.read(other), Err(MailQueueError::Damaged(_))));
+        assert!(matches!(queue.folder.read(other), Err(JsonFolderError::Damaged(_))));
         queue.counts.waiting.store(MAX_MAILS as u64, Ordering::Relaxed);
         let full = queue.enqueue(&address, &license, "evt_3", Utc::now());
         assert!(matches!(full, Err(MailQueueError::Full(_))));

@@ -1,14 +1,18 @@
 //! A mail that waits: to whom, and of which licenses. Never a key.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::address::MailAddress;
 use crate::mail_id::MailId;
 use crate::mail_queue_error::MailQueueError;
+use countersign_files::queue::QueueItem;
 use countersign_model::license_key::LicenseId;
+
+/// The folder in the node's own.
+const FOLDER: &str = "mail";
 
 /// The most licenses in one mail.
 pub const MAX_LICENSES: usize = 100;
@@ -16,25 +20,11 @@ pub const MAX_LICENSES: usize = 100;
 /// The longest id of an event, in bytes.
 const MAX_EVENT: usize = 200;
 
-/// The longest wait before a mail is sent again.
-const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
-
 /// How often a mail is tried: with the default settings, for five days (RFC 5321, section 4.5.4.1).
 const MAX_ATTEMPTS: u32 = 126;
 
-/// Whether a mail is sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MailState {
-    /// It will be sent.
-    Waiting,
-    /// A person has to decide.
-    Parked,
-}
-
 /// A mail of the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct QueuedMail {
     /// Whom it goes to.
     pub address: MailAddress,
@@ -42,30 +32,14 @@ pub struct QueuedMail {
     pub licenses: Vec<LicenseId>,
     /// What made it necessary. An event has one mail.
     pub event: String,
-    /// When it was put into the queue.
-    pub queued: DateTime<Utc>,
-    /// Whether it is sent again.
-    pub state: MailState,
-    /// How often the mail server did not take it.
-    pub attempts: u32,
-    /// When it is sent, at the earliest.
-    pub next: DateTime<Utc>,
-    /// Why it was not taken the last time.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub reason: Option<String>,
 }
 
 impl QueuedMail {
-    /// A new mail, to be sent at once.
+    /// A mail that the queue can take.
     ///
     /// # Errors
     /// [`MailQueueError::Malformed`]: no license, too many, or an event's id that is empty or too long.
-    pub fn new(
-        address: MailAddress,
-        licenses: Vec<LicenseId>,
-        event: &str,
-        now: DateTime<Utc>,
-    ) -> Result<Self, MailQueueError> {
+    pub fn new(address: MailAddress, licenses: Vec<LicenseId>, event: &str) -> Result<Self, MailQueueError> {
         if licenses.is_empty() || licenses.len() > MAX_LICENSES || event.is_empty() || event.len() > MAX_EVENT {
             return Err(MailQueueError::Malformed);
         }
@@ -73,11 +47,6 @@ impl QueuedMail {
             address,
             licenses,
             event: event.to_owned(),
-            queued: now,
-            state: MailState::Waiting,
-            attempts: 0,
-            next: now,
-            reason: None,
         })
     }
 
@@ -85,65 +54,69 @@ impl QueuedMail {
     pub fn id(&self) -> MailId {
         MailId::of_event(&self.event)
     }
+}
 
-    /// Whether it is to be sent now. A clock that was set back makes no mail wait longer than it ever would.
-    pub fn is_due(&self, now: DateTime<Utc>) -> bool {
-        let longest = TimeDelta::from_std(LONGEST_WAIT).unwrap_or_default();
-        self.state == MailState::Waiting && (self.next <= now || self.next - now > longest)
-    }
+impl QueueItem for QueuedMail {
+    type Name = MailId;
 
-    /// After the mail server did not take it: waits `first` the first time, then twice as long each time. Parks it where it
-    /// never will be taken, or was tried too often.
-    pub fn refused(self, reason: String, is_final: bool, first: Duration, now: DateTime<Utc>) -> Self {
-        let attempts = self.attempts.saturating_add(1);
-        let doubled = first.saturating_mul(1_u32.checked_shl(attempts - 1).unwrap_or(u32::MAX));
-        let wait = TimeDelta::from_std(doubled.min(LONGEST_WAIT)).unwrap_or_default();
-        Self {
-            attempts,
-            state: match is_final || attempts >= MAX_ATTEMPTS {
-                true => MailState::Parked,
-                false => MailState::Waiting,
-            },
-            next: now + wait,
-            reason: Some(reason),
-            ..self
-        }
-    }
+    const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
-    /// After a person decided to send it again.
-    pub fn retried(self, now: DateTime<Utc>) -> Self {
-        Self {
-            attempts: 0,
-            state: MailState::Waiting,
-            next: now,
-            ..self
-        }
+    fn is_named(&self, name: MailId) -> bool {
+        self.id() == name
     }
+}
+
+/// The folder of the queue in the node's own.
+pub fn folder(store: &Path) -> PathBuf {
+    store.join(FOLDER)
+}
+
+/// How long a mail waits that failed so often before and now again: `first` the first time, then twice as long each time.
+/// `None` if it was tried too often.
+pub(super) fn wait(attempts: u32, first: Duration) -> Option<Duration> {
+    let doubled = first.saturating_mul(1_u32.checked_shl(attempts).unwrap_or(u32::MAX));
+    (attempts + 1 < MAX_ATTEMPTS).then_some(doubled.min(QueuedMail::LONGEST_WAIT))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
 
-    fn mail(event: &str) -> QueuedMail {
+    use chrono::{DateTime, TimeDelta, Utc};
+
+    use super::*;
+    use countersign_files::queue::{Queue, QueueState, Queued};
+
+    const FIRST: Duration = Duration::from_secs(60);
+
+    fn mail(event: &str, now: DateTime<Utc>) -> Queued<QueuedMail> {
         let license = LicenseId::from_bytes([7; 32]);
-        let now = DateTime::from_timestamp(1_000_000, 0).unwrap();
-        QueuedMail::new("anna@example.com".parse().unwrap(), vec![license], event, now).unwrap()
+        let mail = QueuedMail::new("anna@example.com".parse().unwrap(), vec![license], event).unwrap();
+        Queued::new(mail, now)
+    }
+
+    fn refused(mail: Queued<QueuedMail>, now: DateTime<Utc>) -> Queued<QueuedMail> {
+        let wait = wait(mail.attempts, FIRST);
+        mail.refused("451".to_owned(), wait, now)
     }
 
     #[test]
     fn a_mail_waits_longer_each_time_up_to_an_hour_and_is_parked_after_five_days() {
-        let mut mail = mail("evt_1");
-        let mut now = mail.queued;
+        let mut now = DateTime::from_timestamp(1_000_000, 0).unwrap();
+        let mut mail = mail("evt_1", now);
         let mut waits = Vec::new();
-        while mail.state == MailState::Waiting {
+        loop {
             assert!(mail.is_due(now));
-            mail = mail.refused("451".to_owned(), false, Duration::from_secs(60), now);
-            assert!(!mail.is_due(now) || mail.state == MailState::Parked);
+            mail = refused(mail, now);
+            assert!(!mail.is_due(now));
+            if mail.state == QueueState::Parked {
+                break;
+            }
             waits.push((mail.next - now).num_seconds());
             now = mail.next;
         }
         assert_eq!(waits[..8], [60, 120, 240, 480, 960, 1920, 3600, 3600]);
+        assert_eq!(mail.attempts, MAX_ATTEMPTS);
         let days = (now - mail.queued).num_hours() / 24;
         assert!((4..=5).contains(&days), "{days}");
         let again = mail.retried(now);
@@ -153,18 +126,34 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_back_holds_no_mail_for_years() {
         let now = DateTime::from_timestamp(1_000_000, 0).unwrap();
-        let mail = mail("evt_1");
-        let later = mail.clone().refused(
-            "451".to_owned(),
-            false,
-            Duration::from_secs(60),
-            now + TimeDelta::days(400),
-        );
+        let later = refused(mail("evt_1", now), now + TimeDelta::days(400));
         assert!(later.is_due(now));
-        assert!(
-            !mail
-                .refused("451".to_owned(), false, Duration::from_secs(60), now)
-                .is_due(now)
+        assert!(!refused(mail("evt_1", now), now).is_due(now));
+    }
+
+    #[test]
+    fn a_file_of_an_older_version_is_read_and_written_as_it_was() {
+        let written = r#"{"address":"anna@example.com","licenses":["0707070707070707070707070707070707070707070707070707070707070707"],"event":"evt_1","queued":"1970-01-12T13:46:40Z","state":"parked","attempts":3,"next":"1970-01-12T13:47:40Z","reason":"550"}"#;
+        let store = tempfile::tempdir().unwrap();
+        let queue = Queue::open(folder(store.path())).unwrap();
+        let id = MailId::of_event("evt_1");
+        let file = queue.path().join(format!("{id}.json"));
+        fs::write(&file, written.replace("parked", "waiting")).unwrap();
+        let mail: Queued<QueuedMail> = queue.read(id).unwrap().unwrap();
+        queue
+            .replace(
+                id,
+                &Queued {
+                    state: QueueState::Parked,
+                    ..mail
+                },
+            )
+            .unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), format!("{written}\n"));
+        let mail: Queued<QueuedMail> = queue.read(id).unwrap().unwrap();
+        assert_eq!(
+            (mail.state, mail.attempts, mail.item.event.as_str()),
+            (QueueState::Parked, 3, "evt_1")
         );
     }
 
@@ -172,7 +161,7 @@ mod tests {
     fn what_is_no_order_is_refused() {
         let address: MailAddress = "anna@example.com".parse().unwrap();
         let license = LicenseId::from_bytes([7; 32]);
-        let new = |count: usize, event: &str| QueuedMail::new(address.clone(), vec![license; count], event, Utc::now());
+        let new = |count: usize, event: &str| QueuedMail::new(address.clone(), vec![license; count], event);
         assert!(new(1, "e").is_ok() && new(100, &"e".repeat(200)).is_ok());
         for (count, event) in [(0, "e"), (101, "e"), (1, ""), (1, &*"e".repeat(201))] {
             assert!(

@@ -13,16 +13,17 @@ use tokio::runtime::Runtime;
 
 use crate::account::MailAccount;
 use crate::connection::MailConnection;
-use crate::known_mails::KnownMails;
 use crate::license_source::LicenseSource;
 use crate::made_up;
 use crate::mail_id::MailId;
+use crate::mail_queue_error::MAX_MAILS;
 use crate::message::OutgoingMail;
 use crate::queue::MailQueue;
-use crate::queued_mail::{MailState, QueuedMail};
+use crate::queued_mail::{self, QueuedMail};
 use crate::send_error::SendError;
 use crate::texts::MailTexts;
 use crate::values::MailedLicense;
+use countersign_files::queue::{QueueState, QueueView, Queued};
 use countersign_model::license_key::LicenseId;
 
 /// The longest time between two looks at the folder: a command may have changed it.
@@ -74,7 +75,8 @@ pub(super) struct SenderThread {
     source: Arc<dyn LicenseSource>,
     runtime: Runtime,
     is_stopping: Arc<AtomicBool>,
-    known: KnownMails,
+    /// The mails as they were read last.
+    known: QueueView<QueuedMail>,
     trouble: Option<Pause>,
     texts: Option<TextsInForce>,
     /// What is wrong with the texts in the registry.
@@ -91,13 +93,13 @@ impl SenderThread {
         is_stopping: Arc<AtomicBool>,
     ) -> Self {
         Self {
+            known: QueueView::new(queue.folder.clone()),
             queue,
             account,
             registry,
             source,
             runtime,
             is_stopping,
-            known: KnownMails::default(),
             trouble: None,
             texts: None,
             wrong_texts: None,
@@ -107,7 +109,7 @@ impl SenderThread {
     /// Works until it shall stop.
     pub(super) fn run(mut self) {
         while !self.is_stopping() {
-            let due = self.known.look(&self.queue, Utc::now());
+            let due = self.look(Utc::now());
             let is_paused = self.trouble.as_ref().is_some_and(|pause| pause.until > Instant::now());
             // A panic of a library must not end the sending.
             if catch_unwind(AssertUnwindSafe(|| self.read_texts())).is_err() {
@@ -127,6 +129,41 @@ impl SenderThread {
         self.runtime.shutdown_background();
     }
 
+    /// Reads what changed in the folder. Returns the mails that are due, the one that waits longest first.
+    fn look(&mut self, now: DateTime<Utc>) -> Vec<MailId> {
+        let looked = self.known.look(|id, error| {
+            // What is damaged is logged when it is read first, and `mail parked list` shows it.
+            tracing::warn!(mail = %id, %error, "a mail of the queue cannot be read");
+        });
+        match looked.and_then(|()| self.known.drop_surplus(MAX_MAILS)) {
+            Err(error) => tracing::error!(%error, "cannot look at the queue of mails"),
+            Ok(dropped) => {
+                for mail in dropped {
+                    let licenses: Vec<_> = mail.item.licenses.iter().map(LicenseId::log_tag).collect();
+                    tracing::error!(
+                        mail = %mail.item.id(),
+                        licenses = licenses.join(" "),
+                        "{MAX_MAILS} mails are parked, so the oldest one was deleted: its buyer did not get these licenses' keys"
+                    );
+                }
+            }
+        }
+        let (waiting, parked) = self.known.count();
+        let in_wait = || self.known.in_state(QueueState::Waiting);
+        let oldest = in_wait().map(|(_, mail)| mail.queued.timestamp()).min();
+        let counts = &self.queue.counts;
+        counts.waiting.store(waiting as u64, Ordering::Relaxed);
+        counts.parked.store(parked as u64, Ordering::Relaxed);
+        counts.oldest.store(
+            u64::try_from(oldest.unwrap_or_default()).unwrap_or_default(),
+            Ordering::Relaxed,
+        );
+        let due = in_wait().filter(|(_, mail)| mail.is_due(now));
+        let mut due: Vec<_> = due.map(|(id, mail)| (mail.next, id)).collect();
+        due.sort_unstable();
+        due.into_iter().map(|(_, id)| id).collect()
+    }
+
     fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
     }
@@ -139,7 +176,11 @@ impl SenderThread {
                 return left.min(LOOK_EVERY);
             }
         }
-        let next = self.known.next().map(|next| (next - now).to_std().unwrap_or_default());
+        let waiting = self.known.in_state(QueueState::Waiting);
+        let next = waiting
+            .map(|(_, mail)| mail.next)
+            .min()
+            .map(|next| (next - now).to_std().unwrap_or_default());
         next.map_or(LOOK_EVERY, |next| next.clamp(Duration::from_millis(10), LOOK_EVERY))
     }
 
@@ -203,15 +244,15 @@ impl SenderThread {
             self.queue.forget(id);
             return Ok(Outcome::Next);
         }
-        if mail.state == MailState::Parked {
+        if mail.state == QueueState::Parked {
             return Ok(Outcome::Next);
         }
-        let licenses: Result<Vec<_>, _> = mail.licenses.iter().map(|id| self.source.license(id)).collect();
+        let licenses: Result<Vec<_>, _> = mail.item.licenses.iter().map(|id| self.source.license(id)).collect();
         let licenses: Vec<MailedLicense> = match licenses {
             Ok(licenses) => licenses.into_iter().flatten().collect(),
             Err(reason) => {
                 tracing::warn!(mail = %id, reason, "a mail waits for its license");
-                self.refuse(mail, reason.to_owned(), false);
+                self.refuse(id, mail, reason.to_owned(), false);
                 return Ok(Outcome::Next);
             }
         };
@@ -226,16 +267,16 @@ impl SenderThread {
             Err(error) if !are_tried => return Err(Trouble::Text(error.to_string())),
             Err(error) => {
                 // SECURITY: the message has nothing of a license.
-                tracing::error!(mail = %id, %error, "a mail cannot be made and is parked: see `countersign mail list --parked`");
-                self.refuse(mail, error.to_string(), true);
+                tracing::error!(mail = %id, %error, "a mail cannot be made and is parked: see `countersign mail parked list`");
+                self.refuse(id, mail, error.to_string(), true);
                 return Ok(Outcome::Next);
             }
         };
-        let sent = match OutgoingMail::new(&self.account, &mail.address, id, mail.queued, &said) {
+        let sent = match OutgoingMail::new(&self.account, &mail.item.address, id, mail.queued, &said) {
             Ok(outgoing) => self.runtime.block_on(connection.send(&outgoing)),
             Err(error) => Err(SendError::Unmade(error)),
         };
-        let tag = mail.licenses.first().map(LicenseId::log_tag).unwrap_or_default();
+        let tag = mail.item.licenses.first().map(LicenseId::log_tag).unwrap_or_default();
         match sent {
             Ok(()) => {
                 self.queue.note_sent(id, Utc::now());
@@ -243,7 +284,7 @@ impl SenderThread {
                 Ok(Outcome::Next)
             }
             Err(error) if error.is_of_mail() => {
-                let is_parked = self.refuse(mail, error.detail(), error.is_final());
+                let is_parked = self.refuse(id, mail, error.detail(), error.is_final());
                 // SECURITY: the message has no address.
                 match is_parked {
                     true => tracing::warn!(mail = %id, license = tag, %error, "a mail is parked"),
@@ -263,13 +304,14 @@ impl SenderThread {
     }
 
     /// Notes that a mail was not taken; returns whether it is parked.
-    fn refuse(&self, mail: QueuedMail, reason: String, is_final: bool) -> bool {
+    fn refuse(&self, id: MailId, mail: Queued<QueuedMail>, reason: String, is_final: bool) -> bool {
         self.queue.counts.failures.fetch_add(1, Ordering::Relaxed);
-        let refused = mail.refused(reason, is_final, self.account.retry, Utc::now());
-        if let Err(error) = self.queue.folder.replace(&refused) {
+        let wait = queued_mail::wait(mail.attempts, self.account.retry).filter(|_| !is_final);
+        let refused = mail.refused(reason, wait, Utc::now());
+        if let Err(error) = self.queue.folder.replace(id, &refused) {
             tracing::error!(%error, "cannot note that a mail was not taken");
         }
-        refused.state == MailState::Parked
+        refused.state == QueueState::Parked
     }
 
     fn recover(&mut self) {

@@ -5,9 +5,9 @@ use chrono::{TimeDelta, Utc};
 use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::mail::made_up;
+use countersign_files::queue::{Queue, QueueState};
 use countersign_mail::account::MailAccount;
-use countersign_mail::mail_folder::MailFolder;
-use countersign_mail::queued_mail::MailState;
+use countersign_mail::queued_mail::{self, QueuedMail};
 use countersign_mail::texts::MailTexts;
 use countersign_settings::config::Config;
 
@@ -41,12 +41,12 @@ fn settings(config: &Config) -> Vec<Finding> {
 
 /// What waits.
 fn queue(config: &Config) -> Vec<Finding> {
-    let Some(folder) = MailFolder::existing(&config.paths.store) else {
+    let Some(folder) = Queue::<QueuedMail>::existing(queued_mail::folder(&config.paths.store)) else {
         return Vec::new();
     };
     let listed = match folder.list() {
         Ok(listed) => listed,
-        Err(error) => return vec![broken("mail", error.to_string(), Some(error.hint().to_owned()))],
+        Err(error) => return vec![broken("mail", error.to_string(), None)],
     };
     let now = Utc::now();
     let mut waiting = 0;
@@ -55,7 +55,7 @@ fn queue(config: &Config) -> Vec<Finding> {
     let mut damaged = 0;
     for (id, _) in listed {
         match folder.read(id) {
-            Ok(Some(mail)) if mail.state == MailState::Parked => parked += 1,
+            Ok(Some(mail)) if mail.state == QueueState::Parked => parked += 1,
             Ok(Some(mail)) => {
                 waiting += 1;
                 late += usize::from(now - mail.queued > TOO_LONG);
@@ -80,14 +80,14 @@ fn queue(config: &Config) -> Vec<Finding> {
         told(
             late,
             "waiting for more than half an hour",
-            "`countersign mail list` says why; `countersign mail send-test` tries the mail server",
+            "`countersign mail parked list --all` says why; `countersign mail send-test` tries the mail server",
         );
     }
     told(
         parked,
         "parked",
-        "`countersign mail list --parked` says why; then `mail retry` or `mail drop`",
+        "`countersign mail parked list` says why; then `parked retry` or `parked drop`",
     );
-    told(damaged, "damaged", "`countersign mail list` names the files");
+    told(damaged, "damaged", "`countersign mail parked list` names the files");
     findings
 }

@@ -2,8 +2,8 @@
 
 use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
-use crate::webhook::kept_event::KeptState;
 use crate::webhook::outbox::{Outbox, ToldProgress};
+use countersign_files::queue::QueueState;
 use countersign_ledger::{SharedEndpoint, shared_endpoints};
 use countersign_settings::config::{Config, WebhookConfig};
 use countersign_settings::keys::webhook_secrets;
@@ -41,7 +41,9 @@ fn outbox(endpoint: &WebhookConfig, config: &Config, shared: &[SharedEndpoint]) 
         return Vec::new();
     };
     let mut findings = Vec::new();
-    let progress = outbox.progress().and_then(|progress| Ok((progress, outbox.list()?)));
+    let progress = outbox
+        .progress()
+        .and_then(|progress| Ok((progress, outbox.kept.list()?)));
     let (progress, kept) = match progress {
         Ok(read) => read,
         Err(error) => return vec![broken("webhook", error.to_string(), None)],
@@ -54,11 +56,11 @@ fn outbox(endpoint: &WebhookConfig, config: &Config, shared: &[SharedEndpoint]) 
         let said = format!("{name} takes nothing since {since}: {}", trouble.reason);
         findings.push(warning("webhook", said, &hint));
     }
-    let read = kept.into_iter().map(|(kept, _)| outbox.read(kept));
+    let read = kept.into_iter().map(|(kept, _)| outbox.kept.read(kept));
     let mut parked = 0;
     for kept in read {
         match kept {
-            Ok(Some(kept)) if kept.state == KeptState::Parked => parked += 1,
+            Ok(Some(kept)) if kept.state == QueueState::Parked => parked += 1,
             Ok(_) => {}
             Err(error) => findings.push(broken("webhook", error.to_string(), None)),
         }

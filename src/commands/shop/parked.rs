@@ -1,186 +1,95 @@
-//! `countersign shop parked`: deliveries that the server of this folder left to a person.
+//! `countersign shop parked`: deliveries that the server of this folder left to a person, or that wait.
 
-use chrono::{DateTime, Utc};
-use serde::Serialize;
+use std::io;
 
-use crate::commands::id_digits::{self, IdWords};
-use crate::commands::output::{self, Table};
+use serde_json::json;
+
+use crate::commands::parked::{self, About, ListedItem, ListedState, QueueWords, Verb};
 use crate::commands::{Exit, Failure};
-use countersign_files::spool::{DeliveryName, Spool, SpoolError};
-use countersign_model::slug::Slug;
-use countersign_model::text::printable::Printable;
+use countersign_files::spool::{Spool, SpoolError, SpooledDelivery, WaitingDelivery};
 use countersign_settings::config::Config;
 
-/// What is told where there is none.
-const NONE: &str = "No delivery is parked.\n";
-
-/// How messages name deliveries.
-const DELIVERIES: IdWords = IdWords {
-    thing: "a delivery",
-    none: "no such delivery is parked",
-    hint: "see `countersign shop parked list`",
+const DELIVERIES: QueueWords = QueueWords {
+    one: "delivery",
+    room: "shop",
+    whose: "SHOP",
 };
 
-#[derive(clap::Args, Debug)]
-pub(super) struct Args {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Verb {
-    /// List parked deliveries, and why they are parked
-    #[command(after_help = "\
-Examples:
-  countersign shop parked list
-  countersign shop parked list --json")]
-    List(ListArgs),
-    /// Have parked deliveries applied again, after you mended the reason
-    #[command(after_help = "\
-Examples:
-  countersign shop parked retry 5f0c2b7e
-  countersign shop parked retry --all
-
-A running server applies them within five seconds. What is applied twice changes nothing.")]
-    Retry(ChosenArgs),
-    /// Delete parked deliveries: nothing of them is done
-    #[command(after_help = "\
-Examples:
-  countersign shop parked drop 5f0c2b7e")]
-    Drop(ChosenArgs),
-}
-
-#[derive(clap::Args, Debug)]
-struct ListArgs {
-    /// Print one JSON document
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(clap::Args, Debug)]
-struct ChosenArgs {
-    /// Which, by 8 or more of the first digits that the list shows
-    #[arg(value_name = "DELIVERY", required_unless_present = "all", conflicts_with = "all")]
-    deliveries: Vec<String>,
-    /// All of them
-    #[arg(long)]
-    all: bool,
-    /// Print one JSON document
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Serialize)]
-struct ParkedDelivery {
-    delivery: String,
-    /// Absent if the file is damaged.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shop: Option<Slug>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    received: Option<DateTime<Utc>>,
-    /// The shop's word for the event, if it can be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    event: Option<String>,
-    reason: String,
-}
-
 /// Runs the verb.
-pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+pub(super) fn run(verb: &Verb, config: &Config) -> Result<Exit, Failure> {
     let spool = Spool::existing(&config.paths.store);
-    match &args.verb {
-        Verb::List(args) => {
-            let parked = spool
-                .map_or_else(|| Ok(Vec::new()), |spool| list(&spool, config))
-                .map_err(failure)?;
-            output::print(&if args.json {
-                output::json(&parked)?
-            } else {
-                text(&parked)
-            })
-        }
-        Verb::Retry(args) => each(spool, args, Spool::retry, "waits again"),
-        Verb::Drop(args) => each(spool, args, Spool::drop_parked, "deleted"),
-    }
-}
-
-fn list(spool: &Spool, config: &Config) -> Result<Vec<ParkedDelivery>, SpoolError> {
-    let read = |name: &DeliveryName| {
-        let delivery = spool.read_parked(name).ok();
-        let shop = delivery.as_ref().map(|delivery| delivery.shop.clone());
-        let settings = config
-            .shops
-            .iter()
-            .find(|settings| Some(&settings.name) == shop.as_ref());
-        let parsed = settings.zip(delivery.as_ref());
-        let parsed =
-            parsed.and_then(|(settings, delivery)| countersign_shops::read(settings.kind, &delivery.body).ok());
-        ParkedDelivery {
-            delivery: name.to_string(),
-            shop,
-            received: delivery.map(|delivery| delivery.received),
-            event: parsed.map(|parsed| parsed.event),
-            reason: spool.reason(name),
-        }
-    };
-    Ok(spool.parked()?.iter().map(|waiting| read(&waiting.name)).collect())
-}
-
-fn text(parked: &[ParkedDelivery]) -> String {
-    if parked.is_empty() {
-        return NONE.to_owned();
-    }
-    let mut table = Table::new(["DELIVERY", "SHOP", "RECEIVED", "EVENT", "REASON"]);
-    for delivery in parked {
-        let received = delivery.received.map(|time| time.format("%Y-%m-%d %H:%M").to_string());
-        table.row([
-            &delivery.delivery,
-            &delivery.shop.as_ref().map_or("-", Slug::as_str),
-            &received.as_deref().unwrap_or("-"),
-            &Printable(delivery.event.as_deref().unwrap_or("-")),
-            &Printable(&delivery.reason),
-        ]);
-    }
-    table.to_string()
-}
-
-/// Does `work` with each chosen delivery.
-fn each(
-    spool: Option<Spool>,
-    args: &ChosenArgs,
-    work: impl Fn(&Spool, &DeliveryName) -> Result<(), SpoolError>,
-    done: &str,
-) -> Result<Exit, Failure> {
-    let parked = match &spool {
-        Some(spool) => spool.parked().map_err(failure)?,
+    let items = match &spool {
+        Some(spool) => items(spool, config).map_err(Failure::environment)?,
         None => Vec::new(),
     };
-    let parked: Vec<DeliveryName> = parked.into_iter().map(|waiting| waiting.name).collect();
-    let chosen = match args.all {
-        true => parked,
-        false => id_digits::named(&args.deliveries, &parked, &DELIVERIES)?,
-    };
-    let mut names = Vec::new();
-    for name in chosen {
-        let worked = spool.as_ref().map(|spool| work(spool, &name));
-        match worked {
-            Some(Ok(())) => names.push(name.to_string()),
-            // The server deletes the oldest one where too many are parked, and another command may have taken it.
-            Some(Err(SpoolError::Io { source, .. })) if source.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Failure::input(format!("{name}: {}", DELIVERIES.none)).hint(DELIVERIES.hint));
-            }
-            Some(Err(error)) => return Err(failure(error)),
-            None => {}
-        }
-    }
-    output::print_change(&if args.json {
-        output::json(&serde_json::json!({ "deliveries": names }))?
-    } else if names.is_empty() {
-        NONE.to_owned()
-    } else {
-        names.iter().map(|name| format!("{name}: {done}\n")).collect()
-    })
+    parked::run(verb, &DELIVERIES, items)
 }
 
-fn failure(error: SpoolError) -> Failure {
-    Failure::environment(error)
+fn items<'s>(spool: &'s Spool, config: &Config) -> Result<Vec<ListedItem<'s>>, SpoolError> {
+    let parked = spool.parked()?.into_iter().map(|parked| {
+        let delivery = spool.read_parked(&parked.name).ok();
+        let reason = spool.reason(&parked.name);
+        let item = item(spool, &parked, ListedState::Parked, delivery, config);
+        ListedItem {
+            reason: Some(reason).filter(|reason| !reason.is_empty()),
+            ..item
+        }
+    });
+    let waiting = spool.waiting()?.into_iter().map(|waiting| {
+        let delivery = spool.read(&waiting).ok();
+        item(spool, &waiting, ListedState::Waiting, delivery, config)
+    });
+    Ok(parked.chain(waiting).collect())
+}
+
+/// An item without its reason.
+fn item<'s>(
+    spool: &'s Spool,
+    listed: &WaitingDelivery,
+    state: ListedState,
+    delivery: Option<SpooledDelivery>,
+    config: &Config,
+) -> ListedItem<'s> {
+    let retried = listed.name.clone();
+    let discarded = listed.name.clone();
+    let is_parked = state == ListedState::Parked;
+    ListedItem {
+        id: listed.name.to_string(),
+        state,
+        queued: delivery.as_ref().map(|delivery| delivery.received),
+        attempts: None,
+        next: None,
+        reason: None,
+        about: delivery.map_or_else(About::default, |delivery| about(&delivery, config)),
+        // One that waits is tried every few seconds.
+        retry: Box::new(move || match is_parked {
+            true => done(spool.retry(&retried)),
+            false => Ok(true),
+        }),
+        discard: Box::new(move || match is_parked {
+            true => done(spool.drop_parked(&discarded)),
+            false => done(spool.discard(&discarded)),
+        }),
+    }
+}
+
+/// Whether it was there: the server deletes the oldest one where too many are parked.
+fn done(result: Result<(), SpoolError>) -> Result<bool, Failure> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(SpoolError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Failure::environment(error)),
+    }
+}
+
+fn about(delivery: &SpooledDelivery, config: &Config) -> About {
+    let shop = &delivery.shop;
+    let settings = config.shops.iter().find(|settings| settings.name == *shop);
+    let parsed = settings.and_then(|settings| countersign_shops::read(settings.kind, &delivery.body).ok());
+    About {
+        whose: Some(shop.to_string()),
+        // The shop's word for it, if it can be read.
+        event: parsed.map(|parsed| parsed.event),
+        members: [("shop".to_owned(), json!(shop))].into_iter().collect(),
+    }
 }

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, output};
-use crate::webhook::kept_event::KeptState;
 use crate::webhook::outbox::{Outbox, ToldProgress};
+use countersign_files::queue::QueueState;
 use countersign_ledger::{SharedEndpoint, shared_endpoints};
 use countersign_model::event_kind::EventKind;
 use countersign_model::slug::Slug;
@@ -94,9 +94,9 @@ fn listed(
     let Some(outbox) = outbox else {
         return Ok(listed);
     };
-    for (name, _) in outbox.list()? {
-        match outbox.read(name)? {
-            Some(kept) if kept.state == KeptState::Parked => listed.parked += 1,
+    for (name, _) in outbox.kept.list()? {
+        match outbox.kept.read(name)? {
+            Some(kept) if kept.state == QueueState::Parked => listed.parked += 1,
             Some(_) => listed.waiting += 1,
             None => {}
         }

@@ -77,7 +77,7 @@ impl EndpointThread {
             is_stopping,
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
             told: None,
-            kept: KeptMessages::new(endpoint.config.name.clone(), endpoint.outbox.clone()),
+            kept: KeptMessages::new(endpoint.config.name.clone(), endpoint.outbox.kept.clone()),
             endpoint,
             next_time_events: Instant::now(),
             pause: FIRST_PAUSE,

@@ -1,41 +1,36 @@
 //! The messages of an endpoint that are in files, as its thread knows them. What the thread itself changes it knows at once; what
 //! commands change it finds when it lists the folder.
 
-use std::collections::{BTreeMap, HashSet};
-use std::time::{Duration, Instant, SystemTime};
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
 use crate::webhook::event::WebhookEvent;
-use crate::webhook::kept_event::{KeptEvent, KeptState};
-use crate::webhook::outbox::{KeptName, MAX_KEPT, Outbox};
+use crate::webhook::kept_event::{self, KeptEvent, KeptName};
+use crate::webhook::outbox::MAX_KEPT;
 use countersign_files::json_folder::JsonFolderError;
+use countersign_files::queue::{Queue, QueueState, QueueView, Queued};
 use countersign_model::license_key::LicenseId;
 use countersign_model::slug::Slug;
 
 /// The time between two looks at the folder, which may have 10,000 files.
 const LIST_EVERY: Duration = Duration::from_secs(2);
 
-/// The time of a change that this thread made: the file is read again when the folder is listed.
-const OWN_CHANGE: SystemTime = SystemTime::UNIX_EPOCH;
-
 /// The kept messages of one endpoint.
 pub(super) struct KeptMessages {
     webhook: Slug,
-    outbox: Outbox,
-    /// As they were read last, with the time of their last change.
-    kept: BTreeMap<KeptName, (SystemTime, KeptEvent)>,
+    kept: QueueView<KeptEvent>,
     next_number: u64,
     next_listing: Option<Instant>,
 }
 
 impl KeptMessages {
     /// Nothing is read yet.
-    pub(super) fn new(webhook: Slug, outbox: Outbox) -> Self {
+    pub(super) fn new(webhook: Slug, kept: Queue<KeptEvent>) -> Self {
         Self {
             webhook,
-            outbox,
-            kept: BTreeMap::new(),
+            kept: QueueView::new(kept),
             next_number: 0,
             next_listing: None,
         }
@@ -46,75 +41,61 @@ impl KeptMessages {
         if self.next_listing.is_some_and(|next| now < next) {
             return Ok(false);
         }
-        let mut kept = BTreeMap::new();
-        for (name, changed) in self.outbox.list()? {
-            self.next_number = self.next_number.max(name.number + 1);
-            let known = self.kept.remove(&name).filter(|(time, _)| *time == changed);
-            let event = match known {
-                Some((_, event)) => Some(event),
-                // `doctor` names what is damaged.
-                None => self.outbox.read(name).unwrap_or_else(|error| {
-                    tracing::warn!(webhook = %self.webhook, %error, "a kept message cannot be read");
-                    None
-                }),
-            };
-            kept.extend(event.map(|event| (name, (changed, event))));
-        }
-        self.kept = kept;
+        let webhook = &self.webhook;
+        self.kept.look(|_, error| {
+            // `doctor` names what is damaged.
+            tracing::warn!(%webhook, %error, "a kept message cannot be read");
+        })?;
+        let last = self.kept.names().next_back();
+        self.next_number = self.next_number.max(last.map_or(0, |name| name.number + 1));
         self.next_listing = Some(now + LIST_EVERY);
         Ok(true)
     }
 
     /// How many more may be kept.
     pub(super) fn room(&self) -> usize {
-        MAX_KEPT.saturating_sub(self.kept.len())
+        let (waiting, parked) = self.count();
+        MAX_KEPT.saturating_sub(waiting + parked)
     }
 
     /// The number of those that wait, and of those that are parked.
     pub(super) fn count(&self) -> (usize, usize) {
-        let waiting = self.waiting().count();
-        (waiting, self.kept.len() - waiting)
+        self.kept.count()
     }
 
-    fn waiting(&self) -> impl Iterator<Item = (&KeptName, &KeptEvent)> {
-        let all = self.kept.iter().map(|(name, (_, kept))| (name, kept));
-        all.filter(|(_, kept)| kept.state == KeptState::Waiting)
+    fn waiting(&self) -> impl Iterator<Item = (KeptName, &Queued<KeptEvent>)> {
+        self.kept.in_state(QueueState::Waiting)
     }
 
     /// The licenses whose next messages have to wait.
     pub(super) fn blocked(&self) -> HashSet<LicenseId> {
-        self.waiting().map(|(_, kept)| kept.license).collect()
+        self.waiting().map(|(_, kept)| kept.item.license).collect()
     }
 
     /// At most `limit` messages that are due, of each license the first one.
-    pub(super) fn due(&self, limit: usize, now: DateTime<Utc>) -> Vec<(KeptName, KeptEvent, WebhookEvent)> {
+    pub(super) fn due(&self, limit: usize, now: DateTime<Utc>) -> Vec<(KeptName, Queued<KeptEvent>, WebhookEvent)> {
         let mut seen = HashSet::new();
-        let first = self.waiting().filter(|(_, kept)| seen.insert(kept.license));
+        let first = self.waiting().filter(|(_, kept)| seen.insert(kept.item.license));
         let due = first.filter(|(_, kept)| kept.is_due(now)).take(limit);
-        due.filter_map(|(name, kept)| Some((*name, kept.clone(), kept.event()?)))
+        due.filter_map(|(name, kept)| Some((name, kept.clone(), kept.item.event()?)))
             .collect()
     }
 
     /// Deletes a message that was taken.
     pub(super) fn taken(&mut self, name: KeptName) -> Result<(), JsonFolderError> {
-        self.outbox.remove(name)?;
-        self.kept.remove(&name);
-        Ok(())
+        self.kept.remove(name)
     }
 
     /// Notes that a message was refused again.
     pub(super) fn refused(
         &mut self,
         name: KeptName,
-        kept: KeptEvent,
+        kept: Queued<KeptEvent>,
         reason: String,
         now: DateTime<Utc>,
     ) -> Result<(), JsonFolderError> {
-        let kept = kept.refused(reason, now);
-        self.outbox.replace(name, &kept)?;
-        self.tell(&kept);
-        self.kept.insert(name, (OWN_CHANGE, kept));
-        Ok(())
+        let kept = self.after_refusal(kept, reason, now);
+        self.kept.replace(name, kept)
     }
 
     /// Keeps a message durably: one that was refused, or one whose turn has not come.
@@ -125,33 +106,36 @@ impl KeptMessages {
         now: DateTime<Utc>,
     ) -> Result<(), JsonFolderError> {
         // After a crash, the message may have been kept already.
-        if self.kept.keys().any(|name| name.id == event.id) {
+        if self.kept.names().any(|name| name.id == event.id) {
             return Ok(());
         }
-        let Some(mut kept) = KeptEvent::new(event, now) else {
+        let Some(kept) = KeptEvent::new(event) else {
             return Ok(());
         };
+        let mut kept = Queued::new(kept, now);
         if let Some(reason) = refused {
-            kept = kept.refused(reason, now);
-            self.tell(&kept);
+            kept = self.after_refusal(kept, reason, now);
         }
         let number = self.next_number;
-        self.outbox.keep(number, &kept)?;
+        self.kept.put(KeptName { number, id: event.id }, kept)?;
         self.next_number += 1;
-        self.kept.insert(KeptName { number, id: kept.id }, (OWN_CHANGE, kept));
         Ok(())
     }
 
-    fn tell(&self, kept: &KeptEvent) {
+    /// The message after the endpoint refused it, which the log says.
+    fn after_refusal(&self, kept: Queued<KeptEvent>, reason: String, now: DateTime<Utc>) -> Queued<KeptEvent> {
+        let wait = kept_event::wait(kept.attempts);
+        let kept = kept.refused(reason, wait, now);
         let webhook = &self.webhook;
-        let message = kept.id;
+        let message = kept.item.id;
         let reason = kept.reason.as_deref().unwrap_or_default();
         match kept.state {
-            KeptState::Waiting => tracing::warn!(%webhook, %message, reason, "an endpoint refused a message"),
-            KeptState::Parked => {
+            QueueState::Waiting => tracing::warn!(%webhook, %message, reason, "an endpoint refused a message"),
+            QueueState::Parked => {
                 tracing::error!(%webhook, %message, reason, "a message is parked: the endpoint refused it for three days");
             }
         }
+        kept
     }
 }
 
@@ -161,6 +145,7 @@ mod tests {
 
     use super::*;
     use crate::webhook::event::EventId;
+    use crate::webhook::outbox::Outbox;
     use countersign_model::event_kind::EventKind;
 
     #[test]
@@ -168,7 +153,8 @@ mod tests {
         let store = tempfile::tempdir().unwrap();
         let name: Slug = "crm".parse().unwrap();
         let outbox = Outbox::open(store.path(), &name).unwrap();
-        let mut messages = KeptMessages::new(name, outbox.clone());
+        let queue = outbox.kept.clone();
+        let mut messages = KeptMessages::new(name, queue.clone());
         let start = Instant::now();
         let now = Utc::now();
         let license = |number: u8| LicenseId::from_bytes([number; 32]);
@@ -194,15 +180,17 @@ mod tests {
         let left: Vec<_> = messages.due(9, now).into_iter().map(|(name, ..)| name).collect();
         assert_eq!((left, messages.count()), (vec![due[2].0], (2, 0)));
         // A command parks one, and another process keeps one.
-        let parked = KeptEvent {
-            state: KeptState::Parked,
-            ..outbox.read(due[1].0).unwrap().unwrap()
+        let parked = queue.read(due[1].0).unwrap().unwrap().refused("no".into(), None, now);
+        queue.replace(due[1].0, &parked).unwrap();
+        let name = KeptName {
+            number: 7,
+            id: event(7).id,
         };
-        outbox.replace(due[1].0, &parked).unwrap();
-        outbox.keep(7, &KeptEvent::new(&event(7), now).unwrap()).unwrap();
+        let other = Queued::new(KeptEvent::new(&event(7)).unwrap(), now);
+        queue.put(name, &other).unwrap();
         assert!(messages.look(start + LIST_EVERY).unwrap());
         assert_eq!(messages.count(), (2, 1));
         messages.keep(&event(8), None, now).unwrap();
-        assert_eq!(outbox.list().unwrap().last().unwrap().0.number, 8);
+        assert_eq!(queue.list().unwrap().last().unwrap().0.number, 8);
     }
 }

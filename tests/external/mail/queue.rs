@@ -103,7 +103,7 @@ impl Vendor {
     }
 
     fn queue(&self) -> Vec<Value> {
-        let printed = self.command(&["mail", "list", "--json"]);
+        let printed = self.command(&["mail", "parked", "list", "--all", "--json"]);
         serde_json::from_str(&printed).unwrap()
     }
 
@@ -281,13 +281,13 @@ fn mails_wait_while_the_mail_server_is_away_and_a_person_decides_about_the_parke
     assert_eq!((&first["state"], &first["event"]), (&"parked".into(), &"evt_1".into()));
     let id = first["id"].as_str().unwrap();
     // Its file cannot be changed to another address, but it can be dropped and ordered anew.
-    assert!(vendor.command(&["mail", "retry", &id[..8]]).contains(id));
+    assert!(vendor.command(&["mail", "parked", "retry", &id[..8]]).contains(id));
     eventually("it is refused again", PATIENCE, || {
         let all = vendor.queue();
         all.iter()
             .any(|mail| mail["id"] == id && mail["state"] == "parked" && mail["attempts"] == 1)
     });
-    assert!(vendor.command(&["mail", "drop", id]).contains("dropped"));
+    assert!(vendor.command(&["mail", "parked", "drop", id]).contains("deleted"));
     eventually("it is gone", PATIENCE, || mails_of(&server, "parked") == 0.0);
     assert_eq!(vendor.enqueue("berta@example.com", &license, "evt_1"), Enqueued::New);
     eventually("the new order is sent", PATIENCE, || mail.mails().len() == 2);

@@ -175,7 +175,7 @@ fn what_one_key_cannot_be_for_is_parked() {
         .unwrap()
         .iter()
         .find(|parked| parked["reason"].as_str().unwrap().contains("three days"));
-    let name = waiting.unwrap()["delivery"].as_str().unwrap();
+    let name = waiting.unwrap()["id"].as_str().unwrap();
     assert!(
         countersign(&shop.instance)
             .args(["shop", "parked", "retry", name])

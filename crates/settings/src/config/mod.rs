@@ -331,7 +331,10 @@ mod tests {
         for (given, expected) in [
             (
                 ("SHOPS_US_MODE", "test"),
-                "countersign.toml: [shops.us] needs \"kind\": expected \"stripe\", \"paddle\", \"lemonsqueezy\" or \"woocommerce\"",
+                &*format!(
+                    "countersign.toml: [shops.us] needs \"kind\": {}",
+                    countersign_shops::EXPECTED
+                ),
             ),
             (
                 ("MAIL_PORT", "x"),
