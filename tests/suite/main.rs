@@ -41,6 +41,7 @@ mod older_index;
 mod order_references;
 mod packages;
 mod packaging;
+mod parked;
 mod preview;
 mod problems;
 mod public;

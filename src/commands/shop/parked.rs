@@ -27,9 +27,13 @@ pub(super) fn run(verb: &Verb, config: &Config) -> Result<Exit, Failure> {
 
 fn items<'s>(spool: &'s Spool, config: &Config) -> Result<Vec<ListedItem<'s>>, SpoolError> {
     let parked = spool.parked()?.into_iter().map(|parked| {
-        let delivery = spool.read_parked(&parked.name).ok();
+        let delivery = spool.read_parked(&parked.name);
         let reason = spool.reason(&parked.name);
-        let item = item(spool, &parked, ListedState::Parked, delivery, config);
+        let state = match delivery {
+            Err(SpoolError::Damaged(_)) => ListedState::Damaged,
+            _ => ListedState::Parked,
+        };
+        let item = item(spool, &parked, state, delivery.ok(), config);
         ListedItem {
             reason: Some(reason).filter(|reason| !reason.is_empty()),
             ..item
@@ -52,7 +56,7 @@ fn item<'s>(
 ) -> ListedItem<'s> {
     let retried = listed.name.clone();
     let discarded = listed.name.clone();
-    let is_parked = state == ListedState::Parked;
+    let is_parked = state != ListedState::Waiting;
     ListedItem {
         id: listed.name.to_string(),
         state,
