@@ -124,10 +124,7 @@ impl Outbox {
     /// # Errors
     /// The disk fails.
     pub fn save(&self, progress: &ToldProgress) -> Result<(), JsonFolderError> {
-        if !self.folder.replace(PROGRESS, progress)? {
-            self.folder.create(PROGRESS, progress)?;
-        }
-        Ok(())
+        self.folder.save(PROGRESS, progress)
     }
 }
 

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use crate::durable_file::{self, Access};
 use crate::regular_file;
 
-/// Size limit of a file, in bytes: a mail with a hundred licenses takes seven thousand.
-const MAX_FILE: u64 = 64 << 10;
+/// Size limit of a file, in bytes: what a delivery owes for a thousand licenses takes ten thousand.
+const MAX_FILE: u64 = 1 << 20;
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -130,6 +130,17 @@ impl JsonFolder {
         let replaced = bytes(value).and_then(|bytes| durable_file::replace(&path, &bytes));
         replaced.map_err(|source| failed(&path, source))?;
         Ok(true)
+    }
+
+    /// Writes a file durably, whether there is one of this name or not.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn save(&self, file: &str, value: &impl Serialize) -> Result<(), JsonFolderError> {
+        if !self.replace(file, value)? {
+            self.create(file, value)?;
+        }
+        Ok(())
     }
 
     /// Deletes a file; `false` if it is gone.

@@ -7,7 +7,6 @@
 mod delivery_file;
 mod delivery_name;
 mod error;
-mod owed_licenses;
 mod waiting_delivery;
 
 use std::fs;
@@ -16,15 +15,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 use crate::durable_file::{self, Access};
+use crate::json_folder::JsonFolder;
 use crate::regular_file;
 use countersign_model::slug::Slug;
 
 pub use delivery_file::SpooledDelivery;
 pub use delivery_name::{DeliveryName, NotADelivery};
 pub use error::{MAX_DELIVERIES, SpoolError};
-pub use owed_licenses::OwedLicenses;
 pub use waiting_delivery::{DeliveryStage, WaitingDelivery};
 
 /// The most deliveries that are parked. They have a limit of their own, so that they do not stop those that can be applied.
@@ -39,10 +39,21 @@ const PARKED: &str = "parked";
 /// The longest reason in bytes.
 const MAX_REASON: u64 = 4_096;
 
+/// Which licenses a delivery was about to issue: their keys are owed to the buyer. Written before they are issued, so that none
+/// is forgotten, whatever happens to the server or to the licenses until the mail is in its queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwedLicenses {
+    /// The places in the sale: the line of each, and which copy of it, both from 0.
+    pub places: Vec<(usize, u32)>,
+}
+
 /// The deliveries of one node.
 #[derive(Debug)]
 pub struct Spool {
     folder: PathBuf,
+    /// The same folder, for the files that say what deliveries owe.
+    owed: JsonFolder,
     /// How many wait. Approximate between two looks at the folder, because commands change it, too.
     waiting: AtomicUsize,
     /// How many are parked, in the same way.
@@ -55,12 +66,9 @@ impl Spool {
     /// # Errors
     /// The folder cannot be made or listed.
     pub fn open(store: &Path) -> Result<Self, SpoolError> {
-        let folder = store.join(FOLDER);
-        for made in [folder.clone(), folder.join(PARKED)] {
-            durable_file::create_folders(&made, Access::Owner)
-                .and_then(|()| durable_file::remove_leftovers(&made))
-                .map_err(|source| SpoolError::Io { path: made, source })?;
-        }
+        let folder = JsonFolder::open(store.join(FOLDER))?;
+        folder.remove_leftovers()?;
+        JsonFolder::open(folder.path().join(PARKED))?.remove_leftovers()?;
         let spool = Self::in_folder(folder);
         spool.waiting()?;
         spool.parked()?;
@@ -69,13 +77,13 @@ impl Spool {
 
     /// The spool of a node, to be read; `None` if there is none.
     pub fn existing(store: &Path) -> Option<Self> {
-        let folder = store.join(FOLDER);
-        folder.is_dir().then(|| Self::in_folder(folder))
+        JsonFolder::existing(store.join(FOLDER)).map(Self::in_folder)
     }
 
-    fn in_folder(folder: PathBuf) -> Self {
+    fn in_folder(folder: JsonFolder) -> Self {
         Self {
-            folder,
+            folder: folder.path().to_owned(),
+            owed: folder,
             waiting: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
         }
@@ -152,7 +160,7 @@ impl Spool {
     /// # Errors
     /// The file cannot be read, or is damaged.
     pub fn owed(&self, name: &DeliveryName) -> Result<Option<OwedLicenses>, SpoolError> {
-        owed_licenses::read(&self.owed_path(name))
+        Ok(self.owed.read(&owed_file(name))?)
     }
 
     /// Notes that durably.
@@ -160,7 +168,7 @@ impl Spool {
     /// # Errors
     /// The disk fails.
     pub fn note_owed(&self, name: &DeliveryName, owed: &OwedLicenses) -> Result<(), SpoolError> {
-        owed_licenses::write(&self.owed_path(name), owed)
+        Ok(self.owed.save(&owed_file(name), owed)?)
     }
 
     /// Notes durably how far a delivery is.
@@ -182,7 +190,8 @@ impl Spool {
     /// # Errors
     /// The disk fails: it is applied again, which changes nothing.
     pub fn remove(&self, name: &DeliveryName) -> Result<(), SpoolError> {
-        owed_licenses::remove(&self.owed_path(name))?;
+        // First: a delivery that is left then owes nothing, and its licenses are there.
+        self.owed.remove(&owed_file(name))?;
         for path in DeliveryStage::ALL.map(|stage| self.path(name, stage)) {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -268,7 +277,7 @@ impl Spool {
     pub fn drop_parked(&self, name: &DeliveryName) -> Result<(), SpoolError> {
         let path = self.parked_path(name);
         let _ = fs::remove_file(self.reason_path(name));
-        owed_licenses::remove(&self.owed_path(name))?;
+        self.owed.remove(&owed_file(name))?;
         // Synced, so that a loss of power brings none back that a person dropped.
         let removed = fs::remove_file(&path).and_then(|()| durable_file::sync_folder(&self.folder.join(PARKED)));
         removed.map_err(|source| SpoolError::Io { path, source })?;
@@ -301,10 +310,6 @@ impl Spool {
         })
     }
 
-    fn owed_path(&self, name: &DeliveryName) -> PathBuf {
-        self.folder.join(format!("{name}.owed"))
-    }
-
     fn parked_path(&self, name: &DeliveryName) -> PathBuf {
         self.folder.join(PARKED).join(name.as_str())
     }
@@ -316,6 +321,10 @@ impl Spool {
     fn path(&self, name: &DeliveryName, stage: DeliveryStage) -> PathBuf {
         self.folder.join(format!("{name}{}", stage.ending()))
     }
+}
+
+fn owed_file(name: &DeliveryName) -> String {
+    format!("{name}.owed")
 }
 
 /// A look at the folder may have counted it out already.

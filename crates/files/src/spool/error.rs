@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::json_folder::JsonFolderError;
+
 /// The most deliveries that wait. Shops send again what is not taken.
 pub const MAX_DELIVERIES: usize = 10_000;
 
@@ -26,4 +28,13 @@ pub enum SpoolError {
     /// The file is not a delivery.
     #[error("{}: not a delivery of a shop", .0.display())]
     Damaged(PathBuf),
+}
+
+impl From<JsonFolderError> for SpoolError {
+    fn from(error: JsonFolderError) -> Self {
+        match error {
+            JsonFolderError::Io { path, source } => Self::Io { path, source },
+            JsonFolderError::Damaged(path) => Self::Damaged(path),
+        }
+    }
 }
