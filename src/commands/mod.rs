@@ -110,11 +110,12 @@ impl Failure {
     pub fn of_store(error: StoreError) -> Self {
         match error {
             StoreError::Damaged { .. }
+            | StoreError::Newer { .. }
             | StoreError::ReferencesDamaged { .. }
             | StoreError::Format { .. }
             | StoreError::Missing(_)
             | StoreError::Shared {
-                state: LedgerState::Damaged | LedgerState::LinesLost,
+                state: LedgerState::Damaged | LedgerState::NewerVersion | LedgerState::LinesLost,
                 ..
             } => Self::input(error),
             StoreError::Address(_) => Self::input(error),

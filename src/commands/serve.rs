@@ -264,6 +264,9 @@ fn store_failure(error: StoreError) -> Failure {
 pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
     of more, `countersign bindings rebuild` shows what would be lost";
 
+/// What to do about a ledger that a newer version wrote.
+pub const NEWER: &str = "run the version of countersign that wrote it, or a newer one; nothing is damaged";
+
 /// What to do about a damaged file with the orders of licenses.
 const REFERENCES_DAMAGED: &str =
     "restore references.jsonl from a backup; without the file the server starts, but shows no order";
@@ -275,6 +278,7 @@ pub fn store_hint(error: &StoreError) -> &'static str {
             "stop the other process first; each server needs a store, or a node's folder, of its own"
         }
         StoreError::Damaged { .. } => DAMAGED,
+        StoreError::Newer { .. } => NEWER,
         StoreError::ReferencesDamaged { .. } => REFERENCES_DAMAGED,
         StoreError::Address(error) => error.hint(),
         StoreError::Shared { state, .. } => shared_hint(*state),
@@ -292,6 +296,7 @@ fn shared_hint(state: LedgerState) -> &'static str {
         }
         LedgerState::ReadOnly => "name the primary, or all servers: the one that takes changes is used",
         LedgerState::Pooler => "connect to the database itself, or set pool_mode = session",
+        LedgerState::NewerVersion => NEWER,
         LedgerState::LinesLost => "bring back the server that has these lines, or run `countersign bindings repair`",
         LedgerState::Damaged => "stop every node and restore the database from a backup; docs/operating.md says how",
         _ => {

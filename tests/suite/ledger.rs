@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, get};
@@ -67,6 +68,51 @@ fn a_broken_chain_refuses_to_start_and_says_where() {
     );
     assert_eq!(run(&instance, &["bindings", "compact"]).0, 3);
     assert_eq!(run(&instance, &["doctor"]).0, 3);
+}
+
+#[test]
+fn a_line_of_an_unknown_kind_is_of_a_newer_version_and_no_command_calls_it_damaged() {
+    let (instance, _) = bound();
+    let ledger = fs::read_to_string(instance.file(LEDGER)).unwrap();
+    let last = ledger.lines().last().unwrap();
+    let line = format!(
+        "{{\"event\":\"rollout\",\"plugin\":\"acme-forms\",\"previous\":\"{}\",\"sequence\":4,\"synced\":3}}\n",
+        const_hex::encode(Sha256::digest(format!("{last}\n")))
+    );
+    fs::write(instance.file(LEDGER), ledger + &line).unwrap();
+    let commands: [&[&str]; 6] = [
+        &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"],
+        &["bindings", "verify"],
+        &["bindings", "rebuild"],
+        &["bindings", "compact"],
+        &["bindings", "export", "--all"],
+        &["doctor"],
+    ];
+    for command in commands {
+        let (exit, stdout, stderr) = run(&instance, command);
+        let told = stdout + &stderr;
+        assert_eq!(exit, 3, "{command:?}: {told}");
+        let what = "a newer version of countersign wrote the ledger: line 4 of the file is of the kind \"rollout\"";
+        assert!(told.contains(what), "{command:?}: {told}");
+        assert!(
+            told.contains("run the version of countersign that wrote it"),
+            "{command:?}: {told}"
+        );
+        assert!(!told.contains("the ledger is damaged"), "{command:?}: {told}");
+    }
+
+    let events = "{\"event\":\"rollout\",\"plugin\":\"acme-forms\"}\n";
+    instance.write("events.jsonl", events);
+    let path = |name| instance.file(name).display().to_string();
+    let (exit, _, stderr) = run(
+        &instance,
+        &["bindings", "import", &path("events.jsonl"), "--store", &path("other")],
+    );
+    assert_eq!(exit, 3, "{stderr}");
+    assert!(
+        stderr.contains("a newer version of countersign wrote these events: line 1 is of the kind \"rollout\""),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -12,6 +12,9 @@ use crate::postgres::settings::SettingsError;
 /// The store's format: the ledger, and the index in a folder of its own.
 const FORMAT: &str = "2";
 
+/// What a line of an unknown kind means, on both backends.
+pub(crate) const NEWER: &str = "a newer version of countersign wrote the ledger";
+
 /// Why the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -59,6 +62,14 @@ pub enum StoreError {
         /// The ledger.
         path: PathBuf,
         /// The line, and what is wrong with it.
+        what: String,
+    },
+    /// A newer version of countersign wrote the ledger.
+    #[error("{}: {NEWER}: {what}", path.display())]
+    Newer {
+        /// The ledger.
+        path: PathBuf,
+        /// The line, and its kind.
         what: String,
     },
     /// The file with the texts of orders was changed, or a part of it is missing.

@@ -3,6 +3,7 @@
 //! A line is that of the ledger without `previous`, `sequence` and `synced`. [`copying`](crate::copying) keeps the
 //! chain.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Read as _, Write as _};
 use std::path::Path;
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use crate::copy_outcome::CopyOutcome;
 use crate::error::StoreError;
-use crate::log::record::{self, LedgerEvent, LedgerRecord};
+use crate::log::record::{self, LedgerEvent, LedgerRecord, LineError, NewerLine};
 use crate::log::{self, Position};
 use crate::new_ledger;
 use crate::source::StoreReader;
@@ -41,6 +42,14 @@ pub enum EventImportError {
         line: u64,
         /// Why.
         source: serde_json::Error,
+    },
+    /// A newer version of countersign wrote a line.
+    #[error("a newer version of countersign wrote these events: line {line} {newer}")]
+    Newer {
+        /// Its number, from 1.
+        line: u64,
+        /// Its kind.
+        newer: NewerLine,
     },
     /// The last line has no line feed: the file may be cut off.
     #[error("line {0} has no line feed: the file may be cut off")]
@@ -87,21 +96,25 @@ fn line_of(change: LedgerEvent) -> serde_json::Result<String> {
 }
 
 /// The event of a line.
-fn event_of(line: &[u8]) -> serde_json::Result<LedgerEvent> {
+fn event_of(line: &[u8]) -> Result<LedgerEvent, LineError> {
     let mut event: Value = serde_json::from_slice(line)?;
     if let Some(members) = event.as_object_mut() {
         let no_digest = Digest::of(b"").to_string();
         for (name, value) in CHAIN.iter().zip([no_digest.into(), 1.into(), 0.into()]) {
             if members.insert((*name).to_owned(), value).is_some() {
-                return Err(serde::de::Error::custom(format!("it has a member \"{name}\"")));
+                return Err(no_event(format!("it has a member \"{name}\"")));
             }
         }
     }
     let canonical = serde_json_canonicalizer::to_string(&event)? + "\n";
     match LedgerRecord::read(canonical.as_bytes())?.change {
-        LedgerEvent::Compacted(_) => Err(serde::de::Error::custom("it tells of a compaction")),
+        LedgerEvent::Compacted(_) => Err(no_event("it tells of a compaction")),
         change => Ok(change),
     }
+}
+
+fn no_event(what: impl Display) -> LineError {
+    LineError::Damaged(serde::de::Error::custom(what))
 }
 
 /// Begins a ledger with these events in a folder that has none. Nothing is there before all of it is on disk.
@@ -132,7 +145,10 @@ fn write(
             _ => {}
         }
         let no_event = |source| EventImportError::NoEvent { line, source };
-        let change = event_of(&text).map_err(no_event)?;
+        let change = event_of(&text).map_err(|error| match error {
+            LineError::Damaged(source) => no_event(source),
+            LineError::Newer(newer) => EventImportError::Newer { line, newer },
+        })?;
         bytes.clear();
         let synced = 0;
         let previous = end;

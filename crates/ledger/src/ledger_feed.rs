@@ -12,7 +12,7 @@ use countersign_model::digest::Digest;
 use crate::error::StoreError;
 use crate::ledger_parts::{DatabaseParts, FolderParts, LedgerParts};
 use crate::log::Position;
-use crate::log::record::{LedgerEvent, LedgerRecord};
+use crate::log::record::{self, LedgerEvent, LedgerRecord, LineError};
 use crate::source::StoreSource;
 
 /// Lines that are looked at together for the first one after a time.
@@ -131,11 +131,12 @@ impl LedgerFeed {
             return Ok(has_more);
         }
         for text in texts {
-            let LedgerRecord { previous, change, .. } = self.record(&part.name, &text)?;
-            if previous != self.cursor.position {
+            // Also a line of an unknown kind must continue the chain.
+            if record::previous_of(&text).is_some_and(|previous| previous != self.cursor.position) {
                 let what = format!("the line after {} does not continue it", self.cursor.position.sequence);
                 return Err(self.parts.damaged(&part.name, what));
             }
+            let LedgerRecord { previous, change, .. } = self.record(&part.name, &text, self.cursor.position)?;
             let position = previous.after(&text);
             if let LedgerEvent::Compacted(compaction) = change {
                 self.cursor.position = self.last_copy(&part.name, position, compaction.kept)?;
@@ -154,10 +155,12 @@ impl LedgerFeed {
         Ok(true)
     }
 
-    fn record(&self, part: &str, text: &[u8]) -> Result<LedgerRecord, StoreError> {
-        LedgerRecord::read(text).map_err(|error| {
-            let what = format!("the line after {}: {error}", self.cursor.position.sequence);
-            self.parts.damaged(part, what)
+    /// The line after `last`.
+    fn record(&self, part: &str, text: &[u8], last: Position) -> Result<LedgerRecord, StoreError> {
+        let after = last.sequence;
+        LedgerRecord::read(text).map_err(|error| match error {
+            LineError::Newer(newer) => self.parts.newer(part, format!("line {} {newer}", after + 1)),
+            LineError::Damaged(error) => self.parts.damaged(part, format!("the line after {after}: {error}")),
         })
     }
 
@@ -185,8 +188,8 @@ impl LedgerFeed {
         for (place, name) in names.iter().enumerate() {
             let first = self.parts.lines(name, 0, u64::MAX, 1)?.pop();
             // What is no ledger does not matter: only the part that goes on is read.
-            let first = first.and_then(|line| LedgerRecord::read(&line).ok());
-            if first.is_some_and(|first| first.previous == self.cursor.position) {
+            let first = first.and_then(|line| record::previous_of(&line));
+            if first == Some(self.cursor.position) {
                 return Ok(found(name, place));
             }
         }
@@ -222,7 +225,7 @@ impl LedgerFeed {
                 return Ok(last);
             }
             for text in texts {
-                let LedgerRecord { previous, change, .. } = self.record(part, &text)?;
+                let LedgerRecord { previous, change, .. } = self.record(part, &text, last)?;
                 if !matches!(change, LedgerEvent::Compacted(_)) && change.time() >= since {
                     return Ok(previous);
                 }

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use crate::backend_error::BackendError;
 use crate::disk;
-use crate::error::StoreError;
+use crate::error::{NEWER, StoreError};
 use crate::ledger_state::LedgerState;
 use crate::log;
-use crate::log::record::{self, LedgerRecord};
+use crate::log::record;
 use crate::postgres::shared_reader::SharedReader;
 use countersign_files::regular_file;
 
@@ -29,6 +29,9 @@ pub(crate) trait LedgerParts: Send {
 
     /// The error for a part that is not what was written.
     fn damaged(&self, part: &str, what: String) -> StoreError;
+
+    /// The error for a part with a line of a kind that this version does not know.
+    fn newer(&self, part: &str, what: String) -> StoreError;
 
     /// Lets go of what is open.
     fn close(&mut self);
@@ -105,6 +108,11 @@ impl LedgerParts for FolderParts {
         StoreError::Damaged { path, what }
     }
 
+    fn newer(&self, part: &str, what: String) -> StoreError {
+        let path = self.folder.join(part);
+        StoreError::Newer { path, what }
+    }
+
     fn close(&mut self) {
         self.open = None;
     }
@@ -146,7 +154,7 @@ fn seek_line<R: Read + Seek>(ledger: &mut BufReader<R>, wanted: u64) -> io::Resu
 }
 
 fn number_of(line: &[u8]) -> Option<u64> {
-    Some(LedgerRecord::read(line).ok()?.previous.sequence + 1)
+    Some(record::previous_of(line)?.sequence + 1)
 }
 
 /// Reads the next whole line. What is not a whole line yet is read again later.
@@ -200,6 +208,13 @@ impl LedgerParts for DatabaseParts {
         })
     }
 
+    fn newer(&self, part: &str, what: String) -> StoreError {
+        StoreError::shared(BackendError {
+            state: LedgerState::NewerVersion,
+            message: format!("{part}: {NEWER}: {what}"),
+        })
+    }
+
     fn close(&mut self) {
         self.reader = None;
     }
@@ -216,7 +231,7 @@ mod tests {
 
     use super::*;
     use crate::ledger_feed::{FeedCursor, LedgerFeed};
-    use crate::log::record::LedgerEvent;
+    use crate::log::record::{LedgerEvent, LedgerRecord};
     use crate::log::{Compaction, Position};
     use crate::source::StoreSource;
     use crate::testing::api_token;

@@ -22,6 +22,8 @@ pub enum LedgerState {
     Pooler,
     /// A line does not continue the chain.
     Damaged,
+    /// A newer version of countersign wrote the log.
+    NewerVersion,
     /// The log lacks lines that this node has read.
     LinesLost,
     /// This node's keys differ from those of the other nodes.

@@ -23,14 +23,14 @@ pub(crate) struct RecoveredLedger {
 
 /// Reads the ledger of the store in the folder `path`. `known` is the position up to which the index has it.
 ///
-/// Errors: [`StoreError::Damaged`] if the chain is broken, or if the index has more than the ledger: the index is
+/// Errors: [`StoreError::Newer`] if a line is of an unknown kind; [`StoreError::Damaged`] if the chain is broken, or if the index has more than the ledger: the index is
 /// written after the ledger is on disk, so the ledger has lost lines.
 pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedger, StoreError> {
     let mut builder = BindingsBuilder::default();
     let mut issued = IssuedBuilder::default();
     let mut lacking = Vec::new();
     let mut differs = false;
-    let found = read(path, |position, change| {
+    let read = read(path, |position, change| {
         differs |= known.is_some_and(|known| known.sequence == position.sequence && known.digest != position.digest);
         match change {
             Some(LedgerEvent::License(license)) => issued.add(license),
@@ -45,22 +45,25 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedg
             Some(change) => builder.take(change),
             None => {}
         }
-    })?;
+    });
     let broken = |what: String| StoreError::Damaged {
         path: ledger_in(path),
         what,
     };
     let known = known.map(|known| known.sequence);
+    // What the index knows of a line shows that it is damaged, whatever else the line seems to be.
+    let is_changed = differs && matches!(read, Ok(_) | Err(StoreError::Newer { .. }));
+    if is_changed {
+        return Err(broken(format!(
+            "the line with sequence {} is not the one in the index",
+            known.unwrap_or_default()
+        )));
+    }
+    let found = read?;
     if let Some(known) = known.filter(|&known| known > found.end.sequence) {
         return Err(broken(format!(
             "it ends with sequence {}, but the index has sequence {known}",
             found.end.sequence
-        )));
-    }
-    if differs {
-        return Err(broken(format!(
-            "the line with sequence {} is not the one in the index",
-            known.unwrap_or_default()
         )));
     }
     // If the ledger was compacted without the index, nothing tells what was in between.
@@ -96,5 +99,6 @@ pub(crate) fn fault_in(path: &Path, fault: LedgerFault) -> StoreError {
     match fault {
         LedgerFault::Io(source) => StoreError::Read { path, source },
         LedgerFault::Broken(what) => StoreError::Damaged { path, what },
+        LedgerFault::Newer(what) => StoreError::Newer { path, what },
     }
 }

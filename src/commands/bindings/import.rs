@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::commands::bindings::messages::failure;
+use crate::commands::serve::NEWER;
 use crate::commands::{Exit, Failure, output};
 use countersign_files::regular_file;
 use countersign_ledger::StoreError;
@@ -53,6 +54,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
                 .hint("import into an empty store, with --store DIR")
         }
         EventImportError::Store(error) => failure(error),
+        error @ EventImportError::Newer { .. } => Failure::input(error).hint(NEWER),
         error => Failure::input(error).hint("give a whole file of `countersign bindings export --all`"),
     })?;
     let shown = ImportOutput {

@@ -23,7 +23,10 @@ pub(super) fn require_folder(paths: &Paths, message: &'static str) -> Result<(),
 pub(super) fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::Damaged { .. } => Failure::of_store(error).hint(DAMAGED),
-        StoreError::Shared { .. } | StoreError::ReferencesDamaged { .. } | StoreError::Address(_) => {
+        StoreError::Newer { .. }
+        | StoreError::Shared { .. }
+        | StoreError::ReferencesDamaged { .. }
+        | StoreError::Address(_) => {
             let hint = store_hint(&error);
             Failure::of_store(error).hint(hint)
         }

@@ -324,7 +324,7 @@ fn a_node_warns_of_a_missing_standby_unless_none_is_needed() {
 fn what_an_operator_breaks_under_a_running_node_has_a_state_and_is_well_again_when_it_is_mended() {
     let cluster = prepared_cluster();
     let bound = License::new();
-    let licenses: Vec<License> = (0..5).map(|_| License::new()).collect();
+    let licenses: Vec<License> = (0..6).map(|_| License::new()).collect();
     let own = instance(&licenses.iter().chain([&bound]).collect::<Vec<_>>());
     cluster.psql("ALTER ROLE node PASSWORD 'right'");
     cluster.require_passwords();
@@ -345,6 +345,14 @@ fn what_an_operator_breaks_under_a_running_node_has_a_state_and_is_well_again_wh
          UPDATE countersign.head SET sequence = sequence + 1";
     let remove =
         "DELETE FROM countersign.ledger WHERE line = '{}'; UPDATE countersign.head SET sequence = sequence - 1";
+    let append_of_newer = "WITH next AS (SELECT sequence + 1 AS sequence, '{\"event\":\"rollout\",\"previous\":\"' || digest \
+         || '\",\"sequence\":' || sequence + 1 || ',\"synced\":' || sequence || '}' AS line FROM countersign.head), \
+         put AS (INSERT INTO countersign.ledger SELECT * FROM next) \
+         UPDATE countersign.head SET sequence = next.sequence, \
+         digest = encode(sha256(convert_to(next.line || chr(10), 'UTF8')), 'hex') FROM next";
+    let remove_of_newer = "UPDATE countersign.head SET sequence = head.sequence - 1, \
+         digest = substring(line from '\"previous\":\"([0-9a-f]*)\"') FROM countersign.ledger WHERE line LIKE '%rollout%'; \
+         DELETE FROM countersign.ledger WHERE line LIKE '%rollout%'";
     let faults = [
         (
             "refused",
@@ -375,6 +383,13 @@ fn what_an_operator_breaks_under_a_running_node_has_a_state_and_is_well_again_wh
             "format 2, and this version reads 1",
         ),
         ("damaged", append, "SELECT 1", remove, "line 6 of the ledger"),
+        (
+            "newer_version",
+            append_of_newer,
+            "SELECT 1",
+            remove_of_newer,
+            "a newer version of countersign wrote the ledger: line 7 is of the kind \"rollout\"",
+        ),
     ];
     for ((state, breaks, more, mends, says), license) in faults.into_iter().zip(&licenses) {
         cluster.psql(breaks);
@@ -391,4 +406,16 @@ fn what_an_operator_breaks_under_a_running_node_has_a_state_and_is_well_again_wh
         });
         wait_for_state(&node, "ok");
     }
+
+    drop(node);
+    cluster.psql(append_of_newer);
+    let other = instance(&[&bound]);
+    other.write_secret("passfile", "*:*:*:node:right\n");
+    let address = format!("{}?passfile={}", cluster.url("node"), other.file("passfile").display());
+    let told = refusal(&other, &address, 3);
+    assert!(
+        told.contains("a newer version of countersign wrote the ledger: line 8 is of the kind \"rollout\"")
+            && told.contains("run the version of countersign that wrote it"),
+        "{told}"
+    );
 }

@@ -3,7 +3,7 @@
 //! [`reader`](crate::log::reader) passes it the lines of a file, `store::postgres` those of a table.
 
 use crate::log::Position;
-use crate::log::record::{LedgerEvent, LedgerRecord};
+use crate::log::record::{LedgerEvent, LedgerRecord, LineError};
 
 /// The lines so far.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub(crate) struct Chain {
     pub lines: u64,
     pub length: u64,
     pub kept: u64,
+    /// The first line of a kind that this version does not know: its `sequence`, and what is to say of it.
+    pub newer: Option<(u64, String)>,
 }
 
 impl Default for Chain {
@@ -23,6 +25,7 @@ impl Default for Chain {
             lines: 0,
             length: 0,
             kept: 0,
+            newer: None,
         }
     }
 }
@@ -46,32 +49,44 @@ impl Chain {
         }
     }
 
-    /// Takes the next line, with its line feed; returns its event, unless it begins a compacted ledger.
+    /// Takes the next line, with its line feed; returns its event, unless it begins a compacted ledger or is of a kind that
+    /// this version does not know. [`Self::newer`] then has that line. The lines after it show whether it was changed, so the
+    /// caller reads them, too, and refuses the ledger at its end.
     pub(crate) fn accept(&mut self, bytes: &[u8]) -> Result<Option<LedgerEvent>, RefusedLine> {
         let line = if bytes.ends_with(b"\n") {
             LedgerRecord::read(bytes)
         } else {
-            Err(serde::de::Error::custom("not ended"))
+            Err(LineError::Damaged(serde::de::Error::custom("not ended")))
         };
-        let line = line.map_err(|error| RefusedLine {
-            what: format!("damaged: {error}"),
-            may_be_torn: true,
-        })?;
+        let (previous, change) = match line {
+            Ok(line) => (line.previous, Some(line.change)),
+            Err(LineError::Newer(newer)) => {
+                let sequence = newer.previous.sequence + 1;
+                self.newer.get_or_insert_with(|| (sequence, newer.to_string()));
+                (newer.previous, None)
+            }
+            Err(LineError::Damaged(error)) => {
+                return Err(RefusedLine {
+                    what: format!("damaged: {error}"),
+                    may_be_torn: true,
+                });
+            }
+        };
         let whole = |what: String| RefusedLine {
             what,
             may_be_torn: false,
         };
-        let change = match line.change {
-            LedgerEvent::Compacted(compaction) if self.lines == 0 => {
+        let change = match change {
+            Some(LedgerEvent::Compacted(compaction)) if self.lines == 0 => {
                 self.kept = compaction.kept;
-                self.start = line.previous;
-                self.end = line.previous;
+                self.start = previous;
+                self.end = previous;
                 None
             }
-            LedgerEvent::Compacted(_) => return Err(whole("only the first line may be a compaction".into())),
-            change => Some(change),
+            Some(LedgerEvent::Compacted(_)) => return Err(whole("only the first line may be a compaction".into())),
+            change => change,
         };
-        if line.previous != self.end {
+        if previous != self.end {
             return Err(whole(match self.lines {
                 0 => "not the first line of a ledger".into(),
                 lines => format!("does not continue line {lines}: one of the two was changed"),

@@ -62,7 +62,7 @@ impl LedgerFile {
             }
             Err(LedgerFault::Io(error)) => Err(error),
             Ok(_) => Err(self.differs("is back, but with different content")),
-            Err(LedgerFault::Broken(what)) => {
+            Err(LedgerFault::Broken(what) | LedgerFault::Newer(what)) => {
                 Err(self.differs(&format!("is back, but with different content: {what}")))
             }
         }

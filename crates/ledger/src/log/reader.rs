@@ -39,6 +39,8 @@ pub enum LedgerFault {
     Io(io::Error),
     /// The chain is broken; says where.
     Broken(String),
+    /// The chain is whole, but a line is of a kind that this version does not know; says which.
+    Newer(String),
 }
 
 /// Reads a ledger. `each` gets every position in it, the start included, and the event of the line there.
@@ -71,6 +73,7 @@ pub fn read(
         lines,
         length,
         kept,
+        ref newer,
     } = chain;
     if lines == 0 {
         each(start, None);
@@ -78,6 +81,10 @@ pub fn read(
         return Err(chain.broken(&format!(
             "missing: {kept} lines were kept when the ledger was compacted"
         )));
+    }
+    if let Some((sequence, what)) = newer {
+        let line = sequence - start.sequence;
+        return Err(LedgerFault::Newer(format!("line {line} of the file {what}")));
     }
     Ok(LedgerExtent {
         start,

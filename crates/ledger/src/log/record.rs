@@ -36,6 +36,33 @@ pub struct LedgerRecord {
     pub change: LedgerEvent,
 }
 
+/// Why bytes are not a line that this version knows.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    /// They are not a line.
+    #[error(transparent)]
+    Damaged(#[from] serde_json::Error),
+    /// They are a line of a kind that this version does not know.
+    #[error(transparent)]
+    Newer(NewerLine),
+}
+
+/// A line of a kind that this version does not know: a newer version wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is of the kind \"{kind}\", which this version does not know")]
+pub struct NewerLine {
+    /// Its `event`: a word of `a` to `z` and `_`.
+    pub kind: String,
+    /// The position that the line continues.
+    pub previous: Position,
+}
+
+/// The kinds of lines that this version knows.
+const KINDS: [&str; 6] = ["bound", "compacted", "license", "released", "sale", "token"];
+
+/// The longest name of a kind, in bytes.
+const LONGEST_KIND: usize = 40;
+
 /// The event of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LedgerEvent {
@@ -75,6 +102,14 @@ struct CompactedRecord {
     previous: Digest,
     sequence: u64,
     time: DateTime<Utc>,
+}
+
+/// What a line of any kind has.
+#[derive(Deserialize)]
+struct AnyRecord {
+    event: String,
+    previous: Digest,
+    sequence: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -166,7 +201,15 @@ impl LedgerRecord {
     }
 
     /// Parses a line with its line feed.
-    pub fn read(bytes: &[u8]) -> serde_json::Result<Self> {
+    pub fn read(bytes: &[u8]) -> Result<Self, LineError> {
+        Self::read_known(bytes).map_err(|error| match NewerLine::read(bytes) {
+            Some(newer) => LineError::Newer(newer),
+            None => LineError::Damaged(error),
+        })
+    }
+
+    /// Parses a line of a kind that this version knows.
+    fn read_known(bytes: &[u8]) -> serde_json::Result<Self> {
         // Looking at how a canonical line begins is three times as fast as letting serde try each event.
         let (sequence, digest, synced, change) = if bytes.starts_with(b"{\"event\":\"compacted\"") {
             let CompactedRecord {
@@ -221,16 +264,43 @@ impl LedgerRecord {
                 LedgerEvent::Bound(LedgerEntry { license, binding }),
             )
         };
-        // No line has number 0, so none can claim to continue the number before it.
-        let sequence = sequence
-            .checked_sub(1)
-            .ok_or_else(|| serde::de::Error::custom("a line numbered 0"))?;
         Ok(Self {
-            previous: Position { sequence, digest },
+            previous: continued(sequence, digest).ok_or_else(|| serde::de::Error::custom("a line numbered 0"))?,
             synced,
             change,
         })
     }
+}
+
+impl NewerLine {
+    /// Parses a line of a kind that this version does not know.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let AnyRecord {
+            event: kind,
+            previous,
+            sequence,
+        } = serde_json::from_slice(bytes).ok()?;
+        let is_word = kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let is_kind = is_word && (1..=LONGEST_KIND).contains(&kind.len());
+        let previous = continued(sequence, previous)?;
+        (is_kind && !KINDS.contains(&kind.as_str())).then_some(Self { kind, previous })
+    }
+}
+
+/// The position that a line of any kind continues; `None` if it is not a line.
+pub(crate) fn previous_of(line: &[u8]) -> Option<Position> {
+    match LedgerRecord::read(line) {
+        Ok(record) => Some(record.previous),
+        Err(LineError::Newer(newer)) => Some(newer.previous),
+        Err(LineError::Damaged(_)) => None,
+    }
+}
+
+/// The position that a line with this number continues. No line has number 0, so none can claim to continue the number
+/// before it.
+fn continued(sequence: u64, digest: Digest) -> Option<Position> {
+    let sequence = sequence.checked_sub(1)?;
+    Some(Position { sequence, digest })
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ fn read(bytes: &[u8]) -> Result<(LedgerExtent, Vec<String>), String> {
     });
     match found {
         Ok(found) => Ok((found, hosts)),
-        Err(LedgerFault::Broken(what)) => Err(what),
+        Err(LedgerFault::Broken(what) | LedgerFault::Newer(what)) => Err(what),
         Err(LedgerFault::Io(error)) => panic!("{error}"),
     }
 }

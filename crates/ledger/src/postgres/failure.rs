@@ -6,8 +6,10 @@ use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 use crate::backend_error::BackendError;
+use crate::error::NEWER;
 use crate::ledger_state::LedgerState;
 use crate::log::Position;
+use crate::log::chain::Chain;
 use countersign_model::text::error_chain::ErrorChain;
 
 /// Why a transaction ended without a result.
@@ -102,6 +104,19 @@ pub(super) fn failure(state: LedgerState, message: impl Display) -> BackendError
     BackendError {
         state,
         message: message.to_string(),
+    }
+}
+
+/// A line of the log is of a kind that this version does not know.
+pub(super) fn newer(what: impl Display) -> BackendError {
+    failure(LedgerState::NewerVersion, format!("{NEWER}: {what}"))
+}
+
+/// Fails if the chain has a line of a kind that this version does not know.
+pub(super) fn require_known(chain: &Chain) -> Result<(), BackendError> {
+    match &chain.newer {
+        Some((line, what)) => Err(newer(format!("line {line} {what}"))),
+        None => Ok(()),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::log::record::{LedgerEvent, LedgerRecord};
 use crate::log::sale_line::SaleEntry;
 use crate::log::{Compaction, LedgerEntry, Position, ReleaseEntry};
 use crate::memory::BindingMemory;
-use crate::postgres::failure::failure;
+use crate::postgres::failure::{failure, newer};
 use crate::postgres::kept_seal::{self, SealedWriter};
 use crate::postgres::load::LoadedLog;
 use crate::postgres::session::KnownLog;
@@ -121,6 +121,7 @@ impl KeptFile {
         let found = read.map_err(|fault| match fault {
             LedgerFault::Io(error) => refused(error.to_string()),
             LedgerFault::Broken(what) => refused(what),
+            LedgerFault::Newer(what) => newer(format!("{}: {what}", self.path.display())),
         })?;
         let is_named =
             found.start.sequence == self.sequence && found.start.digest.to_string().starts_with(&self.digest);

@@ -13,7 +13,7 @@ use crate::ledger_state::LedgerState;
 use crate::log::Position;
 use crate::log::chain::Chain;
 use crate::log::record::LedgerEvent;
-use crate::postgres::failure::{database_error, failure};
+use crate::postgres::failure::{database_error, failure, require_known};
 use crate::postgres::{schema, statements};
 
 /// Lines read at once: about 600 kB.
@@ -43,6 +43,7 @@ pub(super) async fn all(client: &Client) -> Result<LoadedLog, BackendError> {
         None => {}
     })
     .await?;
+    require_known(&chain)?;
     Ok(LoadedLog {
         by_license: builder.finish(),
         issued: issued.finish(),
@@ -50,7 +51,8 @@ pub(super) async fn all(client: &Client) -> Result<LoadedLog, BackendError> {
     })
 }
 
-/// Passes every line to `each`, with its line feed, and its event.
+/// Passes every line to `each`, with its line feed, and its event. The caller compares the end with the head, and then calls
+/// [`require_known`].
 pub(crate) async fn each(
     client: &Client,
     mut each: impl FnMut(&str, Option<LedgerEvent>),

@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::ledger_state::LedgerState;
 use crate::log::compaction;
 use crate::log::reader::LedgerFault;
-use crate::postgres::failure::{TransactionFailure, database_error, failure};
+use crate::postgres::failure::{TransactionFailure, database_error, failure, newer, require_known};
 use crate::postgres::session::{KnownLog, Session};
 use crate::postgres::settings::DatabaseSettings;
 use crate::postgres::{load, transaction};
@@ -135,6 +135,7 @@ async fn compact(session: &Session) -> Result<SharedCompaction, StoreError> {
             ),
         )));
     }
+    require_known(&chain).map_err(told)?;
     let mut new = Vec::new();
     let (kept, end) =
         compaction::write(|| Ok(&old[..]), &mut new, head.now()).map_err(|fault| told(of_fault(fault)))?;
@@ -189,5 +190,6 @@ fn of_fault(fault: LedgerFault) -> BackendError {
     match fault {
         LedgerFault::Io(error) => io::Error::into(error),
         LedgerFault::Broken(what) => failure(LedgerState::Damaged, what),
+        LedgerFault::Newer(what) => newer(what),
     }
 }

@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::ledger_state::LedgerState;
 use crate::log::Position;
 use crate::log::chain::Chain;
-use crate::postgres::failure::{TransactionFailure, database_error, failure};
+use crate::postgres::failure::{TransactionFailure, database_error, failure, require_known};
 use crate::postgres::session::Session;
 use crate::postgres::{load, order_references, reference_erasure, transaction};
 use crate::references::erasure::FoundReferences;
@@ -99,6 +99,7 @@ impl SharedCopy {
                     format!("line {line} of the file: {}", refused.what),
                 )
             })?;
+            require_known(&chain)?;
             if is_reached {
                 waiting.sequences.push(chain.end.sequence as i64);
                 waiting
@@ -187,7 +188,7 @@ impl SharedCopy {
             .await?;
             written.and_then(|()| file.flush())?;
             match chain.end.sequence == head.sequence && chain.end.digest.to_string() == head.digest {
-                true => Ok((chain.lines, chain.end)),
+                true => require_known(&chain).map(|()| (chain.lines, chain.end)),
                 false => Err(failure(
                     LedgerState::Damaged,
                     format!(

@@ -14,8 +14,8 @@ use crate::issued_table::IssuedBuilder;
 use crate::ledger_state::LedgerState;
 use crate::log::chain::Chain;
 use crate::log::compaction::LatestLines;
-use crate::log::record::{LedgerEvent, LedgerRecord};
-use crate::postgres::failure::{database_error, failure};
+use crate::log::record::{LedgerEvent, LedgerRecord, LineError};
+use crate::postgres::failure::{database_error, failure, newer, require_known};
 use crate::postgres::load;
 use crate::postgres::order_references;
 use crate::postgres::reports;
@@ -102,7 +102,13 @@ impl SharedReader {
         for row in rows {
             let line = format!("{}\n", row.get::<_, &str>(0));
             let read = LedgerRecord::read(line.as_bytes());
-            let record = read.map_err(|error| damaged(format!("a line of license {}: {error}", license.log_tag())))?;
+            let record = read.map_err(|error| {
+                let line = format!("a line of license {}", license.log_tag());
+                StoreError::shared(match error {
+                    LineError::Newer(line_of_newer) => newer(format!("{line} {line_of_newer}")),
+                    LineError::Damaged(error) => failure(LedgerState::Damaged, format!("{line}: {error}")),
+                })
+            })?;
             builder.take(record.change);
         }
         let by_license = builder.finish();
@@ -222,7 +228,7 @@ impl SharedReader {
                 ));
             }
             match chain.end.digest.to_string() == head.digest {
-                true => Ok(chain),
+                true => require_known(&chain).map(|()| chain),
                 false => Err(failure(
                     LedgerState::Damaged,
                     format!(
@@ -233,8 +239,4 @@ impl SharedReader {
             }
         })
     }
-}
-
-fn damaged(what: String) -> StoreError {
-    StoreError::shared(failure(LedgerState::Damaged, what))
 }

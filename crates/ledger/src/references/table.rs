@@ -49,7 +49,7 @@ fn fault_in(path: &Path, fault: LedgerFault) -> StoreError {
     let path = path.to_owned();
     match fault {
         LedgerFault::Io(source) => StoreError::Read { path, source },
-        LedgerFault::Broken(what) => StoreError::ReferencesDamaged { path, what },
+        LedgerFault::Broken(what) | LedgerFault::Newer(what) => StoreError::ReferencesDamaged { path, what },
     }
 }
 

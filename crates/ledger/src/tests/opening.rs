@@ -385,3 +385,85 @@ async fn a_compaction_that_fails_leaves_the_ledger_and_nothing_else() {
     drop(open(path).unwrap());
     assert!(!new.exists());
 }
+
+/// Appends a line of a kind that no version has, continuing what the ledger ends with.
+fn append_of_newer_version(ledger: &Path, kind: &str) {
+    let mut bytes = std::fs::read(ledger).unwrap();
+    let start = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n');
+    let last = &bytes[start.map_or(0, |at| at + 1)..];
+    let previous = crate::log::record::previous_of(last).unwrap();
+    let line = format!(
+        "{{\"event\":\"{kind}\",\"plugin\":\"acme\",\"previous\":\"{}\",\"sequence\":{},\"synced\":1}}\n",
+        countersign_model::digest::Digest::of(last),
+        previous.sequence + 2
+    );
+    bytes.extend_from_slice(line.as_bytes());
+    std::fs::write(ledger, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn a_line_of_a_newer_version_is_named_as_such_wherever_a_ledger_is_read() {
+    let (folder, _) = closed_store().await;
+    let path = folder.path();
+    let ledger = path.join("ledger.jsonl");
+    append_of_newer_version(&ledger, "rollout");
+    let mut feed = crate::ledger_feed::LedgerFeed::new(
+        crate::StoreSource::Folder(path),
+        crate::ledger_feed::FeedCursor {
+            position: crate::log::Position::genesis(),
+            time: at(0),
+        },
+    );
+    let fed = feed.next(u64::MAX, 1000).unwrap();
+    // A reader keeps a store from being opened.
+    let verified = || reader::open(path).unwrap().verify().unwrap_err();
+    let errors = [
+        open(path).err().unwrap(),
+        verified(),
+        reader::open(path).unwrap().current(|_| ()).unwrap_err(),
+        reader::bindings_of(path, &license(1, 9).id).unwrap_err(),
+        crate::maintenance::compact(path, at(9)).err().unwrap(),
+        feed.next(u64::MAX, 1000).unwrap_err(),
+    ];
+    let line = fed.len() + 1;
+    for error in errors {
+        let told = error.to_string();
+        assert!(
+            told.starts_with(&format!(
+                "{}: a newer version of countersign wrote the ledger: line {line} ",
+                ledger.display()
+            )) && told.contains("\"rollout\""),
+            "{told}"
+        );
+    }
+
+    // What follows it does not continue it: one of the two was changed.
+    append_of_newer_version(&ledger, "rollout");
+    let text = std::fs::read_to_string(&ledger).unwrap();
+    std::fs::write(&ledger, text.replacen("acme", "acmf", 1)).unwrap();
+    assert!(matches!(open(path), Err(StoreError::Damaged { .. })));
+}
+
+#[tokio::test]
+async fn a_known_line_whose_kind_was_changed_is_damaged() {
+    let (folder, _) = closed_store().await;
+    let ledger = folder.path().join("ledger.jsonl");
+    let text = std::fs::read_to_string(&ledger).unwrap();
+    for changed in [
+        text.replacen("\"bound\"", "\"bouna\"", 1),
+        // The last one: the index knows its digest.
+        text.chars()
+            .rev()
+            .collect::<String>()
+            .replacen("\"dnuob\"", "\"anuob\"", 1)
+            .chars()
+            .rev()
+            .collect(),
+        text.replacen("\"bound\"", "\"BOUND\"", 1),
+    ] {
+        assert_ne!(changed, text);
+        std::fs::write(&ledger, changed).unwrap();
+        let error = open(folder.path()).err().unwrap();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    }
+}
