@@ -28,6 +28,7 @@ mod holding;
 mod issuing;
 mod moving;
 mod opening;
+mod recorded;
 mod reporting;
 mod sharing;
 

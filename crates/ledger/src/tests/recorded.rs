@@ -1,0 +1,306 @@
+//! A run of every kind of request, whose ledger is known byte by byte: another way to decide must not change what is written.
+//!
+//! In one run each request has a commit of its own; in the other, requests of all kinds share one commit. `COUNTERSIGN_BLESS=1` writes the expected files
+//! anew: only where the ledger's format changes on purpose.
+
+use super::*;
+use crate::log::Position;
+use crate::log::record::LedgerRecord;
+use crate::pending::{ImportInTurn, SaleRequest, SeatRelease, TokenRequest, WaitingImport};
+use crate::testing::issued;
+use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::license_step::LicenseStep;
+use countersign_model::order_reference::OrderReference;
+use countersign_model::sale_state::SaleEvent;
+use countersign_model::site_release::ReleaseHash;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/recorded");
+
+fn change(issued: &IssuedLicense, basis: ChangeBasis, seconds: i64) -> LedgerChange {
+    LedgerChange {
+        license: issued.license.clone(),
+        reference: issued.reference.map(OrderReference::from),
+        scope: issued.scope.clone(),
+        status_by: None,
+        now: at(seconds),
+        basis,
+    }
+}
+
+fn step(issued: &IssuedLicense, step: LicenseStep, seconds: i64) -> LedgerChange {
+    let revision = None;
+    change(issued, ChangeBasis::Step { step, revision }, seconds)
+}
+
+fn token(name: &str, step: TokenStep, seconds: i64) -> TokenChange {
+    TokenChange {
+        name: name.parse().unwrap(),
+        step,
+        now: at(seconds),
+    }
+}
+
+fn create(secret: &str) -> TokenStep {
+    TokenStep::Create {
+        hash: Digest::of(secret.as_bytes()),
+        scopes: ["licenses:write".parse().unwrap()].into(),
+    }
+}
+
+fn sale(names: &[u8], event: SaleEvent, seconds: i64) -> SaleChange {
+    SaleChange {
+        names: names.iter().map(|number| Hex128([*number; 16])).collect(),
+        event,
+        at: Some(at(seconds)),
+        scope: Arc::new("shop:stripe".parse().unwrap()),
+        now: at(seconds),
+    }
+}
+
+fn leaves(license: &License, name: &str, by: Releaser, seconds: i64) -> ReleaseRequest {
+    ReleaseRequest {
+        license: license.clone(),
+        host: host(name),
+        by,
+        now: at(seconds),
+    }
+}
+
+fn site(secret: Option<&str>) -> Releaser {
+    Releaser::Site {
+        proof: secret.map(ReleaseHash::of),
+        most_moves: 2,
+    }
+}
+
+fn import(numbers: &[u8], content: u8, seconds: i64) -> ImportRequest {
+    let license = |number: &u8| LicenseImport {
+        license: license(*number, 3),
+        reference: Some(Hex128([*number; 16]).into()),
+        content: Hex128([content; 16]),
+        sites: vec![
+            (host(&format!("old-{number}.com")), at(50)),
+            (host(&format!("older-{number}.com")), at(40)),
+        ],
+    };
+    ImportRequest {
+        licenses: numbers.iter().map(license).collect(),
+        now: at(seconds),
+    }
+}
+
+async fn bind(store: &dyn Bindings, license: &License, name: &str, secret: Option<&str>, seconds: i64) -> BindOutcome {
+    let host = host(name);
+    let request = SeatRequest {
+        release_hash: secret.map(ReleaseHash::of),
+        ..SeatRequest::new(license, &host, at(seconds))
+    };
+    store.bind(request).await.unwrap()
+}
+
+/// The first part of the run, and what each request answered.
+async fn begin(store: &dyn Bindings) -> Vec<String> {
+    let mut said = Vec::new();
+    let mut say = |outcome: &dyn std::fmt::Debug| said.push(format!("{outcome:?}"));
+    for change in [
+        token("shop", create("a"), 101),
+        token("shop", create("b"), 102),
+        token("desk", create("c"), 103),
+        token(
+            "shop",
+            TokenStep::Use(NaiveDate::from_ymd_opt(2026, 11, 24).unwrap()),
+            104,
+        ),
+        token(
+            "shop",
+            TokenStep::Use(NaiveDate::from_ymd_opt(2026, 11, 24).unwrap()),
+            105,
+        ),
+        token("desk", TokenStep::Revoke, 106),
+        token("desk", create("d"), 107),
+        token("nobody", TokenStep::Revoke, 108),
+    ] {
+        say(&store.change_token(change).await.unwrap());
+    }
+    for change in [
+        sale(&[1, 2], SaleEvent::Paid, 201),
+        sale(&[2, 3], SaleEvent::PaidUntil(at(9_000)), 202),
+        sale(&[4], SaleEvent::Disputed(LicenseStatus::Suspended), 203),
+        sale(&[3, 4], SaleEvent::Named, 204),
+        sale(&[1], SaleEvent::Key(LicenseId::from_bytes([1; 32])), 205),
+        sale(&[1], SaleEvent::Status(LicenseStatus::Revoked), 150),
+        sale(&[5], SaleEvent::Key(LicenseId::from_bytes([2; 32])), 206),
+        sale(&[1, 5], SaleEvent::Named, 207),
+        sale(&[6], SaleEvent::Paid, 208),
+        sale(&[1, 6], SaleEvent::Named, 209),
+    ] {
+        say(&store.record_sale(change).await.unwrap());
+    }
+    let mut first = issued(1);
+    first.license.sites = SiteLimit::Limited(NonZeroU32::new(2).unwrap());
+    first.reference = Some(Hex128([7; 16]));
+    let second = issued(2);
+    let third = issued(3);
+    let origin = |issued: &IssuedLicense| ChangeBasis::from(issued.origin.clone());
+    for change in [
+        change(&first, origin(&first), 301),
+        change(&first, origin(&first), 302),
+        change(&second, origin(&second), 303),
+        step(&first, LicenseStep::Suspend, 304),
+        step(&first, LicenseStep::Resume, 305),
+        step(
+            &second,
+            LicenseStep::Renew(NaiveDate::from_ymd_opt(2030, 1, 31).unwrap()),
+            306,
+        ),
+        change(&second, ChangeBasis::Revision(1), 307),
+        change(
+            &third,
+            ChangeBasis::Rekey {
+                origin: third.origin.clone(),
+                retired: Vec::new(),
+                old: second.license.id,
+                revision: Some(2),
+            },
+            308,
+        ),
+        step(&issued(9), LicenseStep::Revoke, 309),
+    ] {
+        say(&store.change_license(change).await.unwrap());
+    }
+    for (name, secret, seconds) in [
+        ("a.com", Some("right"), 401),
+        ("b.com", None, 402),
+        ("c.com", None, 403),
+        ("a.com", None, 404),
+    ] {
+        say(&bind(store, &first.license, name, secret, seconds).await);
+    }
+    let move_to = LicenseStep::Move {
+        from: host("e.com"),
+        to: host("d.com"),
+        staging_sites: 0,
+    };
+    let vendor = Releaser::Vendor {
+        successor: Some(host("e.com")),
+        staging_sites: 0,
+    };
+    for request in [
+        leaves(&first.license, "a.com", site(Some("wrong")), 405),
+        leaves(&first.license, "a.com", site(Some("right")), 406),
+        leaves(&first.license, "a.com", site(Some("right")), 407),
+        leaves(&first.license, "b.com", vendor, 408),
+    ] {
+        say(&store.release(request).await.unwrap());
+    }
+    say(&store.change_license(step(&first, move_to, 409)).await.unwrap());
+    say(&bind(store, &first.license, "a.com", None, 410).await);
+    say(&bind(store, &license(20, 1), "declared.com", None, 411).await);
+    say(&store.import(import(&[30, 31], 1, 501)).await.unwrap());
+    say(&store.import(import(&[30, 32], 1, 502)).await.unwrap());
+    say(&store.import(import(&[30], 2, 503)).await.unwrap());
+    said
+}
+
+/// What follows a compaction.
+async fn go_on(store: &dyn Bindings) -> Vec<String> {
+    let mut said = Vec::new();
+    let mut say = |outcome: &dyn std::fmt::Debug| said.push(format!("{outcome:?}"));
+    say(&store.change_token(token("shop", TokenStep::Revoke, 701)).await.unwrap());
+    say(&store
+        .record_sale(sale(&[2], SaleEvent::Subscription(LicenseStatus::Suspended), 702))
+        .await
+        .unwrap());
+    say(&store
+        .change_license(step(&issued(1), LicenseStep::ReleaseAll, 703))
+        .await
+        .unwrap());
+    say(&bind(store, &license(20, 2), "second.com", None, 704).await);
+    let release = leaves(&license(20, 2), "declared.com", site(None), 705);
+    say(&store.release(release).await.unwrap());
+    say(&store.import(import(&[31, 33], 3, 706)).await.unwrap());
+    said
+}
+
+fn expect(name: &str, found: &[u8]) {
+    let path = Path::new(FOLDER).join(name);
+    if std::env::var_os("COUNTERSIGN_BLESS").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = String::from_utf8(std::fs::read(&path).unwrap()).unwrap();
+    let found = String::from_utf8(found.to_vec()).unwrap();
+    for (number, (expected, found)) in expected.lines().zip(found.lines()).enumerate() {
+        assert_eq!(found, expected, "line {} of {name}", number + 1);
+    }
+    assert_eq!(found, expected, "{name}");
+}
+
+#[tokio::test]
+async fn a_recorded_run_writes_the_same_bytes() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let ledger = || std::fs::read(path.join("ledger.jsonl")).unwrap();
+    let store = open(path).unwrap();
+    let mut said = begin(&*store).await;
+    store.close().unwrap();
+    drop(store);
+    expect("first.jsonl", &ledger());
+    maintenance::compact(path, at(601)).unwrap();
+    expect("compacted.jsonl", &ledger());
+    let store = open(path).unwrap();
+    said.extend(go_on(&*store).await);
+    store.close().unwrap();
+    expect("continued.jsonl", &ledger());
+    expect("answers.txt", (said.join("\n") + "\n").as_bytes());
+}
+
+#[tokio::test]
+async fn requests_of_all_kinds_in_one_commit_write_the_same_bytes() {
+    let memory = BindingMemory::new(BindingsByLicense::default());
+    let full = license(1, 1);
+    let [old, new] = [host("old.com"), host("new.com")];
+    // An earlier commit bound the site that leaves.
+    let earlier = vec![BindRequest::new(SeatRequest::new(&full, &old, at(1))).0];
+    let mut batch = BindingBatch::new(&memory, asking(earlier));
+    batch.decide(None);
+    batch.complete(Ok(()));
+
+    let sold = issued(2);
+    let turn = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;
+    let requests = WaitingRequests {
+        // The seat is free because releases come first.
+        binds: vec![
+            BindRequest::new(SeatRequest::new(&full, &new, at(2))).0,
+            BindRequest::new(SeatRequest::new(&full, &old, at(2))).0,
+        ],
+        releases: vec![SeatRelease::new(leaves(&full, "old.com", site(None), 2)).0],
+        changes: vec![
+            ChangeRequest::new(change(&sold, sold.origin.clone().into(), 2)).0,
+            ChangeRequest::new(step(&sold, LicenseStep::Suspend, 2)).0,
+        ],
+        tokens: vec![
+            TokenRequest::new(token("shop", create("a"), 2)).0,
+            TokenRequest::new(token("shop", TokenStep::Revoke, 2)).0,
+        ],
+        sales: vec![
+            SaleRequest::new(sale(&[1], SaleEvent::Paid, 2)).0,
+            SaleRequest::new(sale(&[1, 2], SaleEvent::Named, 2)).0,
+        ],
+        import: Some(WaitingImport::new(ImportInTurn::new(import(&[1, 2, 3], 1, 2), turn)).0),
+    };
+    let mut batch = BindingBatch::new(&memory, requests);
+    let mut bytes = Vec::new();
+    let mut previous = Position::genesis();
+    for change in batch.decide(Some(at(3))).to_vec() {
+        let synced = 0;
+        previous = LedgerRecord {
+            previous,
+            synced,
+            change,
+        }
+        .write(&mut bytes)
+        .unwrap();
+    }
+    batch.complete(Ok(()));
+    expect("commit.jsonl", &bytes);
+}
