@@ -12,6 +12,7 @@ use crate::tools::daemon::{Daemon, free_port, give, run, tool, unprivileged};
 
 const RULES: &str = "packaging/prometheus/countersign.rules.yml";
 const DASHBOARD: &str = include_str!("../../packaging/grafana/countersign.json");
+const EXPECTED: &str = include_str!("monitoring.test.yml");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn promtool() -> Command {
@@ -20,9 +21,21 @@ fn promtool() -> Command {
     command
 }
 
-/// Each alert about money, and some others: `promtool` runs the rules on series that are written down.
+/// `promtool` runs the rules on series that are written down: in one row an alert is silent, and in one it fires.
 #[test]
-fn the_rules_are_sound_and_fire_when_money_waits() {
+fn the_rules_are_sound_and_each_alert_is_silent_and_fires() {
+    let rules = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(RULES)).unwrap();
+    let alerts: Vec<&str> = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "))
+        .collect();
+    assert!(alerts.len() > 15, "{alerts:?}");
+    for alert in alerts {
+        let silent = format!("alertname: {alert}, exp_alerts: []");
+        let firing = format!("alertname: {alert}\n        exp_alerts:\n          - exp_labels");
+        assert!(EXPECTED.contains(&silent), "no row in which {alert} is silent");
+        assert!(EXPECTED.contains(&firing), "no row in which {alert} fires");
+    }
     run(promtool().args(["check", "rules", RULES]));
     run(promtool().args(["test", "rules", "tests/external/monitoring.test.yml"]));
 }
