@@ -189,6 +189,21 @@ fn a_download_is_resumed_at_any_cut_around_the_mark_and_gives_the_same_file() {
 }
 
 #[test]
+fn what_is_not_modified_counts_for_the_link_too() {
+    let (_instance, server, _license, _package, link) = prepared(&["--downloads-per-link", "1"]);
+    let statuses: Vec<u16> = (0..70)
+        .map(|_| ranged(&server, &link, &[("If-None-Match", "*")]).status)
+        .collect();
+    // A package has 64 units, of which one comes back in a minute.
+    let answered = statuses.iter().position(|status| *status != 304).unwrap();
+    assert!((64..=65).contains(&answered), "{statuses:?}");
+    assert_eq!(statuses.last(), Some(&429), "{statuses:?}");
+    let refused = ranged(&server, &link, &[("If-None-Match", "*")]);
+    assert_eq!(refused.json()["code"], "too_many_requests");
+    assert!(refused.header("retry-after").is_some());
+}
+
+#[test]
 fn conditions_are_about_this_sites_copy() {
     let (_instance, server, _license, package, link) = prepared(&ANY_NUMBER);
     let tag = get(server.address, &link).header("etag").unwrap().to_owned();
