@@ -393,6 +393,71 @@ fn only_who_may_read_keys_has_one_mailed_and_only_where_there_is_a_mail_server()
 }
 
 #[test]
+fn what_is_wrong_with_a_body_names_its_field_and_changes_nothing() {
+    let shop = Shop::open(&[]);
+    let issued = license_of(&shop.issue("1", &forms()));
+    let one = format!("/{}", issued.id);
+    for (method, target, body, pointer) in [
+        (
+            "POST",
+            "",
+            r#"{"modules":{"forms":["pdf"],"forms":[]},"expires":"never"}"#,
+            "#/modules",
+        ),
+        (
+            "POST",
+            "",
+            r#"{"modules":{"forms":["pdf"],"f\u006frms":[]},"expires":"never"}"#,
+            "#/modules",
+        ),
+        (
+            "POST",
+            "",
+            r#"{"modules":{"forms":[]},"modules":{},"expires":"never"}"#,
+            "#/modules",
+        ),
+        (
+            "POST",
+            "",
+            r#"{"modules":{"forms":["No name"]},"expires":"never"}"#,
+            "#/modules",
+        ),
+        (
+            "POST",
+            "",
+            r#"{"modules":{"No name":[]},"expires":"never"}"#,
+            "#/modules",
+        ),
+        ("POST", "", r#"{"modules":{"forms":[]},"expires":7}"#, "#/expires"),
+        (
+            "POST",
+            "",
+            r#"{"modules":{"forms":[]},"expires":"never","hosts":["a.com",7]}"#,
+            "#/hosts/1",
+        ),
+        (
+            "PATCH",
+            &*one,
+            r#"{"modules":{"forms":["pdf"],"forms":[]}}"#,
+            "#/modules",
+        ),
+        ("PATCH", &*one, r#"{"sites":2,"sites":3}"#, "#/sites"),
+    ] {
+        let headers = [("Idempotency-Key", "2"), ("If-Match", "*")];
+        let answer = shop.send_as(&shop.bearer, method, target, &headers, body);
+        assert_code(&answer, 400, "malformed_request");
+        let errors = answer.json()["errors"].clone();
+        assert_eq!(errors[0]["pointer"], pointer, "{body}: {}", answer.text());
+        assert!(
+            errors[0]["detail"].is_string() && !answer.text().contains("No name"),
+            "{errors}"
+        );
+    }
+    let ledger = fs::read_to_string(shop.instance.file("store/ledger.jsonl")).unwrap();
+    assert_eq!(ledger.matches("\"event\":\"license\"").count(), 1);
+}
+
+#[test]
 fn a_license_of_a_file_is_shown_and_never_changed() {
     let shop = Shop::open(&[]);
     let id = &shop.in_file.id;

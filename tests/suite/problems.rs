@@ -81,13 +81,15 @@ fn a_body_that_is_no_object_of_strings_each_once_is_malformed() {
         assert_problem(&ask_raw(&server, body.as_bytes()), 400, "malformed_request", &expected);
     }
     let twice = format!("{{\"license_key\":\"{0}\",\"license_key\":\"{0}\"}}", license.key);
-    for (body, place) in [
-        ("{", "line 1, column 1"),
-        ("{\"site_url\":1}", "line 1, column 13"),
-        (&twice, "line 1, column 60"),
+    for (body, place, pointer) in [
+        ("{", "line 1, column 1", None),
+        ("{\"site_url\":1}", "line 1, column 13", Some("#/site_url")),
+        (&twice, "line 1, column 60", Some("#/license_key")),
     ] {
         let expected = format!("{rule}; see {place}.");
-        assert_problem(&ask_raw(&server, body.as_bytes()), 400, "malformed_request", &expected);
+        let more = pointer.map_or(json!({}), |pointer| json!({ "pointer": pointer }));
+        let answer = ask_raw(&server, body.as_bytes());
+        assert_problem_with(&answer, 400, "malformed_request", &expected, more);
     }
     let target = updates("acme-forms", &license, "a.com", "&site_url=a.com");
     let expected = "'site_url' is given more than once.";

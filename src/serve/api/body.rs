@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
+use serde::Deserialize;
+use serde_path_to_error::{Path, Segment};
 use warp::http::{HeaderMap, HeaderValue, Request, header};
 
 use crate::serve::reply::problem::Problem;
@@ -62,4 +64,40 @@ fn is_uncoded(headers: &HeaderMap) -> bool {
     let all = headers.get_all(header::CONTENT_ENCODING).iter();
     all.flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
         .all(|coding| coding.trim_ascii().is_empty() || coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
+}
+
+/// Reads one JSON value. The error has the JSON Pointer (RFC 6901) of its place, which is empty where no field of `fields` is
+/// known to be wrong.
+pub(super) fn read_value<'a, T: Deserialize<'a>>(
+    body: &'a [u8],
+    fields: &[&str],
+) -> Result<T, (String, serde_json::Error)> {
+    let mut parser = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut parser).map_err(|error| {
+        let pointer = pointer(error.path(), &error.inner().to_string(), fields);
+        (pointer, error.into_inner())
+    })?;
+    parser.end().map_err(|error| (String::new(), error))?;
+    Ok(value)
+}
+
+/// The pointer of a place in a body, up to the first name that is not one of ours: that may be anything. Of a field that is
+/// missing or there twice, the parser's message has the name and its path has not.
+fn pointer(path: &Path, said: &str, fields: &[&str]) -> String {
+    let mut pointer = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => pointer += &format!("/{index}"),
+            Segment::Map { key } if fields.contains(&key.as_str()) => pointer += &format!("/{key}"),
+            _ => break,
+        }
+    }
+    let named = ["missing field `", "duplicate field `"];
+    let named = named
+        .iter()
+        .find_map(|start| said.strip_prefix(start)?.split('`').next());
+    if let Some(field) = named.filter(|field| pointer.is_empty() && fields.contains(field)) {
+        pointer = format!("/{field}");
+    }
+    pointer
 }

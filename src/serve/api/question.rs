@@ -21,6 +21,18 @@ pub const MAX_NONCE: usize = 128;
 /// The longest release secret in bytes.
 const MAX_SECRET: usize = 128;
 
+/// The fields of a request body.
+const FIELDS: [&str; 8] = [
+    "license_key",
+    "site_url",
+    "domain",
+    "plugin_version",
+    "build_id",
+    "nonce",
+    "release_hash",
+    "release_secret",
+];
+
 /// The request body (interface 2.3). Every field is a string; unknown fields are ignored.
 #[derive(Debug, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the interface's, documented there")]
@@ -81,29 +93,51 @@ pub async fn read_body(request: Request<Incoming>) -> Result<Bytes, Problem> {
     body::read_json(request, MAX_BODY).await
 }
 
-/// Parses a request body. The error is [`Problem::Malformed`], which never quotes the body.
+/// Parses a request body. The error is [`Problem::Malformed`], with the field where one is wrong. It never quotes the body.
 pub fn parse(body: &[u8]) -> Result<Question<'_>, Problem> {
     // serde would also accept an array for a struct.
     let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     // SECURITY: the parser's own message may quote the body, which has a license key.
     let malformed = |place: String| {
-        Problem::Malformed(format!(
-            "The body must be one JSON object in UTF-8. Its fields must be strings, each at most once{place}."
-        ))
+        format!("The body must be one JSON object in UTF-8. Its fields must be strings, each at most once{place}.")
     };
     if !is_object {
-        return Err(malformed(String::new()));
+        return Err(Problem::Malformed(malformed(String::new())));
     }
-    serde_json::from_slice(body)
-        .map_err(|error| malformed(format!("; see line {}, column {}", error.line(), error.column())))
+    body::read_value(body, &FIELDS).map_err(|(pointer, error)| {
+        let detail = malformed(format!("; see line {}, column {}", error.line(), error.column()));
+        match pointer.is_empty() {
+            true => Problem::Malformed(detail),
+            false => Problem::malformed_field(pointer, detail),
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::reply::outcome::Code;
 
     fn is_malformed(body: &[u8]) -> bool {
-        matches!(parse(body), Err(Problem::Malformed(_)))
+        parse(body).is_err_and(|problem| problem.code() == Code::MalformedRequest)
+    }
+
+    #[test]
+    fn a_field_that_is_no_string_or_there_twice_is_named() {
+        for (body, expected) in [
+            (&b"{\"nonce\":1}"[..], Some("/nonce")),
+            (b"{\"nonce\":\"a\",\"nonce\":\"b\"}", Some("/nonce")),
+            (b"{\"x\":{\"nonce\":1},\"license_key\":[]}", Some("/license_key")),
+            (b"{\"nonce\":\"\xff\"}", Some("/nonce")),
+            (b"{\"x\":}", None),
+            (b"{\"nonce\":\"a\"} 7", None),
+        ] {
+            let found = match parse(body).err() {
+                Some(Problem::InBody { pointer, .. }) => Some(pointer),
+                _ => None,
+            };
+            assert_eq!(found.as_deref(), expected, "{}", String::from_utf8_lossy(body));
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Headers and bodies of the management API: JSON objects without unknown fields.
 
+use std::collections::HashSet;
+use std::fmt;
+
 use hyper::body::Incoming;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-use serde_path_to_error::{Path, Segment};
+use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use warp::http::{HeaderMap, Request, header};
 
 use crate::serve::api::body;
@@ -50,8 +52,8 @@ pub(super) async fn read<T: DeserializeOwned>(headers: &HeaderMap, incoming: Inc
     }
     // SECURITY: what is in a body is stored and logged, and people paste the key into the wrong field. The values are looked at:
     // in the body, each letter of them may be an escape.
-    let value: Value = parse(object)?;
-    if has_key(&value) {
+    let ReadValue { has_key } = parse(object)?;
+    if has_key {
         return Err(Problem::Malformed(
             "The body has a license key. Name a license by its id.".to_owned(),
         ));
@@ -59,27 +61,80 @@ pub(super) async fn read<T: DeserializeOwned>(headers: &HeaderMap, incoming: Inc
     parse(object)
 }
 
-/// Whether a name or a text in it has a license key, as it is or as a host: hosts lose what is invisible in them.
-fn has_key(value: &Value) -> bool {
-    let is_in = |text: &str| {
+/// A JSON value without a name that an object has twice: a map would keep the last of the values without a word.
+struct ReadValue {
+    /// Whether a name or a text in it has a license key, as it is or as a host: hosts lose what is invisible in them.
+    has_key: bool,
+}
+
+impl<'de> Deserialize<'de> for ReadValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueReader)
+    }
+}
+
+struct ValueReader;
+
+impl<'de> Visitor<'de> for ValueReader {
+    type Value = ReadValue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<ReadValue, E> {
+        Ok(ReadValue { has_key: false })
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<ReadValue, E> {
+        Ok(ReadValue { has_key: false })
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<ReadValue, E> {
+        Ok(ReadValue { has_key: false })
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<ReadValue, E> {
+        Ok(ReadValue { has_key: false })
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<ReadValue, E> {
+        Ok(ReadValue { has_key: false })
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<ReadValue, E> {
         let host = text.parse::<SiteHost>();
-        LicenseKey::is_in(text) || host.is_ok_and(|host| LicenseKey::is_in(host.as_str()))
-    };
-    match value {
-        Value::String(text) => is_in(text),
-        Value::Array(items) => items.iter().any(has_key),
-        Value::Object(members) => members.iter().any(|(name, value)| is_in(name) || has_key(value)),
-        _ => false,
+        let has_key = LicenseKey::is_in(text) || host.is_ok_and(|host| LicenseKey::is_in(host.as_str()));
+        Ok(ReadValue { has_key })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<ReadValue, A::Error> {
+        let mut has_key = false;
+        while let Some(item) = items.next_element::<ReadValue>()? {
+            has_key |= item.has_key;
+        }
+        Ok(ReadValue { has_key })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<ReadValue, A::Error> {
+        let mut has_key = false;
+        let mut names = HashSet::new();
+        while let Some(name) = members.next_key::<String>()? {
+            has_key |= Self.visit_str::<A::Error>(&name)?.has_key;
+            if names.contains(&name) {
+                return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
+            }
+            names.insert(name);
+            has_key |= members.next_value::<ReadValue>()?.has_key;
+        }
+        Ok(ReadValue { has_key })
     }
 }
 
 /// Parses an object.
 // SECURITY: the parser's own message may quote the body, and ours do not.
 fn parse<T: DeserializeOwned>(object: &[u8]) -> Result<T, Problem> {
-    let mut parser = serde_json::Deserializer::from_slice(object);
-    let read = serde_path_to_error::deserialize(&mut parser);
-    let read = read.map_err(|error| (pointer(error.path(), &error.inner().to_string()), error.into_inner()));
-    let read = read.and_then(|value| parser.end().map(|()| value).map_err(|error| (String::new(), error)));
+    let read = body::read_value(object, &FIELDS);
     read.map_err(|(pointer, error)| {
         let said = error.to_string();
         let expected = EXPECTED.into_iter().find(|expected| said.starts_with(expected));
@@ -95,27 +150,6 @@ fn parse<T: DeserializeOwned>(object: &[u8]) -> Result<T, Problem> {
             false => Problem::malformed_field(pointer, detail),
         }
     })
-}
-
-/// The JSON Pointer (RFC 6901) of a place in a body, up to the first name that is not one of ours: that may be anything. Of a
-/// field that is missing or there twice, the parser's message has the name and its path has not.
-fn pointer(path: &Path, said: &str) -> String {
-    let mut pointer = String::new();
-    for segment in path {
-        match segment {
-            Segment::Seq { index } => pointer += &format!("/{index}"),
-            Segment::Map { key } if FIELDS.contains(&key.as_str()) => pointer += &format!("/{key}"),
-            _ => break,
-        }
-    }
-    let named = ["missing field `", "duplicate field `"];
-    let named = named
-        .iter()
-        .find_map(|start| said.strip_prefix(start)?.split('`').next());
-    if let Some(field) = named.filter(|field| pointer.is_empty() && FIELDS.contains(field)) {
-        pointer = format!("/{field}");
-    }
-    pointer
 }
 
 /// The `Idempotency-Key` of a request: 1 to 255 visible ASCII characters.
@@ -205,11 +239,10 @@ mod tests {
             format!("{{\"hosts\":[\"https://{soft}.com\"]}}"),
             format!("{{\"hosts\":[\"{wide}.com\"]}}"),
         ] {
-            assert!(has_key(&serde_json::from_str(&body).unwrap()), "{body}");
+            assert!(parse::<ReadValue>(body.as_bytes()).unwrap().has_key, "{body}");
         }
-        assert!(!has_key(
-            &serde_json::json!({ "reference": "order 7", "hosts": ["a.com"], "sites": 3 })
-        ));
+        let harmless = br#"{"reference":"order 7","hosts":["a.com"],"sites":3,"all":true,"expires":null,"x":-1.5}"#;
+        assert!(!parse::<ReadValue>(harmless).unwrap().has_key);
     }
 
     #[test]
@@ -236,7 +269,8 @@ mod tests {
             #[serde(default)]
             modules: std::collections::BTreeMap<String, Vec<String>>,
         }
-        let place = |body: &str| match parse::<Body>(body.as_bytes()).unwrap_err() {
+        let read = |body: &str| parse::<ReadValue>(body.as_bytes()).and_then(|_| parse::<Body>(body.as_bytes()));
+        let place = |body: &str| match read(body).unwrap_err() {
             Problem::InBody { pointer, .. } => pointer,
             Problem::Malformed(_) => String::new(),
             other => panic!("{other:?}"),
@@ -247,7 +281,12 @@ mod tests {
             (r#"{"expires":"a","expires":"b"}"#, "/expires"),
             (r#"{"expires":"a","hosts":["a",7]}"#, "/hosts/1"),
             (r#"{"expires":"a","modules":{"mine":7}}"#, "/modules"),
+            (r#"{"expires":"a","modules":{"mine":[7]}}"#, "/modules"),
+            (r#"{"expires":"a","modules":{"mine":["a"],"mine":["b"]}}"#, "/modules"),
+            (r#"{"expires":"a","modules":{"mine":[],"\u006dine":[]}}"#, "/modules"),
+            (r#"{"expires":"a","modules":{"expires":[],"expires":[]}}"#, "/modules"),
             (r#"{"expires":"a","mine":7}"#, ""),
+            (r#"{"expires":"a","mine":7,"mine":8}"#, ""),
             (r#"{"expires":"a"} x"#, ""),
         ] {
             assert_eq!(place(body), expected, "{body}");
