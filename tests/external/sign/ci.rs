@@ -175,6 +175,17 @@ fn the_gitlab_snippet_and_the_action_check_build_and_warn() {
         snippet["countersign:awaiting"]["allow_failure"]["exit_codes"],
         json!(["10"])
     );
+    // What a merge request makes of the program that writes this is not run.
+    vendor
+        .instance
+        .write("packaging/ci/awaiting.jq", "\"all is well\" | empty");
+    let changed = commit(&vendor);
+    assert_ne!(changed, revision);
+    let (code, told) = run(&vendor, &job("countersign:awaiting"), &changed);
+    assert!(
+        code == Some(10) && told.contains("awaits 2 of 2 signatures, by `anna` or `bert`"),
+        "{code:?}: {told}"
+    );
     for person in ["anna", "bert"] {
         for version in ["1.0.0", "1.1.0"] {
             vendor.signs(person, version, &[]);
