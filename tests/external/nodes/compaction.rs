@@ -184,6 +184,8 @@ fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_
     assert!(imported.status.success(), "{imported:?}");
     eventually("the endpoint is away", SOON, || node.log().contains("messages wait"));
     assert_eq!(shared.lines("ledger"), "12");
+    let times = "SELECT count(*), count(DISTINCT line::json->>'time') FROM countersign.ledger WHERE line::json->>'event' = 'bound'";
+    assert_eq!(shared.cluster.psql(times), "6|1", "the sites have one time");
     assert!(node.stop().success());
     let before = told(&receiver);
     assert!(before.contains(&"site-2.example".to_owned()), "{before:?}");
