@@ -850,10 +850,14 @@ fn the_verbs_of_the_command_line_show_and_change_what_a_program_issued() {
     let offered = bash_offers(shop.instance.path(), &["license", "show", &license.id[..4]]);
     assert_eq!(offered, [&license.id[..12]], "a shell completes it, too");
     let today = Utc::now().date_naive().to_string();
-    assert!(
-        table.contains("ISSUED      CHANGED") && table.contains(&today),
-        "{table}"
-    );
+    // When it was issued, and changed.
+    let days = |table: &str| -> Vec<String> {
+        let row = table.lines().find(|line| line.starts_with(id)).unwrap();
+        let cells = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        cells.skip(5).take(3).map(str::to_owned).collect()
+    };
+    assert!(table.contains("ISSUED      CHANGED"), "{table}");
+    assert_eq!(days(&table), [today.as_str(), "-", "token shop"], "{table}");
 
     assert_eq!(shop.code(&license, "a.com"), "ok");
     for (verb, more, code) in [
@@ -866,6 +870,8 @@ fn the_verbs_of_the_command_line_show_and_change_what_a_program_issued() {
         assert_eq!(changed["changed"], true, "{changed}");
         assert_eq!(shop.code(&license, "a.com"), code, "{verb}");
     }
+    let table = String::from_utf8(run(&shop.instance, &["license", "list"]).stdout).unwrap();
+    assert_eq!(days(&table), [today.as_str(), today.as_str(), "token shop"], "{table}");
     assert_eq!(shop.code(&license, "b.com"), "ok");
     let told = run(&shop.instance, &["license", "release", id, "--host", "a.com"]);
     assert!(String::from_utf8_lossy(&told.stdout).ends_with("is now released from a.com.\n"));

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::management::{Shop, forms};
+use crate::hosted::{Hosted, hosting, link_of, publish};
+use crate::management::{Shop, forms, token};
 use crate::support::instance::{LATEST, question};
 use crate::support::issued::license_of;
 use crate::support::server::countersign;
-use crate::support::{Instance, License, Server};
+use crate::support::{Instance, License, Server, eventually, get, request};
 
 const BUILD_ID: &str = "018f3b2e-7c1a-7000-8000-3f1c2d4e5f60";
 
@@ -150,6 +151,111 @@ fn a_running_server_tells_commands_what_sites_reported() {
     assert_eq!(json_of(&instance, &["usage", "acme-forms"]), usage);
     assert_eq!(json_of(&instance, &["trace", BUILD_ID]), traced);
     assert_eq!(json_of(&instance, &["license", "show", &license.id]), shown);
+}
+
+#[test]
+fn sites_of_a_withheld_version_are_listed_with_order_and_note_and_get_the_next_one() {
+    let noted = License::new();
+    let tables = [noted.toml("note = \"agency in Graz\"")];
+    let (instance, packages) = hosting(&tables, &[("acme-forms", &[LATEST, "1.1.0"], true)]);
+    for key in ["--issuing", "--references"] {
+        assert!(run(&instance, &["keys", "generate", key]).status.success());
+    }
+    let server = Server::start(&instance);
+    let bearer = token(&instance, "shop", &["licenses:write"]);
+    let mut body = forms();
+    body["reference"] = json!("order 7");
+    let headers = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+        ("Idempotency-Key", "7"),
+    ];
+    let target = "/api/v1/licenses";
+    let ordered = license_of(&request(
+        server.address,
+        "POST",
+        target,
+        &headers,
+        body.to_string().as_bytes(),
+    ));
+    let runs = |version: &str| format!("&current_version={version}");
+    let offered = |license: &License, host: &str, version: &str| server.updates(license, host, &runs(version));
+    for (license, host) in [(&ordered, "a.com"), (&noted, "b.com")] {
+        assert_eq!(server.validate(license, host).code(), "ok");
+        assert_eq!(offered(license, host, LATEST).text(), "{}");
+    }
+    let link = link_of(&server, "acme-forms", &noted, "b.com");
+    assert_eq!(get(server.address, &link).status, 200);
+
+    let entry = instance.file("registry/plugins/acme-forms.toml");
+    let text = fs::read_to_string(&entry).unwrap();
+    fs::write(&entry, format!("withhold = [\"{LATEST}\"]\n{text}")).unwrap();
+    publish(&instance, &packages[1..]);
+    eventually("the release is gone", Duration::from_secs(30), || {
+        offered(&noted, "b.com", "1.0.0").json()["version"] == "1.1.0"
+    });
+    // As docs/release-went-wrong.md says: it keeps what it has, and the link from before leads nowhere.
+    assert_eq!(offered(&noted, "b.com", "1.1.0").text(), "{}");
+    for (license, host) in [(&ordered, "a.com"), (&noted, "b.com")] {
+        assert_eq!(offered(license, host, LATEST).text(), "{}");
+    }
+    assert_eq!(get(server.address, &link).status, 404);
+
+    let arguments = ["usage", "acme-forms", "--version", LATEST, "--sites"];
+    let table = once_stored(|| {
+        let table = String::from_utf8(run(&instance, &arguments).stdout).unwrap();
+        table.contains(": 2 sites").then_some(table)
+    });
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| {
+            line.split("  ")
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty())
+                .collect()
+        })
+        .collect();
+    let today = chrono::Utc::now().date_naive().to_string();
+    let row = |host: &str| rows.iter().find(|row| row[0] == host).unwrap().clone();
+    assert_eq!(
+        rows[1],
+        ["HOST", "VERSION", "LAST SEEN", "LICENSE", "ORDER", "NOTE"],
+        "{table}"
+    );
+    assert_eq!(
+        row("a.com"),
+        ["a.com", LATEST, &today, &ordered.id[..12], "order 7"],
+        "{table}"
+    );
+    assert_eq!(
+        row("b.com"),
+        ["b.com", LATEST, &today, &noted.id[..12], "-", "agency in Graz"],
+        "{table}"
+    );
+    let sites = json_of(&instance, &arguments);
+    let of = |host: &str| {
+        sites
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|site| site["host"] == host)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(
+        (&of("a.com")["reference"], &of("a.com")["note"]),
+        (&json!("order 7"), &json!(null))
+    );
+    assert_eq!(
+        (&of("b.com")["reference"], &of("b.com")["note"]),
+        (&json!(null), &json!("agency in Graz"))
+    );
+
+    let mended = Hosted::new("acme-forms", "1.2.1", true);
+    publish(&instance, &[mended, packages[1].clone()]);
+    eventually("a greater version is offered", Duration::from_secs(30), || {
+        offered(&ordered, "a.com", LATEST).json()["version"] == "1.2.1"
+    });
 }
 
 #[test]

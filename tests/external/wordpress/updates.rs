@@ -155,6 +155,9 @@ fn an_automatic_update_that_is_fatal_is_taken_back_also_where_the_folder_has_ano
         text.replace("acme_forms_license()->run();", "acme_forms_license()->is_not_there();")
     });
     site.check_again();
+    // WordPress backs the folder up and restores by this name.
+    let offer = "get_site_transient('update_plugins')->response['acme-forms-pro/acme-forms.php']";
+    assert_eq!(site.run(&format!("echo {offer}->slug;")), "acme-forms-pro");
     for name in ["acme-forms-pro", "acme-forms"] {
         let window = format!("/wp-admin/plugin-install.php?tab=plugin-information&plugin={name}&section=changelog");
         let window = site.admin.get(&window).text();
