@@ -604,6 +604,20 @@ fn the_index_says_which_releases_are_security_releases() {
 }
 
 #[test]
+fn an_upgrade_notice_of_no_version_is_a_warning_of_the_build() {
+    for (notice, is_told) in [("Back up first.", true), ("= 1.0 =\nBack up first.", false)] {
+        let made = Fixture::new();
+        let (name, readme) = COMPLETE[1];
+        let readme = format!("{readme}\n== Upgrade Notice ==\n\n{notice}\n");
+        made.tag("1.0", made.commit(&[COMPLETE[0], (name, &readme), COMPLETE[2]]));
+        let told = warnings(&made.build(with_pictures(made.plugin())));
+        let expected = "1.0 readme.txt:11: the Upgrade Notice is below no version heading such as = 1.2 =, so it belongs to no release";
+        let expected = if is_told { vec![expected.to_owned()] } else { Vec::new() };
+        assert_eq!(told, expected, "{notice}");
+    }
+}
+
+#[test]
 fn one_of_a_kind_is_told_in_the_singular() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
