@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,11 +11,12 @@ use countersign_model::license_key::LicenseKey;
 use serde_json::json;
 
 use crate::hosted::{SECRET, hosting, link_of, put_secret};
-use crate::management::{Shop, forms};
+use crate::management::{Shop, forms, token};
 use crate::support::instance::{LATEST, question, sha256};
 use crate::support::issued::license_of;
 use crate::support::server::{countersign, updates};
-use crate::support::{Instance, License, Server, get, request};
+use crate::support::shop::{add_shop, deliver_text, invoice};
+use crate::support::{Instance, License, Server, eventually, get, request};
 
 /// The texts that would give the key away: as it is written, without dashes, in lower case, and its random part.
 fn traces(license: &License) -> Vec<String> {
@@ -236,15 +238,19 @@ fn a_license_key_in_escapes_or_in_other_letters_is_stored_nowhere() {
         .map(|letter| format!("\\u{:04x}", u32::from(letter) + 0xfee0))
         .collect();
     let shop = Shop::open(&[]);
-    let post = |target: &str, body: &str| {
+    let mails = token(&shop.instance, "mails", &["licenses:write", "keys:read"]);
+    let send = |method: &str, target: &str, body: &str| {
         let headers = [
-            ("Authorization", shop.bearer.as_str()),
+            ("Authorization", mails.as_str()),
             ("Content-Type", "application/json"),
             ("Idempotency-Key", &sha256(body)),
+            ("If-Match", "*"),
         ];
-        request(shop.server.address, "POST", target, &headers, body.as_bytes())
+        request(shop.server.address, method, target, &headers, body.as_bytes())
     };
+    let post = |target: &str, body: &str| send("POST", target, body);
     let issued = license_of(&shop.issue("first", &forms()));
+    let of_issued = format!("/api/v1/licenses/{}", issued.id);
     let fields = |text: &str| {
         [
             format!("{{\"modules\":{{\"forms\":[]}},\"expires\":\"never\",\"reference\":\"order {text}\"}}"),
@@ -254,7 +260,19 @@ fn a_license_key_in_escapes_or_in_other_letters_is_stored_nowhere() {
             format!("{{\"modules\":{{\"forms\":[]}},\"expires\":\"never\",\"hosts\":[\"https://a.{text}.com/x\"]}}"),
         ]
     };
-    for written in [key.clone(), escape(key), escape(&key.to_lowercase()), dashed.clone()] {
+    let separated = |separator: &str| key.replace('-', separator);
+    for written in [
+        key.clone(),
+        escape(key),
+        escape(&key.to_lowercase()),
+        dashed.clone(),
+        separated("&#45;"),
+        separated("=2D"),
+        separated("<wbr>"),
+        separated("\\\\u2013"),
+        separated("&amp;ndash;"),
+        separated("%252D"),
+    ] {
         for body in fields(&written) {
             let answer = post("/api/v1/licenses", &body);
             assert!(
@@ -264,11 +282,23 @@ fn a_license_key_in_escapes_or_in_other_letters_is_stored_nowhere() {
             );
             assert_clean(&body, &answer.body, &[&license]);
         }
-        let answer = post(
-            &format!("/api/v1/licenses/{}/release", issued.id),
-            &format!("{{\"host\":\"{written}.com\"}}"),
-        );
-        assert_eq!(answer.status, 400, "{}", answer.text());
+        for (method, step, body) in [
+            ("PATCH", "", format!("{{\"modules\":{{\"forms\":[\"{written}\"]}}}}")),
+            ("PATCH", "", format!("{{\"modules\":{{\"{written}\":[]}}}}")),
+            ("PATCH", "", format!("{{\"{written}\":1}}")),
+            ("PATCH", "", format!("{{\"expires\":\"{written}\"}}")),
+            ("POST", "/release", format!("{{\"host\":\"{written}.com\"}}")),
+            ("POST", "/resend", format!("{{\"address\":\"{written}@example.com\"}}")),
+            ("POST", "/resend", format!("{{\"address\":\"jane@{written}.com\"}}")),
+        ] {
+            let answer = send(method, &format!("{of_issued}{step}"), &body);
+            assert!(
+                answer.status == 400 && answer.text().contains("license key"),
+                "{method} {step} {body}: {}",
+                answer.text()
+            );
+            assert_clean(&body, &answer.body, &[&license]);
+        }
     }
     for written in [&soft, &wide] {
         for body in &fields(written)[3..] {
@@ -303,6 +333,111 @@ fn a_license_key_in_escapes_or_in_other_letters_is_stored_nowhere() {
         assert!(!LicenseKey::is_in(&text), "{}: {text}", file.display());
     }
     let log = shop.server.log();
+    assert!(!LicenseKey::is_in(&log), "{log}");
+}
+
+#[test]
+fn a_license_key_in_a_delivery_or_an_export_is_stored_nowhere() {
+    let license = License::new();
+    let instance = Instance::new();
+    add_shop(&instance);
+    let server = Server::start_with(&instance, &["--foreign-keys", "true"]);
+    let escapes: String = license
+        .key
+        .chars()
+        .map(|letter| format!("\\u{:04x}", u32::from(letter)))
+        .collect();
+    let written = [
+        license.key.clone(),
+        escapes,
+        license.key.replace('-', "\\u2013"),
+        license.key.replace('-', "&#45;"),
+        license.key.replace('-', "=2D"),
+    ];
+    // The last one is a sale.
+    let mut number = 0;
+    for written in written.iter().chain([&String::new()]) {
+        // In the id of the event, the invoice, the subscription and the customer, and in the buyer's address.
+        for place in ["evt_", "in_1", "sub_1", "cus_1", "CANARY-jane"] {
+            number += 1;
+            let mut sale = invoice("in_1", "subscription_create", "price_small", 1, 30);
+            sale["customer"] = json!("cus_1");
+            let event = json!({ "id": format!("evt_{number}"), "type": "invoice.paid", "created": 1_700_000_000 + number,
+                "livemode": true, "data": { "object": sale } });
+            let status = deliver_text(
+                &server,
+                &event.to_string().replacen(place, &format!("{place}{written}"), 1),
+            );
+            assert!(matches!(status, 200 | 400), "{place}: {status}");
+        }
+    }
+    let folder = instance.file("store/deliveries");
+    let of_shop = |name: &str| name.ends_with("parked") || name.ends_with(".reason");
+    eventually("every delivery is applied or parked", Duration::from_secs(60), || {
+        let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+        names.into_iter().all(|name| of_shop(name.to_str().unwrap()))
+    });
+    let ledger = || fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap();
+    assert_eq!(ledger().matches("\"event\":\"license\"").count(), 1, "{}", ledger());
+    let listed = countersign(&instance)
+        .args(["shop", "parked", "list"])
+        .output()
+        .unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(!LicenseKey::is_in(&listed), "{listed}");
+
+    let foreign = sha256("a key of another system");
+    let day = "2099-12-31";
+    // The export is outside the instance.
+    let outside = tempfile::tempdir().unwrap();
+    let import = |row: &str| {
+        let file = outside.path().join("export.csv");
+        let header = "key,status,expires,sites,reference,hosts,modules";
+        fs::write(&file, format!("{header}\n{row}\n")).unwrap();
+        let ran = countersign(&instance)
+            .args(["license", "import", "--from", "csv"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+        (ran.status.code(), said)
+    };
+    for cell in &written {
+        for (row, reason) in [
+            (
+                format!("{foreign},active,{day},1,order {cell},,forms"),
+                "it has a license key",
+            ),
+            (
+                format!("{foreign},active,{day},1,,{cell}.com,forms"),
+                "one of its sites is",
+            ),
+            (format!("{foreign},active,{day},1,,,{cell}"), "it has a license key"),
+            (
+                format!("{foreign},active,{day},1,,,forms={cell}"),
+                "it has a license key",
+            ),
+            (format!("{foreign},{cell},{day},1,,,forms"), "expected active"),
+            (format!("{foreign},active,{cell},1,,,forms"), "expected a date"),
+        ] {
+            let (code, said) = import(&row);
+            assert!(
+                code == Some(3) && said.contains("1 not taken") && said.contains(reason),
+                "{row}: {said}"
+            );
+            assert!(!LicenseKey::is_in(&said), "{row}: {said}");
+        }
+    }
+    let taken = import(&format!("{foreign},active,{day},1,order 7,a.com,forms"));
+    assert_eq!(taken.0, Some(0), "{}", taken.1);
+    for file in files_in(instance.path()) {
+        // A parked delivery is what its shop sent.
+        if !file.starts_with(folder.join("parked")) || file.extension().is_some_and(|kind| kind == "reason") {
+            let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
+            assert!(!LicenseKey::is_in(&text), "{}: {text}", file.display());
+        }
+    }
+    let log = server.log();
     assert!(!LicenseKey::is_in(&log), "{log}");
 }
 

@@ -7,6 +7,7 @@ mod symbols;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::iter::repeat_n;
 use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
@@ -21,8 +22,37 @@ use symbols::{
 const GROUP: usize = 5;
 const CANONICAL_LENGTH: usize = SYMBOLS + SYMBOLS / GROUP - 1;
 
-/// A key is found in a text that was percent-encoded so often.
+/// A key is found in a text that was encoded so often.
 const MOST_ENCODINGS: usize = 3;
+
+/// Whether a text may be encoded: the first characters of what [`DECODERS`] decode.
+const ENCODED: [char; 5] = ['%', '&', '\\', '<', '='];
+
+/// What a text says without one encoding: character references of HTML and escapes of JSON, percent-encoding (RFC 3986), tags,
+/// quoted-printable (RFC 2045).
+const DECODERS: [fn(&str) -> String; 5] = [
+    |text| replaced(text, reference),
+    |text| percent_decode_str(text).decode_utf8_lossy().into_owned(),
+    |text| replaced(text, |text| text.strip_prefix('<')?.find('>').map(|end| (end + 2, ' '))),
+    // As in `key=AB123=2DFG`, where the first one is none.
+    |text| {
+        let words = text.split_inclusive(|letter: char| letter.is_whitespace() || matches!(letter, '?' | '&'));
+        let decoded = words.map(|word| match word.split_once('=') {
+            Some((name, value)) => format!("{name}={}", quoted_printable(value)),
+            None => word.to_owned(),
+        });
+        decoded.collect()
+    },
+    quoted_printable,
+];
+
+/// The decoders in the order in which they are tried, each on the result of the one before. A later kind may take a part of a key
+/// away that is not encoded so, such as the `%AB` of `100%AB…` or the `=AB` of `key=AB…`, so the kinds before it come first.
+fn decoders() -> impl Iterator<Item = &'static fn(&str) -> String> {
+    (1..=DECODERS.len())
+        .flat_map(|kinds| repeat_n(&DECODERS[..kinds], MOST_ENCODINGS))
+        .flatten()
+}
 
 /// The longest text that is parsed as a key, in bytes.
 const MAX_INPUT: usize = 128;
@@ -74,35 +104,44 @@ impl LicenseKey {
     }
 
     /// Replaces every license key in `text`, in any spelling and between any other text. The result is decoded if a key was
-    /// percent-encoded.
+    /// encoded: as in an address, HTML, JSON or a mail.
     ///
     /// Any 25 symbols with correct check symbols count as a key, with anything but letters and digits between them; one in 33
     /// million random texts has them.
     // SECURITY: use it on all input that may contain a misplaced key, before the input is printed, logged or stored.
     pub fn redact(text: &str) -> Cow<'_, str> {
-        if !has_enough_symbols(text) {
-            return Cow::Borrowed(text);
-        }
-        let mut clean = Self::redact_written(text);
-        // Every request asks; most texts have nothing encoded.
-        if !clean.contains('%') {
-            return clean;
-        }
-        let mut decoded = clean.clone().into_owned();
-        for _ in 0..MOST_ENCODINGS {
-            let next = percent_decode_str(&decoded).decode_utf8_lossy().into_owned();
-            if next == decoded {
-                break;
-            }
-            decoded = match Self::redact_written(&next) {
-                Cow::Owned(redacted) => {
-                    clean = Cow::Owned(redacted.clone());
-                    redacted
-                }
-                Cow::Borrowed(_) => next,
-            };
+        let mut clean = Cow::Borrowed(text);
+        while let Some(redacted) = Self::redact_once(&clean) {
+            clean = Cow::Owned(redacted);
         }
         clean
+    }
+
+    /// The text without the keys that it has as it is, or decoded so far that it has one.
+    fn redact_once(text: &str) -> Option<String> {
+        // Every request asks; most texts are short, and have nothing encoded.
+        let is_encoded = text.len() >= SYMBOLS && text.contains(ENCODED);
+        if !is_encoded && !has_enough_symbols(text) {
+            return None;
+        }
+        if let Cow::Owned(redacted) = Self::redact_written(text) {
+            return Some(redacted);
+        }
+        let mut decoded = text.to_owned();
+        for decode in decoders() {
+            if !decoded.contains(ENCODED) {
+                break;
+            }
+            let next = decode(&decoded);
+            if next == decoded {
+                continue;
+            }
+            if let Cow::Owned(redacted) = Self::redact_written(&next) {
+                return Some(redacted);
+            }
+            decoded = next;
+        }
+        None
     }
 
     /// The same without decoding anything.
@@ -189,6 +228,54 @@ impl fmt::Debug for LicenseKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LicenseKey(redacted, id {})", self.id().log_tag())
     }
+}
+
+fn quoted_printable(text: &str) -> String {
+    percent_decode_str(&text.replace('=', "%"))
+        .decode_utf8_lossy()
+        .into_owned()
+}
+
+/// The text with each place that `read` knows, a length in bytes and what it means, replaced by its meaning.
+fn replaced(text: &str, read: impl Fn(&str) -> Option<(usize, char)>) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(ENCODED) {
+        plain += &rest[..at];
+        rest = &rest[at..];
+        let (length, meant) = read(rest).unwrap_or((1, char::from(rest.as_bytes()[0])));
+        plain.push(meant);
+        rest = &rest[length..];
+    }
+    plain + rest
+}
+
+/// The character reference or the escape that a text begins with. A name counts as a blank, unless it is one of those that
+/// escape others.
+fn reference(text: &str) -> Option<(usize, char)> {
+    let code = |digits: &str, radix| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
+    if let Some(escape) = text.strip_prefix("\\u") {
+        return Some((6, code(escape.get(..4)?, 16)?));
+    }
+    let name = text.strip_prefix('&')?.split_once(';')?.0;
+    let meant = match name
+        .strip_prefix('#')
+        .map(|number| (number, number.strip_prefix(['x', 'X'])))
+    {
+        Some((_, Some(hex))) => code(hex, 16)?,
+        Some((decimal, None)) => code(decimal, 10)?,
+        None if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) => return None,
+        None => match name {
+            "amp" => '&',
+            "lt" => '<',
+            "gt" => '>',
+            "bsol" => '\\',
+            "percnt" => '%',
+            "equals" => '=',
+            _ => ' ',
+        },
+    };
+    Some((name.len() + 2, meant))
 }
 
 /// Whether there may be a key: between two letters that are in no key are as many symbols as one has. Any byte of a non-ASCII
@@ -391,11 +478,33 @@ mod tests {
             "%252D",
             "%25252D",
             "+-+",
+            "&#45;",
+            "&#x2D;",
+            "&#X2013;",
+            "&#8203;",
+            "&ndash;",
+            "&nbsp;",
+            "&amp;#45;",
+            "&amp;amp;ndash;",
+            "%26%2345%3B",
+            "&#37;2D",
+            "=2D",
+            "=E2=80=93",
+            "=3D2D",
+            "=\r\n",
+            "<wbr>",
+            "<wbr class=\"u\"/>",
+            "&lt;wbr&gt;",
+            "&amp;lt;wbr&amp;gt;",
+            "\\u2013",
+            "\\u002d",
+            "\\\\u2013",
         ];
         for separator in separators {
             let written = [separated(separator), each(separator)];
-            // What looks like an encoded byte hides nothing.
-            let encoded = (!separator.contains('%')).then(|| format!("100%{}", separated(separator)));
+            // What looks like an encoded byte hides no key that is written with characters or references.
+            let is_exact = !separator.contains(['%', '=', '<']) && !separator.contains("lt;") && separator != "&#37;2D";
+            let encoded = is_exact.then(|| format!("100%{}", separated(separator)));
             for written in written.into_iter().chain(encoded) {
                 let text = format!("https://a.example/?key={written}&x=1");
                 assert!(LicenseKey::is_in(&text), "{separator:?}: {text}");
@@ -409,6 +518,8 @@ mod tests {
             "100%",
             "%zz%2",
             "%E2%28%A1",
+            "a < b && c > d; \\u00",
+            "<p>Fish &amp; Chips, 2 &#8364; =E2=82=AC \\ud800 &#xD800; &#x110000;</p>",
         ] {
             assert_eq!(LicenseKey::redact(harmless), harmless);
         }
