@@ -1,11 +1,12 @@
 //! Sites that give their seat back: with a secret or the key alone, at once, under kill -9, and against hostile calls.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use countersign_model::digest::Digest;
 use serde_json::{Value, json};
 
@@ -368,6 +369,125 @@ fn a_move_beside_releases_and_validations_never_gives_a_license_of_a_file_two_si
         .iter()
         .filter(|license| sites_at_last(&server, license).len() != 1);
     assert_eq!(over.count(), 0);
+}
+
+/// How many sites a license has behind each line of the ledger, in the order of the lines. A seat that a validation took must
+/// have been free. An import binds what was active elsewhere, also beyond the limit.
+fn assert_no_seat_beyond_the_limit(instance: &Instance, license: &License, imported: &str) -> usize {
+    let ledger = std::fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap();
+    let mut limit = 0;
+    // Since when each site has its seat.
+    let mut sites: BTreeMap<String, DateTime<Utc>> = BTreeMap::new();
+    let mut history = String::new();
+    let time = |value: &Value| value.as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
+    for line in ledger.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        if line["license"] != license.id {
+            continue;
+        }
+        let host = line["host"].as_str().unwrap_or_default().to_owned();
+        history += &format!("{line}\n");
+        match line["event"].as_str().unwrap() {
+            "license" => {
+                limit = line["sites"].as_u64().unwrap() as usize;
+                for (host, released) in line["released"].as_object().into_iter().flatten() {
+                    sites.retain(|site, bound| site != host || *bound > time(released));
+                }
+            }
+            "released" => drop(sites.remove(&host)),
+            "bound" => {
+                assert!(host == imported || sites.len() < limit, "more than {limit}: {history}");
+                sites.insert(host, time(&line["time"]));
+            }
+            other => panic!("{other}"),
+        }
+    }
+    sites.len()
+}
+
+/// In each round, the vendor releases a.com, gives the license a second seat and imports b.com while a.com, c.com, d.com and
+/// e.com ask for seats.
+#[test]
+fn a_release_a_raised_limit_and_an_import_beside_validations_give_no_seat_twice() {
+    const ROUNDS: usize = 40;
+    let licenses: Vec<License> = (0..ROUNDS).map(crate::imports::license).collect();
+    let instance = Instance::new();
+    instance.write("countersign.toml", "[serve]\nforeign_keys = true\n");
+    let server = Server::start_with(
+        &instance,
+        &[
+            "--signing-queue",
+            "1024",
+            "--requests-per-license",
+            "100000",
+            "--requests-per-minute",
+            "1000000",
+        ],
+    );
+    let file = |name: &str, rows: &str| {
+        let text = format!("key,status,sites,expires,hosts,modules\n{rows}");
+        instance.write(name, &text);
+        instance.file(name).to_str().unwrap().to_owned()
+    };
+    let import = |file: &str| {
+        let arguments = ["license", "import", "--from", "csv", file];
+        let output = countersign(&instance).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let row = |license: &License, hosts: &str| format!("{},active,1,2099-12-31,{hosts},forms\n", license.key);
+    let first: String = licenses.iter().map(|license| row(license, "")).collect();
+    import(&file("first.csv", &first));
+    let mut most = 0;
+    let mut imported = 0;
+    for (round, license) in licenses.iter().enumerate() {
+        assert_eq!(server.validate(license, "a.com").code(), "ok");
+        let again = file(&format!("{round}.csv"), &row(license, "b.com"));
+        let is_over = AtomicBool::new(false);
+        let barrier = Barrier::new(5);
+        thread::scope(|scope| {
+            for host in ["c.com", "d.com"] {
+                let is_over = &is_over;
+                let barrier = &barrier;
+                let server = &server;
+                scope.spawn(move || {
+                    let mut client = Client::connect(server.address);
+                    barrier.wait();
+                    while !is_over.load(Ordering::Relaxed) {
+                        client.post_json(VALIDATE, &question(license, host));
+                        client.post_json(VALIDATE, &question(license, "a.com"));
+                        client.post_json(VALIDATE, &question(license, "e.com"));
+                    }
+                });
+            }
+            let orders = [
+                vec!["release", &license.id, "--host", "a.com"],
+                vec!["sites", &license.id, "2"],
+                vec!["import", "--from", "csv", &again],
+            ]
+            .map(|order| {
+                let barrier = &barrier;
+                let instance = &instance;
+                scope.spawn(move || {
+                    barrier.wait();
+                    let is_import = order[0] == "import";
+                    if !is_import {
+                        // The import has more to read. It is first in some rounds.
+                        thread::sleep(Duration::from_millis(20 * (round % 10) as u64));
+                    }
+                    let output = countersign(instance).arg("license").args(&order).output().unwrap();
+                    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+                    let came_late = is_import && said.contains("its license was changed here since it was imported");
+                    assert!(output.status.success() || came_late, "{order:?}: {said}");
+                    is_import && output.status.success()
+                })
+            });
+            let ended = orders.map(|order| order.join());
+            is_over.store(true, Ordering::Relaxed);
+            imported += ended.into_iter().filter(|done| *done.as_ref().unwrap()).count();
+        });
+        most = most.max(assert_no_seat_beyond_the_limit(&instance, license, "b.com"));
+    }
+    assert!(most >= 2, "no round gave out the second seat");
+    assert!((1..=ROUNDS).contains(&imported), "{imported} imports came in time");
 }
 
 #[test]
