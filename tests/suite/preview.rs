@@ -1,9 +1,10 @@
 //! `countersign preview` without a browser: its output, its HTTP responses, and that it writes nothing.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -777,4 +778,56 @@ fn sigterm_ends_it_also_while_a_page_is_open() {
     let asked = Instant::now();
     assert_eq!(preview.stop(), Some(0));
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+}
+
+/// What git prints for this input.
+fn git_of(work: &Workplace, arguments: &[&str], input: &str) -> String {
+    let mut git = Command::new("git")
+        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
+        .args(arguments)
+        .current_dir(work.repository())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    git.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = git.wait_with_output().unwrap();
+    assert!(output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_few_objects_that_stand_for_very_many_folders_are_an_error_that_names_the_limit() {
+    let work = Workplace::new();
+    // Hosted, so that its files are listed.
+    work.write(
+        "registry/plugins/acme-forms.toml",
+        "repository = \"../../acme-forms\"\n",
+    );
+    work.git(&["add", "--all"]);
+    work.git(&["commit", "--quiet", "--message", "1.3.0"]);
+    let mut tree = git_of(&work, &["mktree"], "");
+    for _ in 0..40 {
+        let twice = ["a", "b"].map(|name| format!("040000 tree {tree}\t{name}\n"));
+        tree = git_of(&work, &["mktree"], &twice.concat());
+    }
+    let root = git_of(&work, &["ls-tree", "HEAD"], "");
+    let root = git_of(&work, &["mktree"], &format!("{root}\n040000 tree {tree}\td\n"));
+    let commit = git_of(&work, &["commit-tree", &root, "-p", "HEAD", "-m", "Work"], "");
+    work.git(&["update-ref", "HEAD", &commit]);
+    let began = Instant::now();
+    let output = print(work.path(), &["--plugin", "acme-forms", "--version", "head"]);
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(
+        said.contains("262,144 files and folders"),
+        "{:?}: {said}",
+        output.status
+    );
+    // Unoptimised, on a busy machine; it took the whole time that a preview may take.
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    let preview = Preview::start(work.path(), &[]);
+    let page = preview.get("/").text();
+    assert!(began.elapsed().as_secs() < 40, "{:?}", began.elapsed());
+    assert!(page.contains("1.3.0"), "{page:.500}");
+    assert_eq!(preview.stop(), Some(0));
 }
