@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use countersign_model::license_key::LicenseKey;
 use countersign_model::text::printable::Printable;
+use countersign_model::text::short_message::short_message;
 
 /// One error, shown as `registry/plugins/acme.toml:7:3: unknown field "modul" (did you mean "module"?)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +38,23 @@ impl fmt::Display for Diagnostic {
             write!(f, ":{}:{}", self.line, self.column)?;
         }
         // SECURITY: diagnostics are logged, and may quote a license key that is in the wrong place.
-        write!(f, ": {}", Printable(LicenseKey::redact(&self.message)))
+        write!(f, ": {}", Printable(short_message(&self.message)))
     }
 }
 
 impl std::error::Error for Diagnostic {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_as_long_as_its_file_is_not_shown_whole() {
+        let message = format!("unknown field {:?} (did you mean \"module\"?)", "x".repeat(65_536));
+        let shown = Diagnostic::of_file("a.toml", message).to_string();
+        assert!(
+            shown.len() < 300 && shown.ends_with("x…\" (did you mean \"module\"?)"),
+            "{shown}"
+        );
+    }
+}

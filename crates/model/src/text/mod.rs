@@ -4,5 +4,6 @@ pub mod did_you_mean;
 pub mod error_chain;
 pub mod printable;
 pub mod shell_quoted;
+pub mod short_message;
 pub mod stderr;
 pub mod toml_error;

@@ -27,7 +27,13 @@ fn second(text: &str, again: Range<usize>) -> Option<String> {
     let path = path(text, line_start, again.end);
     let before = &text[..line_start];
     let Some((path, first)) = path.and_then(|path| Some((path.join("."), first(before, &path)?))) else {
-        return Some(format!("{key} is set twice"));
+        let place = first_of_inline(text, again).map_or(String::new(), |first| {
+            let before = &text[..first];
+            let line = before.matches('\n').count() + 1;
+            let column = first - before.rfind('\n').map_or(0, |newline| newline + 1) + 1;
+            format!(": here and in line {line}, column {column}")
+        });
+        return Some(format!("{key} is set twice{place}"));
     };
     let line = before[..first.start].matches('\n').count() + 1;
     let first_start = before[..first.start].rfind('\n').map_or(0, |newline| newline + 1);
@@ -104,6 +110,30 @@ fn first(before: &str, path: &[String]) -> Option<Range<usize>> {
     Some(key.span())
 }
 
+/// Where the key is that the one at `again` repeats, in a table that is written within braces. The second one gets another
+/// name, so that the parser goes on and shows what is beside it.
+fn first_of_inline(text: &str, again: Range<usize>) -> Option<usize> {
+    const OTHER: &str = "the-name-of-no-other-key";
+    let name = names(text.get(again.clone())?)?.pop()?;
+    let renamed = [&text[..again.start], OTHER, &text[again.end..]].concat();
+    let (document, _) = DeTable::parse_recoverable(&renamed);
+    let mut tables = vec![document.get_ref()];
+    let mut values: Vec<&DeValue<'_>> = Vec::new();
+    loop {
+        while let Some(table) = tables.pop() {
+            if table.contains_key(OTHER) {
+                return table.get_key_value(name.as_str()).map(|(first, _)| first.span().start);
+            }
+            values.extend(table.values().map(|value| value.get_ref()));
+        }
+        match values.pop()? {
+            DeValue::Table(inner) => tables.push(inner),
+            DeValue::Array(items) => values.extend(items.iter().map(|item| item.get_ref())),
+            _ => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,7 +198,18 @@ mod tests {
                 "[[license]]\nid = 1\n[[license]]\nid = 2\nid = 3\n",
                 "license.id is set twice: here and in line 4",
             ),
-            ("a = { b = 1, b = 2 }\n", "b is set twice"),
+            (
+                "# x\na = { b = 1, b = 2 }\n",
+                "b is set twice: here and in line 2, column 7",
+            ),
+            (
+                "[x]\nb = 1\na = [7, { b = 1, c = { b = 2 }, d = [{ b = 3 }], \"b\" = 4 }]\n",
+                "\"b\" is set twice: here and in line 3, column 11",
+            ),
+            (
+                "a = { b.c = 1, b.c = 2 }\n",
+                "c is set twice: here and in line 1, column 9",
+            ),
         ] {
             assert_eq!(refused(text), expected, "{text}");
         }

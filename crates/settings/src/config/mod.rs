@@ -29,6 +29,7 @@ use toml::de::DeTable;
 use countersign_files::regular_file;
 use countersign_model::slug::Slug;
 use countersign_model::text::did_you_mean::did_you_mean;
+use countersign_model::text::short_message::short_message;
 use countersign_model::text::toml_error;
 
 use mail::MailSettings;
@@ -188,7 +189,7 @@ impl ConfigFile {
                 path: path.to_owned(),
                 line: before.matches('\n').count() + 1,
                 column: before.len() - before.rfind('\n').map_or(0, |newline| newline + 1) + 1,
-                message,
+                message: short_message(&message),
             }
         };
         if let Some((at, message)) = unknown_setting(&text) {
@@ -285,6 +286,23 @@ mod tests {
             std::fs::write(folder.path().join(part), "").unwrap();
             assert!(is_one(&nothing).is_ok(), "{part}");
             std::fs::remove_file(folder.path().join(part)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_name_as_long_as_its_file_is_not_shown_whole() {
+        let long = "x".repeat(65_536);
+        for text in [
+            format!("{long} = 1\n"),
+            format!("[serve]\n{long} = 1\n"),
+            format!("[shops.stripe]\n{long} = 1\n"),
+            format!("[shops.{long}]\nmode = 1\n"),
+            format!("serve.listen = \"{long}\"\n"),
+            format!("[{long}]\n[{long}]\n"),
+            format!("a = {{ {long} = 1, {long} = 2 }}\n"),
+        ] {
+            let error = read(&text).map(drop).unwrap_err();
+            assert!(error.len() < 700, "{text:.30}: {} bytes: {error:.900}", error.len());
         }
     }
 
