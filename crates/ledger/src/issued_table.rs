@@ -11,7 +11,7 @@ use countersign_model::license::Modules;
 use countersign_model::license_table::LicenseTable;
 use countersign_model::name::Name;
 
-use crate::log::sale_line::SaleEntry;
+use crate::log::SaleEntry;
 use crate::sales::SaleTable;
 
 /// A million licenses take 192 MB, and their keys and orders 8 MB.

@@ -98,6 +98,7 @@ pub use ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange}
 pub use ledger_state::LedgerState;
 pub use license_imports::{ImportOutcome, ImportRequest, ImportResult, LicenseImport, MAX_IMPORT_LINES};
 pub use lock::{NodeLock, is_in_use};
+pub use log::MAX_NAMES;
 pub use operations::Bindings;
 pub use pending::{BindOutcome, LedgerLook, SeatRequest};
 pub use postgres::endpoint_lease::{EndpointLease, HeldLease, SharedEndpoint, shared_endpoints};
@@ -107,7 +108,7 @@ pub use postgres::schema::script as shared_schema;
 pub use postgres::{inspection, role_rights, settings::SettingsError};
 pub use postgres::{shared_compaction::compact_shared, shared_repair::repair_shared};
 pub use references::erasure::{ErasedReference, FoundReferences};
-pub use sales::{MAX_NAMES, SaleChange, SaleOutcome};
+pub use sales::{SaleChange, SaleOutcome};
 pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome};
 pub use sleep_watch::since_boot;
 pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, issued_licenses, order_references, read_only};

@@ -46,26 +46,34 @@
 
 pub(crate) mod chain;
 pub(crate) mod compaction;
+mod event;
 pub(crate) mod file;
 pub(crate) mod license_line;
 pub mod reader;
 pub mod record;
 mod release_line;
-pub(crate) mod sale_line;
+mod sale_line;
 #[cfg(test)]
 mod tests;
 pub(crate) mod token_line;
 pub(crate) mod writer;
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 
 use countersign_model::binding::Binding;
 use countersign_model::digest::Digest;
+use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
+use countersign_model::sale_state::SaleState;
 use countersign_model::site_release::SiteRelease;
 
 /// The ledger's name in the store's folder.
 pub(crate) const NAME: &str = "ledger.jsonl";
+
+/// The most names in one delivery. Shops name fewer than ten.
+pub const MAX_NAMES: usize = 32;
 
 /// What the very first line continues. Another line format needs another text.
 const GENESIS: &[u8] = b"countersign ledger 1\n";
@@ -86,6 +94,19 @@ pub struct ReleaseEntry {
     pub license: LicenseId,
     /// The site, when, and how.
     pub release: SiteRelease,
+}
+
+/// A line about a sale: its state, and names that became known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaleEntry {
+    /// The state after it.
+    pub state: SaleState,
+    /// Names that are this sale's from now on. One of them may be the id of a sale that is the same one.
+    pub names: Vec<Hex128>,
+    /// The shop.
+    pub scope: Arc<ChangeScope>,
+    /// When it was written.
+    pub time: DateTime<Utc>,
 }
 
 /// A position in the chain, which stands for everything up to a line.

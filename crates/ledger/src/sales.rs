@@ -12,15 +12,12 @@ use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::sale_state::{SaleEvent, SaleState};
 
 use crate::log::record::LedgerEvent;
-use crate::log::sale_line::SaleEntry;
-
-/// The most names in one delivery. Shops name fewer than ten.
-pub const MAX_NAMES: usize = 32;
+use crate::log::{MAX_NAMES, SaleEntry};
 
 /// What a delivery says of a sale.
 #[derive(Clone, Debug)]
 pub struct SaleChange {
-    /// HMACs of the shop's ids, at least one and at most [`MAX_NAMES`].
+    /// HMACs of the shop's ids, at least one and at most [`MAX_NAMES`](crate::MAX_NAMES).
     pub names: Vec<Hex128>,
     /// What happened.
     pub event: SaleEvent,

@@ -17,9 +17,7 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
 
 use crate::log::Position;
-
-/// How every such line begins.
-pub(super) const BEGINNING: &[u8] = b"{\"event\":\"license\"";
+use crate::log::event::{EventLine, LedgerEvent};
 
 /// The releases of a license: times by host, and `"*"` for all hosts.
 const ALL_HOSTS: &str = "*";
@@ -37,7 +35,7 @@ pub(super) struct LicenseLine {
     license: LicenseId,
     modules: Modules,
     origin: OriginMembers,
-    pub(super) previous: Digest,
+    previous: Digest,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reference: Option<Hex128>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -46,7 +44,7 @@ pub(super) struct LicenseLine {
     replaces: Option<LicenseId>,
     revision: u32,
     scope: ChangeScope,
-    pub(super) sequence: u64,
+    sequence: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     site_moves: Option<u16>,
     sites: Sites,
@@ -56,7 +54,7 @@ pub(super) struct LicenseLine {
     /// Absent if it is who made the change, or if the license is active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     status_by: Option<ChangeScope>,
-    pub(super) synced: u64,
+    synced: u64,
     time: DateTime<Utc>,
 }
 
@@ -149,9 +147,14 @@ impl LicenseLine {
             time: *time,
         }
     }
+}
 
-    /// The license of the line.
-    pub(super) fn license(self) -> serde_json::Result<IssuedLicense> {
+impl EventLine for LicenseLine {
+    fn place(&self) -> (u64, Digest, u64) {
+        (self.sequence, self.previous, self.synced)
+    }
+
+    fn event(self) -> serde_json::Result<LedgerEvent> {
         let mut released = ReleaseTimes::default();
         for (host, time) in self.released {
             if host == ALL_HOSTS {
@@ -176,7 +179,7 @@ impl LicenseLine {
             staging_sites: self.staging_sites,
             site_moves: self.site_moves,
         };
-        Ok(IssuedLicense {
+        let issued = IssuedLicense {
             license: License {
                 id: self.license,
                 status: self.status,
@@ -204,7 +207,8 @@ impl LicenseLine {
             scope,
             status_by,
             time: self.time,
-        })
+        };
+        Ok(LedgerEvent::License(Arc::new(issued)))
     }
 }
 
@@ -226,7 +230,7 @@ pub(crate) fn longest(issued: &IssuedLicense) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{LedgerEvent, LedgerRecord};
+    use crate::log::record::LedgerRecord;
     use crate::testing::issued;
 
     #[test]

@@ -10,10 +10,8 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{ReleasedBy, SiteRelease};
 
+use crate::log::event::{EventLine, LedgerEvent};
 use crate::log::{Position, ReleaseEntry};
-
-/// How every such line begins.
-pub(super) const BEGINNING: &[u8] = b"{\"event\":\"released\"";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,9 +20,9 @@ pub(super) struct ReleaseLine {
     host: SiteHost,
     how: ReleasedBy,
     license: LicenseId,
-    pub(super) previous: Digest,
-    pub(super) sequence: u64,
-    pub(super) synced: u64,
+    previous: Digest,
+    sequence: u64,
+    synced: u64,
     time: DateTime<Utc>,
 }
 
@@ -48,24 +46,30 @@ impl ReleaseLine {
             time: entry.release.time,
         }
     }
+}
 
-    /// The release of the line.
-    pub(super) fn entry(self) -> ReleaseEntry {
-        ReleaseEntry {
+impl EventLine for ReleaseLine {
+    fn place(&self) -> (u64, Digest, u64) {
+        (self.sequence, self.previous, self.synced)
+    }
+
+    fn event(self) -> serde_json::Result<LedgerEvent> {
+        let entry = ReleaseEntry {
             license: self.license,
             release: SiteRelease {
                 host: self.host,
                 time: self.time,
                 by: self.how,
             },
-        }
+        };
+        Ok(LedgerEvent::Released(entry))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{LedgerEvent, LedgerRecord};
+    use crate::log::record::LedgerRecord;
 
     #[test]
     fn a_release_is_canonical_json_and_reads_as_itself() {

@@ -11,23 +11,8 @@ use countersign_model::license::LicenseStatus;
 use countersign_model::license_key::LicenseId;
 use countersign_model::sale_state::{CauseState, SaleState};
 
-use crate::log::Position;
-
-/// How every such line begins.
-pub(super) const BEGINNING: &[u8] = b"{\"event\":\"sale\"";
-
-/// A line about a sale: its state, and names that became known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SaleEntry {
-    /// The state after it.
-    pub state: SaleState,
-    /// Names that are this sale's from now on. One of them may be the id of a sale that is the same one.
-    pub names: Vec<Hex128>,
-    /// The shop.
-    pub scope: Arc<ChangeScope>,
-    /// When it was written.
-    pub time: DateTime<Utc>,
-}
+use crate::log::event::{EventLine, LedgerEvent};
+use crate::log::{Position, SaleEntry};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,10 +32,10 @@ pub(super) struct SaleLine {
     payment_dispute: LicenseStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     payment_dispute_at: Option<DateTime<Utc>>,
-    pub(super) previous: Digest,
+    previous: Digest,
     sale: Hex128,
     scope: ChangeScope,
-    pub(super) sequence: u64,
+    sequence: u64,
     status: LicenseStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     status_at: Option<DateTime<Utc>>,
@@ -58,7 +43,7 @@ pub(super) struct SaleLine {
     subscription: LicenseStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     subscription_at: Option<DateTime<Utc>>,
-    pub(super) synced: u64,
+    synced: u64,
     time: DateTime<Utc>,
 }
 
@@ -107,10 +92,15 @@ impl SaleLine {
             time: *time,
         }
     }
+}
 
-    /// What it says.
-    pub(super) fn entry(self) -> SaleEntry {
-        SaleEntry {
+impl EventLine for SaleLine {
+    fn place(&self) -> (u64, Digest, u64) {
+        (self.sequence, self.previous, self.synced)
+    }
+
+    fn event(self) -> serde_json::Result<LedgerEvent> {
+        let entry = SaleEntry {
             state: SaleState {
                 id: self.sale,
                 is_issued: self.issued,
@@ -132,15 +122,16 @@ impl SaleLine {
             names: self.names,
             scope: Arc::new(self.scope),
             time: self.time,
-        }
+        };
+        Ok(LedgerEvent::Sale(Arc::new(entry)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{LedgerEvent, LedgerRecord, MAX};
-    use crate::sales::MAX_NAMES;
+    use crate::log::MAX_NAMES;
+    use crate::log::record::{LedgerRecord, MAX};
 
     #[test]
     fn a_sale_is_canonical_json_and_reads_as_itself_and_the_longest_fits_a_line() {

@@ -3,6 +3,7 @@
 //! It has the SHA-256 of the token's secret, never the secret. [`record`](crate::log::record) calls this.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
@@ -12,9 +13,7 @@ use countersign_model::digest::Digest;
 use countersign_model::name::Name;
 
 use crate::log::Position;
-
-/// How every such line begins.
-pub(super) const BEGINNING: &[u8] = b"{\"event\":\"token\"";
+use crate::log::event::{EventLine, LedgerEvent};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,12 +22,12 @@ pub(super) struct TokenLine {
     hash: Digest,
     issued: DateTime<Utc>,
     name: Name,
-    pub(super) previous: Digest,
+    previous: Digest,
     revoked: bool,
     /// Sorted by their names.
     scopes: BTreeSet<TokenScope>,
-    pub(super) sequence: u64,
-    pub(super) synced: u64,
+    sequence: u64,
+    synced: u64,
     time: DateTime<Utc>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     used: Option<NaiveDate>,
@@ -57,10 +56,15 @@ impl TokenLine {
             used: token.used,
         }
     }
+}
 
-    /// The token of the line.
-    pub(super) fn token(self) -> ApiToken {
-        ApiToken {
+impl EventLine for TokenLine {
+    fn place(&self) -> (u64, Digest, u64) {
+        (self.sequence, self.previous, self.synced)
+    }
+
+    fn event(self) -> serde_json::Result<LedgerEvent> {
+        let token = ApiToken {
             name: self.name,
             hash: self.hash,
             scopes: self.scopes,
@@ -68,16 +72,15 @@ impl TokenLine {
             used: self.used,
             revoked: self.revoked,
             time: self.time,
-        }
+        };
+        Ok(LedgerEvent::Token(Arc::new(token)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::log::record::{LedgerEvent, LedgerRecord};
+    use crate::log::record::LedgerRecord;
     use crate::testing::api_token;
 
     #[test]
@@ -95,7 +98,7 @@ mod tests {
             };
             let mut line = Vec::new();
             record.write(&mut line).unwrap();
-            assert!(line.starts_with(BEGINNING));
+            assert!(line.starts_with(b"{\"event\":\"token\""));
             let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
             let canonical = serde_json_canonicalizer::to_string(&value).unwrap() + "\n";
             assert_eq!(String::from_utf8(line.clone()).unwrap(), canonical);
