@@ -42,7 +42,7 @@ impl BindingsBuilder {
         match change {
             LedgerEvent::Bound(entry) => self.add(entry),
             LedgerEvent::Released(entry) => self.release(entry),
-            LedgerEvent::License(_) | LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Compacted(_) => {}
+            _ => {}
         }
     }
 

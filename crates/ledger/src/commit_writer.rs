@@ -13,10 +13,11 @@ use crate::answer::Answer;
 use crate::backend::Backend;
 use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
+use crate::command::WaitingRequest;
 use crate::commit_status::{CommitCounts, CommitStatus, LedgerFailure};
 use crate::error::StoreError;
 use crate::memory::BindingMemory;
-use crate::pending::{LedgerLook, Message, QUEUE, WaitingRequests};
+use crate::pending::{LedgerLook, Message, QUEUE};
 use crate::references::requests::ReferenceRequest;
 use crate::sleep_watch::since_boot;
 use crate::telemetry::{self, Reports};
@@ -93,17 +94,12 @@ impl<B: Backend> CommitWriter<B> {
             let wake = next_follow.map_or(next_write_behind, |follow| follow.min(next_write_behind));
             let first = queue.recv_timeout(wake.saturating_duration_since(Instant::now()));
             let mut closing = matches!(first, Err(RecvTimeoutError::Disconnected));
-            let mut requests = WaitingRequests::default();
+            let mut requests = Vec::new();
             let mut refreshes = Refreshes::default();
             let mut references = Vec::new();
             for message in first.into_iter().chain(queue.try_iter().take(QUEUE)) {
                 match message {
-                    Message::Bind(request) => requests.binds.push(request),
-                    Message::Release(request) => requests.releases.push(request),
-                    Message::Change(change) => requests.changes.push(change),
-                    Message::Sale(sale) => requests.sales.push(sale),
-                    Message::Token(token) => requests.tokens.push(token),
-                    Message::Import(import) => requests.import = Some(import),
+                    Message::Request(request) => requests.push(request),
                     Message::Reference(request) => references.push(request),
                     Message::Refresh(look, answer) => {
                         refreshes.need_proof |= look == LedgerLook::Proved;
@@ -114,7 +110,7 @@ impl<B: Backend> CommitWriter<B> {
                 }
             }
             let must_follow = next_follow.is_some_and(|follow| follow <= Instant::now());
-            if must_follow || requests.len() > 0 || !refreshes.waiting.is_empty() {
+            if must_follow || !requests.is_empty() || !refreshes.waiting.is_empty() {
                 self.commit(requests, refreshes);
                 next_follow = follow_every.map(|interval| Instant::now() + interval);
             }
@@ -133,7 +129,7 @@ impl<B: Backend> CommitWriter<B> {
     }
 
     /// Commits the requests, or only reads what other nodes appended; then answers.
-    fn commit(&self, requests: WaitingRequests, refreshes: Refreshes) {
+    fn commit(&self, requests: Vec<WaitingRequest>, refreshes: Refreshes) {
         let mut batch = BindingBatch::new(&self.memory, requests);
         let begun = since_boot();
         let result = if batch.len() == 0 && !refreshes.need_proof {

@@ -17,10 +17,10 @@ use countersign_model::license_table::OfLicense;
 use crate::backend::Backend;
 use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
-use crate::checksum::{BindingsByLicense, BindingsChecksum};
+use crate::checksum::BindingsChecksum;
 use crate::error::StoreError;
 use crate::index::Index;
-use crate::issued_table::IssuedTable;
+use crate::ledger_tables::LedgerTables;
 use crate::lock::{self, StoreLock};
 use crate::log::file::LedgerFile;
 use crate::log::record::LedgerEvent;
@@ -74,7 +74,7 @@ pub(super) fn is_set_aside(name: &str) -> bool {
 
 impl StoreDisk {
     /// Opens or creates the store, and reads the whole ledger.
-    pub(super) fn open(path: &Path) -> Result<(Self, BindingsByLicense, IssuedTable), StoreError> {
+    pub(super) fn open(path: &Path) -> Result<(Self, LedgerTables), StoreError> {
         let failed = |source| StoreError::Read {
             path: path.to_owned(),
             source,
@@ -117,7 +117,7 @@ impl StoreDisk {
             );
             ledger.cut().map_err(failed)?;
         }
-        let references = ReferenceTable::open(path, !loaded.issued.by_order.is_empty())?;
+        let references = ReferenceTable::open(path, !loaded.tables.issued.by_order.is_empty())?;
         let disk = Self {
             path: path.to_owned(),
             references: Mutex::new(references),
@@ -126,7 +126,7 @@ impl StoreDisk {
             index: Arc::new(index),
             lock: Mutex::new(lock),
         };
-        Ok((disk, loaded.by_license, loaded.issued))
+        Ok((disk, loaded.tables))
     }
 
     /// Reads the ledger from where the index ends.
@@ -256,7 +256,7 @@ pub(super) fn rebuild(path: &Path, loaded: &RecoveredLedger) -> io::Result<Index
     let index = Index::open(&index)?;
     let mut entries = Vec::with_capacity(REBUILD_BATCH);
     // Sorted by key, which is faster in sled.
-    for bindings in loaded.by_license.iter() {
+    for bindings in loaded.tables.by_license.iter() {
         let license = *bindings.license_id();
         entries.extend(bindings.iter().map(|binding| LedgerEntry {
             license,
@@ -294,7 +294,7 @@ fn catch_up(index: &Index, loaded: &RecoveredLedger) -> io::Result<bool> {
         let entries: Vec<_> = batch.iter().map(|(entry, _)| entry.clone()).collect();
         index.add(&entries, batch.last().map(|(_, position)| *position))?;
     }
-    Ok(index.checksum()? == BindingsChecksum::of(&loaded.by_license))
+    Ok(index.checksum()? == BindingsChecksum::of(&loaded.tables.by_license))
 }
 
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -6,9 +6,9 @@ use std::pin::Pin;
 use crate::error::StoreError;
 use crate::ledger_change::ChangeOutcome;
 use crate::license_imports::ImportOutcome;
-use crate::pending::BindOutcome;
 use crate::references::erasure::{ErasedReference, FoundReferences};
 use crate::sales::SaleOutcome;
+use crate::seats::BindOutcome;
 use crate::site_moves::SiteReleaseOutcome;
 use crate::token_changes::TokenOutcome;
 

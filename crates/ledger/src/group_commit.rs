@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::backend::Backend;
+use crate::command::{self, LedgerCommand};
 use crate::commit_status::{CommitCounts, CommitStatus};
 use crate::commit_writer::CommitWriter;
 use crate::error::StoreError;
@@ -86,6 +87,13 @@ impl GroupCommit {
             TrySendError::Full(_) => StoreError::Busy,
             TrySendError::Disconnected(_) => StoreError::Closed,
         })
+    }
+
+    /// Has a command decided, and waits until its lines are durable.
+    pub(crate) async fn ask<C: LedgerCommand>(&self, command: C) -> Result<C::Outcome, StoreError> {
+        let (request, pending) = command::waiting(command);
+        self.enqueue(Message::Request(request))?;
+        pending.wait().await
     }
 
     /// Tells other nodes which secrets this one uses. Waits if the queue is full.

@@ -1,4 +1,4 @@
-//! The licenses of the ledger in memory: those of the start in one table, and those that changed since. And its tokens.
+//! The licenses of the ledger in memory: those of the start in one table, and those that changed since.
 //!
 //! Only the thread of `commit_writer` changes them, after their lines are durable. The gate asks after the registry.
 
@@ -6,14 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::{Bound, Deref};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use countersign_model::api_token::ApiToken;
-use countersign_model::digest::Digest;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
-use countersign_model::name::Name;
 
-use crate::issued_table::{IssuedTable, TokensByName};
+use crate::issued_table::IssuedTable;
 
 /// Licenses that are read under one lock. The committing thread waits for no more.
 const PAGE: usize = 1_000;
@@ -61,13 +58,11 @@ struct IssuedState {
     by_key: HashMap<Hex128, LicenseId>,
     /// The same by their orders, of which one may buy several.
     by_order: HashMap<Hex128, Vec<LicenseId>>,
-    tokens: TokensByName,
 }
 
 impl IssuedState {
-    fn new(mut settled: IssuedTable) -> Self {
+    fn new(settled: IssuedTable) -> Self {
         Self {
-            tokens: std::mem::take(&mut settled.tokens),
             settled: Arc::new(settled),
             ..Self::default()
         }
@@ -269,38 +264,6 @@ impl IssuedLicenses {
 
     fn change(&self) -> RwLockWriteGuard<'_, IssuedState> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The token with this name, also a revoked one.
-    pub(crate) fn token(&self, name: &Name) -> Option<Arc<ApiToken>> {
-        self.state().tokens.get(name).cloned()
-    }
-
-    /// The token whose secret has this SHA-256, also a revoked one.
-    // SECURITY: digests are compared, not secrets, so the time of a comparison tells nothing of a secret.
-    pub(crate) fn token_of(&self, hash: &Digest) -> Option<Arc<ApiToken>> {
-        let state = self.state();
-        state.tokens.values().find(|token| token.hash == *hash).cloned()
-    }
-
-    /// Every token by name, also revoked ones.
-    pub(crate) fn tokens(&self) -> Vec<Arc<ApiToken>> {
-        self.state().tokens.values().cloned().collect()
-    }
-
-    /// The number of tokens, revoked ones included.
-    pub(crate) fn token_count(&self) -> usize {
-        self.state().tokens.len()
-    }
-
-    /// Puts durable tokens in force.
-    pub(crate) fn add_tokens(&self, tokens: impl IntoIterator<Item = Arc<ApiToken>>) {
-        let mut tokens = tokens.into_iter().peekable();
-        if tokens.peek().is_some() {
-            self.change()
-                .tokens
-                .extend(tokens.map(|token| (token.name.clone(), token)));
-        }
     }
 }
 

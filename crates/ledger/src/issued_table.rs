@@ -1,18 +1,13 @@
-//! The licenses and tokens that a ledger had when it was read, in one table.
+//! The licenses that a ledger had when it was read, in one table.
 //!
 //! [`issued_licenses`](mod@crate::issued_licenses) keeps this table in memory, and the changes since then beside it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use countersign_model::api_token::ApiToken;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::Modules;
 use countersign_model::license_table::LicenseTable;
-use countersign_model::name::Name;
-
-use crate::log::SaleEntry;
-use crate::sales::SaleTable;
 
 /// A million licenses take 192 MB, and their keys and orders 8 MB.
 const _: () = assert!(size_of::<IssuedLicense>() <= 192);
@@ -26,14 +21,7 @@ pub(crate) struct IssuedTable {
     pub by_key: Vec<u32>,
     /// The numbers of those with an order, sorted by it.
     pub by_order: Vec<u32>,
-    /// By name.
-    pub tokens: TokensByName,
-    /// The sales that some of them were issued for.
-    pub sales: SaleTable,
 }
-
-/// The tokens of the management API. They are few.
-pub(crate) type TokensByName = BTreeMap<Name, Arc<ApiToken>>;
 
 /// Collects licenses while a ledger is read. Those that grant the same share it.
 #[derive(Default)]
@@ -42,8 +30,6 @@ pub(crate) struct IssuedBuilder {
     licenses: Vec<IssuedLicense>,
     modules: HashSet<Arc<Modules>>,
     scopes: HashSet<Arc<ChangeScope>>,
-    tokens: TokensByName,
-    sales: SaleTable,
 }
 
 impl IssuedBuilder {
@@ -53,14 +39,6 @@ impl IssuedBuilder {
         share(&mut self.scopes, &mut license.scope);
         share(&mut self.scopes, &mut license.origin.scope);
         self.licenses.push(license);
-    }
-
-    pub(crate) fn add_token(&mut self, token: Arc<ApiToken>) {
-        self.tokens.insert(token.name.clone(), token);
-    }
-
-    pub(crate) fn add_sale(&mut self, entry: &SaleEntry) {
-        self.sales.take(entry);
     }
 
     /// Keeps the last line of each license.
@@ -80,8 +58,6 @@ impl IssuedBuilder {
             held: LicenseTable::new(self.licenses),
             by_key,
             by_order,
-            tokens: self.tokens,
-            sales: self.sales,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The store: which sites are bound to which licenses, durably, and what those sites reported.
 //!
 //! Requests are answered from memory (`memory`). Changes go through one queue (`group_commit`) to one thread
-//! (`commit_writer`), which decides who gets a seat (`binding_batch`) and writes the `log` before it answers; the `index` and
-//! `telemetry` are written later. `disk` is a `backend`. Commands use `source` to read, and `maintenance`.
+//! (`commit_writer`). The thread decides each request (`command`) of a `binding_batch`, and writes the `log` before it answers.
+//! The `index` and `telemetry` are written later. `disk` is a `backend`. Commands use `source` to read, and `maintenance`.
 
 #![forbid(unsafe_code)]
 
@@ -14,11 +14,13 @@ mod binding_batch;
 mod bindings;
 mod checksum;
 mod clock_lead;
+mod command;
 mod commit_status;
 mod commit_writer;
 mod copy_outcome;
 pub mod copying;
 mod disk;
+mod draft;
 mod error;
 pub mod event_lines;
 mod futures;
@@ -32,6 +34,7 @@ mod ledger_change;
 pub mod ledger_feed;
 mod ledger_parts;
 mod ledger_state;
+mod ledger_tables;
 mod license_changes;
 mod license_imports;
 mod lock;
@@ -47,6 +50,7 @@ mod recovery;
 mod references;
 mod requests;
 mod sales;
+mod seats;
 mod site_moves;
 mod sleep_watch;
 mod source;
@@ -79,7 +83,7 @@ use backend::Backend;
 use group_commit::GroupCommit;
 use log::Position;
 use memory::BindingMemory;
-use pending::{Message, TokenRequest};
+use pending::Message;
 use stored_reports::StoredReports;
 use telemetry::Reports;
 
@@ -98,9 +102,8 @@ pub use ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange}
 pub use ledger_state::LedgerState;
 pub use license_imports::{ImportOutcome, ImportRequest, ImportResult, LicenseImport, MAX_IMPORT_LINES};
 pub use lock::{NodeLock, is_in_use};
-pub use log::MAX_NAMES;
 pub use operations::Bindings;
-pub use pending::{BindOutcome, LedgerLook, SeatRequest};
+pub use pending::LedgerLook;
 pub use postgres::endpoint_lease::{EndpointLease, HeldLease, SharedEndpoint, shared_endpoints};
 pub use postgres::nodes::NodeSecrets;
 pub use postgres::repair_outcome::{RepairOutcome, UnfitBinding, kept_files, set_kept_file_aside};
@@ -108,7 +111,10 @@ pub use postgres::schema::script as shared_schema;
 pub use postgres::{inspection, role_rights, settings::SettingsError};
 pub use postgres::{shared_compaction::compact_shared, shared_repair::repair_shared};
 pub use references::erasure::{ErasedReference, FoundReferences};
+
+pub use log::MAX_NAMES;
 pub use sales::{SaleChange, SaleOutcome};
+pub use seats::{BindOutcome, SeatRequest};
 pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome};
 pub use sleep_watch::since_boot;
 pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, issued_licenses, order_references, read_only};
@@ -119,16 +125,16 @@ pub use token_changes::{MAX_TOKENS, TokenChange, TokenOutcome, TokenRefusal, Tok
 ///
 /// Waits a second for another process to close it, as at a restart.
 pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
-    let (disk, by_license, issued) = disk::StoreDisk::open(path)?;
-    let memory = BindingMemory::new(by_license).with_issued(issued);
+    let (disk, tables) = disk::StoreDisk::open(path)?;
+    let memory = BindingMemory::new(tables);
     Ok(Arc::new(Store::new(disk, memory, group_commit::WRITE_BEHIND)))
 }
 
 /// Opens the log that several nodes share in a database, and reads all bindings. `folder` is for what belongs to this
 /// node alone; it is created. Without a synchronous standby it warns, unless its work is `assumed` to be done elsewhere.
 pub fn open_shared(address: &str, folder: &Path, assumed: bool) -> Result<Arc<dyn Bindings>, StoreError> {
-    let (log, by_license, issued) = postgres::PostgresLog::open(address, folder, assumed)?;
-    let memory = BindingMemory::new(by_license).with_issued(issued);
+    let (log, tables) = postgres::PostgresLog::open(address, folder, assumed)?;
+    let memory = BindingMemory::new(tables);
     Ok(Arc::new(Store::new(log, memory, group_commit::WRITE_BEHIND)))
 }
 
@@ -169,7 +175,7 @@ impl Bindings for Store {
     }
 
     fn release(&self, request: ReleaseRequest) -> ReleaseFuture<'_> {
-        Box::pin(self.release(request))
+        Box::pin(self.group_commit.ask(request))
     }
 
     fn issued(&self, license: &LicenseId) -> Option<LedgerLicense> {
@@ -185,11 +191,11 @@ impl Bindings for Store {
     }
 
     fn sale(&self, name: Hex128) -> Option<SaleState> {
-        self.memory.sales.of(name)
+        self.memory.events().sales.of(name)
     }
 
     fn record_sale(&self, change: SaleChange) -> SaleFuture<'_> {
-        Box::pin(self.record_sale(change))
+        Box::pin(self.group_commit.ask(change))
     }
 
     fn issued_of_order(&self, orders: &[Hex128]) -> Vec<LicenseId> {
@@ -218,7 +224,7 @@ impl Bindings for Store {
     }
 
     fn change_license(&self, change: LedgerChange) -> ChangeFuture<'_> {
-        Box::pin(self.change_license(change))
+        Box::pin(self.group_commit.ask(change))
     }
 
     fn import(&self, import: ImportRequest) -> ImportFuture<'_> {
@@ -238,21 +244,21 @@ impl Bindings for Store {
     }
 
     fn tokens(&self) -> Vec<Arc<ApiToken>> {
-        self.memory.issued.tokens()
+        self.memory.events().tokens.all()
     }
 
     fn token_of(&self, hash: &Digest) -> Option<Arc<ApiToken>> {
-        self.memory.issued.token_of(hash)
+        self.memory.events().tokens.of_hash(hash)
     }
 
     fn note_token_use(&self, change: TokenChange) {
-        let (request, _) = TokenRequest::new(change);
+        let (request, _) = command::waiting(change);
         // If the queue is full, the next use is noted.
-        let _ = self.group_commit.enqueue(Message::Token(request));
+        let _ = self.group_commit.enqueue(Message::Request(request));
     }
 
     fn change_token(&self, change: TokenChange) -> TokenFuture<'_> {
-        Box::pin(self.change_token(change))
+        Box::pin(self.group_commit.ask(change))
     }
 
     fn refresh(&self, look: LedgerLook) -> Option<RefreshFuture<'_>> {

@@ -1,9 +1,8 @@
 //! Changes to licenses of the ledger: what the committing thread decides.
 //!
 //! A retry finds its license by the key of its origin, under the ledger's lock: two nodes never issue twice for one
-//! request. [`binding_batch`](crate::binding_batch) has the lines appended with those of bindings.
+//! request. The lines are added to the [`draft`](crate::draft) of the commit.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -12,75 +11,28 @@ use countersign_model::binding::Binding;
 use countersign_model::change_kind::ChangeKind;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{Details, License, LicenseStatus};
-use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::LicenseStep;
 
-use crate::issued_licenses::IssuedLicenses;
+use crate::bindings::BoundSites;
+use crate::command::{CommitTurn, LedgerCommand};
+use crate::draft::{CommitDraft, LicenseBatch};
 use crate::ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 use crate::log::license_line;
 use crate::log::record::{self, LedgerEvent};
-use crate::references::texts::ReferenceTexts;
 
-/// The licenses of one group commit, before memory has them.
-pub(crate) struct LicenseBatch<'m> {
-    memory: &'m IssuedLicenses,
-    /// Those of lines that were learned or decided.
-    ahead: HashMap<LicenseId, Arc<IssuedLicense>>,
-    by_key: HashMap<Hex128, LicenseId>,
-    /// The texts of their orders.
-    pub(crate) texts: ReferenceTexts,
-}
+impl LedgerCommand for LedgerChange {
+    type Outcome = ChangeOutcome;
+    const TURN: CommitTurn = CommitTurn::License;
+    /// A new license may replace an old one.
+    const MOST_LINES: usize = 2;
 
-impl<'m> LicenseBatch<'m> {
-    pub(crate) fn new(memory: &'m IssuedLicenses) -> Self {
-        Self {
-            memory,
-            ahead: HashMap::new(),
-            by_key: HashMap::new(),
-            texts: ReferenceTexts::default(),
-        }
-    }
-
-    /// Forgets what was learned and decided.
-    pub(crate) fn begin_again(&mut self) {
-        self.ahead.clear();
-        self.by_key.clear();
-        self.texts.begin_again();
-    }
-
-    /// Takes the license of a line.
-    pub(crate) fn take(&mut self, license: Arc<IssuedLicense>) {
-        self.by_key.insert(license.origin.key, license.license.id);
-        self.ahead.insert(license.license.id, license);
-    }
-
-    /// Every license that was taken, as it is now.
-    pub(crate) fn into_licenses(self) -> impl Iterator<Item = Arc<IssuedLicense>> {
-        self.ahead.into_values()
-    }
-
-    /// The license as it is now.
-    pub(crate) fn of(&self, id: &LicenseId) -> Option<Arc<IssuedLicense>> {
-        let in_memory = || self.memory.of(id).map(|held| held.to_shared());
-        self.ahead.get(id).cloned().or_else(in_memory)
-    }
-
-    fn of_key(&self, key: Hex128) -> Option<Arc<IssuedLicense>> {
-        match self.by_key.get(&key) {
-            Some(id) => self.of(id),
-            None => self.of(&self.memory.of_key(key)?.license.id),
-        }
-    }
-
-    /// Decides a change; its line, if it has one, is added to `appended`. A step needs the bindings of the license, `bound`.
-    pub(crate) fn decide(
-        &mut self,
-        change: &LedgerChange,
-        bound: &[Binding],
-        clock: Option<DateTime<Utc>>,
-        appended: &mut Vec<LedgerEvent>,
-    ) -> ChangeOutcome {
-        let outcome = match self.changed(change, bound, clock) {
+    fn decide(&self, draft: &mut CommitDraft<'_>) -> ChangeOutcome {
+        let now = draft.now(self.now);
+        let bound = match self.basis {
+            ChangeBasis::Step { .. } => draft.stored_with(self.license.id),
+            _ => BoundSites(None),
+        };
+        let outcome = match draft.licenses.changed(self, &bound, now) {
             Ok(outcome) => outcome,
             Err(refusal) => return ChangeOutcome::Refused(refusal),
         };
@@ -90,18 +42,19 @@ impl<'m> LicenseBatch<'m> {
         };
         // Of a repeated request, too: the text may be missing since a restore.
         if let ChangeOutcome::Recorded(license) | ChangeOutcome::Repeated(license) = &outcome {
-            self.texts.keep(change.reference.as_ref(), license);
+            draft.texts.keep(self.reference.as_ref(), license);
         }
         // After the new license: if power fails between the two lines, a retry revokes the old one.
-        for license in new.into_iter().chain(self.revoked(change, clock)) {
-            appended.push(LedgerEvent::License(Arc::clone(&license)));
-            self.take(license);
+        for license in new.into_iter().chain(draft.licenses.revoked(self, now)) {
+            draft.append(LedgerEvent::License(license));
         }
         outcome
     }
+}
 
+impl LicenseBatch<'_> {
     /// The license that this change replaces, revoked; `None` if there is none, or if it is so already.
-    fn revoked(&self, change: &LedgerChange, clock: Option<DateTime<Utc>>) -> Option<Arc<IssuedLicense>> {
+    fn revoked(&self, change: &LedgerChange, now: DateTime<Utc>) -> Option<Arc<IssuedLicense>> {
         let ChangeBasis::Rekey { old, .. } = &change.basis else {
             return None;
         };
@@ -115,7 +68,7 @@ impl<'m> LicenseBatch<'m> {
         revoked.revision = current.revision.checked_add(1)?;
         revoked.scope = Arc::clone(&change.scope);
         revoked.status_by = Some(Arc::clone(&change.scope));
-        revoked.time = clock.unwrap_or(change.now).max(current.time);
+        revoked.time = now.max(current.time);
         Some(Arc::new(revoked))
     }
 
@@ -196,17 +149,16 @@ impl<'m> LicenseBatch<'m> {
             basis: ChangeBasis::Revision(revision),
             ..change.clone()
         };
-        self.changed(&change, bound, Some(now))
+        self.changed(&change, bound, now)
     }
 
     fn changed(
         &self,
         change: &LedgerChange,
         bound: &[Binding],
-        clock: Option<DateTime<Utc>>,
+        now: DateTime<Utc>,
     ) -> Result<ChangeOutcome, ChangeRefusal> {
         let id = change.license.id;
-        let now = clock.unwrap_or(change.now);
         let (origin, revision, time, kind) = match &change.basis {
             ChangeBasis::Issue { origin, retired } | ChangeBasis::Rekey { origin, retired, .. } => {
                 let of_origin = |origin: &IssueOrigin| Some((origin.body, self.of_key(origin.key)?));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedMutexGuard;
 
 use countersign_model::binding::{Binding, Stored};
 use countersign_model::change_kind::ChangeKind;
@@ -21,7 +22,10 @@ use countersign_model::order_reference::OrderReference;
 use countersign_model::site_host::SiteHost;
 
 use crate::bindings::BoundSites;
-use crate::log::{license_line, record};
+use crate::command::{CommitTurn, LedgerCommand};
+use crate::draft::CommitDraft;
+use crate::log::record::{self, LedgerEvent};
+use crate::log::{LedgerEntry, license_line};
 
 /// The most lines of one import in a commit.
 pub const MAX_IMPORT_LINES: usize = 500;
@@ -86,6 +90,56 @@ impl ImportResult {
     /// Whether the license is as the other system says.
     pub(crate) fn is_taken(self) -> bool {
         matches!(self, Self::Issued | Self::Changed | Self::Unchanged)
+    }
+}
+
+/// Licenses of another system, and the turn of their import, which ends when it is answered.
+#[derive(Debug)]
+pub(crate) struct ImportInTurn {
+    import: ImportRequest,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl ImportInTurn {
+    pub(crate) fn new(import: ImportRequest, turn: OwnedMutexGuard<()>) -> Self {
+        Self { import, _turn: turn }
+    }
+}
+
+impl LedgerCommand for ImportInTurn {
+    /// An outcome for each of its licenses, in their order.
+    type Outcome = Vec<ImportOutcome>;
+    const TURN: CommitTurn = CommitTurn::Import;
+    const MOST_LINES: usize = MAX_IMPORT_LINES;
+
+    fn decide(&self, draft: &mut CommitDraft<'_>) -> Vec<ImportOutcome> {
+        let now = draft.now(self.import.now);
+        let bound = |event: &LedgerEvent| match event {
+            LedgerEvent::Bound(LedgerEntry { license, binding }) => Some((*license, binding.host.clone())),
+            _ => None,
+        };
+        let mut beside: HashSet<_> = draft.appended().iter().filter_map(bound).collect();
+        let mut outcomes = Vec::new();
+        for import in &self.import.licenses {
+            let license = import.license.id;
+            let current = draft.licenses.of(&license);
+            let stored = draft.stored(&license);
+            let decided = decide(import, current.as_deref(), &stored, &beside, now);
+            if decided.outcome.license.is_taken()
+                && let Some(license) = decided.license.as_ref().or(current.as_deref())
+            {
+                draft.texts.keep(import.reference.as_ref(), license);
+            }
+            if let Some(issued) = decided.license {
+                draft.append(LedgerEvent::License(Arc::new(issued)));
+            }
+            for binding in decided.bindings {
+                beside.insert((license, binding.host.clone()));
+                draft.append_beside(LedgerEntry { license, binding });
+            }
+            outcomes.push(decided.outcome);
+        }
+        outcomes
     }
 }
 

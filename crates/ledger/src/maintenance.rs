@@ -44,8 +44,8 @@ pub struct RebuildOutcome {
 pub fn rebuild(path: &Path, discard: bool) -> Result<RebuildOutcome, StoreError> {
     let _lock = take(path)?;
     let loaded = recovery::load(path, None)?;
-    let bindings = BindingsChecksum::of(&loaded.by_license).count;
-    let lacking = lacking(&disk::index_in(path), &loaded.by_license);
+    let bindings = BindingsChecksum::of(&loaded.tables.by_license).count;
+    let lacking = lacking(&disk::index_in(path), &loaded.tables.by_license);
     let compared = lacking.is_some();
     let lacking = lacking.unwrap_or_default();
     let done = discard || lacking.is_empty();

@@ -1,10 +1,10 @@
-//! The durable bindings in memory, and the licenses of the ledger.
+//! Everything that the ledger has, in memory: its bindings, licenses, and events of other kinds.
 //!
 //! Every request reads them: bindings of the start are read without a lock, changed ones are sharded. Only the thread of
 //! `commit_writer` adds to them, after their lines are durable.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use chrono::{DateTime, Utc};
 
@@ -17,10 +17,9 @@ use countersign_model::site_release::{self, SiteRelease};
 use crate::bindings::{BindingsRef, BoundSites, LicenseBindings};
 use crate::checksum::BindingsByLicense;
 use crate::issued_licenses::IssuedLicenses;
-use crate::issued_table::IssuedTable;
+use crate::ledger_tables::{EventTables, LedgerTables};
 use crate::log::record::LedgerEvent;
 use crate::log::{LedgerEntry, ReleaseEntry};
-use crate::sales::SaleMemory;
 
 /// A license id is a digest, so its first byte spreads licenses evenly.
 const SHARDS: usize = 64;
@@ -32,29 +31,26 @@ pub(crate) struct BindingMemory {
     shards: [RwLock<Shard>; SHARDS],
     /// The licenses that machines issued.
     pub(crate) issued: IssuedLicenses,
-    /// The sales of shops.
-    pub(crate) sales: SaleMemory,
+    events: RwLock<EventTables>,
 }
 
 /// The bindings of licenses that changed since the start.
 type Shard = HashMap<LicenseId, Arc<LicenseBindings>>;
 
 impl BindingMemory {
-    /// Starts with the bindings from disk.
-    pub(crate) fn new(settled: BindingsByLicense) -> Self {
+    /// Starts with what the ledger has.
+    pub(crate) fn new(tables: LedgerTables) -> Self {
         Self {
-            settled,
+            settled: tables.by_license,
             shards: std::array::from_fn(|_| RwLock::default()),
-            issued: IssuedLicenses::default(),
-            sales: SaleMemory::default(),
+            issued: IssuedLicenses::new(tables.issued),
+            events: RwLock::new(tables.events),
         }
     }
 
-    /// Also has these licenses.
-    pub(crate) fn with_issued(self, mut issued: IssuedTable) -> Self {
-        let sales = SaleMemory::new(std::mem::take(&mut issued.sales));
-        let issued = IssuedLicenses::new(issued);
-        Self { issued, sales, ..self }
+    /// The durable events of all other kinds.
+    pub(crate) fn events(&self) -> RwLockReadGuard<'_, EventTables> {
+        self.events.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The durable bindings of a license in the order of binding.
@@ -123,27 +119,40 @@ impl BindingMemory {
         }
     }
 
-    /// Puts durable bindings and releases in force. Licenses are in [`IssuedLicenses`].
-    pub(crate) fn add(&self, changes: impl IntoIterator<Item = LedgerEvent>) {
-        for change in changes {
-            let license = match &change {
+    /// Puts durable events in force.
+    pub(crate) fn add(&self, events: impl IntoIterator<Item = LedgerEvent>) {
+        let mut licenses = Vec::new();
+        let mut others = Vec::new();
+        for event in events {
+            let license = match &event {
                 LedgerEvent::Bound(entry) => entry.license,
                 LedgerEvent::Released(entry) => entry.license,
-                LedgerEvent::License(_) | LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Compacted(_) => {
+                LedgerEvent::License(license) => {
+                    licenses.push(Arc::clone(license));
+                    continue;
+                }
+                _ => {
+                    others.push(event);
                     continue;
                 }
             };
             let mut shard = self.shards[shard_of(&license)]
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
-            self.apply_to(&mut shard, license, change);
+            self.apply_to(&mut shard, license, event);
+        }
+        self.issued.add(licenses);
+        if !others.is_empty() {
+            let mut tables = self.events.write().unwrap_or_else(PoisonError::into_inner);
+            others.iter().for_each(|event| tables.take(event));
         }
     }
 
-    /// Replaces all bindings. Each license changes as a whole.
-    pub(crate) fn replace(&self, by_license: &BindingsByLicense) {
+    /// Replaces everything. The bindings of each license change as a whole.
+    pub(crate) fn replace(&self, tables: LedgerTables) {
+        *self.events.write().unwrap_or_else(PoisonError::into_inner) = tables.events;
         let mut changed: [Shard; SHARDS] = std::array::from_fn(|_| Shard::default());
-        for bindings in by_license.iter() {
+        for bindings in tables.by_license.iter() {
             let license = *bindings.license_id();
             changed[shard_of(&license)].insert(license, Arc::new(bindings.clone()));
         }
@@ -153,6 +162,7 @@ impl BindingMemory {
         for bindings in self.settled.iter() {
             bindings.supersede();
         }
+        self.issued.replace(tables.issued);
     }
 
     /// Adds a durable binding, or ends one.
@@ -193,7 +203,7 @@ pub(crate) fn apply(bindings: &mut LicenseBindings, change: LedgerEvent) {
     match change {
         LedgerEvent::Bound(LedgerEntry { binding, .. }) => bindings.add(binding),
         LedgerEvent::Released(ReleaseEntry { release, .. }) => bindings.release(release),
-        LedgerEvent::License(_) | LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Compacted(_) => {}
+        _ => {}
     }
 }
 
@@ -219,7 +229,7 @@ mod tests {
 
     #[test]
     fn whoever_looks_at_every_binding_keeps_nobody_from_adding_one() {
-        let memory = Arc::new(BindingMemory::new(BindingsByLicense::default()));
+        let memory = Arc::new(BindingMemory::new(LedgerTables::default()));
         memory.add([bound(1, "a.com"), bound(2, "b.com")]);
         let mut seen = 0;
         memory.each(|license, _| {

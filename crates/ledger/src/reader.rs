@@ -221,7 +221,7 @@ impl FolderReader {
             .and_then(|index| index.position().ok().flatten());
         let loaded = recovery::load(&self.path, position)?;
         let references = table::read(&self.path)?.len();
-        let checksum = BindingsChecksum::of(&loaded.by_license);
+        let checksum = BindingsChecksum::of(&loaded.tables.by_license);
         let index = match (&self.index, &loaded.lacking) {
             (Err(state), _) => *state,
             (Ok(_), Some(lacking)) if !lacking.is_empty() => IndexState::Behind(lacking.len()),
@@ -234,10 +234,11 @@ impl FolderReader {
             torn: loaded.found.torn,
             digest: loaded.found.end.digest,
             bindings: checksum.count,
-            licenses: loaded.by_license.len(),
-            issued: loaded.issued.len(),
+            licenses: loaded.tables.by_license.len(),
+            issued: loaded.tables.issued.len(),
             references,
             latest: loaded
+                .tables
                 .by_license
                 .iter()
                 .flat_map(|bindings| bindings.iter())

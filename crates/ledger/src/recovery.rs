@@ -4,9 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::error::StoreError;
-use crate::issued_table::{IssuedBuilder, IssuedTable};
+use crate::ledger_tables::{LedgerBuilder, LedgerTables};
 use crate::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::log::record::LedgerEvent;
 use crate::log::{self, LedgerEntry, Position};
@@ -14,8 +13,7 @@ use countersign_files::regular_file;
 
 /// The ledger's content.
 pub(crate) struct RecoveredLedger {
-    pub by_license: BindingsByLicense,
-    pub issued: IssuedTable,
+    pub tables: LedgerTables,
     pub found: LedgerExtent,
     /// The bindings that the index lacks, with their positions; `None` if it must be rebuilt.
     pub lacking: Option<Vec<(LedgerEntry, Position)>>,
@@ -26,25 +24,18 @@ pub(crate) struct RecoveredLedger {
 /// Errors: [`StoreError::Newer`] if a line is of an unknown kind; [`StoreError::Damaged`] if the chain is broken, or if the index has more than the ledger: the index is
 /// written after the ledger is on disk, so the ledger has lost lines.
 pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedger, StoreError> {
-    let mut builder = BindingsBuilder::default();
-    let mut issued = IssuedBuilder::default();
+    let mut builder = LedgerBuilder::default();
     let mut lacking = Vec::new();
     let mut differs = false;
     let read = read(path, |position, change| {
         differs |= known.is_some_and(|known| known.sequence == position.sequence && known.digest != position.digest);
-        match change {
-            Some(LedgerEvent::License(license)) => issued.add(license),
-            Some(LedgerEvent::Sale(entry)) => issued.add_sale(&entry),
-            Some(LedgerEvent::Token(token)) => issued.add_token(token),
-            Some(LedgerEvent::Bound(entry)) => {
-                if known.is_some_and(|known| known.sequence < position.sequence) {
-                    lacking.push((entry.clone(), position));
-                }
-                builder.add(entry);
-            }
-            Some(change) => builder.take(change),
-            None => {}
+        let Some(change) = change else { return };
+        if let LedgerEvent::Bound(entry) = &change
+            && known.is_some_and(|known| known.sequence < position.sequence)
+        {
+            lacking.push((entry.clone(), position));
         }
+        builder.take(change);
     });
     let broken = |what: String| StoreError::Damaged {
         path: ledger_in(path),
@@ -69,8 +60,7 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedg
     // If the ledger was compacted without the index, nothing tells what was in between.
     let lacking = known.filter(|&known| known >= found.start.sequence).map(|_| lacking);
     Ok(RecoveredLedger {
-        by_license: builder.finish(),
-        issued: issued.finish(),
+        tables: builder.finish(),
         found,
         lacking,
     })

@@ -11,17 +11,12 @@ use countersign_model::seat::Seat;
 use crate::Store;
 use crate::answer::pending;
 use crate::error::StoreError;
-use crate::ledger_change::{ChangeOutcome, LedgerChange};
-use crate::license_imports::{self, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
-use crate::pending::{
-    BindOutcome, BindRequest, ChangeRequest, ImportInTurn, LedgerLook, Message, SaleRequest, SeatRelease, SeatRequest,
-    TokenRequest, WaitingImport,
-};
+use crate::license_imports::{self, ImportInTurn, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
+use crate::pending::{LedgerLook, Message};
 use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
 use crate::references::requests::ReferenceRequest;
-use crate::sales::{SaleChange, SaleOutcome};
-use crate::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
-use crate::token_changes::{TokenChange, TokenOutcome};
+use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
+use crate::site_moves;
 
 impl Store {
     pub(super) async fn bind(&self, request: SeatRequest<'_>) -> Result<BindOutcome, StoreError> {
@@ -34,11 +29,7 @@ impl Store {
             Seat::Taken { first } if !self.group_commit.is_shared() && !returns() => {
                 BindOutcome::Elsewhere { first: first.clone() }
             }
-            Seat::Taken { .. } | Seat::Free => {
-                let (request, pending) = BindRequest::new(request);
-                self.group_commit.enqueue(Message::Bind(request))?;
-                pending.wait().await?
-            }
+            Seat::Taken { .. } | Seat::Free => self.group_commit.ask(WantedSeat::from(request)).await?,
         };
         if matches!(outcome, BindOutcome::Elsewhere { .. }) {
             self.reports.refuse(&license.id, host, now);
@@ -46,38 +37,12 @@ impl Store {
         Ok(outcome)
     }
 
-    pub(super) async fn release(&self, request: ReleaseRequest) -> Result<SiteReleaseOutcome, StoreError> {
-        let (request, pending) = SeatRelease::new(request);
-        self.group_commit.enqueue(Message::Release(request))?;
-        pending.wait().await
-    }
-
-    pub(super) async fn record_sale(&self, change: SaleChange) -> Result<SaleOutcome, StoreError> {
-        let (request, pending) = SaleRequest::new(change);
-        self.group_commit.enqueue(Message::Sale(request))?;
-        pending.wait().await
-    }
-
-    pub(super) async fn change_license(&self, change: LedgerChange) -> Result<ChangeOutcome, StoreError> {
-        let (request, pending) = ChangeRequest::new(change);
-        self.group_commit.enqueue(Message::Change(request))?;
-        pending.wait().await
-    }
-
     pub(super) async fn import(&self, import: ImportRequest) -> Result<Vec<ImportOutcome>, StoreError> {
         if import.lines() > MAX_IMPORT_LINES {
             return Err(StoreError::Busy);
         }
         let turn = Arc::clone(&self.import_turn).lock_owned().await;
-        let (request, pending) = WaitingImport::new(ImportInTurn::new(import, turn));
-        self.group_commit.enqueue(Message::Import(request))?;
-        pending.wait().await
-    }
-
-    pub(super) async fn change_token(&self, change: TokenChange) -> Result<TokenOutcome, StoreError> {
-        let (request, pending) = TokenRequest::new(change);
-        self.group_commit.enqueue(Message::Token(request))?;
-        pending.wait().await
+        self.group_commit.ask(ImportInTurn::new(import, turn)).await
     }
 
     pub(super) async fn find_references(&self, names: Vec<Hex128>) -> Result<FoundReferences, StoreError> {

@@ -2,7 +2,7 @@
 //!
 //! A binding with a release hash needs its secret. Another one is released by the key alone, and then the old host may
 //! take its seat back for 72 hours. The vendor needs neither, and may give the seat to another site in the same commit.
-//! [`binding_batch`](crate::binding_batch) has the lines appended.
+//! The lines are added to the [`draft`](crate::draft) of the commit.
 
 use chrono::{DateTime, Utc};
 
@@ -13,6 +13,10 @@ use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{self, MOST_RELEASES, ReleaseHash, ReleasedBy, SiteRelease};
 
 use crate::bindings::BoundSites;
+use crate::command::{CommitTurn, LedgerCommand};
+use crate::draft::CommitDraft;
+use crate::log::record::LedgerEvent;
+use crate::log::{LedgerEntry, ReleaseEntry};
 
 /// A request to release a site.
 #[derive(Clone, Debug)]
@@ -74,23 +78,48 @@ pub enum ReleaseRefusal {
 
 /// What a release changes.
 #[derive(Debug)]
-pub(crate) struct DecidedRelease {
+struct DecidedRelease {
     /// The site that leaves.
-    pub release: SiteRelease,
+    release: SiteRelease,
     /// The binding of its successor, unless that site is bound already.
-    pub successor: Option<Binding>,
+    successor: Option<Binding>,
+}
+
+impl LedgerCommand for ReleaseRequest {
+    type Outcome = SiteReleaseOutcome;
+    const TURN: CommitTurn = CommitTurn::Release;
+    /// The seat may go to another site.
+    const MOST_LINES: usize = 2;
+
+    fn decide(&self, draft: &mut CommitDraft<'_>) -> SiteReleaseOutcome {
+        let license = self.license.id;
+        let current = draft.current(&self.license);
+        // Not in the head of the `match`: what `stored` shares would live to its end, and each change below would copy all
+        // bindings of the license.
+        let decided = release(self, &current, &draft.stored(&license), draft.now(self.now));
+        match decided {
+            Err(refusal) => SiteReleaseOutcome::Refused(refusal),
+            Ok(None) => SiteReleaseOutcome::AlreadyReleased,
+            Ok(Some(DecidedRelease { release, successor })) => {
+                draft.append(LedgerEvent::Released(ReleaseEntry { license, release }));
+                if let Some(binding) = successor {
+                    draft.append(LedgerEvent::Bound(LedgerEntry { license, binding }));
+                }
+                SiteReleaseOutcome::Released
+            }
+        }
+    }
 }
 
 /// What releases the site; `None` if it was released before.
 ///
 /// `license` is the license as it is now.
-pub(crate) fn release(
+fn release(
     request: &ReleaseRequest,
     license: &License,
     stored: &BoundSites<'_>,
-    clock: Option<DateTime<Utc>>,
+    now: DateTime<Utc>,
 ) -> Result<Option<DecidedRelease>, ReleaseRefusal> {
-    let now = clock.unwrap_or(request.now);
     if license.details.hosts.contains(&request.host) {
         return Err(ReleaseRefusal::BoundByVendor);
     }

@@ -14,10 +14,13 @@ use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
 use crate::bindings::BindingsRef;
 use crate::checksum::BindingsByLicense;
+use crate::command::{WaitingRequest, waiting};
+use crate::ledger_tables::LedgerTables;
 use crate::log::LedgerEntry;
 use crate::log::record::LedgerEvent;
-use crate::pending::{BindRequest, ChangeRequest, QUEUE, WaitingRequests};
+use crate::pending::QUEUE;
 use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
+use crate::seats::WantedSeat;
 use countersign_model::binding::{Binding, SiteReport, Stored};
 use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
 use countersign_model::seat::Seat;
@@ -72,20 +75,6 @@ fn hosts_of(store: &dyn Bindings, license: &License) -> Vec<String> {
 
 fn elsewhere(first: &str) -> BindOutcome {
     BindOutcome::Elsewhere { first: host(first) }
-}
-
-fn asking(binds: Vec<BindRequest>) -> WaitingRequests {
-    WaitingRequests {
-        binds,
-        ..WaitingRequests::default()
-    }
-}
-
-fn changing(changes: Vec<ChangeRequest>) -> WaitingRequests {
-    WaitingRequests {
-        changes,
-        ..WaitingRequests::default()
-    }
 }
 
 /// A disk in memory that records what is done to it and can be told when and how to sync.
@@ -216,11 +205,7 @@ fn on_memory() -> (Arc<Memory>, Arc<Store>) {
     let memory = Arc::new(Memory::default());
     (
         memory.clone(),
-        Arc::new(Store::new(
-            memory,
-            BindingMemory::new(BindingsByLicense::default()),
-            NEVER,
-        )),
+        Arc::new(Store::new(memory, BindingMemory::new(LedgerTables::default()), NEVER)),
     )
 }
 

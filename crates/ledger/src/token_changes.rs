@@ -3,7 +3,7 @@
 //! A change is decided under the ledger's lock, as those of licenses are in
 //! [`license_changes`](crate::license_changes).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -12,7 +12,8 @@ use countersign_model::api_token::{ApiToken, TokenScope};
 use countersign_model::digest::Digest;
 use countersign_model::name::Name;
 
-use crate::issued_licenses::IssuedLicenses;
+use crate::command::{CommitTurn, LedgerCommand};
+use crate::draft::CommitDraft;
 use crate::log::record::LedgerEvent;
 
 /// The most tokens of a ledger. They are few, and every one is a secret that somebody has to keep.
@@ -69,83 +70,47 @@ pub enum TokenRefusal {
     TooMany,
 }
 
-/// The tokens of one group commit, before memory has them.
-pub(crate) struct TokenBatch<'m> {
-    memory: &'m IssuedLicenses,
-    ahead: HashMap<Name, Arc<ApiToken>>,
-}
+impl LedgerCommand for TokenChange {
+    type Outcome = TokenOutcome;
+    const TURN: CommitTurn = CommitTurn::Token;
+    const MOST_LINES: usize = 1;
 
-impl<'m> TokenBatch<'m> {
-    pub(crate) fn new(memory: &'m IssuedLicenses) -> Self {
-        let ahead = HashMap::new();
-        Self { memory, ahead }
-    }
-
-    /// Forgets what was learned and decided.
-    pub(crate) fn begin_again(&mut self) {
-        self.ahead.clear();
-    }
-
-    /// Takes the token of a line.
-    pub(crate) fn take(&mut self, token: Arc<ApiToken>) {
-        self.ahead.insert(token.name.clone(), token);
-    }
-
-    /// Every token that was taken, as it is now.
-    pub(crate) fn into_tokens(self) -> impl Iterator<Item = Arc<ApiToken>> {
-        self.ahead.into_values()
-    }
-
-    fn of(&self, name: &Name) -> Option<Arc<ApiToken>> {
-        self.ahead.get(name).cloned().or_else(|| self.memory.token(name))
-    }
-
-    /// How many tokens there are, revoked ones included.
-    fn count(&self) -> usize {
-        let is_new = |name: &&Name| self.memory.token(name).is_none();
-        self.memory.token_count() + self.ahead.keys().filter(is_new).count()
-    }
-
-    /// Decides a change; its line, if it has one, is added to `appended`.
-    pub(crate) fn decide(
-        &mut self,
-        change: &TokenChange,
-        clock: Option<DateTime<Utc>>,
-        appended: &mut Vec<LedgerEvent>,
-    ) -> TokenOutcome {
-        let current = self.of(&change.name);
-        match self.changed(change, current.as_deref(), clock.unwrap_or(change.now)) {
+    fn decide(&self, draft: &mut CommitDraft<'_>) -> TokenOutcome {
+        let ahead = draft.events.tokens.of(&self.name);
+        let current = ahead.or_else(|| draft.memory.events().tokens.of(&self.name));
+        match self.changed(current.as_deref(), draft) {
             Err(refusal) => TokenOutcome::Refused(refusal),
             Ok(token) => {
                 let token = Arc::new(token);
-                if current.as_ref() == Some(&token) {
-                    return TokenOutcome::Recorded(token);
+                if current.as_ref() != Some(&token) {
+                    draft.append(LedgerEvent::Token(Arc::clone(&token)));
                 }
-                appended.push(LedgerEvent::Token(Arc::clone(&token)));
-                self.take(Arc::clone(&token));
                 TokenOutcome::Recorded(token)
             }
         }
     }
+}
 
-    fn changed(
-        &self,
-        change: &TokenChange,
-        current: Option<&ApiToken>,
-        now: DateTime<Utc>,
-    ) -> Result<ApiToken, TokenRefusal> {
+impl TokenChange {
+    /// The token after this change.
+    fn changed(&self, current: Option<&ApiToken>, draft: &CommitDraft<'_>) -> Result<ApiToken, TokenRefusal> {
+        let now = draft.now(self.now);
         let valid = current.filter(|token| !token.revoked);
         // Never before the line before, whatever happens to the clock.
         let time = current.map_or(now, |token| token.time.max(now));
-        match &change.step {
+        match &self.step {
             // The same order again, whose answer was lost.
             TokenStep::Create { hash, .. } if valid.is_some_and(|token| token.hash == *hash) => {
                 valid.cloned().ok_or(TokenRefusal::Unknown)
             }
             TokenStep::Create { .. } if valid.is_some() => Err(TokenRefusal::Exists),
-            TokenStep::Create { .. } if current.is_none() && self.count() >= MAX_TOKENS => Err(TokenRefusal::TooMany),
+            TokenStep::Create { .. }
+                if current.is_none() && draft.memory.events().tokens.len_with(&draft.events.tokens) >= MAX_TOKENS =>
+            {
+                Err(TokenRefusal::TooMany)
+            }
             TokenStep::Create { hash, scopes } => Ok(ApiToken {
-                name: change.name.clone(),
+                name: self.name.clone(),
                 hash: *hash,
                 scopes: scopes.clone(),
                 issued: time,
@@ -174,15 +139,16 @@ impl<'m> TokenBatch<'m> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger_tables::LedgerTables;
+    use crate::memory::BindingMemory;
     use crate::testing::api_token;
 
     #[test]
     fn tokens_of_one_commit_count_before_memory_has_them() {
-        let memory = IssuedLicenses::default();
+        let memory = BindingMemory::new(LedgerTables::default());
         let known = (0..MAX_TOKENS - 1).map(|number| Arc::new(api_token(&format!("t{number}"))));
-        memory.add_tokens(known);
-        let mut batch = TokenBatch::new(&memory);
-        let mut lines = Vec::new();
+        memory.add(known.map(LedgerEvent::Token));
+        let mut draft = CommitDraft::new(&memory);
         let mut create = |name: &str| {
             let change = TokenChange {
                 name: name.parse().unwrap(),
@@ -192,7 +158,7 @@ mod tests {
                 },
                 now: DateTime::UNIX_EPOCH,
             };
-            batch.decide(&change, None, &mut lines)
+            change.decide(&mut draft)
         };
         assert!(matches!(create("last"), TokenOutcome::Recorded(_)));
         assert_eq!(create("surplus"), TokenOutcome::Refused(TokenRefusal::TooMany));
@@ -202,6 +168,6 @@ mod tests {
             matches!(create("last"), TokenOutcome::Recorded(_)),
             "the same order again"
         );
-        assert_eq!(lines.len(), 1);
+        assert_eq!(draft.appended().len(), 1);
     }
 }

@@ -13,9 +13,8 @@ use chrono::{DateTime, Utc};
 
 use crate::backend_error::BackendError;
 use crate::bindings::BoundSites;
-use crate::checksum::BindingsBuilder;
-use crate::issued_table::IssuedBuilder;
 use crate::ledger_state::LedgerState;
+use crate::ledger_tables::LedgerBuilder;
 use crate::log::SaleEntry;
 use crate::log::reader::{self, LedgerFault};
 use crate::log::record::{LedgerEvent, LedgerRecord};
@@ -109,14 +108,9 @@ impl KeptFile {
         let file = regular_file::open(&self.path, regular_file::UNLIMITED);
         let file = file.and_then(kept_seal::unsealed);
         let file = file.map_err(|error| refused(error.to_string()))?;
-        let mut builder = BindingsBuilder::default();
-        let mut issued = IssuedBuilder::default();
-        let read = reader::read(file, |_, change| match change {
-            Some(LedgerEvent::License(license)) => issued.add(license),
-            Some(LedgerEvent::Token(token)) => issued.add_token(token),
-            Some(LedgerEvent::Sale(entry)) => issued.add_sale(&entry),
-            Some(change) => builder.take(change),
-            None => {}
+        let mut builder = LedgerBuilder::default();
+        let read = reader::read(file, |_, change| {
+            change.into_iter().for_each(|change| builder.take(change));
         });
         let found = read.map_err(|fault| match fault {
             LedgerFault::Io(error) => refused(error.to_string()),
@@ -129,8 +123,7 @@ impl KeptFile {
             return Err(refused("is not what its name says".to_owned()));
         }
         Ok(LoadedLog {
-            by_license: builder.finish(),
-            issued: issued.finish(),
+            tables: builder.finish(),
             end: found.start,
         })
     }
@@ -177,8 +170,8 @@ fn write_lines(file: &File, end: Position, memory: &BindingMemory, now: DateTime
         line: Vec::new(),
         written: Ok(()),
     };
-    let tokens = memory.issued.tokens();
-    let sales = memory.sales.all();
+    let tokens = memory.events().tokens.all();
+    let sales = memory.events().sales.all();
     // Memory does not say which shop told of a sale.
     let shop: Arc<ChangeScope> = Arc::new("shop:kept".parse().map_err(io::Error::other)?);
     let mut kept = (memory.issued.len() + tokens.len() + sales.len()) as u64;

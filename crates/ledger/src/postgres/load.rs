@@ -7,9 +7,8 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, ToStatement};
 
 use crate::backend_error::BackendError;
-use crate::checksum::{BindingsBuilder, BindingsByLicense};
-use crate::issued_table::{IssuedBuilder, IssuedTable};
 use crate::ledger_state::LedgerState;
+use crate::ledger_tables::{LedgerBuilder, LedgerTables};
 use crate::log::Position;
 use crate::log::chain::Chain;
 use crate::log::record::LedgerEvent;
@@ -26,27 +25,20 @@ const READ_PAGE: &str = "SELECT sequence, line FROM countersign.ledger WHERE seq
 
 /// Everything that a log has.
 pub(super) struct LoadedLog {
-    pub by_license: BindingsByLicense,
-    pub issued: IssuedTable,
+    pub tables: LedgerTables,
     pub end: Position,
 }
 
 /// Reads every line and checks the chain.
 pub(super) async fn all(client: &Client) -> Result<LoadedLog, BackendError> {
-    let mut builder = BindingsBuilder::default();
-    let mut issued = IssuedBuilder::default();
-    let chain = each(client, |_, change| match change {
-        Some(LedgerEvent::License(license)) => issued.add(license),
-        Some(LedgerEvent::Sale(entry)) => issued.add_sale(&entry),
-        Some(LedgerEvent::Token(token)) => issued.add_token(token),
-        Some(change) => builder.take(change),
-        None => {}
+    let mut builder = LedgerBuilder::default();
+    let chain = each(client, |_, change| {
+        change.into_iter().for_each(|change| builder.take(change));
     })
     .await?;
     require_known(&chain)?;
     Ok(LoadedLog {
-        by_license: builder.finish(),
-        issued: issued.finish(),
+        tables: builder.finish(),
         end: chain.end,
     })
 }

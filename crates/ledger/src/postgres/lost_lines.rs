@@ -11,12 +11,12 @@ use tokio::time::timeout;
 use crate::backend_error::BackendError;
 use crate::bindings::BoundSites;
 use crate::ledger_state::LedgerState;
+use crate::ledger_tables::{EventTables, SaleTable};
 use crate::memory::BindingMemory;
 use crate::postgres::failure::failure;
 use crate::postgres::kept_memory::KeptFile;
 use crate::postgres::node_state::{DEADLINE, no_answer};
 use crate::postgres::session::{KnownLog, Session, require_lines};
-use crate::sales::SaleMemory;
 use crate::token_changes::{TokenChange, TokenStep};
 use countersign_model::api_token::ApiToken;
 use countersign_model::binding::{Binding, Stored as _};
@@ -57,7 +57,7 @@ impl LostLines {
         })?;
         let kept = file.read()?;
         self.epoch = self.epoch.max(file.epoch);
-        let memory = BindingMemory::new(kept.by_license).with_issued(kept.issued);
+        let memory = BindingMemory::new(kept.tables);
         memory.issued.each(|issued| {
             if log
                 .issued
@@ -67,18 +67,7 @@ impl LostLines {
                 self.licenses.push(Arc::new(issued.clone()));
             }
         });
-        let tokens = memory.issued.tokens();
-        self.tokens.extend(
-            tokens
-                .iter()
-                .filter_map(|token| lost_step(token, log.issued.token(&token.name).as_deref())),
-        );
-        for (state, mut names) in memory.sales.all() {
-            names.sort_unstable();
-            if is_sale_lost(state, &names, &log.sales) {
-                self.sales.push((state, names));
-            }
-        }
+        self.add_events(&memory.events(), &log.events());
         memory.each(|license, sites| self.add_sites(*license, sites, &log.of(license)));
         let known = KnownLog {
             end: kept.end,
@@ -89,6 +78,18 @@ impl LostLines {
             Ok(Err(error)) if error.state == LedgerState::LinesLost => Ok(true),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(no_answer(session)),
+        }
+    }
+
+    fn add_events(&mut self, kept: &EventTables, log: &EventTables) {
+        let tokens = kept.tokens.all();
+        let lost = |token: &Arc<ApiToken>| lost_step(token, log.tokens.of(&token.name).as_deref());
+        self.tokens.extend(tokens.iter().filter_map(lost));
+        for (state, mut names) in kept.sales.all() {
+            names.sort_unstable();
+            if is_sale_lost(state, &names, &log.sales) {
+                self.sales.push((state, names));
+            }
         }
     }
 
@@ -151,7 +152,7 @@ pub(super) fn sale_events(state: SaleState) -> Vec<(SaleEvent, Option<DateTime<U
 }
 
 /// Whether the log lacks something of what is known of a sale.
-pub(super) fn is_sale_lost(state: SaleState, names: &[Hex128], log: &SaleMemory) -> bool {
+pub(super) fn is_sale_lost(state: SaleState, names: &[Hex128], log: &SaleTable) -> bool {
     let Some(held) = log.of(state.id) else { return true };
     let is_known = |name: &Hex128| log.of(*name).is_some_and(|known| known.id == held.id);
     let told = sale_events(state).into_iter();

@@ -48,9 +48,8 @@ use tokio::time::timeout;
 use crate::backend::Backend;
 use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
-use crate::checksum::BindingsByLicense;
 use crate::error::StoreError;
-use crate::issued_table::IssuedTable;
+use crate::ledger_tables::LedgerTables;
 use crate::lock;
 use crate::log::Position;
 use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
@@ -92,7 +91,7 @@ impl PostgresLog {
         address: &str,
         folder: &Path,
         is_synchronous_assumed: bool,
-    ) -> Result<(Self, BindingsByLicense, IssuedTable), StoreError> {
+    ) -> Result<(Self, LedgerTables), StoreError> {
         lock::make_folder(folder).map_err(|source| StoreError::Read {
             path: folder.to_owned(),
             source,
@@ -105,7 +104,7 @@ impl PostgresLog {
         settings: DatabaseSettings,
         folder: &Path,
         is_synchronous_assumed: bool,
-    ) -> Result<(Self, BindingsByLicense, IssuedTable), BackendError> {
+    ) -> Result<(Self, LedgerTables), BackendError> {
         let identity = NodeIdentity::load(folder)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let started = runtime.block_on(start(&settings, folder))?;
@@ -126,7 +125,7 @@ impl PostgresLog {
             identity,
             age_at_start: age,
         };
-        Ok((log, loaded.by_license, loaded.issued))
+        Ok((log, loaded.tables))
     }
 
     fn node(&self) -> MutexGuard<'_, NodeState> {

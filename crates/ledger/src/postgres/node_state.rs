@@ -258,7 +258,7 @@ impl NodeState {
         self.known.epoch = proved.unwrap_or_else(|_| Err(self.silence(&session)))?.epoch;
         self.known.end = loaded.end;
         self.session = Some(session);
-        batch.replace_memory(loaded.by_license, loaded.issued);
+        batch.replace_memory(loaded.tables);
         tracing::warn!(
             lines = self.known.end.sequence,
             "the shared ledger was compacted or repaired: read it anew"

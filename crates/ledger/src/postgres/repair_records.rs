@@ -7,9 +7,8 @@ use chrono::Utc;
 
 use crate::backend_error::BackendError;
 use crate::ledger_change::{ChangeBasis, ChangeOutcome, LedgerChange};
-use crate::pending::{ChangeRequest, SaleRequest, TokenRequest, WaitingRequests};
 use crate::postgres::lost_lines::{is_sale_lost, sale_events};
-use crate::postgres::shared_repair::{BATCH, Repair, unanswered};
+use crate::postgres::shared_repair::{BATCH, Repair};
 use crate::sales::{SaleChange, SaleOutcome};
 use crate::token_changes::{TokenChange, TokenOutcome};
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
@@ -19,24 +18,17 @@ use countersign_model::sale_state::SaleState;
 impl Repair<'_> {
     pub(super) async fn licenses(&mut self, lost: &[Arc<IssuedLicense>]) -> Result<(), BackendError> {
         for part in lost.chunks(BATCH) {
-            let changes = part.iter().map(|issued| {
-                ChangeRequest::new(LedgerChange {
-                    license: issued.license.clone(),
-                    reference: issued.reference.map(OrderReference::from),
-                    scope: Arc::clone(&issued.scope),
-                    status_by: issued.status_by.clone(),
-                    now: issued.time,
-                    basis: ChangeBasis::Lost(issued.origin.clone(), issued.revision),
-                })
+            let changes = part.iter().map(|issued| LedgerChange {
+                license: issued.license.clone(),
+                reference: issued.reference.map(OrderReference::from),
+                scope: Arc::clone(&issued.scope),
+                status_by: issued.status_by.clone(),
+                now: issued.time,
+                basis: ChangeBasis::Lost(issued.origin.clone(), issued.revision),
             });
-            let (changes, pending): (Vec<_>, Vec<_>) = changes.unzip();
-            self.decide(WaitingRequests {
-                changes,
-                ..WaitingRequests::default()
-            })
-            .await?;
-            for (issued, pending) in part.iter().zip(pending) {
-                match pending.wait().await.map_err(unanswered)? {
+            let outcomes = self.decide(changes.collect()).await?;
+            for (issued, outcome) in part.iter().zip(outcomes) {
+                match outcome {
                     ChangeOutcome::Recorded(_) | ChangeOutcome::Repeated(_) => self.outcome.licenses += 1,
                     ChangeOutcome::Refused(why) => self.outcome.unfit_licenses.push((issued.license.id, why)),
                 }
@@ -50,14 +42,8 @@ impl Repair<'_> {
             return Ok(());
         }
         let names: Vec<_> = lost.iter().map(|change| change.name.clone()).collect();
-        let (tokens, pending): (Vec<_>, Vec<_>) = lost.into_iter().map(TokenRequest::new).unzip();
-        self.decide(WaitingRequests {
-            tokens,
-            ..WaitingRequests::default()
-        })
-        .await?;
-        for (name, pending) in names.into_iter().zip(pending) {
-            match pending.wait().await.map_err(unanswered)? {
+        for (name, outcome) in names.into_iter().zip(self.decide(lost).await?) {
+            match outcome {
                 TokenOutcome::Recorded(_) => self.outcome.tokens += 1,
                 TokenOutcome::Refused(_) => self.outcome.unfit_tokens.push(name),
             }
@@ -70,38 +56,33 @@ impl Repair<'_> {
         let scope = Arc::new(ChangeScope::operator());
         for part in lost.chunks(BATCH / 4) {
             let mut sales = Vec::new();
-            let mut asked = Vec::new();
+            // Of each sale, the last event.
+            let mut ends = Vec::new();
             for (state, names) in part {
                 // One that is part of another may be there by now.
-                if !is_sale_lost(*state, names, &self.memory.sales) {
+                if !is_sale_lost(*state, names, &self.memory.events().sales) {
                     continue;
                 }
                 // The first name is the one that an unknown sale gets.
                 let others = names.iter().copied().filter(|name| *name != state.id);
                 let names: Vec<_> = iter::once(state.id).chain(others).collect();
-                let mut last = None;
                 for (event, at) in sale_events(*state) {
-                    let (request, pending) = SaleRequest::new(SaleChange {
+                    sales.push(SaleChange {
                         names: names.clone(),
                         event,
                         at,
                         scope: Arc::clone(&scope),
                         now: Utc::now(),
                     });
-                    sales.push(request);
-                    last = Some(pending);
                 }
-                asked.extend(last);
+                ends.push(sales.len());
             }
-            self.decide(WaitingRequests {
-                sales,
-                ..WaitingRequests::default()
-            })
-            .await?;
-            for pending in asked {
-                match pending.wait().await.map_err(unanswered)? {
-                    SaleOutcome::Recorded { .. } => self.outcome.sales += 1,
-                    SaleOutcome::TwoSales => self.outcome.unfit_sales += 1,
+            let outcomes = self.decide(sales).await?;
+            for end in ends {
+                match end.checked_sub(1).and_then(|last| outcomes.get(last)) {
+                    Some(SaleOutcome::Recorded { .. }) => self.outcome.sales += 1,
+                    Some(SaleOutcome::TwoSales) => self.outcome.unfit_sales += 1,
+                    None => {}
                 }
             }
         }

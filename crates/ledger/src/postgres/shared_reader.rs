@@ -12,6 +12,7 @@ use crate::error::StoreError;
 use crate::index::SiteReports;
 use crate::issued_table::IssuedBuilder;
 use crate::ledger_state::LedgerState;
+use crate::ledger_tables::{LedgerBuilder, LedgerTables};
 use crate::log::chain::Chain;
 use crate::log::compaction::LatestLines;
 use crate::log::record::{LedgerEvent, LedgerRecord, LineError};
@@ -179,18 +180,12 @@ impl SharedReader {
 
     /// Checks the chain up to the head.
     pub(crate) fn verify(&self) -> Result<VerifiedLedger, StoreError> {
-        let mut builder = BindingsBuilder::default();
-        let mut issued = IssuedBuilder::default();
+        let mut builder = LedgerBuilder::default();
         self.query(self.session.client.batch_execute(BEGIN))?;
-        let chain = self.read(|change| match change {
-            LedgerEvent::License(license) => issued.add(license),
-            LedgerEvent::Sale(entry) => issued.add_sale(&entry),
-            LedgerEvent::Token(token) => issued.add_token(token),
-            change => builder.take(change),
-        })?;
+        let chain = self.read(|change| builder.take(change))?;
         let references = self.query(order_references::count(&self.session.client))?;
         self.query(self.session.client.batch_execute("COMMIT"))?;
-        let by_license = builder.finish();
+        let LedgerTables { by_license, issued, .. } = builder.finish();
         let bindings = by_license.iter().flat_map(|bindings| bindings.iter());
         Ok(VerifiedLedger {
             lines: chain.lines,
@@ -199,7 +194,7 @@ impl SharedReader {
             digest: chain.end.digest,
             bindings: BindingsChecksum::of(&by_license).count,
             licenses: by_license.len(),
-            issued: issued.finish().len(),
+            issued: issued.len(),
             references,
             latest: bindings.map(|binding| binding.bound_at).max(),
             index: IndexState::Database,

@@ -1,6 +1,6 @@
 //! Appends what the shared log lost, from what nodes kept: for the tables' owner, beside running nodes.
 //!
-//! `repair_records` appends licenses, tokens and sales. Who gets a seat is decided as for a site that asks (`binding_batch`).
+//! `repair_records` appends licenses, tokens and sales. Who gets a seat is decided as for a site that asks (`seats`).
 //! At the end the head's epoch rises, and every node reads the log anew.
 
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
+use crate::command::{self, LedgerCommand};
 use crate::error::StoreError;
 use crate::ledger_state::LedgerState;
 use crate::memory::BindingMemory;
-use crate::pending::{BindOutcome, BindRequest, SeatRelease, SeatRequest, WaitingRequests};
 use crate::postgres::failure::{TransactionFailure, failure};
 use crate::postgres::kept_lines::KeptLines;
 use crate::postgres::lost_lines::LostLines;
@@ -25,6 +25,7 @@ use crate::postgres::session::{KnownLog, Session};
 use crate::postgres::settings::DatabaseSettings;
 use crate::postgres::shared_compaction::require_owner;
 use crate::postgres::{load, transaction};
+use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
 use crate::site_moves::{ReleaseRequest, Releaser, SiteReleaseOutcome};
 use countersign_model::binding::{Binding, Stored as _};
 use countersign_model::license::License;
@@ -90,7 +91,7 @@ async fn repair(
 ) -> Result<RepairOutcome, BackendError> {
     let loaded = load::all(&session.client).await?;
     let head = node_state::prove_in_time(&session).await?;
-    let memory = BindingMemory::new(loaded.by_license).with_issued(loaded.issued);
+    let memory = BindingMemory::new(loaded.tables);
     let mut lost = LostLines::default();
     let mut anew = false;
     for path in files {
@@ -131,10 +132,9 @@ impl Repair<'_> {
     async fn releases(&mut self, lost: &[(LicenseId, SiteHost)]) -> Result<(), BackendError> {
         for part in lost.chunks(BATCH) {
             let mut releases = Vec::new();
-            let mut asked = Vec::new();
             for (id, host) in part {
                 let Some(license) = self.license(id) else { continue };
-                let (release, pending) = SeatRelease::new(ReleaseRequest {
+                releases.push(ReleaseRequest {
                     license,
                     host: host.clone(),
                     by: Releaser::Site {
@@ -143,17 +143,9 @@ impl Repair<'_> {
                     },
                     now: Utc::now(),
                 });
-                releases.push(release);
-                asked.push(pending);
             }
-            self.decide(WaitingRequests {
-                releases,
-                ..WaitingRequests::default()
-            })
-            .await?;
-            for pending in asked {
+            for outcome in self.decide(releases).await? {
                 // What is not bound any more, or bound by the vendor, needs none.
-                let outcome = pending.wait().await.map_err(unanswered)?;
                 self.outcome.freed += u64::from(outcome == SiteReleaseOutcome::Released);
             }
         }
@@ -182,21 +174,15 @@ impl Repair<'_> {
                 if license.seat(&self.memory.of(id), self.staging_sites, &binding.host) == Seat::Held {
                     continue;
                 }
-                let (request, pending) = BindRequest::new(SeatRequest {
+                binds.push(WantedSeat::from(SeatRequest {
                     release_hash: binding.release_hash(),
                     staging_sites: self.staging_sites,
                     ..SeatRequest::new(&license, &binding.host, binding.bound_at)
-                });
-                binds.push(request);
-                asked.push((unfit, pending));
+                }));
+                asked.push(unfit);
             }
-            self.decide(WaitingRequests {
-                binds,
-                ..WaitingRequests::default()
-            })
-            .await?;
-            for (unfit, pending) in asked {
-                match pending.wait().await.map_err(unanswered)? {
+            for (unfit, outcome) in asked.into_iter().zip(self.decide(binds).await?) {
+                match outcome {
                     BindOutcome::Bound => self.outcome.bound += 1,
                     BindOutcome::Elsewhere { first } => self.outcome.unfit.push(unfit(Some(first))),
                 }
@@ -210,15 +196,22 @@ impl Repair<'_> {
         (self.registry)(id).or_else(of_ledger)
     }
 
-    /// Commits a batch, or only decides it.
-    pub(super) async fn decide(&mut self, requests: WaitingRequests) -> Result<(), BackendError> {
+    /// Commits requests as one batch, or only decides them; returns their outcomes in order.
+    pub(super) async fn decide<C: LedgerCommand>(&mut self, commands: Vec<C>) -> Result<Vec<C::Outcome>, BackendError> {
+        let (requests, asked): (Vec<_>, Vec<_>) = commands.into_iter().map(command::waiting).unzip();
         let mut batch = BindingBatch::new(&self.memory, requests);
         match self.dry_run {
             Some(now) => drop(batch.decide(Some(now))),
             None => self.node.commit(&self.settings, &mut batch).await?,
         }
         batch.complete(Ok(()));
-        Ok(())
+        let mut outcomes = Vec::new();
+        for pending in asked {
+            // A batch that was completed has answered.
+            let unanswered = |error: StoreError| failure(LedgerState::Unreachable, error);
+            outcomes.push(pending.wait().await.map_err(unanswered)?);
+        }
+        Ok(outcomes)
     }
 
     /// Has every node read the log anew.
@@ -238,9 +231,4 @@ impl Repair<'_> {
         });
         raised.map_err(TransactionFailure::error)
     }
-}
-
-/// A batch that was completed has answered.
-pub(super) fn unanswered(error: StoreError) -> BackendError {
-    failure(LedgerState::Unreachable, error)
 }

@@ -19,11 +19,6 @@ pub(crate) struct NewReference {
 pub(crate) struct ReferenceTexts(Vec<NewReference>);
 
 impl ReferenceTexts {
-    /// Forgets all of them: another attempt begins.
-    pub(crate) fn begin_again(&mut self) {
-        self.0.clear();
-    }
-
     /// Keeps the text of an order, if the license is of this order. A license that another request changed may be of another.
     pub(crate) fn keep(&mut self, reference: Option<&OrderReference>, license: &IssuedLicense) {
         let Some((reference, name)) = reference.zip(license.reference) else {

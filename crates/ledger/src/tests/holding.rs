@@ -15,10 +15,17 @@ fn bound_to(license: &License, sites: u32) -> BindingsByLicense {
     builder.finish()
 }
 
+fn bound(license: &License, sites: u32) -> LedgerTables {
+    LedgerTables {
+        by_license: bound_to(license, sites),
+        ..LedgerTables::default()
+    }
+}
+
 /// Binds a host that finds a free seat.
 fn bind(memory: &BindingMemory, license: &License, host: &SiteHost) {
-    let (request, _pending) = BindRequest::new(SeatRequest::new(license, host, at(5)));
-    let mut batch = BindingBatch::new(memory, asking(vec![request]));
+    let (request, _pending) = waiting(WantedSeat::from(SeatRequest::new(license, host, at(5))));
+    let mut batch = BindingBatch::new(memory, vec![request]);
     assert_eq!(batch.decide(None).len(), 1, "{host}");
     batch.complete(Ok(()));
 }
@@ -28,7 +35,7 @@ fn a_site_among_20_000_costs_much_the_same_as_one_among_100() {
     // The fastest of 50 runs of finding the last site and binding a new one.
     let quickest = |sites| {
         let license = license(1, 100_000);
-        let held = BindingMemory::new(bound_to(&license, sites));
+        let held = BindingMemory::new(bound(&license, sites));
         let last = host(&format!("site-{}.com", sites - 1));
         let rounds = (0..50).map(|round| {
             let new = host(&format!("new-{round}.com"));
@@ -50,7 +57,7 @@ fn a_site_among_20_000_costs_much_the_same_as_one_among_100() {
 #[test]
 fn who_read_a_license_before_it_was_bound_once_more_keeps_what_there_was() {
     let license = license(1, 100);
-    let held = BindingMemory::new(bound_to(&license, 2));
+    let held = BindingMemory::new(bound(&license, 2));
     let at_first = held.of(&license.id);
     bind(&held, &license, &host("a.com"));
     let then = held.of(&license.id);

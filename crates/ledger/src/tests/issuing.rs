@@ -145,19 +145,19 @@ async fn a_license_that_cannot_be_written_is_not_in_force() {
     assert_eq!(outcome, ChangeOutcome::Recorded(Arc::new(license)));
 }
 
-fn asked(change: LedgerChange) -> (ChangeRequest, Pending<ChangeOutcome>) {
-    ChangeRequest::new(change)
+fn asked(change: LedgerChange) -> (WaitingRequest, Pending<ChangeOutcome>) {
+    waiting(change)
 }
 
 #[tokio::test]
 async fn what_another_node_issued_answers_a_retry_here_and_another_attempt_forgets_it() {
-    let memory = BindingMemory::new(BindingsByLicense::default());
+    let memory = BindingMemory::new(LedgerTables::default());
     let theirs = issued(1);
     let mut retry = issued(2);
     retry.origin.key = theirs.origin.key;
     retry.origin.body = theirs.origin.body;
     let (request, pending) = asked(issue(&retry));
-    let mut batch = BindingBatch::new(&memory, changing(vec![request]));
+    let mut batch = BindingBatch::new(&memory, vec![request]);
     assert_eq!(batch.len(), 1);
     batch.learn(LedgerEvent::License(Arc::new(theirs.clone())));
     assert_eq!(batch.decide(Some(at(5))).len(), 0);
@@ -166,9 +166,9 @@ async fn what_another_node_issued_answers_a_retry_here_and_another_attempt_forge
     assert_eq!(pending.wait().await.unwrap(), repeated);
     assert_eq!(*memory.issued.of(&theirs.license.id).unwrap(), theirs);
 
-    let memory = BindingMemory::new(BindingsByLicense::default());
+    let memory = BindingMemory::new(LedgerTables::default());
     let (request, pending) = asked(issue(&retry));
-    let mut batch = BindingBatch::new(&memory, changing(vec![request]));
+    let mut batch = BindingBatch::new(&memory, vec![request]);
     batch.learn(LedgerEvent::License(Arc::new(theirs.clone())));
     batch.begin_again();
     // The clock of the log counts, not the node's own.

@@ -1,7 +1,6 @@
 //! Tests of sites that their clients release: with a secret or the key alone, often, at once, and after a restart.
 
 use super::*;
-use crate::pending::SeatRelease;
 use crate::testing::issued;
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
@@ -348,11 +347,11 @@ fn bound_by(license: &License, name: &str, seconds: i64) -> LedgerEvent {
 
 #[tokio::test]
 async fn a_node_learns_what_another_one_released() {
-    let memory = BindingMemory::new(BindingsByLicense::default());
+    let memory = BindingMemory::new(LedgerTables::default());
     let license = license(1, 1);
     let new = host("new.com");
-    let (request, pending) = BindRequest::new(SeatRequest::new(&license, &new, at(9)));
-    let mut batch = BindingBatch::new(&memory, asking(vec![request]));
+    let (request, pending) = waiting(WantedSeat::from(SeatRequest::new(&license, &new, at(9))));
+    let mut batch = BindingBatch::new(&memory, vec![request]);
     let bound = |name: &str, seconds| bound_by(&license, name, seconds);
     batch.learn(bound("a.com", 1));
     batch.learn(LedgerEvent::Released(crate::log::ReleaseEntry {
@@ -500,7 +499,7 @@ fn moving(license: &IssuedLicense, seconds: i64) -> LedgerChange {
 async fn a_move_knows_who_left_and_who_came_in_the_same_commit() {
     let issued = issued(1);
     let license = &issued.license;
-    let memory = BindingMemory::new(BindingsByLicense::default());
+    let memory = BindingMemory::new(LedgerTables::default());
     memory.issued.add([Arc::new(issued.clone())]);
     memory.add([bound_by(license, "a.com", 1)]);
     let decide = |requests| {
@@ -509,15 +508,10 @@ async fn a_move_knows_who_left_and_who_came_in_the_same_commit() {
         batch.complete(Ok(()));
     };
     let c = host("c.com");
-    let (leaves, left) = SeatRelease::new(leaves(license, "a.com", None, 2));
-    let (asks, came) = BindRequest::new(SeatRequest::new(license, &c, at(2)));
-    let (moves, moved) = ChangeRequest::new(moving(&issued, 2));
-    decide(WaitingRequests {
-        binds: vec![asks],
-        releases: vec![leaves],
-        changes: vec![moves],
-        ..WaitingRequests::default()
-    });
+    let (leaves, left) = waiting(leaves(license, "a.com", None, 2));
+    let (asks, came) = waiting(WantedSeat::from(SeatRequest::new(license, &c, at(2))));
+    let (moves, moved) = waiting(moving(&issued, 2));
+    decide(vec![moves, asks, leaves]);
     assert_eq!(left.wait().await.unwrap(), SiteReleaseOutcome::Released);
     assert_eq!(came.wait().await.unwrap(), BindOutcome::Bound);
     let refused = ChangeOutcome::Refused(ChangeRefusal::Step(StepRefusal::NotBound));
@@ -528,26 +522,19 @@ async fn a_move_knows_who_left_and_who_came_in_the_same_commit() {
 async fn who_asked_before_a_move_is_decided_by_the_license_after_it() {
     let issued = issued(1);
     let license = &issued.license;
-    let memory = BindingMemory::new(BindingsByLicense::default());
+    let memory = BindingMemory::new(LedgerTables::default());
     memory.issued.add([Arc::new(issued.clone())]);
     memory.add([bound_by(license, "a.com", 1)]);
-    let (moves, moved) = ChangeRequest::new(moving(&issued, 2));
-    let mut batch = BindingBatch::new(&memory, changing(vec![moves]));
+    let (moves, moved) = waiting(moving(&issued, 2));
+    let mut batch = BindingBatch::new(&memory, vec![moves]);
     batch.decide(None);
     batch.complete(Ok(()));
     assert!(matches!(moved.wait().await.unwrap(), ChangeOutcome::Recorded(after) if after.revision == 2));
     // With the license as it was before the move, a.com has the seat, and can leave.
     let c = host("c.com");
-    let (leaves, left) = SeatRelease::new(leaves(license, "a.com", None, 3));
-    let (asks, came) = BindRequest::new(SeatRequest::new(license, &c, at(3)));
-    let mut batch = BindingBatch::new(
-        &memory,
-        WaitingRequests {
-            binds: vec![asks],
-            releases: vec![leaves],
-            ..WaitingRequests::default()
-        },
-    );
+    let (leaves, left) = waiting(leaves(license, "a.com", None, 3));
+    let (asks, came) = waiting(WantedSeat::from(SeatRequest::new(license, &c, at(3))));
+    let mut batch = BindingBatch::new(&memory, vec![asks, leaves]);
     assert_eq!(batch.decide(None), []);
     batch.complete(Ok(()));
     let not_bound = SiteReleaseOutcome::Refused(ReleaseRefusal::NotBound);

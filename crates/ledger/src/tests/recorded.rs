@@ -4,9 +4,9 @@
 //! anew: only where the ledger's format changes on purpose.
 
 use super::*;
+use crate::license_imports::ImportInTurn;
 use crate::log::Position;
 use crate::log::record::LedgerRecord;
-use crate::pending::{ImportInTurn, SaleRequest, SeatRelease, TokenRequest, WaitingImport};
 use crate::testing::issued;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_step::LicenseStep;
@@ -256,38 +256,32 @@ async fn a_recorded_run_writes_the_same_bytes() {
 
 #[tokio::test]
 async fn requests_of_all_kinds_in_one_commit_write_the_same_bytes() {
-    let memory = BindingMemory::new(BindingsByLicense::default());
+    let memory = BindingMemory::new(LedgerTables::default());
     let full = license(1, 1);
     let [old, new] = [host("old.com"), host("new.com")];
     // An earlier commit bound the site that leaves.
-    let earlier = vec![BindRequest::new(SeatRequest::new(&full, &old, at(1))).0];
-    let mut batch = BindingBatch::new(&memory, asking(earlier));
+    let earlier = vec![waiting(WantedSeat::from(SeatRequest::new(&full, &old, at(1)))).0];
+    let mut batch = BindingBatch::new(&memory, earlier);
     batch.decide(None);
     batch.complete(Ok(()));
 
     let sold = issued(2);
     let turn = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;
-    let requests = WaitingRequests {
-        // The seat is free because releases come first.
-        binds: vec![
-            BindRequest::new(SeatRequest::new(&full, &new, at(2))).0,
-            BindRequest::new(SeatRequest::new(&full, &old, at(2))).0,
-        ],
-        releases: vec![SeatRelease::new(leaves(&full, "old.com", site(None), 2)).0],
-        changes: vec![
-            ChangeRequest::new(change(&sold, sold.origin.clone().into(), 2)).0,
-            ChangeRequest::new(step(&sold, LicenseStep::Suspend, 2)).0,
-        ],
-        tokens: vec![
-            TokenRequest::new(token("shop", create("a"), 2)).0,
-            TokenRequest::new(token("shop", TokenStep::Revoke, 2)).0,
-        ],
-        sales: vec![
-            SaleRequest::new(sale(&[1], SaleEvent::Paid, 2)).0,
-            SaleRequest::new(sale(&[1, 2], SaleEvent::Named, 2)).0,
-        ],
-        import: Some(WaitingImport::new(ImportInTurn::new(import(&[1, 2, 3], 1, 2), turn)).0),
-    };
+    let import = ImportInTurn::new(import(&[1, 2, 3], 1, 2), turn);
+    let asks = |host| WantedSeat::from(SeatRequest::new(&full, host, at(2)));
+    // They are decided by kind. A seat is free because releases come first.
+    let requests = vec![
+        waiting(import).0,
+        waiting(sale(&[1], SaleEvent::Paid, 2)).0,
+        waiting(token("shop", create("a"), 2)).0,
+        waiting(sale(&[1, 2], SaleEvent::Named, 2)).0,
+        waiting(change(&sold, sold.origin.clone().into(), 2)).0,
+        waiting(asks(&new)).0,
+        waiting(token("shop", TokenStep::Revoke, 2)).0,
+        waiting(step(&sold, LicenseStep::Suspend, 2)).0,
+        waiting(asks(&old)).0,
+        waiting(leaves(&full, "old.com", site(None), 2)).0,
+    ];
     let mut batch = BindingBatch::new(&memory, requests);
     let mut bytes = Vec::new();
     let mut previous = Position::genesis();

@@ -60,7 +60,7 @@ async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anyb
     let memory = Arc::new(Memory::default());
     let store = Arc::new(Store::new(
         memory.clone(),
-        BindingMemory::new(BindingsByLicense::default()),
+        BindingMemory::new(LedgerTables::default()),
         Duration::from_millis(1),
     ));
     memory.hold();
@@ -140,7 +140,7 @@ async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same
     let memory = Arc::new(Memory::default());
     let store = Store::new(
         memory.clone(),
-        BindingMemory::new(BindingsByLicense::default()),
+        BindingMemory::new(LedgerTables::default()),
         Duration::from_millis(1),
     );
     memory.state.lock().unwrap().refuses_reports = true;

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::answer::Pending;
-use crate::issued_table::IssuedTable;
 use crate::log::{Position, ReleaseEntry};
 use countersign_model::site_release::{ReleasedBy, SiteRelease};
 
@@ -13,10 +12,10 @@ fn entry(license: &License, name: &str) -> LedgerEntry {
     }
 }
 
-fn asked(license: &License, names: &[&str]) -> (Vec<BindRequest>, Vec<Pending<BindOutcome>>) {
+fn asked(license: &License, names: &[&str]) -> (Vec<WaitingRequest>, Vec<Pending<BindOutcome>>) {
     names
         .iter()
-        .map(|name| BindRequest::new(SeatRequest::new(license, &host(name), at(9))))
+        .map(|name| waiting(WantedSeat::from(SeatRequest::new(license, &host(name), at(9)))))
         .unzip()
 }
 
@@ -30,10 +29,10 @@ async fn outcomes(pending: Vec<Pending<BindOutcome>>) -> Vec<Result<BindOutcome,
 
 #[tokio::test]
 async fn a_seat_that_another_node_gave_away_is_taken_and_in_force_only_after_the_commit() {
-    let memory = BindingMemory::new(BindingsByLicense::default());
+    let memory = BindingMemory::new(LedgerTables::default());
     let license = license(1, 2);
     let (requests, pending) = asked(&license, &["a.com", "b.com", "b.com", "c.com"]);
-    let mut batch = BindingBatch::new(&memory, asking(requests));
+    let mut batch = BindingBatch::new(&memory, requests);
     batch.learn(LedgerEvent::Bound(entry(&license, "a.com")));
     // The clock of the log counts, not the node's own.
     assert_eq!(
@@ -55,10 +54,10 @@ async fn a_seat_that_another_node_gave_away_is_taken_and_in_force_only_after_the
 
 #[tokio::test]
 async fn another_attempt_forgets_the_first_and_a_failure_leaves_memory_as_it_was() {
-    let memory = BindingMemory::new(BindingsByLicense::default());
+    let memory = BindingMemory::new(LedgerTables::default());
     let license = license(1, 1);
     let (requests, pending) = asked(&license, &["b.com"]);
-    let mut batch = BindingBatch::new(&memory, asking(requests));
+    let mut batch = BindingBatch::new(&memory, requests);
     batch.learn(LedgerEvent::Bound(entry(&license, "a.com")));
     assert_eq!(batch.decide(None).len(), 0);
     batch.begin_again();
@@ -79,10 +78,10 @@ async fn another_attempt_forgets_the_first_and_a_failure_leaves_memory_as_it_was
 #[tokio::test]
 async fn what_an_unconfirmed_attempt_decided_counts_if_its_line_is_in_the_log() {
     for is_there in [true, false] {
-        let memory = BindingMemory::new(BindingsByLicense::default());
+        let memory = BindingMemory::new(LedgerTables::default());
         let license = license(1, 1);
         let (requests, pending) = asked(&license, &["a.com"]);
-        let mut batch = BindingBatch::new(&memory, asking(requests));
+        let mut batch = BindingBatch::new(&memory, requests);
         let own = batch.decide(Some(at(5)))[0].clone();
         let [sent, other] = [7, 8].map(|sequence| Position {
             sequence,
@@ -123,14 +122,17 @@ async fn what_an_unconfirmed_attempt_decided_counts_if_its_line_is_in_the_log() 
 
 #[test]
 fn a_repaired_log_takes_the_place_of_memory() {
-    let memory = BindingMemory::new(BindingsByLicense::default());
+    let memory = BindingMemory::new(LedgerTables::default());
     let kept = license(1, 5);
     let lost = license(2, 5);
     memory.add([entry(&kept, "a.com"), entry(&lost, "a.com")].map(LedgerEvent::Bound));
     let mut builder = checksum::BindingsBuilder::default();
     builder.add(entry(&kept, "b.com"));
-    let mut batch = BindingBatch::new(&memory, WaitingRequests::default());
-    batch.replace_memory(builder.finish(), IssuedTable::default());
+    let mut batch = BindingBatch::new(&memory, Vec::new());
+    batch.replace_memory(LedgerTables {
+        by_license: builder.finish(),
+        ..LedgerTables::default()
+    });
     batch.complete(Ok(()));
     assert!(memory.of(&lost.id).is_empty());
     let hosts: Vec<_> = memory

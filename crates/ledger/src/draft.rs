@@ -1,0 +1,185 @@
+//! What one attempt of a group commit knows and adds, before memory has it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use countersign_model::binding::Binding;
+use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
+
+use crate::bindings::{BindingsRef, BoundSites, LicenseBindings};
+use crate::issued_licenses::IssuedLicenses;
+use crate::ledger_tables::EventTables;
+use crate::log::LedgerEntry;
+use crate::log::record::LedgerEvent;
+use crate::memory::{self, BindingMemory};
+use crate::references::texts::ReferenceTexts;
+
+/// The lines of one commit that release the staging copies of a site which another one takes its seat back from.
+pub(crate) const LEAVING_COPIES: usize = 200;
+
+/// What is durable, what other nodes appended since memory was changed, and what this commit decides.
+pub(crate) struct CommitDraft<'m> {
+    /// What is in force before this commit.
+    pub memory: &'m BindingMemory,
+    /// The time of a log that several nodes share, whose own clocks may differ.
+    clock: Option<DateTime<Utc>>,
+    /// The licenses that other nodes or this one appended.
+    pub licenses: LicenseBatch<'m>,
+    /// The events of other kinds that other nodes or this one appended.
+    pub events: EventTables,
+    /// The bindings of licenses that changed since memory has them.
+    bindings: HashMap<LicenseId, Arc<LicenseBindings>>,
+    /// Bindings that this commit adds and `bindings` lacks: a license with very many sites is not copied for one more.
+    pub under_way: HashMap<LicenseId, Vec<Binding>>,
+    /// What other nodes appended, in the order of the log.
+    learned: Vec<LedgerEvent>,
+    /// What this node appends.
+    appended: Vec<LedgerEvent>,
+    /// How many more staging copies may leave in this commit, so that it stays within its most lines.
+    pub copies_may_leave: usize,
+    /// The texts of orders to keep with what was decided.
+    pub texts: ReferenceTexts,
+}
+
+impl<'m> CommitDraft<'m> {
+    pub(crate) fn new(memory: &'m BindingMemory) -> Self {
+        Self {
+            memory,
+            clock: None,
+            licenses: LicenseBatch::new(&memory.issued),
+            events: EventTables::default(),
+            bindings: HashMap::new(),
+            under_way: HashMap::new(),
+            learned: Vec::new(),
+            appended: Vec::new(),
+            copies_may_leave: LEAVING_COPIES,
+            texts: ReferenceTexts::default(),
+        }
+    }
+
+    /// Sets the time of a log that several nodes share.
+    pub(crate) fn set_clock(&mut self, clock: Option<DateTime<Utc>>) {
+        self.clock = clock;
+    }
+
+    /// The time of a request that was made at `asked`: a shared log uses its own clock.
+    pub(crate) fn now(&self, asked: DateTime<Utc>) -> DateTime<Utc> {
+        self.clock.unwrap_or(asked)
+    }
+
+    /// Takes the event of a line that another node appended.
+    pub(crate) fn learn(&mut self, event: LedgerEvent) {
+        self.apply(&event);
+        self.learned.push(event);
+    }
+
+    /// Adds a line. What is decided after it counts with it.
+    pub(crate) fn append(&mut self, event: LedgerEvent) {
+        self.apply(&event);
+        self.appended.push(event);
+    }
+
+    /// Adds the line of a binding that [`Self::stored`] lacks: the caller counts it.
+    pub(crate) fn append_beside(&mut self, entry: LedgerEntry) {
+        self.appended.push(LedgerEvent::Bound(entry));
+    }
+
+    fn apply(&mut self, event: &LedgerEvent) {
+        match event {
+            LedgerEvent::Bound(entry) => self.apply_to_sites(entry.license, event.clone()),
+            LedgerEvent::Released(entry) => self.apply_to_sites(entry.license, event.clone()),
+            LedgerEvent::License(license) => self.licenses.take(Arc::clone(license)),
+            event => self.events.take(event),
+        }
+    }
+
+    /// Applies a change to the bindings of a license.
+    fn apply_to_sites(&mut self, license: LicenseId, change: LedgerEvent) {
+        match self.bindings.get_mut(&license) {
+            Some(bindings) => memory::apply(Arc::make_mut(bindings), change),
+            None => {
+                let changed = memory::changed(self.memory.of(&license).to_changed(), change);
+                let changed = changed.map(|bindings| (license, Arc::new(bindings)));
+                self.bindings.extend(changed);
+            }
+        }
+    }
+
+    /// The bindings of a license with everything before this request, but not those `under_way`.
+    pub(crate) fn stored(&self, license: &LicenseId) -> BoundSites<'m> {
+        match self.bindings.get(license) {
+            Some(bindings) => BoundSites(Some(BindingsRef::Changed(Arc::clone(bindings)))),
+            None => self.memory.of(license),
+        }
+    }
+
+    /// The same with those `under_way`, which are put in force for the rest of this commit.
+    pub(crate) fn stored_with(&mut self, license: LicenseId) -> BoundSites<'m> {
+        for binding in self.under_way.remove(&license).unwrap_or_default() {
+            self.apply_to_sites(license, LedgerEvent::Bound(LedgerEntry { license, binding }));
+        }
+        self.stored(&license)
+    }
+
+    /// The license of a request as it is now, whatever happened to it while the request waited.
+    pub(crate) fn current<'r>(&self, license: &'r License) -> Cow<'r, License> {
+        let of_ledger = || self.licenses.of(&license.id);
+        match (!license.is_declared).then(of_ledger).flatten() {
+            Some(current) => Cow::Owned(current.license.clone()),
+            None => Cow::Borrowed(license),
+        }
+    }
+
+    /// The events to append.
+    pub(crate) fn appended(&self) -> &[LedgerEvent] {
+        &self.appended
+    }
+
+    /// Puts in force what is durable by now.
+    pub(crate) fn put_in_force(self) {
+        self.memory.add(self.learned.into_iter().chain(self.appended));
+    }
+}
+
+/// The licenses of one group commit, before memory has them.
+pub(crate) struct LicenseBatch<'m> {
+    memory: &'m IssuedLicenses,
+    /// Those of lines that were learned or decided.
+    ahead: HashMap<LicenseId, Arc<IssuedLicense>>,
+    by_key: HashMap<Hex128, LicenseId>,
+}
+
+impl<'m> LicenseBatch<'m> {
+    fn new(memory: &'m IssuedLicenses) -> Self {
+        Self {
+            memory,
+            ahead: HashMap::new(),
+            by_key: HashMap::new(),
+        }
+    }
+
+    /// Takes the license of a line.
+    fn take(&mut self, license: Arc<IssuedLicense>) {
+        self.by_key.insert(license.origin.key, license.license.id);
+        self.ahead.insert(license.license.id, license);
+    }
+
+    /// The license as it is now.
+    pub(crate) fn of(&self, id: &LicenseId) -> Option<Arc<IssuedLicense>> {
+        let in_memory = || self.memory.of(id).map(|held| held.to_shared());
+        self.ahead.get(id).cloned().or_else(in_memory)
+    }
+
+    /// The license that was issued with this key of an origin, as it is now.
+    pub(crate) fn of_key(&self, key: Hex128) -> Option<Arc<IssuedLicense>> {
+        match self.by_key.get(&key) {
+            Some(id) => self.of(id),
+            None => self.of(&self.memory.of_key(key)?.license.id),
+        }
+    }
+}
