@@ -8,15 +8,13 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use ignore::gitignore::Gitignore;
-
 use crate::build::git::object::ObjectError;
-use crate::build::packing::rules::{ATTRIBUTES, DISTIGNORE, LeaveOut, Rules};
+use crate::build::packing::rules::{ATTRIBUTES, DISTIGNORE, EXCLUDE, LeaveOut, Rules};
 use crate::build::remark::in_folder;
 use crate::build::report::outcome::Reason;
 use crate::build::source::assets;
 use crate::build::source::source_tree::{MAX_LOOKED_AT, MAX_PATH, SourceTree, TreeEntry, TreeEntryKind};
-use countersign_model::ignore_rules::TooManyPatterns;
+use countersign_model::ignore_rules::{Patterns, TooManyPatterns};
 use countersign_model::plugin::PackageSettings;
 use countersign_package::entry_name::FolderName;
 use countersign_package::{MAX_ENTRIES, collision, mark};
@@ -83,7 +81,7 @@ pub(crate) fn packing_list<F: SourceTree>(
     path: &str,
     settings: &PackageSettings,
 ) -> Result<PackingList<F::Id>, Reason> {
-    let mut rules = Rules::new(&settings.exclude).map_err(|error| of_rules("exclude", &error))?;
+    let mut rules = Rules::new(&settings.exclude).map_err(|error| of_rules(EXCLUDE, &error))?;
     let mut known = HashMap::new();
     let mut above = String::new();
     // The rules of parent folders apply, too.
@@ -97,7 +95,7 @@ pub(crate) fn packing_list<F: SourceTree>(
     let items = read(path, files.items(&folder))?;
     if let Some(item) = named(&items, DISTIGNORE) {
         let name = in_folder(path, DISTIGNORE);
-        let set = rules.set_distignore(&read(&name, files.bytes(&item.id, MAX_RULES))?);
+        let set = rules.set_distignore(&name, &read(&name, files.bytes(&item.id, MAX_RULES))?);
         set.map_err(|error| of_rules(&name, &error))?;
     }
     let mut walk = Walk {
@@ -168,7 +166,8 @@ impl<F: SourceTree> Walk<'_, F> {
         }
         // To git, a submodule is a folder here.
         let is_folder = matches!(item.kind, TreeEntryKind::Folder | TreeEntryKind::Submodule);
-        if let Some(rule) = self.rules.leave_out(&path, &name, is_folder) {
+        let rule = self.rules.leave_out(&path, &name, is_folder);
+        if let Some(rule) = rule.map_err(|(file, error)| of_rules(&file, &error))? {
             let name = if is_folder { format!("{name}/") } else { name };
             self.list.left_out.push(ExcludedFile { name, rule });
             return Ok(());
@@ -238,7 +237,7 @@ fn is_mark(name: &str) -> bool {
 }
 
 /// The `.gitattributes` below the root that were read. A few trees of git can have one large file in very many folders.
-type KnownRules<Id> = HashMap<Id, Rc<Gitignore>>;
+type KnownRules<Id> = HashMap<Id, Rc<Patterns>>;
 
 /// Adds the rules of a folder's `.gitattributes`.
 fn enter<F: SourceTree>(

@@ -7,10 +7,11 @@
 use std::fmt;
 use std::rc::Rc;
 
-use ignore::gitignore::Gitignore;
+use ignore::Match;
 
 use crate::build::packing::attributes::{self, AttributeMacros};
-use countersign_model::ignore_rules::{TooManyPatterns, matcher};
+use crate::build::remark::in_folder;
+use countersign_model::ignore_rules::{MatchBudget, Patterns, TooManyPatterns};
 use countersign_package::entry_name::is_never_packed;
 
 /// Files in which the rules of git stand.
@@ -18,6 +19,9 @@ pub(crate) const ATTRIBUTES: &str = ".gitattributes";
 
 /// The file in which `wp dist-archive` finds its rules.
 pub(crate) const DISTIGNORE: &str = ".distignore";
+
+/// The member of an entry with rules.
+pub(crate) const EXCLUDE: &str = "exclude";
 
 /// The most bytes of all files with rules in a plugin's folder. The library compiles them in about a second.
 const MAX_RULES: usize = 1 << 20;
@@ -60,12 +64,14 @@ impl fmt::Display for LeaveOut {
 /// The rules that hold in one folder, those of the folders above it among them.
 pub(crate) struct Rules {
     /// Of each `.gitattributes` from the root down: its folder and its lines.
-    attributes: Vec<(String, Rc<Gitignore>)>,
+    attributes: Vec<(String, Rc<Patterns>)>,
     macros: AttributeMacros,
-    distignore: Gitignore,
-    exclude: Gitignore,
+    /// Its path from the repository's root, and its lines.
+    distignore: Option<(String, Patterns)>,
+    exclude: Patterns,
     /// How many bytes of files were read.
     read: usize,
+    left: MatchBudget,
 }
 
 impl Rules {
@@ -74,22 +80,23 @@ impl Rules {
         Ok(Self {
             attributes: Vec::new(),
             macros: AttributeMacros::new(),
-            distignore: Gitignore::empty(),
-            exclude: matcher(exclude.iter().map(String::as_str))?,
+            distignore: None,
+            exclude: Patterns::new(exclude.iter().map(String::as_str))?,
             read: 0,
+            left: MatchBudget::default(),
         })
     }
 
     /// Reads a `.gitattributes`. Only one at the repository's root (`is_root`) may define macros, for all others.
-    pub(crate) fn read(&mut self, attributes: &[u8], is_root: bool) -> Result<Rc<Gitignore>, TooManyPatterns> {
+    pub(crate) fn read(&mut self, attributes: &[u8], is_root: bool) -> Result<Rc<Patterns>, TooManyPatterns> {
         self.count(attributes)?;
         let text = String::from_utf8_lossy(attributes);
         let lines = attributes::export_ignore(&text, is_root, &mut self.macros);
-        matcher(lines.iter().map(String::as_str)).map(Rc::new)
+        Patterns::new(lines.iter().map(String::as_str)).map(Rc::new)
     }
 
     /// Applies a `.gitattributes` to its folder. `folder` is a path from the repository's root, empty for the root itself.
-    pub(crate) fn enter(&mut self, folder: &str, attributes: Rc<Gitignore>) -> Result<(), TooManyPatterns> {
+    pub(crate) fn enter(&mut self, folder: &str, attributes: Rc<Patterns>) -> Result<(), TooManyPatterns> {
         if attributes.is_empty() {
             return Ok(());
         }
@@ -110,10 +117,11 @@ impl Rules {
         self.attributes.truncate(depth);
     }
 
-    /// Sets the `.distignore` of the plugin's folder.
-    pub(crate) fn set_distignore(&mut self, distignore: &[u8]) -> Result<(), TooManyPatterns> {
+    /// Sets the `.distignore` of the plugin's folder, which is the file `path`.
+    pub(crate) fn set_distignore(&mut self, path: &str, distignore: &[u8]) -> Result<(), TooManyPatterns> {
         self.count(distignore)?;
-        self.distignore = matcher(String::from_utf8_lossy(distignore).lines())?;
+        let patterns = Patterns::new(String::from_utf8_lossy(distignore).lines())?;
+        self.distignore = Some((path.to_owned(), patterns));
         Ok(())
     }
 
@@ -128,43 +136,55 @@ impl Rules {
 
     /// Why something is not packed: `path` from the repository's root, and `name` from the plugin's folder. Whatever is above
     /// it was asked for before, and is packed.
-    pub(crate) fn leave_out(&self, path: &str, name: &str, is_folder: bool) -> Option<LeaveOut> {
+    ///
+    /// # Errors
+    /// All names asked for so far cost more than matching may cost; and the file whose patterns are in turn.
+    pub(crate) fn leave_out(
+        &mut self,
+        path: &str,
+        name: &str,
+        is_folder: bool,
+    ) -> Result<Option<LeaveOut>, (String, TooManyPatterns)> {
         let own_name = name.rsplit('/').next().unwrap_or(name);
         if own_name.starts_with(".git") {
-            return Some(LeaveOut::Git);
+            return Ok(Some(LeaveOut::Git));
         }
         if is_never_packed(own_name) {
-            return Some(LeaveOut::Never);
+            return Ok(Some(LeaveOut::Never));
         }
         if name == DISTIGNORE {
-            return Some(LeaveOut::Distignore(DISTIGNORE.to_owned()));
+            return Ok(Some(LeaveOut::Distignore(DISTIGNORE.to_owned())));
         }
         // The innermost file that says anything decides.
-        let found = self.attributes.iter().rev().find_map(|(folder, matcher)| {
+        for (folder, patterns) in self.attributes.iter().rev() {
             let below = if folder.is_empty() {
                 Some(path)
             } else {
-                path.strip_prefix(folder.as_str())?.strip_prefix('/')
+                path.strip_prefix(folder.as_str()).and_then(|rest| rest.strip_prefix('/'))
             };
-            let found = matcher.matched(below?, is_folder);
-            (!found.is_none()).then_some((folder, found))
-        });
-        if let Some((folder, ignore::Match::Ignore(glob))) = found {
-            let file = if folder.is_empty() {
-                ATTRIBUTES.to_owned()
-            } else {
-                format!("{folder}/{ATTRIBUTES}")
-            };
-            let pattern = glob.original().to_owned();
-            return Some(LeaveOut::ExportIgnore { file, pattern });
+            let Some(below) = below else { continue };
+            let file = || in_folder(folder, ATTRIBUTES);
+            let found = patterns.matched(below, is_folder, &mut self.left);
+            match found.map_err(|error| (file(), error))? {
+                Match::Ignore(glob) => {
+                    let pattern = glob.original().to_owned();
+                    return Ok(Some(LeaveOut::ExportIgnore { file: file(), pattern }));
+                }
+                Match::Whitelist(_) => break,
+                Match::None => {}
+            }
         }
-        let by = |matcher: &Gitignore| match matcher.matched(name, is_folder) {
-            ignore::Match::Ignore(glob) => Some(glob.original().to_owned()),
-            _ => None,
-        };
-        by(&self.distignore)
-            .map(LeaveOut::Distignore)
-            .or_else(|| by(&self.exclude).map(LeaveOut::Exclude))
+        if let Some((file, patterns)) = &self.distignore {
+            let found = patterns.matched(name, is_folder, &mut self.left);
+            if let Match::Ignore(glob) = found.map_err(|error| (file.clone(), error))? {
+                return Ok(Some(LeaveOut::Distignore(glob.original().to_owned())));
+            }
+        }
+        let found = self.exclude.matched(name, is_folder, &mut self.left);
+        match found.map_err(|error| (EXCLUDE.to_owned(), error))? {
+            Match::Ignore(glob) => Ok(Some(LeaveOut::Exclude(glob.original().to_owned()))),
+            _ => Ok(None),
+        }
     }
 }
 
@@ -177,8 +197,8 @@ mod tests {
         rules.enter(folder, attributes).unwrap();
     }
 
-    fn told(rules: &Rules, name: &str, is_folder: bool) -> String {
-        let rule = rules.leave_out(name, name, is_folder);
+    fn told(rules: &mut Rules, name: &str, is_folder: bool) -> String {
+        let rule = rules.leave_out(name, name, is_folder).unwrap();
         rule.map(|rule| rule.to_string()).unwrap_or_default()
     }
 
@@ -187,7 +207,7 @@ mod tests {
         let mut rules = Rules::new(&["/docs".to_owned(), "*.map".to_owned(), "!keep.map".to_owned()]).unwrap();
         enter(&mut rules, "", "/tests export-ignore\n*.md export-ignore\n");
         rules
-            .set_distignore(b"# comment\nnode_modules\n/build/*.log\n")
+            .set_distignore(".distignore", b"# comment\nnode_modules\n/build/*.log\n")
             .unwrap();
         for (name, is_folder, expected) in [
             (".gitignore", false, ".git*"),
@@ -207,7 +227,7 @@ mod tests {
             ("acme.php", false, ""),
             ("git.php", false, ""),
         ] {
-            assert_eq!(told(&rules, name, is_folder), expected, "{name}");
+            assert_eq!(told(&mut rules, name, is_folder), expected, "{name}");
         }
     }
 
@@ -217,17 +237,17 @@ mod tests {
         enter(&mut rules, "", "*.md export-ignore\n/a/b/c.txt export-ignore\n");
         let outside = rules.depth();
         enter(&mut rules, "a", "keep.md -export-ignore\n/b/d.txt export-ignore\n");
-        assert_eq!(told(&rules, "a/keep.md", false), "");
-        assert_eq!(told(&rules, "a/x.md", false), "export-ignore in .gitattributes: *.md");
+        assert_eq!(told(&mut rules, "a/keep.md", false), "");
+        assert_eq!(told(&mut rules, "a/x.md", false), "export-ignore in .gitattributes: *.md");
         assert_eq!(
-            told(&rules, "a/b/d.txt", false),
+            told(&mut rules, "a/b/d.txt", false),
             "export-ignore in a/.gitattributes: /b/d.txt"
         );
         assert_eq!(
-            told(&rules, "a/b/c.txt", false),
+            told(&mut rules, "a/b/c.txt", false),
             "export-ignore in .gitattributes: /a/b/c.txt"
         );
         rules.leave(outside);
-        assert_eq!(told(&rules, "keep.md", false), "export-ignore in .gitattributes: *.md");
+        assert_eq!(told(&mut rules, "keep.md", false), "export-ignore in .gitattributes: *.md");
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! [`warnings`](crate::build::packing::warnings) says so.
 
-use ignore::gitignore::Gitignore;
+use ignore::Match;
 
 use crate::build::packing::packing_list::PackingList;
 use crate::build::remark::in_folder;
 use crate::build::source::assets;
 use crate::build::source::source_tree::{SourceTree, TreeEntryKind};
-use countersign_model::ignore_rules::matcher;
+use countersign_model::ignore_rules::{MatchBudget, Patterns, TooManyPatterns};
 
 /// Folders into which builds write.
 const BUILT: [&str; 6] = ["build", "dist", "built", "compiled", "public", "bundle"];
@@ -51,13 +51,14 @@ pub(super) fn unbuilt<F: SourceTree>(
     path: &str,
     list: &PackingList<F::Id>,
 ) -> Option<(String, String, usize)> {
-    let ignored = Ignored::of(files, root, path, list);
-    if ignored.0.is_empty() {
+    let mut ignored = Ignored::of(files, root, path, list);
+    if ignored.rules.is_empty() {
         return None;
     }
     let is_there = |folder: &str| {
-        let mut packed = list.files.iter();
-        packed.any(|file| file.name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+        let inside = format!("{folder}/");
+        let first = list.files.partition_point(|file| file.name < inside);
+        list.files.get(first).is_some_and(|file| file.name.starts_with(&inside))
     };
     let is_searched = |name: &str| {
         let is_code = [".php", ".html", ".htm"].iter().any(|ending| name.ends_with(ending));
@@ -93,7 +94,10 @@ pub(super) fn unbuilt<F: SourceTree>(
 
 /// The `.gitignore` files that may be about such a folder, from the repository's root down into the plugin's folder, each
 /// with its folder.
-struct Ignored(Vec<(String, Gitignore)>);
+struct Ignored {
+    rules: Vec<(String, Patterns)>,
+    left: MatchBudget,
+}
 
 impl Ignored {
     fn of<F: SourceTree>(files: &F, root: &F::Id, path: &str, list: &PackingList<F::Id>) -> Self {
@@ -114,28 +118,36 @@ impl Ignored {
             // Most of them say nothing of such folders.
             let mut names = BUILT.iter().chain(&PACKAGES);
             names.any(|name| text.contains(name)).then_some(())?;
-            matcher(text.lines()).ok()
+            Patterns::new(text.lines()).ok()
         };
         let with_rules = |folder: String| rules(&folder).map(|rules| (folder, rules));
-        Self(folders.into_iter().filter_map(with_rules).collect())
+        Self {
+            rules: folders.into_iter().filter_map(with_rules).collect(),
+            left: MatchBudget::default(),
+        }
     }
 
-    /// Whether git ignores a folder of the plugin's folder at `path`, or what is loaded from it.
-    fn has(&self, path: &str, folder: &str, loaded: &str) -> bool {
-        let is_ignored = |name: &str, is_folder: bool| {
-            let name = in_folder(path, name);
-            let decided = self.0.iter().rev().find_map(|(folder, rules)| {
-                let below = if folder.is_empty() {
-                    Some(&*name)
-                } else {
-                    name.strip_prefix(&**folder).and_then(|rest| rest.strip_prefix('/'))
-                };
-                let found = rules.matched_path_or_any_parents(below?, is_folder);
-                (!found.is_none()).then(|| found.is_ignore())
-            });
-            decided.unwrap_or(false)
-        };
-        is_ignored(folder, true) || loaded != folder && is_ignored(loaded, false)
+    /// Whether git ignores a folder of the plugin's folder at `path`, or what is loaded from it; false where matching would
+    /// cost too much.
+    fn has(&mut self, path: &str, folder: &str, loaded: &str) -> bool {
+        self.ignores(&in_folder(path, folder), true) || loaded != folder && self.ignores(&in_folder(path, loaded), false)
+    }
+
+    fn ignores(&mut self, name: &str, is_folder: bool) -> bool {
+        for (folder, rules) in self.rules.iter().rev() {
+            let below = if folder.is_empty() {
+                Some(name)
+            } else {
+                name.strip_prefix(&**folder).and_then(|rest| rest.strip_prefix('/'))
+            };
+            let Some(below) = below else { continue };
+            match rules.matched_or_above(below, is_folder, &mut self.left) {
+                Ok(Match::None) => {}
+                Ok(found) => return found.is_ignore(),
+                Err(TooManyPatterns) => return false,
+            }
+        }
+        false
     }
 }
 

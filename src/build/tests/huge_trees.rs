@@ -26,7 +26,11 @@ fn blob(made: &Fixture, text: &str) -> Oid {
 /// A plugin of version 1.0 whose folder `d` is this tree, with a tag.
 fn release(made: &Fixture, below: Oid) {
     let main = blob(made, &header("1.0"));
-    let root = tree(made, &[("acme.php", main, FILE.cast_signed()), ("d", below, FOLDER)]);
+    release_root(made, tree(made, &[("acme.php", main, FILE.cast_signed()), ("d", below, FOLDER)]));
+}
+
+/// A plugin of version 1.0 that is this tree, with a tag.
+fn release_root(made: &Fixture, root: Oid) {
     let root = made.git.find_tree(root).unwrap();
     let who = signature(COMMITTED);
     let commit = made.git.commit(None, &who, &who, "Work", &root, &[]).unwrap();
@@ -183,6 +187,55 @@ fn rules_in_very_many_folders_are_an_error_that_names_the_file() {
         );
         assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     }
+}
+
+#[test]
+fn patterns_that_are_slow_over_very_many_long_names_are_an_error_that_names_the_file() {
+    let made = Fixture::new();
+    let file = blob(&made, "x");
+    // Each `*` stays open over the whole name.
+    let names: Vec<String> = (0..500).map(|number| format!("{}{number}", "abcdef".repeat(20))).collect();
+    let names: Vec<_> = names.iter().map(|name| (name.as_str(), file, FILE.cast_signed())).collect();
+    let leaf = tree(&made, &names);
+    let folders: Vec<String> = (0..120).map(|number| format!("d{number}")).collect();
+    let patterns = |attribute: &str| -> String {
+        (0..2_500).map(|number| format!("*a*b*c*d*e*f{number}{attribute}\n")).collect()
+    };
+    for (rules, lines) in [(".gitattributes", patterns(" export-ignore")), (".distignore", patterns(""))] {
+        let rules_file = blob(&made, &lines);
+        let mut entries: Vec<_> = folders.iter().map(|name| (name.as_str(), leaf, FOLDER)).collect();
+        let main = blob(&made, &header("1.0"));
+        entries.extend([("acme.php", main, FILE.cast_signed()), (rules, rules_file, FILE.cast_signed())]);
+        release_root(&made, tree(&made, &entries));
+        let began = Instant::now();
+        let refused = format!("{:?}", made.build(hosted(&made)).tags);
+        let expected = format!("{rules}: there are more patterns than can be matched");
+        assert!(refused.contains(&expected), "{refused:.500}");
+        // It took 2 ms a name, two minutes in all.
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    }
+}
+
+/// Very many paths into folders that git ignores, none of which is there.
+#[test]
+fn code_that_names_very_many_folders_is_searched_soon() {
+    let made = Fixture::new();
+    let file = blob(&made, "x");
+    let names: Vec<String> = (0..20_000).map(|number| format!("f{number}.txt")).collect();
+    let mut entries: Vec<_> = names.iter().map(|name| (name.as_str(), file, FILE.cast_signed())).collect();
+    let code: String = (0..60_000).map(|number| format!("a{number}/dist/b\n")).collect();
+    let lines: String = (0..2_500).map(|number| format!("*a*b*c*d*e*f{number}\n")).collect();
+    let (code, ignored) = (blob(&made, &format!("<?php\n{code}")), blob(&made, &format!("dist-x\n{lines}")));
+    let main = blob(&made, &header("1.0"));
+    entries.extend([
+        ("acme.php", main, FILE.cast_signed()),
+        ("code.php", code, FILE.cast_signed()),
+        (".gitignore", ignored, FILE.cast_signed()),
+    ]);
+    release_root(&made, tree(&made, &entries));
+    let began = Instant::now();
+    assert_eq!(outcomes(&made.build(hosted(&made))), ["1.0 built"]);
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
 }
 
 #[test]
