@@ -14,8 +14,8 @@
  * this file, the shop answers as before.
  *
  * Only requests that EDD would take for one of four actions are looked at, and of these only the fields below are passed on: no
- * cookie, no header but the User-Agent, and the address that the request came from. Where countersign does not answer, the
- * site gets 503 and keeps what it knows. A request with another action beside one of these gets 400. The shop never answers
+ * cookie, no header but the User-Agent, and the address that the request came from. Where countersign does not answer, or
+ * COUNTERSIGN_URL is no https address, the site gets 503 and keeps what it knows. A request with another action beside one of these gets 400. The shop never answers
  * from its own, older licenses.
  *
  * @package countersign
@@ -45,10 +45,12 @@ final class Countersign_Edd_Forwarder {
 
 	/** Looks at a request before EDD does. WordPress has not yet added slashes to it. */
 	public static function run(): void {
+		if ( ! defined( 'COUNTERSIGN_URL' ) ) {
+			return;
+		}
 		$asked   = self::asked();
 		$actions = array_unique( array_column( $asked, 0 ) );
-		$server  = self::server();
-		if ( ! array_intersect( self::ACTIONS, $actions ) || null === $server ) {
+		if ( ! array_intersect( self::ACTIONS, $actions ) ) {
 			return;
 		}
 		// SECURITY: EDD would run both, and one of them answers from the shop's own licenses.
@@ -56,6 +58,10 @@ final class Countersign_Edd_Forwarder {
 			self::refuse( 400, 'two actions in one request' );
 		}
 		[ $action, $given ] = $asked[0];
+		$server             = self::server();
+		if ( null === $server ) {
+			self::refuse( 503, 'COUNTERSIGN_URL is no https address' );
+		}
 		try {
 			$response = wp_remote_post(
 				$server,
@@ -118,7 +124,7 @@ final class Countersign_Edd_Forwarder {
 
 	/** Where countersign is: HTTPS, or this machine. The keys of all customers go there. */
 	private static function server(): ?string {
-		$url  = defined( 'COUNTERSIGN_URL' ) && is_string( COUNTERSIGN_URL ) ? COUNTERSIGN_URL : '';
+		$url  = is_string( COUNTERSIGN_URL ) ? COUNTERSIGN_URL : '';
 		$host = (string) parse_url( $url, PHP_URL_HOST );
 		$safe = 'https' === parse_url( $url, PHP_URL_SCHEME ) || in_array( $host, [ '127.0.0.1', 'localhost', '[::1]' ], true );
 		return '' !== $host && $safe ? rtrim( $url, '/' ) . '/edd' : null;

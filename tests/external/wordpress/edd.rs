@@ -74,8 +74,13 @@ pub fn old_shop(edd: &Edd) -> Site {
     shop
 }
 
-/// Says in the shop's wp-config.php where the server is, with the constant that the page for shops names.
+/// Says in the shop's wp-config.php where the server is.
 pub fn forward(shop: &Site, edd: &Edd) {
+    forward_to(shop, &json!(edd.front.url()));
+}
+
+/// Sets the constant that the page for shops names.
+fn forward_to(shop: &Site, server: &Value) {
     let page = include_str!("../../../docs/coming-from-edd.md");
     let line = page.lines().find(|line| line.starts_with("define( "));
     let line = line.expect("a line for wp-config.php");
@@ -83,7 +88,7 @@ pub fn forward(shop: &Site, edd: &Edd) {
     let [_, name, _, "https://licenses.example.com", " );"] = parts[..] else {
         panic!("{line}")
     };
-    let constants = json!({ name: edd.front.url() });
+    let constants = json!({ name: server });
     fs::write(shop.file("constants.json"), constants.to_string()).unwrap();
 }
 
@@ -246,6 +251,16 @@ fn the_old_shop_passes_questions_on_and_stays_a_shop() {
         assert!(!format!("{asked:?}").contains("buyer.example"));
     }
     never_answers_of_licenses_itself(&edd, &shop);
+    // An address that keys must not be sent to: nobody answers.
+    for wrong in [json!("http://licenses.example.com"), json!("licenses.example.com"), json!(""), json!(null), json!(["x"])] {
+        forward_to(&shop, &wrong);
+        let answer = visitor.post("/", &form("check_license"));
+        let is_refused = answer.status == 503 && answer.html.contains("COUNTERSIGN_URL is no https address");
+        assert!(is_refused, "{wrong}: {} {}", answer.status, answer.html);
+        assert!(visitor.get("/").html.contains("A page."), "{wrong}");
+    }
+    assert_eq!(edd.front.take_asked().len(), 0);
+    forward(&shop, &edd);
     // Everything else is the shop's.
     for path in ["/", "/?edd_action=add_to_cart", "/?edd_action[]=check_license"] {
         let page = visitor.get(path);
