@@ -6,12 +6,9 @@
 mod arguments;
 mod change;
 mod change_options;
-mod checkout;
 mod done;
 mod expires;
 mod forget;
-mod git;
-mod git_status;
 mod import;
 mod in_ledger;
 mod issue;
@@ -29,7 +26,6 @@ mod verb;
 mod view;
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use chrono::Utc;
 
@@ -39,13 +35,11 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::printable::Printable;
 use countersign_model::text::stderr;
-use countersign_registry::Registry;
 use countersign_settings::config::Config;
 
 use crate::commands::license_defaults::license_defaults;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output, server_questions};
-use checkout::Checkout;
 use selector::UnknownLicense;
 use verb::Verb;
 
@@ -70,62 +64,8 @@ pub struct Args {
     verb: Verb,
 }
 
-impl Args {
-    /// Whether the change is to be committed.
-    fn commits(&self) -> bool {
-        self.verb.change_options().is_some_and(|told| told.commit)
-    }
-}
-
-/// Runs the verb.
+/// Runs the verb: on a license of a file, or if no file has it, on that of the ledger.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    let registry = &config.paths.registry;
-    let Some(verb) = args.verb.change() else {
-        return decide(args, config);
-    };
-    if !args.commits() {
-        let notes = match Checkout::look(registry) {
-            Ok(checkout) => checkout.iter().flat_map(Checkout::notes).collect(),
-            Err(reason) => vec![reason],
-        };
-        notes.iter().for_each(|note| stderr::line(format_args!("note: {note}")));
-        return decide_anywhere(args, config);
-    }
-    if let Some(unknown) = unknown_license(args, registry)? {
-        // Where the ledger has the license, no file changes, so that there is nothing to commit.
-        return in_ledger::change(&args.verb, config, Utc::now())?.ok_or(unknown);
-    }
-    let committing = Checkout::committing(registry)?;
-    if let Some(file) = args.verb.file(registry, committing.registry())? {
-        committing.refuse_unseen(&file)?;
-    }
-    // Also if a command fails after its change, as when no server uses it in time.
-    let ended = decide(args, config);
-    let committed = committing.commit(verb);
-    match (&committed, &ended) {
-        (Ok(Some(told)), _) => stderr::line(told),
-        // The command ends with one error.
-        (Err(failure), Err(_)) => stderr::line(format_args!("warning: {}", Printable(&failure.error))),
-        _ => {}
-    }
-    let exit = ended?;
-    committed.map(|_| exit)
-}
-
-/// Why no file has the license that the verb names; `None` if one has it, or the verb names none.
-fn unknown_license(args: &Args, registry: &Path) -> Result<Option<Failure>, Failure> {
-    let Some(wanted) = args.verb.license() else {
-        return Ok(None);
-    };
-    match wanted.find(&Registry::load_licenses(registry)?) {
-        Err(failure) if failure.error.is::<UnknownLicense>() => Ok(Some(failure)),
-        Err(failure) => Err(failure),
-        Ok(_) => Ok(None),
-    }
-}
-
-/// Changes a license of a file; if no file has it, that of the ledger.
-fn decide_anywhere(args: &Args, config: &Config) -> Result<Exit, Failure> {
     match decide(args, config) {
         Err(failure) if failure.error.is::<UnknownLicense>() => {
             in_ledger::change(&args.verb, config, Utc::now())?.ok_or(failure)
@@ -141,7 +81,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let staging_sites = || license_defaults(config).staging_sites;
     let bindings = |license: &LicenseId| countersign_ledger::bindings_of(store_source(&config.paths), license);
     let (done, told) = match &args.verb {
-        Verb::Issue(issue) => return issue::run(issue, config, args.commits(), now),
+        Verb::Issue(issue) => return issue::run(issue, config, now),
         Verb::Import(args) => return import::run(args, config, now),
         Verb::Rekey(args) => return rekey::run(args, config, today),
         Verb::Resend(args) => return ledger_key::resend(args, config),

@@ -1027,14 +1027,8 @@ fn what_is_mistaken_is_told_with_what_was_meant() {
             3,
             "no release of acme-bare is published, and no site reports it\nhint: `countersign build` publishes",
         ),
-        (&["license", "list", "--commit"], 2, "unexpected argument '--commit'"),
         (
-            &["license", "show", "0123456789ab", "--commit"],
-            2,
-            "unexpected argument '--commit'",
-        ),
-        (
-            &["license", "revoke", "0123456789ab", "--commit"],
+            &["license", "revoke", "0123456789ab"],
             3,
             "the registry has no license 0123456789ab",
         ),

@@ -37,21 +37,19 @@ fn named<'a>(command: &'a mut Command, person: &str) -> &'a mut Command {
         .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_SYSTEM", "/dev/null")])
 }
 
-/// `countersign license …` on a registry, as `person`.
-fn license(registry: &Path, person: &str, arguments: &str) -> Output {
+/// `countersign license …` on a registry.
+fn license(registry: &Path, arguments: &str) -> Output {
     let mut command = countersign_in(registry.parent().unwrap());
-    command
-        .arg("--registry")
-        .arg(registry)
-        .arg("license")
-        .args(arguments.split(' '));
-    named(&mut command, person).output().unwrap()
+    let arguments = arguments.split(' ');
+    command.arg("--registry").arg(registry).arg("license").args(arguments);
+    command.output().unwrap()
 }
 
-fn licensed(registry: &Path, person: &str, arguments: &str) -> String {
-    let output = license(registry, person, arguments);
+/// Changes a license file, and commits that.
+fn committed(registry: &Path, person: &str, arguments: &str) {
+    let output = license(registry, arguments);
     assert!(output.status.success(), "{arguments}: {}", text(&output));
-    text(&output)
+    done(registry, person, "git add licenses && git commit -qm 'A change'");
 }
 
 /// The lines of a page's `sh` blocks below a heading.
@@ -139,93 +137,49 @@ fn in_git_two_people_at_once_change_licenses_and_the_server_only_pulls() {
     let alice = vendor.clone_of("alice");
     let bob = vendor.clone_of("bob");
     let page = commands_of("A. In git");
-    let pull = page[0];
-    let issue = page[1].split_once("license ").unwrap().1.replace("acme-forms", "forms");
-    let push = page[2];
-    assert_eq!(
-        (pull, push, &page[3..5]),
-        ("git pull --ff-only", "git push", &["git pull --rebase", "git push"][..])
-    );
+    let [pull, issue, commit, push, rebase, push_again, abort, reset, _] = page[..] else {
+        panic!("{page:?}")
+    };
+    assert_eq!((pull, push, push_again), ("git pull --ff-only", "git push", "git push"));
+    let issue = issue.split_once("license ").unwrap().1.replace("acme-forms", "forms");
 
-    let issue = issue.as_str();
-    // At once: each issues one license and suspends another, from the same state.
+    // At once: each issues a license and suspends another, from the same state.
     std::thread::scope(|scope| {
         for (person, clone, theirs) in [("alice", &alice, first), ("bob", &bob, second)] {
+            let issue = issue.replace("order-1234", person);
             scope.spawn(move || {
                 done(clone, person, pull);
-                let told = licensed(clone, person, issue);
-                assert!(told.contains("\nCommitted: license: issue "), "{told}");
-                licensed(clone, person, &format!("suspend {} --commit", theirs.id));
+                assert!(license(clone, &issue).status.success());
+                done(clone, person, commit);
+                committed(clone, person, &format!("suspend {}", theirs.id));
             });
         }
     });
     done(&alice, "alice", push);
     assert!(!sh(&bob, "bob", push).status.success(), "alice was first");
-    // Before bob knows of it nothing is wrong here; afterwards he is told before he changes anything more.
-    done(&bob, "bob", "git fetch -q");
-    let refused = license(&bob, "bob", &format!("suspend {} --commit", third.id));
-    let told = text(&refused);
-    assert!(
-        refused.status.code() == Some(3) && told.contains("2 commits behind origin/main"),
-        "{told}"
-    );
-    assert!(
-        told.contains(&format!("hint: git -C {} pull --rebase", bob.display())),
-        "{told}"
-    );
-    done(&bob, "bob", page[3]);
-    done(&bob, "bob", page[4]);
-    let log = done(&bob, "bob", "git log --format='%an %s' -4");
-    assert_eq!(
-        log.lines().filter(|line| line.starts_with("alice license: ")).count(),
-        2,
-        "{log}"
-    );
-    assert!(
-        log.contains(&format!("bob license: suspend {}", &second.id[..12])),
-        "{log}"
-    );
-
+    done(&bob, "bob", rebase);
+    done(&bob, "bob", push);
     assert!(vendor.pull().status.success());
     eventually("both are in force", SOON, || {
-        [first, second]
-            .iter()
-            .all(|license| server.validate(license, "a.com").code() == "suspended")
+        let mut suspended = [first, second].into_iter();
+        suspended.all(|license| server.validate(license, "a.com").code() == "suspended")
     });
     assert_eq!(server.validate(third, "a.com").code(), "ok");
-    assert_eq!(
-        done(&vendor.registry(), "root", "ls licenses | wc -l").trim(),
-        "3",
-        "one file each, and the old one"
-    );
+    let files = done(&vendor.registry(), "root", "ls licenses | wc -l");
+    assert_eq!(files.trim(), "3", "one file each, and the old one");
 
     // The same license by two people is a conflict, and the page says what to do.
     done(&alice, "alice", pull);
-    licensed(
-        &alice,
-        "alice",
-        &format!("renew {} --expires 2098-01-01 --commit", third.id),
-    );
-    licensed(
-        &bob,
-        "bob",
-        &format!("renew {} --expires 2097-01-01 --commit", third.id),
-    );
+    committed(&alice, "alice", &format!("renew {} --expires 2098-01-01", third.id));
+    committed(&bob, "bob", &format!("renew {} --expires 2097-01-01", third.id));
     done(&alice, "alice", push);
-    let conflict = sh(&bob, "bob", page[3]);
-    assert!(
-        !conflict.status.success() && text(&conflict).contains("CONFLICT"),
-        "{}",
-        text(&conflict)
-    );
-    for line in &page[5..7] {
+    let conflict = sh(&bob, "bob", rebase);
+    let is_conflict = !conflict.status.success() && text(&conflict).contains("CONFLICT");
+    assert!(is_conflict, "{}", text(&conflict));
+    for line in [abort, reset] {
         done(&bob, "bob", line);
     }
-    licensed(
-        &bob,
-        "bob",
-        &format!("renew {} --expires 2097-01-01 --commit", third.id),
-    );
+    committed(&bob, "bob", &format!("renew {} --expires 2097-01-01", third.id));
     done(&bob, "bob", push);
     assert!(vendor.pull().status.success());
     eventually("bob's date", SOON, || {
@@ -234,276 +188,53 @@ fn in_git_two_people_at_once_change_licenses_and_the_server_only_pulls() {
 }
 
 #[test]
-fn a_change_on_the_server_is_told_and_never_overwritten_by_a_pull() {
+fn a_change_on_the_server_is_never_overwritten_by_a_pull() {
     let vendor = Vendor::new();
     let registry = vendor.registry();
     let alice = vendor.clone_of("alice");
     let [first, second, _] = &vendor.licenses;
-    let told = licensed(&registry, "root", &format!("suspend {}", first.id));
-    assert!(!told.contains("note: "), "clean and not behind: {told}");
-    let told = licensed(&registry, "root", &format!("suspend {}", second.id));
-    let dirty = format!(
-        "note: {}: not committed: licenses/licenses.toml; --commit commits",
-        registry.display()
-    );
-    assert!(told.contains(&dirty), "{told}");
-    let refused = license(&registry, "root", &format!("resume {} --commit", first.id));
-    let told = text(&refused);
-    assert!(
-        refused.status.code() == Some(3) && told.contains("not committed: licenses/licenses.toml\nhint: "),
-        "{told}"
-    );
-
-    licensed(&alice, "alice", &format!("revoke {} --commit", first.id));
+    assert!(license(&registry, &format!("suspend {}", second.id)).status.success());
+    committed(&alice, "alice", &format!("revoke {}", first.id));
     done(&alice, "alice", "git push");
     let mine = fs::read(registry.join("licenses/licenses.toml")).unwrap();
     let pull = vendor.pull();
-    assert!(
-        !pull.status.success() && text(&pull).contains("would be overwritten"),
-        "{}",
-        text(&pull)
-    );
+    let is_refused = !pull.status.success() && text(&pull).contains("would be overwritten");
+    assert!(is_refused, "{}", text(&pull));
     assert_eq!(fs::read(registry.join("licenses/licenses.toml")).unwrap(), mine);
-    let told = licensed(&registry, "root", &format!("resume {}", second.id));
-    assert!(
-        told.contains("1 commit behind origin/main, so this change may conflict"),
-        "{told}"
-    );
     done(&registry, "root", "git checkout -q .");
     assert!(vendor.pull().status.success());
-    assert!(licensed(&registry, "root", &format!("show {}", first.id)).contains("revoked"));
+    assert!(text(&license(&registry, &format!("show {}", first.id))).contains("revoked"));
 }
 
 #[test]
-fn on_the_server_each_command_is_one_commit_also_of_two_people_at_once() {
-    let vendor = License::new();
-    let instance = Instance::with_licenses(&[vendor.toml("")]);
-    let registry = instance.file("registry");
-    let outside = license(&registry, "root", &format!("suspend {} --commit", vendor.id));
-    assert!(
-        outside.status.code() == Some(3) && text(&outside).contains("not in a git repository"),
-        "{}",
-        text(&outside)
-    );
-    for line in commands_of("B. On the server") {
-        done(&registry, "root", line);
-    }
-    let commit = |person: &str, arguments: &str| {
-        let mut command = countersign_in(instance.path());
-        command
-            .arg("license")
-            .args(arguments.split(' '))
-            .env("COUNTERSIGN_COMMIT", "true");
-        let output = named(&mut command, person).output().unwrap();
-        assert!(output.status.success(), "{arguments}: {}", text(&output));
-        text(&output)
-    };
-    let mut keys: Vec<String> = std::thread::scope(|scope| {
-        let issue = |person: &'static str| {
-            move || -> Vec<String> {
-                let each = |_| {
-                    commit(person, "issue --module forms --expires 2099-01-01")
-                        .lines()
-                        .next()
-                        .unwrap()
-                        .to_owned()
-                };
-                (0..4).map(each).collect()
-            }
-        };
-        let started = [scope.spawn(issue("alice")), scope.spawn(issue("bob"))];
-        started.into_iter().flat_map(|issued| issued.join().unwrap()).collect()
-    });
-    commit("bob", &format!("suspend {}", vendor.id));
-    let log = done(&registry, "root", "git log --format='%an %s'");
-    for person in ["alice", "bob"] {
-        let issued = log
-            .lines()
-            .filter(|line| line.starts_with(&format!("{person} license: issue ")))
-            .count();
-        assert_eq!(issued, 4, "{log}");
-    }
-    assert_eq!(
-        log.lines().next().unwrap(),
-        format!("bob license: suspend {}", &vendor.id[..12])
-    );
-    assert_eq!(done(&registry, "root", "git status --porcelain"), "");
-    // Nothing new is no commit, and a look needs none.
-    assert!(!commit("bob", &format!("suspend {}", vendor.id)).contains("Committed"));
-    commit("bob", "list");
-    assert_eq!(done(&registry, "root", "git log --format=%h").lines().count(), 10);
-    let trail = done(&registry, "root", "git log -p");
-    keys.retain(|key| trail.contains(key.as_str()));
-    assert!(keys.is_empty(), "a license key is in the trail");
-}
-
-/// A registry on the server as page B has it, with one license.
-fn with_a_trail() -> (Instance, PathBuf, License) {
+fn on_the_server_the_trail_has_each_change_and_no_key() {
     let theirs = License::new();
     let instance = Instance::with_licenses(&[theirs.toml("")]);
     let registry = instance.file("registry");
-    done(
-        &registry,
-        "root",
-        "git init -q -b main && git add . && git commit -qm 'as it is'",
-    );
-    (instance, registry, theirs)
-}
-
-#[test]
-fn what_git_does_not_look_at_is_not_changed_with_commit() {
-    let (instance, registry, theirs) = with_a_trail();
-    let file = registry.join("licenses/licenses.toml");
-    let before = fs::read_to_string(&file).unwrap();
-    let refused = |arguments: &str, reason: &str| {
-        let output = license(&registry, "root", &format!("{arguments} --commit"));
-        let told = text(&output);
-        assert!(
-            output.status.code() == Some(3) && told.contains(reason),
-            "{arguments}: {told}"
-        );
-        assert_eq!(fs::read_to_string(&file).unwrap(), before);
-    };
-    for (hide, show) in [
-        ("--assume-unchanged", "--no-assume-unchanged"),
-        ("--skip-worktree", "--no-skip-worktree"),
-    ] {
-        done(
-            &registry,
-            "root",
-            &format!("git update-index {hide} licenses/licenses.toml"),
-        );
-        let reason = "licenses.toml: git is set to ignore changes of this file";
-        refused(&format!("suspend {}", theirs.id), reason);
-        refused(&format!("rekey {}", theirs.id), reason);
-        refused("issue --module forms --expires never --file licenses.toml", reason);
-        done(
-            &registry,
-            "root",
-            &format!("git update-index {show} licenses/licenses.toml"),
-        );
+    for line in commands_of("B. On the server") {
+        done(&registry, "root", line);
     }
-    let own = License::new();
-    done(
-        &registry,
-        "root",
-        "echo 'licenses/*' >.gitignore && git add .gitignore && git commit -qm ignored",
-    );
-    instance.write("registry/licenses/shop.toml", &own.toml(""));
-    refused(&format!("suspend {}", own.id), "shop.toml: git ignores this file");
-    refused("issue --module forms --expires never", "git ignores this file");
-    refused(
-        "issue --module forms --expires never --file shop.toml",
-        "shop.toml: git ignores this file",
-    );
-    // Others are committed all the same.
+    let issued = license(&registry, "issue --module forms --expires 2099-01-01");
+    let key = String::from_utf8(issued.stdout).unwrap();
+    assert_eq!(key.trim().len(), 29, "a key");
+    committed(&registry, "bob", &format!("suspend {}", theirs.id));
+    let trail = done(&registry, "root", "git log -p");
     assert!(
-        licensed(&registry, "root", &format!("suspend {} --commit", theirs.id)).contains("Committed: license: suspend")
+        trail.contains("+status = \"suspended\"") && !trail.contains(key.trim()),
+        "{trail}"
     );
 }
 
 #[test]
-fn a_change_that_git_does_not_see_is_told() {
-    let (instance, registry, _) = with_a_trail();
-    let linked = License::new();
-    instance.write("elsewhere.toml", &linked.toml(""));
-    done(
-        &registry,
-        "root",
-        "ln -s ../../elsewhere.toml licenses/linked.toml && git add . && git commit -qm linked",
-    );
-    let output = license(&registry, "root", &format!("suspend {} --commit", linked.id));
-    let told = text(&output);
-    assert!(
-        output.status.code() == Some(4) && told.contains("git sees no change in "),
-        "{told}"
-    );
-    assert!(
-        told.contains("linked.toml\n") && told.contains("is now suspended"),
-        "{told}"
-    );
-}
-
-#[test]
-fn a_broken_plugin_entry_keeps_no_license_from_being_suspended_with_commit() {
-    let (instance, registry, theirs) = with_a_trail();
-    instance.write("registry/plugins/acme-maps.toml", "modul = 'maps'\n");
-    done(&registry, "root", "git commit -qam broken");
-    let told = licensed(&registry, "root", &format!("suspend {} --commit", theirs.id));
-    assert!(told.contains("Committed: license: suspend"), "{told}");
-}
-
-#[test]
-fn a_look_at_a_checkout_runs_nothing_that_its_configuration_names() {
-    let (instance, registry, theirs) = with_a_trail();
-    let ran = instance.file("ran");
-    let program = instance.file("program");
-    fs::write(&program, format!("#!/bin/sh\ntouch '{}'\ncat\n", ran.display())).unwrap();
-    done(&registry, "root", &format!("chmod +x '{}'", program.display()));
-    let program = program.display();
-    done(
-        &registry,
-        "root",
-        &format!(
-            "echo '*.toml filter=evil' >.git/info/attributes
-             echo '*.md filter=e.vil' >>.git/info/attributes
-             git config filter.evil.clean '{program}' && git config filter.evil.required true
-             git config filter.e.vil.process '{program}' && git config core.fsmonitor '{program}'"
-        ),
-    );
-    // As long as before and written anew: git has to compare it.
-    let rewrite = || {
-        for name in ["licenses/licenses.toml", "plugins/acme-forms.toml"] {
-            let file = registry.join(name);
-            let content = fs::read(&file).unwrap();
-            fs::remove_file(&file).unwrap();
-            fs::write(&file, content).unwrap();
-        }
-    };
-    rewrite();
-    let told = licensed(
-        &registry,
-        "root",
-        "issue --module forms --expires never --file new.toml",
-    );
-    assert!(!ran.exists(), "{told}");
-    rewrite();
-    let output = license(&registry, "root", &format!("suspend {} --commit", theirs.id));
-    // A file that is not committed ends it before the commit, which may run filters.
-    assert!(
-        output.status.code() == Some(3) && text(&output).contains("new.toml"),
-        "{}",
-        text(&output)
-    );
-    assert!(!ran.exists());
-}
-
-#[test]
-fn what_does_not_answer_is_waited_for_with_a_limit() {
-    let (_instance, registry, theirs) = with_a_trail();
-    done(&registry, "root", "rm .git/index && mkfifo .git/index");
-    std::thread::scope(|scope| {
-        let committing = scope.spawn(|| license(&registry, "root", &format!("suspend {} --commit", theirs.id)));
-        let told = licensed(&registry, "root", &format!("sites {} 7", theirs.id));
-        assert!(
-            told.contains("cannot read the git status: git: not done within 10 s"),
-            "{told}"
-        );
-        let output = committing.join().unwrap();
-        assert!(
-            output.status.code() == Some(4) && text(&output).contains("not done within 10 s"),
-            "{}",
-            text(&output)
-        );
-    });
-    let (_instance, registry, theirs) = with_a_trail();
+fn commands_that_change_the_same_files_wait_for_each_other_with_a_limit() {
+    let theirs = License::new();
+    let instance = Instance::with_licenses(&[theirs.toml("")]);
+    let registry = instance.file("registry");
     let held = fs::File::open(registry.join("licenses")).unwrap();
     held.lock().unwrap();
-    let output = license(&registry, "root", &format!("suspend {}", theirs.id));
-    let told = text(&output);
-    assert!(
-        output.status.code() == Some(4) && told.contains("another command has held it for 10 s"),
-        "{told}"
-    );
-    assert!(told.starts_with("waiting for another command, which holds "), "{told}");
+    let output = license(&registry, &format!("suspend {}", theirs.id));
+    let said = text(&output);
+    let is_over = output.status.code() == Some(4) && said.contains("another command has held it for 10 s");
+    assert!(is_over, "{said}");
+    assert!(said.starts_with("waiting for another command, which holds "), "{said}");
 }

@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
 use serde::Serialize;
 
 use crate::commands::{Exit, Failure, output, running_server};
@@ -21,9 +20,6 @@ pub(super) struct ChangeOptions {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
-    /// Commit the change in the registry's git checkout, which must be clean and up to date
-    #[arg(long, env = "COUNTERSIGN_COMMIT", value_parser = BoolishValueParser::new())]
-    pub commit: bool,
     /// Wait until the running server uses the change; fail if that takes longer [default: 30 seconds]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "30",
         value_parser = config::parse::<NonZeroU32>)]

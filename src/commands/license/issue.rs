@@ -54,19 +54,11 @@ pub(super) struct Args {
     /// A note for yourself
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     note: String,
-    /// The .toml or .jsonl file in registry/licenses/ to add it to [default: licenses.toml; with --commit a new file]
+    /// The .toml or .jsonl file in registry/licenses/ to add it to [default: licenses.toml]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
     pub(super) told: ChangeOptions,
-}
-
-impl Args {
-    /// The file that `--file` names, or a name as of a new file.
-    pub(super) fn file_in(&self, registry: &Path) -> Result<PathBuf, Failure> {
-        let name = file_name(self.file.as_deref().unwrap_or(Path::new("000000000000.toml")), registry)?;
-        Ok(Editor::file(registry, &name))
-    }
 }
 
 #[derive(Serialize)]
@@ -85,13 +77,13 @@ struct NewLicense {
 }
 
 /// Writes the license, then prints the key.
-pub(super) fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Utc>) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
     refuse_keys(args)?;
     if let Some(warning) = check_modules(args, registry)? {
         stderr::line(format_args!("warning: {}", Printable(&warning)));
     }
-    let draft = draft(args, registry, own_file, now.date_naive())?;
+    let draft = draft(args, registry, now.date_naive())?;
     let file = draft.file(registry);
     let key = &draft.key;
     let tag = draft.key.id().log_tag();
@@ -154,20 +146,13 @@ impl NewLicense {
     }
 }
 
-/// With `own_file`, each license gets a new file unless `args` names one: if two people each add to the end of one
-/// file, git has a conflict.
-fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Result<NewLicense, Failure> {
+fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<NewLicense, Failure> {
     let expires = args.expires.from(today);
     if expires < today {
         return Err(Failure::usage(format!("{expires} is past")));
     }
     let key = new_key()?;
-    let default = if own_file {
-        format!("{}.toml", key.id().log_tag())
-    } else {
-        "licenses.toml".to_owned()
-    };
-    let name = file_name(args.file.as_deref().unwrap_or(Path::new(&default)), registry)?;
+    let name = file_name(args.file.as_deref().unwrap_or(Path::new("licenses.toml")), registry)?;
     refuse_keys(args)?;
     let mut modules = Modules::new();
     for ModuleArg { module, features } in &args.modules {
@@ -261,7 +246,7 @@ mod tests {
     use crate::commands::license::testing::{Instance, parse, today};
 
     fn issued(instance: &Instance, line: &str) -> Result<(LicenseKey, PathBuf), String> {
-        let issued = draft(&parse(line), instance.path(), false, today()).and_then(|draft| {
+        let issued = draft(&parse(line), instance.path(), today()).and_then(|draft| {
             draft.write(instance.path())?;
             let file = draft.file(instance.path());
             Ok((draft.key, file))
@@ -399,7 +384,7 @@ mod tests {
             ("--file", format!("{key}.toml")),
         ] {
             let line = format!("--module base --expires 2027-12-31 {argument} {text}");
-            let failure = draft(&parse(&line), instance.path(), false, today()).err().unwrap();
+            let failure = draft(&parse(&line), instance.path(), today()).err().unwrap();
             let refused = format!("{argument} contains a license key: only customers should have keys");
             assert_eq!((failure.exit, failure.error.to_string()), (Exit::Usage, refused));
         }

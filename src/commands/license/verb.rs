@@ -1,11 +1,5 @@
 //! The verbs of `license`, their help, and which license and file each changes.
 
-use std::path::{Path, PathBuf};
-
-use crate::commands::Failure;
-use countersign_registry::Registry;
-
-use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::selector::LicenseArg;
 use crate::commands::license::{change, forget, import, issue, ledger_key, list, rekey, release, seats, show};
 
@@ -106,35 +100,6 @@ docs/management-api.md says where else it may be.")]
 }
 
 impl Verb {
-    /// Its name, if it changes the registry.
-    pub(super) fn change(&self) -> Option<&'static str> {
-        Some(match self {
-            Self::List(_) | Self::Show(_) | Self::Resend(_) | Self::Forget(_) | Self::Import(_) => return None,
-            Self::Release(_) | Self::Move(_) => return None,
-            Self::Issue(_) => "issue",
-            Self::Renew(_) => "renew",
-            Self::Suspend(_) => "suspend",
-            Self::Resume(_) => "resume",
-            Self::Revoke(_) => "revoke",
-            Self::Sites(_) => "sites",
-            Self::Rekey(_) => "rekey",
-        })
-    }
-
-    /// How it reports its change, if it changes the registry.
-    pub(super) fn change_options(&self) -> Option<&ChangeOptions> {
-        Some(match self {
-            Self::List(_) | Self::Show(_) | Self::Resend(_) | Self::Forget(_) | Self::Import(_) => return None,
-            Self::Issue(args) => &args.told,
-            Self::Renew(args) => &args.told,
-            Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => &args.told,
-            Self::Release(args) => &args.told,
-            Self::Move(args) => &args.told,
-            Self::Sites(args) => &args.told,
-            Self::Rekey(args) => &args.told,
-        })
-    }
-
     /// The license that it changes; `None` for one that issues or reads.
     pub(super) fn license(&self) -> Option<&LicenseArg> {
         Some(match self {
@@ -148,15 +113,5 @@ impl Verb {
             Self::Sites(args) => &args.license,
             Self::Rekey(args) => &args.license,
         })
-    }
-
-    /// The license file that it will change. For a new file with its own name, a file beside it.
-    pub(super) fn file(&self, folder: &Path, registry: &Registry) -> Result<Option<PathBuf>, Failure> {
-        if let Self::Issue(args) = self {
-            return args.file_in(folder).map(Some);
-        }
-        let Some(license) = self.license() else { return Ok(None) };
-        let place = registry.place(&license.find(registry)?.id);
-        Ok(place.map(|(file, _)| file.to_owned()))
     }
 }
