@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use hyper::body::Incoming;
+use tokio::time::timeout;
 use warp::http::{HeaderMap, Method, Request};
 
 use crate::serve::api::licenses::LicenseAnswer;
@@ -32,12 +33,83 @@ use crate::serve::reply::response::Response;
 use crate::serve::state::Service;
 
 const VALIDATE: &str = "/api/v1/validate-license";
-const HOOKS: &str = "/hooks/";
 const RELEASE: &str = "/api/v1/release-site";
 const UPDATES: &str = "/api/v1/updates/";
+const HOOKS: &str = "/hooks/";
 
-/// The handler of the public listener. Every request is counted. Operations have a deadline; public files are limited
-/// by how fast the client reads them.
+/// What answers a request.
+#[derive(Clone, Copy)]
+enum Route<'p> {
+    Validate,
+    Release,
+    /// By the plugin's name.
+    Updates(&'p str),
+    /// By the rest of the path.
+    Download(&'p str),
+    Licenses,
+    /// By the shop's name.
+    Hook(&'p str),
+    Edd,
+    Public,
+}
+
+impl<'p> Route<'p> {
+    fn of(head: &'p Request<Incoming>, answers_edd: bool) -> Self {
+        let path = head.uri().path();
+        let named = |prefix| {
+            path.strip_prefix(prefix)
+                .filter(|name: &&str| !name.is_empty() && !name.contains('/'))
+        };
+        let is_edd = || compat::is_asked(path, head.uri().query(), head.method() == Method::POST);
+        if let Some(slug) = named(UPDATES) {
+            Self::Updates(slug)
+        } else if path == VALIDATE {
+            Self::Validate
+        } else if path == RELEASE {
+            Self::Release
+        } else if let Some(link) = path.strip_prefix(DOWNLOADS) {
+            Self::Download(link)
+        } else if licenses::is_at(path) {
+            Self::Licenses
+        } else if let Some(shop) = named(HOOKS) {
+            Self::Hook(shop)
+        } else if answers_edd && is_edd() {
+            Self::Edd
+        } else {
+            Self::Public
+        }
+    }
+
+    fn operation(self) -> Operation {
+        match self {
+            Self::Validate => Operation::Validate,
+            Self::Release => Operation::Release,
+            Self::Updates(_) => Operation::Updates,
+            Self::Download(_) => Operation::Downloads,
+            Self::Licenses => Operation::Licenses,
+            Self::Hook(_) => Operation::Hooks,
+            Self::Edd => Operation::Edd,
+            Self::Public => Operation::Public,
+        }
+    }
+
+    /// The methods it answers, for `Allow`, if this is none of them. HEAD is answered like GET; hyper omits the body.
+    fn refused_method(self, method: &Method) -> Option<&'static str> {
+        let (is_allowed, allowed) = match self {
+            Self::Validate | Self::Release | Self::Hook(_) => (method == Method::POST, "POST"),
+            Self::Updates(_) | Self::Download(_) | Self::Public => {
+                (matches!(*method, Method::GET | Method::HEAD), "GET, HEAD")
+            }
+            Self::Edd => (matches!(*method, Method::GET | Method::HEAD | Method::POST), "GET, HEAD, POST"),
+            // Each of its paths has methods of its own.
+            Self::Licenses => return None,
+        };
+        (!is_allowed).then_some(allowed)
+    }
+}
+
+/// The handler of the public listener. Every request is counted. Operations with a body have a deadline; the others are
+/// limited by how fast the client reads the answer.
 pub fn all(service: Arc<Service>) -> impl Handler {
     let proxy_is_news = AtomicBool::new(service.has_no_proxy);
     Routes { service, proxy_is_news }
@@ -49,6 +121,8 @@ struct Routes {
     /// Whether the warning about an unconfigured proxy is still due.
     proxy_is_news: AtomicBool,
 }
+
+type Ended = Result<(Code, Response), Problem>;
 
 impl Routes {
     /// Counts a request by its outcome, charges its client, and makes the response.
@@ -67,11 +141,19 @@ impl Routes {
         response
     }
 
-    /// The same for a request that was refused before it was timed.
+    /// Counts a request that is refused before it is timed, charges its client, and makes the response.
     fn refuse(&self, client: IpAddr, operation: Operation, problem: Problem) -> Response {
         self.service.limits.charge(client, problem.weight());
         self.service.metrics.requests.count_refused(operation, problem.code());
         problem.into_response()
+    }
+
+    /// The reply to a request with a body, which may change the store, within the time limit.
+    async fn in_time<T>(&self, reply: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+        let unanswered = self.service.metrics.requests.expect_answer();
+        let ended = timeout(self.service.request_timeout, reply).await;
+        unanswered.answered();
+        ended.unwrap_or(Err(Problem::RequestTimeout))
     }
 
     /// Warns once about an unconfigured proxy: all clients behind it share one rate limit, and one client can use it
@@ -87,72 +169,10 @@ impl Routes {
             );
         }
     }
-}
 
-impl Routes {
-    async fn updates(&self, client: IpAddr, slug: &str, request: &Request<Incoming>) -> Response {
-        // HEAD is answered like GET; hyper omits the body.
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return self.refuse(client, Operation::Updates, Problem::MethodNotAllowed("GET, HEAD"));
-        }
-        let started = Instant::now();
-        let query = request.uri().query().unwrap_or_default();
-        let ended = updates::reply(&self.service, slug, request.headers(), query).await;
-        self.finish(client, Operation::Updates, started, ended)
-    }
-
-    /// An operation with a body, which may change the store.
-    async fn post(&self, client: IpAddr, operation: Operation, request: Request<Incoming>) -> Response {
-        if request.method() != Method::POST && operation != Operation::Edd {
-            return self.refuse(client, operation, Problem::MethodNotAllowed("POST"));
-        }
+    async fn licenses(&self, client: IpAddr, started: Instant, request: Request<Incoming>) -> Sending {
         let service = &*self.service;
-        let started = Instant::now();
-        let unanswered = service.metrics.requests.expect_answer();
-        let reply = async {
-            match operation {
-                Operation::Release => release::reply(service, request).await.map_err(Problem::in_body),
-                Operation::Edd => compat::reply(service, client, request).await,
-                _ => validate::reply(service, request).await.map_err(Problem::in_body),
-            }
-        };
-        let ended = tokio::time::timeout(service.request_timeout, reply).await;
-        unanswered.answered();
-        self.finish(
-            client,
-            operation,
-            started,
-            ended.unwrap_or(Err(Problem::RequestTimeout)),
-        )
-    }
-
-    /// Whether a client of EDD asks.
-    fn is_edd(&self, head: &Request<Incoming>) -> bool {
-        let is_post = head.method() == Method::POST;
-        self.service.answers_edd && compat::is_asked(head.uri().path(), head.uri().query(), is_post)
-    }
-
-    async fn hook(&self, client: IpAddr, request: Request<Incoming>) -> Response {
-        if request.method() != Method::POST {
-            return self.refuse(client, Operation::Hooks, Problem::MethodNotAllowed("POST"));
-        }
-        let name = hook(request.uri().path()).unwrap_or_default().to_owned();
-        let started = Instant::now();
-        let reply = hooks::reply(&self.service, client, &name, request);
-        let ended = tokio::time::timeout(self.service.request_timeout, reply).await;
-        self.finish(
-            client,
-            Operation::Hooks,
-            started,
-            ended.unwrap_or(Err(Problem::RequestTimeout)),
-        )
-    }
-
-    async fn licenses(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
-        let service = &*self.service;
-        let started = Instant::now();
-        let reply = tokio::time::timeout(service.request_timeout, licenses::reply(service, request)).await;
-        let (ended, headers) = match reply.unwrap_or(Err(Problem::RequestTimeout)) {
+        let (ended, headers) = match self.in_time(licenses::reply(service, request)).await {
             Ok(LicenseAnswer { response, headers }) => {
                 // Its token has a limit of its own: one address sends the sales of a whole shop.
                 service.limits.give_back(client);
@@ -164,89 +184,20 @@ impl Routes {
         response.headers_mut().extend(headers);
         response
     }
-
-    async fn download(&self, client: IpAddr, path: &str, request: &Request<Incoming>) -> Sending {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let problem = Problem::MethodNotAllowed("GET, HEAD");
-            return self.refuse(client, Operation::Downloads, problem).into_http();
-        }
-        let started = Instant::now();
-        match downloads::reply(&self.service, path, request).await {
-            Ok((code, response)) => {
-                let requests = &self.service.metrics.requests;
-                requests.count(Operation::Downloads, started.elapsed(), code);
-                response
-            }
-            Err(problem) => self
-                .finish(client, Operation::Downloads, started, Err(problem))
-                .into_http(),
-        }
-    }
-
-    /// The response if the path is not an operation: a public file, or not found, for every method.
-    async fn public(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
-        let public = &self.service.public;
-        let path = request.uri().path();
-        let ended = if matches!(*request.method(), Method::GET | Method::HEAD) {
-            public_files::reply(public, request.headers(), path).await
-        } else if public_files::is_there(public, path).await {
-            Err(Problem::MethodNotAllowed("GET, HEAD"))
-        } else {
-            Err(Problem::NotFound)
-        };
-        match ended {
-            Ok((code, response)) => {
-                self.service.metrics.requests.of(Operation::Public).outcomes[code].inc();
-                response
-            }
-            Err(problem) => self.refuse(client, Operation::Public, problem).into_http(),
-        }
-    }
-}
-
-type Ended = Result<(Code, Response), Problem>;
-
-/// The operation of this path.
-fn operation(path: &str) -> Operation {
-    if slug(path).is_some() {
-        Operation::Updates
-    } else if path == VALIDATE {
-        Operation::Validate
-    } else if path == RELEASE {
-        Operation::Release
-    } else if path.starts_with(DOWNLOADS) {
-        Operation::Downloads
-    } else if licenses::is_at(path) {
-        Operation::Licenses
-    } else if hook(path).is_some() {
-        Operation::Hooks
-    } else {
-        Operation::Public
-    }
-}
-
-/// The shop in a path of the hooks.
-fn hook(path: &str) -> Option<&str> {
-    path.strip_prefix(HOOKS)
-        .filter(|name| !name.is_empty() && !name.contains('/'))
-}
-
-/// The plugin in a path of the update operation.
-fn slug(path: &str) -> Option<&str> {
-    path.strip_prefix(UPDATES)
-        .filter(|slug| !slug.is_empty() && !slug.contains('/'))
 }
 
 impl Handler for Routes {
     fn refusal(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
         self.look_for_a_proxy(head.headers());
         let mut problem = Problem::from(self.service.limits.check_address(client).err()?);
-        let mut operation = operation(head.uri().path());
-        if self.is_edd(head) {
-            operation = Operation::Edd;
+        let route = Route::of(head, self.service.answers_edd);
+        if matches!(route, Route::Edd) {
             problem = compat::unavailable(problem);
         }
-        self.service.metrics.requests.count_refused(operation, problem.code());
+        self.service
+            .metrics
+            .requests
+            .count_refused(route.operation(), problem.code());
         Some(problem.into_response())
     }
 
@@ -255,23 +206,57 @@ impl Handler for Routes {
     }
 
     async fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
-        let path = request.uri().path();
-        if let Some(slug) = slug(path) {
-            self.updates(client, slug, &request).await.into_http()
-        } else if path == VALIDATE {
-            self.post(client, Operation::Validate, request).await.into_http()
-        } else if path == RELEASE {
-            self.post(client, Operation::Release, request).await.into_http()
-        } else if let Some(path) = path.strip_prefix(DOWNLOADS) {
-            self.download(client, path, &request).await
-        } else if licenses::is_at(path) {
-            self.licenses(client, request).await
-        } else if hook(path).is_some() {
-            self.hook(client, request).await.into_http()
-        } else if self.is_edd(&request) {
-            self.post(client, Operation::Edd, request).await.into_http()
-        } else {
-            self.public(client, request).await
+        let service = &self.service;
+        let requests = &service.metrics.requests;
+        let route = Route::of(&request, service.answers_edd);
+        let operation = route.operation();
+        if let Some(allowed) = route.refused_method(request.method()) {
+            let path = request.uri().path();
+            let is_absent = operation == Operation::Public && !public_files::is_there(&service.public, path).await;
+            let problem = match is_absent {
+                true => Problem::NotFound,
+                false => Problem::MethodNotAllowed(allowed),
+            };
+            return self.refuse(client, operation, problem).into_http();
         }
+        let started = Instant::now();
+        let ended = match route {
+            Route::Validate => {
+                let reply = async { validate::reply(service, request).await.map_err(Problem::in_body) };
+                self.in_time(reply).await
+            }
+            Route::Release => {
+                let reply = async { release::reply(service, request).await.map_err(Problem::in_body) };
+                self.in_time(reply).await
+            }
+            Route::Updates(slug) => {
+                let query = request.uri().query().unwrap_or_default();
+                updates::reply(service, slug, request.headers(), query).await
+            }
+            Route::Download(link) => match downloads::reply(service, link, &request).await {
+                Ok((code, response)) => {
+                    requests.count(operation, started.elapsed(), code);
+                    return response;
+                }
+                Err(problem) => Err(problem),
+            },
+            Route::Licenses => return self.licenses(client, started, request).await,
+            Route::Hook(shop) => {
+                let shop = shop.to_owned();
+                self.in_time(hooks::reply(service, client, &shop, request)).await
+            }
+            Route::Edd => self.in_time(compat::reply(service, client, request)).await,
+            Route::Public => {
+                let path = request.uri().path();
+                return match public_files::reply(&service.public, request.headers(), path).await {
+                    Ok((code, response)) => {
+                        requests.of(operation).outcomes[code].inc();
+                        response
+                    }
+                    Err(problem) => self.refuse(client, operation, problem).into_http(),
+                };
+            }
+        };
+        self.finish(client, operation, started, ended).into_http()
     }
 }

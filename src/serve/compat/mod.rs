@@ -42,9 +42,6 @@ pub(crate) async fn reply(
 
 async fn answer(service: &Service, client: IpAddr, request: Request<Incoming>) -> Result<(Code, Response), Problem> {
     let is_get = matches!(request.method().as_str(), "GET" | "HEAD");
-    if !is_get && request.method() != warp::http::Method::POST {
-        return Err(Problem::MethodNotAllowed("GET, HEAD, POST"));
-    }
     let query = request.uri().query().unwrap_or_default().to_owned();
     let agent = request.headers().get(warp::http::header::USER_AGENT);
     let agent = agent
