@@ -100,7 +100,10 @@ impl<'p> Route<'p> {
             Self::Updates(_) | Self::Download(_) | Self::Public => {
                 (matches!(*method, Method::GET | Method::HEAD), "GET, HEAD")
             }
-            Self::Edd => (matches!(*method, Method::GET | Method::HEAD | Method::POST), "GET, HEAD, POST"),
+            Self::Edd => (
+                matches!(*method, Method::GET | Method::HEAD | Method::POST),
+                "GET, HEAD, POST",
+            ),
             // Each of its paths has methods of its own.
             Self::Licenses => return None,
         };

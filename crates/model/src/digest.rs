@@ -1,10 +1,10 @@
 //! SHA-256 digests, as bytes and as 64 lower-case hex digits.
 
 use std::cmp::Ordering;
-use std::fmt;
-use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
+
+use crate::checked_text::hex_text;
 
 /// A SHA-256 digest (FIPS 180-4): 32 bytes, written as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,42 +49,7 @@ impl PartialOrd for Digest {
 #[error("not a SHA-256 digest: expected 64 lower-case hex digits")]
 pub struct NotADigest;
 
-impl FromStr for Digest {
-    type Err = NotADigest;
-
-    fn from_str(text: &str) -> Result<Self, NotADigest> {
-        let mut bytes = [0; 32];
-        // The library also accepts upper case and a leading 0x.
-        let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
-        let decoded = text.len() == 64 && is_lower && const_hex::decode_to_slice(text, &mut bytes).is_ok();
-        decoded.then_some(Self(bytes)).ok_or(NotADigest)
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(const_hex::Buffer::<32>::new().format(&self.0))
-    }
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl serde::Serialize for Digest {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Digest {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+hex_text!(Digest, 32, NotADigest);
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::change_kind::ChangeKind;
-use crate::checked_text::checked_text;
+use crate::checked_text::{checked_text, hex_text};
 use crate::digest::Digest;
 use crate::license::License;
 use crate::license_key::LicenseId;
@@ -137,17 +137,7 @@ pub struct Hex128(pub [u8; 16]);
 #[error("expected 32 lower-case hex digits")]
 pub struct NotHex128;
 
-impl FromStr for Hex128 {
-    type Err = NotHex128;
-
-    fn from_str(text: &str) -> Result<Self, NotHex128> {
-        let mut bytes = [0; 16];
-        // The library also accepts upper case and a leading 0x.
-        let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
-        let is_decoded = text.len() == 32 && is_lower && const_hex::decode_to_slice(text, &mut bytes).is_ok();
-        is_decoded.then_some(Self(bytes)).ok_or(NotHex128)
-    }
-}
+hex_text!(Hex128, 16, NotHex128);
 
 impl Hex128 {
     /// The first half of the SHA-256 of these words. `label` tells one use from another.
@@ -156,31 +146,6 @@ impl Hex128 {
         let mut half = [0; 16];
         half.copy_from_slice(&digest.as_bytes()[..16]);
         Self(half)
-    }
-}
-
-impl fmt::Display for Hex128 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(const_hex::Buffer::<16>::new().format(&self.0))
-    }
-}
-
-impl fmt::Debug for Hex128 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl serde::Serialize for Hex128 {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Hex128 {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

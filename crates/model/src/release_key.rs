@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use ed25519_dalek::VerifyingKey;
 
+use crate::checked_text::serde_as_text;
 use crate::digest::Digest;
 
 /// The longest line that is taken as a key, in bytes.
@@ -201,18 +202,7 @@ impl PartialEq for ReleaseKey {
 
 impl Eq for ReleaseKey {}
 
-impl serde::Serialize for ReleaseKey {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for ReleaseKey {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(ReleaseKey);
 
 #[cfg(test)]
 mod tests {
