@@ -225,6 +225,7 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
     let items = interface["paths"].as_object().unwrap().values();
     let methods = items.flat_map(|item| ["get", "post", "patch"].map(|method| item.get(method)));
     assert_eq!(methods.flatten().count(), all.len(), "an operation without a row");
+    assert_shapes(&interface, "");
     let question = &interface["components"]["schemas"]["Question"]["properties"];
     let parameters = interface["paths"]["/api/v1/updates/{plugin}"]["get"]["parameters"]
         .as_array()
@@ -239,6 +240,27 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
             .unwrap()
             .contains("Authorization: License")
     );
+}
+
+/// Errors are shared responses, and every array says what it has, wherever it is in the description.
+fn assert_shapes(part: &Value, place: &str) {
+    if part["type"] == "array" {
+        assert!(part["items"].is_object(), "{place}: an array without items");
+    }
+    if let Some(responses) = part["responses"].as_object().filter(|_| place != "/components") {
+        for (status, response) in responses.iter().filter(|(status, _)| status.starts_with(['4', '5'])) {
+            assert!(response["$ref"].is_string(), "{place}: {status} is no shared response");
+        }
+    }
+    match part {
+        Value::Object(members) => {
+            for (name, member) in members {
+                assert_shapes(member, &format!("{place}/{name}"));
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| assert_shapes(item, place)),
+        _ => {}
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The rules for Prometheus and the dashboard for Grafana in packaging/, loaded by a Prometheus that reads a real server.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -48,6 +49,12 @@ fn panels() -> Vec<String> {
     targets
         .map(|target| target["expr"].as_str().unwrap().replace("$instance", ".*"))
         .collect()
+}
+
+/// The names of the server's series in a text.
+fn series_in(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words.filter(|word| word.starts_with("countersign_"))
 }
 
 #[test]
@@ -108,6 +115,14 @@ fn prometheus_loads_the_rules_and_every_panel_of_the_dashboard_has_data() {
             continue;
         }
         eventually(&expression, PATIENCE, || has_data(&expression));
+    }
+    // A rule or a panel about a series that the server does not have is silent for ever.
+    let rules = fs::read_to_string(folder.path().join("countersign.rules.yml")).unwrap();
+    let names = [&*rules, DASHBOARD].into_iter().flat_map(series_in);
+    let names: BTreeSet<_> = names.filter(|name| !name.contains("tls_certificate")).collect();
+    assert!(names.len() > 18, "{names:?}");
+    for name in names {
+        eventually(name, PATIENCE, || has_data(name));
     }
     eventually("every rule was evaluated", PATIENCE, || {
         let answer = ask("rules", &[]);

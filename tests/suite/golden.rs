@@ -23,6 +23,17 @@ fn every_golden_case_builds_what_it_expects() {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     for case in folders(&cases) {
         let built = build(&case);
+        for (name, bytes) in built.iter().filter(|(name, _)| name.ends_with(".json")) {
+            let manifest: Value = serde_json::from_slice(bytes).unwrap();
+            if manifest["changelog"].as_str().is_some_and(|text| !text.is_empty()) {
+                let section = manifest["sections"]["changelog"].as_str();
+                assert!(
+                    section.is_some_and(|text| !text.is_empty()),
+                    "{}: {name}",
+                    case.display()
+                );
+            }
+        }
         let expected = case.join("expected");
         if std::env::var_os("COUNTERSIGN_BLESS").is_some() {
             bless(&expected, &built);
@@ -119,6 +130,101 @@ fn the_page_on_tags_tells_what_becomes_of_each_odd_name() {
             assert_eq!(own, version("acme-forms-by-pattern", tag), "{tag}");
         }
     }
+}
+
+/// The rows of the table below a heading of the page on tags.
+fn rows_below(heading: &str) -> Vec<Vec<String>> {
+    let page = include_str!("../../docs/tags-and-versions.md");
+    let section = page.split(&format!("\n## {heading}\n")).nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| "));
+    let cells = |row: &str| row.trim_matches(['|', ' ']).split(" | ").map(str::to_owned).collect();
+    rows.skip(1).map(cells).collect()
+}
+
+/// The texts in backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// What becomes of a tag with this header beside the release 1.2.0: its version, if it is published, and the latest one.
+fn published(tag: &str, header: &str) -> (Option<String>, String) {
+    let case = tempfile::TempDir::new().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = case.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let entry =
+        "repository = \"../../repositories/acme-forms.git\"\ndownload_url = \"https://dl.example/{version}.zip\"\n";
+    write("registry/plugins/acme-forms.toml", entry);
+    let release = |tag: &str, version: &str| {
+        format!(">>> write acme-forms.php\n<?php\n/*\nPlugin Name: Acme Forms\nVersion: {version}\n*/\n>>> tag {tag}\n")
+    };
+    let history = format!("A case.\n\n{}{}", release("1.2.0", "1.2.0"), release(tag, header));
+    write("repositories/acme-forms.txt", &history);
+    let built = build(case.path());
+    let index: Value = serde_json::from_slice(&built["releases/index.json"]).unwrap();
+    let plugin = &index["plugins"]["acme-forms"];
+    let releases = plugin["releases"].as_array().unwrap();
+    let release = releases.iter().find(|release| release["tag"] == tag);
+    let version = release.map(|release| release["version"].as_str().unwrap().to_owned());
+    (version, plugin["latest"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn the_page_on_tags_tells_what_becomes_of_each_suffix() {
+    let mut tried = 0;
+    for row in rows_below("Suffixes") {
+        let [suffixes, happens] = &row[..] else {
+            panic!("{row:?}")
+        };
+        let examples = suffixes
+            .split('(')
+            .skip(1)
+            .flat_map(|text| quoted(text.split(')').next().unwrap()));
+        for example in examples {
+            let version = format!("1.3.0{}", example.trim_start_matches("1.3.0"));
+            let (published, latest) = published(&version, &version);
+            let (is_published, is_latest) = match happens.as_str() {
+                "stable" => (true, true),
+                text if text.ends_with("published, never the latest") => (true, false),
+                text if text.starts_with("not published: ") => (false, false),
+                text => panic!("{text}"),
+            };
+            assert_eq!(
+                (published.is_some(), latest == version),
+                (is_published, is_latest),
+                "{version}: {latest}"
+            );
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, 17);
+}
+
+#[test]
+fn the_page_on_tags_tells_what_becomes_of_each_header() {
+    let mut tried = 0;
+    for row in rows_below("The tag against the header") {
+        let [tags, headers, happens] = &row[..] else {
+            panic!("{row:?}")
+        };
+        // Countersign packs no tag here.
+        let happens = happens.rsplit("Otherwise ").next().unwrap();
+        let expected = happens.strip_prefix("published as ").map(|text| {
+            let version = text.split([';', ':', ',', ' ']).next().unwrap();
+            version.trim_end_matches('.').to_owned()
+        });
+        assert!(expected.is_some() || happens.starts_with("skipped"), "{happens}");
+        for tag in quoted(tags) {
+            for header in quoted(headers) {
+                assert_eq!(published(tag, header).0, expected, "{tag} with {header}");
+                tried += 1;
+            }
+        }
+    }
+    assert_eq!(tried, 8);
 }
 
 /// The folders in a folder, sorted.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use hmac::{Hmac, Mac as _};
@@ -188,4 +189,40 @@ fn a_server_does_not_start_with_a_shop_that_it_cannot_check() {
     fails("not the secret of this shop");
     fs::remove_file(&secret).unwrap();
     fails("there is no secret of this shop");
+}
+
+/// As Kubernetes mounts secrets with `fsGroup`: they belong to root, and to a group that the process has beside its own.
+#[test]
+fn a_secret_may_be_read_by_a_supplementary_group_of_the_process_and_by_no_other_group() {
+    const USER: u32 = 65_534;
+    const GROUP: u32 = 65_533;
+    let instance = with_shops();
+    let secret = instance.file("keys/shops/lemonsqueezy.secret");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o440)).unwrap();
+    let owned = Command::new("chown")
+        .args(["--recursive", &format!("{USER}:{USER}")])
+        .arg(instance.path())
+        .status();
+    assert!(
+        owned.unwrap().success(),
+        "only root gives files to another user: run the tests as root"
+    );
+    std::os::unix::fs::chown(&secret, Some(0), Some(GROUP)).unwrap();
+    let check = |groups: &str| {
+        let program = countersign(&instance);
+        let mut command = Command::new("setpriv");
+        command.args([&format!("--reuid={USER}"), &format!("--regid={USER}"), groups]);
+        command
+            .arg(program.get_program())
+            .arg("-C")
+            .arg(instance.path())
+            .arg("doctor");
+        let output = command.output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let refused = "the secret of this shop";
+    let said = check("--clear-groups");
+    assert!(said.contains(refused), "{said}");
+    let said = check(&format!("--groups={GROUP}"));
+    assert!(!said.contains(refused), "{said}");
 }

@@ -527,6 +527,21 @@ fn licenses_are_listed_by_order_host_and_standing_and_page_by_page() {
         cursor = format!("&cursor={next}");
     }
     assert_eq!(paged, sorted(&all.iter().collect::<Vec<_>>()).0);
+
+    // All of them are counted by standing, also that of the file.
+    let standing = |name: &str| {
+        shop.server
+            .metric(&format!("countersign_licenses{{standing=\"{name}\"}}"))
+    };
+    assert_eq!(
+        ["active", "suspended", "revoked"].map(standing),
+        [Some(5.0), Some(1.0), Some(0.0)]
+    );
+    shop.step(&all[1].id, "revoke", &json!({}));
+    assert_eq!(
+        ["active", "suspended", "revoked"].map(standing),
+        [Some(4.0), Some(1.0), Some(1.0)]
+    );
     let ledger = fs::read_to_string(shop.instance.file("store/ledger.jsonl")).unwrap();
     assert!(!ledger.contains("order "), "orders are hidden");
 }

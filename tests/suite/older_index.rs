@@ -2,6 +2,7 @@
 //! a build says that they are to go.
 
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::support::server::countersign;
@@ -190,6 +191,26 @@ fn a_removal_that_a_build_was_told_to_make_reaches_the_server_without_a_further_
     eventually("it is gone", PATIENCE, || {
         offered(&server, &license) == "1.2.0" && server.part("catalog")["state"] == "ok"
     });
+}
+
+#[test]
+fn a_clone_of_one_tag_at_depth_1_takes_no_release_back() {
+    let upstream = Upstream::with_release("1.2.0");
+    upstream.release("1.3.0");
+    let instance = upstream::instance(&format!("file://{}", upstream.repository().display()));
+    upstream::assert_builds(&mut upstream::build(&instance));
+    let clone = instance.file("clone");
+    let address = format!("file://{}", upstream.repository().display());
+    let cloned = Command::new("git")
+        .args(["clone", "--quiet", "--depth", "1", "--branch", "1.3.0", &address])
+        .arg(&clone)
+        .status();
+    assert!(cloned.unwrap().success());
+    let entry = fs::read_to_string(instance.file("registry/plugins/acme-forms.toml")).unwrap();
+    let entry = entry.replace(&address, clone.to_str().unwrap());
+    instance.write("registry/plugins/acme-forms.toml", &entry);
+    let expected = "the clone is shallow and lacks 1 tag";
+    upstream::assert_keeps(&instance, &mut upstream::careful_build(&instance), expected);
 }
 
 #[test]

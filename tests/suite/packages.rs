@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use chrono::{DateTime, Utc};
 use countersign_package::archive::Archive;
@@ -197,6 +197,28 @@ fn what_cannot_be_the_package_is_not_added() {
         said.contains("PHP takes it for newer than 1.1.0; write -beta.1"),
         "{said}"
     );
+    // What not every system can write. Our own writer refuses such names.
+    for (name, why) in [
+        ("acme-forms/aux.php", "its name means a device on Windows"),
+        (
+            "acme-forms/what?.php",
+            "its name has '?', which names on Windows cannot have",
+        ),
+        ("acme-forms/cafe\u{301}.txt", "differs from acme-forms/caf\u{e9}.txt"),
+    ] {
+        let odd = vendor.instance.file("odd.zip");
+        let script = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w') as made:\n    \
+            made.writestr('acme-forms/acme-forms.php', '<?php\\n/*\\n * Plugin Name: A\\n * Version: 1.0.0\\n */\\n')\n    \
+            made.writestr('acme-forms/caf\u{e9}.txt', '')\n    made.writestr(sys.argv[2], '')\n";
+        let made = Command::new("python3")
+            .args(["-c", script])
+            .arg(&odd)
+            .arg(name)
+            .status();
+        assert!(made.unwrap().success());
+        let said = vendor.said(3, &["package", "add", "acme-forms", "1.0.0", odd.to_str().unwrap()]);
+        assert!(said.contains(why), "{name}: {said}");
+    }
     vendor.said(3, &["package", "add", "acme-forms", "1.0.0", "nowhere.zip"]);
     vendor.said(2, &["package", "add", "acme-forms", "../1", &file]);
     assert!(

@@ -73,7 +73,12 @@ impl Patterns {
     ///
     /// # Errors
     /// The budget is spent.
-    pub fn matched(&self, name: &str, is_folder: bool, left: &mut MatchBudget) -> Result<Match<&Glob>, TooManyPatterns> {
+    pub fn matched(
+        &self,
+        name: &str,
+        is_folder: bool,
+        left: &mut MatchBudget,
+    ) -> Result<Match<&Glob>, TooManyPatterns> {
         left.spend(self.wildcards * name.len() as u64)?;
         Ok(self.matcher.matched(name, is_folder))
     }
@@ -138,7 +143,9 @@ mod tests {
         for line in ["# a*b", "", "/docs/", "a/b.txt", "!keep.md", "*.map"] {
             assert_eq!(cost(line), 0, "{line}");
         }
-        for line in ["*.min.js", "a*b", "a?", "[ab]", "*/x", "*.{a,b}", "*~", "**/x", "!*.map"] {
+        for line in [
+            "*.min.js", "a*b", "a?", "[ab]", "*/x", "*.{a,b}", "*~", "**/x", "!*.map",
+        ] {
             assert_eq!(cost(line), line.len() as u64, "{line}");
         }
         let patterns = Patterns::new(["a*b", "/c"]).unwrap();

@@ -160,7 +160,8 @@ impl Rules {
             let below = if folder.is_empty() {
                 Some(path)
             } else {
-                path.strip_prefix(folder.as_str()).and_then(|rest| rest.strip_prefix('/'))
+                path.strip_prefix(folder.as_str())
+                    .and_then(|rest| rest.strip_prefix('/'))
             };
             let Some(below) = below else { continue };
             let file = || in_folder(folder, ATTRIBUTES);
@@ -238,7 +239,10 @@ mod tests {
         let outside = rules.depth();
         enter(&mut rules, "a", "keep.md -export-ignore\n/b/d.txt export-ignore\n");
         assert_eq!(told(&mut rules, "a/keep.md", false), "");
-        assert_eq!(told(&mut rules, "a/x.md", false), "export-ignore in .gitattributes: *.md");
+        assert_eq!(
+            told(&mut rules, "a/x.md", false),
+            "export-ignore in .gitattributes: *.md"
+        );
         assert_eq!(
             told(&mut rules, "a/b/d.txt", false),
             "export-ignore in a/.gitattributes: /b/d.txt"
@@ -248,6 +252,9 @@ mod tests {
             "export-ignore in .gitattributes: /a/b/c.txt"
         );
         rules.leave(outside);
-        assert_eq!(told(&mut rules, "keep.md", false), "export-ignore in .gitattributes: *.md");
+        assert_eq!(
+            told(&mut rules, "keep.md", false),
+            "export-ignore in .gitattributes: *.md"
+        );
     }
 }

@@ -130,7 +130,8 @@ impl Ignored {
     /// Whether git ignores a folder of the plugin's folder at `path`, or what is loaded from it; false where matching would
     /// cost too much.
     fn has(&mut self, path: &str, folder: &str, loaded: &str) -> bool {
-        self.ignores(&in_folder(path, folder), true) || loaded != folder && self.ignores(&in_folder(path, loaded), false)
+        self.ignores(&in_folder(path, folder), true)
+            || loaded != folder && self.ignores(&in_folder(path, loaded), false)
     }
 
     fn ignores(&mut self, name: &str, is_folder: bool) -> bool {

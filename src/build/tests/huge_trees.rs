@@ -26,7 +26,10 @@ fn blob(made: &Fixture, text: &str) -> Oid {
 /// A plugin of version 1.0 whose folder `d` is this tree, with a tag.
 fn release(made: &Fixture, below: Oid) {
     let main = blob(made, &header("1.0"));
-    release_root(made, tree(made, &[("acme.php", main, FILE.cast_signed()), ("d", below, FOLDER)]));
+    release_root(
+        made,
+        tree(made, &[("acme.php", main, FILE.cast_signed()), ("d", below, FOLDER)]),
+    );
 }
 
 /// A plugin of version 1.0 that is this tree, with a tag.
@@ -194,18 +197,31 @@ fn patterns_that_are_slow_over_very_many_long_names_are_an_error_that_names_the_
     let made = Fixture::new();
     let file = blob(&made, "x");
     // Each `*` stays open over the whole name.
-    let names: Vec<String> = (0..500).map(|number| format!("{}{number}", "abcdef".repeat(20))).collect();
-    let names: Vec<_> = names.iter().map(|name| (name.as_str(), file, FILE.cast_signed())).collect();
+    let names: Vec<String> = (0..500)
+        .map(|number| format!("{}{number}", "abcdef".repeat(20)))
+        .collect();
+    let names: Vec<_> = names
+        .iter()
+        .map(|name| (name.as_str(), file, FILE.cast_signed()))
+        .collect();
     let leaf = tree(&made, &names);
     let folders: Vec<String> = (0..120).map(|number| format!("d{number}")).collect();
     let patterns = |attribute: &str| -> String {
-        (0..2_500).map(|number| format!("*a*b*c*d*e*f{number}{attribute}\n")).collect()
+        (0..2_500)
+            .map(|number| format!("*a*b*c*d*e*f{number}{attribute}\n"))
+            .collect()
     };
-    for (rules, lines) in [(".gitattributes", patterns(" export-ignore")), (".distignore", patterns(""))] {
+    for (rules, lines) in [
+        (".gitattributes", patterns(" export-ignore")),
+        (".distignore", patterns("")),
+    ] {
         let rules_file = blob(&made, &lines);
         let mut entries: Vec<_> = folders.iter().map(|name| (name.as_str(), leaf, FOLDER)).collect();
         let main = blob(&made, &header("1.0"));
-        entries.extend([("acme.php", main, FILE.cast_signed()), (rules, rules_file, FILE.cast_signed())]);
+        entries.extend([
+            ("acme.php", main, FILE.cast_signed()),
+            (rules, rules_file, FILE.cast_signed()),
+        ]);
         release_root(&made, tree(&made, &entries));
         let began = Instant::now();
         let refused = format!("{:?}", made.build(hosted(&made)).tags);
@@ -222,10 +238,16 @@ fn code_that_names_very_many_folders_is_searched_soon() {
     let made = Fixture::new();
     let file = blob(&made, "x");
     let names: Vec<String> = (0..20_000).map(|number| format!("f{number}.txt")).collect();
-    let mut entries: Vec<_> = names.iter().map(|name| (name.as_str(), file, FILE.cast_signed())).collect();
+    let mut entries: Vec<_> = names
+        .iter()
+        .map(|name| (name.as_str(), file, FILE.cast_signed()))
+        .collect();
     let code: String = (0..60_000).map(|number| format!("a{number}/dist/b\n")).collect();
     let lines: String = (0..2_500).map(|number| format!("*a*b*c*d*e*f{number}\n")).collect();
-    let (code, ignored) = (blob(&made, &format!("<?php\n{code}")), blob(&made, &format!("dist-x\n{lines}")));
+    let (code, ignored) = (
+        blob(&made, &format!("<?php\n{code}")),
+        blob(&made, &format!("dist-x\n{lines}")),
+    );
     let main = blob(&made, &header("1.0"));
     entries.extend([
         ("acme.php", main, FILE.cast_signed()),

@@ -698,13 +698,19 @@ fn a_refused_package_is_not_read_again_until_something_changes() {
     };
     let report = run(&[entry(hosted(&made))], &all, Arc::new(Silent)).unwrap();
     assert_ne!(reason(&report.plugins[0]), why, "everything is read again");
-    // Another entry is asked anew, and a damaged memory is none.
+    // A damaged memory is none, and the build writes it again.
     made.git.blob(php.as_bytes()).unwrap();
     made.git.blob(b"readme").unwrap();
+    let memory = made.packages().with_file_name("cache").join("refused/acme.json");
+    for damaged in ["", "{", "{\"refused\": 1}", "damaged"] {
+        fs::write(&memory, damaged).unwrap();
+        assert_eq!(reason(&made.build(hosted(&made))), why, "{damaged}");
+        assert!(fs::read_to_string(&memory).unwrap().contains("aux.php"), "{damaged}");
+    }
+    // Another entry is a new question.
     let mut plugin = hosted(&made);
     plugin.package.as_mut().unwrap().exclude = vec!["aux.php".into()];
     assert_eq!(outcomes(&made.build(plugin)), ["1.0 built"]);
-    let memory = made.packages().with_file_name("cache").join("refused/acme.json");
     assert!(
         !fs::read_to_string(&memory).unwrap().contains("aux.php"),
         "it is forgotten"

@@ -252,7 +252,13 @@ fn the_old_shop_passes_questions_on_and_stays_a_shop() {
     }
     never_answers_of_licenses_itself(&edd, &shop);
     // An address that keys must not be sent to: nobody answers.
-    for wrong in [json!("http://licenses.example.com"), json!("licenses.example.com"), json!(""), json!(null), json!(["x"])] {
+    for wrong in [
+        json!("http://licenses.example.com"),
+        json!("licenses.example.com"),
+        json!(""),
+        json!(null),
+        json!(["x"]),
+    ] {
         forward_to(&shop, &wrong);
         let answer = visitor.post("/", &form("check_license"));
         let is_refused = answer.status == 503 && answer.html.contains("COUNTERSIGN_URL is no https address");

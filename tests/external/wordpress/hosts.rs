@@ -1,11 +1,15 @@
 //! A site whose address comes from each request: a forged host does not change its license, but a person can move it.
 
+use std::time::Duration;
+
+use chrono::{Days, Utc};
+
 use super::front::{Answer, Asked, Front};
 use super::site::{CORES, Core, Site};
 use super::vendor::{Vendor, with_settings};
 use super::{ACTIVE, HOST, LICENSE};
-use crate::support::License;
 use crate::support::instance::shared_keys;
+use crate::support::{License, eventually};
 
 const MOVED: &str = "This license was activated on customer.example, and this site is new.example now. Please say on the \
                      license page whether the site has moved or is a copy.";
@@ -266,6 +270,48 @@ fn a_moved_site_without_its_secret_says_why_the_old_seat_stays() {
     }
     assert!(released(&vendor).is_empty());
     assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn the_notice_of_a_moved_site_says_its_licenses_own_condition_too() {
+    let today = Utc::now().date_naive();
+    let soon = today + Days::new(5);
+    for (fields, expires, condition, own) in [
+        (
+            "",
+            today - Days::new(1),
+            "expired",
+            "This license has expired (".to_owned(),
+        ),
+        (
+            "status = \"suspended\"",
+            today + Days::new(300),
+            "suspended",
+            "This license is suspended. Please contact the vendor.".to_owned(),
+        ),
+        (
+            "",
+            soon,
+            "active",
+            format!("The license is valid through {}.", soon.format("%B %-d, %Y")),
+        ),
+    ] {
+        let (license, vendor, mut site) = site_of_license(Core::Newest, "'build_id' => ''", "");
+        site.press("acme-forms", "activate", &license.key);
+        let table = license.toml_with(&expires.to_string(), fields, "forms = []");
+        vendor.instance.write_licenses(&[table]);
+        eventually("the server knows", Duration::from_secs(10), || {
+            vendor.server.validate(&license, HOST).json()["expires"] == expires.to_string()
+        });
+        site.pass(25 * 3_600);
+        site.cron();
+        assert_eq!(site.vendor_sees("acme-forms")["condition"], condition);
+        site.moved_to("new.example");
+        let notices = site.admin.get("/wp-admin/tools.php").notices();
+        let is_both = notices.len() == 1 && notices[0].contains(MOVED) && notices[0].contains(&own);
+        assert!(is_both, "{condition}: {notices:?}");
+        assert_eq!(site.complaints(), [""; 0]);
+    }
 }
 
 #[test]
