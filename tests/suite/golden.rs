@@ -147,7 +147,7 @@ fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// What becomes of a tag with this header beside the release 1.2.0: its version, if it is published, and the latest one.
+/// What becomes of a tag with this header beside the release 0.9.0: its version, if it is published, and the latest one.
 fn published(tag: &str, header: &str) -> (Option<String>, String) {
     let case = tempfile::TempDir::new().unwrap();
     let write = |name: &str, text: &str| {
@@ -161,7 +161,7 @@ fn published(tag: &str, header: &str) -> (Option<String>, String) {
     let release = |tag: &str, version: &str| {
         format!(">>> write acme-forms.php\n<?php\n/*\nPlugin Name: Acme Forms\nVersion: {version}\n*/\n>>> tag {tag}\n")
     };
-    let history = format!("A case.\n\n{}{}", release("1.2.0", "1.2.0"), release(tag, header));
+    let history = format!("A case.\n\n{}{}", release("0.9.0", "0.9.0"), release(tag, header));
     write("repositories/acme-forms.txt", &history);
     let built = build(case.path());
     let index: Value = serde_json::from_slice(&built["releases/index.json"]).unwrap();

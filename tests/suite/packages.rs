@@ -204,7 +204,7 @@ fn what_cannot_be_the_package_is_not_added() {
             "acme-forms/what?.php",
             "its name has '?', which names on Windows cannot have",
         ),
-        ("acme-forms/cafe\u{301}.txt", "differs from acme-forms/caf\u{e9}.txt"),
+        ("acme-forms/cafe\u{301}.txt", "in another form of Unicode"),
     ] {
         let odd = vendor.instance.file("odd.zip");
         let script = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w') as made:\n    \

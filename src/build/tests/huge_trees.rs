@@ -244,10 +244,8 @@ fn code_that_names_very_many_folders_is_searched_soon() {
         .collect();
     let code: String = (0..60_000).map(|number| format!("a{number}/dist/b\n")).collect();
     let lines: String = (0..2_500).map(|number| format!("*a*b*c*d*e*f{number}\n")).collect();
-    let (code, ignored) = (
-        blob(&made, &format!("<?php\n{code}")),
-        blob(&made, &format!("dist-x\n{lines}")),
-    );
+    let code = blob(&made, &format!("<?php\n{code}"));
+    let ignored = blob(&made, &format!("dist-x\n{lines}"));
     let main = blob(&made, &header("1.0"));
     entries.extend([
         ("acme.php", main, FILE.cast_signed()),
