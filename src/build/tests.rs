@@ -1122,7 +1122,7 @@ fn a_file_address_is_mirrored_and_one_that_leads_nowhere_is_told() {
 fn a_repository_of_another_user_is_told_with_what_git_asks_for() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
-    for folder in [made.repository().to_owned(), made.repository().join(".git")] {
+    for folder in [made.repository().clone(), made.repository().join(".git")] {
         let changed = std::os::unix::fs::chown(folder, Some(12_345), None);
         changed.expect("only root gives a folder to another user: run the tests as root");
     }
