@@ -112,7 +112,9 @@ pub(super) fn modules(text: &str) -> Result<Modules, &'static str> {
         let name = |text: &str| text.parse::<Name>().map_err(|_| EXPECTED);
         let features = features.split(',').filter(|feature| !feature.is_empty());
         let features = features.map(name).collect::<Result<_, _>>()?;
-        modules.insert(name(module)?, features);
+        if modules.insert(name(module)?, features).is_some() {
+            return Err("it has a module twice");
+        }
     }
     Ok(modules)
 }
@@ -204,5 +206,7 @@ mod tests {
             limit("0", None).is_err(),
             limit("-1", Some(SiteLimit::Unlimited)).is_err()
         );
+        let twice = super::modules("forms=pdf; maps; forms=api");
+        assert_eq!(twice.unwrap_err(), "it has a module twice");
     }
 }
