@@ -207,7 +207,7 @@ fn text(words: &QueueWords, items: &[ListedItem<'_>]) -> String {
     table.to_string()
 }
 
-/// Has each chosen item tried again, or deletes it. With `--all`, one that is damaged stops no others.
+/// Has each chosen item tried again, or deletes it. One that fails stops no others, and the first failure is the command's.
 fn each(args: &ChosenArgs, words: &QueueWords, items: &[ListedItem<'_>], is_retry: bool) -> Result<Exit, Failure> {
     let is_meant = |item: &&ListedItem<'_>| match item.state {
         ListedState::Waiting => is_retry,
@@ -219,26 +219,29 @@ fn each(args: &ChosenArgs, words: &QueueWords, items: &[ListedItem<'_>], is_retr
         false => named(&args.ids, items, words)?,
     };
     let mut done = Vec::new();
+    let mut failure = None;
     for item in chosen {
         let work = if is_retry { &item.retry } else { &item.discard };
-        match work()? {
-            true => done.push(&item.id),
+        match work() {
+            Ok(true) => done.push(&item.id),
             // The server or another command was faster.
-            false if args.all => {}
-            false => return Err(unknown(&item.id, words)),
+            Ok(false) if args.all => {}
+            Ok(false) => drop(failure.get_or_insert(unknown(&item.id, words))),
+            Err(error) => drop(failure.get_or_insert(error)),
         }
     }
     let (member, said) = match is_retry {
         true => ("retried", "waits again"),
         false => ("dropped", "deleted"),
     };
-    output::print_change(&if args.json {
-        output::json(&serde_json::json!({ member: done }))?
-    } else if done.is_empty() {
-        none(words, is_retry)
-    } else {
-        done.iter().map(|id| format!("{id}: {said}\n")).collect()
-    })
+    let text = match (args.json, done.is_empty(), failure.is_some()) {
+        (true, _, _) => output::json(&serde_json::json!({ member: done }))?,
+        (false, true, true) => String::new(),
+        (false, true, false) => none(words, is_retry),
+        (false, false, _) => done.iter().map(|id| format!("{id}: {said}\n")).collect(),
+    };
+    let printed = output::print_change(&text);
+    failure.map_or(printed, Err)
 }
 
 /// The items whose ids begin so, each once. All must be there before anything is done.

@@ -169,3 +169,24 @@ fn a_damaged_file_hides_no_other_and_can_be_dropped() {
         assert!(!file.exists());
     }
 }
+
+#[test]
+fn an_item_that_cannot_be_deleted_stops_no_others() {
+    let instance = Instance::new();
+    let [_, Kept { folder, .. }, _] = three_queues(&instance);
+    let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let longest = names.map(|name| name.len()).max().unwrap() - ".json".len();
+    // Listed first.
+    fs::create_dir(folder.join(format!("{}.json", "0".repeat(longest)))).unwrap();
+    let parked = parked(&instance, "mail", &["list"]);
+    assert_eq!(states(&parked), ["damaged", "parked"]);
+    let id = &parked[1]["id"];
+    let output = countersign(&instance)
+        .args(["mail", "parked", "drop", "--all", "--json"])
+        .output()
+        .unwrap();
+    let dropped: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(dropped, json!({ "dropped": [id] }));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(4) && said.contains("Is a directory"), "{said}");
+}

@@ -51,6 +51,34 @@ pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     sync_folder(folder_of(path))
 }
 
+/// Replaces a file that only its owner reads; `false` if there is none, also where somebody deletes it meanwhile.
+///
+/// A process that is killed may leave the old file under a temporary name.
+pub fn replace_existing(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let temporary = temporary_name(path)?;
+    write_new(&temporary, bytes, 0o600, |file| {
+        give_access(file, folder_of(path), Access::Owner)
+    })?;
+    let replaced = match renameat_with(CWD, &temporary, CWD, path, RenameFlags::EXCHANGE) {
+        Err(Errno::NOENT) => Ok(false),
+        // The file system cannot exchange files, as over NFS: a deletion in this moment is undone.
+        Err(Errno::INVAL | Errno::NOSYS) if path.exists() => {
+            fs::rename(&temporary, path)?;
+            sync_folder(folder_of(path))?;
+            return Ok(true);
+        }
+        Err(Errno::INVAL | Errno::NOSYS) => Ok(false),
+        exchanged => exchanged.map(|()| true).map_err(io::Error::from),
+    };
+    let removed = fs::remove_file(&temporary);
+    if replaced? {
+        removed?;
+        sync_folder(folder_of(path))?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
 /// Renames a file to an unused name: with link(2), or with renameat2(2) if the file system has no hard links.
 fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {

@@ -124,12 +124,8 @@ impl JsonFolder {
     /// The disk fails.
     pub fn replace(&self, file: &str, value: &impl Serialize) -> Result<bool, JsonFolderError> {
         let path = self.0.join(file);
-        if !path.exists() {
-            return Ok(false);
-        }
-        let replaced = bytes(value).and_then(|bytes| durable_file::replace(&path, &bytes));
-        replaced.map_err(|source| failed(&path, source))?;
-        Ok(true)
+        let replaced = bytes(value).and_then(|bytes| durable_file::replace_existing(&path, &bytes));
+        replaced.map_err(|source| failed(&path, source))
     }
 
     /// Writes a file durably, whether there is one of this name or not.
@@ -168,4 +164,25 @@ fn bytes(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(value)?;
     bytes.push(b'\n');
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_deletes_another_does_not_bring_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = JsonFolder::open(folder.path().join("queue")).unwrap();
+        for round in 0..100 {
+            assert!(folder.create("a.json", &round).unwrap());
+            std::thread::scope(|scope| {
+                let replacing = scope.spawn(|| while folder.replace("a.json", &round).unwrap() {});
+                assert!(folder.remove("a.json").unwrap());
+                replacing.join().unwrap();
+            });
+            assert_eq!(folder.read::<u32>("a.json").unwrap(), None, "round {round}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+    }
 }
