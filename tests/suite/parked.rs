@@ -188,5 +188,8 @@ fn an_item_that_cannot_be_deleted_stops_no_others() {
     let dropped: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(dropped, json!({ "dropped": [id] }));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(4) && said.contains("Is a directory"), "{said}");
+    assert!(
+        output.status.code() == Some(4) && said.contains("Is a directory"),
+        "{said}"
+    );
 }

@@ -214,6 +214,8 @@ fn patterns_that_are_slow_over_very_many_long_names_are_an_error_that_names_the_
     for (rules, lines) in [
         (".gitattributes", patterns(" export-ignore")),
         (".distignore", patterns("")),
+        // Each of them matches each of the names, and is for folders only.
+        (".distignore", format!("{}/\n", names[0].0).repeat(8_000)),
     ] {
         let rules_file = blob(&made, &lines);
         let mut entries: Vec<_> = folders.iter().map(|name| (name.as_str(), leaf, FOLDER)).collect();
