@@ -15,7 +15,7 @@
  *
  * Only requests that EDD would take for one of four actions are looked at, and of these only the fields below are passed on: no
  * cookie, no header but the User-Agent, and the address that the request came from. Where countersign does not answer, or
- * COUNTERSIGN_URL is no https address, the site gets 503 and keeps what it knows. A request with another action beside one of these gets 400. The shop never answers
+ * COUNTERSIGN_URL is not an https address, the site gets 503 and keeps what it knows. A request with two different actions gets 400. The shop never answers
  * from its own, older licenses.
  *
  * @package countersign

@@ -147,7 +147,8 @@ fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// What becomes of a tag with this header beside the release 0.9.0: its version, if it is published, and the latest one.
+/// Builds a repository with the release 0.9.0 and this tag. Returns the version of the tag's release, if it is published, and the
+/// latest version.
 fn published(tag: &str, header: &str) -> (Option<String>, String) {
     let case = tempfile::TempDir::new().unwrap();
     let write = |name: &str, text: &str| {

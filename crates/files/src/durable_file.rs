@@ -63,7 +63,7 @@ pub fn replace_existing(path: &Path, bytes: &[u8]) -> io::Result<bool> {
         Err(Errno::NOENT) => Ok(false),
         // The file system cannot exchange files, as over NFS: a deletion in this moment is undone.
         Err(Errno::INVAL | Errno::NOSYS) if path.exists() => {
-            fs::rename(&temporary, path)?;
+            fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))?;
             sync_folder(folder_of(path))?;
             return Ok(true);
         }

@@ -180,7 +180,7 @@ impl<T: QueueItem> Queue<T> {
         self.folder.replace(&file(name), queued)
     }
 
-    /// Deletes an item that is done; `false` if it is gone. After a loss of power it may be there again.
+    /// Deletes an item that is done; `false` if it is gone. The deletion is not synced: after a loss of power the item may exist again.
     ///
     /// # Errors
     /// The disk fails.

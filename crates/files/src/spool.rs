@@ -52,7 +52,7 @@ pub struct OwedLicenses {
 #[derive(Debug)]
 pub struct Spool {
     folder: PathBuf,
-    /// The same folder, for the files that say what deliveries owe.
+    /// The same folder, as the place of the `.owed` files.
     owed: JsonFolder,
     /// How many wait. Approximate between two looks at the folder, because commands change it, too.
     waiting: AtomicUsize,

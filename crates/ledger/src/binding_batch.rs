@@ -26,7 +26,7 @@ pub(crate) struct BindingBatch<'m> {
     draft: CommitDraft<'m>,
     attempt: CommitAttempt,
     /// What takes memory's place, if the log differs from it.
-    anew: Option<LedgerTables>,
+    replacement: Option<LedgerTables>,
 }
 
 impl<'m> BindingBatch<'m> {
@@ -37,7 +37,7 @@ impl<'m> BindingBatch<'m> {
             requests,
             draft: CommitDraft::new(memory),
             attempt: CommitAttempt::default(),
-            anew: None,
+            replacement: None,
         }
     }
 
@@ -72,7 +72,7 @@ impl<'m> BindingBatch<'m> {
 
     /// Has memory replaced: the log differs from it, and is right. For a batch without requests.
     pub(crate) fn replace_memory(&mut self, tables: LedgerTables) {
-        self.anew = Some(tables);
+        self.replacement = Some(tables);
     }
 
     /// Decides every request; returns the events to append. `clock` is the time of a log that several nodes share,
@@ -110,7 +110,7 @@ impl<'m> BindingBatch<'m> {
     /// Puts durable changes in force, and answers. After a failure, nothing is in force and every request fails.
     pub(crate) fn complete(mut self, result: Result<(), Arc<str>>) {
         if result.is_ok() {
-            if let Some(tables) = self.anew {
+            if let Some(tables) = self.replacement {
                 self.draft.memory.replace(tables);
             }
             self.draft.put_in_force();

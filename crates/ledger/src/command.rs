@@ -27,7 +27,7 @@ pub(crate) enum CommitTurn {
     /// First, so that the seats are free for those who ask for one.
     Release,
     Bind,
-    /// After those who asked for a seat, so that a step knows who has one.
+    /// After binds, so that a step sees the seats that this commit gives.
     License,
     Token,
     Sale,
@@ -35,7 +35,7 @@ pub(crate) enum CommitTurn {
     Import,
 }
 
-/// A command that waits for a group commit, with what the commit decides for it.
+/// A command that waits for a group commit, and the outcome that the commit decides.
 struct WaitingCommand<C: LedgerCommand> {
     command: C,
     /// Until it is answered.

@@ -22,7 +22,7 @@ use crate::references::texts::ReferenceTexts;
 /// The lines of one commit that release the staging copies of a site which another one takes its seat back from.
 pub(crate) const LEAVING_COPIES: usize = 200;
 
-/// What is durable, what other nodes appended since memory was changed, and what this commit decides.
+/// The state that a commit decides on: memory, the lines that other nodes appended since, and the lines of this commit.
 pub(crate) struct CommitDraft<'m> {
     /// What is in force before this commit.
     pub memory: &'m BindingMemory,
@@ -110,7 +110,7 @@ impl<'m> CommitDraft<'m> {
         }
     }
 
-    /// The bindings of a license with everything before this request, but not those `under_way`.
+    /// The bindings of a license as they are before this request, without those in `under_way`.
     pub(crate) fn stored(&self, license: &LicenseId) -> BoundSites<'m> {
         match self.bindings.get(license) {
             Some(bindings) => BoundSites(Some(BindingsRef::Changed(Arc::clone(bindings)))),
@@ -118,7 +118,7 @@ impl<'m> CommitDraft<'m> {
         }
     }
 
-    /// The same with those `under_way`, which are put in force for the rest of this commit.
+    /// The bindings of a license as they are before this request. Applies those in `under_way` for the rest of this commit.
     pub(crate) fn stored_with(&mut self, license: LicenseId) -> BoundSites<'m> {
         for binding in self.under_way.remove(&license).unwrap_or_default() {
             self.apply_to_sites(license, LedgerEvent::Bound(LedgerEntry { license, binding }));
@@ -126,7 +126,7 @@ impl<'m> CommitDraft<'m> {
         self.stored(&license)
     }
 
-    /// The license of a request as it is now, whatever happened to it while the request waited.
+    /// The current version of a request's license, which may have changed while the request waited.
     pub(crate) fn current<'r>(&self, license: &'r License) -> Cow<'r, License> {
         let of_ledger = || self.licenses.of(&license.id);
         match (!license.is_declared).then(of_ledger).flatten() {

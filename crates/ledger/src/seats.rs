@@ -1,4 +1,4 @@
-//! Requests for a seat: what is asked for, and what the committing thread decides.
+//! Requests for a seat, and how the committing thread decides them.
 
 use chrono::{DateTime, Utc};
 
@@ -54,7 +54,7 @@ impl<'a> SeatRequest<'a> {
     }
 }
 
-/// The same, while it waits.
+/// A request for a seat that waits for its commit.
 #[derive(Debug)]
 pub(crate) struct WantedSeat {
     pub license: License,

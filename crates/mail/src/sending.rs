@@ -129,7 +129,7 @@ impl SenderThread {
         self.runtime.shutdown_background();
     }
 
-    /// Reads what changed in the folder. Returns the mails that are due, the one that waits longest first.
+    /// Reads what changed in the folder. Returns the mails that are due, oldest first.
     fn look(&mut self, now: DateTime<Utc>) -> Vec<MailId> {
         let looked = self.known.look(|id, error| {
             // What is damaged is logged when it is read first, and `mail parked list` shows it.

@@ -237,7 +237,7 @@ fn quoted_printable(text: &str) -> String {
         .into_owned()
 }
 
-/// The text with each place that `read` knows, a length in bytes and what it means, replaced by its meaning.
+/// Decodes each place of a text that `read` knows. `read` returns the length of the place in bytes, and the character it encodes.
 fn replaced(text: &str, read: impl Fn(&str) -> Option<(usize, char)>) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

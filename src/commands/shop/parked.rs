@@ -77,7 +77,7 @@ fn item<'s>(
     }
 }
 
-/// Whether it was there: the server deletes the oldest one where too many are parked.
+/// `false` for a delivery that is gone: the server deletes the oldest one if too many are parked.
 fn done(result: Result<(), SpoolError>) -> Result<bool, Failure> {
     match result {
         Ok(()) => Ok(true),

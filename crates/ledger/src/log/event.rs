@@ -20,7 +20,7 @@ pub enum LedgerEvent {
     Released(ReleaseEntry),
     /// A license was issued or changed: the whole license as it is now.
     License(Arc<IssuedLicense>),
-    /// A shop told something of a sale.
+    /// A shop reported a change of a sale.
     Sale(Arc<SaleEntry>),
     /// A token was made, revoked, or used on a new day: the whole token as it is now.
     Token(Arc<ApiToken>),
