@@ -49,6 +49,7 @@ pub(crate) mod compaction;
 mod event;
 pub(crate) mod file;
 pub(crate) mod license_line;
+mod line_members;
 pub mod reader;
 pub mod record;
 mod release_line;

@@ -1,5 +1,7 @@
 //! The lines of the ledger: members in the order of RFC 8785, ASCII texts without escapes, so the bytes are canonical.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +15,7 @@ pub use crate::log::event::LedgerEvent;
 
 use crate::log::event::EventLine;
 use crate::log::license_line::LicenseLine;
+use crate::log::line_members::{self, LineMembers};
 use crate::log::release_line::ReleaseLine;
 use crate::log::sale_line::SaleLine;
 use crate::log::token_line::TokenLine;
@@ -41,36 +44,62 @@ pub enum LineError {
     /// They are not a line.
     #[error(transparent)]
     Damaged(#[from] serde_json::Error),
-    /// They are a line of a kind that this version does not know.
+    /// They are a line that a newer version wrote.
     #[error(transparent)]
     Newer(NewerLine),
 }
 
-/// A line of a kind that this version does not know: a newer version wrote it.
+/// A line of a kind, or with a member, that this version does not know: a newer version wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is of the kind \"{kind}\", which this version does not know")]
+#[error("{what}, which this version does not know")]
 pub struct NewerLine {
-    /// Its `event`: a word of `a` to `z` and `_`.
-    pub kind: String,
+    /// What is unknown.
+    what: NewerPart,
     /// The position that the line continues.
     pub previous: Position,
 }
 
-/// A kind of line: the value of `event`, and what parses such a line.
-type LineKind = (&'static str, fn(&[u8]) -> serde_json::Result<LedgerRecord>);
+/// What of a line is unknown: a word of `a` to `z`, `0` to `9` and `_`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NewerPart {
+    #[error("is of the kind \"{0}\"")]
+    Kind(String),
+    #[error("has the member \"{0}\"")]
+    Member(String),
+}
+
+/// A kind of line.
+struct LineKind {
+    /// The value of `event`.
+    name: &'static str,
+    /// Parses such a line.
+    read: fn(&[u8]) -> serde_json::Result<LedgerRecord>,
+    /// The members that such a line may have.
+    members: fn() -> LineMembers,
+}
+
+impl LineKind {
+    const fn of<L: EventLine>(name: &'static str) -> Self {
+        Self {
+            name,
+            read: read_line::<L>,
+            members: line_members::of::<L>,
+        }
+    }
+}
 
 /// The kinds of lines that this version knows, the most frequent first.
 const KINDS: [LineKind; 6] = [
-    ("bound", read_line::<BoundLine>),
-    ("license", read_line::<LicenseLine>),
-    ("released", read_line::<ReleaseLine>),
-    ("sale", read_line::<SaleLine>),
-    ("token", read_line::<TokenLine>),
-    ("compacted", read_line::<CompactedLine>),
+    LineKind::of::<BoundLine>("bound"),
+    LineKind::of::<LicenseLine>("license"),
+    LineKind::of::<ReleaseLine>("released"),
+    LineKind::of::<SaleLine>("sale"),
+    LineKind::of::<TokenLine>("token"),
+    LineKind::of::<CompactedLine>("compacted"),
 ];
 
-/// The longest name of a kind, in bytes.
-const LONGEST_KIND: usize = 40;
+/// The longest name of a kind or of a member, in bytes.
+const LONGEST_NAME: usize = 40;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,12 +165,12 @@ impl LedgerRecord {
     pub fn read(bytes: &[u8]) -> Result<Self, LineError> {
         // Looking at how a canonical line begins is three times as fast as letting serde try each kind.
         let rest = bytes.strip_prefix(b"{\"event\":\"").unwrap_or_default();
-        let begins = |(name, _): &&LineKind| {
-            rest.strip_prefix(name.as_bytes())
+        let begins = |kind: &&LineKind| {
+            rest.strip_prefix(kind.name.as_bytes())
                 .is_some_and(|rest| rest.starts_with(b"\""))
         };
-        let (_, read) = KINDS.iter().find(begins).unwrap_or(&KINDS[0]);
-        read(bytes).map_err(|error| match NewerLine::read(bytes) {
+        let kind = KINDS.iter().find(begins).unwrap_or(&KINDS[0]);
+        (kind.read)(bytes).map_err(|error| match NewerLine::read(bytes) {
             Some(newer) => LineError::Newer(newer),
             None => LineError::Damaged(error),
         })
@@ -216,17 +245,34 @@ impl EventLine for CompactedLine {
 }
 
 impl NewerLine {
-    /// Parses a line of a kind that this version does not know.
+    /// Parses a line that a newer version wrote: it is whole, but its kind or one of its members is unknown.
     fn read(bytes: &[u8]) -> Option<Self> {
         let AnyRecord {
-            event: kind,
+            event,
             previous,
             sequence,
         } = serde_json::from_slice(bytes).ok()?;
-        let is_word = kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        let is_kind = is_word && (1..=LONGEST_KIND).contains(&kind.len());
         let previous = continued(sequence, previous)?;
-        (is_kind && !KINDS.iter().any(|(name, _)| *name == kind)).then_some(Self { kind, previous })
+        let what = match KINDS.iter().find(|kind| kind.name == event) {
+            None => NewerPart::Kind(event),
+            Some(kind) => NewerPart::Member(kind.unknown_member(bytes)?),
+        };
+        let (NewerPart::Kind(word) | NewerPart::Member(word)) = &what;
+        let may_have = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        let is_word = (1..=LONGEST_NAME).contains(&word.len()) && word.bytes().all(may_have);
+        is_word.then_some(Self { what, previous })
+    }
+}
+
+impl LineKind {
+    /// The first member that this version does not know of a line that it could read without such members.
+    fn unknown_member(&self, bytes: &[u8]) -> Option<String> {
+        let mut line: BTreeMap<String, serde_json::Value> = serde_json::from_slice(bytes).ok()?;
+        let is_known = |name: &String| (self.members)().contains(&name.as_str());
+        let unknown = line.keys().find(|name| !is_known(name))?.clone();
+        line.retain(|name, _| is_known(name));
+        let known = serde_json::to_vec(&line).ok()?;
+        (self.read)(&known).is_ok().then_some(unknown)
     }
 }
 
@@ -307,6 +353,36 @@ mod tests {
         .write(&mut bytes)
         .unwrap();
         assert!(bytes.len() < MAX / 4);
+    }
+
+    #[test]
+    fn a_member_that_is_unknown_is_of_a_newer_version_only_if_the_rest_is_a_whole_line() {
+        let digest = Digest::of(b"");
+        let line = format!(
+            "{{\"event\":\"compacted\",\"kept\":1,\"previous\":\"{digest}\",\"sequence\":7,\"time\":\"2026-01-01T00:00:00Z\"}}\n"
+        );
+        let with = |member: &str| line.replace("\"kept\":1", &format!("\"kept\":1,{member}"));
+        for (member, name) in [("\"mode\":[{\"a\":1}]", "mode"), ("\"member_2\":null", "member_2")] {
+            match LedgerRecord::read(with(member).as_bytes()) {
+                Err(LineError::Newer(newer)) => {
+                    let expected = format!("has the member \"{name}\", which this version does not know");
+                    assert_eq!((newer.to_string(), newer.previous.sequence), (expected, 6));
+                }
+                other => panic!("{member}: {other:?}"),
+            }
+        }
+        for bad in [
+            with("\"A b\":1"),
+            with("\"\":1"),
+            with("\"mode\":1").replace("2026-01-01", "2026-13-01"),
+            line.replace("\"kept\"", "\"kepu\""),
+            line.replace("\"sequence\"", "\"sequencf\""),
+        ] {
+            assert!(
+                matches!(LedgerRecord::read(bad.as_bytes()), Err(LineError::Damaged(_))),
+                "{bad}"
+            );
+        }
     }
 
     #[test]
