@@ -17,6 +17,7 @@ use countersign_model::issued_license::{ChangeScope, IssuedLicense};
 use countersign_model::license::{License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
+use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::site_host::SiteHost;
 use countersign_registry::Registry;
 use countersign_settings::keys::license_secrets::NewOrigin;
@@ -124,6 +125,8 @@ pub async fn rekey(
 ) -> Result<ChangeOutcome, LicenseChangeError> {
     let old = find(registry, bindings, &id).await?;
     let change = LedgerChange {
+        remarks: NewRemarks::default(),
+        author: Author::default(),
         license: License {
             id: new.key.id(),
             ..old.license.clone()
@@ -161,6 +164,8 @@ pub async fn apply(
 ) -> Result<(Arc<IssuedLicense>, bool), LicenseChangeError> {
     let current = find(registry, bindings, &id).await?;
     let change = LedgerChange {
+        remarks: NewRemarks::default(),
+        author: Author::default(),
         license: current.license.clone(),
         reference: None,
         scope: Arc::clone(scope),

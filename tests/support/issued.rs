@@ -7,6 +7,7 @@ use countersign_ledger::{ChangeBasis, LedgerChange};
 use countersign_model::issued_license::{Hex128, IssueOrigin};
 use countersign_model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseKey;
+use countersign_model::remarks::{Author, NewRemarks};
 
 use super::http::Response;
 use super::instance::License;
@@ -16,6 +17,8 @@ pub fn issue_as(license: &License, request: u8) -> LedgerChange {
     let key: LicenseKey = license.key.parse().unwrap();
     let scope = Arc::new("token:shop".parse().unwrap());
     LedgerChange {
+        remarks: NewRemarks::default(),
+        author: Author::default(),
         license: ModelLicense {
             id: key.id(),
             status: LicenseStatus::Active,

@@ -9,17 +9,22 @@ use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::order_reference::OrderReference;
+use countersign_model::remarks::{Author, NewRemarks};
 
 /// A license to issue or to change.
 #[derive(Clone, Debug)]
 pub struct LedgerChange {
-    /// The license after the change. The ledger keeps no note. Of a step, and where it replaces another license, only its id is
-    /// used.
+    /// The license after the change, without its note and remarks. Of a step, and where it replaces another license, only its id
+    /// is used.
     pub license: License,
+    /// What the change notes beside the terms.
+    pub remarks: NewRemarks,
     /// The shop's order, for a license that is issued. A later change does not alter it.
     pub reference: Option<OrderReference>,
     /// Who asks for it.
     pub scope: Arc<ChangeScope>,
+    /// The person who asks for it, and why.
+    pub author: Author,
     /// Who suspends or revokes the license, if it is not active and not to be told from what it was.
     pub status_by: Option<Arc<ChangeScope>>,
     /// When. A shared ledger uses its own clock.

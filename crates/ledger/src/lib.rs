@@ -111,6 +111,7 @@ pub use postgres::schema::script as shared_schema;
 pub use postgres::{inspection, role_rights, settings::SettingsError};
 pub use postgres::{shared_compaction::compact_shared, shared_repair::repair_shared};
 pub use references::erasure::{ErasedReference, FoundReferences};
+pub use references::texts::named_at_random;
 
 pub use log::MAX_NAMES;
 pub use sales::{SaleChange, SaleOutcome};

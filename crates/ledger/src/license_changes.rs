@@ -12,6 +12,7 @@ use countersign_model::change_kind::ChangeKind;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{Details, License, LicenseStatus};
 use countersign_model::license_step::LicenseStep;
+use countersign_model::remarks::{Author, Remarks};
 
 use crate::bindings::BoundSites;
 use crate::command::{CommitTurn, LedgerCommand};
@@ -44,8 +45,19 @@ impl LedgerCommand for LedgerChange {
         if let ChangeOutcome::Recorded(license) | ChangeOutcome::Repeated(license) = &outcome {
             draft.texts.keep(self.reference.as_ref(), license);
         }
+        if new.is_some() {
+            self.remarks
+                .note
+                .iter()
+                .flatten()
+                .for_each(|note| draft.texts.keep_named(note));
+        }
         // After the new license: if power fails between the two lines, a retry revokes the old one.
-        for license in new.into_iter().chain(draft.licenses.revoked(self, now)) {
+        let lines: Vec<_> = new.into_iter().chain(draft.licenses.revoked(self, now)).collect();
+        if !lines.is_empty() {
+            draft.texts.keep_author(&self.author);
+        }
+        for license in lines {
             draft.append(LedgerEvent::License(license));
         }
         outcome
@@ -69,6 +81,8 @@ impl LicenseBatch<'_> {
         revoked.scope = Arc::clone(&change.scope);
         revoked.status_by = Some(Arc::clone(&change.scope));
         revoked.time = now.max(current.time);
+        let remarks = current.license.details.remarks().lasting();
+        revoked.license.set_remarks(with_author(remarks, &change.author));
         Some(Arc::new(revoked))
     }
 
@@ -103,6 +117,22 @@ impl LicenseBatch<'_> {
         Ok((license, current.reference))
     }
 
+    /// The remarks of the license as it shall be.
+    fn remarks(&self, change: &LedgerChange) -> Remarks {
+        let before = match &change.basis {
+            // As the node that lost the line had it.
+            ChangeBasis::Lost(..) => return change.license.details.remarks().clone(),
+            ChangeBasis::Rekey { old, .. } => self.of(old),
+            ChangeBasis::Issue { .. } => None,
+            ChangeBasis::Revision(_) | ChangeBasis::Step { .. } => self.of(&change.license.id),
+        };
+        let after = match before {
+            Some(before) => change.remarks.after(before.license.details.remarks()),
+            None => change.remarks.after(&Remarks::NONE),
+        };
+        with_author(after, &change.author)
+    }
+
     /// Who suspended or revoked the license: whom the change names, or else who did it before if the status stays, or else who
     /// asks.
     fn status_by(&self, change: &LedgerChange, license: &License) -> Option<Arc<ChangeScope>> {
@@ -132,11 +162,14 @@ impl LicenseBatch<'_> {
         if expected.is_some_and(|expected| expected != revision) {
             return Err(ChangeRefusal::Revised { revision });
         }
+        let remarks = current.license.details.remarks();
+        let has_news = change.remarks.after(remarks) != remarks.lasting();
         let (license, status_by) = match step
             .applied(&current.license, bound, now)
             .map_err(ChangeRefusal::Step)?
         {
             Some(license) => (license, None),
+            None if has_news => (current.license.clone(), None),
             // Who withdraws what somebody else has withdrawn already keeps it so, whatever the other does.
             None if step.withdraws() && current.status_by.as_ref() != Some(&change.scope) => {
                 (current.license.clone(), Some(Arc::clone(&change.scope)))
@@ -210,6 +243,7 @@ impl LicenseBatch<'_> {
         if !license.details.note.is_empty() {
             license.details.note.clear();
         }
+        license.set_remarks(self.remarks(change));
         let license = IssuedLicense {
             status_by: self.status_by(change, &license),
             license,
@@ -224,6 +258,14 @@ impl LicenseBatch<'_> {
             true => Ok(ChangeOutcome::Recorded(Arc::new(license))),
             false => Err(ChangeRefusal::TooLong),
         }
+    }
+}
+
+fn with_author(remarks: Remarks, author: &Author) -> Remarks {
+    Remarks {
+        reason: author.reason_name(),
+        who: author.number(),
+        ..remarks
     }
 }
 

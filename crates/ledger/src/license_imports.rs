@@ -246,6 +246,7 @@ fn of_license(
                 return (ImportResult::ChangedHere, None);
             };
             let kind = ChangeKind::between(&current.license, &license);
+            license.set_remarks(current.license.details.remarks().lasting());
             let issued = IssuedLicense {
                 kind,
                 license,

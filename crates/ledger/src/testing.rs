@@ -54,5 +54,7 @@ pub(crate) fn api_token(name: &str) -> ApiToken {
         used: None,
         revoked: false,
         time,
+        who: None,
+        reason: None,
     }
 }

@@ -11,6 +11,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use countersign_model::api_token::{ApiToken, TokenScope};
 use countersign_model::digest::Digest;
 use countersign_model::name::Name;
+use countersign_model::remarks::Author;
 
 use crate::command::{CommitTurn, LedgerCommand};
 use crate::draft::CommitDraft;
@@ -26,6 +27,8 @@ pub struct TokenChange {
     pub name: Name,
     /// What changes.
     pub step: TokenStep,
+    /// Who makes or revokes it, and why.
+    pub author: Author,
     /// When. A shared ledger uses its own clock.
     pub now: DateTime<Utc>,
 }
@@ -83,6 +86,7 @@ impl LedgerCommand for TokenChange {
             Ok(token) => {
                 let token = Arc::new(token);
                 if current.as_ref() != Some(&token) {
+                    draft.texts.keep_author(&self.author);
                     draft.append(LedgerEvent::Token(Arc::clone(&token)));
                 }
                 TokenOutcome::Recorded(token)
@@ -117,10 +121,14 @@ impl TokenChange {
                 used: None,
                 revoked: false,
                 time,
+                who: self.author.number(),
+                reason: self.author.reason_name(),
             }),
             TokenStep::Revoke => Ok(ApiToken {
                 revoked: true,
                 time,
+                who: self.author.number(),
+                reason: self.author.reason_name(),
                 ..valid.ok_or(TokenRefusal::Unknown)?.clone()
             }),
             TokenStep::Use(day) => {
@@ -130,7 +138,14 @@ impl TokenChange {
                     return Ok(token);
                 }
                 let used = Some(*day);
-                Ok(ApiToken { used, time, ..token })
+                Ok(ApiToken {
+                    used,
+                    time,
+                    // A program used it.
+                    who: None,
+                    reason: None,
+                    ..token
+                })
             }
         }
     }
@@ -156,6 +171,7 @@ mod tests {
                     hash: Digest::of(format!("new {name}").as_bytes()),
                     scopes: BTreeSet::new(),
                 },
+                author: Author::default(),
                 now: DateTime::UNIX_EPOCH,
             };
             change.decide(&mut draft)

@@ -10,6 +10,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use zeroize::Zeroizing;
 
 use crate::digest::Digest;
+use crate::issued_license::Hex128;
 use crate::name::Name;
 
 /// How every token begins, so that scanners for leaked secrets find it.
@@ -35,6 +36,10 @@ pub struct ApiToken {
     pub revoked: bool,
     /// When its last line was written.
     pub time: DateTime<Utc>,
+    /// The number of the person who made or revoked it, if its last line is about that.
+    pub who: Option<Hex128>,
+    /// The name of the reason, as above.
+    pub reason: Option<Hex128>,
 }
 
 /// What a token may do.
@@ -164,6 +169,8 @@ mod tests {
             used: None,
             revoked,
             time: DateTime::UNIX_EPOCH,
+            who: None,
+            reason: None,
         };
         use TokenScope as S;
         assert!(token("licenses:write", false).may(S::LicensesRead));

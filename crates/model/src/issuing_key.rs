@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use chrono::DateTime;
-use hmac::{Hmac, Mac as _};
+use hmac::Hmac;
 use sha2::Sha256;
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -100,10 +100,11 @@ impl IssuingKey {
     }
 }
 
-/// Hides the orders of shops.
+/// Hides the orders of shops, and the names of persons.
 #[derive(Clone)]
 pub struct ReferenceKey {
     references: Hmac<Sha256>,
+    persons: Hmac<Sha256>,
     fingerprint: [u8; 8],
 }
 
@@ -112,6 +113,7 @@ impl ReferenceKey {
     pub fn new(secret: &[u8; SECRET_LENGTH]) -> Self {
         Self {
             references: derived(secret, "countersign reference key 1"),
+            persons: derived(secret, "countersign person key 1"),
             fingerprint: first(&mac(&keyed(secret), &[b"countersign references fingerprint 1"])),
         }
     }
@@ -123,9 +125,12 @@ impl ReferenceKey {
 
     /// How a line of the ledger names this order of a shop. Who has the ledger alone cannot tell which order it is.
     pub fn hide(&self, reference: &str) -> Hex128 {
-        let mut mac = self.references.clone();
-        mac.update(reference.as_bytes());
-        Hex128(first(&mac.finalize().into_bytes().into()))
+        Hex128(first(&mac(&self.references, &[reference.as_bytes()])))
+    }
+
+    /// The number of a person in lines of the ledger. It is another one than that of an order with the same text.
+    pub fn person(&self, name: &str) -> Hex128 {
+        Hex128(first(&mac(&self.persons, &[name.as_bytes()])))
     }
 }
 
@@ -197,6 +202,7 @@ mod tests {
             key.license_key(&origin).id().to_string(),
             ReferenceKey::new(&[7; 32]).fingerprint(),
             ReferenceKey::new(&[7; 32]).hide("order 1").to_string(),
+            ReferenceKey::new(&[7; 32]).person("Anna").to_string(),
         ];
         assert_eq!(told, VECTOR);
         assert_eq!(format!("{:08x}", key.number()), VECTOR[0][..8]);
@@ -204,12 +210,13 @@ mod tests {
     }
 
     /// By an independent implementation, Python's `hmac`.
-    const VECTOR: [&str; 6] = [
+    const VECTOR: [&str; 7] = [
         "c3985cb915b50113",
         "ed4d94c0289c95f74cff982194ee142e",
         "142da9544019eb3214e5e40edcf28692",
         "92c5d275e4f9629921ab1fa072742f81d12f95bb4feb4a7f3337a0ad40ace841",
         "4af00d64242fcada",
         "344c75b5e7a5493ac5491241bd53910b",
+        "48d00dff25964279c0ac021c11d7d7b3",
     ];
 }

@@ -38,6 +38,7 @@ pub mod public_key;
 pub mod refused_hosts;
 pub mod release_key;
 pub mod release_list;
+pub mod remarks;
 pub mod sale_state;
 pub mod seat;
 pub mod seat_counts;

@@ -11,6 +11,7 @@ use crate::binding::Binding;
 use crate::host_index::HostSet;
 use crate::license_key::LicenseId;
 use crate::name::Name;
+use crate::remarks::Remarks;
 use crate::site_host::SiteHost;
 
 /// The longest time that a site may go on without an answer, in hours: a year.
@@ -128,6 +129,16 @@ pub struct LicenseDetails {
     pub staging_sites: Option<u16>,
     /// How often it may move in 30 days without the vendor; `None` for the server's setting.
     pub site_moves: Option<u16>,
+    /// What the ledger has of it beside. A license of a file has none.
+    pub remarks: Option<Box<Remarks>>,
+}
+
+impl LicenseDetails {
+    /// What the ledger has of it beside.
+    pub fn remarks(&self) -> &Remarks {
+        static NONE: Remarks = Remarks::NONE;
+        self.remarks.as_deref().unwrap_or(&NONE)
+    }
 }
 
 /// Bindings made before these times are void: of one host, and of all hosts.
@@ -167,6 +178,7 @@ impl Deref for Details {
             replaces: None,
             staging_sites: None,
             site_moves: None,
+            remarks: None,
         };
         self.0.as_deref().unwrap_or(&NONE)
     }
@@ -212,6 +224,13 @@ impl License {
         if own != (other.staging_sites, other.site_moves) {
             self.details.staging_sites = other.staging_sites;
             self.details.site_moves = other.site_moves;
+        }
+    }
+
+    /// Replaces what the ledger has of it beside.
+    pub fn set_remarks(&mut self, remarks: Remarks) {
+        if *self.details.remarks() != remarks {
+            self.details.remarks = remarks.held();
         }
     }
 

@@ -11,6 +11,7 @@ use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange
 use countersign_model::issued_license::{Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{License, LicenseStatus};
 use countersign_model::license_key::LicenseId;
+use countersign_model::remarks::{Author, NewRemarks};
 use countersign_shops::grant::{GrantedLicense, NotOneLicense};
 
 use crate::serve::deliveries::error::{ApplyError, ParkReason};
@@ -108,6 +109,8 @@ impl<'a> SaleLicenses<'a> {
             ),
         };
         let change = LedgerChange {
+            remarks: NewRemarks::default(),
+            author: Author::default(),
             license: License {
                 id,
                 status: self.sale.status(),
@@ -278,6 +281,8 @@ impl<'a> SaleLicenses<'a> {
                 return Ok(());
             }
             let wanted = LedgerChange {
+                remarks: NewRemarks::default(),
+                author: Author::default(),
                 license,
                 reference: None,
                 scope: Arc::clone(shop),

@@ -12,6 +12,7 @@ use crate::serve::state::Service;
 use countersign_ledger::{Bindings, StoreError, TokenChange, TokenOutcome, TokenStep};
 use countersign_model::api_token::{ApiToken, TokenScope};
 use countersign_model::name::Name;
+use countersign_model::remarks::Author;
 
 /// What to do with a token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,7 +76,15 @@ pub fn told(bindings: &dyn Bindings) -> Vec<ToldToken> {
 pub async fn carry_out(bindings: &dyn Bindings, order: TokenOrder) -> Result<TokenReply, StoreError> {
     let TokenOrder { name, step } = order;
     let now = Utc::now();
-    match bindings.change_token(TokenChange { name, step, now }).await? {
+    match bindings
+        .change_token(TokenChange {
+            name,
+            step,
+            author: Author::default(),
+            now,
+        })
+        .await?
+    {
         TokenOutcome::Recorded(token) => {
             tracing::info!(token = %token.name, revoked = token.revoked, by = "operator:cli", "changed a token");
             Ok(TokenReply::Done(ToldToken::from(&*token)))

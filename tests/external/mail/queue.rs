@@ -13,6 +13,7 @@ use countersign_model::issuing_key::IssueRequest;
 use countersign_model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::offer::SalesMode;
+use countersign_model::remarks::{Author, NewRemarks};
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 use countersign_settings::keys::secret_keys::{SecretKey, SecretKeys};
 use serde_json::Value;
@@ -69,6 +70,8 @@ impl Vendor {
             };
             let new = secrets.new_origin(&request).unwrap();
             let change = LedgerChange {
+                remarks: NewRemarks::default(),
+                author: Author::default(),
                 license: ModelLicense {
                     id: new.key.id(),
                     status: LicenseStatus::Active,

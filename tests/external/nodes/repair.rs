@@ -15,6 +15,7 @@ use countersign_model::api_token::TokenScope;
 use countersign_model::digest::Digest;
 use countersign_model::license::{License as ModelLicense, LicenseStatus};
 use countersign_model::license_key::LicenseId;
+use countersign_model::remarks::Author;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -345,6 +346,7 @@ fn create(number: u8) -> TokenStep {
 
 fn token(node: &OwnNode, name: &str, step: TokenStep) {
     let change = TokenChange {
+        author: Author::default(),
         name: name.parse().unwrap(),
         step,
         now: Utc::now(),

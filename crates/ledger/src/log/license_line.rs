@@ -14,6 +14,7 @@ use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules, ReleaseTimes, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::remarks::{Metadata, Remarks};
 use countersign_model::site_host::SiteHost;
 
 use crate::log::Position;
@@ -29,13 +30,21 @@ pub(super) struct LicenseLine {
     expires: NaiveDate,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     grace_period_hours: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    holder: Option<Hex128>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<SiteHost>,
     kind: ChangeKind,
     license: LicenseId,
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    metadata: Metadata,
     modules: Modules,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    note_ref: Option<Hex128>,
     origin: OriginMembers,
     previous: Digest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason_ref: Option<Hex128>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reference: Option<Hex128>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -56,6 +65,8 @@ pub(super) struct LicenseLine {
     status_by: Option<ChangeScope>,
     synced: u64,
     time: DateTime<Utc>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    who: Option<Hex128>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -109,17 +120,22 @@ impl LicenseLine {
             staging_sites,
             site_moves,
             note: _,
+            remarks: _,
         } = &*license.details;
+        let remarks = license.details.remarks();
         let of_hosts = released.hosts.iter().map(|(host, time)| (host.to_string(), *time));
         let of_all = released.all.map(|time| (ALL_HOSTS.to_owned(), time));
         Self {
             event: LicenseTag::License,
             expires: license.expires,
             grace_period_hours: license.grace_period_hours,
+            holder: remarks.holder,
             hosts: hosts.to_vec(),
             kind: *kind,
             license: license.id,
+            metadata: remarks.metadata.clone(),
             modules: Modules::clone(&license.modules),
+            note_ref: remarks.note,
             origin: OriginMembers {
                 body: origin.body,
                 issued: origin.issued,
@@ -129,6 +145,7 @@ impl LicenseLine {
                 secret: origin.secret,
             },
             previous: previous.digest,
+            reason_ref: remarks.reason,
             reference: *reference,
             released: of_hosts.chain(of_all).collect(),
             replaces: *replaces,
@@ -145,6 +162,7 @@ impl LicenseLine {
             status_by: status_by.as_deref().filter(|by| *by != &**scope).cloned(),
             synced,
             time: *time,
+            who: remarks.who,
         }
     }
 }
@@ -171,6 +189,13 @@ impl EventLine for LicenseLine {
         };
         let by = self.status_by.map_or_else(|| Arc::clone(&scope), Arc::new);
         let status_by = (self.status != LicenseStatus::Active).then_some(by);
+        let remarks = Remarks {
+            holder: self.holder,
+            metadata: self.metadata,
+            note: self.note_ref,
+            reason: self.reason_ref,
+            who: self.who,
+        };
         let details = LicenseDetails {
             hosts: self.hosts.into(),
             released,
@@ -178,6 +203,7 @@ impl EventLine for LicenseLine {
             replaces: self.replaces,
             staging_sites: self.staging_sites,
             site_moves: self.site_moves,
+            remarks: remarks.held(),
         };
         let issued = IssuedLicense {
             license: License {
@@ -247,6 +273,14 @@ mod tests {
         let host = "1.example".parse().unwrap();
         whole.license.details.released.hosts.insert(host, released_at);
         whole.reference = Some(Hex128([7; 16]));
+        let remarks = Remarks {
+            holder: Some(Hex128([1; 16])),
+            metadata: serde_json::from_str(r#"{"a":"\"é\\","license":"x"}"#).unwrap(),
+            note: Some(Hex128([2; 16])),
+            reason: Some(Hex128([3; 16])),
+            who: Some(Hex128([4; 16])),
+        };
+        whole.license.details.remarks = remarks.held();
         whole.scope = Arc::new("shop:stripe".parse().unwrap());
         let mut suspended = whole.clone();
         suspended.license.status = LicenseStatus::Suspended;
@@ -287,7 +321,9 @@ mod tests {
             ("\"status\":\"active\"", "\"status\":\"lost\""),
             ("token:shop", "shop"),
             ("\"revision\":1", "\"revision\":-1"),
-            ("\"revision\":1", "\"note\":\"\",\"revision\":1"),
+            ("\"revision\":1", "\"Note\":\"\",\"revision\":1"),
+            ("\"modules\"", "\"metadata\":{\"A\":\"b\"},\"modules\""),
+            ("\"revision\":1", "\"revision\":1,\"who\":\"Anna\""),
         ] {
             let bad = line.replace(part, other);
             assert_ne!(bad, line, "{part}");

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use countersign_model::api_token::{ApiToken, TokenScope};
 use countersign_model::digest::Digest;
+use countersign_model::issued_license::Hex128;
 use countersign_model::name::Name;
 
 use crate::log::Position;
@@ -23,6 +24,8 @@ pub(super) struct TokenLine {
     issued: DateTime<Utc>,
     name: Name,
     previous: Digest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason_ref: Option<Hex128>,
     revoked: bool,
     /// Sorted by their names.
     scopes: BTreeSet<TokenScope>,
@@ -31,6 +34,8 @@ pub(super) struct TokenLine {
     time: DateTime<Utc>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     used: Option<NaiveDate>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    who: Option<Hex128>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -48,12 +53,14 @@ impl TokenLine {
             issued: token.issued,
             name: token.name.clone(),
             previous: previous.digest,
+            reason_ref: token.reason,
             revoked: token.revoked,
             scopes: token.scopes.clone(),
             sequence: previous.sequence + 1,
             synced,
             time: token.time,
             used: token.used,
+            who: token.who,
         }
     }
 }
@@ -72,6 +79,8 @@ impl EventLine for TokenLine {
             used: self.used,
             revoked: self.revoked,
             time: self.time,
+            who: self.who,
+            reason: self.reason_ref,
         };
         Ok(LedgerEvent::Token(Arc::new(token)))
     }
@@ -88,6 +97,8 @@ mod tests {
         let used = ApiToken {
             used: NaiveDate::from_ymd_opt(2026, 11, 24),
             revoked: true,
+            who: Some(Hex128([1; 16])),
+            reason: Some(Hex128([2; 16])),
             ..api_token("shop")
         };
         for token in [api_token("shop"), used] {

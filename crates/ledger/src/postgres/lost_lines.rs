@@ -22,6 +22,7 @@ use countersign_model::api_token::ApiToken;
 use countersign_model::binding::{Binding, Stored as _};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_key::LicenseId;
+use countersign_model::remarks::Author;
 use countersign_model::sale_state::{SaleEvent, SaleState};
 use countersign_model::site_host::SiteHost;
 
@@ -175,6 +176,7 @@ fn lost_step(token: &ApiToken, held: Option<&ApiToken>) -> Option<TokenChange> {
     Some(TokenChange {
         name: token.name.clone(),
         step,
+        author: Author::default(),
         now: token.time,
     })
 }

@@ -13,6 +13,7 @@ use crate::sales::{SaleChange, SaleOutcome};
 use crate::token_changes::{TokenChange, TokenOutcome};
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::order_reference::OrderReference;
+use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::sale_state::SaleState;
 
 impl Repair<'_> {
@@ -20,6 +21,8 @@ impl Repair<'_> {
         for part in lost.chunks(BATCH) {
             let changes = part.iter().map(|issued| LedgerChange {
                 license: issued.license.clone(),
+                remarks: NewRemarks::default(),
+                author: Author::default(),
                 reference: issued.reference.map(OrderReference::from),
                 scope: Arc::clone(&issued.scope),
                 status_by: issued.status_by.clone(),

@@ -1,7 +1,10 @@
 //! The texts of orders that one group commit keeps with its lines.
 
+use std::io;
+
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::order_reference::OrderReference;
+use countersign_model::remarks::{Author, NamedText};
 
 /// The text of an order whose license is in the ledger.
 #[derive(Clone)]
@@ -12,6 +15,16 @@ pub(crate) struct NewReference {
     pub names: Vec<Hex128>,
     /// The text.
     pub text: Box<str>,
+}
+
+/// A text with a random name, for a line that is about to be written.
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn named_at_random(text: &str) -> io::Result<NamedText> {
+    let mut name = [0; 16];
+    getrandom::fill(&mut name).map_err(io::Error::other)?;
+    Ok(NamedText::random(name, text))
 }
 
 /// The texts of one group commit.
@@ -33,6 +46,20 @@ impl ReferenceTexts {
                 text: text.clone(),
             });
         }
+    }
+
+    /// Keeps what people wrote of a change that is about to be written.
+    pub(crate) fn keep_author(&mut self, author: &Author) {
+        author.texts().for_each(|text| self.keep_named(text));
+    }
+
+    /// Keeps a text that a line is about to name.
+    pub(crate) fn keep_named(&mut self, text: &NamedText) {
+        self.0.push(NewReference {
+            name: text.name,
+            names: text.names().collect(),
+            text: text.text.clone(),
+        });
     }
 
     pub(crate) fn all(&self) -> &[NewReference] {

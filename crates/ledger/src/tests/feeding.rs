@@ -7,6 +7,7 @@ use crate::ledger_feed::{FeedCursor, FeedLine, LedgerFeed};
 use crate::log::Position;
 use crate::log::record::LedgerEvent;
 use crate::testing::issued;
+use countersign_model::remarks::{Author, NewRemarks};
 
 fn genesis() -> FeedCursor {
     FeedCursor {
@@ -83,6 +84,8 @@ async fn compactions_hide_nothing_and_repeat_nothing_though_all_lines_have_one_t
     bind(&*store, &license, "b.com", 1).await;
     for revision in 0..2 {
         let change = LedgerChange {
+            remarks: NewRemarks::default(),
+            author: Author::default(),
             license: License {
                 status: [LicenseStatus::Active, LicenseStatus::Suspended][revision],
                 ..issued.license.clone()

@@ -4,10 +4,15 @@ use super::*;
 use crate::answer::Pending;
 use crate::testing::issued;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::license_step::LicenseStep;
 use countersign_model::name::Name;
+use countersign_model::order_reference::StoredReference;
+use countersign_model::remarks::{Author, NamedText, NewRemarks, Remarks};
 
 fn issue(license: &IssuedLicense) -> LedgerChange {
     LedgerChange {
+        remarks: NewRemarks::default(),
+        author: Author::default(),
         license: license.license.clone(),
         reference: license.reference.map(Into::into),
         scope: license.scope.clone(),
@@ -254,4 +259,133 @@ async fn a_retry_revokes_the_old_license_if_power_failed_between_the_two_lines()
         store.issued(&old.license.id).unwrap().license.status,
         LicenseStatus::Revoked
     );
+}
+
+fn text(name: u8, text: &str) -> NamedText {
+    NamedText::random([name; 16], text)
+}
+
+#[tokio::test]
+async fn what_people_write_of_a_change_stands_beside_the_ledger_and_what_stays_with_the_license_stays() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let store = open(path).unwrap();
+    let license = issued(1);
+    let by = |who: &str, reason| Author {
+        who: Some(text(1, who)),
+        reason: Some(reason),
+    };
+    let first = LedgerChange {
+        author: by("Anna Author", text(2, "as agreed")),
+        remarks: NewRemarks {
+            holder: Some(Hex128([8; 16])),
+            metadata: Some(serde_json::from_str("{\"seller\":\"7\"}").unwrap()),
+            note: Some(Some(text(3, "friend of Bob"))),
+        },
+        ..issue(&license)
+    };
+    store.change_license(first.clone()).await.unwrap();
+    let noted = |store: &dyn Bindings| {
+        store
+            .issued(&license.license.id)
+            .unwrap()
+            .license
+            .details
+            .remarks()
+            .clone()
+    };
+    let expected = Remarks {
+        holder: Some(Hex128([8; 16])),
+        metadata: serde_json::from_str("{\"seller\":\"7\"}").unwrap(),
+        note: Some(Hex128([3; 16])),
+        reason: Some(Hex128([2; 16])),
+        who: Some(Hex128([1; 16])),
+    };
+    assert_eq!(noted(&*store), expected);
+    // A retry writes nothing, also no other text.
+    let again = LedgerChange {
+        author: by("Anna Author", text(4, "again")),
+        ..first
+    };
+    assert!(matches!(
+        store.change_license(again).await.unwrap(),
+        ChangeOutcome::Repeated(_)
+    ));
+    // The next change is nobody's that is known.
+    store.change_license(suspend(&license, 1)).await.unwrap();
+    assert_eq!(noted(&*store), expected.lasting());
+    // A note alone is a change, and nothing is none.
+    let step = |remarks: NewRemarks, reason| LedgerChange {
+        basis: ChangeBasis::Step {
+            step: LicenseStep::Suspend,
+            revision: None,
+        },
+        remarks,
+        author: by("Anna Author", reason),
+        ..issue(&license)
+    };
+    let other_note = NewRemarks {
+        note: Some(Some(text(5, "no friend"))),
+        ..NewRemarks::default()
+    };
+    let changed = store
+        .change_license(step(other_note, text(6, "a quarrel")))
+        .await
+        .unwrap();
+    assert!(
+        matches!(&changed, ChangeOutcome::Recorded(license) if license.revision == 3),
+        "{changed:?}"
+    );
+    assert_eq!(noted(&*store).note, Some(Hex128([5; 16])));
+    // A new key is for the same customer.
+    let rekeyed = LedgerChange {
+        author: by("Bert", text(7, "lost")),
+        ..rekey(&license, &issued(2), None)
+    };
+    store.change_license(rekeyed).await.unwrap();
+    for id in [license.license.id, issued(2).license.id] {
+        let remarks = store.issued(&id).unwrap().license.details.remarks().clone();
+        assert_eq!(
+            (remarks.holder, remarks.reason),
+            (expected.holder, Some(Hex128([7; 16])))
+        );
+        assert_eq!(
+            (&remarks.metadata, remarks.note),
+            (&expected.metadata, Some(Hex128([5; 16])))
+        );
+    }
+    let names = (1..=9).map(|name| Hex128([name; 16])).collect();
+    let mut kept = store.references(names).await.unwrap();
+    kept.sort_by_key(|(name, _)| *name);
+    let texts: Vec<_> = kept
+        .iter()
+        .map(|(Hex128(name), stored)| (name[0], stored.text().unwrap()))
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            (1, "Anna Author"),
+            (2, "as agreed"),
+            (3, "friend of Bob"),
+            (5, "no friend"),
+            (6, "a quarrel"),
+            (7, "lost")
+        ]
+    );
+    store.close().unwrap();
+    drop(store);
+    let ledger = std::fs::read_to_string(path.join("ledger.jsonl")).unwrap();
+    assert!(
+        !ledger.contains("Anna") && !ledger.contains("lost") && !ledger.contains("friend"),
+        "{ledger}"
+    );
+    let store = open(path).unwrap();
+    assert_eq!(noted(&*store).note, Some(Hex128([5; 16])));
+    store
+        .erase_reference(vec![Hex128([1; 16])], at(20))
+        .await
+        .unwrap()
+        .unwrap();
+    let erased = store.references(vec![Hex128([1; 16])]).await.unwrap();
+    assert!(matches!(erased[..], [(_, StoredReference::Erased(time))] if time == at(20)));
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::testing::issued;
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
+use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::site_release::{ReleaseHash, ReleasedBy};
 
 const HOUR: i64 = 3_600;
@@ -479,6 +480,8 @@ async fn a_copy_that_stays_when_its_site_leaves_keeps_the_seat() {
 /// A move of a license of the ledger from a.com to b.com.
 fn moving(license: &IssuedLicense, seconds: i64) -> LedgerChange {
     LedgerChange {
+        remarks: NewRemarks::default(),
+        author: Author::default(),
         license: license.license.clone(),
         reference: None,
         scope: Arc::clone(&license.scope),

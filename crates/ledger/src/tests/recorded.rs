@@ -11,6 +11,7 @@ use crate::testing::issued;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_step::LicenseStep;
 use countersign_model::order_reference::OrderReference;
+use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::sale_state::SaleEvent;
 use countersign_model::site_release::ReleaseHash;
 
@@ -18,6 +19,8 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/recorded");
 
 fn change(issued: &IssuedLicense, basis: ChangeBasis, seconds: i64) -> LedgerChange {
     LedgerChange {
+        remarks: NewRemarks::default(),
+        author: Author::default(),
         license: issued.license.clone(),
         reference: issued.reference.map(OrderReference::from),
         scope: issued.scope.clone(),
@@ -34,6 +37,7 @@ fn step(issued: &IssuedLicense, step: LicenseStep, seconds: i64) -> LedgerChange
 
 fn token(name: &str, step: TokenStep, seconds: i64) -> TokenChange {
     TokenChange {
+        author: Author::default(),
         name: name.parse().unwrap(),
         step,
         now: at(seconds),

@@ -9,6 +9,7 @@ use countersign_model::issued_license::{Hex128, IssueOrigin};
 use countersign_model::issuing_key::{IssueRequest, IssuingKey};
 use countersign_model::license_key::LicenseKey;
 use countersign_model::order_reference::OrderReference;
+use countersign_model::remarks::NamedText;
 
 /// The secrets of issuing and of references.
 #[derive(Clone, Debug)]
@@ -82,6 +83,11 @@ impl LicenseSecrets {
     /// The order with its text, for a license that is issued.
     pub fn reference(&self, text: &str) -> OrderReference {
         self.references.reference(text)
+    }
+
+    /// A person who makes a change.
+    pub fn person(&self, name: &str) -> NamedText {
+        self.references.person(name)
     }
 
     /// What other servers may know of the secrets: both fingerprints.

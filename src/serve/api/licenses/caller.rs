@@ -10,6 +10,7 @@ use crate::serve::state::Service;
 use countersign_ledger::{TokenChange, TokenStep};
 use countersign_model::api_token::{ApiToken, TokenScope, TokenSecret};
 use countersign_model::issued_license::ChangeScope;
+use countersign_model::remarks::Author;
 
 /// A caller with a valid token.
 #[derive(Debug)]
@@ -66,6 +67,7 @@ fn note_use(service: &Service, token: &ApiToken) {
         return;
     }
     service.gate.bindings().note_token_use(TokenChange {
+        author: Author::default(),
         name: token.name.clone(),
         step: TokenStep::Use(today),
         now,

@@ -28,6 +28,7 @@ use countersign_model::license::{Details, License, LicenseDetails, LicenseStatus
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
 use countersign_model::offer::SalesMode;
+use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::site_host::SiteHost;
 use countersign_settings::keys::license_secrets::{LicenseSecrets, NewOrigin};
 
@@ -83,6 +84,8 @@ pub(super) async fn reply(
     let texts = OrderTexts::of_order(service.gate.bindings(), reference.as_ref()).await?;
     let license = wanted.license(new.key.id());
     let change = LedgerChange {
+        remarks: NewRemarks::default(),
+        author: Author::default(),
         license,
         reference,
         scope: Arc::clone(&caller.scope),
