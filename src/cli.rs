@@ -11,7 +11,7 @@ use crate::commands::Exit;
 use crate::commands::output::error_json;
 use crate::commands::{
     bindings, build, completions, doctor, init, keys, license, mail, manual, package, preview, review, serve, shop,
-    sign, token, trace, usage, verify, webhook,
+    sign, token, trace, usage, verify, wait, webhook,
 };
 use countersign_model::license_key::LicenseKey;
 use countersign_model::text::stderr;
@@ -169,6 +169,8 @@ pub enum Command {
     Sign(sign::Args),
     /// Verify a saved statement offline
     Verify(verify::Args),
+    /// Wait until the running server uses the files of the registry
+    Wait(wait::Args),
     /// Check an instance and report what is wrong
     Doctor(doctor::Args),
     /// Print a completion script for a shell

@@ -50,6 +50,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Trace(args) => commands::trace::run(args, &instance(&no_settings)?),
         Command::Review(args) => commands::review::run(args, &instance(&no_settings)?),
         Command::Usage(args) => commands::usage::run(args, &instance(&no_settings)?),
+        Command::Wait(args) => commands::wait::run(args, &instance(&no_settings)?),
         Command::Shop(args) => commands::shop::run(args, &instance(&no_settings)?),
         Command::Mail(args) => commands::mail::run(args, &instance(&no_settings)?),
         Command::Webhook(args) => commands::webhook::run(args, &instance(&no_settings)?),

@@ -223,9 +223,9 @@ mod tests {
             .collect();
         assert_eq!(keys.len(), 2);
         let files = tree(folder.path());
-        let licenses = fs::read_to_string(folder.path().join("registry/licenses/demo.toml")).unwrap();
+        let ledger = fs::read_to_string(folder.path().join("store/ledger.jsonl")).unwrap();
         for key in keys {
-            assert!(licenses.contains(&format!("\nid = \"{}\"\n", key.id())));
+            assert!(ledger.contains(&format!("\"license\":\"{}\"", key.id())));
             let secret = key.reveal().as_bytes();
             for (path, bytes) in &files {
                 assert!(
@@ -242,6 +242,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         make(folder.path(), true, false).unwrap();
         let registry = countersign_registry::Registry::load(&folder.path().join("registry")).unwrap();
-        assert_eq!((registry.plugin_count(), registry.license_count()), (2, 2));
+        assert_eq!((registry.plugin_count(), registry.license_count()), (2, 0));
     }
 }

@@ -21,7 +21,7 @@ use countersign_settings::config::Config;
 /// Why a command does not open the store itself.
 #[derive(Debug, thiserror::Error)]
 enum AccessError {
-    #[error("{0}: there is no store yet")]
+    #[error("{0}: there is no store yet, and its folder belongs to another user")]
     NoStore(String),
     #[error("{0}: the store belongs to another user")]
     AnotherUser(String),
@@ -63,13 +63,22 @@ pub(super) fn through<T>(
     Ok(done)
 }
 
-/// A store that this user made for the server, or files in it, could not be opened by the server.
+/// The server could not open a store, or files in it, that another user made. So this user must own the store; where there is
+/// none yet, the folder that it is made in.
 fn require_own(folder: &Path) -> Result<(), Failure> {
     let shown = folder.display().to_string();
+    let is_foreign = |found: &fs::Metadata| found.uid() != geteuid().as_raw();
     match fs::metadata(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Failure::input(AccessError::NoStore(shown))
-            .hint("start `countersign serve` once, as the server's user: it makes the store")),
-        Ok(found) if found.uid() != geteuid().as_raw() => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+            match fs::metadata(parent.unwrap_or(Path::new("."))).map(|found| is_foreign(&found)) {
+                Ok(true) => {
+                    Err(Failure::environment(AccessError::NoStore(shown)).hint("run this as the user of the server"))
+                }
+                _ => Ok(()),
+            }
+        }
+        Ok(found) if is_foreign(&found) => {
             Err(Failure::environment(AccessError::AnotherUser(shown)).hint("run this as the user of the server"))
         }
         _ => Ok(()),

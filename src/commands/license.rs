@@ -1,25 +1,20 @@
 //! `countersign license`: the vendor's decisions about licenses, from issuing to revoking.
 //!
-//! Every verb with a change edits one file of the registry; the running server notices. If no file has the license, `in_ledger`
-//! changes that of the ledger. Bindings are in the ledger, whatever declares the license: `release` and `move` change them there.
+//! A license is in the ledger, and so is every change. `order` sends changes to the running server; where none runs, the command
+//! makes them itself. A license that only a file of the registry declares is changed there, by a person.
 
 mod arguments;
 mod change;
-mod change_options;
-mod done;
 mod expires;
 mod forget;
 mod import;
-mod in_ledger;
 mod issue;
 mod issued;
-mod ledger_key;
 mod list;
 mod list_table;
+pub(super) mod order;
 pub(super) mod orders;
 mod rekey;
-mod release;
-mod seats;
 mod selector;
 mod show;
 mod verb;
@@ -37,10 +32,9 @@ use countersign_model::text::printable::Printable;
 use countersign_model::text::stderr;
 use countersign_settings::config::Config;
 
-use crate::commands::license_defaults::license_defaults;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output, server_questions};
-use selector::UnknownLicense;
+use change::ChangeVerb;
 use verb::Verb;
 
 /// Issue, list and change licenses
@@ -52,10 +46,10 @@ use verb::Verb;
   echo \"$KEY\" | countersign license renew - --expires 2028-12-31
   countersign license release 3f9a0c21d4e5 --host old.example.com
 
-A license that you issue stands in a file of the registry, and the verbs edit that file. A license \
-that a program issued, such as a shop, stands in the ledger: the running server changes it there, or \
-this command if no server runs. `license show` says which it is. Which sites use a license stands in \
-the ledger in any case: `release` and `move` work beside the server only.
+A license is in the ledger. The running server changes it there, or this command if no server runs. \
+A license may also be declared in a file of the registry, for vendors who keep licenses in git: only \
+people write those files, and the verbs print what to write. `license show` says where a license is. \
+Which sites use it is in the ledger in any case.
 
 Name a license by its key, its id, or the first 8 or more digits of its id. '-' reads the key from \
 stdin, so that it stays out of the shell's history.")]
@@ -64,40 +58,27 @@ pub struct Args {
     verb: Verb,
 }
 
-/// Runs the verb: on a license of a file, or if no file has it, on that of the ledger.
+/// Runs the verb.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    match decide(args, config) {
-        Err(failure) if failure.error.is::<UnknownLicense>() => {
-            in_ledger::change(&args.verb, config, Utc::now())?.ok_or(failure)
-        }
-        decided => decided,
-    }
-}
-
-fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let now = Utc::now();
-    let registry = &config.paths.registry;
     let today = now.date_naive();
-    let staging_sites = || license_defaults(config).staging_sites;
-    let bindings = |license: &LicenseId| countersign_ledger::bindings_of(store_source(&config.paths), license);
-    let (done, told) = match &args.verb {
-        Verb::Issue(issue) => return issue::run(issue, config, now),
-        Verb::Import(args) => return import::run(args, config, now),
-        Verb::Rekey(args) => return rekey::run(args, config, today),
-        Verb::Resend(args) => return ledger_key::resend(args, config),
-        Verb::Forget(args) => return forget::run(args, config),
-        Verb::List(args) => return list::run(args, config, today),
-        Verb::Show(args) => {
-            return output::print(&show::show(args, config, &|id| stored(config, id), now)?);
-        }
-        Verb::Renew(args) => (change::renew(args, registry, today), &args.told),
-        Verb::Suspend(args) => (change::suspend(args, registry), &args.told),
-        Verb::Resume(args) => (change::resume(args, registry), &args.told),
-        Verb::Revoke(args) => (change::revoke(args, registry), &args.told),
-        Verb::Release(_) | Verb::Move(_) => return in_ledger::change_bindings(&args.verb, config, now),
-        Verb::Sites(args) => (seats::sites(args, registry, staging_sites(), &bindings), &args.told),
-    };
-    told.tell(&done?, config)
+    let change = |verb| change::run(verb, config, now);
+    match &args.verb {
+        Verb::Issue(args) => issue::run(args, config, now),
+        Verb::Import(args) => import::run(args, config, now),
+        Verb::Rekey(args) => rekey::rekey(args, config),
+        Verb::Resend(args) => rekey::resend(args, config),
+        Verb::Forget(args) => forget::run(args, config),
+        Verb::List(args) => list::run(args, config, today),
+        Verb::Show(args) => output::print(&show::show(args, config, &|id| stored(config, id), now)?),
+        Verb::Renew(args) => change(ChangeVerb::Renew(args)),
+        Verb::Suspend(args) => change(ChangeVerb::Suspend(args)),
+        Verb::Resume(args) => change(ChangeVerb::Resume(args)),
+        Verb::Revoke(args) => change(ChangeVerb::Revoke(args)),
+        Verb::Release(args) => change(ChangeVerb::Release(args)),
+        Verb::Move(args) => change(ChangeVerb::Move(args)),
+        Verb::Sites(args) => change(ChangeVerb::Sites(args)),
+    }
 }
 
 /// A license's bindings with what its sites reported.

@@ -22,7 +22,6 @@ pub mod package;
 mod parked;
 pub mod preview;
 pub mod review;
-mod running_server;
 pub mod serve;
 mod server_questions;
 pub mod shop;
@@ -33,13 +32,13 @@ pub mod token;
 pub mod trace;
 pub mod usage;
 pub mod verify;
+pub mod wait;
 pub mod webhook;
 
 use std::error::Error;
 
 use countersign_ledger::{LedgerState, StoreError};
 use countersign_registry::RegistryError;
-use countersign_registry::edit::EditError;
 use countersign_settings::config::ConfigError;
 use countersign_settings::keys::signing_key::KeyError;
 
@@ -154,18 +153,6 @@ impl From<RegistryError> for Failure {
             RegistryError::List { .. } => Self::environment(error),
             RegistryError::NoFolder { .. } => Self::input(error).hint(INSTANCE),
             _ => Self::input(error),
-        }
-    }
-}
-
-impl From<EditError> for Failure {
-    fn from(error: EditError) -> Self {
-        match error {
-            EditError::Registry(error) => error.into(),
-            EditError::WouldNotLoad(_) => Self::input(error),
-            EditError::Layout { .. } => Self::input(error).hint("edit the file by hand; a running server notices"),
-            EditError::Changed { .. } => Self::environment(error).hint("run the command again"),
-            EditError::Io { .. } => Self::environment(error),
         }
     }
 }

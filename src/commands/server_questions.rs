@@ -21,6 +21,7 @@ use crate::commands::Failure;
 use crate::serve::imports::{ImportOrder, ImportReply};
 use crate::serve::ops::admin_socket::{self, ConnectError};
 use crate::serve::ops::commands::{CLAIMED_USER, FolderIdentity, ServerGreeting, is_user_name};
+use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
 use crate::serve::ops::license_answers::{LicenseOrder, LicenseReply};
 use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::serve::ops::reference_answers::{ErasureOrder, ErasureReply};
@@ -158,6 +159,11 @@ pub(super) fn change_token(config: &Config, order: &TokenOrder) -> Result<TokenR
 /// Has the server take a step of a license of the ledger.
 pub(super) fn change_license(config: &Config, order: &LicenseOrder) -> Result<LicenseReply, QuestionError> {
     ask(config, async |server| server.order("/licenses", order).await)
+}
+
+/// Has the server issue a license.
+pub(super) fn issue_license(config: &Config, order: &IssueOrder) -> Result<IssueReply, QuestionError> {
+    ask(config, async |server| server.order("/licenses/new", order).await)
 }
 
 /// Has the server erase the text of an order.

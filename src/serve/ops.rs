@@ -3,6 +3,7 @@
 pub mod admin_socket;
 pub mod commands;
 mod import_answers;
+pub mod issue_answers;
 pub mod license_answers;
 pub mod license_defaults;
 pub mod openmetrics;

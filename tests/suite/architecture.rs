@@ -166,7 +166,7 @@ fn arrows_between_rooms_run_one_way() {
     assert_eq!(arrows(&sources()), [""; 0]);
     let allowed = with(
         "src/serve/gate.rs",
-        "use countersign_model::license_change::LicenseChange as _;",
+        "use countersign_model::license_step::LicenseStep as _;",
     );
     assert_eq!(arrows(&allowed), [""; 0]);
     for (path, line, target) in [

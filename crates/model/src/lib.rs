@@ -23,7 +23,6 @@ pub mod issued_license;
 pub mod issuing_key;
 pub mod keyed_mac;
 pub mod license;
-pub mod license_change;
 pub mod license_key;
 pub mod license_step;
 pub mod license_table;

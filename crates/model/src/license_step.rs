@@ -1,7 +1,7 @@
 //! Steps of a license of the ledger, such as renewing it: what they change, and when they are refused.
 //!
-//! The ledger's thread decides a step on the license and its bindings as they are then. `license` of the command line makes
-//! changes of single fields in files, too; sites of a license in a file leave and come by lines of the ledger.
+//! The ledger's thread decides a step on the license and its bindings as they are then. Sites of a license that a file declares
+//! leave and come by lines of the ledger, too.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::binding::Binding;
 use crate::license::{License, LicenseStatus, Modules, SiteLimit};
-use crate::license_change::LicenseChange;
 use crate::period::deserialize_last_day;
 use crate::seat::Seat;
 use crate::site_host::SiteHost;
@@ -124,9 +123,9 @@ impl LicenseStep {
         }
         let after = match self {
             Self::Renew(expires) => with_last_day(license, *expires, now)?,
-            Self::Suspend => LicenseChange::Status(LicenseStatus::Suspended).applied_to(license),
-            Self::Resume => LicenseChange::Status(LicenseStatus::Active).applied_to(license),
-            Self::Revoke => LicenseChange::Status(LicenseStatus::Revoked).applied_to(license),
+            Self::Suspend => with_status(license, LicenseStatus::Suspended),
+            Self::Resume => with_status(license, LicenseStatus::Active),
+            Self::Revoke => with_status(license, LicenseStatus::Revoked),
             Self::ReleaseOne if license.sites != SiteLimit::DEFAULT => return Err(StepRefusal::WhichSite),
             Self::ReleaseOne | Self::ReleaseAll => released(license, None, bound, now),
             Self::ReleaseHost(host) if !license.knows_site(host, bound) => return Err(StepRefusal::NotBound),
@@ -172,7 +171,17 @@ fn with_last_day(license: &License, expires: NaiveDate, now: DateTime<Utc>) -> R
     if expires != license.expires && expires < now.date_naive() {
         return Err(StepRefusal::Past(expires));
     }
-    Ok(LicenseChange::Expires(expires).applied_to(license))
+    Ok(License {
+        expires,
+        ..license.clone()
+    })
+}
+
+fn with_status(license: &License, status: LicenseStatus) -> License {
+    License {
+        status,
+        ..license.clone()
+    }
 }
 
 /// The license with `to` in the place of `from`. It stays as it is if that is so already.

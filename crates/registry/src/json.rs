@@ -61,11 +61,7 @@ fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<
             .parse()
             .map_or(Value::Other("a number that is not an integer"), Value::Integer),
     };
-    Ok(Node {
-        at,
-        end: at + text.len(),
-        value,
-    })
+    Ok(Node { at, value })
 }
 
 /// Where a raw value starts. It is a part of the line itself.
@@ -119,7 +115,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 impl<'de: 'a, 'a> Deserialize<'de> for Node<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = deserializer.deserialize_any(ValueVisitor)?;
-        Ok(Node { at: 0, end: 0, value })
+        Ok(Node { at: 0, value })
     }
 }
 
@@ -211,7 +207,7 @@ mod tests {
         };
         assert!(matches!(field(&table, "a"), (1, 6, Value::String(text)) if text == "x"));
         assert!(matches!(field(&table, "bb"), (11, 22, Value::Array(items))
-            if matches!(&items[..], [Node { at: 23, end: 31, value: Value::String(e) }, Node { at: 33, value: Value::Integer(1), .. },
+            if matches!(&items[..], [Node { at: 23, value: Value::String(e) }, Node { at: 33, value: Value::Integer(1), .. },
                 Node { value: Value::Other("null"), .. }] if e == "é")));
         let (_, 48, Value::Table(inner)) = field(&table, "c") else {
             panic!("no object within")

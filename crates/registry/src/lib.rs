@@ -6,10 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod declaration;
 mod diagnostic;
 mod dir_entry;
 mod edd_items;
-pub mod edit;
 mod error;
 mod fields;
 mod files;

@@ -21,11 +21,10 @@ const MAX_RECOVERABLE: usize = 64 << 10;
 /// How many syntax errors of a file are reported. A duplicate key parses the text once more, to find its first place.
 const MAX_ERRORS: usize = 20;
 
-/// A value, with the bytes where it starts and ends.
+/// A value, with the byte where it starts.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
     pub at: usize,
-    pub end: usize,
     pub value: Value<'a>,
 }
 
@@ -136,11 +135,7 @@ fn toml_node<'a>(place: Range<usize>, value: DeValue<'a>) -> Node<'a> {
         }
         DeValue::Table(table) => Value::Table(toml_table(place.start, table)),
     };
-    Node {
-        at: place.start,
-        end: place.end,
-        value,
-    }
+    Node { at: place.start, value }
 }
 
 fn toml_time(time: toml::value::Datetime) -> Value<'static> {
@@ -198,7 +193,7 @@ pub(crate) mod tests {
         let table = from_toml(text).unwrap();
         assert!(matches!(field(&table, "a"), (0, 4, Value::String(text)) if text == "x"));
         assert!(matches!(field(&table, "b"), (8, 12, Value::Array(items))
-            if matches!(items[..], [Node { at: 13, end: 14, value: Value::Integer(1) }, Node { at: 16, end: 20, value: Value::Boolean(true) }])));
+            if matches!(items[..], [Node { at: 13, value: Value::Integer(1) }, Node { at: 16, value: Value::Boolean(true) }])));
         assert!(matches!(field(&table, "c").2, Value::Date(date) if date.to_string() == "2027-12-31"));
         assert!(matches!(field(&table, "d").2, Value::Time(time) if time.to_rfc3339() == "2026-11-20T10:00:00+00:00"));
         assert!(matches!(field(&table, "e").2, Value::Other("a float")));

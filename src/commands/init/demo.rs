@@ -1,25 +1,30 @@
-//! The demo: two plugins with repositories, and two licenses, whose keys are shown and not stored.
+//! The demo: two plugins with repositories, and two licenses in its ledger, whose keys are shown and not stored.
 //!
 //! [`try_it`] has commands to paste, which show validation, updates and the signature.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use chrono::{Months, NaiveDate, Utc};
+use chrono::{Months, Utc};
 use serde::Serialize;
 
-use countersign_model::license_key::{LicenseId, LicenseKey};
+use countersign_model::license_key::LicenseId;
+use countersign_model::name::NotAName;
 use countersign_model::text::shell_quoted::shell_quoted;
 use countersign_settings::config::{Config, Listen};
 
+use crate::commands::Failure;
 use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, DemoPlugin};
 use crate::commands::init::files::{InitError, create};
 use crate::commands::init::instance;
+use crate::commands::license::order;
+use crate::serve::ops::issue_answers::{IssueOrder, IssueReply, LicenseGrant};
+use crate::serve::ops::license_answers::NewKey;
 
 /// The result of [`write()`].
 pub(super) const NAMES: &[&str] = &[
     "registry/plugins/acme-forms.toml",
     "registry/plugins/acme-pdf.toml",
-    "registry/licenses/demo.toml",
     "plugins/acme-forms",
     "plugins/acme-pdf",
 ];
@@ -42,7 +47,7 @@ pub(super) struct Demo {
 }
 
 /// Adds the demo to an empty instance.
-pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<Demo, InitError> {
+pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<Demo, Failure> {
     for plugin in [ACME_FORMS, ACME_PDF] {
         let path = folder.join("plugins").join(plugin.slug);
         demo_repository::write(&path, &plugin).map_err(|source| InitError::Repository { path, source })?;
@@ -51,16 +56,13 @@ pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<Demo
             &entry(&plugin),
         )?;
     }
-    let small = random_key()?;
-    let large = random_key()?;
-    let expires = Utc::now().date_naive() + Months::new(12);
-    create(
-        &folder.join("registry/licenses/demo.toml"),
-        &licenses(small.id(), large.id(), expires),
-    )?;
-    let shown = |key: &LicenseKey, grants| DemoLicense {
-        id: key.id(),
-        key: key.reveal().to_owned(),
+    let forms = ACME_FORMS.slug;
+    let small = issue(config, "one site", 1, &[(forms, &["translations"])])?;
+    let both: [(_, &[_]); 2] = [(forms, &["translations", "thanks"]), (ACME_PDF.slug, &[])];
+    let large = issue(config, "three sites", 3, &both)?;
+    let shown = |new: &NewKey, grants| DemoLicense {
+        id: new.id,
+        key: new.license_key.clone(),
         grants,
     };
     let licenses = vec![
@@ -90,7 +92,7 @@ Then paste this into another terminal.
             &called,
             folder,
             &config.serve.listen,
-            &small,
+            &small.license_key,
             ACME_FORMS.slug,
             key_id,
             &config.paths.public
@@ -114,13 +116,12 @@ fn try_it(
     program: &Path,
     folder: &Path,
     listen: &Listen,
-    key: &LicenseKey,
+    key: &str,
     slug: &str,
     key_id: &str,
     public: &Path,
 ) -> String {
     let server = format!("http://{}", listen.reachable());
-    let key = key.reveal();
     let answer = public.with_file_name("answer");
     let body = answer.with_extension("json");
     let signed = answer.with_extension("signed");
@@ -166,37 +167,32 @@ fn entry(plugin: &DemoPlugin) -> String {
     own.replace("#repository = ", "repository = ")
 }
 
-fn licenses(small: LicenseId, large: LicenseId, expires: NaiveDate) -> String {
-    let forms = ACME_FORMS.slug;
-    let pdf = ACME_PDF.slug;
-    format!(
-        r#"# The demo's licenses. Their keys were shown when it was made.
-
-[[license]]
-id = "{small}"
-expires = {expires}
-note = "one site"
-
-[license.modules]
-{forms} = ["translations"]
-
-[[license]]
-id = "{large}"
-expires = {expires}
-sites = 3
-note = "three sites"
-
-[license.modules]
-{forms} = ["translations", "thanks"]
-{pdf} = []
-"#
-    )
-}
-
-fn random_key() -> Result<LicenseKey, InitError> {
-    let mut random = [0; 20];
-    getrandom::fill(&mut random).map_err(|error| InitError::Random(error.into()))?;
-    Ok(LicenseKey::from_random(random))
+/// Issues a license for a year into the ledger of the new instance.
+fn issue(config: &Config, note: &str, sites: u32, modules: &[(&str, &[&str])]) -> Result<NewKey, Failure> {
+    let named = |(module, features): &(&str, &[&str])| {
+        let features = features
+            .iter()
+            .map(|feature| feature.parse())
+            .collect::<Result<_, _>>()?;
+        Ok((module.parse()?, features))
+    };
+    let modules: Result<_, NotAName> = modules.iter().map(named).collect();
+    let grant = LicenseGrant {
+        modules: modules.map_err(Failure::input)?,
+        expires: Utc::now().date_naive() + Months::new(12),
+        sites: NonZeroU32::new(sites),
+        grace_period_hours: None,
+        staging_sites: None,
+        site_moves: None,
+        hosts: Vec::new(),
+        note: note.to_owned(),
+    };
+    let request = format!("demo: {note}");
+    let typed = request.clone();
+    match order::issue(config, &IssueOrder { request, typed, grant })? {
+        IssueReply::Issued { new, .. } => Ok(new),
+        IssueReply::Refused(reason) => Err(Failure::environment(reason)),
+    }
 }
 
 #[cfg(test)]
@@ -210,9 +206,10 @@ mod tests {
     use sha2::{Digest as _, Sha256};
 
     use super::*;
+    use countersign_model::license_key::LicenseKey;
 
-    fn key() -> LicenseKey {
-        LicenseKey::from_random([7; 20])
+    fn key() -> String {
+        LicenseKey::from_random([7; 20]).reveal().to_owned()
     }
 
     #[test]

@@ -19,8 +19,6 @@ pub(super) enum InitError {
         path: PathBuf,
         source: demo_repository::Error,
     },
-    #[error("the operating system provides no random numbers")]
-    Random(#[source] io::Error),
 }
 
 impl From<InitError> for Failure {

@@ -1,5 +1,6 @@
 //! A license's last day as an argument: a date, a period such as `+1y`, or `never`.
 
+use std::fmt;
 use std::str::FromStr;
 
 use chrono::NaiveDate;
@@ -21,6 +22,16 @@ impl Expires {
         match self {
             Self::On(day) => day,
             Self::After(period) => period.after(start),
+        }
+    }
+}
+
+/// As it was typed, but for spelling.
+impl fmt::Display for Expires {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::On(day) => day.fmt(f),
+            Self::After(period) => write!(f, "+{period}"),
         }
     }
 }

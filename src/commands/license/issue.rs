@@ -1,8 +1,6 @@
-//! `license issue`: generates a key, prints it once, and stores its id with the grant.
+//! `license issue`: issues a license into the ledger and prints its key, or makes a declaration to paste.
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use clap_complete::engine::ArgValueCompleter;
@@ -10,18 +8,24 @@ use serde::Serialize;
 
 use crate::build::counted;
 use crate::commands::{Exit, Failure, candidates, output};
-use countersign_model::license::{License, LicenseDetails, LicenseStatus, MAX_GRACE_PERIOD_HOURS, Modules, SiteLimit};
-use countersign_model::license_key::LicenseKey;
+use crate::serve::ops::issue_answers::{IssueOrder, IssueReply, LicenseGrant};
+use crate::serve::ops::license_answers::NewKey;
+use countersign_model::issued_license::Hex128;
+use countersign_model::license::{MAX_GRACE_PERIOD_HOURS, Modules, SiteLimit};
+use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::site_host::SiteHost;
 use countersign_model::text::printable::Printable;
+use countersign_model::text::shell_quoted::shell_quoted;
 use countersign_model::text::stderr;
-use countersign_registry::SoldModules;
-use countersign_registry::edit::Editor;
+use countersign_registry::{SoldModules, declaration};
 use countersign_settings::config::Config;
 
 use crate::commands::license::arguments::{ModuleArg, parse_host, parse_sites};
-use crate::commands::license::change_options::{ChangeOptions, note_other_nodes};
 use crate::commands::license::expires::Expires;
+use crate::commands::license::order;
+
+/// The longest name of a request, in bytes.
+const MAX_REQUEST: usize = 200;
 
 /// Arguments of `issue`.
 #[derive(clap::Args, Debug)]
@@ -54,134 +58,219 @@ pub(super) struct Args {
     /// A note for yourself
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     note: String,
-    /// The .toml or .jsonl file in registry/licenses/ to add it to [default: licenses.toml]
-    #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(super) told: ChangeOptions,
+    /// A name for this request: the same command with the same name prints the same key and issues nothing
+    #[arg(long, value_name = "NAME", value_parser = request_name)]
+    request: Option<String>,
+    /// Issue nothing: make a key and print the table to paste into a file of registry/licenses/
+    #[arg(long, conflicts_with = "request")]
+    declare: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Serialize)]
-struct Issued<'a> {
+struct IssuedDocument<'a> {
     license_key: &'a str,
-    id: String,
-    file: String,
+    id: LicenseId,
+    /// Whether an earlier command with this request issued it.
+    repeated: bool,
+    /// The name of the request.
+    request: &'a str,
 }
 
-/// A license before it is written, and its key.
-struct NewLicense {
-    key: LicenseKey,
-    license: License,
-    /// The file's name in the registry's `licenses/`.
-    name: String,
+#[derive(Serialize)]
+struct DeclaredDocument<'a> {
+    license_key: &'a str,
+    id: LicenseId,
+    /// For a TOML file.
+    table: String,
+    /// For a JSONL file.
+    line: String,
 }
 
-/// Writes the license, then prints the key.
+/// Issues a license, or declares one with `--declare`.
 pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Exit, Failure> {
-    let registry = &config.paths.registry;
     refuse_keys(args)?;
-    if let Some(warning) = check_modules(args, registry)? {
+    let grant = grant(args, now.date_naive())?;
+    if let Some(warning) = check_modules(args, &config.paths.registry)? {
         stderr::line(format_args!("warning: {}", Printable(&warning)));
     }
-    let draft = draft(args, registry, now.date_naive())?;
-    let file = draft.file(registry);
-    let key = &draft.key;
-    let tag = draft.key.id().log_tag();
-    let text = if args.told.json {
-        let file = output::path_text(&file);
-        output::json(&Issued {
-            license_key: key.reveal(),
-            id: key.id().to_string(),
-            file,
-        })?
-    } else {
-        format!("{}\n", key.reveal())
-    };
     output::refuse_unseen()?;
-    draft.write(registry)?;
-    // Nothing may fail between the two: the key is nowhere else.
-    let shown = show_key(&text, &tag);
-    if shown.is_ok() && !args.told.json {
-        stderr::line(format_args!(
-            "License {tag} is in {}. Save its key: it is shown only once and not stored.",
-            Printable(file.display())
-        ));
+    match args.declare {
+        true => declare(args, grant),
+        false => issue(args, grant, config),
     }
-    note_other_nodes(config);
-    let waited = args.told.wait(config);
-    shown.and(waited)?;
+}
+
+/// Has the license issued, then prints its key. Who has not seen it repeats the request.
+fn issue(args: &Args, grant: LicenseGrant, config: &Config) -> Result<Exit, Failure> {
+    let request = match &args.request {
+        Some(name) => name.clone(),
+        None => format!("cli-{}", Hex128(random::<16>()?)),
+    };
+    let order = IssueOrder {
+        typed: typed(args)?,
+        grant,
+        request,
+    };
+    let request = &order.request;
+    let (new, earlier) = match order::issue(config, &order)? {
+        IssueReply::Issued { new, earlier } => (new, earlier),
+        IssueReply::Refused(reason) => return Err(refused(reason)),
+    };
+    let NewKey { id, license_key } = new;
+    let tag = id.log_tag();
+    let text = match args.json {
+        true => output::json(&IssuedDocument {
+            license_key: &license_key,
+            id,
+            repeated: earlier.is_some(),
+            request,
+        })?,
+        false => format!("{license_key}\n"),
+    };
+    show_key(&text, || {
+        let request = shell_quoted(request.as_ref());
+        format!("license {tag} is issued; the same command with --request {request} prints its key again")
+    })?;
+    if !args.json {
+        match earlier {
+            None => stderr::line(format_args!("License {tag} is issued. Its key is stored nowhere.")),
+            Some(time) => stderr::line(format_args!(
+                "note: license {tag} was issued by this request on {}; nothing was issued now",
+                time.date_naive()
+            )),
+        }
+    }
     Ok(Exit::Done)
 }
 
-/// Prints a key, which is nowhere else.
-pub(super) fn show_key(text: &str, tag: &str) -> Result<(), Failure> {
-    show_key_on(&mut io::stdout().lock(), text, tag)
+/// Why nothing was issued.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing was issued: {0}")]
+struct NotIssued(String);
+
+fn refused(reason: String) -> Failure {
+    let hint = match reason.starts_with("another license") {
+        true => "use a new name for each license; the same name is for the same command",
+        false => "`countersign doctor` checks the keys of the instance",
+    };
+    Failure::input(NotIssued(reason)).hint(hint)
 }
 
-/// A new key.
-pub(super) fn new_key() -> Result<LicenseKey, Failure> {
-    let mut random = [0; 20];
+/// Makes a key, and prints the declaration to stdout and the key to stderr: what is redirected into a file has no key.
+fn declare(args: &Args, grant: LicenseGrant) -> Result<Exit, Failure> {
+    let key = LicenseKey::from_random(random()?);
+    let license = grant.license(key.id());
+    let table = declaration::table(&license);
+    if args.json {
+        return output::print(&output::json(&DeclaredDocument {
+            license_key: key.reveal(),
+            id: license.id,
+            table,
+            line: declaration::line(&license),
+        })?);
+    }
+    stderr::try_line(format_args!(
+        "License {} is declared by the table on stdout. Its key, shown only once and stored nowhere:\n{}",
+        license.id.log_tag(),
+        key.reveal()
+    ))
+    .map_err(Failure::environment)?;
+    output::print(&table)
+}
+
+/// Prints a key. A reader that stops early, such as `head`, may have lost it, so that is a failure with this hint.
+pub(super) fn show_key(text: &str, hint: impl FnOnce() -> String) -> Result<(), Failure> {
+    show_key_on(&mut io::stdout().lock(), text, hint)
+}
+
+fn show_key_on(stdout: &mut impl io::Write, text: &str, hint: impl FnOnce() -> String) -> Result<(), Failure> {
+    output::write_whole(stdout, text).map_err(|error| Failure::environment(output::Untold(error)).hint(hint()))
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut random = [0; N];
     getrandom::fill(&mut random).map_err(Failure::environment)?;
-    Ok(LicenseKey::from_random(random))
+    Ok(random)
 }
 
-/// A reader that stops early, such as `head`, may have lost the key. Unlike elsewhere, that is a failure.
-fn show_key_on(stdout: &mut impl io::Write, text: &str, tag: &str) -> Result<(), Failure> {
-    output::write_whole(stdout, text).map_err(|error| {
-        let hint = format!("nobody has seen the key of license {tag}: revoke it and issue another");
-        Failure::environment(output::Untold(error)).hint(hint)
-    })
-}
-
-impl NewLicense {
-    /// The file to add it to.
-    fn file(&self, registry: &Path) -> PathBuf {
-        Editor::file(registry, &self.name)
-    }
-
-    fn write(&self, registry: &Path) -> Result<(), Failure> {
-        Editor::open(registry)
-            .and_then(|editor| editor.add(&self.name, &self.license))
-            .map_err(Failure::from)
+fn request_name(text: &str) -> Result<String, &'static str> {
+    let is_name = (1..=MAX_REQUEST).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    match is_name {
+        true => Ok(text.to_owned()),
+        false => Err("expected 1 to 200 printable ASCII characters"),
     }
 }
 
-fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<NewLicense, Failure> {
+/// What the license grants if it is issued today.
+fn grant(args: &Args, today: NaiveDate) -> Result<LicenseGrant, Failure> {
     let expires = args.expires.from(today);
     if expires < today {
         return Err(Failure::usage(format!("{expires} is past")));
     }
-    let key = new_key()?;
-    let name = file_name(args.file.as_deref().unwrap_or(Path::new("licenses.toml")), registry)?;
-    refuse_keys(args)?;
+    let sites = args.sites.unwrap_or(SiteLimit::DEFAULT);
+    let hosts = &args.hosts;
+    if let SiteLimit::Limited(limit) = sites
+        && hosts.len() > limit.get() as usize
+    {
+        return Err(Failure::usage(format!(
+            "{} are given with --host, but the license is for {}",
+            counted(hosts.len(), "site"),
+            counted(limit.get(), "site")
+        ))
+        .hint("say with --sites how many sites may use it"));
+    }
+    if let Some((_, twice)) = hosts
+        .iter()
+        .enumerate()
+        .find(|(place, host)| hosts[..*place].contains(host))
+    {
+        return Err(Failure::usage(format!("the host {twice} is given twice")));
+    }
+    Ok(LicenseGrant {
+        modules: modules(args)?,
+        expires,
+        sites: match sites {
+            SiteLimit::Limited(limit) => Some(limit),
+            SiteLimit::Unlimited => None,
+        },
+        grace_period_hours: args.grace_period_hours,
+        staging_sites: args.staging_sites,
+        site_moves: args.site_moves,
+        hosts: args.hosts.clone(),
+        note: args.note.clone(),
+    })
+}
+
+fn modules(args: &Args) -> Result<Modules, Failure> {
     let mut modules = Modules::new();
     for ModuleArg { module, features } in &args.modules {
         if modules.insert(module.clone(), features.clone()).is_some() {
             return Err(Failure::usage(format!("the module {module} is given twice")));
         }
     }
-    let license = License {
-        is_declared: true,
-        id: key.id(),
-        status: LicenseStatus::Active,
-        expires,
-        modules: Arc::new(modules),
-        sites: args.sites.unwrap_or(SiteLimit::DEFAULT),
-        grace_period_hours: args.grace_period_hours,
-        details: LicenseDetails {
-            hosts: args.hosts.clone().into(),
-            note: args.note.clone(),
-            staging_sites: args.staging_sites,
-            site_moves: args.site_moves,
-            ..LicenseDetails::default()
-        }
-        .into(),
-    };
-    Ok(NewLicense { key, license, name })
+    Ok(modules)
+}
+
+/// The request as text: the same arguments give the same text on every day.
+fn typed(args: &Args) -> Result<String, Failure> {
+    let typed = serde_json::json!({
+        "modules": modules(args)?,
+        "expires": args.expires.to_string(),
+        "sites": args.sites.unwrap_or(SiteLimit::DEFAULT).to_string(),
+        "grace_period_hours": args.grace_period_hours,
+        "staging_sites": args.staging_sites,
+        "site_moves": args.site_moves,
+        "hosts": args.hosts,
+        "note": args.note,
+    });
+    Ok(typed.to_string())
 }
 
 /// Refuses modules that no plugin has, and suggests similar ones. If plugin entries have errors, it is only a warning.
-fn check_modules(args: &Args, registry: &Path) -> Result<Option<String>, Failure> {
+fn check_modules(args: &Args, registry: &std::path::Path) -> Result<Option<String>, Failure> {
     if args.any_module {
         return Ok(None);
     }
@@ -202,18 +291,18 @@ fn check_modules(args: &Args, registry: &Path) -> Result<Option<String>, Failure
     }
 }
 
-// SECURITY: a key pasted into the wrong argument must not get into a file.
+// SECURITY: a key pasted into the wrong argument must not get into the ledger or a file.
 fn refuse_keys(args: &Args) -> Result<(), Failure> {
-    let file_name = args.file.as_deref().unwrap_or(Path::new("")).to_string_lossy();
     let names = args
         .modules
         .iter()
         .flat_map(|given| given.features.iter().chain([&given.module]));
     let names = names.map(|name| ("--module", name.as_str()));
     let hosts = args.hosts.iter().map(|host| ("--host", host.as_str()));
+    let request = args.request.as_deref().unwrap_or_default();
     let mut texts = names
         .chain(hosts)
-        .chain([("--note", args.note.as_str()), ("--file", &*file_name)]);
+        .chain([("--note", args.note.as_str()), ("--request", request)]);
     match texts.find(|(_, text)| LicenseKey::is_in(text)) {
         Some((argument, _)) => Err(Failure::usage(format!(
             "{argument} contains a license key: only customers should have keys"
@@ -222,67 +311,45 @@ fn refuse_keys(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The name of a license file in the registry's `licenses/`, from a name or a path.
-fn file_name(file: &Path, registry: &Path) -> Result<String, Failure> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let inside = folder.is_none_or(
-        |folder| matches!((folder.canonicalize(), registry.join("licenses").canonicalize()), (Ok(a), Ok(b)) if a == b),
-    );
-    let name = file
-        .file_name()
-        .and_then(|name| name.to_str())
-        .filter(|name| [".toml", ".jsonl"].iter().any(|end| name.ends_with(end)) && !name.starts_with('.'));
-    match name {
-        Some(name) if inside => Ok(name.to_owned()),
-        _ => Err(Failure::usage(
-            "--file must name a .toml or .jsonl file in the registry's licenses/",
-        )),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::commands::license::testing::{Instance, parse, today};
 
-    fn issued(instance: &Instance, line: &str) -> Result<(LicenseKey, PathBuf), String> {
-        let issued = draft(&parse(line), instance.path(), today()).and_then(|draft| {
-            draft.write(instance.path())?;
-            let file = draft.file(instance.path());
-            Ok((draft.key, file))
-        });
-        issued.map_err(|failure| failure.error.to_string())
-    }
-
-    #[test]
-    fn a_license_is_written_with_its_id_and_without_its_key() {
-        let instance = Instance::new();
-        let line = "--module forms=pdf,api --module base --expires 2027-12-31 --sites 3 --grace-period-hours 24 \
-                    --host https://www.Example.com/ --note Zoë";
-        let (key, file) = issued(&instance, line).unwrap();
-        assert_eq!(file, instance.path().join("licenses/licenses.toml"));
-        let text = std::fs::read_to_string(file).unwrap();
-        assert!(!text.contains(key.reveal()) && !text.contains(&key.reveal().replace('-', "")));
-        let registry = instance.registry();
-        let license = registry.license(&key.id()).unwrap();
-        assert_eq!(crate::commands::license::view::modules(license), "base forms=pdf,api");
-        assert_eq!(
-            (license.sites.to_string().as_str(), license.grace_period_hours),
-            ("3", Some(24))
-        );
-        assert_eq!(
-            (license.details.hosts[0].as_str(), license.details.note.as_str()),
-            ("example.com", "Zoë")
-        );
-    }
-
     #[test]
     fn a_key_that_nobody_reads_is_a_failure() {
         let (reader, mut writer) = io::pipe().unwrap();
         drop(reader);
-        let failure = show_key_on(&mut writer, "the key\n", "0123").unwrap_err();
-        let hint = "nobody has seen the key of license 0123: revoke it and issue another";
-        assert_eq!((failure.exit, failure.hint.as_deref()), (Exit::Environment, Some(hint)));
+        let failure = show_key_on(&mut writer, "the key\n", || "repeat it".to_owned()).unwrap_err();
+        assert_eq!(
+            (failure.exit, failure.hint.as_deref()),
+            (Exit::Environment, Some("repeat it"))
+        );
+    }
+
+    #[test]
+    fn the_same_arguments_are_the_same_request_on_another_day() {
+        let args = |line: &str| -> Args { parse(line) };
+        let line = "--module base --expires +1y";
+        let later = today() + chrono::Days::new(1);
+        let [first, second] = [today(), later].map(|day| grant(&args(line), day).unwrap().expires);
+        assert_ne!(first, second);
+        assert_eq!(
+            typed(&args(line)).unwrap(),
+            typed(&args(&format!("{line} --sites 1"))).unwrap()
+        );
+        for more in [
+            "--sites 2",
+            "--note x",
+            "--host a.com",
+            "--module forms",
+            "--staging-sites 0",
+        ] {
+            let other = args(&format!("{line} {more}"));
+            assert_ne!(typed(&args(line)).unwrap(), typed(&other).unwrap(), "{more}");
+        }
+        let never = args("--module base --expires never");
+        assert_ne!(typed(&args(line)).unwrap(), typed(&never).unwrap());
     }
 
     #[test]
@@ -320,77 +387,44 @@ mod tests {
     }
 
     #[test]
-    fn a_license_is_added_to_an_export_as_a_line() {
-        let instance = Instance::new();
-        let line = "--module forms=pdf --expires +1y --sites unlimited --note Zoë --host a.com --file shop.jsonl";
-        let (first, file) = issued(&instance, line).unwrap();
-        let (second, _) = issued(&instance, "--module base --expires never --file shop.jsonl").unwrap();
-        let lines: Vec<serde_json::Value> = std::fs::read_to_string(file)
-            .unwrap()
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
-        assert_eq!(
-            (lines.len(), &lines[0]["expires"], &lines[1]["expires"]),
-            (2, &"2027-11-20".into(), &"9999-12-31".into())
-        );
-        let registry = instance.registry();
-        let license = registry.license(&first.id()).unwrap();
-        assert_eq!(
-            (license.sites, license.details.note.as_str()),
-            (SiteLimit::Unlimited, "Zoë")
-        );
-        assert_eq!(registry.license(&second.id()).unwrap().sites, SiteLimit::DEFAULT);
-    }
-
-    #[test]
-    fn two_licenses_never_have_the_same_key() {
-        let instance = Instance::new();
-        let line = "--module base --expires 2027-12-31 --file shop.toml";
-        let first = issued(&instance, line).unwrap();
-        let second = issued(&instance, line).unwrap();
-        assert_ne!(first.0.id(), second.0.id());
-        assert!(first.1.ends_with("licenses/shop.toml") && instance.registry().license_count() == 4);
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused_before_anything_is_written() {
-        let instance = Instance::new();
-        let before = instance.text();
-        let file = "--file must name a .toml or .jsonl file in the registry's licenses/";
+    fn what_makes_no_sense_is_refused() {
         for (line, reason) in [
             ("--module base --expires 2026-11-19", "2026-11-19 is past"),
             (
                 "--module base --module base=x --expires 2027-12-31",
                 "the module base is given twice",
             ),
-            ("--module base --expires 2027-12-31 --file ../elsewhere.toml", file),
-            ("--module base --expires 2027-12-31 --file shop.json", file),
-            ("--module base --expires 2027-12-31 --file .shop.toml", file),
             (
-                "--module base --expires 2027-12-31 --host a.com --host b.com",
-                "the registry would not load with this change, so nothing was written",
+                "--module base --expires never --host a.com --host b.com",
+                "2 sites are given with --host, but the license is for 1 site",
+            ),
+            (
+                "--module base --expires never --sites 2 --host a.com --host https://www.a.com/",
+                "the host a.com is given twice",
             ),
         ] {
-            assert_eq!(issued(&instance, line).unwrap_err(), reason, "{line}");
+            let refused = grant(&parse(line), today()).map(|_| ()).unwrap_err();
+            assert_eq!(
+                (refused.exit, refused.error.to_string()),
+                (Exit::Usage, reason.to_owned())
+            );
         }
-        let key = Instance::key(7);
+    }
+
+    #[test]
+    fn a_license_key_in_an_argument_is_refused() {
+        let key = LicenseKey::from_random([7; 20]);
         let key = key.reveal();
-        for (argument, text) in [
-            ("--module", format!("{key}=pdf")),
-            ("--module", format!("forms={key}")),
-            ("--host", format!("{key}.com")),
-            ("--note", key.to_owned()),
-            ("--file", format!("{key}.toml")),
+        for given in [
+            format!("--module {key}"),
+            format!("--module base={key}"),
+            format!("--module base --host {}.com", key.to_lowercase()),
+            format!("--module base --note {key}"),
+            format!("--module base --request {key}"),
         ] {
-            let line = format!("--module base --expires 2027-12-31 {argument} {text}");
-            let failure = draft(&parse(&line), instance.path(), today()).err().unwrap();
-            let refused = format!("{argument} contains a license key: only customers should have keys");
-            assert_eq!((failure.exit, failure.error.to_string()), (Exit::Usage, refused));
-        }
-        assert_eq!(instance.text(), before);
-        for text in ["", "a b", "forms=", "forms=pdf,", "=pdf"] {
-            assert!(text.parse::<ModuleArg>().is_err(), "{text:?}");
+            let refused = refuse_keys(&parse(&format!("{given} --expires never"))).unwrap_err();
+            let text = refused.error.to_string();
+            assert!(text.contains("contains a license key") && !text.contains(key), "{text}");
         }
     }
 }

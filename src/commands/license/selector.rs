@@ -31,21 +31,42 @@ pub(super) struct LicenseArg {
 }
 
 impl LicenseArg {
-    /// The selected license.
-    pub(super) fn find<'r>(&self, registry: &'r Registry) -> Result<&'r License, Failure> {
-        self.license.find(registry)
-    }
-
-    /// The selected license of the ledger; `None` if it has none.
-    pub(super) fn find_issued<'i>(&self, issued: &'i [IssuedLicense]) -> Result<Option<&'i IssuedLicense>, Failure> {
-        self.license.find_issued(issued)
+    /// The selected license. `issued` are all of the ledger.
+    ///
+    /// # Errors
+    /// There is none, or the digits are those of several.
+    pub(super) fn select<'l>(
+        &self,
+        issued: &'l [IssuedLicense],
+        registry: &'l Registry,
+    ) -> Result<SelectedLicense<'l>, Failure> {
+        self.license.select(issued, registry)
     }
 }
 
-/// No file has the license.
+/// The license that an argument selects.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SelectedLicense<'l> {
+    /// The ledger has it.
+    Ledger(&'l IssuedLicense),
+    /// Only a file of the registry has it.
+    Declared(&'l License),
+}
+
+impl SelectedLicense<'_> {
+    /// The license.
+    pub(super) fn license(&self) -> &License {
+        match self {
+            Self::Ledger(issued) => &issued.license,
+            Self::Declared(license) => license,
+        }
+    }
+}
+
+/// Neither the ledger nor a file has the license.
 #[derive(Debug, thiserror::Error)]
-#[error("the registry has no license {0}")]
-pub(super) struct UnknownLicense(String);
+#[error("there is no license {0}")]
+struct UnknownLicense(String);
 
 /// The argument as given.
 // SECURITY: it may be a key. So it is parsed after clap, whose errors quote what they reject, and is never shown.
@@ -96,38 +117,32 @@ impl Selector {
         wanted(given)
     }
 
-    fn find<'r>(&self, registry: &'r Registry) -> Result<&'r License, Failure> {
+    fn select<'l>(&self, issued: &'l [IssuedLicense], registry: &'l Registry) -> Result<SelectedLicense<'l>, Failure> {
         let wanted = self.wanted()?;
-        if let Some(license) = wanted.ids.iter().find_map(|id| registry.license(id)) {
-            return Ok(license);
-        }
-        let found = match &wanted.prefix {
-            Some(prefix) => only(
-                registry.licenses().filter(|license| has_prefix(license, prefix)),
-                prefix,
-            )?,
-            None => None,
+        let in_ledger = |id: &LicenseId| issued.iter().find(|issued| issued.license.id == *id);
+        let with_id = |id: &LicenseId| {
+            let declared = || registry.license(id).map(SelectedLicense::Declared);
+            in_ledger(id).map(SelectedLicense::Ledger).or_else(declared)
         };
-        found.ok_or_else(|| {
-            Failure::input(UnknownLicense(wanted.shown)).hint("`countersign license list` shows them all")
+        if let Some(found) = wanted.ids.iter().find_map(with_id) {
+            return Ok(found);
+        }
+        if let Some(prefix) = &wanted.prefix {
+            let of_ledger = issued.iter().filter(|issued| has_prefix(&issued.license, prefix));
+            let declared = registry
+                .licenses()
+                .filter(|license| has_prefix(license, prefix) && in_ledger(&license.id).is_none());
+            let found = of_ledger
+                .map(SelectedLicense::Ledger)
+                .chain(declared.map(SelectedLicense::Declared));
+            if let Some(found) = only(found, prefix)? {
+                return Ok(found);
+            }
+        }
+        Err(match wanted.error {
+            Some(error) => Failure::usage(error),
+            None => Failure::input(UnknownLicense(wanted.shown)).hint("`countersign license list` shows them all"),
         })
-    }
-
-    fn find_issued<'i>(&self, issued: &'i [IssuedLicense]) -> Result<Option<&'i IssuedLicense>, Failure> {
-        let wanted = self.wanted()?;
-        let with = |id: &LicenseId| issued.iter().find(|issued| issued.license.id == *id);
-        let found = match (wanted.ids.iter().find_map(with), &wanted.prefix) {
-            (Some(found), _) => Some(found),
-            (None, Some(prefix)) => only(
-                issued.iter().filter(|issued| has_prefix(&issued.license, prefix)),
-                prefix,
-            )?,
-            (None, None) => None,
-        };
-        match (found, wanted.error) {
-            (None, Some(error)) => Err(Failure::usage(error)),
-            (found, _) => Ok(found),
-        }
     }
 }
 
@@ -209,8 +224,8 @@ mod tests {
         let registry = instance.registry();
         let selector: Selector = selector.parse().unwrap();
         selector
-            .find(&registry)
-            .map(|license| license.details.note.clone())
+            .select(&[], &registry)
+            .map(|selected| selected.license().details.note.clone())
             .map_err(|failure| failure.error.to_string())
     }
 
@@ -229,16 +244,13 @@ mod tests {
         let stranger = Instance::key(99);
         assert_eq!(
             find(stranger.reveal()),
-            Err(format!("the registry has no license {}", stranger.id().log_tag()))
+            Err(format!("there is no license {}", stranger.id().log_tag()))
         );
-        assert_eq!(find("00000000"), Err("the registry has no license 00000000".into()));
+        assert_eq!(find("00000000"), Err("there is no license 00000000".into()));
         let mistyped = Instance::key(1).reveal().replacen('1', "2", 1);
-        let neither = "the registry has no license with this key, or with an id that begins so";
-        assert_eq!(find(&mistyped).unwrap_err(), neither);
+        let neither = "there is no license with this key, or with an id that begins so";
         assert_eq!(find(&mistyped[1..]).unwrap_err(), neither);
-        let selector: Selector = mistyped.parse().unwrap();
-        let told = selector.find_issued(&[]).unwrap_err().error.to_string();
-        assert!(told.contains("mistyped"), "{told}");
+        assert!(find(&mistyped).unwrap_err().contains("is mistyped"));
         assert_eq!(find("cc22c1ec86304b36883440e2e84cddff").unwrap_err(), neither);
         for text in ["", " \n"] {
             assert_eq!(

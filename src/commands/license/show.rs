@@ -19,7 +19,7 @@ use countersign_settings::config::Config;
 
 use crate::commands::license::issued;
 use crate::commands::license::orders::Orders;
-use crate::commands::license::selector::{LicenseArg, UnknownLicense};
+use crate::commands::license::selector::{LicenseArg, SelectedLicense};
 use crate::commands::license::view::{self, View, shown_time};
 
 /// Reads the stored bindings of a license in the order of binding, with their sites' reports.
@@ -75,25 +75,19 @@ pub(super) fn show(
     now: DateTime<Utc>,
 ) -> Result<String, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry)?;
-    let mut issued = Vec::new();
+    let issued = issued::licenses_or_warning(config);
+    let selected = args.license.select(&issued, &registry)?;
+    let license = selected.license();
     let orders;
-    let (license, view) = match args.license.find(&registry) {
-        Ok(license) => {
-            let view = View::new(license, &registry, now.date_naive());
-            (license, view.with_successor(registry.licenses()))
-        }
-        // No file has it; a program may have issued it.
-        Err(failure) => {
-            if failure.error.is::<UnknownLicense>() {
-                issued = issued::licenses(config)?;
-            }
-            let found = args.license.find_issued(&issued)?.ok_or(failure)?;
+    let view = match selected {
+        SelectedLicense::Ledger(found) => {
             orders = Orders::of(std::iter::once(found), config);
-            let view = View::of_ledger(found, now.date_naive()).with_order(orders.of_license(found));
-            let all = issued.iter().map(|issued| &issued.license);
-            (&found.license, view.with_successor(all))
+            View::of_ledger(found, now.date_naive()).with_order(orders.of_license(found))
         }
+        SelectedLicense::Declared(license) => View::new(license, &registry, now.date_naive()),
     };
+    let all = issued.iter().map(|issued| &issued.license).chain(registry.licenses());
+    let view = view.with_successor(all);
     let stored = bindings(&license.id).map_err(|error| format!("Its bindings cannot be read: {error}"));
     let bindings: Vec<Binding> = stored.iter().flatten().map(|(binding, _)| binding.clone()).collect();
     let defaults = license_defaults(config);

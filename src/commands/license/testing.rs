@@ -5,8 +5,6 @@ use std::path::Path;
 use chrono::{DateTime, NaiveDate, Utc};
 use clap::{Args, Command, FromArgMatches};
 
-use crate::commands::Failure;
-use crate::commands::license::done::Done;
 use countersign_model::license_key::LicenseKey;
 use countersign_registry::Registry;
 use countersign_settings::config::{Config, PathSettings, ServeSettings};
@@ -70,14 +68,4 @@ pub(super) fn today() -> NaiveDate {
 
 pub(super) fn now() -> DateTime<Utc> {
     "2026-11-20T10:17:03Z".parse().unwrap()
-}
-
-/// What a verb says, with words for the two licenses.
-pub(super) fn outcome(result: Result<Done, Failure>) -> String {
-    let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());
-    let text = result.map_or_else(
-        |failure| format!("{:?}: {}", failure.exit, failure.error),
-        |done| done.text(),
-    );
-    text.replace(&tags[0], "first").replace(&tags[1], "second")
 }

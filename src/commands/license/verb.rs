@@ -1,7 +1,6 @@
-//! The verbs of `license`, their help, and which license and file each changes.
+//! The verbs of `license`, and their help.
 
-use crate::commands::license::selector::LicenseArg;
-use crate::commands::license::{change, forget, import, issue, ledger_key, list, rekey, release, seats, show};
+use crate::commands::license::{change, forget, import, issue, list, rekey, show};
 
 /// A verb and its arguments.
 #[derive(clap::Subcommand, Debug)]
@@ -10,8 +9,12 @@ pub(super) enum Verb {
     #[command(after_help = "Examples:
   countersign license issue --module forms=pdf,api --module base --expires 2027-12-31
   countersign license issue --module base --expires +1y --sites unlimited --note 'Order 1234'
+  countersign license issue --module base --expires +1y --request order-1234
+  countersign license issue --module base --expires +1y --declare >>registry/licenses/licenses.toml
 
-The key goes to stdout and is not stored: the registry has only its id.")]
+The license is in the ledger, and the key goes to stdout. The key is stored nowhere: the server derives \
+it. The same command with the same --request prints the same key and issues nothing. With --declare \
+nothing is issued: stdout gets a table to paste into a file of the registry, and stderr its key.")]
     Issue(issue::Args),
     /// Import licenses from another system, with their keys and sites
     #[command(after_help = "Examples:
@@ -57,13 +60,13 @@ A period such as +1y counts from the last day, or from today if that is past.")]
     #[command(after_help = "Examples:
   countersign license release 3f9a0c21d4e5
   countersign license release 3f9a0c21d4e5 --host old.example.com")]
-    Release(release::SiteReleaseArgs),
+    Release(change::SiteReleaseArgs),
     /// Move a license from one site to another
     #[command(after_help = "Example:
   countersign license move 3f9a0c21d4e5 --from old.example.com --to new.example.com
 
 The new site has the seat at once, before its first validation.")]
-    Move(release::MoveArgs),
+    Move(change::MoveArgs),
     /// Set how many sites may use a license at once, how many staging copies need no seat, and how often it may move
     #[command(after_help = "Examples:
   countersign license sites 3f9a0c21d4e5 5
@@ -73,21 +76,21 @@ The new site has the seat at once, before its first validation.")]
 
 A limit that is not named stays. 'default' removes the license's own limit: then the server's \
 setting counts. Bound sites stay bound, even if a new limit allows fewer.")]
-    Sites(seats::SitesArgs),
+    Sites(change::SitesArgs),
     /// Give a license a new key, and revoke the old one
     #[command(after_help = "Example:
   countersign license rekey 3f9a0c21d4e5
 
 The new license grants the same and names the one it replaces. Its sites bind again with the new \
 key. The key goes to stdout and is not stored.")]
-    Rekey(rekey::Args),
-    /// Mail the key of a license that a program issued
+    Rekey(rekey::RekeyArgs),
+    /// Mail the key of a license
     #[command(after_help = "Example:
   countersign license resend 3f9a0c21d4e5 --to anna@example.com
 
 The mail waits in the queue of this node until the mail server takes it. Only that queue has the \
-address. The key of a license in a file is stored nowhere: give it a new one with `license rekey`.")]
-    Resend(ledger_key::ResendArgs),
+address. The key of a license that a file declares is known to its customer only.")]
+    Resend(rekey::ResendArgs),
     /// Erase the text of a shop's order. Its licenses stay
     #[command(after_help = "Example:
   countersign license forget --reference order-1234
@@ -97,21 +100,4 @@ delivery, retry or import brings an erased text back. Who knows the order still 
 the ledger has an HMAC of it. Backups and deliveries that are parked keep what they have; \
 docs/management-api.md says where else it may be.")]
     Forget(forget::Args),
-}
-
-impl Verb {
-    /// The license that it changes; `None` for one that issues or reads.
-    pub(super) fn license(&self) -> Option<&LicenseArg> {
-        Some(match self {
-            Self::Issue(_) | Self::List(_) | Self::Show(_) | Self::Resend(_) | Self::Forget(_) | Self::Import(_) => {
-                return None;
-            }
-            Self::Renew(args) => &args.license,
-            Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => &args.license,
-            Self::Release(args) => &args.license,
-            Self::Move(args) => &args.license,
-            Self::Sites(args) => &args.license,
-            Self::Rekey(args) => &args.license,
-        })
-    }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
 use crate::serve::found_license::ChangeError;
+use crate::serve::gate::Snapshot;
 use crate::serve::ledger_licenses::{self, ExpectedRevision, LicenseChangeError};
 use crate::serve::state::Service;
 use countersign_ledger::{Bindings, ChangeOutcome, ChangeRefusal, StoreError};
@@ -89,6 +90,18 @@ pub struct LedgerTools<'a> {
     pub secrets: Option<Arc<LicenseSecrets>>,
     /// `None` without a mail server.
     pub mail: Option<Arc<MailQueue>>,
+}
+
+impl<'a> LedgerTools<'a> {
+    /// Those of a server.
+    pub(super) fn of(service: &'a Service, snapshot: &'a Snapshot) -> Self {
+        Self {
+            registry: &snapshot.registry,
+            bindings: service.gate.bindings(),
+            secrets: snapshot.secrets.licensing.clone(),
+            mail: service.mail.get().cloned(),
+        }
+    }
 }
 
 impl LedgerTools<'_> {
@@ -189,16 +202,10 @@ impl LedgerTools<'_> {
 }
 
 /// Why no key can be made or told.
-const NO_SECRETS: &str = "there are no keys to issue licenses with in keys/";
+pub(super) const NO_SECRETS: &str = "there are no keys to issue licenses with in keys/";
 
 /// The result of an order to the running server.
 pub(super) async fn change(service: Arc<Service>, order: LicenseOrder) -> Result<LicenseReply, StoreError> {
     let snapshot = service.gate.snapshot();
-    let tools = LedgerTools {
-        registry: &snapshot.registry,
-        bindings: service.gate.bindings(),
-        secrets: snapshot.secrets.licensing.clone(),
-        mail: service.mail.get().cloned(),
-    };
-    tools.carry_out(order).await
+    LedgerTools::of(&service, &snapshot).carry_out(order).await
 }

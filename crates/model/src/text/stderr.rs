@@ -10,6 +10,14 @@ use crate::text::printable::PrintableLines;
 
 /// Prints one line or several, escaped for terminals. Ignores errors.
 pub fn line(text: impl Display) {
+    let _ = try_line(text);
+}
+
+/// Prints one line or several, escaped for terminals, that the person must see.
+///
+/// # Errors
+/// As the system's.
+pub fn try_line(text: impl Display) -> io::Result<()> {
     let text = format!("{}\n", PrintableLines(text));
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    io::stderr().lock().write_all(text.as_bytes())
 }

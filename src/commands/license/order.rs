@@ -1,0 +1,97 @@
+//! Sends an order about one license to the running server; where none runs, the command carries it out itself.
+
+use std::sync::Arc;
+
+use chrono::Utc;
+
+use crate::commands::{Failure, ledger_access, server_questions};
+use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
+use crate::serve::ops::license_answers::{LedgerTools, LicenseAction, LicenseOrder, LicenseReply};
+use countersign_ledger::Bindings;
+use countersign_mail::queue::MailQueue;
+use countersign_mail::{NO_MAIL_SERVER, NO_MAIL_SERVER_HINT};
+use countersign_model::license_key::LicenseId;
+use countersign_registry::Registry;
+use countersign_settings::config::Config;
+use countersign_settings::keys::license_secrets::LicenseSecrets;
+use countersign_settings::keys::secret_keys::{IssuingKeys, ReferenceKeys, SecretKeyError};
+
+/// Why an order was not carried out.
+#[derive(Debug, thiserror::Error)]
+#[error("license {tag}: {reason}")]
+pub(super) struct NotChanged {
+    pub tag: String,
+    pub reason: String,
+}
+
+/// Has an order about a license carried out.
+pub(super) fn carry_out(config: &Config, license: LicenseId, action: LicenseAction) -> Result<LicenseReply, Failure> {
+    let registry = Registry::load_licenses(&config.paths.registry)?;
+    let order = LicenseOrder { license, action };
+    let reply = ledger_access::through(
+        config,
+        || server_questions::change_license(config, &order),
+        async |bindings| match own_tools(config, &registry, bindings) {
+            Ok(tools) => tools.carry_out(order.clone()).await,
+            Err(reason) => Ok(LicenseReply::Refused(reason)),
+        },
+    )?;
+    match reply {
+        LicenseReply::Refused(reason) => {
+            let hint = match reason == NO_MAIL_SERVER {
+                true => NO_MAIL_SERVER_HINT,
+                false => "`countersign license show` shows it",
+            };
+            let tag = license.log_tag();
+            Err(Failure::input(NotChanged { tag, reason }).hint(hint))
+        }
+        reply => Ok(reply),
+    }
+}
+
+/// Has a license issued.
+///
+/// # Errors
+/// As the connection to the server, or the store. What the ledger refuses is a reply.
+pub(in crate::commands) fn issue(config: &Config, order: &IssueOrder) -> Result<IssueReply, Failure> {
+    let registry = Registry::load_licenses(&config.paths.registry)?;
+    ledger_access::through(
+        config,
+        || server_questions::issue_license(config, order),
+        async |bindings| match own_tools(config, &registry, bindings) {
+            Ok(tools) => tools.issue(order.clone()).await,
+            Err(reason) => Ok(IssueReply::Refused(reason)),
+        },
+    )
+}
+
+/// What a command without a server carries out orders with, or why it cannot.
+fn own_tools<'a>(
+    config: &Config,
+    registry: &'a Registry,
+    bindings: &'a dyn Bindings,
+) -> Result<LedgerTools<'a>, String> {
+    let mail = match &config.mail {
+        Some(_) => Some(MailQueue::open(&config.paths.store, Utc::now()).map_err(|error| error.to_string())?),
+        None => None,
+    };
+    Ok(LedgerTools {
+        registry,
+        bindings,
+        secrets: license_secrets(config)
+            .map_err(|error| error.to_string())?
+            .map(Arc::new),
+        mail: mail.map(Arc::new),
+    })
+}
+
+/// The secrets that licenses are issued with; `None` if there are none.
+fn license_secrets(config: &Config) -> Result<Option<LicenseSecrets>, SecretKeyError> {
+    let paths = &config.paths;
+    let issuing = match IssuingKeys::load(&paths.issuing_key, &paths.retired_keys) {
+        Err(SecretKeyError::Missing { .. }) => return Ok(None),
+        loaded => loaded?.0,
+    };
+    let (references, _) = ReferenceKeys::load(&paths.references_key, &paths.retired_keys)?;
+    Ok(Some(LicenseSecrets::new(issuing, references)))
+}
