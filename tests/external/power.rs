@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::support::instance::shared_keys;
 use crate::support::random::Random;
-use crate::support::server::countersign;
+use crate::support::server::{countersign, countersign_in};
 use crate::support::writers::{Writers, host, site};
 use crate::support::{Instance, Server};
 use crate::tools::power::{Disk, Record};
@@ -206,26 +207,52 @@ fn power_may_fail_at_any_moment_of_a_compaction_and_of_a_rebuild() {
 
 #[test]
 fn a_license_is_issued_whole_or_not_at_all_and_stays_once_the_command_is_done() {
-    let instance = Instance::new();
-    let file = "registry/licenses/licenses.toml";
-    let old = fs::read(instance.file(file)).unwrap();
+    let instance = Instance::issuing(&[]);
+    let issue = [
+        "license",
+        "issue",
+        "--module",
+        "forms",
+        "--expires",
+        "2099-12-31",
+        "--request",
+    ];
+    let mut issued = String::new();
+    // The first command makes the store, too.
     let run = above(&instance, |layer| {
         let mut command = countersign(&instance);
-        command.args(["license", "issue", "--module", "forms", "--expires", "2099-12-31"]);
-        assert!(command.envs(layer.iter().copied()).output().unwrap().status.success());
+        let output = command
+            .args(issue)
+            .arg("first")
+            .envs(layer.iter().copied())
+            .output()
+            .unwrap();
+        issued = String::from_utf8(output.stdout).unwrap();
     });
-    let new = fs::read(instance.file(file)).unwrap();
+    assert_eq!(issued.trim().len(), 29, "a key");
     let mut disk = run.before;
     let mut random = Random::new(7);
-    assert_ne!(old, new);
     let end = run.records.len() - 1;
     for (number, record) in run.records.iter().enumerate() {
         disk.follow(record);
-        for _ in 0..20 {
-            let scratch = folder();
-            disk.write(&run.root, scratch.path(), Some(&mut random));
-            let found = fs::read(scratch.path().join(file)).unwrap();
-            assert!(found == new || found == old && number < end, "after {number} of {end}");
+        let scratch = folder();
+        disk.write(&run.root, scratch.path(), Some(&mut random));
+        for key in ["signing.pem", "issuing.key", "references.key"] {
+            let path = scratch.path().join("keys").join(key);
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let of = |request: &str| {
+            let mut command = countersign_in(scratch.path());
+            let output = command.args(issue).arg(request).output().unwrap();
+            let told = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.success(), "after {number} of {end}: {told}");
+            (String::from_utf8(output.stdout).unwrap(), told)
+        };
+        // The store opens after each loss of power, and an acknowledged license is there.
+        of("second");
+        if number == end {
+            let (key, told) = of("first");
+            assert!(key == issued && told.contains("was issued by this request"), "{told}");
         }
     }
 }

@@ -446,7 +446,7 @@ fn no_command_prints_or_stores_a_license_key_but_the_one_that_issues_it() {
     let all: Vec<License> = (0..2).map(|_| License::new()).collect();
     let [good, unknown] = &all[..] else { unreachable!() };
     let canaries = [good, unknown];
-    let instance = Instance::with_licenses(&[good.toml("")]);
+    let instance = Instance::issuing(&[good.toml("")]);
     let server = Server::start(&instance);
     let statement = server.validate(good, "a.com");
     server.stop();
@@ -481,6 +481,24 @@ fn no_command_prints_or_stores_a_license_key_but_the_one_that_issues_it() {
                 &["license", "list", "--module", key],
                 &["license", "issue", "--module", "forms", "--note", "x", "--expires", key],
                 &["license", "issue", "--module", "forms", &format!("--expires={key}")],
+                &[
+                    "license",
+                    "issue",
+                    "--module",
+                    "forms",
+                    "--expires=never",
+                    "--request",
+                    key,
+                ],
+                &[
+                    "license",
+                    "issue",
+                    "--module",
+                    "forms",
+                    "--expires=never",
+                    "--note",
+                    key,
+                ],
                 &["license", "show", "0123456789abcdef", key],
                 &["build", "--plugin", key],
                 &["verify", key, "--key", key],

@@ -127,6 +127,16 @@ fn every_command_prints_what_the_page_of_json_says() {
         "license-issue",
         &["license", "issue", "--module", "acme-forms", "--expires", "+1y"],
     );
+    let declare = [
+        "license",
+        "issue",
+        "--module",
+        "acme-forms",
+        "--expires",
+        "+1y",
+        "--declare",
+    ];
+    checker.done("license-declared", &declare);
     let id = issued["id"].as_str().unwrap();
     for change in [
         &["renew", id, "--expires", "2099-01-01"][..],
@@ -275,7 +285,7 @@ fn every_command_prints_what_the_page_of_json_says() {
     checker.fails(3, &["mail", "parked", "drop", mail]);
     checker.fails(2, &["mail", "parked", "retry", "0f"]);
     checker.done("doctor", &["doctor"]);
-    checker.fails(3, &["bindings", "verify"]);
+    checker.fails(3, &["bindings", "verify", "--store", "nosuch"]);
     checker.fails(2, &["license", "renew", id, "--expires", "tomorrow"]);
 
     let of_bindings = bindings();
@@ -341,8 +351,9 @@ fn bindings() -> BTreeSet<String> {
     assert!(listed[0].get("reference_erased").is_some(), "{listed}");
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(server.validate(&license, "b.com").code(), "ok");
-    let waited = ["license", "release", &license.id, "--host", "b.com", "--wait"];
-    assert_eq!(checker.done("license-changed", &waited)["in_force"], true);
+    let release = ["license", "release", &license.id, "--host", "b.com"];
+    assert_eq!(checker.done("license-changed", &release)["changed"], true);
+    assert_eq!(checker.done("wait", &["wait"])["in_force"], true);
     let moved = ["license", "move", &license.id, "--from", "a.com", "--to", "b.com"];
     assert_eq!(checker.done("license-changed", &moved)["changed"], true);
     assert_eq!(checker.done("license-changed", &moved)["changed"], false);

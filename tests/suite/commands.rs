@@ -42,7 +42,7 @@ fn fails_in(instance: &Path, arguments: &[&str]) -> (i32, String) {
 
 #[test]
 fn what_license_commands_decide_is_live_in_the_running_server() {
-    let instance = Instance::new();
+    let instance = Instance::issuing(&[]);
     let server = Server::start(&instance);
     let issue = [
         "license",
@@ -411,7 +411,10 @@ fn sites_of_a_license_in_a_file_are_released_and_moved_in_the_ledger_and_no_file
         (output.status.code().unwrap(), String::from_utf8(told).unwrap())
     };
     let (code, told) = shift(&license, "a.com", "b.com");
-    assert!(code == 3 && told.contains("there is no store yet"), "{told}");
+    assert!(
+        code == 3 && told.contains("the site that shall leave is not bound"),
+        "{told}"
+    );
 
     let server = Server::start(&instance);
     let code = |license: &License, site: &str| server.validate(license, site).code();
@@ -475,9 +478,9 @@ fn shown_sites(instance: &Instance, license: &str) -> Vec<String> {
 #[test]
 fn a_site_that_got_its_seat_by_host_or_move_is_shown_before_it_validates() {
     let in_file = License::new();
-    let instance = Instance::with_licenses(&[in_file.toml("")]);
+    let instance = Instance::issuing(&[in_file.toml("")]);
     let server = Server::start(&instance);
-    let issue = ["license", "issue", "--module", "forms", "--expires", "+1y", "--wait"];
+    let issue = ["license", "issue", "--module", "forms", "--expires", "+1y"];
     let issue = [&issue[..], &["--host", "a.com", "--json"]].concat();
     let issued: Value = serde_json::from_str(&succeeds(&instance, &issue)).unwrap();
     let ahead = License {
@@ -496,12 +499,11 @@ fn a_site_that_got_its_seat_by_host_or_move_is_shown_before_it_validates() {
 }
 
 #[test]
-fn a_change_that_is_waited_for_is_in_force_when_the_command_returns() {
-    let instance = Instance::new();
+fn a_change_is_in_force_when_the_command_returns() {
+    let instance = Instance::issuing(&[]);
     let server = Server::start(&instance);
     let run = |arguments: &[&str]| {
-        let waiting = ["--wait", "--json"];
-        serde_json::from_str::<Value>(&succeeds(&instance, &[arguments, &waiting].concat())).unwrap()
+        serde_json::from_str::<Value>(&succeeds(&instance, &[arguments, &["--json"]].concat())).unwrap()
     };
     let issued = run(&["license", "issue", "--module", "forms", "--expires", "+1y"]);
     let text = |name: &str| issued[name].as_str().unwrap().to_owned();
@@ -513,10 +515,7 @@ fn a_change_that_is_waited_for_is_in_force_when_the_command_returns() {
     for _ in 0..3 {
         assert_eq!(code(&license, "a.com"), "ok");
         let suspended = run(&["license", "suspend", &license.id]);
-        assert_eq!(
-            (&suspended["in_force"], &suspended["license"]["status"]),
-            (&true.into(), &"suspended".into())
-        );
+        assert_eq!(suspended["license"]["status"], "suspended");
         assert_eq!(code(&license, "a.com"), "suspended");
         run(&["license", "resume", &license.id]);
     }
@@ -555,39 +554,131 @@ fn a_change_that_is_waited_for_is_in_force_when_the_command_returns() {
 }
 
 #[test]
-fn a_change_that_no_server_takes_over_is_told_and_written_all_the_same() {
+fn wait_returns_when_the_server_uses_the_files_and_says_why_it_does_not() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
-    let waits = |verb: &str| fails(&instance, &["license", verb, &license.id, "--wait=1"]);
-    let (exit, error) = waits("suspend");
+    let waits = || fails(&instance, &["wait", "1"]);
+    let (exit, error) = waits();
     assert!(
         exit == 4 && error.starts_with("error: commands cannot reach the server\ncaused by: there is no "),
         "{error}"
     );
-    assert!(error.contains("\nhint: the change is written, "), "{error}");
     let other = Instance::new();
     let registry = other.file("registry");
     let elsewhere = Server::start_with(&instance, &["--registry", registry.to_str().unwrap()]);
-    let (exit, error) = waits("resume");
+    let (exit, error) = waits();
     assert!(exit == 4 && error.contains("serves another registry: "), "{error}");
     elsewhere.kill();
-    let (exit, error) = waits("suspend");
+    let (exit, error) = waits();
     assert!(
         exit == 4 && error.contains("\ncaused by: nobody listens on "),
         "{error}"
     );
-    let _server = Server::start(&instance);
+    let server = Server::start(&instance);
+    for _ in 0..5 {
+        for (status, code) in [("suspended", "suspended"), ("active", "ok")] {
+            instance.write_licenses(&[license.toml(&format!("status = \"{status}\""))]);
+            succeeds(&instance, &["wait"]);
+            assert_eq!(server.validate(&license, "a.com").code(), code);
+        }
+    }
     instance.write("registry/plugins/acme-maps.toml", "modul = \"maps\"\n");
-    let (exit, error) = waits("revoke");
+    let (exit, error) = waits();
     assert!(
-        exit == 4 && error.contains("has not reloaded the change within 1 s: ") && error.contains("modul"),
+        exit == 4 && error.contains("has not reloaded the registry within 1 s: ") && error.contains("modul"),
         "{error}"
     );
     assert!(
         error.starts_with("warning: the server does not reload the registry until"),
         "{error}"
     );
-    assert!(succeeds(&instance, &["license", "show", &license.id]).contains("\nstatus       revoked\n"));
+}
+
+#[test]
+fn no_command_writes_into_the_registry_and_a_declared_license_is_changed_by_a_person() {
+    let [license, lined] = [License::new(), License::new()];
+    let instance = Instance::issuing(&[license.toml("")]);
+    let line = format!(
+        r#"{{"id":"{}","expires":"2099-12-31","modules":{{"forms":[]}}}}"#,
+        lined.id
+    );
+    instance.write("registry/licenses/export.jsonl", &format!("{line}\n"));
+    let before = files_below(&instance.file("registry"));
+    let refused = |arguments: &[&str], license: &License| {
+        let (exit, told) = fails(
+            &instance,
+            &[&["license", arguments[0], &license.id], &arguments[1..]].concat(),
+        );
+        let declared = format!("license {} is declared in ", &license.id[..12]);
+        assert!(exit == 3 && told.contains(&declared), "{told}");
+        told
+    };
+    for (arguments, write) in [
+        (&["suspend"][..], "write `status = \"suspended\"`"),
+        (&["resume"], "write `status = \"active\"`"),
+        (&["revoke"], "write `status = \"revoked\"`"),
+        (&["renew", "--expires", "2098-01-01"], "write `expires = 2098-01-01`"),
+        (&["sites", "5"], "write `sites = 5`"),
+        (&["rekey"], "`countersign license issue --declare` makes a new key"),
+    ] {
+        let told = refused(arguments, &license);
+        assert!(
+            told.contains("hint: in ") && told.contains("licenses.toml:1 ") && told.contains(write),
+            "{told}"
+        );
+    }
+    let told = refused(&["renew", "--expires", "never"], &lined);
+    assert!(
+        told.contains("export.jsonl:1 write `\"expires\":\"9999-12-31\"`"),
+        "{told}"
+    );
+    let issue = [
+        "license",
+        "issue",
+        "--module",
+        "forms=pdf",
+        "--expires",
+        "+1y",
+        "--note",
+        "Zoë's",
+    ];
+    succeeds(&instance, &issue);
+    assert_eq!(files_below(&instance.file("registry")), before);
+
+    // A declaration is pasted by a person; its key is not in what is redirected into the file.
+    let output = countersign(&instance).args(issue).arg("--declare").output().unwrap();
+    let [table, told] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    let key = told.lines().last().unwrap().to_owned();
+    assert!(!table.contains(&key), "{table}");
+    assert_eq!(files_below(&instance.file("registry")), before);
+    instance.write("registry/licenses/new.toml", &table);
+    let server = Server::start(&instance);
+    let shown = succeeds(&instance, &["license", "show", &key]);
+    assert!(
+        shown.contains("note         Zoë's") && shown.contains("new.toml:1"),
+        "{shown}"
+    );
+    let id = shown.lines().next().unwrap().rsplit(' ').next().unwrap().to_owned();
+    let declared = License { key, id };
+    assert_eq!(
+        server.validate(&declared, "a.com").json()["features"]["forms"][0],
+        "pdf"
+    );
+}
+
+/// Every file below a folder, with its text.
+fn files_below(folder: &Path) -> std::collections::BTreeMap<std::path::PathBuf, String> {
+    let mut found = std::collections::BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match path.is_dir() {
+                true => folders.push(path),
+                false => drop(found.insert(path.clone(), fs::read_to_string(&path).unwrap())),
+            }
+        }
+    }
+    found
 }
 
 /// Something that is wrong with an instance, and verbs that all meet it.
@@ -707,11 +798,7 @@ fn the_same_fault_has_the_same_exit_code_whatever_verb_meets_it() {
 fn an_error_of_a_verb_that_was_asked_for_json_is_json_on_the_last_line_of_stderr() {
     let instance = Instance::new();
     for (line, exit, error) in [
-        (
-            "license show 00000000 --json",
-            3,
-            "the registry has no license 00000000",
-        ),
+        ("license show 00000000 --json", 3, "there is no license 00000000"),
         (
             "license list --json --nosuch",
             2,
@@ -1030,7 +1117,7 @@ fn what_is_mistaken_is_told_with_what_was_meant() {
         (
             &["license", "revoke", "0123456789ab"],
             3,
-            "the registry has no license 0123456789ab",
+            "there is no license 0123456789ab",
         ),
     ] {
         let (code, told) = fails(&instance, arguments);

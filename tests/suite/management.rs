@@ -145,7 +145,7 @@ fn a_host_that_the_vendor_released_is_listed_for_no_license_of_a_file_or_of_the_
         assert_eq!(shop.code(license, "a.com"), "ok");
         assert_eq!(listed(), [json!(license.id)]);
         assert_eq!(exported(license), false);
-        let release = ["license", "release", &license.id, "--host", "a.com", "--wait"];
+        let release = ["license", "release", &license.id, "--host", "a.com"];
         run(&shop.instance, &release);
         assert_eq!(listed(), [] as [Value; 0], "{}", license.id);
         assert_eq!(

@@ -86,19 +86,6 @@ const READERS: [(&str, &[&[&str]]); 13] = [
         &[&["doctor"], &["license", "list"], &["serve"]],
     ),
     (
-        "registry/licenses/shop.toml",
-        &[&[
-            "license",
-            "issue",
-            "--module",
-            "forms",
-            "--expires",
-            "+1y",
-            "--file",
-            "shop.toml",
-        ]],
-    ),
-    (
         "releases/index.json",
         &[&["doctor"], &["build"], &["preview", "--print"]],
     ),
@@ -111,6 +98,10 @@ const READERS: [(&str, &[&[&str]]); 13] = [
             &["keys", "generate", "--rotate"],
             &["serve"],
         ],
+    ),
+    (
+        "keys/issuing.key",
+        &[&["license", "issue", "--module", "forms", "--expires", "+1y"]],
     ),
     ("keys/retired/old.pem", &[&["keys", "list"], &["keys", "publish"]]),
     ("keys/next.pem", &[&["keys", "rotate", "keys/next.pem"]]),

@@ -1,4 +1,4 @@
-//! The registry in git, in both ways of docs/registry.md, with two people at once.
+//! The registry in git, as docs/registry.md has it, with two people at once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,11 +45,22 @@ fn license(registry: &Path, arguments: &str) -> Output {
     command.output().unwrap()
 }
 
-/// Changes a license file, and commits that.
-fn committed(registry: &Path, person: &str, arguments: &str) {
-    let output = license(registry, arguments);
-    assert!(output.status.success(), "{arguments}: {}", text(&output));
+/// Changes the line below the id of a license with an editor, and commits that.
+fn committed(registry: &Path, person: &str, license: &License, line: &str) {
+    edited(registry, license, line);
     done(registry, person, "git add licenses && git commit -qm 'A change'");
+}
+
+/// The old line goes if it has the same field.
+fn edited(registry: &Path, license: &License, line: &str) {
+    let path = registry.join("licenses/licenses.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let id = format!("id = \"{}\"\n", license.id);
+    let (before, after) = text.split_once(&id).unwrap();
+    let field = line.split(' ').next().unwrap();
+    let (old, rest) = after.split_once('\n').unwrap();
+    let after = if old.starts_with(field) { rest } else { after };
+    fs::write(path, format!("{before}{id}{line}\n{after}")).unwrap();
 }
 
 /// The lines of a page's `sh` blocks below a heading.
@@ -121,7 +132,7 @@ impl Vendor {
         let unit = include_str!("../../packaging/systemd/countersign-registry.service");
         let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
         assert!(
-            commands_of("A. In git").contains(&line.strip_prefix("/usr/bin/").unwrap()),
+            commands_of("The registry in git").contains(&line.strip_prefix("/usr/bin/").unwrap()),
             "the page has the unit's line"
         );
         let here = line.replace("/srv/countersign/registry", self.registry().to_str().unwrap());
@@ -136,22 +147,34 @@ fn in_git_two_people_at_once_change_licenses_and_the_server_only_pulls() {
     let [first, second, third] = &vendor.licenses;
     let alice = vendor.clone_of("alice");
     let bob = vendor.clone_of("bob");
-    let page = commands_of("A. In git");
+    let page = commands_of("The registry in git");
     let [pull, issue, commit, push, rebase, push_again, abort, reset, _] = page[..] else {
         panic!("{page:?}")
     };
     assert_eq!((pull, push, push_again), ("git pull --ff-only", "git push", "git push"));
-    let issue = issue.split_once("license ").unwrap().1.replace("acme-forms", "forms");
+    let program = env!("CARGO_BIN_EXE_countersign");
+    let declare = |person: &str| {
+        let line = issue
+            .replace("countersign ", &format!("'{program}' --registry . "))
+            .replace("acme-forms", "forms");
+        line.replace("order-1234", person)
+    };
 
-    // At once: each issues a license and suspends another, from the same state.
+    // At once: each declares a license and suspends another, from the same state.
     std::thread::scope(|scope| {
         for (person, clone, theirs) in [("alice", &alice, first), ("bob", &bob, second)] {
-            let issue = issue.replace("order-1234", person);
+            let declare = declare(person);
             scope.spawn(move || {
                 done(clone, person, pull);
-                assert!(license(clone, &issue).status.success());
+                let key = done(clone, person, &declare);
+                let key = key.lines().last().unwrap().to_owned();
+                let written = fs::read_to_string(clone.join(format!("licenses/{person}.toml"))).unwrap();
+                assert!(
+                    written.starts_with("[[license]]\n") && !written.contains(&key),
+                    "{written}"
+                );
                 done(clone, person, commit);
-                committed(clone, person, &format!("suspend {}", theirs.id));
+                committed(clone, person, theirs, "status = \"suspended\"");
             });
         }
     });
@@ -170,8 +193,8 @@ fn in_git_two_people_at_once_change_licenses_and_the_server_only_pulls() {
 
     // The same license by two people is a conflict, and the page says what to do.
     done(&alice, "alice", pull);
-    committed(&alice, "alice", &format!("renew {} --expires 2098-01-01", third.id));
-    committed(&bob, "bob", &format!("renew {} --expires 2097-01-01", third.id));
+    committed(&alice, "alice", third, "expires = 2098-01-01");
+    committed(&bob, "bob", third, "expires = 2097-01-01");
     done(&alice, "alice", push);
     let conflict = sh(&bob, "bob", rebase);
     let is_conflict = !conflict.status.success() && text(&conflict).contains("CONFLICT");
@@ -179,7 +202,7 @@ fn in_git_two_people_at_once_change_licenses_and_the_server_only_pulls() {
     for line in [abort, reset] {
         done(&bob, "bob", line);
     }
-    committed(&bob, "bob", &format!("renew {} --expires 2097-01-01", third.id));
+    committed(&bob, "bob", third, "expires = 2097-01-01");
     done(&bob, "bob", push);
     assert!(vendor.pull().status.success());
     eventually("bob's date", SOON, || {
@@ -193,8 +216,8 @@ fn a_change_on_the_server_is_never_overwritten_by_a_pull() {
     let registry = vendor.registry();
     let alice = vendor.clone_of("alice");
     let [first, second, _] = &vendor.licenses;
-    assert!(license(&registry, &format!("suspend {}", second.id)).status.success());
-    committed(&alice, "alice", &format!("revoke {}", first.id));
+    edited(&registry, second, "status = \"suspended\"");
+    committed(&alice, "alice", first, "status = \"revoked\"");
     done(&alice, "alice", "git push");
     let mine = fs::read(registry.join("licenses/licenses.toml")).unwrap();
     let pull = vendor.pull();
@@ -204,37 +227,4 @@ fn a_change_on_the_server_is_never_overwritten_by_a_pull() {
     done(&registry, "root", "git checkout -q .");
     assert!(vendor.pull().status.success());
     assert!(text(&license(&registry, &format!("show {}", first.id))).contains("revoked"));
-}
-
-#[test]
-fn on_the_server_the_trail_has_each_change_and_no_key() {
-    let theirs = License::new();
-    let instance = Instance::with_licenses(&[theirs.toml("")]);
-    let registry = instance.file("registry");
-    for line in commands_of("B. On the server") {
-        done(&registry, "root", line);
-    }
-    let issued = license(&registry, "issue --module forms --expires 2099-01-01");
-    let key = String::from_utf8(issued.stdout).unwrap();
-    assert_eq!(key.trim().len(), 29, "a key");
-    committed(&registry, "bob", &format!("suspend {}", theirs.id));
-    let trail = done(&registry, "root", "git log -p");
-    assert!(
-        trail.contains("+status = \"suspended\"") && !trail.contains(key.trim()),
-        "{trail}"
-    );
-}
-
-#[test]
-fn commands_that_change_the_same_files_wait_for_each_other_with_a_limit() {
-    let theirs = License::new();
-    let instance = Instance::with_licenses(&[theirs.toml("")]);
-    let registry = instance.file("registry");
-    let held = fs::File::open(registry.join("licenses")).unwrap();
-    held.lock().unwrap();
-    let output = license(&registry, &format!("suspend {}", theirs.id));
-    let said = text(&output);
-    let is_over = output.status.code() == Some(4) && said.contains("another command has held it for 10 s");
-    assert!(is_over, "{said}");
-    assert!(said.starts_with("waiting for another command, which holds "), "{said}");
 }

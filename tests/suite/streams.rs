@@ -9,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::support::Instance;
 use crate::support::server::{countersign, countersign_in};
-use crate::support::{Instance, License};
 
 const ISSUE: [&str; 6] = ["license", "issue", "--module", "forms", "--expires", "never"];
 
@@ -22,8 +22,16 @@ fn error(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn licenses(instance: &Instance) -> String {
-    fs::read_to_string(instance.file("registry/licenses/licenses.toml")).unwrap()
+/// The lines of the ledger; none where there is no store.
+fn ledger(instance: &Instance) -> Vec<Value> {
+    let text = fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Issues a license, and returns its id.
+fn issue(instance: &Instance) -> String {
+    let issued = json(instance.path(), &ISSUE);
+    issued["id"].as_str().unwrap().to_owned()
 }
 
 /// What a command prints as JSON.
@@ -60,13 +68,6 @@ fn a_path_that_is_not_utf8_keeps_nothing_from_being_told() {
             "--expires",
             "never",
         ],
-    );
-    assert!(
-        issued["file"]
-            .as_str()
-            .unwrap()
-            .ends_with("in\u{fffd}stance/registry/licenses/licenses.toml"),
-        "{issued}"
     );
     let rekeyed = json(&folder, &["license", "rekey", issued["license_key"].as_str().unwrap()]);
     assert_eq!(rekeyed["replaces"], issued["id"]);
@@ -113,7 +114,7 @@ fn a_stderr_that_cannot_be_written_changes_nothing_else() {
         &["nosuch"],
         &["license", "list", "--nosuch", "--json"],
     ];
-    let instance = Instance::new();
+    let instance = Instance::issuing(&[]);
     for arguments in lines {
         let run = |stderr: Stdio| countersign(&instance).args(arguments).stderr(stderr).output().unwrap();
         let expected = run(Stdio::piped()).status.code();
@@ -153,13 +154,13 @@ fn a_server_whose_log_cannot_be_written_serves() {
 
 #[test]
 fn a_key_that_nobody_would_see_is_not_made() {
-    let license = License::new();
-    let instance = Instance::with_licenses(&[license.toml("")]);
-    let before = licenses(&instance);
+    let instance = Instance::issuing(&[]);
+    let license = issue(&instance);
+    let before = ledger(&instance);
     for arguments in [
         &ISSUE[..],
-        &["license", "rekey", &license.id],
-        &["license", "rekey", &license.id, "--json"],
+        &["license", "rekey", &license],
+        &["license", "rekey", &license, "--json"],
     ] {
         let program = countersign(&instance);
         let closed = |redirection: &str| {
@@ -176,59 +177,65 @@ fn a_key_that_nobody_would_see_is_not_made() {
                 output.status.code() == Some(4) && error.contains("nobody would see the key"),
                 "{arguments:?}: {error}"
             );
-            assert_eq!(licenses(&instance), before, "{arguments:?} {redirection}");
+            assert_eq!(ledger(&instance), before, "{arguments:?} {redirection}");
         }
     }
 }
 
 #[test]
-fn a_change_that_cannot_be_told_is_said_to_be_written_and_is_waited_for() {
-    let license = License::new();
-    let instance = Instance::with_licenses(&[license.toml("")]);
+fn a_change_that_cannot_be_told_is_said_to_be_written() {
+    let instance = Instance::issuing(&[]);
+    let id = &*issue(&instance);
     let written = "error: the change is written, but stdout cannot be written to\ncaused by: No space left on device";
-    let id = license.id.as_str();
     for (arguments, trace) in [
-        (&["license", "suspend", id][..], "status = \"suspended\""),
-        (&["license", "sites", id, "7", "--json"], "sites = 7"),
-        (&["license", "rekey", id], "replaces = "),
-        (&ISSUE, "expires = 9999-12-31"),
+        (&["license", "suspend", id][..], "status"),
+        (&["license", "sites", id, "7", "--json"], "sites"),
+        (&["license", "rekey", id], "replaces"),
+        (&ISSUE, "license"),
     ] {
-        assert!(!licenses(&instance).contains(trace), "{trace}");
-        let told = |more: &[&str]| {
-            let output = countersign(&instance)
-                .args(arguments)
-                .args(more)
-                .stdout(full())
-                .output()
-                .unwrap();
-            assert_eq!(output.status.code(), Some(4), "{arguments:?}");
-            error(&output)
-        };
-        let error = told(&[]);
-        let told_json: Option<Value> = error.lines().last().and_then(|line| serde_json::from_str(line).ok());
-        let is_told =
-            told_json.is_some_and(|told| told["error"].as_str().unwrap().starts_with("the change is written"));
+        let before = ledger(&instance);
+        let output = countersign(&instance).args(arguments).stdout(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}");
+        let error = error(&output);
+        let as_json: Option<Value> = error.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let is_told = as_json.is_some_and(|told| told["error"].as_str().unwrap().starts_with("the change is written"));
         assert!(is_told || error.contains(written), "{arguments:?}: {error}");
-        assert!(licenses(&instance).contains(trace), "{trace}");
+        let after = ledger(&instance);
+        let new = &after[before.len()..];
+        assert!(
+            new.iter().any(|line| line.get(trace).is_some()),
+            "{arguments:?}: {new:?}"
+        );
     }
-    let license = License::new();
-    let instance = Instance::with_licenses(&[license.toml("")]);
-    let mut command = countersign(&instance);
-    command
-        .args(["license", "suspend", &license.id, "--wait=1"])
-        .stdout(full());
-    let output = command.output().unwrap();
-    let error = error(&output);
-    assert!(
-        error.contains("commands cannot reach the server") && error.contains("hint: the change is written"),
-        "{error}"
-    );
     let rotated = countersign(&instance)
         .args(["keys", "generate", "--rotate"])
         .stdout(full())
         .output()
         .unwrap();
     assert!(self::error(&rotated).contains("the change is written"), "{rotated:?}");
+}
+
+#[test]
+fn a_key_that_was_lost_on_the_way_is_printed_by_the_command_in_the_hint() {
+    let instance = Instance::issuing(&[]);
+    let output = countersign(&instance).args(ISSUE).stdout(full()).output().unwrap();
+    let error = error(&output);
+    let lines = ledger(&instance).len();
+    let (_, hint) = error.split_once("the same command with --request ").unwrap();
+    let request = hint.split(' ').next().unwrap();
+    let repeat = [&ISSUE[..], &["--request", request]].concat();
+    let again = json(instance.path(), &repeat);
+    assert_eq!(again["repeated"], true);
+    assert!(error.contains(&again["id"].as_str().unwrap()[..12]), "{error}");
+    assert_eq!(json(instance.path(), &repeat)["license_key"], again["license_key"]);
+    assert_eq!(ledger(&instance).len(), lines, "nothing was issued again");
+    let other = [&repeat[..], &["--sites", "2"]].concat();
+    let refused = countersign(&instance).args(other).output().unwrap();
+    let error = self::error(&refused);
+    assert!(
+        refused.status.code() == Some(3) && error.contains("another license was issued by a request of this name"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -151,6 +151,23 @@ impl Instance {
         fs::rename(beside, path).unwrap();
     }
 
+    /// The same bytes for the key that licenses are issued with and the one that hides orders.
+    pub fn write_issuing_secrets(&self) {
+        for name in ["issuing", "references"] {
+            self.write_secret(&format!("keys/{name}.key"), &name.repeat(5)[..32]);
+        }
+    }
+
+    /// An instance that may issue licenses, with these in a file.
+    pub fn issuing(tables: &[String]) -> Self {
+        let instance = Self::new();
+        if !tables.is_empty() {
+            instance.write_licenses(tables);
+        }
+        instance.write_issuing_secrets();
+        instance
+    }
+
     /// Publishes `acme-forms` in one version, manifest first and index last.
     pub fn publish(&self, version: &str) {
         self.publish_in("releases", version);

@@ -175,6 +175,27 @@ pub fn create_folders(path: &Path, access: Access) -> io::Result<()> {
     }
 }
 
+/// Gives a folder and all that is in it the owner of the folder above. Only root may give files away; for other users they stay
+/// theirs.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn give_to_owner_above(folder: &Path) -> io::Result<()> {
+    give_access(&regular_file::open_folder(folder)?, folder_of(folder), Access::Owner)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()? {
+            kind if kind.is_dir() => give_to_owner_above(&entry.path())?,
+            kind if kind.is_file() => {
+                let file = regular_file::open(&entry.path(), regular_file::UNLIMITED)?;
+                give_access(&file, folder, Access::Owner)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Syncs the names in a folder: a rename survives a power failure only after that.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     regular_file::open_folder(folder)?.sync_all()

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use chrono::{Months, Utc};
 use serde::Serialize;
 
+use countersign_files::durable_file;
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::NotAName;
 use countersign_model::text::shell_quoted::shell_quoted;
@@ -56,10 +57,16 @@ pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<Demo
             &entry(&plugin),
         )?;
     }
+    // This user makes the store; where root does, it becomes that of the folder's owner.
+    let store = &config.paths.store;
+    let opened = countersign_ledger::open(store).map_err(Failure::of_store)?;
+    opened.close().map_err(Failure::of_store)?;
+    drop(opened);
     let forms = ACME_FORMS.slug;
     let small = issue(config, "one site", 1, &[(forms, &["translations"])])?;
     let both: [(_, &[_]); 2] = [(forms, &["translations", "thanks"]), (ACME_PDF.slug, &[])];
     let large = issue(config, "three sites", 3, &both)?;
+    durable_file::give_to_owner_above(store).map_err(Failure::environment)?;
     let shown = |new: &NewKey, grants| DemoLicense {
         id: new.id,
         key: new.license_key.clone(),
