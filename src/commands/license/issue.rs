@@ -13,6 +13,7 @@ use crate::serve::ops::license_answers::NewKey;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{MAX_GRACE_PERIOD_HOURS, Modules, SiteLimit};
 use countersign_model::license_key::{LicenseId, LicenseKey};
+use countersign_model::remarks::MAX_NOTE;
 use countersign_model::site_host::SiteHost;
 use countersign_model::text::printable::Printable;
 use countersign_model::text::shell_quoted::shell_quoted;
@@ -56,7 +57,7 @@ pub(super) struct Args {
     #[arg(long = "host", value_name = "HOST", value_parser = parse_host)]
     hosts: Vec<SiteHost>,
     /// A note for yourself
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = note)]
     note: String,
     /// A name for this request: the same command with the same name prints the same key and issues nothing
     #[arg(long, value_name = "NAME", value_parser = request_name)]
@@ -201,6 +202,13 @@ fn request_name(text: &str) -> Result<String, &'static str> {
     match is_name {
         true => Ok(text.to_owned()),
         false => Err("expected 1 to 200 printable ASCII characters"),
+    }
+}
+
+fn note(text: &str) -> Result<String, String> {
+    match text.len() <= MAX_NOTE {
+        true => Ok(text.to_owned()),
+        false => Err(format!("expected at most {MAX_NOTE} bytes")),
     }
 }
 

@@ -17,6 +17,7 @@ use countersign_model::issuing_key::IssueRequest;
 use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::SalesMode;
+use countersign_model::remarks::{Author, NamedText, NewRemarks};
 use countersign_model::site_host::SiteHost;
 
 /// A license to issue.
@@ -108,8 +109,20 @@ impl LedgerTools<'_> {
             Ok(new) => new,
             Err(error) => return Ok(IssueReply::Refused(error.to_string())),
         };
+        let note = match order.grant.note.as_str() {
+            "" => None,
+            note => match random_name() {
+                Ok(name) => Some(Some(NamedText::random(name, note))),
+                Err(error) => return Ok(IssueReply::Refused(error.to_string())),
+            },
+        };
         let change = LedgerChange {
             license: order.grant.license(new.key.id()),
+            remarks: NewRemarks {
+                note,
+                ..NewRemarks::default()
+            },
+            author: Author::default(),
             reference: None,
             scope: Arc::clone(&new.origin.scope),
             status_by: None,
@@ -148,6 +161,13 @@ impl LedgerTools<'_> {
             }
         })
     }
+}
+
+/// A name that says nothing of a text.
+fn random_name() -> Result<[u8; 16], getrandom::Error> {
+    let mut name = [0; 16];
+    getrandom::fill(&mut name)?;
+    Ok(name)
 }
 
 /// The result of an order to the running server.
