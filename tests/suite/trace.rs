@@ -116,6 +116,16 @@ fn a_leaked_copy_names_its_license_its_site_its_day_and_its_release() {
     assert!(text.contains("MOVED      it was found in acme-pdf"), "{text}");
 }
 
+/// Declares a license in the place of another, which is revoked.
+fn replaced(instance: &Instance, old: &License) -> License {
+    let new = License::new();
+    let file = fs::read_to_string(instance.file("registry/licenses/licenses.toml")).unwrap();
+    let id = format!("id = \"{}\"\n", old.id);
+    let revoked = file.replace(&id, &format!("{id}status = \"revoked\"\n"));
+    instance.write_licenses(&[revoked, new.toml(&format!("replaces = \"{}\"", old.id))]);
+    new
+}
+
 #[test]
 fn old_keys_old_licenses_and_withheld_versions_are_still_traced() {
     let license = License::new();
@@ -126,8 +136,7 @@ fn old_keys_old_licenses_and_withheld_versions_are_still_traced() {
     let old = build_id(&SECRET, &license, "a.com", today(), "acme-forms", "1.1.0");
     let rotated = run(&instance, &["keys", "generate", "--downloads", "--rotate"]);
     assert!(rotated.status.success());
-    let rekeyed = run(&instance, &["license", "rekey", &license.id, "--json"]);
-    let rekeyed: Value = serde_json::from_slice(&rekeyed.stdout).unwrap();
+    let rekeyed = replaced(&instance, &license);
     crate::hosted::publish(&instance, &packages[..1]);
     instance.write(
         "registry/plugins/acme-forms.toml",
@@ -140,7 +149,7 @@ fn old_keys_old_licenses_and_withheld_versions_are_still_traced() {
         json!([{ "plugin": "acme-forms", "version": "1.1.0" }])
     );
     assert_eq!(found["licenses"][0]["hosts"], json!(["a.com"]));
-    assert_eq!(found["licenses"][0]["replaced_by"], json!([rekeyed["id"]]));
+    assert_eq!(found["licenses"][0]["replaced_by"], json!([rekeyed.id]));
     // Without the old key, nobody can tell.
     fs::remove_dir_all(instance.file("keys/retired")).unwrap();
     assert_eq!(traced(&instance, &old.to_string())[0]["origin"], "unknown");
@@ -275,12 +284,7 @@ fn reports_of_copies_that_are_somebody_elses_are_listed() {
         "{text}"
     );
     // Whoever got a new key runs the copy that they had before.
-    let rekeyed = run(&instance, &["license", "rekey", &one.id, "--json"]);
-    let rekeyed: Value = serde_json::from_slice(&rekeyed.stdout).unwrap();
-    let new = License {
-        key: rekeyed["license_key"].as_str().unwrap().to_owned(),
-        id: rekeyed["id"].as_str().unwrap().to_owned(),
-    };
+    let new = replaced(&instance, one);
     let server = Server::start(&instance);
     let mut question = question(&new, "own.com");
     question["build_id"] = json!(id_of(one, "own.com"));
@@ -339,8 +343,7 @@ fn a_license_that_many_hosts_ask_for_is_listed_and_one_that_moves_is_not() {
     server.stop();
     assert_eq!(review()["many_hosts"].as_array().unwrap().len(), 2);
     // A host that is bound now was no stranger.
-    let moved = run(&instance, &["license", "sites", &moving.id, "2"]);
-    assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stderr));
+    instance.write_licenses(&[shared.toml("note = \"Anna\""), moving.toml("sites = 2")]);
     let server = Server::start(&instance);
     assert_eq!(server.ask(&question(moving, "host4.com")).code(), "ok");
     server.stop();
