@@ -28,7 +28,7 @@ Examples:
   countersign bindings schema | psql ADDRESS    make the tables for several nodes
   countersign bindings repair --dry-run         say what a database lost, and what of it still fits
 
-To back up the bindings, copy store/ledger.jsonl, then store/references.jsonl. A server may run \
+To back up the bindings, copy store/ledger.jsonl, then store/texts.jsonl. A server may run \
 meanwhile.
 Exit codes: 0 done, 3 the ledger or the index is damaged, 4 the store is in use.")]
 pub struct Args {
@@ -75,7 +75,7 @@ ledger.")]
 
 The store must have no ledger yet. The new ledger has a chain of its own, and the same licenses, \
 bindings, tokens and moves. To keep the chain, and the orders of licenses, copy store/ledger.jsonl \
-and store/references.jsonl instead.
+and store/texts.jsonl instead.
 
 Exit codes: 0 done, 3 a line is no event, or there is a ledger.")]
     Import(import::Args),
@@ -132,9 +132,10 @@ Exit codes: 0 done, 3 no node kept a file here, or a file cannot be read.")]
     #[command(after_help = "Examples:
   countersign bindings schema | psql postgres://owner@db1/countersign
   countersign bindings schema --node countersign_node | psql postgres://owner@db1/countersign
+  countersign bindings schema --upgrade | psql postgres://owner@db1/countersign
 
 Run it as the tables' owner, in a database of PostgreSQL 13 or newer. Existing tables stay as they \
-are. Create the node's role first: CREATE ROLE countersign_node LOGIN.")]
+are; --upgrade is for tables that an older version made: stop all nodes and back the database up first. Create the node's role first: CREATE ROLE countersign_node LOGIN.")]
     Schema(schema::Args),
 }
 

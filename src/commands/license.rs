@@ -7,16 +7,17 @@ mod arguments;
 mod change;
 mod expires;
 mod forget;
+mod history;
 mod import;
 mod issue;
 mod issued;
 mod list;
 mod list_table;
 pub(super) mod order;
-pub(super) mod orders;
 mod rekey;
 mod selector;
 mod show;
+pub(super) mod texts;
 mod verb;
 mod view;
 
@@ -69,6 +70,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Rekey(args) => rekey::rekey(args, config),
         Verb::Resend(args) => rekey::resend(args, config),
         Verb::Forget(args) => forget::run(args, config),
+        Verb::History(args) => history::run(args, config),
         Verb::List(args) => list::run(args, config, today),
         Verb::Show(args) => output::print(&show::show(args, config, &|id| stored(config, id), now)?),
         Verb::Renew(args) => change(ChangeVerb::Renew(args)),

@@ -110,7 +110,7 @@ impl Failure {
         match error {
             StoreError::Damaged { .. }
             | StoreError::Newer { .. }
-            | StoreError::ReferencesDamaged { .. }
+            | StoreError::TextsDamaged { .. }
             | StoreError::Format { .. }
             | StoreError::Missing(_)
             | StoreError::Shared {

@@ -279,7 +279,7 @@ pub fn store_hint(error: &StoreError) -> &'static str {
         }
         StoreError::Damaged { .. } => DAMAGED,
         StoreError::Newer { .. } => NEWER,
-        StoreError::ReferencesDamaged { .. } => REFERENCES_DAMAGED,
+        StoreError::TextsDamaged { .. } => REFERENCES_DAMAGED,
         StoreError::Address(error) => error.hint(),
         StoreError::Shared { state, .. } => shared_hint(*state),
         StoreError::Format { .. } => "move the store aside and restore it from a backup",

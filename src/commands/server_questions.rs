@@ -24,8 +24,8 @@ use crate::serve::ops::commands::{CLAIMED_USER, FolderIdentity, ServerGreeting, 
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
 use crate::serve::ops::license_answers::{LicenseOrder, LicenseReply};
 use crate::serve::ops::license_defaults::LicenseDefaults;
-use crate::serve::ops::reference_answers::{ErasureOrder, ErasureReply};
 use crate::serve::ops::reports::{RefusedPage, ReportPage};
+use crate::serve::ops::text_answers::{ErasureOrder, ErasureReply};
 use crate::serve::ops::token_answers::{TokenOrder, TokenReply, ToldToken};
 use countersign_ledger::{RefusedByLicense, SiteReports};
 use countersign_model::license_key::LicenseId;
@@ -166,9 +166,9 @@ pub(super) fn issue_license(config: &Config, order: &IssueOrder) -> Result<Issue
     ask(config, async |server| server.order("/licenses/new", order).await)
 }
 
-/// Has the server erase the text of an order.
-pub(super) fn erase_reference(config: &Config, order: &ErasureOrder) -> Result<ErasureReply, QuestionError> {
-    ask(config, async |server| server.order("/references", order).await)
+/// Has the server erase texts.
+pub(super) fn erase_texts(config: &Config, order: &ErasureOrder) -> Result<ErasureReply, QuestionError> {
+    ask(config, async |server| server.order("/texts", order).await)
 }
 
 /// Has the server import licenses of another system.

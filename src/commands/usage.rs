@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::build::counted;
 use crate::commands::known_licenses::KnownLicenses;
-use crate::commands::license::orders::Orders;
+use crate::commands::license::texts::KeptTexts;
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, candidates, output, stored_sites};
 use crate::serve::plugin_usage::{PluginUsage, UsageCount};
@@ -119,7 +119,7 @@ fn sites(args: &Args, count: UsageCount, config: &Config, now: DateTime<Utc>) ->
     let registry = Registry::load_licenses(&config.paths.registry)?;
     let known = KnownLicenses::new(registry, stored_sites::issued_licenses(config)?);
     let issued: Vec<_> = sites.iter().map(|site| known.issued_with_id(&site.license)).collect();
-    let orders = Orders::of(issued.iter().copied().flatten(), config);
+    let orders = KeptTexts::of_orders(issued.iter().copied().flatten(), config);
     let views = sites.iter().zip(&issued).map(|(site, issued)| SiteView {
         host: site.host.as_str(),
         version: &site.version,
@@ -127,7 +127,7 @@ fn sites(args: &Args, count: UsageCount, config: &Config, now: DateTime<Utc>) ->
         license: site.license,
         note: known.with_id(&site.license).map_or("", |license| &license.details.note),
         reference: issued
-            .and_then(|issued| orders.of_license(issued)?.text())
+            .and_then(|issued| orders.order(issued)?.text())
             .unwrap_or_default(),
     });
     let views: Vec<_> = views.collect();

@@ -7,8 +7,8 @@ pub mod issue_answers;
 pub mod license_answers;
 pub mod license_defaults;
 pub mod openmetrics;
-pub mod reference_answers;
 pub mod reports;
+pub mod text_answers;
 pub mod token_answers;
 
 use std::convert::Infallible;

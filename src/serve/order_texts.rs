@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use countersign_ledger::{Bindings, StoreError};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
-use countersign_model::order_reference::{OrderReference, StoredReference};
+use countersign_model::order_reference::OrderReference;
+use countersign_model::stored_text::StoredText;
 
 /// What is kept of some orders.
 #[derive(Debug, Default)]
-pub(super) struct OrderTexts(HashMap<Hex128, StoredReference>);
+pub(super) struct OrderTexts(HashMap<Hex128, StoredText>);
 
 impl OrderTexts {
     /// What is kept of the orders of licenses, by what their lines name.
@@ -22,7 +23,7 @@ impl OrderTexts {
         let names: Vec<_> = orders.into_iter().flatten().collect();
         match names.is_empty() {
             true => Ok(Self::default()),
-            false => Ok(Self(bindings.references(names).await?.into_iter().collect())),
+            false => Ok(Self(bindings.texts(names).await?.into_iter().collect())),
         }
     }
 
@@ -39,7 +40,7 @@ impl OrderTexts {
         if found.0.values().any(|stored| stored.erased_at().is_some()) {
             return Ok(found);
         }
-        let text = order.text.clone().map(StoredReference::Text);
+        let text = order.text.clone().map(StoredText::Text);
         let each = |name| Some((name, text.clone()?));
         Ok(Self(order.names().filter_map(each).collect()))
     }

@@ -726,7 +726,7 @@ fn no_route_log_or_file_has_a_token_or_the_key_of_an_issued_license() {
         assert_eq!(has_order, shows_orders, "{arguments:?}");
     }
     // What the API shows to who has the token is not looked at here, but what it refuses is.
-    let missing = shop.instance.file("store/references.jsonl");
+    let missing = shop.instance.file("store/texts.jsonl");
     fs::rename(&missing, shop.instance.file("aside")).unwrap();
     let refused = shop.issue("another", &body);
     assert_eq!(refused.status, 503);
@@ -758,7 +758,7 @@ fn no_route_log_or_file_has_a_token_or_the_key_of_an_issued_license() {
         let bytes = fs::read(&file).unwrap();
         let has = |trace: &[u8]| bytes.windows(trace.len()).any(|window| window == trace);
         assert!(!has(&token.as_bytes()[4..]), "the token is in {}", file.display());
-        let is_kept = file.ends_with("store/references.jsonl");
+        let is_kept = file.ends_with("store/texts.jsonl");
         assert_eq!(has(ORDER.as_bytes()), is_kept, "the order is in {}", file.display());
         let is_key = file.ends_with("keys/issuing.key");
         assert!(is_key || !has(&secret) && !has(hex.as_bytes()), "{}", file.display());

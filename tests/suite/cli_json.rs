@@ -343,10 +343,15 @@ fn bindings() -> BTreeSet<String> {
     assert_eq!(told["rejected_rows"][0]["line"], 3);
     let listed = checker.done("license-list", &["license", "list", "--reference", "order 7"]);
     assert_eq!(listed[0]["reference"], "order 7");
+    let id = listed[0]["id"].as_str().unwrap();
+    let history = checker.done("license-history", &["license", "history", id]);
+    assert_eq!(history["events"][0]["by"], "operator:import");
+    assert_eq!(checker.done("license-forget", &["license", "forget", id])["texts"], 0);
     let forget = ["license", "forget", "--reference", "order 7"];
     assert_eq!(checker.done("license-forget", &forget)["changed"], true);
     assert_eq!(checker.done("license-forget", &forget)["changed"], false);
     checker.fails(3, &["license", "forget", "--reference", "order 8"]);
+    checker.fails(3, &["license", "forget", "--person", "nobody"]);
     let listed = checker.done("license-list", &["license", "list", "--reference", "order 7"]);
     assert!(listed[0].get("reference_erased").is_some(), "{listed}");
     assert_eq!(server.validate(&license, "a.com").code(), "ok");

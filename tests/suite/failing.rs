@@ -10,9 +10,9 @@ use chrono::DateTime;
 use countersign::serve;
 use countersign::serve::hooks::Hooks;
 use countersign_ledger::{
-    BindFuture, Bindings, BoundSites, ChangeFuture, EraseReferenceFuture, FindReferencesFuture, ImportFuture,
-    ImportOutcome, ImportRequest, LedgerChange, LedgerLicense, LedgerState, ReleaseFuture, ReleaseRequest, SaleChange,
-    SaleFuture, SeatRequest, StoreError, StoreHealth, TokenChange, TokenFuture,
+    BindFuture, Bindings, BoundSites, ChangeFuture, EraseTextsFuture, FindTextsFuture, ImportFuture, ImportOutcome,
+    ImportRequest, LedgerChange, LedgerLicense, LedgerState, ReleaseFuture, ReleaseRequest, SaleChange, SaleFuture,
+    SeatRequest, StoreError, StoreHealth, TextErasure, TokenChange, TokenFuture,
 };
 use countersign_model::api_token::ApiToken;
 use countersign_model::binding::CheckIn;
@@ -114,11 +114,11 @@ impl Bindings for Broken {
         Box::pin(async { Err(StoreError::Closed) })
     }
 
-    fn references(&self, _: Vec<Hex128>) -> FindReferencesFuture<'_> {
+    fn texts(&self, _: Vec<Hex128>) -> FindTextsFuture<'_> {
         Box::pin(async { Err(StoreError::Closed) })
     }
 
-    fn erase_reference(&self, _: Vec<Hex128>, _: chrono::DateTime<chrono::Utc>) -> EraseReferenceFuture<'_> {
+    fn erase_texts(&self, _: TextErasure) -> EraseTextsFuture<'_> {
         Box::pin(async { Err(StoreError::Closed) })
     }
 

@@ -70,16 +70,7 @@ fn a_broken_chain_refuses_to_start_and_says_where() {
     assert_eq!(run(&instance, &["doctor"]).0, 3);
 }
 
-#[test]
-fn a_line_of_an_unknown_kind_is_of_a_newer_version_and_no_command_calls_it_damaged() {
-    let (instance, _) = bound();
-    let ledger = fs::read_to_string(instance.file(LEDGER)).unwrap();
-    let last = ledger.lines().last().unwrap();
-    let line = format!(
-        "{{\"event\":\"rollout\",\"plugin\":\"acme-forms\",\"previous\":\"{}\",\"sequence\":4,\"synced\":3}}\n",
-        const_hex::encode(Sha256::digest(format!("{last}\n")))
-    );
-    fs::write(instance.file(LEDGER), ledger + &line).unwrap();
+fn is_of_a_newer_version(instance: &Instance, what: &str) {
     let commands: [&[&str]; 6] = [
         &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"],
         &["bindings", "verify"],
@@ -89,18 +80,40 @@ fn a_line_of_an_unknown_kind_is_of_a_newer_version_and_no_command_calls_it_damag
         &["doctor"],
     ];
     for command in commands {
-        let (exit, stdout, stderr) = run(&instance, command);
+        let (exit, stdout, stderr) = run(instance, command);
         let told = stdout + &stderr;
         assert_eq!(exit, 3, "{command:?}: {told}");
-        let what = "a newer version of countersign wrote the ledger: line 4 of the file is of the kind \"rollout\"";
-        assert!(told.contains(what), "{command:?}: {told}");
+        let what = format!("a newer version of countersign wrote the ledger: line 4 of the file {what}");
+        assert!(told.contains(&what), "{command:?}: {told}");
         assert!(
             told.contains("run the version of countersign that wrote it"),
             "{command:?}: {told}"
         );
         assert!(!told.contains("the ledger is damaged"), "{command:?}: {told}");
     }
+}
 
+#[test]
+fn a_line_of_an_unknown_kind_is_of_a_newer_version_and_no_command_calls_it_damaged() {
+    let (instance, _) = bound();
+    let ledger = fs::read_to_string(instance.file(LEDGER)).unwrap();
+    let last = ledger.lines().last().unwrap();
+    let previous = const_hex::encode(Sha256::digest(format!("{last}\n")));
+    let kind = format!(
+        "{{\"event\":\"rollout\",\"plugin\":\"acme-forms\",\"previous\":\"{previous}\",\"sequence\":4,\"synced\":3}}\n"
+    );
+    let member = format!(
+        "{{\"event\":\"bound\",\"floor\":7,\"host\":\"new.example\",\"license\":\"{}\",\"previous\":\"{previous}\",\
+         \"sequence\":4,\"synced\":3,\"time\":\"2026-11-26T10:00:00Z\"}}\n",
+        "ab".repeat(32)
+    );
+    for (line, what) in [
+        (&member, "has the member \"floor\""),
+        (&kind, "is of the kind \"rollout\""),
+    ] {
+        fs::write(instance.file(LEDGER), format!("{ledger}{line}")).unwrap();
+        is_of_a_newer_version(&instance, what);
+    }
     let events = "{\"event\":\"rollout\",\"plugin\":\"acme-forms\"}\n";
     instance.write("events.jsonl", events);
     let path = |name| instance.file(name).display().to_string();

@@ -24,6 +24,7 @@ mod events;
 mod failing;
 mod file_access;
 mod foreign_keys;
+mod format_1;
 mod golden;
 mod hooks;
 mod hooks_under_attack;

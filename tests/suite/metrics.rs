@@ -173,7 +173,7 @@ fn health_and_metrics_are_no_business_of_the_public() {
         "/tokens",
         "/licenses",
         "/imports",
-        "/references",
+        "/texts",
         "/license-defaults",
     ];
     for target in ["/", "/index.html", "/api/v1/validate-license"]

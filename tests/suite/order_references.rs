@@ -14,7 +14,7 @@ use crate::support::server::countersign;
 use crate::support::shop::{add_shop, deliver, invoice};
 use crate::support::{Instance, License, Server, eventually, get};
 
-const FILE: &str = "store/references.jsonl";
+const FILE: &str = "store/texts.jsonl";
 const ORDER: &str = "order 7 of anna@buyer.example";
 const SOON: Duration = Duration::from_secs(20);
 
@@ -113,7 +113,7 @@ fn the_order_of_an_acknowledged_license_survives_kill_9_and_is_shown_everywhere(
     let orders: Vec<_> = list.as_array().unwrap().iter().map(|one| &one["reference"]).collect();
     assert_eq!(orders, [ORDER, ORDER]);
     let verified = stdout_json(&shop.instance, &["bindings", "verify"]);
-    assert_eq!(verified["references"], 1);
+    assert_eq!(verified["texts"], 1);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn imports_and_sales_of_shops_keep_their_orders_and_an_import_restores_a_lost_fi
     assert!(server.stop().success());
     fs::remove_file(instance.file(FILE)).unwrap();
     let server = Server::start(&instance);
-    assert!(server.log().contains("no file with the orders"), "{}", server.log());
+    assert!(server.log().contains("no file with the texts"), "{}", server.log());
     import(&instance, "order of an export");
     assert_eq!(orders(), ["order of an export"]);
 }
@@ -264,7 +264,7 @@ fn a_torn_end_is_cut_and_a_damaged_line_is_named() {
         let refused = countersign(&instance).args(arguments).output().unwrap();
         assert_eq!(refused.status.code(), Some(3), "{}", told(&refused));
         let expected = format!(
-            "{}: the file with the orders of licenses is damaged: line 2: ",
+            "{}: the file with the texts of licenses is damaged: line 2: ",
             file.display()
         );
         assert!(told(&refused).contains(&expected), "{}", told(&refused));
@@ -325,7 +325,7 @@ fn on_a_full_disk_no_license_is_issued_and_nothing_is_erased_by_half() {
     let failed = forget(&shop.instance, &long);
     assert_eq!(failed.status.code(), Some(4), "{}", told(&failed));
     assert_eq!(fs::read(&file).unwrap(), before);
-    assert!(!shop.instance.file("store/.references.jsonl.new").exists());
+    assert!(!shop.instance.file("store/.texts.jsonl.new").exists());
     shop.server.limit_files("unlimited");
     eventually("the store is well again", SOON, || {
         get(shop.server.admin, "/readyz").status == 200

@@ -5,6 +5,7 @@
 
 pub mod certificate;
 pub mod cli_json;
+pub mod format_1;
 pub mod history;
 pub mod http;
 pub mod instance;

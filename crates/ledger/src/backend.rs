@@ -12,10 +12,10 @@ use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
 use crate::log::Position;
 use crate::postgres::nodes::NodeSecrets;
-use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
 use crate::sleep_watch::SleepWatch;
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
+use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::issued_license::Hex128;
 
 /// The storage that the thread of `commit_writer` writes to: the log of bindings, the index and the reports.
@@ -24,9 +24,9 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// of them is in force; a log that several nodes share may still have them, and the next commit learns them.
     fn commit(&self, batch: &mut BindingBatch<'_>) -> Result<(), BackendError>;
     /// What is kept of these orders.
-    fn find_references(&self, names: &[Hex128]) -> Result<FoundReferences, BackendError>;
+    fn find_texts(&self, names: &[Hex128]) -> Result<FoundTexts, BackendError>;
     /// Erases the text of an order, so that it survives a power failure; `None` if the order is unknown.
-    fn erase_reference(&self, erasure: &ReferenceErasure) -> Result<Option<ErasedReference>, BackendError>;
+    fn erase_texts(&self, erasure: &TextErasure) -> Result<Option<ErasedText>, BackendError>;
     /// Passes on what other nodes appended before this call.
     fn follow(&self, _batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
         Ok(())

@@ -15,7 +15,7 @@ use crate::ledger_tables::LedgerTables;
 use crate::log::Position;
 use crate::log::record::LedgerEvent;
 use crate::memory::BindingMemory;
-use crate::references::texts::NewReference;
+use crate::texts::new_texts::NewText;
 
 use commit_attempt::CommitAttempt;
 
@@ -93,7 +93,7 @@ impl<'m> BindingBatch<'m> {
     }
 
     /// The texts of orders to keep with what was decided.
-    pub(crate) fn texts(&self) -> &[NewReference] {
+    pub(crate) fn texts(&self) -> &[NewText] {
         self.draft.texts.all()
     }
 

@@ -18,9 +18,9 @@ use crate::commit_status::{CommitCounts, CommitStatus, LedgerFailure};
 use crate::error::StoreError;
 use crate::memory::BindingMemory;
 use crate::pending::{LedgerLook, Message, QUEUE};
-use crate::references::requests::ReferenceRequest;
 use crate::sleep_watch::since_boot;
 use crate::telemetry::{self, Reports};
+use crate::texts::requests::TextRequest;
 
 /// Reports written in a turn, if more are waiting. 250 a second are 22 million a day. Writing one costs 6 to 30
 /// µs, and no decision depends on it.
@@ -96,11 +96,11 @@ impl<B: Backend> CommitWriter<B> {
             let mut closing = matches!(first, Err(RecvTimeoutError::Disconnected));
             let mut requests = Vec::new();
             let mut refreshes = Refreshes::default();
-            let mut references = Vec::new();
+            let mut texts = Vec::new();
             for message in first.into_iter().chain(queue.try_iter().take(QUEUE)) {
                 match message {
                     Message::Request(request) => requests.push(request),
-                    Message::Reference(request) => references.push(request),
+                    Message::Text(request) => texts.push(request),
                     Message::Refresh(look, answer) => {
                         refreshes.need_proof |= look == LedgerLook::Proved;
                         refreshes.waiting.push(answer);
@@ -115,7 +115,7 @@ impl<B: Backend> CommitWriter<B> {
                 next_follow = follow_every.map(|interval| Instant::now() + interval);
             }
             // Afterwards: what came before an erasure may have brought the text.
-            references.into_iter().for_each(|request| self.answer(request));
+            texts.into_iter().for_each(|request| self.answer(request));
             if closing {
                 return self.finish();
             }
@@ -155,14 +155,14 @@ impl<B: Backend> CommitWriter<B> {
     }
 
     /// Reads or erases texts of orders. Who asked may have left.
-    fn answer(&self, request: ReferenceRequest) {
+    fn answer(&self, request: TextRequest) {
         let reason = |error: BackendError| error.message.into();
         match request {
-            ReferenceRequest::Find(names, answer) => {
-                drop(answer.send(self.backend.find_references(&names).map_err(reason)));
+            TextRequest::Find(names, answer) => {
+                drop(answer.send(self.backend.find_texts(&names).map_err(reason)));
             }
-            ReferenceRequest::Erase(erasure, answer) => {
-                drop(answer.send(self.backend.erase_reference(&erasure).map_err(reason)));
+            TextRequest::Erase(erasure, answer) => {
+                drop(answer.send(self.backend.erase_texts(&erasure).map_err(reason)));
             }
         }
     }

@@ -12,7 +12,7 @@ pub struct CopyOutcome {
     /// The SHA-256 of the last line.
     pub digest: Digest,
     /// Orders of which something is kept, and was copied.
-    pub references: usize,
+    pub texts: usize,
     /// Whether a server used the folder, and may have added lines since.
     pub in_use: bool,
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::StoreError;
 use crate::postgres::shared_copy::SharedCopy;
-use crate::references::{file, table};
+use crate::texts::{file, table};
 use crate::{new_ledger, reader, recovery};
 
 pub use crate::copy_outcome::CopyOutcome;
@@ -17,16 +17,16 @@ pub fn to_database(folder: &Path, address: &str, note: &mut dyn FnMut(u64, u64))
     // What follows was never acknowledged, or is being written.
     let found = recovery::read(folder, |_, _| ())?;
     // Read after the ledger's end, and written before its lines: each license that arrives has its order.
-    let references: Vec<_> = table::read(folder)?.into_iter().collect();
+    let texts: Vec<_> = table::read(folder)?.into_iter().collect();
     let ledger = recovery::open(folder).map_err(|source| new_ledger::cannot(folder, source))?;
     let shared = SharedCopy::open(address)?;
-    shared.put_references(&references)?;
+    shared.put_texts(&texts)?;
     let (lines, end) = shared.put(ledger.take(found.length), &mut |done| note(done, found.lines()))?;
     Ok(CopyOutcome {
         lines,
         sequence: end.sequence,
         digest: end.digest,
-        references: references.len(),
+        texts: texts.len(),
         in_use: store.is_in_use(),
     })
 }
@@ -38,16 +38,16 @@ pub fn to_folder(address: &str, folder: &Path, note: &mut dyn FnMut(u64, u64)) -
     let mut copied = 0;
     let outcome = new_ledger::begin(folder, |file| {
         let written = shared.take(BufWriter::new(file), note)?;
-        let references = shared.references()?;
-        copied = references.len();
-        file::begin(folder, &references).map_err(|source| StoreError::Read {
+        let texts = shared.texts()?;
+        copied = texts.len();
+        file::begin(folder, &texts).map_err(|source| StoreError::Read {
             path: file::path_in(folder),
             source,
         })?;
         Ok(written)
     })?;
     Ok(CopyOutcome {
-        references: copied,
+        texts: copied,
         ..outcome
     })
 }

@@ -27,10 +27,10 @@ use crate::log::record::LedgerEvent;
 use crate::log::writer::LedgerWriter;
 use crate::log::{LedgerEntry, Position};
 use crate::recovery::{self, RecoveredLedger};
-use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
-use crate::references::table::ReferenceTable;
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
+use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
+use crate::texts::table::TextTable;
 use crate::unindexed::Unindexed;
 
 /// Bindings that the index takes at once, so that new ones do not wait long.
@@ -50,7 +50,7 @@ const SET_ASIDE: &str = "ledger-until-";
 pub(super) struct StoreDisk {
     path: PathBuf,
     ledger: Mutex<LedgerWriter<LedgerFile>>,
-    references: Mutex<ReferenceTable>,
+    texts: Mutex<TextTable>,
     unindexed: Mutex<Unindexed>,
     index: Arc<Index>,
     lock: Mutex<StoreLock>,
@@ -117,10 +117,10 @@ impl StoreDisk {
             );
             ledger.cut().map_err(failed)?;
         }
-        let references = ReferenceTable::open(path, !loaded.tables.issued.by_order.is_empty())?;
+        let texts = TextTable::open(path, !loaded.tables.issued.by_order.is_empty())?;
         let disk = Self {
             path: path.to_owned(),
-            references: Mutex::new(references),
+            texts: Mutex::new(texts),
             ledger: Mutex::new(ledger),
             unindexed: Mutex::new(Unindexed::new(UNINDEXED)),
             index: Arc::new(index),
@@ -165,16 +165,16 @@ impl Backend for StoreDisk {
     fn commit(&self, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
         batch.decide(None);
         // First: a license of the ledger has its order's text.
-        lock_mutex(&self.references).keep(batch.texts())?;
+        lock_mutex(&self.texts).keep(batch.texts())?;
         Ok(self.append(batch.appended())?)
     }
 
-    fn find_references(&self, names: &[Hex128]) -> Result<FoundReferences, BackendError> {
-        Ok(lock_mutex(&self.references).find(names))
+    fn find_texts(&self, names: &[Hex128]) -> Result<FoundTexts, BackendError> {
+        Ok(lock_mutex(&self.texts).find(names))
     }
 
-    fn erase_reference(&self, erasure: &ReferenceErasure) -> Result<Option<ErasedReference>, BackendError> {
-        Ok(lock_mutex(&self.references).erase(erasure)?)
+    fn erase_texts(&self, erasure: &TextErasure) -> Result<Option<ErasedText>, BackendError> {
+        Ok(lock_mutex(&self.texts).erase(erasure)?)
     }
 
     fn end(&self) -> Option<Position> {
@@ -183,12 +183,12 @@ impl Backend for StoreDisk {
 
     fn probe(&self) -> Result<(), BackendError> {
         lock_mutex(&self.ledger).probe()?;
-        Ok(lock_mutex(&self.references).probe()?)
+        Ok(lock_mutex(&self.texts).probe()?)
     }
 
     fn look(&self) -> Result<(), BackendError> {
         lock_mutex(&self.ledger).look()?;
-        lock_mutex(&self.references).look()?;
+        lock_mutex(&self.texts).look()?;
         Ok(lock_mutex(&self.lock).renew()?)
     }
 

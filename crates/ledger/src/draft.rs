@@ -17,7 +17,7 @@ use crate::ledger_tables::EventTables;
 use crate::log::LedgerEntry;
 use crate::log::record::LedgerEvent;
 use crate::memory::{self, BindingMemory};
-use crate::references::texts::ReferenceTexts;
+use crate::texts::new_texts::NewTexts;
 
 /// The lines of one commit that release the staging copies of a site which another one takes its seat back from.
 pub(crate) const LEAVING_COPIES: usize = 200;
@@ -43,7 +43,7 @@ pub(crate) struct CommitDraft<'m> {
     /// How many more staging copies may leave in this commit, so that it stays within its most lines.
     pub copies_may_leave: usize,
     /// The texts of orders to keep with what was decided.
-    pub texts: ReferenceTexts,
+    pub texts: NewTexts,
 }
 
 impl<'m> CommitDraft<'m> {
@@ -58,7 +58,7 @@ impl<'m> CommitDraft<'m> {
             learned: Vec::new(),
             appended: Vec::new(),
             copies_may_leave: LEAVING_COPIES,
-            texts: ReferenceTexts::default(),
+            texts: NewTexts::default(),
         }
     }
 

@@ -72,9 +72,9 @@ pub enum StoreError {
         /// The line, and its kind.
         what: String,
     },
-    /// The file with the texts of orders was changed, or a part of it is missing.
-    #[error("{}: the file with the orders of licenses is damaged: {what}", path.display())]
-    ReferencesDamaged {
+    /// The file with the texts was changed, or a part of it is missing.
+    #[error("{}: the file with the texts of licenses is damaged: {what}", path.display())]
+    TextsDamaged {
         /// The file.
         path: PathBuf,
         /// The line, and what is wrong with it.

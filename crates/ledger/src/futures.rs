@@ -6,10 +6,10 @@ use std::pin::Pin;
 use crate::error::StoreError;
 use crate::ledger_change::ChangeOutcome;
 use crate::license_imports::ImportOutcome;
-use crate::references::erasure::{ErasedReference, FoundReferences};
 use crate::sales::SaleOutcome;
 use crate::seats::BindOutcome;
 use crate::site_moves::SiteReleaseOutcome;
+use crate::texts::erasure::{ErasedText, FoundTexts};
 use crate::token_changes::TokenOutcome;
 
 /// Whether a site is bound.
@@ -25,11 +25,10 @@ pub type ChangeFuture<'a> = Pin<Box<dyn Future<Output = Result<ChangeOutcome, St
 pub type ImportFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<ImportOutcome>, StoreError>> + Send + 'a>>;
 
 /// What is kept of some orders.
-pub type FindReferencesFuture<'a> = Pin<Box<dyn Future<Output = Result<FoundReferences, StoreError>> + Send + 'a>>;
+pub type FindTextsFuture<'a> = Pin<Box<dyn Future<Output = Result<FoundTexts, StoreError>> + Send + 'a>>;
 
 /// What became of an order whose text shall be erased.
-pub type EraseReferenceFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<Option<ErasedReference>, StoreError>> + Send + 'a>>;
+pub type EraseTextsFuture<'a> = Pin<Box<dyn Future<Output = Result<Option<ErasedText>, StoreError>> + Send + 'a>>;
 
 /// Whether a token was made or changed.
 pub type TokenFuture<'a> = Pin<Box<dyn Future<Output = Result<TokenOutcome, StoreError>> + Send + 'a>>;

@@ -26,6 +26,7 @@ pub mod event_lines;
 mod futures;
 mod group_commit;
 mod health;
+mod history;
 mod host_list;
 mod index;
 mod issued_licenses;
@@ -47,7 +48,6 @@ mod pending;
 mod postgres;
 pub mod reader;
 mod recovery;
-mod references;
 mod requests;
 mod sales;
 mod seats;
@@ -60,6 +60,7 @@ mod telemetry;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod token_changes;
 mod unindexed;
 
@@ -92,7 +93,7 @@ pub use bindings::BoundSites;
 pub use clock_lead::ClockLead;
 pub use error::StoreError;
 pub use futures::{
-    BindFuture, ChangeFuture, EraseReferenceFuture, FindReferencesFuture, ImportFuture, RefreshFuture, ReleaseFuture,
+    BindFuture, ChangeFuture, EraseTextsFuture, FindTextsFuture, ImportFuture, RefreshFuture, ReleaseFuture,
     SaleFuture, TokenFuture,
 };
 pub use health::{Figures, StoreHealth};
@@ -107,18 +108,18 @@ pub use pending::LedgerLook;
 pub use postgres::endpoint_lease::{EndpointLease, HeldLease, SharedEndpoint, shared_endpoints};
 pub use postgres::nodes::NodeSecrets;
 pub use postgres::repair_outcome::{RepairOutcome, UnfitBinding, kept_files, set_kept_file_aside};
-pub use postgres::schema::script as shared_schema;
+pub use postgres::schema::{script as shared_schema, upgrade_script as shared_schema_upgrade};
 pub use postgres::{inspection, role_rights, settings::SettingsError};
 pub use postgres::{shared_compaction::compact_shared, shared_repair::repair_shared};
-pub use references::erasure::{ErasedReference, FoundReferences};
-pub use references::texts::named_at_random;
+pub use texts::erasure::{ErasedText, FoundTexts, TextErasure};
+pub use texts::new_texts::named_at_random;
 
 pub use log::MAX_NAMES;
 pub use sales::{SaleChange, SaleOutcome};
 pub use seats::{BindOutcome, SeatRequest};
 pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome};
 pub use sleep_watch::since_boot;
-pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, issued_licenses, order_references, read_only};
+pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, history, issued_licenses, read_only, texts};
 pub use telemetry::RefusedByLicense;
 pub use token_changes::{MAX_TOKENS, TokenChange, TokenOutcome, TokenRefusal, TokenStep};
 
@@ -236,12 +237,12 @@ impl Bindings for Store {
         self.preview(import)
     }
 
-    fn references(&self, names: Vec<Hex128>) -> FindReferencesFuture<'_> {
-        Box::pin(self.find_references(names))
+    fn texts(&self, names: Vec<Hex128>) -> FindTextsFuture<'_> {
+        Box::pin(self.find_texts(names))
     }
 
-    fn erase_reference(&self, names: Vec<Hex128>, now: DateTime<Utc>) -> EraseReferenceFuture<'_> {
-        Box::pin(self.erase_reference(names, now))
+    fn erase_texts(&self, erasure: TextErasure) -> EraseTextsFuture<'_> {
+        Box::pin(self.erase_texts(erasure))
     }
 
     fn tokens(&self) -> Vec<Arc<ApiToken>> {

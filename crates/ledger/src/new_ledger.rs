@@ -49,7 +49,7 @@ pub(super) fn begin<E: From<StoreError>>(
         lines,
         sequence: end.sequence,
         digest: end.digest,
-        references: 0,
+        texts: 0,
         in_use: false,
     })
 }

@@ -17,7 +17,7 @@ use countersign_model::site_release::SiteRelease;
 use crate::bindings::BoundSites;
 use crate::error::StoreError;
 use crate::futures::{
-    BindFuture, ChangeFuture, EraseReferenceFuture, FindReferencesFuture, ImportFuture, RefreshFuture, ReleaseFuture,
+    BindFuture, ChangeFuture, EraseTextsFuture, FindTextsFuture, ImportFuture, RefreshFuture, ReleaseFuture,
     SaleFuture, TokenFuture,
 };
 use crate::health::{Figures, StoreHealth};
@@ -31,6 +31,7 @@ use crate::sales::SaleChange;
 use crate::seats::SeatRequest;
 use crate::site_moves::ReleaseRequest;
 use crate::stored_reports::StoredReports;
+use crate::texts::erasure::TextErasure;
 use crate::token_changes::TokenChange;
 
 /// The bindings of all licenses, the licenses that machines issued, and the tokens with which they do.
@@ -108,16 +109,15 @@ pub trait Bindings: Send + Sync {
     /// What [`Bindings::import`] would do, as far as this node knows. Changes nothing.
     fn preview_import(&self, import: &ImportRequest) -> Vec<ImportOutcome>;
 
-    /// What is kept of these orders, by the names that lines of the ledger have. An order of which nothing is kept is left out.
+    /// What is kept of texts, by the names that lines of the ledger have. A text of which nothing is kept is left out.
     ///
     /// Errors: as [`Bindings::bind`].
-    fn references(&self, names: Vec<Hex128>) -> FindReferencesFuture<'_>;
+    fn texts(&self, names: Vec<Hex128>) -> FindTextsFuture<'_>;
 
-    /// Erases the text of the order with these names, durably; `None` if there is neither a text nor a license of it. No later
-    /// request brings the text back. To count licenses of other nodes, too, look at the ledger before.
+    /// Erases texts, durably; `None` if nothing is kept of them and no line names them. No later request brings a text back.
     ///
     /// Errors: as [`Bindings::bind`]; the same request may be sent again.
-    fn erase_reference(&self, names: Vec<Hex128>, now: DateTime<Utc>) -> EraseReferenceFuture<'_>;
+    fn erase_texts(&self, erasure: TextErasure) -> EraseTextsFuture<'_>;
 
     /// Every token of the management API by name, also revoked ones.
     fn tokens(&self) -> Vec<Arc<ApiToken>>;

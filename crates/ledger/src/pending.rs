@@ -8,7 +8,7 @@ use crate::draft::LEAVING_COPIES;
 use crate::license_imports::MAX_IMPORT_LINES;
 use crate::log::record;
 use crate::postgres::nodes::NodeSecrets;
-use crate::references::requests::ReferenceRequest;
+use crate::texts::requests::TextRequest;
 
 /// The most requests that may wait for the thread. The thread takes one more, and one may be an import.
 pub(crate) const QUEUE: usize = (record::BATCH - LEAVING_COPIES - MAX_IMPORT_LINES) / LINES - 1;
@@ -18,7 +18,7 @@ pub(crate) enum Message {
     /// A decision.
     Request(WaitingRequest),
     /// Texts of orders, to read or to erase.
-    Reference(ReferenceRequest),
+    Text(TextRequest),
     /// All lines that were in the log before this message.
     Refresh(LedgerLook, Answer<()>),
     /// Telling other nodes which secrets this one uses.

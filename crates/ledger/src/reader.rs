@@ -24,8 +24,8 @@ use crate::issued_table::IssuedBuilder;
 use crate::lock::StoreLock;
 use crate::log::compaction;
 use crate::log::record::LedgerEvent;
-use crate::references::table;
 use crate::telemetry::RefusedByLicense;
+use crate::texts::table;
 use crate::{disk, lock, recovery};
 
 /// A store in a folder, open for reading.
@@ -55,7 +55,7 @@ pub struct VerifiedLedger {
     /// Licenses that machines issued.
     pub issued: usize,
     /// Orders of which a text is kept, or that it was erased.
-    pub references: usize,
+    pub texts: usize,
     /// The latest time of a binding. It is in the future if a clock was ahead.
     pub latest: Option<DateTime<Utc>>,
     /// The state of the index.
@@ -220,7 +220,7 @@ impl FolderReader {
             .ok()
             .and_then(|index| index.position().ok().flatten());
         let loaded = recovery::load(&self.path, position)?;
-        let references = table::read(&self.path)?.len();
+        let texts = table::read(&self.path)?.len();
         let checksum = BindingsChecksum::of(&loaded.tables.by_license);
         let index = match (&self.index, &loaded.lacking) {
             (Err(state), _) => *state,
@@ -236,7 +236,7 @@ impl FolderReader {
             bindings: checksum.count,
             licenses: loaded.tables.by_license.len(),
             issued: loaded.tables.issued.len(),
-            references,
+            texts,
             latest: loaded
                 .tables
                 .by_license

@@ -3,8 +3,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
-
 use countersign_model::issued_license::Hex128;
 use countersign_model::seat::Seat;
 
@@ -13,10 +11,10 @@ use crate::answer::pending;
 use crate::error::StoreError;
 use crate::license_imports::{self, ImportInTurn, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
 use crate::pending::{LedgerLook, Message};
-use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
-use crate::references::requests::ReferenceRequest;
 use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
 use crate::site_moves;
+use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
+use crate::texts::requests::TextRequest;
 
 impl Store {
     pub(super) async fn bind(&self, request: SeatRequest<'_>) -> Result<BindOutcome, StoreError> {
@@ -45,23 +43,15 @@ impl Store {
         self.group_commit.ask(ImportInTurn::new(import, turn)).await
     }
 
-    pub(super) async fn find_references(&self, names: Vec<Hex128>) -> Result<FoundReferences, StoreError> {
-        let (request, pending) = ReferenceRequest::find(names);
-        self.group_commit.enqueue(Message::Reference(request))?;
+    pub(super) async fn find_texts(&self, names: Vec<Hex128>) -> Result<FoundTexts, StoreError> {
+        let (request, pending) = TextRequest::find(names);
+        self.group_commit.enqueue(Message::Text(request))?;
         pending.wait().await
     }
 
-    pub(super) async fn erase_reference(
-        &self,
-        names: Vec<Hex128>,
-        now: DateTime<Utc>,
-    ) -> Result<Option<ErasedReference>, StoreError> {
-        let (request, pending) = ReferenceRequest::erase(ReferenceErasure {
-            has_license: !self.memory.issued.of_order(&names).is_empty(),
-            names,
-            now,
-        });
-        self.group_commit.enqueue(Message::Reference(request))?;
+    pub(super) async fn erase_texts(&self, erasure: TextErasure) -> Result<Option<ErasedText>, StoreError> {
+        let (request, pending) = TextRequest::erase(erasure);
+        self.group_commit.enqueue(Message::Text(request))?;
         pending.wait().await.map_err(|error| match error {
             StoreError::NotDurable(reason) => StoreError::NotErased(reason),
             error => error,

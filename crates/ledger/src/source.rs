@@ -19,9 +19,9 @@ use crate::log::record::LedgerEvent;
 use crate::log::{LedgerEntry, ReleaseEntry};
 use crate::postgres::shared_reader::SharedReader;
 use crate::reader::{self, FolderReader, VerifiedLedger};
-use crate::references::erasure::FoundReferences;
-use crate::references::table;
 use crate::telemetry::RefusedByLicense;
+use crate::texts::erasure::FoundTexts;
+use crate::texts::table;
 
 /// The place of a store.
 #[derive(Clone, Copy, Debug)]
@@ -76,14 +76,25 @@ pub fn issued_licenses(source: StoreSource<'_>) -> Result<Vec<IssuedLicense>, St
     }
 }
 
-/// What is kept of these orders, also while servers run; nothing where there is no store.
-pub fn order_references(source: StoreSource<'_>, names: &[Hex128]) -> Result<FoundReferences, StoreError> {
+/// The events of a license and of those that it replaced, the newest first; none where there is no store. Reads every line of a
+/// folder, also while servers run.
+pub fn history(source: StoreSource<'_>, license: &LicenseId) -> Result<Vec<LedgerEvent>, StoreError> {
+    let mut events = match source {
+        StoreSource::Folder(path) => crate::history::in_folder(path, license)?,
+        StoreSource::Database(address) => SharedReader::open(address)?.history(license)?,
+    };
+    events.reverse();
+    Ok(events)
+}
+
+/// What is kept of these texts, also while servers run; nothing where there is no store.
+pub fn texts(source: StoreSource<'_>, names: &[Hex128]) -> Result<FoundTexts, StoreError> {
     match source {
         StoreSource::Folder(path) => {
             let mut stored = table::read(path)?;
             Ok(names.iter().filter_map(|name| stored.remove_entry(name)).collect())
         }
-        StoreSource::Database(address) => SharedReader::open(address)?.references(names),
+        StoreSource::Database(address) => SharedReader::open(address)?.texts(names),
     }
 }
 

@@ -19,8 +19,8 @@ use crate::ledger_tables::LedgerTables;
 use crate::log::LedgerEntry;
 use crate::log::record::LedgerEvent;
 use crate::pending::QUEUE;
-use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
 use crate::seats::WantedSeat;
+use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::binding::{Binding, SiteReport, Stored};
 use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
 use countersign_model::seat::Seat;
@@ -151,11 +151,11 @@ impl Backend for Arc<Memory> {
         Ok(())
     }
 
-    fn find_references(&self, _: &[Hex128]) -> Result<FoundReferences, BackendError> {
+    fn find_texts(&self, _: &[Hex128]) -> Result<FoundTexts, BackendError> {
         Ok(Vec::new())
     }
 
-    fn erase_reference(&self, _: &ReferenceErasure) -> Result<Option<ErasedReference>, BackendError> {
+    fn erase_texts(&self, _: &TextErasure) -> Result<Option<ErasedText>, BackendError> {
         Ok(None)
     }
 

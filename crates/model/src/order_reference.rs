@@ -1,11 +1,9 @@
 //! The order of a shop that a license belongs to: how the ledger names it, and its text.
 //!
-//! The text may be personal. The ledger has an HMAC of it only, so that the text can be erased; `store::references` keeps the
+//! The text may be personal. The ledger has an HMAC of it only, so that the text can be erased; `ledger::texts` keeps the
 //! text beside the ledger.
 
 use std::fmt;
-
-use chrono::{DateTime, Utc};
 
 use crate::issued_license::Hex128;
 
@@ -45,43 +43,6 @@ impl fmt::Debug for OrderReference {
     }
 }
 
-/// What the store keeps of an order.
-#[derive(Clone, PartialEq, Eq)]
-pub enum StoredReference {
-    /// Its text.
-    Text(Box<str>),
-    /// Only that the text was erased, and when.
-    Erased(DateTime<Utc>),
-}
-
-impl StoredReference {
-    /// The text, unless it was erased.
-    pub fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Erased(_) => None,
-        }
-    }
-
-    /// When it was erased.
-    pub fn erased_at(&self) -> Option<DateTime<Utc>> {
-        match self {
-            Self::Text(_) => None,
-            Self::Erased(time) => Some(*time),
-        }
-    }
-}
-
-// SECURITY: as above.
-impl fmt::Debug for StoredReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(_) => f.write_str("Text(redacted)"),
-            Self::Erased(time) => write!(f, "Erased({time})"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,7 +53,6 @@ mod tests {
             text: Some("order of Anna".into()),
             ..OrderReference::from(Hex128([1; 16]))
         };
-        let stored = StoredReference::Text("order of Anna".into());
-        assert!(!format!("{reference:?} {stored:?}").contains("Anna"));
+        assert!(!format!("{reference:?}").contains("Anna"));
     }
 }

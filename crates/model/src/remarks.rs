@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::checked_text::checked_text;
-use crate::issued_license::Hex128;
+use crate::hex128::Hex128;
 use crate::text::printable::is_unsafe;
 
 /// The longest reason of a change, in bytes.

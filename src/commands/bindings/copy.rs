@@ -28,7 +28,7 @@ struct CopyOutput {
     sequence: u64,
     last_digest: String,
     /// Orders of licenses that were copied, erased ones included.
-    references: usize,
+    texts: usize,
     /// Whether a server may have added lines since.
     again: bool,
 }
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         (None, true) => copying::to_database(&config.paths.store, &args.to, &mut note),
         (Some(address), false) => copying::to_folder(address, Path::new(&args.to), &mut note),
         (None, false) => {
-            return Err(Failure::input("both are folders").hint("copy the files ledger.jsonl and references.jsonl"));
+            return Err(Failure::input("both are folders").hint("copy the files ledger.jsonl and texts.jsonl"));
         }
         (Some(_), true) => return Err(Failure::input("both are databases").hint("use pg_dump and psql")),
     };
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         lines: copied.lines,
         sequence: copied.sequence,
         last_digest: copied.digest.to_string(),
-        references: copied.references,
+        texts: copied.texts,
         again: copied.in_use,
     };
     if shown.again {
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     } else {
         format!(
             "{} lines copied, up to sequence {}\nlast digest  {}\norders       {}\n",
-            shown.lines, shown.sequence, shown.last_digest, shown.references
+            shown.lines, shown.sequence, shown.last_digest, shown.texts
         )
     })?;
     Ok(Exit::Done)

@@ -25,7 +25,7 @@ pub(super) fn failure(error: StoreError) -> Failure {
         StoreError::Damaged { .. } => Failure::of_store(error).hint(DAMAGED),
         StoreError::Newer { .. }
         | StoreError::Shared { .. }
-        | StoreError::ReferencesDamaged { .. }
+        | StoreError::TextsDamaged { .. }
         | StoreError::Address(_) => {
             let hint = store_hint(&error);
             Failure::of_store(error).hint(hint)

@@ -28,7 +28,7 @@ struct VerificationOutput {
     /// Licenses that machines issued.
     issued: usize,
     /// Orders of which a text is kept, or that it was erased.
-    references: usize,
+    texts: usize,
     index: &'static str,
     #[serde(skip)]
     in_database: bool,
@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         bindings: found.bindings,
         licenses: found.licenses,
         issued: found.issued,
-        references: found.references,
+        texts: found.texts,
         in_database: found.index == IndexState::Database,
         index: match found.index {
             IndexState::Agrees => "agrees",
@@ -86,7 +86,7 @@ fn text(verified: &VerificationOutput) -> String {
         bindings,
         licenses,
         issued,
-        references,
+        texts,
         index,
         in_database,
     } = verified;
@@ -96,13 +96,13 @@ fn text(verified: &VerificationOutput) -> String {
         0 => String::new(),
         issued => format!("issued       {}\n", counted(issued, "license")),
     };
-    let references = match *references {
+    let texts = match *texts {
         0 => String::new(),
-        references => format!("orders       {references}\n"),
+        texts => format!("orders       {texts}\n"),
     };
     format!(
         "chain        whole, up to line {lines} of the {place} (sequence {sequence})\n{torn_end}last digest  {last_digest}\n\
-         bindings     {bindings}, of {}\n{issued}{references}index        {index}\n",
+         bindings     {bindings}, of {}\n{issued}{texts}index        {index}\n",
         counted(*licenses, "license")
     )
 }

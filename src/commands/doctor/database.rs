@@ -202,7 +202,12 @@ fn of_tables(primary: &PrimaryAnswers) -> Vec<Finding> {
             "the tables have format {other}, and this version reads {}",
             primary.format
         );
-        let hint = "use the version of countersign that made them, the same on all nodes";
+        let hint = match other < primary.format {
+            true => {
+                "stop all nodes, back the database up, and upgrade the tables: countersign bindings schema --upgrade | psql ADDRESS"
+            }
+            false => "use the version of countersign that made them, the same on all nodes",
+        };
         findings.push(broken(PART, finding, Some(hint.to_owned())));
     }
     if !absent.is_empty() {

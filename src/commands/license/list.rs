@@ -31,7 +31,7 @@ use crate::commands::keys::secrets;
 use crate::commands::license::arguments::{parse_day, parse_host};
 use crate::commands::license::issued;
 use crate::commands::license::list_table::{Listed, table};
-use crate::commands::license::orders::Orders;
+use crate::commands::license::texts::KeptTexts;
 use crate::commands::license::view::View;
 
 /// Arguments of `list`.
@@ -168,7 +168,7 @@ fn list(
         .filter(|listed| filter.wants(listed.license))
         .collect();
     if args.json {
-        let orders = Orders::of(licenses.iter().filter_map(|listed| listed.issued), config);
+        let orders = KeptTexts::of_orders(licenses.iter().filter_map(|listed| listed.issued), config);
         return json(&licenses, known.registry(), &orders, today, out);
     }
     Ok(table(&licenses, today, width, out))
@@ -186,7 +186,7 @@ fn orders(order: &str, config: &Config) -> Result<Vec<Hex128>, Failure> {
 fn json(
     licenses: &[Listed<'_>],
     registry: &Registry,
-    orders: &Orders,
+    orders: &KeptTexts,
     today: NaiveDate,
     out: &mut impl Write,
 ) -> Result<io::Result<()>, Failure> {
@@ -195,7 +195,7 @@ fn json(
         let mut room = Vec::new();
         for (number, listed) in licenses.iter().enumerate() {
             let view = match listed.issued {
-                Some(issued) => View::of_ledger(issued, today).with_order(orders.of_license(issued)),
+                Some(issued) => View::of_ledger(issued, today).with_order(orders.order(issued)),
                 None => View::new(listed.license, registry, today),
             };
             out.write_all(if number == 0 { b"\n  " } else { b",\n  " })?;

@@ -18,8 +18,8 @@ use countersign_registry::Registry;
 use countersign_settings::config::Config;
 
 use crate::commands::license::issued;
-use crate::commands::license::orders::Orders;
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
+use crate::commands::license::texts::KeptTexts;
 use crate::commands::license::view::{self, View, shown_time};
 
 /// Reads the stored bindings of a license in the order of binding, with their sites' reports.
@@ -81,8 +81,8 @@ pub(super) fn show(
     let orders;
     let view = match selected {
         SelectedLicense::Ledger(found) => {
-            orders = Orders::of(std::iter::once(found), config);
-            View::of_ledger(found, now.date_naive()).with_order(orders.of_license(found))
+            orders = KeptTexts::of_orders(std::iter::once(found), config);
+            View::of_ledger(found, now.date_naive()).with_order(orders.order(found))
         }
         SelectedLicense::Declared(license) => View::new(license, &registry, now.date_naive()),
     };

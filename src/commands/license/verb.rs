@@ -1,6 +1,6 @@
 //! The verbs of `license`, and their help.
 
-use crate::commands::license::{change, forget, import, issue, list, rekey, show};
+use crate::commands::license::{change, forget, history, import, issue, list, rekey, show};
 
 /// A verb and its arguments.
 #[derive(clap::Subcommand, Debug)]
@@ -91,13 +91,23 @@ key. The key goes to stdout and is not stored.")]
 The mail waits in the queue of this node until the mail server takes it. Only that queue has the \
 address. The key of a license that a file declares is known to its customer only.")]
     Resend(rekey::ResendArgs),
-    /// Erase the text of a shop's order. Its licenses stay
-    #[command(after_help = "Example:
+    /// Erase a shop's order, the notes and reasons of a license, or a person's name. Licenses stay
+    #[command(after_help = "Examples:
   countersign license forget --reference order-1234
+  countersign license forget 3f9a0c21d4e5
+  countersign license forget --person 'root, claimed anna'
 
-The server keeps the text of the order beside the ledger, because it may name a person. No later \
+The server keeps these texts beside the ledger, because they may name a person. No later \
 delivery, retry or import brings an erased text back. Who knows the order still finds its licenses:
 the ledger has an HMAC of it. Backups and deliveries that are parked keep what they have; \
 docs/management-api.md says where else it may be.")]
     Forget(forget::Args),
+    /// Show what happened to a license, who did it, and why
+    #[command(after_help = "Examples:
+  countersign license history 3f9a0c21d4e5
+  countersign license history 3f9a0c21d4e5 --limit 5 --json
+
+The newest event comes first. The licenses that it replaced are there, too. A compaction of the \
+ledger keeps changes of licenses for 400 days, and the sites that are bound.")]
+    History(history::Args),
 }

@@ -8,8 +8,8 @@ use serde::Serialize;
 use countersign_model::issued_license::{ChangeScope, IssuedLicense};
 use countersign_model::license::{License, LicenseState, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
-use countersign_model::order_reference::StoredReference;
 use countersign_model::site_host::SiteHost;
+use countersign_model::stored_text::StoredText;
 use countersign_registry::Registry;
 
 /// The fields of the registry, and derived ones.
@@ -111,10 +111,10 @@ impl<'a> View<'a> {
     }
 
     /// The same with what is kept of its order.
-    pub(super) fn with_order(self, order: Option<&'a StoredReference>) -> Self {
+    pub(super) fn with_order(self, order: Option<&'a StoredText>) -> Self {
         Self {
-            reference: order.and_then(StoredReference::text),
-            reference_erased: order.and_then(StoredReference::erased_at).map(shown_time),
+            reference: order.and_then(StoredText::text),
+            reference_erased: order.and_then(StoredText::erased_at).map(shown_time),
             ..self
         }
     }

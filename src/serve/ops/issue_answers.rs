@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use crate::serve::found_license::{self, ChangeError};
 use crate::serve::ops::license_answers::{LedgerTools, NO_SECRETS, NewKey};
 use crate::serve::state::Service;
-use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, StoreError};
+use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, StoreError, named_at_random};
 use countersign_model::issued_license::ChangeScope;
 use countersign_model::issuing_key::IssueRequest;
 use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::SalesMode;
-use countersign_model::remarks::{Author, NamedText, NewRemarks};
+use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::site_host::SiteHost;
 
 /// A license to issue.
@@ -111,8 +111,8 @@ impl LedgerTools<'_> {
         };
         let note = match order.grant.note.as_str() {
             "" => None,
-            note => match random_name() {
-                Ok(name) => Some(Some(NamedText::random(name, note))),
+            note => match named_at_random(note) {
+                Ok(note) => Some(Some(note)),
                 Err(error) => return Ok(IssueReply::Refused(error.to_string())),
             },
         };
@@ -161,13 +161,6 @@ impl LedgerTools<'_> {
             }
         })
     }
-}
-
-/// A name that says nothing of a text.
-fn random_name() -> Result<[u8; 16], getrandom::Error> {
-    let mut name = [0; 16];
-    getrandom::fill(&mut name)?;
-    Ok(name)
 }
 
 /// The result of an order to the running server.

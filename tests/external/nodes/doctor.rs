@@ -220,14 +220,21 @@ fn the_doctor_tells_what_is_wrong_with_the_tables_and_the_role() {
     }
     drop(pooler);
 
-    cluster.psql("UPDATE countersign.head SET format = 0");
+    cluster.psql("UPDATE countersign.head SET format = 3");
     let told = doctor(&own, &url);
     assert_told(
         &told,
-        "broken the tables have format 0, and this version reads 1",
+        "broken the tables have format 3, and this version reads 2",
         "the same on all nodes",
     );
     cluster.psql("UPDATE countersign.head SET format = 1");
+    let told = doctor(&own, &url);
+    assert_told(
+        &told,
+        "broken the tables have format 1, and this version reads 2",
+        "countersign bindings schema --upgrade",
+    );
+    cluster.psql("UPDATE countersign.head SET format = 2");
     cluster.psql("DROP TABLE countersign.refused");
     assert_told(
         &doctor(&own, &url),

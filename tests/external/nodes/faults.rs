@@ -217,9 +217,9 @@ fn a_start_that_cannot_work_says_why() {
         &pooler.url().replace("://", "://node@"),
         "a pooler gives each transaction another connection",
     );
+    cluster.psql("UPDATE countersign.head SET format = 3");
+    says(&cluster.url("node"), "format 3, and this version reads 2");
     cluster.psql("UPDATE countersign.head SET format = 2");
-    says(&cluster.url("node"), "format 2, and this version reads 1");
-    cluster.psql("UPDATE countersign.head SET format = 1");
     let standby = cluster.standby();
     says(&standby.url("node"), "is a standby, which takes no changes");
 
@@ -377,10 +377,10 @@ fn what_an_operator_breaks_under_a_running_node_has_a_state_and_is_well_again_wh
         ),
         (
             "schema",
-            "UPDATE countersign.head SET format = 2",
+            "UPDATE countersign.head SET format = 3",
             "SELECT 1",
-            "UPDATE countersign.head SET format = 1",
-            "format 2, and this version reads 1",
+            "UPDATE countersign.head SET format = 2",
+            "format 3, and this version reads 2",
         ),
         ("damaged", append, "SELECT 1", remove, "line 6 of the ledger"),
         (

@@ -57,11 +57,11 @@ fn an_order_is_shown_on_every_node_and_what_one_erases_is_gone_on_all() {
     assert_eq!((again.id, told.get("reference")), (license.id.clone(), None));
     let (_, told) = nodes.issue(0, "3", ORDER);
     assert_eq!(told.get("reference"), None);
-    let kept = "SELECT count(*) FROM countersign.order_references WHERE reference LIKE '%anna%'";
+    let kept = "SELECT count(*) FROM countersign.texts WHERE text LIKE '%anna%'";
     assert_eq!(nodes.cluster.psql(kept), "0");
 
     // The role of the nodes can do no more than it needs.
-    let rights = "SELECT has_table_privilege('node', 'countersign.order_references', 'DELETE')";
+    let rights = "SELECT has_table_privilege('node', 'countersign.texts', 'DELETE')";
     assert_eq!(nodes.cluster.psql(rights), "f");
 }
 
@@ -84,7 +84,7 @@ fn bindings_copy_takes_orders_along_both_ways_and_brings_back_nothing_that_was_e
     let folder = folder.to_str().unwrap();
     let copied = run(&instances[0], &store, &["bindings", "copy", "--json", "--to", folder]);
     let copied: Value = serde_json::from_slice(&copied.stdout).unwrap();
-    assert_eq!(copied["references"], 2);
+    assert_eq!(copied["texts"], 2);
     let order_of = |store: &str, license: &License| {
         let shown = run(&instances[0], store, &["license", "show", "--json", &license.id]);
         let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
@@ -101,7 +101,7 @@ fn bindings_copy_takes_orders_along_both_ways_and_brings_back_nothing_that_was_e
     run(&instances[0], folder, &["license", "forget", "--reference", "order 8"]);
     run(&instances[0], folder, &["bindings", "copy", "--to", &store]);
     assert_eq!(order_of(&store, &other), None);
-    let kept = "SELECT count(*) FROM countersign.order_references WHERE reference IS NOT NULL";
+    let kept = "SELECT count(*) FROM countersign.texts WHERE text IS NOT NULL";
     assert_eq!(cluster.psql(kept), "0");
     let empty = prepared_cluster();
     run(&instances[0], folder, &["bindings", "copy", "--to", &empty.url("node")]);

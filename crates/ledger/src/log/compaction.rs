@@ -2,12 +2,12 @@
 //!
 //! Its first line has the position of the old ledger's last line, so both form one chain: the old file proves the new
 //! one. Bindings keep their order and their times. Releases by clients stay while they count as moves of their license,
-//! and for as long as nobody bound the host again.
+//! and for as long as nobody bound the host again. Lines of licenses stay for [`HISTORY`], also superseded ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufWriter, Read, Write};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
@@ -18,7 +18,10 @@ use crate::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::log::record::{LedgerEvent, LedgerRecord};
 use crate::log::{Compaction, LedgerEntry, Position, ReleaseEntry};
 
-/// Passes on the events that are not superseded, in their order. Bindings are as they are now.
+/// How long superseded lines of licenses stay: a year, and a month to look at it.
+pub(crate) const HISTORY: TimeDelta = TimeDelta::days(400);
+
+/// Passes on the events that a compaction keeps, in their order; old ones, too. Bindings are as they are now.
 pub(crate) fn current<R: Read>(
     open: impl Fn() -> io::Result<R>,
     mut each: impl FnMut(LedgerEvent),
@@ -71,7 +74,9 @@ pub(crate) struct LatestLines {
     /// Releases that count as moves, unless they are among `releases`.
     moves: BTreeMap<u64, DateTime<Utc>>,
     /// The last line of each license that a machine issued.
-    licenses: HashMap<LicenseId, u64>,
+    licenses: HashMap<LicenseId, (u64, DateTime<Utc>)>,
+    /// Their lines before that.
+    past_licenses: BTreeMap<u64, DateTime<Utc>>,
     /// The last line of each token.
     tokens: HashMap<Name, u64>,
     /// How many lines are about sales. Each has names that no other line has, so all of them stay.
@@ -96,7 +101,9 @@ impl LatestLines {
                 }
             }
             LedgerEvent::License(issued) => {
-                self.licenses.insert(issued.license.id, sequence);
+                if let Some((number, time)) = self.licenses.insert(issued.license.id, (sequence, issued.time)) {
+                    self.past_licenses.insert(number, time);
+                }
             }
             LedgerEvent::Sale(_) => self.sales += 1,
             LedgerEvent::Token(token) => {
@@ -106,16 +113,18 @@ impl LatestLines {
         }
     }
 
-    /// Forgets the moves that no longer count at `now`.
-    fn forget_moves(&mut self, now: DateTime<Utc>) {
+    /// Forgets the moves that no longer count at `now`, and what is history for too long.
+    fn forget_past(&mut self, now: DateTime<Utc>) {
         self.moves
             .retain(|_, time| now.signed_duration_since(*time) < MOVE_PERIOD);
+        self.past_licenses
+            .retain(|_, time| now.signed_duration_since(*time) < HISTORY);
     }
 
     /// How many lines stay.
     fn len(&self) -> usize {
         let sites = self.bindings.len() + self.releases.len() + self.moves.len();
-        sites + self.licenses.len() + self.tokens.len() + self.sales
+        sites + self.licenses.len() + self.past_licenses.len() + self.tokens.len() + self.sales
     }
 
     /// Whether the line with this number stays.
@@ -128,7 +137,10 @@ impl LatestLines {
                 let latest = self.releases.get(&(*license, release.host.clone()));
                 latest.is_some_and(|(number, _)| *number == sequence) || self.moves.contains_key(&sequence)
             }
-            LedgerEvent::License(issued) => self.licenses.get(&issued.license.id) == Some(&sequence),
+            LedgerEvent::License(issued) => {
+                let latest = self.licenses.get(&issued.license.id);
+                latest.is_some_and(|(number, _)| *number == sequence) || self.past_licenses.contains_key(&sequence)
+            }
             LedgerEvent::Sale(_) => true,
             LedgerEvent::Token(token) => self.tokens.get(&token.name) == Some(&sequence),
             LedgerEvent::Compacted(_) => false,
@@ -148,7 +160,7 @@ impl LatestLines {
     }
 }
 
-/// The lines that stay; those of moves only if they count at `now`.
+/// The lines that stay; those of moves and of the past only if they count at `now`.
 fn latest(ledger: impl Read, now: Option<DateTime<Utc>>) -> Result<(LedgerExtent, LatestLines), LedgerFault> {
     let mut latest = LatestLines::default();
     let found = reader::read(ledger, |position, change| {
@@ -157,7 +169,7 @@ fn latest(ledger: impl Read, now: Option<DateTime<Utc>>) -> Result<(LedgerExtent
         }
     })?;
     if let Some(now) = now {
-        latest.forget_moves(now);
+        latest.forget_past(now);
     }
     Ok((found, latest))
 }

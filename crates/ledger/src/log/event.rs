@@ -38,7 +38,7 @@ impl LedgerEvent {
     }
 
     /// When it happened.
-    pub(crate) fn time(&self) -> DateTime<Utc> {
+    pub fn time(&self) -> DateTime<Utc> {
         match self {
             Self::Bound(entry) => entry.binding.bound_at,
             Self::Released(entry) => entry.release.time,

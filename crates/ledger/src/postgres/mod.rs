@@ -13,10 +13,8 @@ mod load;
 mod lost_lines;
 mod node_state;
 pub(crate) mod nodes;
-mod order_references;
 mod password;
 mod pooler;
-mod reference_erasure;
 pub(crate) mod repair_outcome;
 mod repair_records;
 mod report_reader;
@@ -32,6 +30,8 @@ pub(super) mod shared_reader;
 pub(crate) mod shared_repair;
 mod start;
 mod statements;
+mod text_erasure;
+mod text_rows;
 mod tls;
 mod transaction;
 
@@ -52,10 +52,10 @@ use crate::error::StoreError;
 use crate::ledger_tables::LedgerTables;
 use crate::lock;
 use crate::log::Position;
-use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
 use crate::sleep_watch::{SleepWatch, since_boot};
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
+use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::issued_license::Hex128;
 
 use failure::failure;
@@ -179,14 +179,14 @@ impl Backend for PostgresLog {
         self.attempt(batch, async |node, batch| node.follow(&self.settings, batch).await)
     }
 
-    fn find_references(&self, names: &[Hex128]) -> Result<FoundReferences, BackendError> {
+    fn find_texts(&self, names: &[Hex128]) -> Result<FoundTexts, BackendError> {
         let mut node = self.node();
-        self.wait_for(node.find_references(&self.settings, names))
+        self.wait_for(node.find_texts(&self.settings, names))
     }
 
-    fn erase_reference(&self, erasure: &ReferenceErasure) -> Result<Option<ErasedReference>, BackendError> {
+    fn erase_texts(&self, erasure: &TextErasure) -> Result<Option<ErasedText>, BackendError> {
         let mut node = self.node();
-        self.wait_for(node.erase_reference(&self.settings, erasure))
+        self.wait_for(node.erase_texts(&self.settings, erasure))
     }
 
     fn end(&self) -> Option<Position> {

@@ -1,19 +1,29 @@
 //! The tables of the shared log, and the rights of a node.
 //!
-//! `ledger` has the lines, `head` has one row: the end of the chain. Who appends locks it. `order_references` has the texts of
-//! orders, which can be erased. The other tables hold what no decision depends on. The node's role can neither change nor delete a line.
+//! `ledger` has the lines, `head` has one row: the end of the chain. Who appends locks it. `texts` has what lines name and what can be
+//! erased. The other tables hold what no decision depends on. The node's role can neither change nor delete a line.
 
 use crate::backend_error::BackendError;
 use crate::ledger_state::LedgerState;
 use crate::postgres::failure::failure;
 
 /// The format of the tables. A node uses no other.
-pub(super) const FORMAT: i32 = 1;
+pub(super) const FORMAT: i32 = 2;
+
+/// The format before.
+const OLD_FORMAT: i32 = 1;
 
 /// Whether this version of countersign can use the tables.
 pub(super) fn is_known(format: i32) -> Result<(), BackendError> {
     match format {
         FORMAT => Ok(()),
+        OLD_FORMAT => Err(failure(
+            LedgerState::Schema,
+            format!(
+                "its tables have format {OLD_FORMAT}, and this version reads {FORMAT}: stop all nodes, back the database up, and run \
+                 `countersign bindings schema --upgrade | psql ADDRESS` as the tables' owner; there is no way back"
+            ),
+        )),
         format => Err(failure(
             LedgerState::Schema,
             format!(
@@ -28,8 +38,10 @@ pub(super) const CREATE: &str = r#"
 CREATE SCHEMA IF NOT EXISTS countersign;
 CREATE TABLE IF NOT EXISTS countersign.ledger (
   sequence bigint PRIMARY KEY,
-  line text NOT NULL
+  line text NOT NULL,
+  license text COLLATE "C" GENERATED ALWAYS AS (substring(line from '"license":"([0-9a-f]{64})"')) STORED
 );
+CREATE INDEX IF NOT EXISTS ledger_license ON countersign.ledger (license, sequence) WHERE license IS NOT NULL;
 CREATE TABLE IF NOT EXISTS countersign.head (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   format integer NOT NULL,
@@ -38,11 +50,11 @@ CREATE TABLE IF NOT EXISTS countersign.head (
   digest text NOT NULL,
   time timestamptz NOT NULL
 );
-CREATE TABLE IF NOT EXISTS countersign.order_references (
+CREATE TABLE IF NOT EXISTS countersign.texts (
   name text COLLATE "C" PRIMARY KEY,
-  reference text,
+  text text,
   erased timestamptz,
-  CHECK ((reference IS NULL) <> (erased IS NULL))
+  CHECK ((text IS NULL) <> (erased IS NULL))
 );
 CREATE TABLE IF NOT EXISTS countersign.nodes (
   name text PRIMARY KEY,
@@ -74,6 +86,30 @@ CREATE TABLE IF NOT EXISTS countersign.webhook_cursors (
 );
 "#;
 
+/// Fails where there are tables of another format: the statements after it would mix both.
+const REQUIRE_FORMAT: &str = r"
+DO $$ DECLARE found integer; BEGIN
+  IF to_regclass('countersign.head') IS NOT NULL THEN
+    SELECT format INTO found FROM countersign.head;
+    IF found <> NUMBER THEN
+      RAISE EXCEPTION 'HINT' USING DETAIL = format('The tables have format %s.', found);
+    END IF;
+  END IF;
+END $$;
+";
+
+/// Makes tables of the format before into those of today. The locks keep every node away until the format is the new one.
+const UPGRADE: &str = r#"
+LOCK TABLE countersign.head, countersign.ledger, countersign.order_references IN ACCESS EXCLUSIVE MODE;
+ALTER TABLE countersign.ledger ADD COLUMN license text COLLATE "C"
+  GENERATED ALWAYS AS (substring(line from '"license":"([0-9a-f]{64})"')) STORED;
+CREATE INDEX ledger_license ON countersign.ledger (license, sequence) WHERE license IS NOT NULL;
+ALTER TABLE countersign.order_references RENAME TO texts;
+ALTER TABLE countersign.texts RENAME COLUMN reference TO text;
+ALTER INDEX countersign.order_references_pkey RENAME TO texts_pkey;
+UPDATE countersign.head SET format = NUMBER;
+"#;
+
 /// The head of an empty log. `$1` is the digest of the genesis, `$2` the format.
 pub(super) const FIRST_HEAD: &str = "INSERT INTO countersign.head (format, epoch, sequence, digest, time) \
      VALUES ($2, 1, 0, $1, '1970-01-01T00:00:00Z') ON CONFLICT DO NOTHING";
@@ -83,7 +119,7 @@ pub(super) const GRANTS: &str = r"
 GRANT USAGE ON SCHEMA countersign TO NODE;
 GRANT SELECT, INSERT ON countersign.ledger TO NODE;
 GRANT SELECT, UPDATE (sequence, digest, time) ON countersign.head TO NODE;
-GRANT SELECT, INSERT, UPDATE ON countersign.nodes, countersign.reports, countersign.order_references TO NODE;
+GRANT SELECT, INSERT, UPDATE ON countersign.nodes, countersign.reports, countersign.texts TO NODE;
 GRANT SELECT, INSERT, UPDATE ON countersign.webhook_cursors TO NODE;
 GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.refused TO NODE;
 ";
@@ -114,7 +150,25 @@ pub fn script(node: Option<&str>) -> String {
         .replace("$1", &format!("'{digest}'"))
         .replace("$2", &FORMAT.to_string());
     let grants = node.map(|node| GRANTS.replace("NODE", &format!("\"{}\"", node.replace('"', "\"\""))));
-    format!("BEGIN;{CREATE}{head};\n{}COMMIT;\n", grants.unwrap_or_default())
+    let hint = "these are tables of another version of countersign: see bindings schema --upgrade";
+    let require = require_format(FORMAT, hint);
+    format!(
+        "BEGIN;{require}{CREATE}{head};\n{}COMMIT;\n",
+        grants.unwrap_or_default()
+    )
+}
+
+/// The statements that make tables of the format before into those of today. All nodes must be stopped. There is no way back.
+pub fn upgrade_script() -> String {
+    let require = require_format(OLD_FORMAT, "only tables of format 1 can be upgraded");
+    let upgrade = UPGRADE.replace("NUMBER", &FORMAT.to_string());
+    format!("BEGIN;{require}{upgrade}COMMIT;\n")
+}
+
+fn require_format(format: i32, hint: &str) -> String {
+    REQUIRE_FORMAT
+        .replace("NUMBER", &format.to_string())
+        .replace("HINT", hint)
 }
 
 #[cfg(test)]
@@ -131,7 +185,7 @@ mod tests {
             ("head", "UPDATE"),
             ("nodes", "UPDATE"),
             ("reports", "INSERT"),
-            ("order_references", "UPDATE"),
+            ("texts", "UPDATE"),
             ("refused", "DELETE"),
             ("webhook_cursors", "UPDATE"),
         ] {

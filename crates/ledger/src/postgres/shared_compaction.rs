@@ -143,7 +143,7 @@ async fn compact(session: &Session) -> Result<SharedCompaction, StoreError> {
     // TRUNCATE keeps the table, and with it the rights of the nodes.
     let set_aside = format!(
         "CREATE TABLE {aside} (LIKE countersign.ledger INCLUDING ALL); \
-         INSERT INTO {aside} TABLE countersign.ledger; TRUNCATE countersign.ledger; {}",
+         INSERT INTO {aside} (sequence, line) SELECT sequence, line FROM countersign.ledger ORDER BY sequence; TRUNCATE countersign.ledger; {}",
         READABLE.replace("ASIDE", &aside)
     );
     in_time(client.batch_execute(&set_aside)).await.map_err(told)?;

@@ -16,10 +16,10 @@ use crate::log::Position;
 use crate::log::chain::Chain;
 use crate::postgres::failure::{TransactionFailure, database_error, failure, require_known};
 use crate::postgres::session::Session;
-use crate::postgres::{load, order_references, reference_erasure, transaction};
-use crate::references::erasure::FoundReferences;
+use crate::postgres::{load, text_erasure, text_rows, transaction};
+use crate::texts::erasure::FoundTexts;
 use countersign_model::issued_license::Hex128;
-use countersign_model::order_reference::StoredReference;
+use countersign_model::stored_text::StoredText;
 
 /// Lines of one transaction.
 const BATCH: usize = 500;
@@ -64,9 +64,9 @@ impl SharedCopy {
     }
 
     /// Adds what is kept of orders. What was erased in the database stays erased.
-    pub(crate) fn put_references(&self, all: &[(Hex128, StoredReference)]) -> Result<(), StoreError> {
+    pub(crate) fn put_texts(&self, all: &[(Hex128, StoredText)]) -> Result<(), StoreError> {
         let put = async {
-            reference_erasure::put(&self.session, all)
+            text_erasure::put(&self.session, all)
                 .await
                 .map_err(TransactionFailure::error)
         };
@@ -74,8 +74,8 @@ impl SharedCopy {
     }
 
     /// What is kept of orders, as of the same moment as the lines that [`Self::take`] wrote.
-    pub(crate) fn references(&self) -> Result<FoundReferences, StoreError> {
-        let all = async { Ok(order_references::all(&self.session.client).await?) };
+    pub(crate) fn texts(&self) -> Result<FoundTexts, StoreError> {
+        let all = async { Ok(text_rows::all(&self.session.client).await?) };
         self.runtime.block_on(in_time(all)).map_err(StoreError::shared)
     }
 

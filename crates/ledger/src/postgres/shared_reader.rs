@@ -1,10 +1,11 @@
 //! The shared log for commands: reads it as of one moment, beside running nodes. Changes nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
+use tokio_postgres::Row;
 
 use crate::backend_error::BackendError;
 use crate::checksum::{BindingsBuilder, BindingsChecksum};
@@ -18,12 +19,12 @@ use crate::log::compaction::LatestLines;
 use crate::log::record::{LedgerEvent, LedgerRecord, LineError};
 use crate::postgres::failure::{database_error, failure, newer, require_known};
 use crate::postgres::load;
-use crate::postgres::order_references;
 use crate::postgres::reports;
 use crate::postgres::session::Session;
+use crate::postgres::text_rows;
 use crate::reader::{IndexState, VerifiedLedger};
-use crate::references::erasure::FoundReferences;
 use crate::telemetry::RefusedByLicense;
+use crate::texts::erasure::FoundTexts;
 use countersign_model::binding::{Binding, SiteReport};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_key::LicenseId;
@@ -34,8 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Lines and head as of the same moment.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Lines are canonical JSON, and no host has a quote: the text stands nowhere else.
-const LINES_OF: &str = "SELECT line FROM countersign.ledger WHERE position($1 in line) > 0 ORDER BY sequence";
+const LINES_OF: &str = "SELECT sequence, line FROM countersign.ledger WHERE license = $1 ORDER BY sequence";
 
 /// A connection to the server that takes changes.
 pub(crate) struct SharedReader {
@@ -97,25 +97,48 @@ impl SharedReader {
 
     /// The bindings of a license in the order of binding, void ones included. Does not check the chain.
     pub(crate) fn bindings_of(&self, license: &LicenseId) -> Result<Vec<Binding>, StoreError> {
-        let part = format!("\"license\":\"{license}\"");
-        let rows = self.query(self.session.client.query(LINES_OF, &[&part]))?;
         let mut builder = BindingsBuilder::default();
-        for row in rows {
-            let line = format!("{}\n", row.get::<_, &str>(0));
-            let read = LedgerRecord::read(line.as_bytes());
-            let record = read.map_err(|error| {
-                let line = format!("a line of license {}", license.log_tag());
-                StoreError::shared(match error {
-                    LineError::Newer(line_of_newer) => newer(format!("{line} {line_of_newer}")),
-                    LineError::Damaged(error) => failure(LedgerState::Damaged, format!("{line}: {error}")),
-                })
-            })?;
-            builder.take(record.change);
+        for (_, event) in self.events_of(license)? {
+            builder.take(event);
         }
         let by_license = builder.finish();
         Ok(by_license
             .of(license)
             .map_or_else(Vec::new, |bindings| bindings.to_vec()))
+    }
+
+    /// The events of a license and of those that it replaced, in the order of the ledger. Does not check the chain.
+    pub(crate) fn history(&self, license: &LicenseId) -> Result<Vec<LedgerEvent>, StoreError> {
+        self.query(self.session.client.batch_execute(BEGIN))?;
+        let mut events = Vec::new();
+        let mut seen = HashSet::new();
+        let mut next = Some(*license);
+        while let Some(license) = next.filter(|license| seen.insert(*license)) {
+            let of_license = self.events_of(&license)?;
+            next = of_license.iter().find_map(|(_, event)| event.predecessor().copied());
+            events.extend(of_license);
+        }
+        events.sort_by_key(|(sequence, _)| *sequence);
+        Ok(events.into_iter().map(|(_, event)| event).collect())
+    }
+
+    /// The numbers and events of a license's lines.
+    fn events_of(&self, license: &LicenseId) -> Result<Vec<(i64, LedgerEvent)>, StoreError> {
+        let rows = self.query(self.session.client.query(LINES_OF, &[&license.to_string()]))?;
+        let event = |row: &Row| {
+            let line = format!("{}\n", row.get::<_, &str>(1));
+            match LedgerRecord::read(line.as_bytes()) {
+                Ok(record) => Ok((row.get(0), record.change)),
+                Err(error) => {
+                    let line = format!("a line of license {}", license.log_tag());
+                    Err(StoreError::shared(match error {
+                        LineError::Newer(line_of_newer) => newer(format!("{line} {line_of_newer}")),
+                        LineError::Damaged(error) => failure(LedgerState::Damaged, format!("{line}: {error}")),
+                    }))
+                }
+            }
+        };
+        rows.iter().map(event).collect()
     }
 
     /// The same with what their sites reported to any node.
@@ -137,8 +160,8 @@ impl SharedReader {
     }
 
     /// What is kept of these orders.
-    pub(crate) fn references(&self, names: &[Hex128]) -> Result<FoundReferences, StoreError> {
-        self.query(order_references::find(&self.session.client, names))
+    pub(crate) fn texts(&self, names: &[Hex128]) -> Result<FoundTexts, StoreError> {
+        self.query(text_rows::find(&self.session.client, names))
     }
 
     /// Passes on every event that is not superseded, in their order. Checks every line first.
@@ -183,7 +206,7 @@ impl SharedReader {
         let mut builder = LedgerBuilder::default();
         self.query(self.session.client.batch_execute(BEGIN))?;
         let chain = self.read(|change| builder.take(change))?;
-        let references = self.query(order_references::count(&self.session.client))?;
+        let texts = self.query(text_rows::count(&self.session.client))?;
         self.query(self.session.client.batch_execute("COMMIT"))?;
         let LedgerTables { by_license, issued, .. } = builder.finish();
         let bindings = by_license.iter().flat_map(|bindings| bindings.iter());
@@ -195,7 +218,7 @@ impl SharedReader {
             bindings: BindingsChecksum::of(&by_license).count,
             licenses: by_license.len(),
             issued: issued.len(),
-            references,
+            texts,
             latest: bindings.map(|binding| binding.bound_at).max(),
             index: IndexState::Database,
         })

@@ -4,7 +4,7 @@
 
 use tokio_postgres::{Client, Error, Statement};
 
-use crate::postgres::order_references;
+use crate::postgres::text_rows;
 
 /// Takes the head until the transaction ends.
 const LOCK_HEAD: &str = "SELECT sequence, digest, time, epoch, clock_timestamp(), pg_backend_pid(), format FROM countersign.head FOR UPDATE";
@@ -37,7 +37,7 @@ impl Statements {
             client.prepare(LOCK_HEAD),
             client.prepare(READ_LINES),
             client.prepare(APPEND),
-            client.prepare(order_references::KEEP),
+            client.prepare(text_rows::KEEP),
             client.prepare(LOOK),
         )?;
         Ok(Self {

@@ -15,8 +15,8 @@ use crate::log::Position;
 use crate::log::chain::Chain;
 use crate::log::record::LedgerRecord;
 use crate::postgres::failure::{TransactionFailure, failure, lines_lost, older, require_known};
-use crate::postgres::order_references::KeptRows;
 use crate::postgres::session::{KnownLog, Session, has_line};
+use crate::postgres::text_rows::KeptRows;
 use crate::postgres::{pooler, schema};
 use countersign_model::digest::Digest;
 

@@ -6,8 +6,8 @@ use crate::testing::issued;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_step::LicenseStep;
 use countersign_model::name::Name;
-use countersign_model::order_reference::StoredReference;
 use countersign_model::remarks::{Author, NamedText, NewRemarks, Remarks};
+use countersign_model::stored_text::StoredText;
 
 fn issue(license: &IssuedLicense) -> LedgerChange {
     LedgerChange {
@@ -355,7 +355,7 @@ async fn what_people_write_of_a_change_stands_beside_the_ledger_and_what_stays_w
         );
     }
     let names = (1..=9).map(|name| Hex128([name; 16])).collect();
-    let mut kept = store.references(names).await.unwrap();
+    let mut kept = store.texts(names).await.unwrap();
     kept.sort_by_key(|(name, _)| *name);
     let texts: Vec<_> = kept
         .iter()
@@ -381,11 +381,50 @@ async fn what_people_write_of_a_change_stands_beside_the_ledger_and_what_stays_w
     );
     let store = open(path).unwrap();
     assert_eq!(noted(&*store).note, Some(Hex128([5; 16])));
-    store
-        .erase_reference(vec![Hex128([1; 16])], at(20))
-        .await
-        .unwrap()
-        .unwrap();
-    let erased = store.references(vec![Hex128([1; 16])]).await.unwrap();
-    assert!(matches!(erased[..], [(_, StoredReference::Erased(time))] if time == at(20)));
+    let erasure = TextErasure {
+        names: vec![Hex128([1; 16])],
+        is_one: true,
+        is_named: true,
+        now: at(20),
+    };
+    store.erase_texts(erasure).await.unwrap().unwrap();
+    let erased = store.texts(vec![Hex128([1; 16])]).await.unwrap();
+    assert!(matches!(erased[..], [(_, StoredText::Erased(time))] if time == at(20)));
+}
+
+#[tokio::test]
+async fn a_compaction_keeps_the_lines_of_a_license_for_four_hundred_days() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let license = issued(1);
+    let store = open(path).unwrap();
+    let at_second = |change: LedgerChange, second| LedgerChange {
+        now: at(second),
+        ..change
+    };
+    store.change_license(at_second(issue(&license), 1)).await.unwrap();
+    store.change_license(at_second(suspend(&license, 1), 2)).await.unwrap();
+    let resume = LedgerChange {
+        license: license.license.clone(),
+        ..suspend(&license, 2)
+    };
+    store.change_license(at_second(resume, 3)).await.unwrap();
+    store.close().unwrap();
+    drop(store);
+    let revisions = || {
+        let events = crate::history(crate::StoreSource::Folder(path), &license.license.id).unwrap();
+        let revision = |event: &LedgerEvent| match event {
+            LedgerEvent::License(issued) => issued.revision,
+            other => panic!("{other:?}"),
+        };
+        events.iter().map(revision).collect::<Vec<_>>()
+    };
+    assert_eq!(revisions(), [3, 2, 1]);
+    let days = 400 * 86_400;
+    for (now, expected) in [(days, &[3, 2, 1][..]), (days + 1, &[3, 2]), (days * 9, &[3])] {
+        maintenance::compact(path, at(now)).unwrap();
+        assert_eq!(revisions(), expected, "{now}");
+    }
+    let store = open(path).unwrap();
+    assert_eq!(store.issued(&license.license.id).unwrap().revision, 3);
 }

@@ -318,7 +318,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
 }
 
 #[test]
-fn a_new_store_holds_a_ledger_its_index_and_references_and_nothing_set_aside() {
+fn a_new_store_holds_a_ledger_its_index_and_texts_and_nothing_set_aside() {
     let folder = TempDir::new().unwrap();
     for _ in 0..2 {
         drop(open(folder.path()).unwrap());
@@ -328,7 +328,7 @@ fn a_new_store_holds_a_ledger_its_index_and_references_and_nothing_set_aside() {
         let names: HashSet<_> = found.map(|name| name.into_string().unwrap()).collect();
         assert_eq!(
             names,
-            ["ledger.jsonl", "references.jsonl", "index"].map(str::to_owned).into()
+            ["ledger.jsonl", "texts.jsonl", "index"].map(str::to_owned).into()
         );
     }
     assert_eq!(

@@ -1,7 +1,7 @@
-//! The file of the texts of orders, `references.jsonl`: one line for each order, appended like the ledger's.
+//! The file of the texts, `texts.jsonl`: one line for each text, appended like the ledger's.
 //!
 //! ```text
-//! {"chain":"<64 hex>","name":"<32 hex>","reference":"order 7","synced":6}
+//! {"chain":"<64 hex>","name":"<32 hex>","synced":6,"text":"order 7"}
 //! {"chain":"<64 hex>","erased":"2026-11-25T10:00:00Z","name":"<32 hex>","synced":6}
 //! ```
 //!
@@ -24,13 +24,18 @@ use crate::log::writer::Medium;
 use countersign_files::regular_file;
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
-use countersign_model::order_reference::StoredReference;
+use countersign_model::stored_text::StoredText;
 
 /// The file's name in the store's folder.
-const NAME: &str = "references.jsonl";
+const NAME: &str = "texts.jsonl";
+
+/// The name of the file that had the texts of orders alone.
+const FORMAT_1_NAME: &str = "references.jsonl";
 
 /// What the first line continues. Another line format needs another text.
-const GENESIS: &[u8] = b"countersign references 1\n";
+const GENESIS: &[u8] = b"countersign texts 1\n";
+
+const FORMAT_1_GENESIS: &[u8] = b"countersign references 1\n";
 
 const BEGINNING: &[u8] = b"{\"chain\":\"";
 
@@ -41,17 +46,31 @@ struct RestOfLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     erased: Option<DateTime<Utc>>,
     name: Hex128,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    reference: Option<Box<str>>,
     synced: u64,
+    #[serde(default, alias = "reference", skip_serializing_if = "Option::is_none")]
+    text: Option<Box<str>>,
 }
 
 /// Before the first line. Its sequence counts the lines of the file.
 pub(crate) fn genesis() -> Position {
+    beginning(GENESIS)
+}
+
+/// The same of a file that had the texts of orders alone.
+pub(crate) fn format_1_genesis() -> Position {
+    beginning(FORMAT_1_GENESIS)
+}
+
+fn beginning(genesis: &[u8]) -> Position {
     Position {
         sequence: 0,
-        digest: Digest::of(GENESIS),
+        digest: Digest::of(genesis),
     }
+}
+
+/// The file that had the texts of orders alone.
+pub(crate) fn format_1_path_in(folder: &Path) -> PathBuf {
+    folder.join(FORMAT_1_NAME)
 }
 
 pub(crate) fn path_in(folder: &Path) -> PathBuf {
@@ -69,13 +88,13 @@ pub(crate) fn write(
     previous: Position,
     synced: u64,
     name: Hex128,
-    stored: &StoredReference,
+    stored: &StoredText,
 ) -> io::Result<Position> {
     let rest = RestOfLine {
         erased: stored.erased_at(),
         name,
-        reference: stored.text().map(Box::from),
         synced,
+        text: stored.text().map(Box::from),
     };
     let mut text = serde_json::to_vec(&rest)?;
     text.push(b'\n');
@@ -93,7 +112,7 @@ fn chained(previous: Position, rest: &[u8]) -> Digest {
 }
 
 /// A line after `previous`; `Err(true)` if it is no whole line.
-fn accept(previous: Position, bytes: &[u8]) -> Result<(Position, Hex128, StoredReference), bool> {
+fn accept(previous: Position, bytes: &[u8]) -> Result<(Position, Hex128, StoredText), bool> {
     let whole = bytes.ends_with(b"\n").then_some(bytes).ok_or(true)?;
     let may_be_torn = whole.contains(&0);
     let line = whole.strip_prefix(BEGINNING).ok_or(may_be_torn)?;
@@ -105,9 +124,9 @@ fn accept(previous: Position, bytes: &[u8]) -> Result<(Position, Hex128, StoredR
     }
     // What serde says of a bad line may have the text in it.
     let rest: RestOfLine = serde_json::from_slice(&[b"{", rest].concat()).map_err(|_| false)?;
-    let stored = match (rest.erased, rest.reference) {
-        (Some(time), None) => StoredReference::Erased(time),
-        (None, Some(text)) => StoredReference::Text(text),
+    let stored = match (rest.erased, rest.text) {
+        (Some(time), None) => StoredText::Erased(time),
+        (None, Some(text)) => StoredText::Text(text),
         _ => return Err(false),
     };
     let position = Position {
@@ -120,13 +139,14 @@ fn accept(previous: Position, bytes: &[u8]) -> Result<(Position, Hex128, StoredR
 /// Reads a file, line by line. Tells a torn end, which was never acknowledged, from damage.
 pub(crate) fn read(
     input: impl Read,
-    mut each: impl FnMut(Hex128, StoredReference),
+    genesis: Position,
+    mut each: impl FnMut(Hex128, StoredText),
 ) -> Result<LedgerExtent, LedgerFault> {
     let mut input = BufReader::with_capacity(1 << 18, input);
     let mut bytes = Vec::with_capacity(record::MAX);
     let mut found = LedgerExtent {
-        start: genesis(),
-        end: genesis(),
+        start: genesis,
+        end: genesis,
         length: 0,
         torn: false,
     };
@@ -155,7 +175,7 @@ pub(crate) fn read(
 pub(crate) fn write_all<'r>(
     file: &fs::File,
     count: u64,
-    all: impl Iterator<Item = (&'r Hex128, &'r StoredReference)>,
+    all: impl Iterator<Item = (&'r Hex128, &'r StoredText)>,
 ) -> io::Result<(Position, u64)> {
     let mut out = BufWriter::new(file);
     let mut end = genesis();
@@ -177,7 +197,7 @@ pub(crate) fn write_all<'r>(
 ///
 /// # Errors
 /// There is one, or the disk failed.
-pub(crate) fn begin(folder: &Path, all: &[(Hex128, StoredReference)]) -> io::Result<()> {
+pub(crate) fn begin(folder: &Path, all: &[(Hex128, StoredText)]) -> io::Result<()> {
     let new = new_file_in(folder);
     let begun = (|| {
         let file = regular_file::create(&new, 0o600)?;
@@ -190,9 +210,9 @@ pub(crate) fn begin(folder: &Path, all: &[(Hex128, StoredReference)]) -> io::Res
 }
 
 /// The open file. The checks of its place are the ledger's; only its lines differ.
-pub(crate) struct ReferenceFile(pub LedgerFile);
+pub(crate) struct TextFile(pub LedgerFile);
 
-impl Medium for ReferenceFile {
+impl Medium for TextFile {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.0.write_all_at(bytes, offset)
     }
@@ -210,7 +230,7 @@ impl Medium for ReferenceFile {
     }
 
     fn prove(&self, end: Position, length: u64) -> io::Result<()> {
-        let found = read(self.0.first(length), |_, _| ());
+        let found = read(self.0.first(length), genesis(), |_, _| ());
         self.0
             .prove_by(found, |found| found.end == end && found.length == length)
     }

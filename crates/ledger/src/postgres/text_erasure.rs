@@ -7,26 +7,26 @@ use tokio::time::timeout;
 use crate::backend_error::BackendError;
 use crate::postgres::failure::TransactionFailure;
 use crate::postgres::node_state::{DEADLINE, NodeState};
-use crate::postgres::order_references::{ROWS, find, storable, texts_of};
 use crate::postgres::session::Session;
 use crate::postgres::settings::DatabaseSettings;
+use crate::postgres::text_rows::{ROWS, find, storable, texts_of};
 use crate::postgres::transaction;
-use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
+use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::issued_license::Hex128;
-use countersign_model::order_reference::StoredReference;
+use countersign_model::stored_text::StoredText;
 
-const ERASE: &str = "INSERT INTO countersign.order_references AS known (name, erased) \
+const ERASE: &str = "INSERT INTO countersign.texts AS known (name, erased) \
      SELECT name, $2 FROM unnest($1::text[]) AS erased(name) ORDER BY name \
-     ON CONFLICT (name) DO UPDATE SET reference = NULL, erased = coalesce(known.erased, excluded.erased)";
+     ON CONFLICT (name) DO UPDATE SET text = NULL, erased = coalesce(known.erased, excluded.erased)";
 
 /// Copies what another store keeps. An erased text stays erased, wherever it was erased.
-const PUT: &str = "INSERT INTO countersign.order_references AS known (name, reference, erased) \
-     SELECT * FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS new(name, reference, erased) ORDER BY name \
-     ON CONFLICT (name) DO UPDATE SET reference = NULL, erased = coalesce(known.erased, excluded.erased) \
+const PUT: &str = "INSERT INTO countersign.texts AS known (name, text, erased) \
+     SELECT * FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS new(name, text, erased) ORDER BY name \
+     ON CONFLICT (name) DO UPDATE SET text = NULL, erased = coalesce(known.erased, excluded.erased) \
      WHERE excluded.erased IS NOT NULL";
 
 /// Copies what another store keeps, and returns when it is durable.
-pub(super) async fn put(session: &Session, all: &[(Hex128, StoredReference)]) -> Result<(), TransactionFailure> {
+pub(super) async fn put(session: &Session, all: &[(Hex128, StoredText)]) -> Result<(), TransactionFailure> {
     for part in all.chunks(ROWS) {
         let names: Vec<_> = part.iter().map(|(name, _)| name.to_string()).collect();
         let texts: Vec<_> = part.iter().map(|(_, stored)| stored.text().map(storable)).collect();
@@ -38,10 +38,10 @@ pub(super) async fn put(session: &Session, all: &[(Hex128, StoredReference)]) ->
     Ok(())
 }
 
-async fn erase(session: &Session, erasure: &ReferenceErasure) -> Result<Option<ErasedReference>, TransactionFailure> {
+async fn erase(session: &Session, erasure: &TextErasure) -> Result<Option<ErasedText>, TransactionFailure> {
     let head = transaction::lock_head(session).await?;
     let before = find(&session.client, &erasure.names).await?;
-    let erased = ErasedReference::after(&before, erasure, head.now());
+    let erased = ErasedText::after(&before, erasure, head.now());
     if let Some(erased) = &erased {
         let names = texts_of(&erasure.names);
         session.client.execute(ERASE, &[&names, &erased.time]).await?;
@@ -52,21 +52,21 @@ async fn erase(session: &Session, erasure: &ReferenceErasure) -> Result<Option<E
 
 impl NodeState {
     /// What is kept of these orders.
-    pub(super) async fn find_references(
+    pub(super) async fn find_texts(
         &mut self,
         settings: &DatabaseSettings,
         names: &[Hex128],
-    ) -> Result<FoundReferences, BackendError> {
+    ) -> Result<FoundTexts, BackendError> {
         let question = async |session: &Session| find(&session.client, names).await.map_err(TransactionFailure::from);
         self.with_session(settings, question).await
     }
 
     /// Erases the text of an order.
-    pub(super) async fn erase_reference(
+    pub(super) async fn erase_texts(
         &mut self,
         settings: &DatabaseSettings,
-        erasure: &ReferenceErasure,
-    ) -> Result<Option<ErasedReference>, BackendError> {
+        erasure: &TextErasure,
+    ) -> Result<Option<ErasedText>, BackendError> {
         self.with_session(settings, async |session: &Session| erase(session, erasure).await)
             .await
     }

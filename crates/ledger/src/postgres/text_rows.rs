@@ -1,28 +1,27 @@
 //! The texts of orders in a table that all nodes share. A commit keeps them in the transaction of its lines.
 //!
-//! [`reference_erasure`](crate::postgres::reference_erasure) erases them.
+//! [`text_erasure`](crate::postgres::text_erasure) erases them.
 
 use chrono::{DateTime, Utc};
 use tokio_postgres::{Client, Error, Row};
 
-use crate::references::erasure::FoundReferences;
-use crate::references::texts::NewReference;
+use crate::texts::erasure::FoundTexts;
+use crate::texts::new_texts::NewText;
 use countersign_model::issued_license::Hex128;
-use countersign_model::order_reference::StoredReference;
+use countersign_model::stored_text::StoredText;
 
 /// Keeps new texts. One that was erased under another name of its order is marked as erased under this one, too. `$3` and `$4`
 /// are pairs of a new name and another name of its order.
-pub(super) const KEEP: &str = "INSERT INTO countersign.order_references (name, reference, erased) \
-     SELECT new.name, CASE WHEN gone.erased IS NULL THEN new.reference END, gone.erased \
-     FROM unnest($1::text[], $2::text[]) AS new(name, reference) \
+pub(super) const KEEP: &str = "INSERT INTO countersign.texts (name, text, erased) \
+     SELECT new.name, CASE WHEN gone.erased IS NULL THEN new.text END, gone.erased \
+     FROM unnest($1::text[], $2::text[]) AS new(name, text) \
      LEFT JOIN (SELECT pair.name, min(known.erased) AS erased FROM unnest($3::text[], $4::text[]) AS pair(name, other) \
-     JOIN countersign.order_references AS known ON known.name = pair.other GROUP BY pair.name) AS gone ON gone.name = new.name \
+     JOIN countersign.texts AS known ON known.name = pair.other GROUP BY pair.name) AS gone ON gone.name = new.name \
      ORDER BY new.name ON CONFLICT (name) DO NOTHING";
 
-const FIND: &str = "SELECT name, reference, erased FROM countersign.order_references WHERE name = ANY ($1)";
+const FIND: &str = "SELECT name, text, erased FROM countersign.texts WHERE name = ANY ($1)";
 
-const PAGE: &str =
-    "SELECT name, reference, erased FROM countersign.order_references WHERE name > $1 ORDER BY name LIMIT $2";
+const PAGE: &str = "SELECT name, text, erased FROM countersign.texts WHERE name > $1 ORDER BY name LIMIT $2";
 
 /// Rows of one page or one statement.
 pub(super) const ROWS: usize = 10_000;
@@ -36,7 +35,7 @@ pub(super) struct KeptRows {
 }
 
 impl KeptRows {
-    pub(super) fn new(texts: &[NewReference]) -> Self {
+    pub(super) fn new(texts: &[NewText]) -> Self {
         let pairs = || {
             texts
                 .iter()
@@ -56,11 +55,11 @@ pub(super) fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-fn stored(row: &Row) -> Option<(Hex128, StoredReference)> {
+fn stored(row: &Row) -> Option<(Hex128, StoredText)> {
     let name = row.get::<_, &str>(0).parse().ok()?;
     let stored = match (row.get::<_, Option<&str>>(1), row.get::<_, Option<DateTime<Utc>>>(2)) {
-        (Some(text), None) => StoredReference::Text(text.into()),
-        (_, Some(time)) => StoredReference::Erased(time),
+        (Some(text), None) => StoredText::Text(text.into()),
+        (_, Some(time)) => StoredText::Erased(time),
         (None, None) => return None,
     };
     Some((name, stored))
@@ -71,22 +70,20 @@ pub(super) fn texts_of(names: &[Hex128]) -> Vec<String> {
 }
 
 /// What is kept of these orders.
-pub(super) async fn find(client: &Client, names: &[Hex128]) -> Result<FoundReferences, Error> {
+pub(super) async fn find(client: &Client, names: &[Hex128]) -> Result<FoundTexts, Error> {
     let rows = client.query(FIND, &[&texts_of(names)]).await?;
     Ok(rows.iter().filter_map(stored).collect())
 }
 
 /// Of how many orders something is kept.
 pub(super) async fn count(client: &Client) -> Result<usize, Error> {
-    let row = client
-        .query_one("SELECT count(*) FROM countersign.order_references", &[])
-        .await?;
+    let row = client.query_one("SELECT count(*) FROM countersign.texts", &[]).await?;
     Ok(row.get::<_, i64>(0) as usize)
 }
 
 /// Everything that is kept.
-pub(super) async fn all(client: &Client) -> Result<FoundReferences, Error> {
-    let mut found = FoundReferences::new();
+pub(super) async fn all(client: &Client) -> Result<FoundTexts, Error> {
+    let mut found = FoundTexts::new();
     loop {
         let last = found.last().map(|(name, _)| name.to_string()).unwrap_or_default();
         let rows = client.query(PAGE, &[&last, &(ROWS as i64)]).await?;

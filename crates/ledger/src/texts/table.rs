@@ -1,4 +1,4 @@
-//! The texts of orders of the embedded store: all of them in memory, and in a file beside the ledger.
+//! The texts of the embedded store: all of them in memory, and in a file beside the ledger.
 //!
 //! A text is on disk before the lines of its commit. To erase one, the file is written anew without it.
 
@@ -8,54 +8,116 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
+use crate::log::Position;
 use crate::log::file::LedgerFile;
 use crate::log::reader::LedgerFault;
 use crate::log::writer::{LedgerWriter, Medium as _};
-use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
-use crate::references::file::{self, ReferenceFile};
-use crate::references::texts::NewReference;
+use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
+use crate::texts::file::{self, TextFile};
+use crate::texts::new_texts::NewText;
 use countersign_files::durable_file::{self, Access};
 use countersign_files::regular_file;
 use countersign_model::issued_license::Hex128;
-use countersign_model::order_reference::StoredReference;
+use countersign_model::stored_text::StoredText;
 
 /// The open table.
-pub(crate) struct ReferenceTable {
+pub(crate) struct TextTable {
     /// The file itself, where the path is a symbolic link.
     path: PathBuf,
-    stored: ReferencesByName,
-    writer: LedgerWriter<ReferenceFile>,
+    stored: TextsByName,
+    writer: LedgerWriter<TextFile>,
 }
 
-/// What is kept of each order.
-pub(crate) type ReferencesByName = BTreeMap<Hex128, StoredReference>;
+/// What is kept of each text.
+pub(crate) type TextsByName = BTreeMap<Hex128, StoredText>;
 
-/// Reads the file in a folder, also beside a running server; nothing if there is none.
-pub(crate) fn read(folder: &Path) -> Result<ReferencesByName, StoreError> {
-    let path = file::path_in(folder);
-    let mut stored = ReferencesByName::new();
-    match regular_file::open(&path, regular_file::UNLIMITED) {
+/// Reads the texts in a folder, also beside a running server; none if there is no file.
+pub(crate) fn read(folder: &Path) -> Result<TextsByName, StoreError> {
+    // This order: whoever converts the old file writes the new one before.
+    let old = read_file(&file::format_1_path_in(folder), file::format_1_genesis())?;
+    let mut stored = read_file(&file::path_in(folder), file::genesis())?;
+    add(&mut stored, old);
+    Ok(stored)
+}
+
+fn read_file(path: &Path, genesis: Position) -> Result<TextsByName, StoreError> {
+    let mut stored = TextsByName::new();
+    match regular_file::open(path, regular_file::UNLIMITED) {
         Ok(opened) => {
-            let found = file::read(opened, |name, reference| drop(stored.insert(name, reference)));
-            found.map_err(|fault| fault_in(&path, fault))?;
+            let found = file::read(opened, genesis, |name, text| drop(stored.insert(name, text)));
+            found.map_err(|fault| fault_in(path, fault))?;
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(source) => return Err(StoreError::Read { path, source }),
+        Err(source) => {
+            let path = path.to_owned();
+            return Err(StoreError::Read { path, source });
+        }
     }
     Ok(stored)
+}
+
+/// Adds texts. An erased text stays erased.
+fn add(stored: &mut TextsByName, others: TextsByName) {
+    for (name, other) in others {
+        match (stored.get(&name), &other) {
+            (Some(StoredText::Erased(_)), _) | (Some(StoredText::Text(_)), StoredText::Text(_)) => {}
+            (None, _) | (Some(StoredText::Text(_)), StoredText::Erased(_)) => drop(stored.insert(name, other)),
+        }
+    }
+}
+
+/// Puts the texts of a file that had those of orders alone into today's file, and removes that file. A process that is killed
+/// meanwhile leaves both files, and the next one goes on.
+fn convert_old_file(folder: &Path) -> Result<(), StoreError> {
+    let old = file::format_1_path_in(folder);
+    if fs::symlink_metadata(&old).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Ok(());
+    }
+    let before = read_file(&file::path_in(folder), file::genesis())?;
+    let stored = read(folder)?;
+    let put = || {
+        if stored != before {
+            let path = file::path_in(folder);
+            let path = path.canonicalize().unwrap_or(path);
+            let new = file::new_file_in(path.parent().unwrap_or(folder));
+            let _ = fs::remove_file(&new);
+            let opened = regular_file::create(&new, 0o600)?;
+            file::write_all(&opened, stored.len() as u64, stored.iter())?;
+            fs::rename(&new, &path)?;
+            regular_file::open_folder(path.parent().unwrap_or(folder))?.sync_all()?;
+        }
+        let opened = LedgerFile::take(&old.canonicalize()?)?;
+        let opened = opened.ok_or_else(|| io::Error::other("another process has locked the file"))?;
+        // The file may have another name, as a hard link.
+        opened.set_len(0)?;
+        opened.sync()?;
+        fs::remove_file(&old)?;
+        regular_file::open_folder(folder)?.sync_all()
+    };
+    put().map_err(|source| StoreError::Read {
+        path: old.clone(),
+        source,
+    })?;
+    tracing::info!(
+        texts = stored.len(),
+        from = %old.display(),
+        "the texts of orders are in texts.jsonl now"
+    );
+    Ok(())
 }
 
 fn fault_in(path: &Path, fault: LedgerFault) -> StoreError {
     let path = path.to_owned();
     match fault {
         LedgerFault::Io(source) => StoreError::Read { path, source },
-        LedgerFault::Broken(what) | LedgerFault::Newer(what) => StoreError::ReferencesDamaged { path, what },
+        LedgerFault::Broken(what) | LedgerFault::Newer(what) => StoreError::TextsDamaged { path, what },
     }
 }
 
-impl ReferenceTable {
+impl TextTable {
     /// Opens the file in a store's folder, and reads it. Makes it if there is none; warns if texts are missing then.
     pub(crate) fn open(folder: &Path, has_orders: bool) -> Result<Self, StoreError> {
+        convert_old_file(folder)?;
         let path = file::path_in(folder);
         let failed = |source| StoreError::Read {
             path: path.clone(),
@@ -66,7 +128,7 @@ impl ReferenceTable {
                 if has_orders {
                     tracing::warn!(
                         file = %path.display(),
-                        "there is no file with the orders of licenses: they are not shown until an import or a retry brings them"
+                        "there is no file with the texts of licenses: an order is not shown until an import or a retry brings it"
                     );
                 }
                 durable_file::create_new(&path, b"", Access::Owner).map_err(failed)?;
@@ -80,12 +142,12 @@ impl ReferenceTable {
         let _ = fs::remove_file(file::new_file_in(path.parent().unwrap_or(folder)));
         let opened = LedgerFile::take(&path).map_err(failed)?;
         let opened = opened.ok_or_else(|| StoreError::InUse(folder.to_owned()))?;
-        let mut stored = ReferencesByName::new();
-        let found = file::read(opened.first(regular_file::UNLIMITED), |name, reference| {
-            stored.insert(name, reference);
+        let mut stored = TextsByName::new();
+        let found = file::read(opened.first(regular_file::UNLIMITED), file::genesis(), |name, text| {
+            stored.insert(name, text);
         });
         let found = found.map_err(|fault| fault_in(&path, fault))?;
-        let mut writer = LedgerWriter::new(ReferenceFile(opened), found.end, found.length, found.torn);
+        let mut writer = LedgerWriter::new(TextFile(opened), found.end, found.length, found.torn);
         if found.torn {
             let line = found.lines() + 1;
             tracing::warn!(line, file = %path.display(), "removing the end of the file, which was never acknowledged");
@@ -94,8 +156,8 @@ impl ReferenceTable {
         Ok(Self { path, stored, writer })
     }
 
-    /// What is kept of these orders.
-    pub(crate) fn find(&self, names: &[Hex128]) -> FoundReferences {
+    /// What is kept of these texts.
+    pub(crate) fn find(&self, names: &[Hex128]) -> FoundTexts {
         let found = names
             .iter()
             .filter_map(|name| Some((*name, self.stored.get(name)?.clone())));
@@ -104,16 +166,16 @@ impl ReferenceTable {
 
     /// Keeps texts. When it returns, they survive a power failure. An erased text is not kept again, also if the order has
     /// another name by now.
-    pub(crate) fn keep(&mut self, texts: &[NewReference]) -> io::Result<()> {
+    pub(crate) fn keep(&mut self, texts: &[NewText]) -> io::Result<()> {
         if texts.is_empty() {
             return Ok(());
         }
         // Also where all texts are known: a license must not rest on a file that is gone.
         self.writer.make_ready()?;
-        let mut new = ReferencesByName::new();
+        let mut new = TextsByName::new();
         for text in texts.iter().filter(|text| !self.stored.contains_key(&text.name)) {
             let erased = text.names.iter().find_map(|name| self.stored.get(name)?.erased_at());
-            let stored = erased.map_or_else(|| StoredReference::Text(text.text.clone()), StoredReference::Erased);
+            let stored = erased.map_or_else(|| StoredText::Text(text.text.clone()), StoredText::Erased);
             new.insert(text.name, stored);
         }
         if new.is_empty() {
@@ -132,21 +194,26 @@ impl ReferenceTable {
 
     /// Erases the text of an order under all its names; `None` if nothing is known of it. When it returns, no file of the
     /// store has the text, and that survives a power failure.
-    pub(crate) fn erase(&mut self, erasure: &ReferenceErasure) -> io::Result<Option<ErasedReference>> {
+    pub(crate) fn erase(&mut self, erasure: &TextErasure) -> io::Result<Option<ErasedText>> {
         let before = self.find(&erasure.names);
-        let Some(erased) = ErasedReference::after(&before, erasure, erasure.now) else {
+        let Some(erased) = ErasedText::after(&before, erasure, erasure.now) else {
             return Ok(None);
         };
-        let is_erased = |name| matches!(self.stored.get(name), Some(StoredReference::Erased(_)));
-        if !erasure.names.iter().all(is_erased) {
+        let kept: Vec<_> = erasure
+            .names
+            .iter()
+            .filter(|name| !self.is_erased(name))
+            .copied()
+            .collect();
+        if !kept.is_empty() {
             self.writer.make_ready()?;
-            for name in &erasure.names {
-                self.stored.insert(*name, StoredReference::Erased(erased.time));
+            for name in &kept {
+                self.stored.insert(*name, StoredText::Erased(erased.time));
             }
             match self.new_file() {
                 Ok(writer) => self.leave_old_file(writer)?,
                 Err(error) => {
-                    erasure.names.iter().for_each(|name| drop(self.stored.remove(name)));
+                    kept.iter().for_each(|name| drop(self.stored.remove(name)));
                     self.stored.extend(before);
                     return Err(error);
                 }
@@ -157,8 +224,12 @@ impl ReferenceTable {
         Ok(Some(erased))
     }
 
+    fn is_erased(&self, name: &Hex128) -> bool {
+        matches!(self.stored.get(name), Some(StoredText::Erased(_)))
+    }
+
     /// Puts a new file in the place of the old one.
-    fn new_file(&self) -> io::Result<LedgerWriter<ReferenceFile>> {
+    fn new_file(&self) -> io::Result<LedgerWriter<TextFile>> {
         let new = file::new_file_in(self.folder());
         let put = || {
             let opened = regular_file::create(&new, 0o600)?;
@@ -166,13 +237,13 @@ impl ReferenceTable {
             let locked = LedgerFile::lock(&self.path, opened)?;
             let locked = locked.ok_or_else(|| io::Error::other("another process has locked the new file"))?;
             fs::rename(&new, &self.path)?;
-            Ok::<_, io::Error>(LedgerWriter::new(ReferenceFile(locked), end, length, false))
+            Ok::<_, io::Error>(LedgerWriter::new(TextFile(locked), end, length, false))
         };
         put().inspect_err(|_| drop(fs::remove_file(&new)))
     }
 
     /// Goes on with the new file, and empties the old one when the new one is there for good.
-    fn leave_old_file(&mut self, new: LedgerWriter<ReferenceFile>) -> io::Result<()> {
+    fn leave_old_file(&mut self, new: LedgerWriter<TextFile>) -> io::Result<()> {
         let old = std::mem::replace(&mut self.writer, new);
         self.sync_folder()?;
         // The old file may have another name, as a hard link.
@@ -206,8 +277,8 @@ mod tests {
 
     use super::*;
 
-    fn new(number: u8, names: &[u8], text: &str) -> NewReference {
-        NewReference {
+    fn new(number: u8, names: &[u8], text: &str) -> NewText {
+        NewText {
             name: Hex128([number; 16]),
             names: names.iter().map(|name| Hex128([*name; 16])).collect(),
             text: text.into(),
@@ -218,43 +289,44 @@ mod tests {
         DateTime::from_timestamp(seconds, 0).unwrap()
     }
 
-    fn erasure(names: &[u8], has_license: bool) -> ReferenceErasure {
-        ReferenceErasure {
+    fn erasure(names: &[u8], is_named: bool) -> TextErasure {
+        TextErasure {
             names: names.iter().map(|name| Hex128([*name; 16])).collect(),
-            has_license,
+            is_one: true,
+            is_named,
             now: at(7),
         }
     }
 
-    fn found(table: &ReferenceTable, name: u8) -> Option<StoredReference> {
+    fn found(table: &TextTable, name: u8) -> Option<StoredText> {
         let found = table.find(&[Hex128([name; 16])]);
         found.into_iter().next().map(|(_, stored)| stored)
     }
 
-    fn text(text: &str) -> Option<StoredReference> {
-        Some(StoredReference::Text(text.into()))
+    fn text(text: &str) -> Option<StoredText> {
+        Some(StoredText::Text(text.into()))
     }
 
     #[test]
     fn an_erased_text_stays_erased_also_under_a_name_that_the_order_gets_later() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || ReferenceTable::open(folder.path(), false).unwrap();
+        let open = || TextTable::open(folder.path(), false).unwrap();
         let mut table = open();
         table.keep(&[new(1, &[1], "order 1"), new(2, &[2], "order 2")]).unwrap();
         assert_eq!((found(&table, 1), found(&table, 2)), (text("order 1"), text("order 2")));
         assert_eq!(table.erase(&erasure(&[9], false)).unwrap(), None, "nobody knows it");
         let erased = table.erase(&erasure(&[1], true)).unwrap().unwrap();
-        assert_eq!((erased.time, erased.had_text), (at(7), true));
+        assert_eq!((erased.time, erased.had_texts), (at(7), 1));
         table
             .keep(&[new(1, &[1], "order 1"), new(3, &[3, 1], "order 1")])
             .unwrap();
         drop(table);
         let mut table = open();
         for name in [1, 3] {
-            assert_eq!(found(&table, name), Some(StoredReference::Erased(at(7))), "{name}");
+            assert_eq!(found(&table, name), Some(StoredText::Erased(at(7))), "{name}");
         }
         assert_eq!(found(&table, 2), text("order 2"));
-        assert!(!table.erase(&erasure(&[1], true)).unwrap().unwrap().had_text);
+        assert_eq!(table.erase(&erasure(&[1], true)).unwrap().unwrap().had_texts, 0);
         let all = fs::read_to_string(file::path_in(folder.path())).unwrap();
         assert!(!all.contains("order 1") && all.contains("order 2"), "{all}");
     }
@@ -267,7 +339,7 @@ mod tests {
         let target = elsewhere.path().join("orders.jsonl");
         fs::write(&target, "").unwrap();
         std::os::unix::fs::symlink(&target, &path).unwrap();
-        let mut table = ReferenceTable::open(folder.path(), false).unwrap();
+        let mut table = TextTable::open(folder.path(), false).unwrap();
         table.keep(&[new(1, &[1], "order 1")]).unwrap();
         let other = folder.path().join("other");
         fs::hard_link(&target, &other).unwrap();
@@ -283,7 +355,7 @@ mod tests {
     fn a_torn_end_is_cut_and_every_changed_byte_is_damage_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = file::path_in(folder.path());
-        let open = || ReferenceTable::open(folder.path(), false);
+        let open = || TextTable::open(folder.path(), false);
         let mut table = open().unwrap();
         table.keep(&[new(1, &[1], "order 1")]).unwrap();
         table.keep(&[new(2, &[2], "order 2")]).unwrap();
@@ -299,7 +371,7 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[place] ^= 1;
             fs::write(&path, &bytes).unwrap();
-            let Err(StoreError::ReferencesDamaged { what, .. }) = open() else {
+            let Err(StoreError::TextsDamaged { what, .. }) = open() else {
                 // Without its line feed, the last line was never acknowledged.
                 assert_eq!(place, whole.len() - 1);
                 continue;
@@ -310,7 +382,7 @@ mod tests {
         let hole = [&whole[..5], &[0; 40], &whole[45..]].concat();
         for damaged in [&whole[first + 1..], &whole[1..], &hole] {
             fs::write(&path, damaged).unwrap();
-            assert!(matches!(open(), Err(StoreError::ReferencesDamaged { .. })));
+            assert!(matches!(open(), Err(StoreError::TextsDamaged { .. })));
         }
     }
 
@@ -319,7 +391,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = file::path_in(folder.path());
         let aside = folder.path().join("aside");
-        let mut table = ReferenceTable::open(folder.path(), false).unwrap();
+        let mut table = TextTable::open(folder.path(), false).unwrap();
         table.keep(&[new(1, &[1], "order 1")]).unwrap();
         fs::rename(&path, &aside).unwrap();
         table.keep(&[new(2, &[2], "order 2")]).unwrap_err();
@@ -334,7 +406,80 @@ mod tests {
         file.write_all(b"{}\n").unwrap();
         assert!(table.look().is_err());
         drop(table);
-        assert!(ReferenceTable::open(folder.path(), false).is_err());
+        assert!(TextTable::open(folder.path(), false).is_err());
+    }
+
+    /// Two orders, the second of which was erased, as the program before wrote them.
+    const FORMAT_1: &str = concat!(
+        "{\"chain\":\"401b23293bca88a895d9dc4fd03b1df2855183ca6e62ed39a5d44bbaaeaab6ef\",\"name\":\"01010101010101010101010101010101\",\"reference\":\"order 1\",\"synced\":0}\n",
+        "{\"chain\":\"9c6dab5cbd427b1b5e1d11f713fae34ab681c0b66b78799707705e3ced6736e3\",\"erased\":\"1970-01-01T00:00:07Z\",\"name\":\"02020202020202020202020202020202\",\"synced\":1}\n",
+    );
+
+    #[test]
+    fn the_file_of_orders_is_converted_once_wherever_the_conversion_was_killed() {
+        let expected = || {
+            let erased = StoredText::Erased(at(7));
+            [
+                (Hex128([1; 16]), StoredText::Text("order 1".into())),
+                (Hex128([2; 16]), erased),
+            ]
+        };
+        let converted = {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(file::format_1_path_in(folder.path()), FORMAT_1).unwrap();
+            drop(TextTable::open(folder.path(), true).unwrap());
+            fs::read(file::path_in(folder.path())).unwrap()
+        };
+        let torn = &FORMAT_1.as_bytes()[..FORMAT_1.len() - 20];
+        // The old file, and today's.
+        for (old, new, half) in [
+            (FORMAT_1.as_bytes(), None, false),
+            (FORMAT_1.as_bytes(), None, true),
+            (FORMAT_1.as_bytes(), Some(&converted), false),
+            (b"", Some(&converted), false),
+            (torn, Some(&converted), false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = file::format_1_path_in(folder.path());
+            fs::write(&path, old).unwrap();
+            let other = folder.path().join("other");
+            fs::hard_link(&path, &other).unwrap();
+            if let Some(new) = new {
+                fs::write(file::path_in(folder.path()), new).unwrap();
+            }
+            if half {
+                fs::write(file::new_file_in(folder.path()), &converted[..50]).unwrap();
+            }
+            assert_eq!(read(folder.path()).unwrap(), TextsByName::from(expected()));
+            let mut table = TextTable::open(folder.path(), true).unwrap();
+            for (name, stored) in expected() {
+                assert_eq!(table.find(&[name]), [(name, stored)]);
+            }
+            table.keep(&[new_text(2), new_text(3)]).unwrap();
+            drop(table);
+            assert_eq!(fs::read(&other).unwrap(), b"", "no name of the old file has a text");
+            assert!(!path.exists() && !file::new_file_in(folder.path()).exists());
+            let stored = read(folder.path()).unwrap();
+            assert_eq!(
+                (stored.len(), &stored[&Hex128([2; 16])]),
+                (3, &StoredText::Erased(at(7)))
+            );
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(
+            file::format_1_path_in(folder.path()),
+            FORMAT_1.replace("order 1", "order 2"),
+        )
+        .unwrap();
+        assert!(matches!(
+            TextTable::open(folder.path(), true),
+            Err(StoreError::TextsDamaged { path, .. }) if path.ends_with("references.jsonl")
+        ));
+        assert!(!file::path_in(folder.path()).exists());
+    }
+
+    fn new_text(number: u8) -> NewText {
+        new(number, &[number], "another")
     }
 
     #[test]
@@ -347,15 +492,12 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let begun = resident();
-        let mut all = ReferencesByName::new();
+        let mut all = TextsByName::new();
         for number in 0..1_000_000_u64 {
             let digest = countersign_model::digest::Digest::of(&number.to_le_bytes());
             let mut name = [0; 16];
             name.copy_from_slice(&digest.as_bytes()[..16]);
-            all.insert(
-                Hex128(name),
-                StoredReference::Text(format!("order-2026-{number:07}").into()),
-            );
+            all.insert(Hex128(name), StoredText::Text(format!("order-2026-{number:07}").into()));
         }
         let name = *all.keys().next().unwrap();
         // The table holds the same.
@@ -367,16 +509,16 @@ mod tests {
         let written = before.elapsed();
         drop(all);
         let before = std::time::Instant::now();
-        let mut table = ReferenceTable::open(folder.path(), false).unwrap();
+        let mut table = TextTable::open(folder.path(), false).unwrap();
         let loaded = before.elapsed();
         let before = std::time::Instant::now();
         let names = vec![name];
         let now = at(7);
-        let has_license = true;
         table
-            .erase(&ReferenceErasure {
+            .erase(&TextErasure {
                 names,
-                has_license,
+                is_one: true,
+                is_named: true,
                 now,
             })
             .unwrap()

@@ -8,7 +8,7 @@ use countersign_model::remarks::{Author, NamedText};
 
 /// The text of an order whose license is in the ledger.
 #[derive(Clone)]
-pub(crate) struct NewReference {
+pub(crate) struct NewText {
     /// How the license's line names the order.
     pub name: Hex128,
     /// Every name of the order. If the text was erased under one of them, it is not kept again.
@@ -29,9 +29,9 @@ pub fn named_at_random(text: &str) -> io::Result<NamedText> {
 
 /// The texts of one group commit.
 #[derive(Default)]
-pub(crate) struct ReferenceTexts(Vec<NewReference>);
+pub(crate) struct NewTexts(Vec<NewText>);
 
-impl ReferenceTexts {
+impl NewTexts {
     /// Keeps the text of an order, if the license is of this order. A license that another request changed may be of another.
     pub(crate) fn keep(&mut self, reference: Option<&OrderReference>, license: &IssuedLicense) {
         let Some((reference, name)) = reference.zip(license.reference) else {
@@ -40,7 +40,7 @@ impl ReferenceTexts {
         if let Some(text) = &reference.text
             && reference.names().any(|own| own == name)
         {
-            self.0.push(NewReference {
+            self.0.push(NewText {
                 name,
                 names: reference.names().collect(),
                 text: text.clone(),
@@ -55,14 +55,14 @@ impl ReferenceTexts {
 
     /// Keeps a text that a line is about to name.
     pub(crate) fn keep_named(&mut self, text: &NamedText) {
-        self.0.push(NewReference {
+        self.0.push(NewText {
             name: text.name,
             names: text.names().collect(),
             text: text.text.clone(),
         });
     }
 
-    pub(crate) fn all(&self) -> &[NewReference] {
+    pub(crate) fn all(&self) -> &[NewText] {
         &self.0
     }
 }

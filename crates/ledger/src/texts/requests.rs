@@ -2,24 +2,24 @@
 //! erased text is not brought back by a commit that was under way.
 
 use crate::answer::{Answer, Pending, pending};
-use crate::references::erasure::{ErasedReference, FoundReferences, ReferenceErasure};
+use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::issued_license::Hex128;
 
 /// A request, while it waits.
-pub(crate) enum ReferenceRequest {
-    Find(Vec<Hex128>, Answer<FoundReferences>),
-    Erase(ReferenceErasure, Answer<Option<ErasedReference>>),
+pub(crate) enum TextRequest {
+    Find(Vec<Hex128>, Answer<FoundTexts>),
+    Erase(TextErasure, Answer<Option<ErasedText>>),
 }
 
-impl ReferenceRequest {
+impl TextRequest {
     /// A request for what is kept of these orders, and what waits for its answer.
-    pub(crate) fn find(names: Vec<Hex128>) -> (Self, Pending<FoundReferences>) {
+    pub(crate) fn find(names: Vec<Hex128>) -> (Self, Pending<FoundTexts>) {
         let (answer, pending) = pending();
         (Self::Find(names, answer), pending)
     }
 
     /// A request to erase a text, and what waits for its answer: `None` if the order is unknown.
-    pub(crate) fn erase(erasure: ReferenceErasure) -> (Self, Pending<Option<ErasedReference>>) {
+    pub(crate) fn erase(erasure: TextErasure) -> (Self, Pending<Option<ErasedText>>) {
         let (answer, pending) = pending();
         (Self::Erase(erasure, answer), pending)
     }
