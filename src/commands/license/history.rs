@@ -230,7 +230,7 @@ fn changes(before: Option<&IssuedLicense>, after: &IssuedLicense) -> Vec<String>
             format!("released from {host}"),
         );
     }
-    for host in details.hosts.iter() {
+    for host in &details.hosts {
         note(!old_details.hosts.contains(host), format!("{host} bound ahead"));
     }
     let is_gone = |host: &&SiteHost| !details.hosts.contains(host) && !details.released.hosts.contains_key(*host);
