@@ -123,28 +123,35 @@ pub(super) enum ListedState {
     Damaged,
 }
 
-/// The items of a queue in the order of their names.
+/// The items of a queue in the order of their names. `about` is `None` for one that is gone meanwhile.
 pub(super) fn listed<'q, T: QueueItem + 'q>(
     queue: Queue<T>,
     id: impl Fn(T::Name) -> String,
-    about: impl Fn(T) -> About,
+    about: impl Fn(T) -> Result<Option<About>, JsonFolderError>,
 ) -> Result<Vec<ListedItem<'q>>, Failure> {
     let mut listed = Vec::new();
     for (name, _) in queue.list()? {
-        let queued = match queue.read(name) {
+        let read = || {
+            let Some(queued) = queue.read(name)? else {
+                return Ok(None);
+            };
+            let about = about(queued.item.clone())?;
+            Ok(about.map(|about| (queued, about)))
+        };
+        let known = match read() {
             Ok(None) => continue,
-            Ok(Some(queued)) => Ok(queued),
+            Ok(Some(known)) => Ok(known),
             Err(error @ JsonFolderError::Damaged(_)) => Err(error.to_string()),
             Err(error) => return Err(error.into()),
         };
         let retried = queue.clone();
         let discarded = queue.clone();
-        let (state, reason) = match &queued {
-            Ok(queued) if queued.state == QueueState::Waiting => (ListedState::Waiting, queued.reason.clone()),
-            Ok(queued) => (ListedState::Parked, queued.reason.clone()),
+        let (state, reason) = match &known {
+            Ok((queued, _)) if queued.state == QueueState::Waiting => (ListedState::Waiting, queued.reason.clone()),
+            Ok((queued, _)) => (ListedState::Parked, queued.reason.clone()),
             Err(reason) => (ListedState::Damaged, Some(reason.clone())),
         };
-        let queued = queued.ok();
+        let (queued, about) = known.ok().unzip();
         listed.push(ListedItem {
             id: id(name),
             state,
@@ -155,7 +162,7 @@ pub(super) fn listed<'q, T: QueueItem + 'q>(
                 .map(|queued| queued.next)
                 .filter(|_| state == ListedState::Waiting),
             reason,
-            about: queued.map_or_else(About::default, |queued| about(queued.item)),
+            about: about.unwrap_or_default(),
             retry: Box::new(move || Ok(retried.retry(name, Utc::now())?)),
             discard: Box::new(move || Ok(discarded.discard(name)?)),
         });

@@ -21,12 +21,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
 
 use crate::serve::state::Service;
-use countersign_files::spool::{SpoolError, WaitingDelivery};
+use countersign_files::json_folder::JsonFolderError;
+use countersign_files::spool::{Spool, SpoolError, WholeDelivery};
+use countersign_model::issued_license::Hex128;
 use countersign_settings::config::KeyIssuer;
-use countersign_shops::event::{DeliveryError, ShopAction};
+use countersign_shops::event::ShopAction;
 
 use delivered::Delivered;
 use error::{ApplyError, ParkReason};
@@ -43,25 +45,31 @@ pub(super) async fn run(service: Arc<Service>) {
     if service.hooks.spool().is_none() {
         return;
     }
+    let mut next_look = Instant::now();
     loop {
-        if let Err(error) = apply_all(&service).await {
-            service.hooks.delay(&error);
+        // What the server itself changes it knows.
+        let is_look_due = Instant::now() >= next_look;
+        match waiting(&service, is_look_due).await {
+            Ok(waiting) => while_store_answers(waiting, |id| apply_or_park(&service, id)).await,
+            Err(error) => service.hooks.delay(&error),
         }
-        let _ = tokio::time::timeout(PAUSE, service.hooks.arrived()).await;
+        if is_look_due {
+            next_look = Instant::now() + PAUSE;
+        }
+        let _ = timeout_at(next_look, service.hooks.arrived()).await;
     }
 }
 
-/// Applies what waits, the oldest first.
-async fn apply_all(service: &Arc<Service>) -> Result<(), SpoolError> {
-    let Some(spool) = service.hooks.spool() else {
-        return Ok(());
+/// What waits, the oldest first; after a look at what commands changed, if one is due.
+async fn waiting(service: &Arc<Service>, is_look_due: bool) -> Result<Vec<Hex128>, SpoolError> {
+    let told = Arc::clone(service);
+    let list = move |spool: &Spool| {
+        if is_look_due {
+            spool.look(|error| told.hooks.delay(error))?;
+        }
+        Ok(spool.waiting())
     };
-    let listed = Arc::clone(spool);
-    let waiting = spawn_blocking(move || listed.waiting())
-        .await
-        .unwrap_or_else(|_| Ok(Vec::new()))?;
-    while_store_answers(waiting, |waiting| apply_or_park(service, waiting)).await;
-    Ok(())
+    in_spool(service, list).await
 }
 
 /// Passes deliveries on, some at once, until one says that the store is away: each of the others would wait for its time limit.
@@ -90,13 +98,18 @@ enum StoreAnswer {
 }
 
 /// Applies one delivery, or leaves it to a person.
-async fn apply_or_park(service: &Arc<Service>, waiting: WaitingDelivery) -> StoreAnswer {
-    match apply(service, &waiting).await {
+async fn apply_or_park(service: &Arc<Service>, id: Hex128) -> StoreAnswer {
+    match apply(service, id).await {
         Ok(()) => {}
         Err(ApplyError::Parked(reason)) => {
-            tracing::warn!(delivery = waiting.name.as_str(), %reason, "a delivery is parked: see `countersign shop parked list`");
-            if let Err(error) = park(service, waiting, reason.to_string()).await {
-                service.hooks.delay(&error);
+            let written = reason.to_string();
+            match in_spool(service, move |spool| spool.park(id, written)).await {
+                Ok(true) => {
+                    tracing::warn!(delivery = %id, %reason, "a delivery is parked: see `countersign shop parked list`");
+                }
+                // A person dropped it meanwhile.
+                Ok(false) => {}
+                Err(error) => service.hooks.delay(&error),
             }
         }
         Err(error) if error.is_expected() => {}
@@ -110,22 +123,21 @@ async fn apply_or_park(service: &Arc<Service>, waiting: WaitingDelivery) -> Stor
     StoreAnswer::Here
 }
 
-async fn park(service: &Arc<Service>, waiting: WaitingDelivery, reason: String) -> Result<(), SpoolError> {
-    in_spool(service, move |spool| spool.park(&waiting, &reason)).await
-}
-
 /// Applies one delivery, and deletes it.
-async fn apply(service: &Arc<Service>, waiting: &WaitingDelivery) -> Result<(), ApplyError> {
-    let read = waiting.clone();
-    let delivery = match in_spool(service, move |spool| spool.read(&read)).await {
-        Err(SpoolError::Damaged(_)) => return Err(ParkReason::Delivery(DeliveryError::NotJson).into()),
+async fn apply(service: &Arc<Service>, id: Hex128) -> Result<(), ApplyError> {
+    let read = match in_spool(service, move |spool| spool.read(id)).await {
+        Err(SpoolError::File(JsonFolderError::Damaged(_))) => return Err(ParkReason::Damaged.into()),
         read => read?,
+    };
+    // A person dropped it meanwhile.
+    let Some(WholeDelivery { queued, body }) = read else {
+        return Ok(());
     };
     let (hook, _) = service
         .hooks
-        .find(delivery.shop.as_str())
+        .find(queued.item.shop.as_str())
         .ok_or(ParkReason::UnknownShop)?;
-    let parsed = countersign_shops::read(hook.config.kind, &delivery.body)?;
+    let parsed = countersign_shops::read(hook.config.kind, &body)?;
     let mut has_news = false;
     match &parsed.action {
         ShopAction::Park(subject) => return Err(ParkReason::Shop(subject.reason).into()),
@@ -135,15 +147,13 @@ async fn apply(service: &Arc<Service>, waiting: &WaitingDelivery) -> Result<(), 
         _ => {
             let delivered = Delivered {
                 hook,
-                waiting,
+                queued: &queued,
                 parsed: &parsed,
-                received: delivery.received,
             };
             has_news = fold::fold(service, &delivered).await?;
         }
     }
-    let name = waiting.name.clone();
-    in_spool(service, move |spool| spool.remove(&name)).await?;
+    in_spool(service, move |spool| spool.remove(id)).await?;
     if has_news {
         service.hooks.announce();
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use chrono::{Days, Utc};
+use countersign_files::spool::Spool;
 use countersign_model::issued_license::IssueOrigin;
 use countersign_model::issuing_key::IssuingKey;
 use serde_json::{Value, json};
@@ -47,23 +48,31 @@ impl Shop {
     /// Waits until every delivery is applied or parked.
     pub fn settle(&self) {
         eventually("every delivery is applied", Duration::from_secs(60), || {
-            self.files("").is_empty()
+            self.deliveries("waiting").is_empty()
         });
     }
 
     /// The same, but for changes of sales that are not issued yet.
     pub fn settle_but_what_waits(&self) {
         eventually("every delivery is applied or waits", Duration::from_secs(60), || {
-            self.files("").iter().all(|name| name.ends_with(".early"))
+            self.deliveries("waiting")
+                .iter()
+                .all(|delivery| delivery["is_early"] == true)
         });
     }
 
-    pub fn files(&self, folder: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.instance.file("store/deliveries").join(folder)).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names
-            .filter(|name| name != "parked" && !name.ends_with(".reason"))
-            .collect()
+    /// The deliveries in this state, as their files say.
+    pub fn deliveries(&self, state: &str) -> Vec<Value> {
+        let entries = fs::read_dir(self.instance.file("store/deliveries")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let items = paths.filter(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            name.ends_with(".json") && !name.starts_with('.')
+        });
+        // One that is gone was applied meanwhile.
+        let texts = items.filter_map(|path| fs::read_to_string(path).ok());
+        let all = texts.map(|text| serde_json::from_str::<Value>(&text).unwrap());
+        all.filter(|delivery| delivery["state"] == state).collect()
     }
 
     /// The licenses of the ledger in the order of their first lines.
@@ -294,7 +303,7 @@ fn deliveries_in_any_order_end_in_the_same_licenses() {
                 .map(|line| json!([line["status"], line["sites"], line["modules"], line["expires"]]))
                 .collect();
             assert_eq!(terms, [expected.clone(), expected], "{order:?} {is_refunded}");
-            assert_eq!(shop.files("parked"), [""; 0]);
+            assert_eq!(shop.deliveries("parked"), [""; 0]);
         }
     }
 }
@@ -533,9 +542,8 @@ fn a_server_that_is_killed_before_a_mail_is_queued_mails_the_key_that_it_issued(
     eventually("the log says that deliveries wait", Duration::from_secs(20), || {
         shop.server.log().contains("deliveries of shops wait")
     });
-    let mut files = shop.files("");
-    files.sort_unstable();
-    assert_eq!((files.len(), files[1].clone()), (2, format!("{}.owed", files[0])));
+    let waiting = shop.deliveries("waiting");
+    assert_eq!((waiting.len(), &waiting[0]["owed"]), (1, &json!([[0, 0], [0, 1]])));
     let Shop { instance, server } = shop;
     server.kill();
     fs::remove_file(&queue).unwrap();
@@ -558,4 +566,40 @@ fn a_server_that_is_killed_before_a_mail_is_queued_mails_the_key_that_it_issued(
     shop.deliver("invoice.paid", 1, &sale);
     shop.settle();
     assert_eq!((shop.licenses().len(), mails(&shop).len()), (2, 1));
+}
+
+#[test]
+fn a_damaged_delivery_and_what_an_older_version_left_stop_no_other() {
+    let instance = Instance::new();
+    add_shop(&instance);
+    let folder = instance.file("store/deliveries");
+    let spool = Spool::open(&instance.file("store")).unwrap();
+    for body in ["1", "2", "3"] {
+        spool
+            .put(&"stripe".parse().unwrap(), Utc::now(), body.as_bytes())
+            .unwrap();
+    }
+    let ids = spool.waiting();
+    fs::write(folder.join(format!("{}.json", ids[0])), "{").unwrap();
+    fs::write(folder.join(format!("{}.body", ids[1])), "4").unwrap();
+    fs::remove_file(folder.join(format!("{}.body", ids[2]))).unwrap();
+    let older = folder.join("0".repeat(32));
+    fs::write(&older, "{}").unwrap();
+    let shop = Shop::of(instance);
+    shop.deliver(
+        "invoice.paid",
+        1,
+        &invoice("in_1", "subscription_create", "price_small", 1, 30),
+    );
+    shop.settle();
+    assert_eq!(shop.licenses().len(), 1);
+    let listed = shop.parked(&["list"]);
+    let states: Vec<_> = listed.as_array().unwrap().iter().map(|one| &one["state"]).collect();
+    assert_eq!(states, ["damaged"; 3], "{listed}");
+    let log = shop.server.log();
+    assert!(log.contains("passed over") && log.contains(".json: damaged"), "{log}");
+    assert_eq!(log.matches("its file is damaged").count(), 2, "{log}");
+    assert_eq!(shop.parked(&["drop", "--all"])["dropped"].as_array().unwrap().len(), 3);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    assert_eq!(fs::read(&older).unwrap(), b"{}");
 }

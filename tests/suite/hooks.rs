@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -35,21 +35,13 @@ fn deliver(server: &Server, shop: &str, signature: Option<&str>, body: &[u8]) ->
     request(server.address, "POST", &format!("/hooks/{shop}"), &headers, body)
 }
 
-/// The files of all deliveries. Those of this file are no events of the shop, so the server soon parks them.
-fn kept(instance: &Instance) -> Vec<PathBuf> {
-    let folder = instance.file("store/deliveries");
-    let files = |folder: &Path| {
-        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        entries
-            .filter(|path| path.is_file() && path.extension().is_none())
-            .collect::<Vec<_>>()
-    };
-    // Parked ones last: one that is moved meanwhile is seen at least once.
-    let mut kept = files(&folder);
-    kept.extend(files(&folder.join("parked")));
-    kept.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
-    kept.dedup_by_key(|path| path.file_name().map(ToOwned::to_owned));
-    kept
+/// The files of all deliveries with this ending. Those of this file are no events of the shop, so the server soon parks them.
+fn kept(instance: &Instance, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(instance.file("store/deliveries")).unwrap();
+    let files = entries.map(|entry| entry.unwrap().path());
+    files
+        .filter(|path| path.extension().is_some_and(|extension| extension == ending))
+        .collect()
 }
 
 #[test]
@@ -64,17 +56,20 @@ fn a_signed_delivery_is_kept_once_and_survives_a_kill() {
         }
     }
     server.kill();
-    for file in kept(&instance) {
+    let files = ["body", "json"].map(|ending| kept(&instance, ending));
+    for file in files.iter().flatten() {
         assert_eq!(
-            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            fs::metadata(file).unwrap().permissions().mode() & 0o777,
             0o600,
             "{}",
             file.display()
         );
-        let content = fs::read(&file).unwrap();
-        assert!(bodies.iter().any(|body| content.ends_with(body)), "byte for byte");
     }
-    assert_eq!(kept(&instance).len(), 2);
+    for file in &files[0] {
+        let content = fs::read(file).unwrap();
+        assert!(bodies.iter().any(|body| content == *body), "byte for byte");
+    }
+    assert_eq!(files.map(|files| files.len()), [2, 2]);
 }
 
 #[test]
@@ -120,7 +115,7 @@ fn what_no_shop_signed_is_refused_and_nothing_is_kept_or_told() {
         request(server.address, "GET", "/hooks/lemonsqueezy", &[], b"").status,
         405
     );
-    assert!(kept(&instance).is_empty());
+    assert!(kept(&instance, "json").is_empty());
     eventually("the failure is logged once a minute", Duration::from_secs(5), || {
         server.log().matches("a delivery was not taken").count() == 2
     });
@@ -141,7 +136,7 @@ fn a_whole_day_of_sales_from_one_address_is_taken() {
             200
         );
     }
-    assert_eq!(kept(&instance).len(), 60);
+    assert_eq!(kept(&instance, "json").len(), 60);
 }
 
 #[test]
@@ -159,6 +154,9 @@ fn a_delivery_that_cannot_be_kept_is_sent_again_and_a_new_secret_counts_at_once(
         200
     );
 
+    eventually("it is parked", Duration::from_secs(20), || {
+        server.log().contains("a delivery is parked")
+    });
     fs::remove_dir_all(instance.file("store/deliveries")).unwrap();
     fs::write(instance.file("store/deliveries"), "").unwrap();
     let answer = deliver(&server, "lemonsqueezy", Some(&sign("whsec_new", body)), body);

@@ -1,7 +1,7 @@
 //! Deliveries, mails and messages that wait for a person: one command line for all three.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use chrono::Utc;
 use countersign::webhook::event::{EventId, WebhookEvent};
@@ -43,7 +43,7 @@ fn three_queues(instance: &Instance) -> [Kept; 3] {
     spool
         .put(&"stripe".parse().unwrap(), now, delivery("evt_1").as_bytes())
         .unwrap();
-    spool.park(&spool.waiting().unwrap()[0], "no offer").unwrap();
+    assert!(spool.park(spool.waiting()[0], "no offer".to_owned()).unwrap());
     spool
         .put(&"stripe".parse().unwrap(), now, delivery("evt_2").as_bytes())
         .unwrap();
@@ -74,7 +74,7 @@ fn three_queues(instance: &Instance) -> [Kept; 3] {
         Kept {
             room: "shop",
             own: &["shop"],
-            folder: store.join("deliveries/parked"),
+            folder: store.join("deliveries"),
         },
         Kept {
             room: "mail",
@@ -145,28 +145,44 @@ fn deliveries_mails_and_messages_are_listed_retried_and_dropped_alike() {
     }
 }
 
+/// The files of an item.
+fn files_of(folder: &Path, id: &str) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_of_item = |file: &PathBuf| file.file_name().unwrap().to_str().unwrap().contains(id);
+    files.filter(is_of_item).collect()
+}
+
 #[test]
 fn a_damaged_file_hides_no_other_and_can_be_dropped() {
-    let instance = Instance::new();
-    for Kept { room, folder, .. } in three_queues(&instance) {
-        let list = parked(&instance, room, &["list"]);
-        let id = list[0]["id"].as_str().unwrap();
-        let mut files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-        let is_item = |file: &PathBuf| {
-            let name = file.file_name().unwrap().to_str().unwrap();
-            name.contains(id) && !name.ends_with(".reason")
-        };
-        let file = files.find(is_item).unwrap();
-        fs::write(&file, "{").unwrap();
-        let list = parked(&instance, room, &["list", "--all"]);
-        assert_eq!(list.as_array().unwrap().len(), 2, "{room}: {list}");
-        let damaged = list.as_array().unwrap().iter().find(|item| item["id"] == id).unwrap();
-        assert!(
-            damaged["state"] == "damaged" && damaged.get("event").is_none() && damaged["reason"].is_string(),
-            "{room}: {damaged}"
-        );
-        assert_eq!(parked(&instance, room, &["drop", "--all"]), json!({ "dropped": [id] }));
-        assert!(!file.exists());
+    for ending in ["json", "body"] {
+        let instance = Instance::new();
+        for Kept { room, folder, .. } in three_queues(&instance) {
+            let list = parked(&instance, room, &["list"]);
+            let id = list[0]["id"].as_str().unwrap();
+            let is_meant = |file: &&PathBuf| file.extension().is_some_and(|kind| kind == ending);
+            let files = files_of(&folder, id);
+            let Some(file) = files.iter().find(is_meant) else {
+                assert_eq!((ending, room == "shop"), ("body", false), "only deliveries have bodies");
+                continue;
+            };
+            let dropped = json!({ "dropped": [id] });
+            for content in [Some("{"), None] {
+                match content {
+                    Some(content) => fs::write(file, content).unwrap(),
+                    None if ending == "json" => continue,
+                    None => fs::remove_file(file).unwrap(),
+                }
+                let list = parked(&instance, room, &["list", "--all"]);
+                assert_eq!(list.as_array().unwrap().len(), 2, "{room}: {list}");
+                let damaged = list.as_array().unwrap().iter().find(|item| item["id"] == id).unwrap();
+                assert!(
+                    damaged["state"] == "damaged" && damaged.get("event").is_none() && damaged["reason"].is_string(),
+                    "{room} {ending}: {damaged}"
+                );
+            }
+            assert_eq!(parked(&instance, room, &["drop", "--all"]), dropped);
+            assert_eq!(files_of(&folder, id), [""; 0].map(PathBuf::from), "{room}");
+        }
     }
 }
 

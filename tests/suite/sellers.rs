@@ -40,7 +40,7 @@ impl Shop {
             assert_eq!(sale.seller.deliver(&self.server, &body), 200, "{}", self.server.log());
             self.settle();
         }
-        assert_eq!(self.files("parked"), [""; 0], "{told:?}: {}", self.server.log());
+        assert_eq!(self.deliveries("parked"), [""; 0], "{told:?}: {}", self.server.log());
     }
 
     /// The terms of the licenses after the first `known`.
@@ -206,7 +206,7 @@ fn in_every_order(seller: Seller, bodies: impl Fn(ShopSale) -> Vec<String>, expe
             shop.settle_but_what_waits();
         }
     }
-    assert_eq!(shop.files("parked"), [""; 0], "{}", shop.server.log());
+    assert_eq!(shop.deliveries("parked"), [""; 0], "{}", shop.server.log());
     let all = shop.terms_after(0);
     assert_eq!(all.len(), orders.len(), "{seller:?}");
     for (place, found) in all.iter().enumerate() {
@@ -313,7 +313,7 @@ fn an_order_of_woocommerce_switches_a_subscription_to_another_product() {
     // The subscription's own delivery says the same, and later the next end.
     shop.tell(sale, Told::Paid(LARGE, 60), 3);
     assert_eq!(shop.terms_after(0), [terms("active", LARGE, 60)]);
-    assert_eq!(shop.files("parked"), [""; 0], "{}", shop.server.log());
+    assert_eq!(shop.deliveries("parked"), [""; 0], "{}", shop.server.log());
 }
 
 #[test]
@@ -537,8 +537,8 @@ fn hostile_calls_to_every_shop_change_nothing() {
         }
     }
     assert!(calls >= 40, "{calls}");
-    assert_eq!(shop.files(""), [""; 0]);
-    assert_eq!(shop.files("parked"), [""; 0]);
+    assert_eq!(shop.deliveries("waiting"), [""; 0]);
+    assert_eq!(shop.deliveries("parked"), [""; 0]);
     assert!(shop.licenses().is_empty());
     assert!(!shop.server.log().contains("CANARY"));
 

@@ -2,8 +2,8 @@
 //!
 //! [`regular_file`] opens files, [`durable_file`] writes them, and [`folder_lock`] keeps other commands out of a folder.
 //! [`json_folder`] is a folder of small files that only their owner reads, [`queue`] one of items that wait for their next
-//! attempt, [`spool`] one of deliveries that are not applied yet. [`watch`] reports changes, [`time_limit`] gives up on work
-//! that hangs, and [`histogram`] counts durations.
+//! attempt, [`spool`] the queue of deliveries that are not applied yet. [`watch`] reports changes, [`time_limit`] gives up on
+//! work that hangs, and [`histogram`] counts durations.
 #![forbid(unsafe_code)]
 
 pub mod durable_file;

@@ -1,11 +1,13 @@
 //! A durable queue: one JSON file for each item, in a folder that only the owner reads. The server and commands use it at the
 //! same time.
 //!
-//! An item waits for its next attempt, or is parked: then a person has to decide. Mails and messages to webhooks are such items.
-//! [`QueueView`] is the queue as a running server knows it.
+//! An item waits for its next attempt, or is parked: then a person has to decide. Mails, messages to webhooks and deliveries of
+//! shops are such items. An item may have a body: a file beside its own with bytes that are no JSON. It is there as long as the item
+//! is. [`QueueView`] is the queue as a running server knows it.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
+use std::io;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -15,11 +17,15 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::durable_file;
+use crate::durable_file::{self, Access};
 use crate::json_folder::{JsonFolder, JsonFolderError};
+use crate::regular_file;
 
 /// The ending of an item's file.
 const ENDING: &str = ".json";
+
+/// The ending of the file with an item's body.
+const BODY: &str = ".body";
 
 /// What a queue keeps.
 pub trait QueueItem: Clone + Debug + Serialize + DeserializeOwned {
@@ -28,6 +34,9 @@ pub trait QueueItem: Clone + Debug + Serialize + DeserializeOwned {
 
     /// The longest wait between two attempts.
     const LONGEST_WAIT: Duration;
+
+    /// Whether items have bodies.
+    const HAS_BODY: bool = false;
 
     /// Whether the file of this name is its own.
     fn is_named(&self, name: Self::Name) -> bool;
@@ -125,7 +134,11 @@ impl<T: QueueItem> Queue<T> {
     pub fn open(path: PathBuf) -> Result<Self, JsonFolderError> {
         let folder = JsonFolder::open(path)?;
         folder.remove_leftovers()?;
-        Ok(Self::in_folder(folder))
+        let queue = Self::in_folder(folder);
+        if T::HAS_BODY {
+            queue.remove_lone_bodies()?;
+        }
+        Ok(queue)
     }
 
     /// The queue in this folder, if there is one.
@@ -172,6 +185,11 @@ impl<T: QueueItem> Queue<T> {
         self.folder.create(&file(name), queued)
     }
 
+    /// Whether there is an item of this name, damaged or not.
+    pub fn has(&self, name: T::Name) -> bool {
+        self.path().join(file(name)).exists()
+    }
+
     /// Replaces an item durably; `false` if it is gone, because a person dropped it.
     ///
     /// # Errors
@@ -180,12 +198,88 @@ impl<T: QueueItem> Queue<T> {
         self.folder.replace(&file(name), queued)
     }
 
-    /// Deletes an item that is done; `false` if it is gone. The deletion is not synced: after a loss of power the item may exist again.
+    /// Deletes an item that is done, then its body; `false` if the item is gone. The deletion is not synced: after a loss of power
+    /// the item may exist again.
     ///
     /// # Errors
     /// The disk fails.
     pub fn remove(&self, name: T::Name) -> Result<bool, JsonFolderError> {
-        self.folder.remove(&file(name))
+        let is_removed = self.folder.remove(&file(name))?;
+        if T::HAS_BODY {
+            self.remove_body(name)?;
+        }
+        Ok(is_removed)
+    }
+
+    /// Writes the body of an item durably, before the item is put. Replaces one that no item has.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn put_body(&self, name: T::Name, bytes: &[u8]) -> Result<(), JsonFolderError> {
+        let path = self.body_path(name);
+        let put = match durable_file::create_new(&path, bytes, Access::Owner) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => durable_file::replace(&path, bytes),
+            put => put,
+        };
+        put.map_err(|source| JsonFolderError::Io { path, source })
+    }
+
+    /// The path of an item's body.
+    pub fn body_path(&self, name: T::Name) -> PathBuf {
+        self.path().join(format!("{name}{BODY}"))
+    }
+
+    /// Whether there is a body of this name.
+    pub fn has_body(&self, name: T::Name) -> bool {
+        self.body_path(name).exists()
+    }
+
+    /// Reads the body of an item, of at most `limit` bytes; `None` if the item is gone.
+    ///
+    /// # Errors
+    /// It cannot be read. An item without a body is damaged.
+    pub fn read_body(&self, name: T::Name, limit: u64) -> Result<Option<Vec<u8>>, JsonFolderError> {
+        let path = self.body_path(name);
+        match regular_file::read(&path, limit) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has(name) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound || regular_file::is_unsuitable(&error) => {
+                Err(JsonFolderError::Damaged(path))
+            }
+            Err(source) => Err(JsonFolderError::Io { path, source }),
+        }
+    }
+
+    /// Deletes a body that no item has.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn remove_body(&self, name: T::Name) -> Result<bool, JsonFolderError> {
+        self.folder.remove(&format!("{name}{BODY}"))
+    }
+
+    /// Deletes the bodies that no item has: a process was killed before it put the item, or after it deleted it.
+    fn remove_lone_bodies(&self) -> Result<(), JsonFolderError> {
+        let bodies = self.folder.list(|file| file.strip_suffix(BODY)?.parse().ok())?;
+        for (name, _) in bodies {
+            if !self.has(name) {
+                self.remove_body(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of files in the folder that belong to no item.
+    ///
+    /// # Errors
+    /// The folder cannot be listed.
+    pub fn count_others(&self) -> Result<usize, JsonFolderError> {
+        let is_own = |file: &str| {
+            let name = file.strip_suffix(ENDING).or_else(|| file.strip_suffix(BODY));
+            name.is_some_and(|name| name.parse::<T::Name>().is_ok())
+        };
+        let others = self.folder.list(|file| (!is_own(file)).then_some(()))?;
+        Ok(others.len())
     }
 
     /// Has an item tried again at once; `false` if it is gone. A running server notices.
@@ -194,6 +288,8 @@ impl<T: QueueItem> Queue<T> {
     /// As [`Self::read`], and the disk fails.
     pub fn retry(&self, name: T::Name, now: DateTime<Utc>) -> Result<bool, JsonFolderError> {
         match self.read(name)? {
+            // A write would undo what the server writes at the same time.
+            Some(queued) if queued.attempts == 0 && queued.is_due(now) => Ok(true),
             Some(queued) => self.replace(name, &queued.retried(now)),
             None => Ok(false),
         }
@@ -292,7 +388,7 @@ impl<T: QueueItem> QueueView<T> {
     }
 
     /// Knows an own change. The file is read again at the next look, because nobody knows the time of its change.
-    fn note(&mut self, name: T::Name, queued: Queued<T>) {
+    pub fn note(&mut self, name: T::Name, queued: Queued<T>) {
         self.known.insert(name, (SystemTime::UNIX_EPOCH, queued));
     }
 

@@ -1,31 +1,23 @@
-//! The spool: deliveries of shops that were answered with 200 and are not applied yet, one file each, in the node's own folder.
+//! The spool: deliveries of shops that were answered with 200 and are not applied yet, in the node's own folder.
 //!
-//! A delivery has buyers' addresses, so that only the owner can read a file, and it is deleted once it is applied. Its name is
-//! a digest: a delivery that comes twice is kept once. `NAME.early` waits for the delivery of its sale. `NAME.owed` says which
-//! licenses a delivery issues whose keys are not mailed yet. `parked/` has those that a person has to decide.
+//! A delivery has buyers' addresses, so that only the owner can read its files, and they are deleted once it is applied. Its name is
+//! a digest: a delivery that comes twice is kept once, whether it waits or is parked.
 
-mod delivery_file;
-mod delivery_name;
-mod error;
-mod waiting_delivery;
-
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::durable_file::{self, Access};
-use crate::json_folder::JsonFolder;
-use crate::regular_file;
+use crate::json_folder::JsonFolderError;
+use crate::queue::{Queue, QueueItem, QueueState, QueueView, Queued};
+use countersign_model::digest::Digest;
+use countersign_model::issued_license::Hex128;
 use countersign_model::slug::Slug;
 
-pub use delivery_file::SpooledDelivery;
-pub use delivery_name::{DeliveryName, NotADelivery};
-pub use error::{MAX_DELIVERIES, SpoolError};
-pub use waiting_delivery::{DeliveryStage, WaitingDelivery};
+/// The most deliveries that wait. Shops send again what is not taken.
+pub const MAX_DELIVERIES: usize = 10_000;
 
 /// The most deliveries that are parked. They have a limit of their own, so that they do not stop those that can be applied.
 const MAX_PARKED: usize = MAX_DELIVERIES;
@@ -33,31 +25,100 @@ const MAX_PARKED: usize = MAX_DELIVERIES;
 /// The folder in the node's own.
 const FOLDER: &str = "deliveries";
 
-/// The folder of those that a person has to decide.
-const PARKED: &str = "parked";
+/// The largest body in bytes.
+const MAX_BODY: u64 = 1 << 20;
 
-/// The longest reason in bytes.
-const MAX_REASON: u64 = 4_096;
-
-/// Which licenses a delivery was about to issue: their keys are owed to the buyer. Written before they are issued, so that none
-/// is forgotten, whatever happens to the server or to the licenses until the mail is in its queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OwedLicenses {
-    /// The places in the sale: the line of each, and which copy of it, both from 0.
-    pub places: Vec<(usize, u32)>,
+/// A delivery, without its body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// The first half of the SHA-256 of its shop and body.
+    pub id: Hex128,
+    /// The name of the shop.
+    pub shop: Slug,
+    /// Whether it changes a sale that is not issued yet.
+    #[serde(default)]
+    pub is_early: bool,
+    /// Which licenses it was about to issue: their keys are owed to the buyer. Written before they are issued, so that none is
+    /// forgotten, whatever happens to the server or to the licenses until the mail is in its queue. Each is a place in the sale:
+    /// the line, and which copy of it, both from 0.
+    #[serde(default)]
+    pub owed: Vec<(usize, u32)>,
 }
 
-/// The deliveries of one node.
+impl Delivery {
+    /// A delivery of which nothing is done.
+    pub fn new(shop: &Slug, body: &[u8]) -> Self {
+        let bytes = [shop.as_str().as_bytes(), b"\n", body].concat();
+        let mut id = [0; 16];
+        id.copy_from_slice(&Digest::of(&bytes).as_bytes()[..16]);
+        Self {
+            id: Hex128(id),
+            shop: shop.clone(),
+            is_early: false,
+            owed: Vec::new(),
+        }
+    }
+
+    /// Reads its body, byte for byte; `None` if the delivery is gone.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn body(&self, queue: &Queue<Self>) -> Result<Option<Vec<u8>>, JsonFolderError> {
+        match queue.read_body(self.id, MAX_BODY)? {
+            Some(body) if Self::new(&self.shop, &body).id != self.id => {
+                Err(JsonFolderError::Damaged(queue.body_path(self.id)))
+            }
+            body => Ok(body),
+        }
+    }
+}
+
+/// A delivery with its body.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WholeDelivery {
+    /// What is known of it.
+    pub queued: Queued<Delivery>,
+    /// The body, byte for byte.
+    pub body: Vec<u8>,
+}
+
+impl QueueItem for Delivery {
+    type Name = Hex128;
+
+    // Every look at the queue is an attempt.
+    const LONGEST_WAIT: Duration = Duration::ZERO;
+
+    const HAS_BODY: bool = true;
+
+    fn is_named(&self, name: Hex128) -> bool {
+        self.id == name
+    }
+}
+
+/// Why a delivery is not kept, or cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// Too many wait.
+    #[error("{}: {MAX_DELIVERIES} deliveries of shops wait: no more are taken", .0.display())]
+    Full(PathBuf),
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] JsonFolderError),
+    /// The thread that worked on it ended.
+    #[error("the work on a delivery of a shop ended: {0}")]
+    Stopped(String),
+}
+
+/// The folder of the queue in the node's own.
+pub fn folder(store: &Path) -> PathBuf {
+    store.join(FOLDER)
+}
+
+/// The deliveries of one node, as its running server knows them.
 #[derive(Debug)]
 pub struct Spool {
-    folder: PathBuf,
-    /// The same folder, as the place of the `.owed` files.
-    owed: JsonFolder,
-    /// How many wait. Approximate between two looks at the folder, because commands change it, too.
-    waiting: AtomicUsize,
-    /// How many are parked, in the same way.
-    parked: AtomicUsize,
+    queue: Queue<Delivery>,
+    view: Mutex<QueueView<Delivery>>,
 }
 
 impl Spool {
@@ -66,27 +127,44 @@ impl Spool {
     /// # Errors
     /// The folder cannot be made or listed.
     pub fn open(store: &Path) -> Result<Self, SpoolError> {
-        let folder = JsonFolder::open(store.join(FOLDER))?;
-        folder.remove_leftovers()?;
-        JsonFolder::open(folder.path().join(PARKED))?.remove_leftovers()?;
-        let spool = Self::in_folder(folder);
-        spool.waiting()?;
-        spool.parked()?;
+        let queue: Queue<Delivery> = Queue::open(folder(store))?;
+        let others = queue.count_others()?;
+        if others > 0 {
+            let folder = queue.path().display();
+            tracing::warn!(%folder, others, "files in the folder of deliveries are passed over: an older version may have left them");
+        }
+        let view = Mutex::new(QueueView::new(queue.clone()));
+        let spool = Self { queue, view };
+        spool.look(|_| {})?;
         Ok(spool)
     }
 
-    /// The spool of a node, to be read; `None` if there is none.
-    pub fn existing(store: &Path) -> Option<Self> {
-        JsonFolder::existing(store.join(FOLDER)).map(Self::in_folder)
+    fn view(&self) -> MutexGuard<'_, QueueView<Delivery>> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn in_folder(folder: JsonFolder) -> Self {
-        Self {
-            folder: folder.path().to_owned(),
-            owed: folder,
-            waiting: AtomicUsize::new(0),
-            parked: AtomicUsize::new(0),
-        }
+    /// Finds what commands changed. `unreadable` is called with the error of each delivery that cannot be read.
+    ///
+    /// # Errors
+    /// The folder cannot be listed.
+    pub fn look(&self, unreadable: impl Fn(&JsonFolderError)) -> Result<(), SpoolError> {
+        Ok(self.view().look(|_, error| unreadable(error))?)
+    }
+
+    /// How many are in this state, and when the oldest one came.
+    pub fn count(&self, state: QueueState) -> (usize, Option<DateTime<Utc>>) {
+        let view = self.view();
+        let came = || view.in_state(state).map(|(_, queued)| queued.queued);
+        (came().count(), came().min())
+    }
+
+    /// Those that wait, the oldest first.
+    pub fn waiting(&self) -> Vec<Hex128> {
+        let view = self.view();
+        let waiting = view.in_state(QueueState::Waiting);
+        let mut waiting: Vec<_> = waiting.map(|(id, queued)| (queued.queued, id)).collect();
+        waiting.sort_unstable();
+        waiting.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Keeps a delivery durably, unless it is here already: waiting or parked.
@@ -94,401 +172,279 @@ impl Spool {
     /// # Errors
     /// It is not kept: too many wait, or the disk fails.
     pub fn put(&self, shop: &Slug, received: DateTime<Utc>, body: &[u8]) -> Result<(), SpoolError> {
-        let name = DeliveryName::of(shop, body);
-        let is_waiting = DeliveryStage::ALL.iter().any(|stage| self.path(&name, *stage).exists());
-        if is_waiting || self.parked_path(&name).exists() {
+        let queued = Queued::new(Delivery::new(shop, body), received);
+        let id = queued.item.id;
+        if self.queue.has(id) {
             return Ok(());
         }
-        if self.waiting.load(Ordering::Relaxed) >= MAX_DELIVERIES {
-            return Err(SpoolError::Full(self.folder.clone()));
+        if self.view().count().0 >= MAX_DELIVERIES {
+            return Err(SpoolError::Full(self.queue.path().to_owned()));
         }
-        let path = self.path(&name, DeliveryStage::New);
-        let failed = |source: io::Error| SpoolError::Io {
-            path: path.clone(),
-            source,
-        };
-        let bytes = delivery_file::bytes(shop, received, body).map_err(failed)?;
-        match durable_file::create_new(&path, &bytes, Access::Owner) {
-            Ok(()) => {
-                self.waiting.fetch_add(1, Ordering::Relaxed);
-                Ok(())
+        // Without the lock, because each waits for the disk.
+        let put = self.queue.put_body(id, body).and_then(|()| self.queue.put(id, &queued));
+        let mut view = self.view();
+        match put {
+            Ok(true) if !self.queue.has_body(id) => {
+                // The same delivery was here, was applied meanwhile, and took the body with it.
+                if let Err(error) = self.queue.put_body(id, body) {
+                    view.remove(id)?;
+                    return Err(error.into());
+                }
             }
+            Ok(true) => {}
             // The same delivery came twice at once.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(failed(error)),
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                if !self.queue.has(id) {
+                    let _ = self.queue.remove_body(id);
+                }
+                return Err(error.into());
+            }
         }
+        view.note(id, queued);
+        Ok(())
     }
 
-    /// Those that wait, the oldest first. Files of other names are passed over.
+    /// Reads a delivery and its body; `None` if it is gone.
     ///
     /// # Errors
-    /// The folder cannot be listed.
-    pub fn waiting(&self) -> Result<Vec<WaitingDelivery>, SpoolError> {
-        let waiting = waiting_delivery::list(&self.folder)?;
-        self.waiting.store(waiting.len(), Ordering::Relaxed);
-        Ok(waiting)
-    }
-
-    /// Those that a person has to decide, the oldest first.
-    ///
-    /// # Errors
-    /// The folder cannot be listed.
-    pub fn parked(&self) -> Result<Vec<WaitingDelivery>, SpoolError> {
-        let parked = waiting_delivery::list(&self.folder.join(PARKED))?;
-        self.parked.store(parked.len(), Ordering::Relaxed);
-        Ok(parked)
-    }
-
-    /// Reads one that waits.
-    ///
-    /// # Errors
-    /// It is gone, cannot be read, or is damaged.
-    pub fn read(&self, waiting: &WaitingDelivery) -> Result<SpooledDelivery, SpoolError> {
-        delivery_file::read(self.path(&waiting.name, waiting.stage), &waiting.name)
-    }
-
-    /// Reads one that is parked.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn read_parked(&self, name: &DeliveryName) -> Result<SpooledDelivery, SpoolError> {
-        delivery_file::read(self.parked_path(name), name)
-    }
-
-    /// Which licenses' keys a delivery owes to the buyer; `None` if it was not about to issue any.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is damaged.
-    pub fn owed(&self, name: &DeliveryName) -> Result<Option<OwedLicenses>, SpoolError> {
-        Ok(self.owed.read(&owed_file(name))?)
-    }
-
-    /// Notes that durably.
-    ///
-    /// # Errors
-    /// The disk fails.
-    pub fn note_owed(&self, name: &DeliveryName, owed: &OwedLicenses) -> Result<(), SpoolError> {
-        Ok(self.owed.save(&owed_file(name), owed)?)
+    /// It cannot be read, or is damaged.
+    pub fn read(&self, id: Hex128) -> Result<Option<WholeDelivery>, SpoolError> {
+        let Some(queued) = self.queue.read(id)? else {
+            return Ok(None);
+        };
+        let body = queued.item.body(&self.queue)?;
+        Ok(body.map(|body| WholeDelivery { queued, body }))
     }
 
     /// Notes durably how far a delivery is.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn advance(&self, waiting: &WaitingDelivery, stage: DeliveryStage) -> Result<(), SpoolError> {
-        if waiting.stage == stage {
-            return Ok(());
+    pub fn update(&self, id: Hex128, change: impl FnOnce(&mut Delivery)) -> Result<(), SpoolError> {
+        self.replace(id, |mut queued| {
+            change(&mut queued.item);
+            queued
+        })?;
+        Ok(())
+    }
+
+    /// Leaves a delivery to a person, durably, with the reason, which must not quote it; `false` if it is gone. Where too many are
+    /// parked, the oldest is deleted, and the log says so.
+    ///
+    /// # Errors
+    /// The disk fails: it waits on.
+    pub fn park(&self, id: Hex128, reason: String) -> Result<bool, SpoolError> {
+        let is_parked = self.replace(id, |queued| queued.refused(reason, None, Utc::now()))?;
+        for dropped in self.view().drop_surplus(MAX_PARKED)? {
+            let delivery = dropped.item.id;
+            let reason = dropped.reason.unwrap_or_default();
+            tracing::error!(%delivery, reason, "{MAX_PARKED} deliveries are parked, so the oldest one was deleted: nothing of it is done");
         }
-        self.rename(
-            &self.path(&waiting.name, waiting.stage),
-            &self.path(&waiting.name, stage),
-        )
+        Ok(is_parked)
+    }
+
+    fn replace(
+        &self,
+        id: Hex128,
+        change: impl FnOnce(Queued<Delivery>) -> Queued<Delivery>,
+    ) -> Result<bool, JsonFolderError> {
+        let Some(queued) = self.queue.read(id)? else {
+            return Ok(false);
+        };
+        let queued = change(queued);
+        let is_replaced = self.queue.replace(id, &queued)?;
+        if is_replaced {
+            self.view().note(id, queued);
+        }
+        Ok(is_replaced)
     }
 
     /// Deletes one that is applied.
     ///
     /// # Errors
     /// The disk fails: it is applied again, which changes nothing.
-    pub fn remove(&self, name: &DeliveryName) -> Result<(), SpoolError> {
-        // First: a delivery that is left then owes nothing, and its licenses are there.
-        self.owed.remove(&owed_file(name))?;
-        for path in DeliveryStage::ALL.map(|stage| self.path(name, stage)) {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => return Err(SpoolError::Io { path, source }),
-                Ok(()) => count_down(&self.waiting),
-            }
-        }
-        Ok(())
+    pub fn remove(&self, id: Hex128) -> Result<(), SpoolError> {
+        Ok(self.view().remove(id)?)
     }
-
-    /// Leaves one to a person, with the reason, which must not quote it. Where too many are parked, the oldest is deleted, and
-    /// the log says so.
-    ///
-    /// # Errors
-    /// The disk fails: it waits on.
-    pub fn park(&self, waiting: &WaitingDelivery, reason: &str) -> Result<(), SpoolError> {
-        self.make_room_for_parked()?;
-        let path = self.reason_path(&waiting.name);
-        let written = match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => durable_file::create_new(&path, reason.as_bytes(), Access::Owner),
-        };
-        written.map_err(|source| SpoolError::Io { path, source })?;
-        let parked = self.parked_path(&waiting.name);
-        let rename = |stage| self.rename(&self.path(&waiting.name, stage), &parked);
-        match rename(DeliveryStage::New) {
-            // It was noted as early after it was listed.
-            Err(SpoolError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                rename(DeliveryStage::Early)?;
-            }
-            renamed => renamed?,
-        }
-        count_down(&self.waiting);
-        self.parked.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn make_room_for_parked(&self) -> Result<(), SpoolError> {
-        if self.parked.load(Ordering::Relaxed) < MAX_PARKED {
-            return Ok(());
-        }
-        // A person may have dropped some since.
-        let parked = self.parked()?;
-        let surplus = (parked.len() + 1).saturating_sub(MAX_PARKED);
-        for oldest in parked.iter().take(surplus) {
-            let reason = self.reason(&oldest.name);
-            match self.drop_parked(&oldest.name) {
-                // Somebody else dropped it.
-                Err(SpoolError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => continue,
-                dropped => dropped?,
-            }
-            tracing::error!(
-                delivery = oldest.name.as_str(),
-                reason,
-                "{MAX_PARKED} deliveries are parked, so the oldest one was deleted: nothing of it is done"
-            );
-        }
-        Ok(())
-    }
-
-    /// Why one was parked; empty if nobody wrote it.
-    pub fn reason(&self, name: &DeliveryName) -> String {
-        regular_file::read_to_string(&self.reason_path(name), MAX_REASON).unwrap_or_default()
-    }
-
-    /// Has a parked one wait again.
-    ///
-    /// # Errors
-    /// The disk fails: it stays parked.
-    pub fn retry(&self, name: &DeliveryName) -> Result<(), SpoolError> {
-        self.rename(&self.parked_path(name), &self.path(name, DeliveryStage::New))?;
-        count_down(&self.parked);
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        // What is left of it misleads nobody: the next reason replaces it.
-        let _ = fs::remove_file(self.reason_path(name));
-        Ok(())
-    }
-
-    /// Deletes a parked one.
-    ///
-    /// # Errors
-    /// There is none of that name, or the disk fails.
-    pub fn drop_parked(&self, name: &DeliveryName) -> Result<(), SpoolError> {
-        let path = self.parked_path(name);
-        let _ = fs::remove_file(self.reason_path(name));
-        self.owed.remove(&owed_file(name))?;
-        // Synced, so that a loss of power brings none back that a person dropped.
-        let removed = fs::remove_file(&path).and_then(|()| durable_file::sync_folder(&self.folder.join(PARKED)));
-        removed.map_err(|source| SpoolError::Io { path, source })?;
-        count_down(&self.parked);
-        Ok(())
-    }
-
-    /// Deletes one that waits and that a person does not want.
-    ///
-    /// # Errors
-    /// The disk fails.
-    pub fn discard(&self, name: &DeliveryName) -> Result<(), SpoolError> {
-        self.remove(name)?;
-        durable_file::sync_folder(&self.folder).map_err(|source| SpoolError::Io {
-            path: self.folder.clone(),
-            source,
-        })
-    }
-
-    /// Renames a file durably. The folder that gets it is synced first, so that a loss of power leaves it in one of the two.
-    fn rename(&self, from: &Path, to: &Path) -> Result<(), SpoolError> {
-        let renamed = fs::rename(from, to).and_then(|()| {
-            let mut folders = vec![to.parent(), from.parent()];
-            folders.dedup();
-            folders.into_iter().flatten().try_for_each(durable_file::sync_folder)
-        });
-        renamed.map_err(|source| SpoolError::Io {
-            path: from.to_owned(),
-            source,
-        })
-    }
-
-    fn parked_path(&self, name: &DeliveryName) -> PathBuf {
-        self.folder.join(PARKED).join(name.as_str())
-    }
-
-    fn reason_path(&self, name: &DeliveryName) -> PathBuf {
-        self.folder.join(PARKED).join(format!("{name}.reason"))
-    }
-
-    fn path(&self, name: &DeliveryName, stage: DeliveryStage) -> PathBuf {
-        self.folder.join(format!("{name}{}", stage.ending()))
-    }
-}
-
-fn owed_file(name: &DeliveryName) -> String {
-    format!("{name}.owed")
-}
-
-/// A look at the folder may have counted it out already.
-fn count_down(count: &AtomicUsize) {
-    let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
+
+    use chrono::TimeDelta;
 
     use super::*;
 
-    fn names(waiting: &[WaitingDelivery]) -> Vec<(&str, DeliveryStage)> {
-        let pairs = waiting.iter().map(|waiting| (waiting.name.as_str(), waiting.stage));
-        pairs.collect()
+    fn shop() -> Slug {
+        "stripe".parse().unwrap()
+    }
+
+    fn id(body: &[u8]) -> Hex128 {
+        Delivery::new(&shop(), body).id
+    }
+
+    fn now() -> DateTime<Utc> {
+        DateTime::from_timestamp(1_000_000, 0).unwrap()
     }
 
     /// How many wait and how many are parked, as far as the spool knows.
     fn counts(spool: &Spool) -> (usize, usize) {
-        (
-            spool.waiting.load(Ordering::Relaxed),
-            spool.parked.load(Ordering::Relaxed),
-        )
+        let count = |state| spool.count(state).0;
+        (count(QueueState::Waiting), count(QueueState::Parked))
+    }
+
+    /// The names of all files of deliveries, in order.
+    fn files(store: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder(store)).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
     }
 
     #[test]
-    fn a_full_spool_takes_deliveries_again_after_a_person_emptied_it() {
+    fn a_delivery_waits_owes_is_parked_and_goes_and_one_that_comes_twice_is_kept_once() {
         let store = tempfile::tempdir().unwrap();
         let spool = Spool::open(store.path()).unwrap();
-        let shop: Slug = "stripe".parse().unwrap();
-        spool.put(&shop, Utc::now(), b"{}").unwrap();
-        spool.waiting.store(MAX_DELIVERIES, Ordering::Relaxed);
-        assert!(matches!(spool.put(&shop, Utc::now(), b"[]"), Err(SpoolError::Full(_))));
-        // The command is another process.
-        let command = Spool::existing(store.path()).unwrap();
-        command.remove(&DeliveryName::of(&shop, b"{}")).unwrap();
-        spool.waiting().unwrap();
-        spool.put(&shop, Utc::now(), b"[]").unwrap();
-    }
-
-    #[test]
-    fn parked_deliveries_stop_no_others_and_the_oldest_goes_where_they_are_too_many() {
-        let store = tempfile::tempdir().unwrap();
-        let spool = Spool::open(store.path()).unwrap();
-        let shop: Slug = "stripe".parse().unwrap();
-        let parked = store.path().join("deliveries/parked");
-        let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
-        for number in 0..MAX_PARKED {
-            let file = fs::File::create(parked.join(format!("{number:032x}"))).unwrap();
-            file.set_modified(long_ago + std::time::Duration::from_secs(number as u64))
-                .unwrap();
+        let body = b"{\n}";
+        let id = id(body);
+        let put = |time| spool.put(&shop(), time, body).unwrap();
+        put(now());
+        put(now() + TimeDelta::days(1));
+        assert_eq!(files(store.path()), [format!("{id}.body"), format!("{id}.json")]);
+        for file in files(store.path()) {
+            let file = folder(store.path()).join(file);
+            assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        fs::write(parked.join(format!("{:032x}.reason", 0)), "no offer").unwrap();
-        let park = |body: &[u8]| {
-            spool.put(&shop, Utc::now(), body).unwrap();
-            let waiting = spool.waiting().unwrap();
-            assert_eq!(waiting.len(), 1);
-            spool.park(&waiting[0], "no offer").unwrap();
-        };
-        assert_eq!(spool.parked().unwrap().len(), MAX_PARKED);
-        park(b"{}");
-        let left = spool.parked().unwrap();
-        assert_eq!(left.len(), MAX_PARKED);
-        assert_eq!(left[0].name.as_str(), format!("{:032x}", 1), "the oldest is gone");
-        assert_eq!(left[MAX_PARKED - 1].name, DeliveryName::of(&shop, b"{}"));
-        assert!(!parked.join(format!("{:032x}.reason", 0)).exists());
-        // A person made room, so none is deleted.
-        Spool::existing(store.path())
-            .unwrap()
-            .drop_parked(&left[0].name)
+        assert_eq!(spool.waiting(), [id]);
+        let kept = spool.read(id).unwrap().unwrap();
+        assert_eq!((kept.queued.queued, &kept.body[..]), (now(), &body[..]));
+
+        spool.update(id, |delivery| delivery.is_early = true).unwrap();
+        spool
+            .update(id, |delivery| delivery.owed = vec![(0, 0), (1, 7)])
             .unwrap();
-        park(b"[]");
-        assert_eq!(spool.parked().unwrap()[0].name, left[1].name);
-        assert_eq!(counts(&spool), (0, MAX_PARKED));
-    }
+        put(now());
+        assert!(spool.park(id, "no offer".to_owned()).unwrap());
+        put(now());
+        assert_eq!((counts(&spool), spool.waiting()), ((0, 1), vec![]));
+        assert_eq!(spool.count(QueueState::Parked).1, Some(now()));
 
-    #[test]
-    fn the_error_of_a_delivery_that_cannot_be_parked_is_its_own() {
-        let store = tempfile::tempdir().unwrap();
-        let spool = Spool::open(store.path()).unwrap();
-        let shop: Slug = "stripe".parse().unwrap();
-        spool.put(&shop, Utc::now(), b"{}").unwrap();
-        let waiting = spool.waiting().unwrap().remove(0);
-        let name = waiting.name.as_str();
-        fs::create_dir(store.path().join("deliveries/parked").join(name)).unwrap();
-        let error = spool.park(&waiting, "no offer").unwrap_err();
-        let SpoolError::Io { path, source } = error else {
-            panic!("{error}");
-        };
-        assert_eq!(path, store.path().join("deliveries").join(name));
-        assert_eq!(source.kind(), io::ErrorKind::IsADirectory);
-    }
-
-    #[test]
-    fn a_delivery_waits_owes_and_goes_and_one_that_comes_twice_is_kept_once() {
-        let store = tempfile::tempdir().unwrap();
-        assert!(Spool::existing(store.path()).is_none());
-        let spool = Spool::open(store.path()).unwrap();
-        let shop: Slug = "stripe".parse().unwrap();
-        let now = DateTime::from_timestamp(7, 0).unwrap();
-        spool.put(&shop, now, b"{\n}").unwrap();
-        spool.put(&shop, now, b"{\n}").unwrap();
-        let waiting = spool.waiting().unwrap();
-        let name = DeliveryName::of(&shop, b"{\n}");
-        assert_eq!(names(&waiting), [(name.as_str(), DeliveryStage::New)]);
-        let file = store.path().join("deliveries").join(name.as_str());
-        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
-        let delivery = spool.read(&waiting[0]).unwrap();
-        assert_eq!((delivery.received, &delivery.body[..]), (now, &b"{\n}"[..]));
-
-        spool.advance(&waiting[0], DeliveryStage::Early).unwrap();
-        let waiting = spool.waiting().unwrap();
-        assert_eq!(names(&waiting), [(name.as_str(), DeliveryStage::Early)]);
-        spool.put(&shop, now, b"{\n}").unwrap();
-        assert_eq!(spool.owed(&name).unwrap(), None);
-        for places in [vec![(0, 0)], vec![(0, 0), (1, 7)]] {
-            let owed = OwedLicenses { places };
-            spool.note_owed(&name, &owed).unwrap();
-            assert_eq!(spool.owed(&name).unwrap(), Some(owed));
-        }
-        assert_eq!(names(&spool.waiting().unwrap()), names(&waiting));
-        spool.park(&waiting[0], "no offer").unwrap();
-        assert_eq!(spool.reason(&name), "no offer");
-        spool.put(&shop, now, b"{\n}").unwrap();
-        assert_eq!((spool.waiting().unwrap().len(), spool.parked().unwrap().len()), (0, 1));
-        assert_eq!(spool.read_parked(&name).unwrap(), delivery);
-        spool.retry(&name).unwrap();
-        assert_eq!(names(&spool.waiting().unwrap()), [(name.as_str(), DeliveryStage::New)]);
-        assert!(
-            spool.owed(&name).unwrap().is_some(),
-            "a person decided, and it is still owed"
+        // The command is another process.
+        let queue = Queue::<Delivery>::existing(folder(store.path())).unwrap();
+        let parked = queue.read(id).unwrap().unwrap();
+        assert_eq!(
+            (parked.state, parked.reason.as_deref()),
+            (QueueState::Parked, Some("no offer"))
         );
-        spool.remove(&name).unwrap();
-        assert_eq!(spool.owed(&name).unwrap(), None);
-        assert_eq!(spool.waiting().unwrap(), []);
-        assert_eq!(counts(&spool), (0, 0));
+        assert!(queue.retry(id, now()).unwrap());
+        spool.look(|error| panic!("{error}")).unwrap();
+        assert_eq!(spool.waiting(), [id]);
+        let queued = spool.read(id).unwrap().unwrap().queued;
+        assert!(
+            queued.item.is_early,
+            "a person decided, and its sale is missing as before"
+        );
+        assert_eq!(queued.item.owed, [(0, 0), (1, 7)], "it is still owed");
+        let file = folder(store.path()).join(format!("{id}.json"));
+        let changed = fs::metadata(&file).unwrap().modified().unwrap();
+        assert!(queue.retry(id, now()).unwrap());
+        let unchanged = fs::metadata(&file).unwrap().modified().unwrap();
+        assert_eq!(changed, unchanged, "the server may write at the same time");
+
+        spool.remove(id).unwrap();
+        assert_eq!((counts(&spool), files(store.path())), ((0, 0), vec![]));
+        assert_eq!(spool.read(id).unwrap(), None);
+        assert!(!spool.park(id, "no offer".to_owned()).unwrap());
     }
 
     #[test]
-    fn what_is_damaged_or_somebody_elses_is_told_and_other_files_are_passed_over() {
+    fn the_oldest_is_first_and_a_full_spool_takes_deliveries_again_after_a_person_emptied_it() {
         let store = tempfile::tempdir().unwrap();
         let spool = Spool::open(store.path()).unwrap();
-        let shop: Slug = "stripe".parse().unwrap();
-        spool.put(&shop, Utc::now(), b"{}").unwrap();
-        let folder = store.path().join("deliveries");
-        fs::write(folder.join("notes.txt"), "").unwrap();
-        fs::write(folder.join("0".repeat(32)), "{}").unwrap();
-        let waiting = spool.waiting().unwrap();
-        assert_eq!(waiting.len(), 2);
-        let damaged = waiting
-            .iter()
-            .filter(|one| matches!(spool.read(one), Err(SpoolError::Damaged(_))));
-        assert_eq!(damaged.count(), 1);
-        let left = folder.join(format!(".{}.0123456789abcdef.tmp", waiting[0].name.as_str()));
-        fs::write(&left, "jane@example.com").unwrap();
-        let reopened = Spool::open(store.path()).unwrap();
-        assert!(!left.exists(), "a killed process left it");
-        assert_eq!(counts(&reopened), (2, 0));
-        reopened.waiting.store(MAX_DELIVERIES, Ordering::Relaxed);
-        assert!(matches!(
-            reopened.put(&shop, Utc::now(), b"[]"),
-            Err(SpoolError::Full(_))
-        ));
-        reopened.put(&shop, Utc::now(), b"{}").unwrap();
+        spool.put(&shop(), now() + TimeDelta::seconds(1), b"{}").unwrap();
+        spool.put(&shop(), now(), b"[]").unwrap();
+        assert_eq!(spool.waiting(), [id(b"[]"), id(b"{}")]);
+        let queued = Queued::new(Delivery::new(&shop(), b""), now());
+        for number in 2..MAX_DELIVERIES as u128 {
+            spool.view().note(Hex128(number.to_be_bytes()), queued.clone());
+        }
+        assert!(matches!(spool.put(&shop(), now(), b"1"), Err(SpoolError::Full(_))));
+        assert_eq!(files(store.path()).len(), 4, "nothing is left of it");
+        spool.put(&shop(), now(), b"{}").unwrap();
+        Queue::<Delivery>::existing(folder(store.path()))
+            .unwrap()
+            .discard(id(b"{}"))
+            .unwrap();
+        spool.look(|error| panic!("{error}")).unwrap();
+        spool.put(&shop(), now(), b"1").unwrap();
+        assert_eq!(counts(&spool), (2, 0));
+    }
+
+    #[test]
+    fn what_is_damaged_is_told_and_what_an_older_version_left_stays() {
+        let store = tempfile::tempdir().unwrap();
+        let spool = Spool::open(store.path()).unwrap();
+        for body in [&b"{}"[..], b"[]", b"1"] {
+            spool.put(&shop(), now(), body).unwrap();
+        }
+        let folder = folder(store.path());
+        let body = |of: &[u8]| folder.join(format!("{}.body", id(of)));
+        fs::write(body(b"{}"), "{ }").unwrap();
+        fs::remove_file(body(b"[]")).unwrap();
+        for of in [&b"{}"[..], b"[]"] {
+            let read = spool.read(id(of));
+            assert!(matches!(&read, Err(SpoolError::File(JsonFolderError::Damaged(path))) if *path == body(of)));
+        }
+        let item = folder.join(format!("{}.json", id(b"1")));
+        fs::write(&item, "{}").unwrap();
+        let told = Mutex::new(0);
+        spool.look(|_| *told.lock().unwrap() += 1).unwrap();
+        assert_eq!((told.into_inner().unwrap(), spool.waiting().len()), (1, 2));
+        // One whose body is damaged can be left to a person.
+        assert!(spool.park(id(b"[]"), "damaged".to_owned()).unwrap());
+
+        // A killed process left the body, and an older version the rest.
+        fs::remove_file(&item).unwrap();
+        let name = "0".repeat(32);
+        fs::create_dir(folder.join("parked")).unwrap();
+        for file in [name.clone(), format!("{name}.early"), format!("parked/{name}.reason")] {
+            fs::write(folder.join(file), "{}").unwrap();
+        }
+        let spool = Spool::open(store.path()).unwrap();
+        assert!(!body(b"1").exists());
+        assert_eq!((spool.queue.count_others().unwrap(), counts(&spool)), (3, (1, 1)));
+        assert!(folder.join(format!("parked/{name}.reason")).exists());
+    }
+
+    #[test]
+    fn a_delivery_that_comes_again_while_it_is_applied_is_never_without_its_body() {
+        let store = tempfile::tempdir().unwrap();
+        let spool = Spool::open(store.path()).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        spool.put(&shop(), now(), b"{}").unwrap();
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    if spool.waiting() == [id(b"{}")] {
+                        assert!(spool.read(id(b"{}")).unwrap().is_some());
+                        spool.remove(id(b"{}")).unwrap();
+                    }
+                    std::thread::yield_now();
+                }
+            });
+        });
+        spool.put(&shop(), now(), b"{}").unwrap();
+        let body = spool.read(id(b"{}")).unwrap().unwrap().body;
+        assert_eq!((&body[..], files(store.path()).len()), (&b"{}"[..], 2));
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::serve::shops::{FOREIGN_KEYS, check_keys, lacks_addresses};
-use countersign_files::spool::Spool;
+use countersign_files::json_folder::JsonFolderError;
+use countersign_files::queue::{Queue, QueueState};
+use countersign_files::spool::{self, Delivery};
 use countersign_settings::config::{Config, ShopConfig};
 use countersign_settings::keys::shop_secrets;
 
@@ -44,13 +46,22 @@ fn of_shop(shop: &ShopConfig, config: &Config) -> Vec<Finding> {
 
 /// The deliveries that a person has to decide.
 fn parked(config: &Config) -> Option<Finding> {
-    let spool = Spool::existing(&config.paths.store)?;
-    match spool.parked() {
-        Ok(parked) if parked.is_empty() => None,
+    let queue = Queue::<Delivery>::existing(spool::folder(&config.paths.store))?;
+    match count_parked(&queue) {
+        Ok(0) => None,
         Ok(parked) => {
-            let said = format!("parked deliveries: {}", parked.len());
+            let said = format!("parked deliveries: {parked}");
             Some(warning("shop", said, "`countersign shop parked list` says why"))
         }
         Err(error) => Some(broken("shop", error.to_string(), None)),
     }
+}
+
+/// Those that are damaged count, too.
+fn count_parked(queue: &Queue<Delivery>) -> Result<usize, JsonFolderError> {
+    let is_parked = |id| match queue.read(id) {
+        Ok(delivery) => delivery.is_some_and(|delivery| delivery.state == QueueState::Parked),
+        Err(_) => true,
+    };
+    Ok(queue.list()?.into_iter().filter(|(id, _)| is_parked(*id)).count())
 }

@@ -1,9 +1,10 @@
 //! A delivery that is applied.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 
 use crate::serve::hooks::Hook;
-use countersign_files::spool::WaitingDelivery;
+use countersign_files::queue::Queued;
+use countersign_files::spool::Delivery;
 use countersign_shops::event::ShopDelivery;
 
 /// How long shops deliver again what was not answered with 200. What a delivery waits for comes within this time or never.
@@ -12,7 +13,6 @@ pub(super) const SHOPS_TRY_FOR: TimeDelta = TimeDelta::days(3);
 /// A delivery of the spool.
 pub(super) struct Delivered<'a> {
     pub(super) hook: &'a Hook,
-    pub(super) waiting: &'a WaitingDelivery,
+    pub(super) queued: &'a Queued<Delivery>,
     pub(super) parsed: &'a ShopDelivery,
-    pub(super) received: DateTime<Utc>,
 }

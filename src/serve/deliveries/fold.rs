@@ -7,7 +7,6 @@ use chrono::{DateTime, Utc};
 use crate::serve::gate::Snapshot;
 use crate::serve::hooks::Hook;
 use crate::serve::state::Service;
-use countersign_files::spool::{DeliveryStage, WaitingDelivery};
 use countersign_ledger::{MAX_NAMES, SaleChange, SaleOutcome};
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::LicenseStatus;
@@ -30,12 +29,9 @@ use crate::serve::deliveries::spool_work::in_spool;
 
 /// Records what a delivery says of its sale, and has the licenses follow. Whether others may have waited for it.
 pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> Result<bool, ApplyError> {
-    let Delivered {
-        hook,
-        waiting,
-        parsed,
-        received,
-    } = delivered;
+    let Delivered { hook, queued, parsed } = delivered;
+    let received = queued.queued;
+    let id = queued.item.id;
     let shop = &hook.config;
     let gate = &service.gate;
     let snapshot = gate.snapshot();
@@ -50,21 +46,18 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
     let is_known = names.iter().any(is_issued);
     // Before anything is written: what grants nothing is parked as a whole.
     let granted = match parsed.action.sale() {
-        Some(sale) => grants(&snapshot, hook, mode, sale, parsed.changed_at.unwrap_or(*received))?,
+        Some(sale) => grants(&snapshot, hook, mode, sale, parsed.changed_at.unwrap_or(received))?,
         None => Vec::new(),
     };
     if shop.keys == KeyIssuer::Shop && !granted.is_empty() && !is_known {
         one_license(granted.iter().map(|(count, _)| *count)).map_err(ParkReason::from)?;
     }
-    if waiting.stage == DeliveryStage::Early && !is_known {
+    if queued.item.is_early && !is_known {
         // A change whose sale never comes is of one from before the shop was connected.
-        if Utc::now() - *received <= SHOPS_TRY_FOR {
+        if Utc::now() - received <= SHOPS_TRY_FOR {
             return Err(ApplyError::Early);
         }
-        tracing::info!(
-            delivery = waiting.name.as_str(),
-            "a change is dropped: its sale did not come"
-        );
+        tracing::info!(delivery = %id, "a change is dropped: its sale did not come");
         return Ok(false);
     }
     let change = SaleChange {
@@ -94,8 +87,12 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         };
     }
     if matches!(parsed.action, ShopAction::Change(_)) && counts && !state.is_issued {
-        let advanced = WaitingDelivery::clone(waiting);
-        in_spool(service, move |spool| spool.advance(&advanced, DeliveryStage::Early)).await?;
+        if !queued.item.is_early {
+            in_spool(service, move |spool| {
+                spool.update(id, |delivery| delivery.is_early = true)
+            })
+            .await?;
+        }
         return Err(ApplyError::Early);
     }
     let _turn = service.hooks.turns.of(state.id).await;
@@ -116,7 +113,7 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
     )
     .await?;
     let issued = follow(&licenses, &parsed.action, state, granted, counts).await;
-    let issued = issued.map_err(|error| error.of_delivery(*received))?;
+    let issued = issued.map_err(|error| error.of_delivery(received))?;
     debt.pay(&licenses, &issued).await?;
     // Changes that were early have their sale now.
     Ok(!issued.is_empty())

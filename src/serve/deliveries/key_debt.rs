@@ -9,7 +9,7 @@ use chrono::Utc;
 use tokio::task::spawn_blocking;
 
 use crate::serve::state::Service;
-use countersign_files::spool::{OwedLicenses, SpoolError};
+use countersign_files::spool::SpoolError;
 use countersign_mail::address::MailAddress;
 use countersign_mail::mail_queue_error::MailQueueError;
 use countersign_mail::queue::MailQueue;
@@ -25,16 +25,16 @@ use crate::serve::deliveries::error::ApplyError;
 use crate::serve::deliveries::sale_licenses::SaleLicenses;
 use crate::serve::deliveries::spool_work::in_spool;
 
-/// What is owed, and to whom.
+/// What is owed, and to whom: the places of licenses in the sale.
 pub(super) enum KeyDebt {
     /// Nothing: the shop mails its own keys, or nothing is issued.
     None,
     /// There is no mail server.
     NoServer,
     /// Nobody knows the buyer's address.
-    NoAddress(OwedLicenses),
+    NoAddress(Vec<(usize, u32)>),
     /// The keys of these licenses.
-    Owed(Arc<MailQueue>, MailAddress, OwedLicenses),
+    Owed(Arc<MailQueue>, MailAddress, Vec<(usize, u32)>),
 }
 
 impl KeyDebt {
@@ -53,14 +53,12 @@ impl KeyDebt {
         let Some(queue) = service.mail.get().cloned() else {
             return Ok(Self::NoServer);
         };
-        let name = delivered.waiting.name.clone();
-        let mut owed = in_spool(service, move |spool| spool.owed(&name))
-            .await?
-            .unwrap_or_default();
+        let delivery = &delivered.queued.item;
+        let mut owed = delivery.owed.clone();
         let missing = licenses.missing(granted);
-        let is_new = |place: &(usize, u32)| !owed.places.contains(place);
+        let is_new = |place: &(usize, u32)| !owed.contains(place);
         let new: Vec<_> = missing.into_iter().filter(is_new).collect();
-        if owed.places.is_empty() && new.is_empty() {
+        if owed.is_empty() && new.is_empty() {
             return Ok(Self::None);
         }
         let buyer = delivered.parsed.action.sale().map(|sale| &sale.buyer);
@@ -69,10 +67,10 @@ impl KeyDebt {
             None => None,
         };
         if !new.is_empty() {
-            owed.places.extend(new);
-            let name = delivered.waiting.name.clone();
+            owed.extend(new);
+            let id = delivery.id;
             let noted = owed.clone();
-            in_spool(service, move |spool| spool.note_owed(&name, &noted)).await?;
+            in_spool(service, move |spool| spool.update(id, |delivery| delivery.owed = noted)).await?;
         }
         Ok(match address {
             Some(address) => Self::Owed(queue, address, owed),
@@ -89,12 +87,12 @@ impl KeyDebt {
                 return Ok(());
             }
             Self::NoAddress(owed) => {
-                nobody(&licenses.own(&owed.places), "nobody knows the buyer's mail address");
+                nobody(&licenses.own(&owed), "nobody knows the buyer's mail address");
                 return Ok(());
             }
             Self::Owed(queue, address, owed) => (queue, address, owed),
         };
-        let own = licenses.own(&owed.places);
+        let own = licenses.own(&owed);
         let sale = licenses.sale();
         let enqueue = move || {
             for licenses in own.chunks(MAX_LICENSES) {

@@ -200,7 +200,10 @@ fn a_sale_waits_until_paddle_tells_the_address() {
         eventually("it was asked", SOON, || customers.asked().len() > asked);
         // The log says one reason a minute.
         eventually("the log says why", SOON, || shop.server.log().contains(KEY_FILE));
-        assert_eq!((shop.licenses().len(), shop.files("").len()), (number as usize - 1, 1));
+        assert_eq!(
+            (shop.licenses().len(), shop.deliveries("waiting").len()),
+            (number as usize - 1, 1)
+        );
         customers.answer(200, &customer(number));
         shop.settle();
         assert_eq!(
@@ -208,7 +211,7 @@ fn a_sale_waits_until_paddle_tells_the_address() {
             (number as usize, number as usize)
         );
     }
-    assert_eq!(shop.files("parked"), [""; 0]);
+    assert_eq!(shop.deliveries("parked"), [""; 0]);
     assert!(!shop.server.log().contains("CANARY"));
 }
 
@@ -254,7 +257,7 @@ fn copies_that_are_bought_later_are_mailed_once_though_paddle_did_not_answer() {
     deliver(&shop, 1, Told::Changed(SMALL, 2, 30), 3);
     // What needs no address does not wait.
     deliver(&shop, 1, Told::Paid(SMALL, 60), 4);
-    eventually("the renewal is applied", SOON, || shop.files("").len() <= 2);
+    eventually("the renewal is applied", SOON, || shop.deliveries("waiting").len() <= 2);
     assert_eq!((shop.licenses().len(), mails(&shop).len()), (1, 1));
     customers.answer(200, &customer(1));
     shop.settle();

@@ -147,17 +147,15 @@ fn what_one_key_cannot_be_for_is_parked() {
     // A sale whose key does not come within three days.
     deliver(&shop, &sold(4, 1)[0]);
     crate::support::eventually("it waits", std::time::Duration::from_secs(20), || {
-        shop.files("").len() == 1
+        shop.deliveries("waiting").len() == 1
     });
-    let file = shop.instance.file("store/deliveries").join(&shop.files("")[0]);
-    let text = fs::read_to_string(&file).unwrap();
-    let (head, body) = text.split_once('\n').unwrap();
-    let mut head: Value = serde_json::from_str(head).unwrap();
-    head["received"] = json!((chrono::Utc::now() - chrono::TimeDelta::hours(73)).to_rfc3339());
+    let mut delivery = shop.deliveries("waiting").remove(0);
+    let name = format!("store/deliveries/{}.json", delivery["id"].as_str().unwrap());
+    delivery["queued"] = json!((chrono::Utc::now() - chrono::TimeDelta::hours(73)).to_rfc3339());
     // The server may read it at any time.
     let new = shop.instance.file("older-delivery");
-    fs::write(&new, format!("{head}\n{body}")).unwrap();
-    fs::rename(&new, &file).unwrap();
+    fs::write(&new, delivery.to_string()).unwrap();
+    fs::rename(&new, shop.instance.file(&name)).unwrap();
     shop.settle();
     assert!(
         parked(&shop)
