@@ -69,9 +69,9 @@ impl Shop {
             let name = path.file_name().unwrap().to_str().unwrap();
             name.ends_with(".json") && !name.starts_with('.')
         });
-        // One that is gone was applied meanwhile.
+        // One that is gone was applied meanwhile, and one that is damaged has no state.
         let texts = items.filter_map(|path| fs::read_to_string(path).ok());
-        let all = texts.map(|text| serde_json::from_str::<Value>(&text).unwrap());
+        let all = texts.filter_map(|text| serde_json::from_str::<Value>(&text).ok());
         all.filter(|delivery| delivery["state"] == state).collect()
     }
 
