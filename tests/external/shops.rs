@@ -15,6 +15,7 @@ use crate::support::server::countersign;
 use crate::support::shop::{add_shop, deliver, invoice};
 use crate::support::{Instance, Server, eventually};
 use crate::tools::program::run;
+use crate::tools::strace::whole_trace;
 
 /// A JSON document with what signing may stumble over: other scripts, escapes, slashes, white space at the end.
 fn body(random: &mut Random, number: usize) -> String {
@@ -106,20 +107,20 @@ fn a_saved_delivery_is_checked_with_its_header_and_secret() {
     assert!(printed["signature"].as_str().unwrap().contains("replayed"), "{printed}");
 }
 
-/// Whether the folder is synced after the last rename of a delivery.
-fn folder_is_synced(trace: &str) -> bool {
+/// Whether a delivery was renamed, and its folder synced, before these words were written.
+fn is_durable_before(trace: &str, words: &str) -> bool {
     let lines: Vec<_> = trace.lines().collect();
+    let is_telling = |line: &&str| line.contains("write(") && line.contains(words);
+    let told = lines.iter().position(is_telling).expect(words);
     let is_rename = |line: &&str| line.contains("rename") && line.contains("/deliveries/");
-    let Some(renamed) = lines.iter().rposition(is_rename) else {
-        return false;
-    };
     let is_sync = |line: &&str| line.contains("fsync(") && line.contains("/deliveries>");
-    lines[renamed..].iter().any(is_sync)
+    let renamed = lines[..told].iter().rposition(is_rename);
+    renamed.is_some_and(|renamed| lines[renamed..told].iter().any(is_sync))
 }
 
 #[test]
 fn a_parked_delivery_is_durably_parked_before_anybody_is_told() {
-    const CALLS: &str = "rename,renameat,renameat2,fsync";
+    const CALLS: &str = "rename,renameat,renameat2,fsync,write";
     let instance = Instance::new();
     add_shop(&instance);
     let trace = instance.file("trace");
@@ -129,9 +130,9 @@ fn a_parked_delivery_is_durably_parked_before_anybody_is_told() {
     eventually("the log says that it is parked", Duration::from_secs(30), || {
         server.log().contains("a delivery is parked")
     });
-    let traced = fs::read_to_string(&trace).unwrap();
-    assert!(folder_is_synced(&traced), "{traced}");
     assert!(server.stop().success());
+    let traced = whole_trace(&trace);
+    assert!(is_durable_before(&traced, "a delivery is parked"), "{traced}");
 
     let plain = countersign(&instance);
     let mut command = Command::new("strace");
@@ -139,8 +140,10 @@ fn a_parked_delivery_is_durably_parked_before_anybody_is_told() {
         .args(["-f", "-y", "-q", "-e", &format!("trace={CALLS}"), "-o"])
         .arg(&trace);
     command.arg(plain.get_program()).args(plain.get_args());
-    let retried = command.args(["shop", "parked", "retry", "--all"]).output().unwrap();
+    // As JSON, the words come first.
+    let retried = command.args(["shop", "parked", "retry", "--all", "--json"]).output();
+    let retried = retried.unwrap();
     assert!(retried.status.success(), "{retried:?}");
     let trace = fs::read_to_string(&trace).unwrap();
-    assert!(folder_is_synced(&trace), "{trace}");
+    assert!(is_durable_before(&trace, "retried"), "{trace}");
 }

@@ -13,9 +13,19 @@ impl Server {
     pub fn start_traced(instance: &Instance, calls: &str, trace: &Path) -> Self {
         let plain = countersign(instance);
         let mut command = Command::new("strace");
-        // With -D the tracer is the child, so that the process started here is the server itself.
+        // With -D the tracer is the child, so that the process started here is the server itself. A line of the log fits into -s.
         command
-            .args(["-D", "-f", "-y", "-q", "-e", &format!("trace={calls}"), "-o"])
+            .args([
+                "-D",
+                "-f",
+                "-y",
+                "-q",
+                "-s",
+                "400",
+                "-e",
+                &format!("trace={calls}"),
+                "-o",
+            ])
             .arg(trace);
         command.arg(plain.get_program()).args(plain.get_args());
         Self::start_command(command, &[])
