@@ -174,7 +174,7 @@ impl Spool {
     pub fn put(&self, shop: &Slug, received: DateTime<Utc>, body: &[u8]) -> Result<(), SpoolError> {
         let queued = Queued::new(Delivery::new(shop, body), received);
         let id = queued.item.id;
-        if self.queue.has(id) {
+        if self.queue.has(id) && self.queue.has_body(id) {
             return Ok(());
         }
         if self.view().count().0 >= MAX_DELIVERIES {
@@ -192,7 +192,7 @@ impl Spool {
                 }
             }
             Ok(true) => {}
-            // The same delivery came twice at once.
+            // The same delivery came twice at once, or had lost its body.
             Ok(false) => return Ok(()),
             Err(error) => {
                 if !self.queue.has(id) {
@@ -407,6 +407,9 @@ mod tests {
         assert_eq!((told.into_inner().unwrap(), spool.waiting().len()), (1, 2));
         // One whose body is damaged can be left to a person.
         assert!(spool.park(id(b"[]"), "damaged".to_owned()).unwrap());
+        spool.put(&shop(), now(), b"[]").unwrap();
+        let again = spool.read(id(b"[]")).unwrap().unwrap();
+        assert_eq!((again.queued.state, &again.body[..]), (QueueState::Parked, &b"[]"[..]));
 
         // A killed process left the body, and an older version the rest.
         fs::remove_file(&item).unwrap();
