@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use countersign_model::license_key::LicenseKey;
 use serde_json::json;
 
+use crate::deliveries::none_waits;
 use crate::hosted::{SECRET, hosting, link_of, put_secret};
 use crate::management::{Shop, forms, token};
 use crate::support::instance::{LATEST, question, sha256};
@@ -373,11 +374,7 @@ fn a_license_key_in_a_delivery_or_an_export_is_stored_nowhere() {
     }
     let folder = instance.file("store/deliveries");
     eventually("every delivery is applied or parked", Duration::from_secs(60), || {
-        let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-        let items = files.filter(|file| file.extension().is_some_and(|kind| kind == "json"));
-        // One that is gone was applied meanwhile.
-        let mut texts = items.filter_map(|file| fs::read_to_string(file).ok());
-        texts.all(|text| text.contains("\"state\":\"parked\""))
+        none_waits(&instance)
     });
     let ledger = || fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap();
     assert_eq!(ledger().matches("\"event\":\"license\"").count(), 1, "{}", ledger());

@@ -1,6 +1,7 @@
 //! What deliveries of a shop do: licenses follow the state of their sale, whatever comes, however often, in any order.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use chrono::{Days, Utc};
@@ -48,7 +49,7 @@ impl Shop {
     /// Waits until every delivery is applied or parked.
     pub fn settle(&self) {
         eventually("every delivery is applied", Duration::from_secs(60), || {
-            self.deliveries("waiting").is_empty()
+            none_waits(&self.instance)
         });
     }
 
@@ -63,16 +64,7 @@ impl Shop {
 
     /// The deliveries in this state, as their files say.
     pub fn deliveries(&self, state: &str) -> Vec<Value> {
-        let entries = fs::read_dir(self.instance.file("store/deliveries")).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
-        let items = paths.filter(|path| {
-            let name = path.file_name().unwrap().to_str().unwrap();
-            name.ends_with(".json") && !name.starts_with('.')
-        });
-        // One that is gone was applied meanwhile, and one that is damaged has no state.
-        let texts = items.filter_map(|path| fs::read_to_string(path).ok());
-        let all = texts.filter_map(|text| serde_json::from_str::<Value>(&text).ok());
-        all.filter(|delivery| delivery["state"] == state).collect()
+        deliveries(&self.instance, state)
     }
 
     /// The licenses of the ledger in the order of their first lines.
@@ -129,6 +121,31 @@ impl Shop {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
+}
+
+/// The deliveries in this state, as their files say.
+fn deliveries(instance: &Instance, state: &str) -> Vec<Value> {
+    // One that is gone was applied meanwhile, and one that is damaged has no state.
+    let texts = delivery_files(instance, "json")
+        .into_iter()
+        .filter_map(|path| fs::read_to_string(path).ok());
+    let all = texts.filter_map(|text| serde_json::from_str::<Value>(&text).ok());
+    all.filter(|delivery| delivery["state"] == state).collect()
+}
+
+/// Whether every delivery is applied or parked, and no file of one that was applied is left.
+pub fn none_waits(instance: &Instance) -> bool {
+    let bodies = delivery_files(instance, "body").len();
+    deliveries(instance, "waiting").is_empty() && bodies <= delivery_files(instance, "json").len()
+}
+
+/// The files of all deliveries with this ending.
+pub fn delivery_files(instance: &Instance, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(instance.file("store/deliveries")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == ending))
+        .collect()
 }
 
 /// The subscription, as it is now.

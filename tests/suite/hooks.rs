@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
+use crate::deliveries::delivery_files;
 use crate::support::server::countersign;
 use crate::support::{Instance, Response, Server, eventually, request};
 
@@ -35,15 +35,6 @@ fn deliver(server: &Server, shop: &str, signature: Option<&str>, body: &[u8]) ->
     request(server.address, "POST", &format!("/hooks/{shop}"), &headers, body)
 }
 
-/// The files of all deliveries with this ending. Those of this file are no events of the shop, so the server soon parks them.
-fn kept(instance: &Instance, ending: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(instance.file("store/deliveries")).unwrap();
-    let files = entries.map(|entry| entry.unwrap().path());
-    files
-        .filter(|path| path.extension().is_some_and(|extension| extension == ending))
-        .collect()
-}
-
 #[test]
 fn a_signed_delivery_is_kept_once_and_survives_a_kill() {
     let instance = with_shops();
@@ -56,7 +47,7 @@ fn a_signed_delivery_is_kept_once_and_survives_a_kill() {
         }
     }
     server.kill();
-    let files = ["body", "json"].map(|ending| kept(&instance, ending));
+    let files = ["body", "json"].map(|ending| delivery_files(&instance, ending));
     for file in files.iter().flatten() {
         assert_eq!(
             fs::metadata(file).unwrap().permissions().mode() & 0o777,
@@ -115,7 +106,9 @@ fn what_no_shop_signed_is_refused_and_nothing_is_kept_or_told() {
         request(server.address, "GET", "/hooks/lemonsqueezy", &[], b"").status,
         405
     );
-    assert!(kept(&instance, "json").is_empty());
+    for ending in ["body", "json"] {
+        assert!(delivery_files(&instance, ending).is_empty());
+    }
     eventually("the failure is logged once a minute", Duration::from_secs(5), || {
         server.log().matches("a delivery was not taken").count() == 2
     });
@@ -136,7 +129,7 @@ fn a_whole_day_of_sales_from_one_address_is_taken() {
             200
         );
     }
-    assert_eq!(kept(&instance, "json").len(), 60);
+    assert_eq!(delivery_files(&instance, "json").len(), 60);
 }
 
 #[test]
