@@ -97,6 +97,11 @@ impl Shop {
         found
     }
 
+    /// Waits for what the log says of a parked delivery, once it is durably parked.
+    fn log_says(&self, words: &str) {
+        eventually(words, Duration::from_secs(20), || self.server.log().contains(words));
+    }
+
     /// What the log says that deliveries of the shop did to a license.
     fn logged_of(&self, license: &Issued) -> Vec<&'static str> {
         let tag = &license.line["license"].as_str().unwrap()[..12];
@@ -418,7 +423,7 @@ fn a_delivery_for_a_license_that_stands_in_a_file_is_parked_and_told() {
     let listed = shop.parked(&["list"]);
     let reason = listed[0]["reason"].as_str().unwrap();
     assert!(reason.contains("licenses.toml"), "{listed}");
-    assert!(shop.server.log().contains(reason), "{}", shop.server.log());
+    shop.log_says(reason);
     assert_eq!(shop.licenses()[0].line, before.line);
 }
 
@@ -464,7 +469,7 @@ fn a_session_is_parked_with_what_is_wrong_with_the_offer_that_it_names() {
             reasons.len() == number + 1 && reasons.iter().any(|reason| reason.starts_with(expected)),
             "{expected}: {reasons:?}"
         );
-        assert!(shop.server.log().contains(expected), "{}", shop.server.log());
+        shop.log_says(expected);
     }
     assert!(!shop.server.log().contains(BUYER), "{}", shop.server.log());
     assert!(shop.licenses().is_empty());
@@ -490,7 +495,7 @@ fn what_fits_no_offer_is_parked_and_applied_once_there_is_one() {
         (&of_sale["reason"], &of_sale["shop"]),
         (&json!(reason), &json!("stripe"))
     );
-    assert!(shop.server.log().contains(reason));
+    shop.log_says(reason);
     assert!(shop.licenses().is_empty());
 
     let offer = "shop = 'stripe'\nprices = ['price_new']\nperiod = '1y'\nmodules.forms = []\n";
@@ -615,7 +620,11 @@ fn a_damaged_delivery_and_what_an_older_version_left_stop_no_other() {
     assert_eq!(states, ["damaged"; 3], "{listed}");
     let log = shop.server.log();
     assert!(log.contains("passed over") && log.contains(".json: damaged"), "{log}");
-    assert_eq!(log.matches("its file is damaged").count(), 2, "{log}");
+    eventually(
+        "the log says of two why they are parked",
+        Duration::from_secs(20),
+        || shop.server.log().matches("its file is damaged").count() == 2,
+    );
     assert_eq!(shop.parked(&["drop", "--all"])["dropped"].as_array().unwrap().len(), 3);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     assert_eq!(fs::read(&older).unwrap(), b"{}");
