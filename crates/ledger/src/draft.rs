@@ -126,10 +126,9 @@ impl<'m> CommitDraft<'m> {
         self.stored(&license)
     }
 
-    /// The current version of a request's license, which may have changed while the request waited.
+    /// The current version of a request's license, which may have changed, or been adopted, while the request waited.
     pub(crate) fn current<'r>(&self, license: &'r License) -> Cow<'r, License> {
-        let of_ledger = || self.licenses.of(&license.id);
-        match (!license.is_declared).then(of_ledger).flatten() {
+        match self.licenses.of(&license.id) {
             Some(current) => Cow::Owned(current.license.clone()),
             None => Cow::Borrowed(license),
         }
@@ -167,6 +166,23 @@ impl<'m> LicenseBatch<'m> {
     fn take(&mut self, license: Arc<IssuedLicense>) {
         self.by_key.insert(license.origin.key, license.license.id);
         self.ahead.insert(license.license.id, license);
+    }
+
+    /// Takes a license that no line has yet, for a change that is based on it.
+    pub(crate) fn assume(&mut self, license: Arc<IssuedLicense>) {
+        self.ahead.insert(license.license.id, license);
+    }
+
+    /// Whether there is still no line of a license that was assumed.
+    pub(crate) fn is_assumed(&self, id: &LicenseId) -> bool {
+        self.ahead.get(id).is_some_and(|license| license.revision == 0)
+    }
+
+    /// Forgets the license if there is still no line of it.
+    pub(crate) fn forget_assumed(&mut self, id: &LicenseId) {
+        if self.is_assumed(id) {
+            self.ahead.remove(id);
+        }
     }
 
     /// The license as it is now.

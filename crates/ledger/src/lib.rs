@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod accepted;
+mod adoptions;
 mod answer;
 mod backend;
 mod backend_error;
@@ -89,6 +90,7 @@ use stored_reports::StoredReports;
 use telemetry::Reports;
 
 pub use accepted::{Accepted, AcceptedReleases, accept_releases, accepted_releases};
+pub use adoptions::{AdoptedStep, AdoptionRequest};
 pub use bindings::BoundSites;
 pub use clock_lead::ClockLead;
 pub use error::StoreError;
@@ -227,6 +229,10 @@ impl Bindings for Store {
 
     fn change_license(&self, change: LedgerChange) -> ChangeFuture<'_> {
         Box::pin(self.group_commit.ask(change))
+    }
+
+    fn adopt(&self, adoption: AdoptionRequest) -> ChangeFuture<'_> {
+        Box::pin(self.group_commit.ask(adoption))
     }
 
     fn import(&self, import: ImportRequest) -> ImportFuture<'_> {

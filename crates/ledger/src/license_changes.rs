@@ -270,5 +270,7 @@ fn with_author(remarks: Remarks, author: &Author) -> Remarks {
 }
 
 fn kind_after(before: Option<&IssuedLicense>, after: &License) -> ChangeKind {
+    // It is adopted by the same line.
+    let before = before.filter(|before| before.revision > 0 || before.license != *after);
     before.map_or(ChangeKind::Issued, |before| ChangeKind::between(&before.license, after))
 }

@@ -13,7 +13,6 @@ use tokio::sync::OwnedMutexGuard;
 
 use countersign_model::binding::{Binding, Stored};
 use countersign_model::change_kind::ChangeKind;
-use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::License;
 use countersign_model::license::LicenseStatus;
@@ -298,8 +297,5 @@ fn new_bindings(
 
 /// What an idempotency key is for other licenses. Those of requests are HMACs, so none is equal to it.
 fn request_key(id: &LicenseId) -> Hex128 {
-    let digest = Digest::of(format!("import\n{id}").as_bytes());
-    let mut key = [0; 16];
-    key.copy_from_slice(&digest.as_bytes()[..16]);
-    Hex128(key)
+    Hex128::of_words("import\n", format_args!("{id}"))
 }

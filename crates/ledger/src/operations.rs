@@ -14,6 +14,7 @@ use countersign_model::sale_state::SaleState;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::SiteRelease;
 
+use crate::adoptions::AdoptionRequest;
 use crate::bindings::BoundSites;
 use crate::error::StoreError;
 use crate::futures::{
@@ -54,7 +55,7 @@ pub trait Bindings: Send + Sync {
     /// [`Bindings::bind`].
     fn release(&self, request: ReleaseRequest) -> ReleaseFuture<'_>;
 
-    /// The license of the ledger with this id. The registry comes first: ask it before.
+    /// The license of the ledger with this id. It is in force, whatever a file declares.
     fn issued(&self, license: &LicenseId) -> Option<LedgerLicense>;
 
     /// The license of the ledger whose id begins so.
@@ -93,11 +94,15 @@ pub trait Bindings: Send + Sync {
     /// How many licenses the ledger has.
     fn issued_count(&self) -> usize;
 
-    /// Issues or changes a license of the ledger. The caller has made sure that no file has it.
+    /// Issues or changes a license of the ledger. A file's declaration of it is adopted first: [`Bindings::adopt`].
     ///
     /// [`ChangeOutcome::Recorded`](crate::ChangeOutcome::Recorded) means that it is durable, and in force on this node. The future may be dropped early:
     /// the change is completed, and a retry finds it. Errors: as [`Bindings::bind`].
     fn change_license(&self, change: LedgerChange) -> ChangeFuture<'_>;
+
+    /// Takes a license that a file declares into the ledger, and has it from then on. Outcomes and errors: as
+    /// [`Bindings::change_license`].
+    fn adopt(&self, adoption: AdoptionRequest) -> ChangeFuture<'_>;
 
     /// Issues or changes licenses of another system, and binds their sites. The caller has made sure that no file has one.
     /// The outcomes are in the order of the request; all that they say is durable, and in force on this node.

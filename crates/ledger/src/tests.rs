@@ -25,6 +25,7 @@ use countersign_model::binding::{Binding, SiteReport, Stored};
 use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
 use countersign_model::seat::Seat;
 
+mod adopting;
 mod binding;
 mod feeding;
 mod holding;

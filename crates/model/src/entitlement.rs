@@ -65,9 +65,10 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether it rests on which sites are bound. Where several nodes bind, such a refusal needs a second look.
-    pub fn rests_on_bindings(self) -> bool {
-        matches!(self, Self::LicenseNotBound | Self::BoundElsewhere)
+    /// Whether it rests on licenses and bindings, which another node may have changed in the ledger. Such a refusal needs a
+    /// second look.
+    pub fn rests_on_ledger(self) -> bool {
+        !matches!(self, Self::UnknownPlugin | Self::SourceNotConfigured)
     }
 }
 

@@ -19,7 +19,11 @@ hex_text!(Hex128, 16, NotHex128);
 impl Hex128 {
     /// The first half of the SHA-256 of these words. `label` tells one use from another.
     pub fn of_words(label: &str, words: fmt::Arguments<'_>) -> Self {
-        let digest = Digest::of(format!("{label}{words}").as_bytes());
+        Self::first_half(Digest::of(format!("{label}{words}").as_bytes()))
+    }
+
+    /// The first half of a SHA-256.
+    pub fn first_half(digest: Digest) -> Self {
         let mut half = [0; 16];
         half.copy_from_slice(&digest.as_bytes()[..16]);
         Self(half)

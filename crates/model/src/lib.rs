@@ -3,6 +3,7 @@
 //! The crate has no I/O, no clock and no async code: callers pass the time. [`text`] formats messages.
 #![forbid(unsafe_code)]
 
+pub mod adoption;
 pub mod api_token;
 pub mod binding;
 pub mod build_id;

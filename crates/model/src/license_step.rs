@@ -251,7 +251,7 @@ fn release_time(license: &License, host: Option<&SiteHost>, bound: &[Binding], n
 }
 
 /// The first time, in milliseconds as in license files, that makes a binding of this time void.
-fn after(time: DateTime<Utc>) -> DateTime<Utc> {
+pub(crate) fn after(time: DateTime<Utc>) -> DateTime<Utc> {
     time.checked_add_signed(TimeDelta::milliseconds(1))
         .unwrap_or(time)
         .trunc_subsecs(3)

@@ -192,8 +192,8 @@ impl Repair<'_> {
     }
 
     fn license(&self, id: &LicenseId) -> Option<License> {
-        let of_ledger = || Some(self.memory.issued.of(id)?.license.clone());
-        (self.registry)(id).or_else(of_ledger)
+        let of_ledger = self.memory.issued.of(id).map(|issued| issued.license.clone());
+        of_ledger.or_else(|| (self.registry)(id))
     }
 
     /// Commits requests as one batch, or only decides them; returns their outcomes in order.
