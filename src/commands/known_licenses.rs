@@ -1,4 +1,4 @@
-//! The licenses that commands know: those of files, and those of the ledger. A license that stands in both is the file's.
+//! The licenses that commands know: those of the ledger, and those that files declare. An id that both have is the ledger's.
 
 use countersign_model::binding::Binding;
 use countersign_model::issued_license::IssuedLicense;
@@ -6,17 +6,16 @@ use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_registry::Registry;
 
-/// The licenses of files and of the ledger.
+/// The licenses of the ledger and of files.
 pub(super) struct KnownLicenses {
     registry: Registry,
-    /// Sorted by id, without those that stand in a file.
+    /// Sorted by id.
     issued: Vec<IssuedLicense>,
 }
 
 impl KnownLicenses {
     /// The licenses of the files, and these of the ledger, sorted by id.
-    pub(super) fn new(registry: Registry, mut issued: Vec<IssuedLicense>) -> Self {
-        issued.retain(|issued| registry.license(&issued.license.id).is_none());
+    pub(super) fn new(registry: Registry, issued: Vec<IssuedLicense>) -> Self {
         Self { registry, issued }
     }
 
@@ -33,16 +32,22 @@ impl KnownLicenses {
     /// Every license.
     pub(super) fn all(&self) -> impl Iterator<Item = &License> {
         let issued = self.issued.iter().map(|issued| &issued.license);
-        self.registry.licenses().chain(issued)
+        self.declared().chain(issued)
+    }
+
+    /// The declarations in force, in file order: those that the ledger has no license for.
+    pub(super) fn declared(&self) -> impl Iterator<Item = &License> {
+        let declared = self.registry.licenses_in_order();
+        declared.filter(|license| self.issued_with_id(&license.id).is_none())
     }
 
     /// The license with this id.
     pub(super) fn with_id(&self, id: &LicenseId) -> Option<&License> {
-        let of_ledger = || Some(&self.issued_with_id(id)?.license);
-        self.registry.license(id).or_else(of_ledger)
+        let of_ledger = self.issued_with_id(id).map(|issued| &issued.license);
+        of_ledger.or_else(|| self.registry.license(id))
     }
 
-    /// The license of the ledger with this id, unless it stands in a file.
+    /// The license of the ledger with this id.
     pub(super) fn issued_with_id(&self, id: &LicenseId) -> Option<&IssuedLicense> {
         let place = self.issued.binary_search_by_key(id, |issued| issued.license.id).ok()?;
         Some(&self.issued[place])

@@ -1,6 +1,7 @@
-//! A license of a request, whatever it comes from: the registry's files, which people write, or the ledger.
+//! A license of a request, whatever it comes from: the ledger, or a declaration in a file of the registry.
 //!
-//! The files come first: an id that stands in a file is that file's, and no machine changes it.
+//! The ledger is the home. A declaration is in force only while the ledger has no license with its id, so that a license that
+//! was revoked in the ledger never comes back by a file.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -14,24 +15,19 @@ use countersign_registry::Registry;
 /// A license that was looked up.
 #[derive(Debug)]
 pub enum FoundLicense<'a> {
-    /// It stands in a file.
-    File(&'a License),
-    /// A machine issued it.
+    /// The ledger has it.
     Ledger(LedgerLicense),
+    /// A file declares it, and the ledger does not have it.
+    Declared(&'a License),
 }
 
 impl FoundLicense<'_> {
-    /// How the ledger names the order of a license that a machine issued.
+    /// How the ledger names the order of its license.
     pub fn order(&self) -> Option<Hex128> {
         match self {
-            Self::File(_) => None,
             Self::Ledger(issued) => issued.reference,
+            Self::Declared(_) => None,
         }
-    }
-
-    /// Whether people decide about it. What a file says does not depend on the ledger.
-    pub fn is_in_file(&self) -> bool {
-        matches!(self, Self::File(_))
     }
 }
 
@@ -40,16 +36,16 @@ impl Deref for FoundLicense<'_> {
 
     fn deref(&self) -> &License {
         match self {
-            Self::File(license) => license,
             Self::Ledger(issued) => &issued.license,
+            Self::Declared(license) => license,
         }
     }
 }
 
 /// The license with this id.
 pub fn find<'a>(registry: &'a Registry, bindings: &dyn Bindings, id: &LicenseId) -> Option<FoundLicense<'a>> {
-    let issued = || bindings.issued(id).map(FoundLicense::Ledger);
-    registry.license(id).map(FoundLicense::File).or_else(issued)
+    let declared = || registry.license(id).map(FoundLicense::Declared);
+    bindings.issued(id).map(FoundLicense::Ledger).or_else(declared)
 }
 
 /// The license whose id begins so.
@@ -58,17 +54,24 @@ pub fn beginning_with<'a>(
     bindings: &dyn Bindings,
     beginning: &[u8; 16],
 ) -> Option<FoundLicense<'a>> {
-    let issued = || bindings.issued_beginning_with(beginning).map(FoundLicense::Ledger);
-    let in_file = registry.license_beginning_with(beginning).map(FoundLicense::File);
-    in_file.or_else(issued)
+    let declared = || registry.license_beginning_with(beginning).map(FoundLicense::Declared);
+    let issued = bindings.issued_beginning_with(beginning);
+    issued.map(FoundLicense::Ledger).or_else(declared)
+}
+
+/// The declarations in force, sorted by id: those that the ledger has no license for.
+pub fn declared_alone<'a>(registry: &'a Registry, bindings: &dyn Bindings) -> impl Iterator<Item = &'a License> {
+    registry
+        .licenses()
+        .filter(move |license| bindings.issued(&license.id).is_none())
 }
 
 /// Why a license was not issued or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// A file has the license.
-    #[error("the license stands in {}:{line}; change it there", file.display())]
-    InFile {
+    /// A file declares the license, and the ledger does not have it.
+    #[error("{}:{line} declares the license; change it there", file.display())]
+    Declared {
         /// The file.
         file: PathBuf,
         /// The line, from 1.
@@ -82,7 +85,7 @@ pub enum ChangeError {
 /// Issues or changes a license of the ledger.
 ///
 /// # Errors
-/// A file has the license, or nothing was written. After the latter, the same request may be sent again.
+/// A file declares the license, or nothing was written. After the latter, the same request may be sent again.
 pub async fn change(
     registry: &Registry,
     bindings: &dyn Bindings,
@@ -91,9 +94,12 @@ pub async fn change(
     if !bindings.may_issue() {
         return Err(StoreError::Differs.into());
     }
-    if let Some((file, line)) = registry.place(&change.license.id) {
+    let id = &change.license.id;
+    if let Some((file, line)) = registry.place(id)
+        && bindings.issued(id).is_none()
+    {
         let file = file.to_owned();
-        return Err(ChangeError::InFile { file, line });
+        return Err(ChangeError::Declared { file, line });
     }
     Ok(bindings.change_license(change).await?)
 }

@@ -1,4 +1,4 @@
-//! Imports licenses of another system into the ledger: those of files are left out, and references get their names.
+//! Imports licenses of another system into the ledger: those that files declare are left out, and references get their names.
 //!
 //! The admin socket does so for commands, and a command by itself where no server runs.
 
@@ -54,7 +54,7 @@ pub struct ImportedLicense {
 pub enum ImportReply {
     /// What the ledger says.
     Ledger(ImportOutcome),
-    /// It stands in a file, which is a decision of people.
+    /// A file declares it, which is a decision of people.
     InFile {
         /// The file.
         file: PathBuf,
@@ -91,7 +91,7 @@ pub async fn carry_out(
         return Err(StoreError::Differs.into());
     }
     let in_file = |id: &LicenseId| {
-        let (file, line) = registry.place(id)?;
+        let (file, line) = registry.place(id).filter(|_| bindings.issued(id).is_none())?;
         let file = file.to_owned();
         Some(ImportReply::InFile { file, line })
     };

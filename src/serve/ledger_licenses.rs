@@ -1,4 +1,5 @@
-//! Changes one license of the ledger, or the bindings of one that a file declares: looks it up, and has the ledger's thread decide.
+//! Changes one license of the ledger, or the bindings of one that a file declares, or adopts one: looks it up, and has the ledger's
+//! thread decide.
 //!
 //! The management API does so for programs, and the admin socket for commands.
 
@@ -10,10 +11,10 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use countersign_ledger::{
-    Bindings, ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, LedgerLicense, LedgerLook, ReleaseRefusal,
-    ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError,
+    AdoptedStep, AdoptionRequest, Bindings, ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, LedgerLicense,
+    LedgerLook, ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError,
 };
-use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
@@ -49,13 +50,22 @@ pub enum LicenseChangeError {
     /// Nobody has this license.
     #[error("there is no license with this id")]
     NoSuchLicense,
+    /// It shall be adopted, and no file that the server has in force declares it.
+    #[error("no file declares the license")]
+    NotDeclared,
+    /// It shall be adopted, and the registry in force grants something else than the file that was read for the order.
+    #[error("the registry in force grants something else: have the server reload its files first")]
+    OtherGrant,
+    /// It shall be adopted, and the ledger has it already, issued or adopted with another grant.
+    #[error("the ledger has the license already")]
+    InLedger,
     /// It was changed since.
     #[error("the license was changed since")]
     Revised,
     /// The license does not allow the step.
     #[error(transparent)]
     Step(#[from] StepRefusal),
-    /// It stands in a file, or the ledger could not be written.
+    /// A file declares it, or the ledger could not be written.
     #[error(transparent)]
     Change(#[from] ChangeError),
     /// A file binds the site.
@@ -90,24 +100,94 @@ pub async fn refresh(bindings: &dyn Bindings) -> Result<(), StoreError> {
 /// The license of the ledger with this id.
 ///
 /// # Errors
-/// There is none, or it stands in a file.
+/// There is none, or a file declares it.
 pub async fn find(
     registry: &Registry,
     bindings: &dyn Bindings,
     id: &LicenseId,
 ) -> Result<LedgerLicense, LicenseChangeError> {
-    if found_license::find(registry, bindings, id).is_none() {
-        // Another node may have issued it a moment ago.
+    if bindings.issued(id).is_none() {
+        // Another node may have issued or adopted it a moment ago.
         refresh(bindings).await?;
     }
     match found_license::find(registry, bindings, id) {
         None => Err(LicenseChangeError::NoSuchLicense),
         Some(FoundLicense::Ledger(issued)) => Ok(issued),
-        Some(FoundLicense::File(_)) => {
-            let (file, line) = registry.place(id).ok_or(LicenseChangeError::NoSuchLicense)?;
+        Some(FoundLicense::Declared(_)) => Err(declared_error(registry, id)),
+    }
+}
+
+/// The error of a change to a license that a file declares.
+fn declared_error(registry: &Registry, id: &LicenseId) -> LicenseChangeError {
+    match registry.place(id) {
+        Some((file, line)) => {
             let file = file.to_owned();
-            Err(ChangeError::InFile { file, line }.into())
+            ChangeError::Declared { file, line }.into()
         }
+        None => LicenseChangeError::NoSuchLicense,
+    }
+}
+
+/// Who adopts declared licenses, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Adopting<'a> {
+    /// The [digest](License::grant_digest) of the grant that the person who asks has seen.
+    pub grant: Hex128,
+    /// The server's setting: how many staging copies need no seat.
+    pub staging_sites: u32,
+    /// Who asks for it.
+    pub scope: &'a Arc<ChangeScope>,
+}
+
+/// Takes a license that a file declares into the ledger, and what follows with it in one line. Where the ledger has the license
+/// already, what follows happens to it as it is there. Returns the license as it is then, or the one that takes its place, and
+/// whether anything changed.
+///
+/// # Errors
+/// No file declares the license, the file grants something else, what follows is not possible, or nothing was written.
+pub async fn adopt(
+    registry: &Registry,
+    bindings: &dyn Bindings,
+    Adopting {
+        grant,
+        staging_sites,
+        scope,
+    }: Adopting<'_>,
+    id: LicenseId,
+    then: Option<AdoptedStep>,
+) -> Result<(Arc<IssuedLicense>, bool), LicenseChangeError> {
+    if !bindings.may_issue() {
+        return Err(StoreError::Differs.into());
+    }
+    if then.is_none()
+        && let Some(issued) = bindings.issued(&id)
+        && issued.adopted_grant() == Some(grant)
+    {
+        return Ok((Arc::new(issued.clone()), false));
+    }
+    let declared = registry.license(&id).ok_or(LicenseChangeError::NotDeclared)?;
+    if declared.grant_digest() != grant {
+        return Err(LicenseChangeError::OtherGrant);
+    }
+    let request = AdoptionRequest {
+        declared: declared.clone(),
+        staging_sites,
+        then,
+        scope: Arc::clone(scope),
+        author: Author::default(),
+        now: Utc::now(),
+    };
+    match bindings.adopt(request).await? {
+        ChangeOutcome::Recorded(issued) => {
+            let new = (issued.license.id != id).then(|| issued.license.id.log_tag());
+            tracing::info!(license = id.log_tag(), by = %scope, new, "adopted");
+            Ok((issued, true))
+        }
+        ChangeOutcome::Repeated(issued) => Ok((issued, false)),
+        ChangeOutcome::Refused(ChangeRefusal::Step(refusal)) => Err(refusal.into()),
+        ChangeOutcome::Refused(ChangeRefusal::Revoked) => Err(StepRefusal::Revoked.into()),
+        ChangeOutcome::Refused(ChangeRefusal::Exists) => Err(LicenseChangeError::InLedger),
+        ChangeOutcome::Refused(refusal) => Err(LicenseChangeError::Refused(refusal)),
     }
 }
 
@@ -115,7 +195,7 @@ pub async fn find(
 /// same key of the request finds both.
 ///
 /// # Errors
-/// There is no such license, it stands in a file, or nothing was written.
+/// There is no such license, a file declares it, or nothing was written.
 pub async fn rekey(
     registry: &Registry,
     bindings: &dyn Bindings,
@@ -204,14 +284,13 @@ pub async fn change_bindings(
     if license.status == LicenseStatus::Revoked {
         return Err(StepRefusal::Revoked.into());
     }
-    let in_file = || registry.place(&license.id).ok_or(LicenseChangeError::NoSuchLicense);
-    let listed = |host: &SiteHost| match in_file() {
-        Ok((file, line)) => LicenseChangeError::Listed {
+    let listed = |host: &SiteHost| match registry.place(&license.id) {
+        Some((file, line)) => LicenseChangeError::Listed {
             host: host.clone(),
             file: file.to_owned(),
             line,
         },
-        Err(error) => error,
+        None => LicenseChangeError::NoSuchLicense,
     };
     let mut by = Releaser::Vendor {
         successor: None,
@@ -245,9 +324,7 @@ pub async fn change_bindings(
         | LicenseStep::Resume
         | LicenseStep::Revoke
         | LicenseStep::Edit(_) => {
-            let (file, line) = in_file()?;
-            let file = file.to_owned();
-            return Err(ChangeError::InFile { file, line }.into());
+            return Err(declared_error(registry, &license.id));
         }
     };
     let release = async |host: SiteHost| {

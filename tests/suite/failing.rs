@@ -10,9 +10,9 @@ use chrono::DateTime;
 use countersign::serve;
 use countersign::serve::hooks::Hooks;
 use countersign_ledger::{
-    BindFuture, Bindings, BoundSites, ChangeFuture, EraseTextsFuture, FindTextsFuture, ImportFuture, ImportOutcome,
-    ImportRequest, LedgerChange, LedgerLicense, LedgerState, ReleaseFuture, ReleaseRequest, SaleChange, SaleFuture,
-    SeatRequest, StoreError, StoreHealth, TextErasure, TokenChange, TokenFuture,
+    AdoptionRequest, BindFuture, Bindings, BoundSites, ChangeFuture, EraseTextsFuture, FindTextsFuture, ImportFuture,
+    ImportOutcome, ImportRequest, LedgerChange, LedgerLicense, LedgerState, ReleaseFuture, ReleaseRequest, SaleChange,
+    SaleFuture, SeatRequest, StoreError, StoreHealth, TextErasure, TokenChange, TokenFuture,
 };
 use countersign_model::api_token::ApiToken;
 use countersign_model::binding::CheckIn;
@@ -100,6 +100,10 @@ impl Bindings for Broken {
 
     fn issued_count(&self) -> usize {
         0
+    }
+
+    fn adopt(&self, _: AdoptionRequest) -> ChangeFuture<'_> {
+        unreachable!("nobody adopts")
     }
 
     fn import(&self, _: ImportRequest) -> ImportFuture<'_> {

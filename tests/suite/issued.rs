@@ -17,7 +17,7 @@ fn record(instance: &Instance, change: LedgerChange) {
 }
 
 #[test]
-fn a_license_of_the_ledger_binds_a_site_is_suspended_and_gives_way_to_a_file() {
+fn a_license_of_the_ledger_binds_a_site_is_suspended_and_stays_so_whatever_a_file_declares() {
     let license = License::new();
     let other = License::new();
     let instance = Instance::with_licenses(&[other.toml("")]);
@@ -50,10 +50,9 @@ fn a_license_of_the_ledger_binds_a_site_is_suspended_and_gives_way_to_a_file() {
     assert_eq!(server.validate(&license, "a.com").code(), "suspended");
     assert!(server.stop().success());
 
-    // What people decide wins.
     instance.write_licenses(&[other.toml(""), license.toml("sites = 2")]);
     let server = Server::start(&instance);
     for site in ["a.com", "b.com"] {
-        assert_eq!(server.validate(&license, site).code(), "ok", "{site}");
+        assert_eq!(server.validate(&license, site).code(), "suspended", "{site}");
     }
 }

@@ -96,6 +96,20 @@ impl Shop {
         self.send_as(&self.bearer, "GET", target, &[], "")
     }
 
+    /// What the API tells of a license.
+    pub fn document(&self, license: &License) -> Value {
+        self.get(&format!("/{}", license.id)).json()
+    }
+
+    /// The ids of all licenses.
+    pub fn ids(&self) -> Vec<String> {
+        let list = self.get("?limit=500").json();
+        let licenses = list["licenses"].as_array().unwrap().iter();
+        licenses
+            .map(|license| license["id"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
     fn code(&self, license: &License, host: &str) -> String {
         self.server.validate(license, host).code()
     }

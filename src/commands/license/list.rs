@@ -158,7 +158,7 @@ fn list(
         Some(orders) => issued.reference.is_some_and(|order| orders.contains(&order)),
     };
     let issued = known.issued().iter().filter(is_of_order);
-    let of_files = known.registry().licenses_in_order().filter(|_| orders.is_none());
+    let of_files = known.declared().filter(|_| orders.is_none());
     let licenses: Vec<Listed<'_>> = of_files
         .map(|license| Listed { license, issued: None })
         .chain(issued.map(|issued| Listed {

@@ -27,7 +27,11 @@ pub(super) struct NotChanged {
 /// Has an order about a license carried out.
 pub(super) fn carry_out(config: &Config, license: LicenseId, action: LicenseAction) -> Result<LicenseReply, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry)?;
-    let order = LicenseOrder { license, action };
+    let order = LicenseOrder {
+        license,
+        action,
+        adopt: None,
+    };
     let reply = ledger_access::through(
         config,
         || server_questions::change_license(config, &order),
@@ -82,6 +86,7 @@ fn own_tools<'a>(
             .map_err(|error| error.to_string())?
             .map(Arc::new),
         mail: mail.map(Arc::new),
+        staging_sites: config.serve.staging_sites,
     })
 }
 

@@ -28,7 +28,6 @@ use countersign_ledger::LedgerLook;
 use countersign_model::build_id::BuildId;
 use countersign_model::download_key::DownloadKey;
 use countersign_model::download_link::DownloadLink;
-use countersign_model::entitlement::Refusal;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 use countersign_package::MAX_PACKED;
@@ -114,7 +113,7 @@ pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) 
     let download = Arc::new(download);
     let first = open_elsewhere(service, &download).await;
     let look = match &first {
-        Err(Problem::Refused(refusal)) if rests_on_ledger(&download, *refusal) => {
+        Err(Problem::Refused(refusal)) if refusal.rests_on_ledger() => {
             service.gate.bindings().refresh(LedgerLook::Read)
         }
         _ => None,
@@ -130,15 +129,6 @@ pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) 
         Opened::NotModified(etag) => Ok(file_reply::not_modified(about(etag))),
         Opened::Package(package) => Ok(send(service, *package)),
     }
-}
-
-/// Whether a node that has read more of the ledger may answer otherwise.
-fn rests_on_ledger(download: &Download, refusal: Refusal) -> bool {
-    let in_file = download
-        .snapshot
-        .registry
-        .license_beginning_with(&download.link.license);
-    refusal.rests_on_bindings() || in_file.is_none()
 }
 
 /// Opens the package on a blocking thread. On a disk that hangs, the waiting thread is abandoned.

@@ -16,6 +16,7 @@ use crate::serve::signing::queue::Lane;
 use crate::serve::state::Service;
 use countersign_ledger::LedgerLook;
 use countersign_model::entitlement::Refusal;
+use countersign_model::license::LicenseStatus;
 use countersign_model::statement::{Statement, Verdict};
 
 /// Answers a release. The future may be dropped early: the release is completed, and a retry is told so.
@@ -32,10 +33,11 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
     let now = Utc::now();
     let snapshot = service.gate.snapshot();
     let mut found = find_license(service, &snapshot, &id)?;
-    if found.is_none()
-        && let Some(look) = service.gate.bindings().refresh(LedgerLook::Read)
-    {
-        // Another node may have issued it a moment ago.
+    let may_release = found
+        .as_ref()
+        .is_some_and(|license| license.status == LicenseStatus::Active);
+    if !may_release && let Some(look) = service.gate.bindings().refresh(LedgerLook::Read) {
+        // Another node may have issued, adopted or resumed it a moment ago.
         service.within_deadline(look).await?;
         found = service.gate.license(&snapshot, &id);
     }

@@ -12,7 +12,6 @@ use warp::http::{HeaderMap, HeaderValue, header};
 use crate::serve::api::params::{
     MAX_VERSION, at_most, build_id, find_license, license_id, reported_version, site_host,
 };
-use crate::serve::found_license::FoundLicense;
 use crate::serve::gate::LicenseRequest;
 use crate::serve::links::LinkHolder;
 use crate::serve::reply::outcome::Code;
@@ -145,10 +144,9 @@ fn decide(
             Some(latest) => Problem::Expired(latest),
             None => Problem::Refused(refusal),
         };
-        let is_in_file = found.as_ref().is_some_and(FoundLicense::is_in_file);
         Unanswered {
             problem,
-            rests_on_ledger: refusal.rests_on_bindings() || !is_in_file,
+            rests_on_ledger: refusal.rests_on_ledger(),
         }
     })?;
     let Some(offered) = offered else {

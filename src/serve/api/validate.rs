@@ -10,7 +10,6 @@ use crate::serve::api::params::{
     MAX_VERSION, at_most, build_id, find_license, license_id, reported_version, site_host,
 };
 use crate::serve::api::question::{MAX_NONCE, parse, read_body};
-use crate::serve::found_license::FoundLicense;
 use crate::serve::gate::LicenseRequest;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
@@ -39,14 +38,10 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
     let now = Utc::now();
     let snapshot = service.gate.snapshot();
     let mut found = find_license(service, &snapshot, &id)?;
-    let is_in_file = found.as_ref().is_some_and(FoundLicense::is_in_file);
     let is_active = found.as_ref().map(|license| license.state(now.date_naive())) == Some(LicenseState::Active);
-    // Another node may have issued, renewed or resumed it. A statement that says no is signed, so a look must be one that a
+    // Another node may have issued, adopted, renewed or resumed it. A statement that says no is signed, so a look must be one that a
     // primary which was replaced cannot answer.
-    if !is_in_file
-        && !is_active
-        && let Some(proof) = service.gate.bindings().refresh(LedgerLook::Proved)
-    {
+    if !is_active && let Some(proof) = service.gate.bindings().refresh(LedgerLook::Proved) {
         service.within_deadline(proof).await?;
         found = service.gate.license(&snapshot, &id);
     }

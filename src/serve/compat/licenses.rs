@@ -53,7 +53,7 @@ pub(super) async fn certain<'s>(
         let meant = MeantPlugins::find(&snapshot.registry, about);
         license.state(today) == LicenseState::Active && meant.covered(license, about).is_some()
     };
-    let is_certain = found.as_ref().is_some_and(|found| found.is_in_file() || is_yes(found));
+    let is_certain = found.as_deref().is_some_and(is_yes);
     if is_certain {
         return Ok(found);
     }

@@ -10,7 +10,6 @@ use crate::serve::compat::items::MeantPlugins;
 use crate::serve::compat::licenses::{LedgerProof, certain, require_issuing};
 use crate::serve::compat::question::{EddAbout, EddQuestion};
 use crate::serve::compat::serialized;
-use crate::serve::found_license::FoundLicense;
 use crate::serve::gate::LicenseRequest;
 use crate::serve::links::LinkHolder;
 use crate::serve::reply::outcome::{Code, Weight};
@@ -108,10 +107,8 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
         })
     };
     let mut decided = decide();
-    let rests_on_ledger =
-        |refusal: Refusal| refusal.rests_on_bindings() || !found.as_ref().is_some_and(FoundLicense::is_in_file);
     if let Err((refusal, _)) = &decided
-        && rests_on_ledger(*refusal)
+        && refusal.rests_on_ledger()
         && let Some(look) = service.gate.bindings().refresh(LedgerLook::Read)
     {
         service.within_deadline(look).await?;

@@ -77,7 +77,7 @@ pub(super) enum ParkReason {
     #[error("the shop is not in countersign.toml")]
     UnknownShop,
     #[error("{0}")]
-    InFile(ChangeError),
+    Declared(ChangeError),
     #[error("the license cannot be issued or changed: {0:?}")]
     Refused(ChangeRefusal),
 }
@@ -109,7 +109,7 @@ impl From<ChangeError> for ApplyError {
     fn from(error: ChangeError) -> Self {
         match error {
             ChangeError::Store(error) => Self::Store(error),
-            in_file @ ChangeError::InFile { .. } => Self::Parked(ParkReason::InFile(in_file)),
+            declared @ ChangeError::Declared { .. } => Self::Parked(ParkReason::Declared(declared)),
         }
     }
 }

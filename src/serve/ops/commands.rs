@@ -52,6 +52,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Size limit of an order in bytes.
 const MAX_ORDER: usize = 64 << 10;
 
+/// Size limit of an order of adoption in bytes: 500 licenses.
+const MAX_ADOPTION: usize = 128 << 10;
+
 /// Size limit of an import in bytes: 500 licenses with all that a ledger's line holds.
 const MAX_IMPORT: usize = 4 << 20;
 
@@ -186,6 +189,7 @@ impl CommandAnswers {
             (&Method::GET, "/refused") => self.reports.refused(PageQuery::parse(query)).await,
             (&Method::POST, "/licenses") => self.order(uid, request, MAX_ORDER, license_answers::change).await,
             (&Method::POST, "/licenses/new") => self.order(uid, request, MAX_ORDER, issue_answers::issue).await,
+            (&Method::POST, "/adoptions") => self.order(uid, request, MAX_ADOPTION, license_answers::adopt).await,
             (&Method::POST, "/tokens") => self.order(uid, request, MAX_ORDER, token_answers::change).await,
             (&Method::POST, "/texts") => self.order(uid, request, MAX_ORDER, text_answers::carry_out).await,
             (&Method::POST, "/imports") => self.order(uid, request, MAX_IMPORT, import_answers::import).await,

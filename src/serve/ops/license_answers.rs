@@ -1,4 +1,5 @@
-//! `POST /licenses` of the admin socket: changes a license of the ledger, or bindings, for commands beside a running server.
+//! `POST /licenses` and `POST /adoptions` of the admin socket: change licenses of the ledger, or bindings, and adopt licenses that
+//! files declare, for commands beside a running server.
 //!
 //! A command without a server carries out the same orders itself.
 
@@ -6,18 +7,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use chrono::{SecondsFormat, Utc};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
-use crate::serve::found_license::ChangeError;
+use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use crate::serve::gate::Snapshot;
-use crate::serve::ledger_licenses::{self, ExpectedRevision, LicenseChangeError};
+use crate::serve::ledger_licenses::{self, Adopting, ExpectedRevision, LicenseChangeError, refresh};
 use crate::serve::state::Service;
-use countersign_ledger::{Bindings, ChangeOutcome, ChangeRefusal, StoreError};
+use countersign_ledger::{AdoptedStep, Bindings, ChangeOutcome, ChangeRefusal, StoreError};
 use countersign_mail::NO_MAIL_SERVER;
 use countersign_mail::address::MailAddress;
 use countersign_mail::queue::MailQueue;
-use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::issuing_key::IssueRequest;
 use countersign_model::license::LicenseStatus;
 use countersign_model::license_key::LicenseId;
@@ -33,6 +35,55 @@ pub struct LicenseOrder {
     pub license: LicenseId,
     /// What happens.
     pub action: LicenseAction,
+    /// If a file declares the license and the ledger does not have it, adopts it with the step or the new key in one line. The
+    /// [digest](countersign_model::license::License::grant_digest) of the declared license, as the command read it. Releases and
+    /// moves adopt nothing: they are about bindings, which are in the ledger anyhow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopt: Option<Hex128>,
+}
+
+/// The most licenses in one order of adoption.
+pub const MAX_ADOPTED: usize = 500;
+
+/// Declared licenses that the ledger shall take, at most [`MAX_ADOPTED`]; `license import --from registry` sends as many orders as
+/// it needs. They share group commits.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AdoptionOrder {
+    /// The licenses.
+    pub licenses: Vec<AdoptedLicense>,
+}
+
+/// A declared license that the ledger shall take.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct AdoptedLicense {
+    /// Which license.
+    pub license: LicenseId,
+    /// The [digest](countersign_model::license::License::grant_digest) of the declared license, as the command read it. The server
+    /// takes the grant from the registry that it has in force, and refuses another digest.
+    pub grant: Hex128,
+}
+
+/// What became of a license of an order of adoption. The replies are in the order of the licenses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdoptionReply {
+    /// The ledger has it now.
+    Adopted,
+    /// The ledger had adopted it before, with the same grant.
+    Repeated,
+    /// Nothing was changed. Why.
+    Refused(String),
+}
+
+/// Why an order of adoption was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptionError {
+    /// It has too many licenses.
+    #[error("an order has more than {MAX_ADOPTED} licenses")]
+    TooMany,
+    /// The ledger could not be written. Some licenses may be adopted; the same order may be given again.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// What happens to a license.
@@ -90,6 +141,8 @@ pub struct LedgerTools<'a> {
     pub secrets: Option<Arc<LicenseSecrets>>,
     /// `None` without a mail server.
     pub mail: Option<Arc<MailQueue>>,
+    /// The server's setting: how many staging copies need no seat.
+    pub staging_sites: u32,
 }
 
 impl<'a> LedgerTools<'a> {
@@ -100,9 +153,13 @@ impl<'a> LedgerTools<'a> {
             bindings: service.gate.bindings(),
             secrets: snapshot.secrets.licensing.clone(),
             mail: service.mail.get().cloned(),
+            staging_sites: service.gate.rules().staging_sites,
         }
     }
 }
+
+/// How many licenses to adopt at once. They share commits.
+const AT_ONCE: usize = 256;
 
 impl LedgerTools<'_> {
     /// Carries out an order of a command.
@@ -110,10 +167,15 @@ impl LedgerTools<'_> {
     /// # Errors
     /// Nothing was written. The same order may be given again.
     pub async fn carry_out(&self, order: LicenseOrder) -> Result<LicenseReply, StoreError> {
-        let LicenseOrder { license, action } = order;
+        let LicenseOrder { license, action, adopt } = order;
+        if adopt.is_some() {
+            refresh(self.bindings).await?;
+        }
+        // What the ledger has is changed there, whatever files declare.
+        let adopt = adopt.filter(|_| self.bindings.issued(&license).is_none());
         let done = match action {
-            LicenseAction::Step(step) => self.step(license, &step).await,
-            LicenseAction::Rekey => self.rekey(license).await,
+            LicenseAction::Step(step) => self.step(license, step, adopt).await,
+            LicenseAction::Rekey => self.rekey(license, adopt).await,
             LicenseAction::Resend(address) => self.resend(license, address).await,
         };
         match done {
@@ -123,20 +185,61 @@ impl LedgerTools<'_> {
         }
     }
 
-    async fn step(&self, id: LicenseId, step: &LicenseStep) -> Result<LicenseReply, LicenseChangeError> {
-        if step.is_about_bindings()
-            && let Some(license) = self.registry.license(&id)
-        {
-            let changed = ledger_licenses::change_bindings(self.registry, self.bindings, license, step).await?;
+    /// Takes declared licenses into the ledger.
+    ///
+    /// # Errors
+    /// As [`AdoptionError`].
+    pub async fn adopt(&self, order: AdoptionOrder) -> Result<Vec<AdoptionReply>, AdoptionError> {
+        if order.licenses.len() > MAX_ADOPTED {
+            return Err(AdoptionError::TooMany);
+        }
+        let adopt = async |wanted: AdoptedLicense| match self.adopt_one(wanted.license, wanted.grant, None).await {
+            Ok((_, true)) => Ok(AdoptionReply::Adopted),
+            Ok((_, false)) => Ok(AdoptionReply::Repeated),
+            Err(LicenseChangeError::Change(ChangeError::Store(error))) => Err(error),
+            Err(error) => Ok(AdoptionReply::Refused(error.to_string())),
+        };
+        let replies = stream::iter(order.licenses).map(adopt).buffered(AT_ONCE);
+        Ok(replies.try_collect().await?)
+    }
+
+    async fn adopt_one(
+        &self,
+        id: LicenseId,
+        grant: Hex128,
+        then: Option<AdoptedStep>,
+    ) -> Result<(Arc<IssuedLicense>, bool), LicenseChangeError> {
+        let adopting = Adopting {
+            grant,
+            staging_sites: self.staging_sites,
+            scope: &Arc::new(ChangeScope::operator()),
+        };
+        ledger_licenses::adopt(self.registry, self.bindings, adopting, id, then).await
+    }
+
+    async fn step(
+        &self,
+        id: LicenseId,
+        step: LicenseStep,
+        adopt: Option<Hex128>,
+    ) -> Result<LicenseReply, LicenseChangeError> {
+        if step.is_about_bindings() {
+            refresh(self.bindings).await?;
+            if let Some(FoundLicense::Declared(license)) = found_license::find(self.registry, self.bindings, &id) {
+                let changed = ledger_licenses::change_bindings(self.registry, self.bindings, license, &step).await?;
+                return Ok(LicenseReply::Done { changed });
+            }
+        } else if let Some(grant) = adopt {
+            let (_, changed) = self.adopt_one(id, grant, Some(AdoptedStep::Step(step))).await?;
             return Ok(LicenseReply::Done { changed });
         }
         let scope = Arc::new(ChangeScope::operator());
         let any = ExpectedRevision::Any;
-        let (_, changed) = ledger_licenses::apply(self.registry, self.bindings, &scope, id, any, step).await?;
+        let (_, changed) = ledger_licenses::apply(self.registry, self.bindings, &scope, id, any, &step).await?;
         Ok(LicenseReply::Done { changed })
     }
 
-    async fn rekey(&self, id: LicenseId) -> Result<LicenseReply, LicenseChangeError> {
+    async fn rekey(&self, id: LicenseId, adopt: Option<Hex128>) -> Result<LicenseReply, LicenseChangeError> {
         let Some(secrets) = &self.secrets else {
             return Ok(LicenseReply::Refused(NO_SECRETS.to_owned()));
         };
@@ -156,12 +259,23 @@ impl LedgerTools<'_> {
             Ok(new) => new,
             Err(error) => return Ok(LicenseReply::Refused(error.to_string())),
         };
-        let any = ExpectedRevision::Any;
-        match ledger_licenses::rekey(self.registry, self.bindings, &new, id, any).await? {
-            ChangeOutcome::Recorded(issued) | ChangeOutcome::Repeated(issued) => Ok(LicenseReply::Rekeyed(NewKey {
+        let rekeyed = |issued: Arc<IssuedLicense>| {
+            LicenseReply::Rekeyed(NewKey {
                 id: issued.license.id,
                 license_key: new.key.reveal().to_owned(),
-            })),
+            })
+        };
+        if let Some(grant) = adopt {
+            let then = AdoptedStep::Rekey {
+                id: new.key.id(),
+                origin: new.origin.clone(),
+                retired: new.retired.clone(),
+            };
+            return Ok(rekeyed(self.adopt_one(id, grant, Some(then)).await?.0));
+        }
+        let any = ExpectedRevision::Any;
+        match ledger_licenses::rekey(self.registry, self.bindings, &new, id, any).await? {
+            ChangeOutcome::Recorded(issued) | ChangeOutcome::Repeated(issued) => Ok(rekeyed(issued)),
             ChangeOutcome::Refused(ChangeRefusal::Revoked) => Err(StepRefusal::Revoked.into()),
             ChangeOutcome::Refused(refusal) => Err(LicenseChangeError::Refused(refusal)),
         }
@@ -208,4 +322,10 @@ pub(super) const NO_SECRETS: &str = "there are no keys to issue licenses with in
 pub(super) async fn change(service: Arc<Service>, order: LicenseOrder) -> Result<LicenseReply, StoreError> {
     let snapshot = service.gate.snapshot();
     LedgerTools::of(&service, &snapshot).carry_out(order).await
+}
+
+/// The result of an order of adoption to the running server.
+pub(super) async fn adopt(service: Arc<Service>, order: AdoptionOrder) -> Result<Vec<AdoptionReply>, AdoptionError> {
+    let snapshot = service.gate.snapshot();
+    LedgerTools::of(&service, &snapshot).adopt(order).await
 }

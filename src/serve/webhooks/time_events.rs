@@ -9,6 +9,7 @@ use std::io;
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde_json::json;
 
+use crate::serve::found_license;
 use crate::serve::state::Service;
 use crate::serve::webhooks::copy_events;
 use crate::serve::webhooks::ledger_events::terms;
@@ -78,14 +79,11 @@ fn ending_on(service: &Service, day: NaiveDate, after: Option<LicenseId>) -> BTr
             events.extend(days.map(|days| (license.id, expiring(license, day, days))));
         }
     };
-    snapshot.registry.licenses().for_each(&mut look);
-    let is_in_ledger_alone = |license: &License| snapshot.registry.license(&license.id).is_none();
+    let bindings = service.gate.bindings();
+    found_license::declared_alone(&snapshot.registry, bindings).for_each(&mut look);
     let mut last = after;
     loop {
-        let page = service
-            .gate
-            .bindings()
-            .issued_after(last.as_ref(), PAGE, &is_in_ledger_alone);
+        let page = bindings.issued_after(last.as_ref(), PAGE, &|_| true);
         page.iter().for_each(|issued| look(&issued.license));
         match page.last() {
             Some(issued) if page.len() == PAGE => last = Some(issued.license.id),

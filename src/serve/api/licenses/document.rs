@@ -132,7 +132,7 @@ impl<'a> LicenseDocument<'a> {
         sites: KnownSites<'_>,
     ) -> Self {
         match found {
-            FoundLicense::File(license) => Self::with_source(license, Source::of_file(registry, license), sites),
+            FoundLicense::Declared(license) => Self::with_source(license, Source::of_file(registry, license), sites),
             FoundLicense::Ledger(issued) => Self::issued(issued, texts, sites),
         }
     }

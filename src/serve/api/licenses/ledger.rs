@@ -11,7 +11,7 @@ use countersign_model::issued_license::{ChangeScope, IssuedLicense};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 
-/// The license with this id; a problem if there is none, or if it stands in a file.
+/// The license with this id; a problem if there is none, or if a file declares it.
 pub(super) async fn find(service: &Service, id: &LicenseId) -> Result<LedgerLicense, Problem> {
     let snapshot = service.gate.snapshot();
     let found = ledger_licenses::find(&snapshot.registry, service.gate.bindings(), id).await;
@@ -39,7 +39,10 @@ pub(super) fn problem(error: LicenseChangeError) -> Problem {
         LicenseChangeError::Change(error) => changed_nothing(error),
         LicenseChangeError::Refused(refusal) => refused(refusal),
         LicenseChangeError::Step(refusal) => step_refused(refusal),
-        LicenseChangeError::Listed { .. } => Problem::Conflict(error.to_string()),
+        LicenseChangeError::Listed { .. }
+        | LicenseChangeError::NotDeclared
+        | LicenseChangeError::OtherGrant
+        | LicenseChangeError::InLedger => Problem::Conflict(error.to_string()),
     }
 }
 
@@ -62,10 +65,10 @@ fn step_refused(refusal: StepRefusal) -> Problem {
 /// The problem of a change that was not made.
 pub(super) fn changed_nothing(error: ChangeError) -> Problem {
     match error {
-        ChangeError::InFile { file, line } => {
+        ChangeError::Declared { file, line } => {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             Problem::Conflict(format!(
-                "This license stands in a file of the registry, {name}:{line}. Change it there."
+                "A file of the registry declares this license, {name}:{line}. Change it there."
             ))
         }
         ChangeError::Store(error) => error.into(),

@@ -184,15 +184,16 @@ impl Wanted {
         bindings: &dyn Bindings,
         is_wanted: &dyn Fn(&License) -> bool,
     ) -> Vec<FoundLicense<'r>> {
-        let of_files = registry
+        let declared = registry
             .licenses()
-            .filter(|license| self.is_after(&license.id) && is_wanted(license));
-        let mut found: Vec<_> = of_files.take(self.limit + 1).map(FoundLicense::File).collect();
-        // What stands in a file, too, is that file's.
-        let keep = |license: &License| registry.license(&license.id).is_none() && is_wanted(license);
-        let issued = bindings.issued_after(self.after.as_ref(), self.limit + 1, &keep);
+            .filter(|license| self.is_after(&license.id) && is_wanted(license))
+            .filter(|license| bindings.issued(&license.id).is_none());
+        let mut found: Vec<_> = declared.take(self.limit + 1).map(FoundLicense::Declared).collect();
+        let issued = bindings.issued_after(self.after.as_ref(), self.limit + 1, is_wanted);
         found.extend(issued.into_iter().map(FoundLicense::Ledger));
-        found.sort_by_key(|found| found.id);
+        // A license may be adopted between the two looks.
+        found.sort_by_key(|found| (found.id, matches!(found, FoundLicense::Declared(_))));
+        found.dedup_by_key(|found| found.id);
         found.truncate(self.limit + 1);
         found
     }
@@ -207,8 +208,8 @@ impl Wanted {
         let of_host = self.host.as_ref().map(|host| {
             let mut ids = bindings.licenses_of_host(host);
             let lists = |license: &License| license.details.hosts.contains(host);
-            let of_files = registry.licenses().filter(|license| lists(license));
-            ids.extend(of_files.map(|license| license.id));
+            let declared = registry.licenses().filter(|license| lists(license));
+            ids.extend(declared.map(|license| license.id));
             let issued = bindings.issued_after(None, usize::MAX, &lists);
             ids.extend(issued.iter().map(|issued| issued.license.id));
             ids

@@ -1,10 +1,11 @@
-//! The metric of all licenses, of files and of the ledger, by what they are today.
+//! The metric of all licenses, declared and of the ledger, by what they are today.
 
 use std::fmt;
 
 use chrono::{NaiveDate, Utc};
 use prometheus_client::metrics::gauge::ConstGauge;
 
+use crate::serve::found_license;
 use crate::serve::ops::openmetrics::writer::{MetricWriter, Series};
 use crate::serve::state::Service;
 use countersign_model::license::{License, LicenseState};
@@ -37,18 +38,12 @@ pub(super) fn write(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Resu
     let today = Utc::now().date_naive();
     let snapshot = service.gate.snapshot();
     let mut counts = Counts::default();
-    snapshot
-        .registry
-        .licenses()
-        .for_each(|license| counts.add(license, today));
     let bindings = service.gate.bindings();
+    found_license::declared_alone(&snapshot.registry, bindings).for_each(|license| counts.add(license, today));
     let mut last = None;
     loop {
         let licenses = bindings.issued_after(last.as_ref(), AT_ONCE, &|_| true);
-        // A license that stands in a file, too, is the file's.
-        let of_ledger = licenses.iter().map(|issued| &issued.license);
-        let of_ledger = of_ledger.filter(|license| snapshot.registry.license(&license.id).is_none());
-        of_ledger.for_each(|license| counts.add(license, today));
+        licenses.iter().for_each(|issued| counts.add(&issued.license, today));
         match licenses.last() {
             Some(issued) if licenses.len() == AT_ONCE => last = Some(issued.license.id),
             _ => break,
@@ -61,6 +56,6 @@ pub(super) fn write(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Resu
         ("revoked", counts.revoked),
     ];
     let series = standings.map(|(standing, count)| ([("standing", standing)], ConstGauge::new(count)));
-    let help = "Licenses of files and of the ledger";
+    let help = "Licenses that files declare and licenses of the ledger, each id once";
     page.add("countersign_licenses", help, &Series(series.into()))
 }
