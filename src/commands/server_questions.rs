@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use crate::commands::Failure;
 use crate::serve::imports::{ImportOrder, ImportReply};
 use crate::serve::ops::admin_socket::{self, ConnectError};
+use crate::serve::ops::command_user::CommandUser;
 use crate::serve::ops::commands::{CLAIMED_USER, FolderIdentity, ServerGreeting, is_user_name};
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
 use crate::serve::ops::license_answers::{LicenseOrder, LicenseReply};
@@ -304,6 +305,11 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.driver.abort();
     }
+}
+
+/// Who runs this command, for the ledger.
+pub(super) fn own_user() -> CommandUser {
+    CommandUser::own(sudo_user().as_deref())
 }
 
 /// The user who called `sudo`, if that can be the name of a user.

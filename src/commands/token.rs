@@ -15,8 +15,10 @@ use countersign_ledger::TokenStep;
 use countersign_model::api_token::{TOKEN_BYTES, TokenScope, TokenSecret};
 use countersign_model::license_key::LicenseKey;
 use countersign_model::name::Name;
+use countersign_model::remarks::Author;
 use countersign_model::text::stderr;
 use countersign_settings::config::Config;
+use countersign_settings::keys::secret_keys::ReferenceKeys;
 
 /// Create, list and revoke tokens of the management API
 #[derive(clap::Args, Debug)]
@@ -186,7 +188,14 @@ fn change(config: &Config, name: &Name, step: TokenStep, refused: &str) -> Resul
     let reply = ledger_access::through(
         config,
         || server_questions::change_token(config, &order),
-        async |bindings| token_answers::carry_out(bindings, again).await,
+        async |bindings| {
+            let keys = ReferenceKeys::load(&config.paths.references_key, &config.paths.retired_keys).ok();
+            let author = Author {
+                who: keys.map(|(keys, _)| keys.person(server_questions::own_user().as_str())),
+                reason: None,
+            };
+            token_answers::carry_out(bindings, again, author).await
+        },
     )?;
     match reply {
         TokenReply::Done(token) => Ok(token),

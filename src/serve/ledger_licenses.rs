@@ -44,6 +44,27 @@ impl ExpectedRevision {
     }
 }
 
+/// Who changes a license, and what is noted with the change.
+#[derive(Clone, Debug)]
+pub struct Changer {
+    /// The token, the shop or the command.
+    pub scope: Arc<ChangeScope>,
+    /// The person, and why.
+    pub author: Author,
+    /// What is noted of the license.
+    pub remarks: NewRemarks,
+}
+
+impl From<Arc<ChangeScope>> for Changer {
+    fn from(scope: Arc<ChangeScope>) -> Self {
+        Self {
+            scope,
+            author: Author::default(),
+            remarks: NewRemarks::default(),
+        }
+    }
+}
+
 /// Why a license of the ledger was not found or not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum LicenseChangeError {
@@ -129,7 +150,7 @@ fn declared_error(registry: &Registry, id: &LicenseId) -> LicenseChangeError {
 }
 
 /// Who adopts declared licenses, and how.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Adopting<'a> {
     /// The [digest](License::grant_digest) of the grant that the person who asks has seen.
     pub grant: Hex128,
@@ -137,6 +158,8 @@ pub struct Adopting<'a> {
     pub staging_sites: u32,
     /// Who asks for it.
     pub scope: &'a Arc<ChangeScope>,
+    /// The person who asks for it, and why.
+    pub author: Author,
 }
 
 /// Takes a license that a file declares into the ledger, and what follows with it in one line. Where the ledger has the license
@@ -152,6 +175,7 @@ pub async fn adopt(
         grant,
         staging_sites,
         scope,
+        author,
     }: Adopting<'_>,
     id: LicenseId,
     then: Option<AdoptedStep>,
@@ -174,7 +198,7 @@ pub async fn adopt(
         staging_sites,
         then,
         scope: Arc::clone(scope),
-        author: Author::default(),
+        author,
         now: Utc::now(),
     };
     match bindings.adopt(request).await? {
@@ -202,11 +226,12 @@ pub async fn rekey(
     new: &NewOrigin,
     id: LicenseId,
     expected: ExpectedRevision,
+    author: Author,
 ) -> Result<ChangeOutcome, LicenseChangeError> {
     let old = find(registry, bindings, &id).await?;
     let change = LedgerChange {
         remarks: NewRemarks::default(),
-        author: Author::default(),
+        author,
         license: License {
             id: new.key.id(),
             ..old.license.clone()
@@ -237,18 +262,18 @@ pub async fn rekey(
 pub async fn apply(
     registry: &Registry,
     bindings: &dyn Bindings,
-    scope: &Arc<ChangeScope>,
+    by: &Changer,
     id: LicenseId,
     expected: ExpectedRevision,
     step: &LicenseStep,
 ) -> Result<(Arc<IssuedLicense>, bool), LicenseChangeError> {
     let current = find(registry, bindings, &id).await?;
     let change = LedgerChange {
-        remarks: NewRemarks::default(),
-        author: Author::default(),
+        remarks: by.remarks.clone(),
+        author: by.author.clone(),
         license: current.license.clone(),
         reference: None,
-        scope: Arc::clone(scope),
+        scope: Arc::clone(&by.scope),
         status_by: None,
         now: Utc::now(),
         basis: ChangeBasis::Step {
@@ -258,7 +283,7 @@ pub async fn apply(
     };
     match found_license::change(registry, bindings, change).await? {
         ChangeOutcome::Recorded(issued) => {
-            tracing::info!(license = id.log_tag(), by = %scope, revision = issued.revision, "changed");
+            tracing::info!(license = id.log_tag(), by = %by.scope, revision = issued.revision, "changed");
             Ok((issued, true))
         }
         ChangeOutcome::Repeated(issued) => Ok((issued, false)),

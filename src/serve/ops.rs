@@ -1,6 +1,7 @@
 //! What the operator asks: health, readiness and metrics on the admin listener, and commands on the admin socket.
 
 pub mod admin_socket;
+pub mod command_user;
 pub mod commands;
 mod import_answers;
 pub mod issue_answers;

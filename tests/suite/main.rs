@@ -34,6 +34,7 @@ mod imports;
 mod issued;
 mod keys;
 mod ledger;
+mod license_history;
 mod linear;
 mod management;
 mod many_sites;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checked_text::checked_text;
 use crate::hex128::Hex128;
+use crate::license_key::LicenseKey;
 use crate::text::printable::is_unsafe;
 
 /// The longest reason of a change, in bytes.
@@ -157,6 +158,37 @@ impl FromStr for MetadataValue {
     }
 }
 
+/// Why a reason or a note is not taken.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RemarkError {
+    /// It is empty.
+    #[error("it is empty")]
+    Empty,
+    /// It is longer than the limit, in bytes.
+    #[error("it is longer than {0} bytes")]
+    TooLong(usize),
+    /// It has a license key, which is stored nowhere.
+    #[error("it has a license key, which is stored nowhere")]
+    HasKey,
+}
+
+/// Checks a reason or a note.
+///
+/// # Errors
+/// It cannot be kept.
+pub fn check_remark(text: &str, limit: usize) -> Result<(), RemarkError> {
+    if text.is_empty() {
+        return Err(RemarkError::Empty);
+    }
+    if text.len() > limit {
+        return Err(RemarkError::TooLong(limit));
+    }
+    match LicenseKey::is_in(text) {
+        true => Err(RemarkError::HasKey),
+        false => Ok(()),
+    }
+}
+
 /// A text that is kept beside the ledger, and how lines name it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NamedText {
@@ -265,6 +297,20 @@ mod tests {
             "[]".into(),
         ] {
             assert!(read(&bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_remark_has_a_limit_and_no_license_key() {
+        let key = LicenseKey::from_random([3; 20]);
+        for (text, expected) in [
+            ("a refund", Ok(())),
+            ("", Err(RemarkError::Empty)),
+            ("nine byte", Err(RemarkError::TooLong(8))),
+            (key.reveal(), Err(RemarkError::HasKey)),
+        ] {
+            let limit = if text == key.reveal() { 500 } else { 8 };
+            assert_eq!(check_remark(text, limit), expected);
         }
     }
 

@@ -31,6 +31,7 @@ pub(super) fn carry_out(config: &Config, license: LicenseId, action: LicenseActi
         license,
         action,
         adopt: None,
+        reason: None,
     };
     let reply = ledger_access::through(
         config,
@@ -87,6 +88,7 @@ fn own_tools<'a>(
             .map(Arc::new),
         mail: mail.map(Arc::new),
         staging_sites: config.serve.staging_sites,
+        user: server_questions::own_user(),
     })
 }
 

@@ -24,12 +24,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use tracing::Instrument as _;
 use warp::http::{Request, StatusCode};
 
 use crate::serve::net::handler::Sending;
 use crate::serve::ops::admin_socket::AdminSocket;
+use crate::serve::ops::command_user::CommandUser;
 use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::serve::ops::reports::{PageQuery, ReportAnswers};
 use crate::serve::ops::{import_answers, issue_answers, license_answers, readiness, text_answers, token_answers};
@@ -203,7 +205,7 @@ impl CommandAnswers {
         uid: u32,
         request: Request<Incoming>,
         limit: usize,
-        carry_out: fn(Arc<Service>, O) -> F,
+        carry_out: fn(Arc<Service>, GivenOrder<O>) -> F,
     ) -> Response
     where
         O: DeserializeOwned,
@@ -217,12 +219,23 @@ impl CommandAnswers {
             Err(refused) => return refused,
         };
         let span = tracing::info_span!("command", uid, claimed);
-        match carry_out(Arc::clone(&self.service), order).instrument(span).await {
+        let named = spawn_blocking(move || CommandUser::new(uid, claimed.as_deref())).await;
+        let Ok(user) = named else {
+            return Problem::internal(&"a user's name was not looked up").into_response();
+        };
+        let given = GivenOrder { order, user };
+        match carry_out(Arc::clone(&self.service), given).instrument(span).await {
             Ok(reply) => Response::json(&reply),
             // Nothing was changed.
             Err(error) => Response::text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
         }
     }
+}
+
+/// An order, and who gives it.
+pub(super) struct GivenOrder<O> {
+    pub(super) order: O,
+    pub(super) user: CommandUser,
 }
 
 /// The user whom a command names. Only what can be a user's name goes into the log.

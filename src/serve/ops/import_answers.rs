@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use crate::serve::imports::{self, ImportOrder, ImportOrderError, ImportReply, NameReference};
+use crate::serve::ops::commands::GivenOrder;
 use crate::serve::state::Service;
 
 /// The result of an order.
-pub(super) async fn import(service: Arc<Service>, order: ImportOrder) -> Result<Vec<ImportReply>, ImportOrderError> {
+pub(super) async fn import(
+    service: Arc<Service>,
+    given: GivenOrder<ImportOrder>,
+) -> Result<Vec<ImportReply>, ImportOrderError> {
     let snapshot = service.gate.snapshot();
     let secrets = snapshot.secrets.licensing.clone();
     let name = secrets
         .as_ref()
         .map(|secrets| |reference: &str| secrets.reference(reference));
     let name = name.as_ref().map(|name| name as &NameReference<'_>);
-    imports::carry_out(&snapshot.registry, service.gate.bindings(), name, order).await
+    imports::carry_out(&snapshot.registry, service.gate.bindings(), name, given.order).await
 }

@@ -9,6 +9,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::serve::found_license::{self, ChangeError};
+use crate::serve::ops::commands::GivenOrder;
 use crate::serve::ops::license_answers::{LedgerTools, NO_SECRETS, NewKey};
 use crate::serve::state::Service;
 use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, StoreError, named_at_random};
@@ -17,7 +18,7 @@ use countersign_model::issuing_key::IssueRequest;
 use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::SalesMode;
-use countersign_model::remarks::{Author, NewRemarks};
+use countersign_model::remarks::{MAX_NOTE, NewRemarks, check_remark};
 use countersign_model::site_host::SiteHost;
 
 /// A license to issue.
@@ -111,10 +112,18 @@ impl LedgerTools<'_> {
         };
         let note = match order.grant.note.as_str() {
             "" => None,
+            note if check_remark(note, MAX_NOTE).is_err() => {
+                let reason = format!("the note is longer than {MAX_NOTE} bytes, or has a license key");
+                return Ok(IssueReply::Refused(reason));
+            }
             note => match named_at_random(note) {
                 Ok(note) => Some(Some(note)),
                 Err(error) => return Ok(IssueReply::Refused(error.to_string())),
             },
+        };
+        let author = match self.author(None) {
+            Ok(author) => author,
+            Err(reason) => return Ok(IssueReply::Refused(reason)),
         };
         let change = LedgerChange {
             license: order.grant.license(new.key.id()),
@@ -122,7 +131,7 @@ impl LedgerTools<'_> {
                 note,
                 ..NewRemarks::default()
             },
-            author: Author::default(),
+            author,
             reference: None,
             scope: Arc::clone(&new.origin.scope),
             status_by: None,
@@ -164,7 +173,9 @@ impl LedgerTools<'_> {
 }
 
 /// The result of an order to the running server.
-pub(super) async fn issue(service: Arc<Service>, order: IssueOrder) -> Result<IssueReply, StoreError> {
+pub(super) async fn issue(service: Arc<Service>, given: GivenOrder<IssueOrder>) -> Result<IssueReply, StoreError> {
     let snapshot = service.gate.snapshot();
-    LedgerTools::of(&service, &snapshot).issue(order).await
+    LedgerTools::of(&service, &snapshot, given.user)
+        .issue(given.order)
+        .await
 }

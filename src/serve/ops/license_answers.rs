@@ -13,9 +13,11 @@ use tokio::task::spawn_blocking;
 
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use crate::serve::gate::Snapshot;
-use crate::serve::ledger_licenses::{self, Adopting, ExpectedRevision, LicenseChangeError, refresh};
+use crate::serve::ledger_licenses::{self, Adopting, Changer, ExpectedRevision, LicenseChangeError, refresh};
+use crate::serve::ops::command_user::CommandUser;
+use crate::serve::ops::commands::GivenOrder;
 use crate::serve::state::Service;
-use countersign_ledger::{AdoptedStep, Bindings, ChangeOutcome, ChangeRefusal, StoreError};
+use countersign_ledger::{AdoptedStep, Bindings, ChangeOutcome, ChangeRefusal, StoreError, named_at_random};
 use countersign_mail::NO_MAIL_SERVER;
 use countersign_mail::address::MailAddress;
 use countersign_mail::queue::MailQueue;
@@ -25,6 +27,7 @@ use countersign_model::license::LicenseStatus;
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::offer::SalesMode;
+use countersign_model::remarks::{Author, MAX_REASON, check_remark};
 use countersign_registry::Registry;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
@@ -40,6 +43,9 @@ pub struct LicenseOrder {
     /// moves adopt nothing: they are about bindings, which are in the ledger anyhow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopt: Option<Hex128>,
+    /// Why, as a person says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// The most licenses in one order of adoption.
@@ -143,17 +149,20 @@ pub struct LedgerTools<'a> {
     pub mail: Option<Arc<MailQueue>>,
     /// The server's setting: how many staging copies need no seat.
     pub staging_sites: u32,
+    /// Who gives the orders.
+    pub user: CommandUser,
 }
 
 impl<'a> LedgerTools<'a> {
     /// Those of a server.
-    pub(super) fn of(service: &'a Service, snapshot: &'a Snapshot) -> Self {
+    pub(super) fn of(service: &'a Service, snapshot: &'a Snapshot, user: CommandUser) -> Self {
         Self {
             registry: &snapshot.registry,
             bindings: service.gate.bindings(),
             secrets: snapshot.secrets.licensing.clone(),
             mail: service.mail.get().cloned(),
             staging_sites: service.gate.rules().staging_sites,
+            user,
         }
     }
 }
@@ -167,15 +176,24 @@ impl LedgerTools<'_> {
     /// # Errors
     /// Nothing was written. The same order may be given again.
     pub async fn carry_out(&self, order: LicenseOrder) -> Result<LicenseReply, StoreError> {
-        let LicenseOrder { license, action, adopt } = order;
+        let LicenseOrder {
+            license,
+            action,
+            adopt,
+            reason,
+        } = order;
+        let author = match self.author(reason.as_deref()) {
+            Ok(author) => author,
+            Err(reason) => return Ok(LicenseReply::Refused(reason)),
+        };
         if adopt.is_some() {
             refresh(self.bindings).await?;
         }
         // What the ledger has is changed there, whatever files declare.
         let adopt = adopt.filter(|_| self.bindings.issued(&license).is_none());
         let done = match action {
-            LicenseAction::Step(step) => self.step(license, step, adopt).await,
-            LicenseAction::Rekey => self.rekey(license, adopt).await,
+            LicenseAction::Step(step) => self.step(license, step, adopt, author).await,
+            LicenseAction::Rekey => self.rekey(license, adopt, author).await,
             LicenseAction::Resend(address) => self.resend(license, address).await,
         };
         match done {
@@ -193,7 +211,11 @@ impl LedgerTools<'_> {
         if order.licenses.len() > MAX_ADOPTED {
             return Err(AdoptionError::TooMany);
         }
-        let adopt = async |wanted: AdoptedLicense| match self.adopt_one(wanted.license, wanted.grant, None).await {
+        let author = self.author(None).unwrap_or_default();
+        let adopt = async |wanted: AdoptedLicense| match self
+            .adopt_one(wanted.license, wanted.grant, None, author.clone())
+            .await
+        {
             Ok((_, true)) => Ok(AdoptionReply::Adopted),
             Ok((_, false)) => Ok(AdoptionReply::Repeated),
             Err(LicenseChangeError::Change(ChangeError::Store(error))) => Err(error),
@@ -208,13 +230,28 @@ impl LedgerTools<'_> {
         id: LicenseId,
         grant: Hex128,
         then: Option<AdoptedStep>,
+        author: Author,
     ) -> Result<(Arc<IssuedLicense>, bool), LicenseChangeError> {
         let adopting = Adopting {
             grant,
             staging_sites: self.staging_sites,
             scope: &Arc::new(ChangeScope::operator()),
+            author,
         };
         ledger_licenses::adopt(self.registry, self.bindings, adopting, id, then).await
+    }
+
+    /// Who gives an order, and why. Without secrets, nobody has a number.
+    pub(super) fn author(&self, reason: Option<&str>) -> Result<Author, String> {
+        let reason = match reason {
+            Some(reason) => {
+                check_remark(reason, MAX_REASON).map_err(|error| format!("the reason is not taken: {error}"))?;
+                Some(named_at_random(reason).map_err(|error| error.to_string())?)
+            }
+            None => None,
+        };
+        let who = self.secrets.as_ref().map(|secrets| secrets.person(self.user.as_str()));
+        Ok(Author { who, reason })
     }
 
     async fn step(
@@ -222,6 +259,7 @@ impl LedgerTools<'_> {
         id: LicenseId,
         step: LicenseStep,
         adopt: Option<Hex128>,
+        author: Author,
     ) -> Result<LicenseReply, LicenseChangeError> {
         if step.is_about_bindings() {
             refresh(self.bindings).await?;
@@ -230,16 +268,24 @@ impl LedgerTools<'_> {
                 return Ok(LicenseReply::Done { changed });
             }
         } else if let Some(grant) = adopt {
-            let (_, changed) = self.adopt_one(id, grant, Some(AdoptedStep::Step(step))).await?;
+            let (_, changed) = self.adopt_one(id, grant, Some(AdoptedStep::Step(step)), author).await?;
             return Ok(LicenseReply::Done { changed });
         }
-        let scope = Arc::new(ChangeScope::operator());
+        let by = Changer {
+            author,
+            ..Changer::from(Arc::new(ChangeScope::operator()))
+        };
         let any = ExpectedRevision::Any;
-        let (_, changed) = ledger_licenses::apply(self.registry, self.bindings, &scope, id, any, &step).await?;
+        let (_, changed) = ledger_licenses::apply(self.registry, self.bindings, &by, id, any, &step).await?;
         Ok(LicenseReply::Done { changed })
     }
 
-    async fn rekey(&self, id: LicenseId, adopt: Option<Hex128>) -> Result<LicenseReply, LicenseChangeError> {
+    async fn rekey(
+        &self,
+        id: LicenseId,
+        adopt: Option<Hex128>,
+        author: Author,
+    ) -> Result<LicenseReply, LicenseChangeError> {
         let Some(secrets) = &self.secrets else {
             return Ok(LicenseReply::Refused(NO_SECRETS.to_owned()));
         };
@@ -271,10 +317,10 @@ impl LedgerTools<'_> {
                 origin: new.origin.clone(),
                 retired: new.retired.clone(),
             };
-            return Ok(rekeyed(self.adopt_one(id, grant, Some(then)).await?.0));
+            return Ok(rekeyed(self.adopt_one(id, grant, Some(then), author).await?.0));
         }
         let any = ExpectedRevision::Any;
-        match ledger_licenses::rekey(self.registry, self.bindings, &new, id, any).await? {
+        match ledger_licenses::rekey(self.registry, self.bindings, &new, id, any, author).await? {
             ChangeOutcome::Recorded(issued) | ChangeOutcome::Repeated(issued) => Ok(rekeyed(issued)),
             ChangeOutcome::Refused(ChangeRefusal::Revoked) => Err(StepRefusal::Revoked.into()),
             ChangeOutcome::Refused(refusal) => Err(LicenseChangeError::Refused(refusal)),
@@ -319,13 +365,20 @@ impl LedgerTools<'_> {
 pub(super) const NO_SECRETS: &str = "there are no keys to issue licenses with in keys/";
 
 /// The result of an order to the running server.
-pub(super) async fn change(service: Arc<Service>, order: LicenseOrder) -> Result<LicenseReply, StoreError> {
+pub(super) async fn change(service: Arc<Service>, given: GivenOrder<LicenseOrder>) -> Result<LicenseReply, StoreError> {
     let snapshot = service.gate.snapshot();
-    LedgerTools::of(&service, &snapshot).carry_out(order).await
+    LedgerTools::of(&service, &snapshot, given.user)
+        .carry_out(given.order)
+        .await
 }
 
 /// The result of an order of adoption to the running server.
-pub(super) async fn adopt(service: Arc<Service>, order: AdoptionOrder) -> Result<Vec<AdoptionReply>, AdoptionError> {
+pub(super) async fn adopt(
+    service: Arc<Service>,
+    given: GivenOrder<AdoptionOrder>,
+) -> Result<Vec<AdoptionReply>, AdoptionError> {
     let snapshot = service.gate.snapshot();
-    LedgerTools::of(&service, &snapshot).adopt(order).await
+    LedgerTools::of(&service, &snapshot, given.user)
+        .adopt(given.order)
+        .await
 }

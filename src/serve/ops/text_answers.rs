@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::serve::ledger_licenses::refresh;
+use crate::serve::ops::commands::GivenOrder;
 use crate::serve::state::Service;
 use countersign_ledger::{Bindings, ErasedText, StoreError, TextErasure};
 use countersign_model::issued_license::Hex128;
@@ -94,9 +95,12 @@ pub async fn erase(bindings: &dyn Bindings, texts: NamedTexts) -> Result<Erasure
 }
 
 /// The result of an order to the running server.
-pub(super) async fn carry_out(service: Arc<Service>, order: ErasureOrder) -> Result<ErasureReply, StoreError> {
+pub(super) async fn carry_out(
+    service: Arc<Service>,
+    given: GivenOrder<ErasureOrder>,
+) -> Result<ErasureReply, StoreError> {
     let snapshot = service.gate.snapshot();
-    let texts = match (order, &snapshot.secrets.licensing) {
+    let texts = match (given.order, &snapshot.secrets.licensing) {
         (ErasureOrder::Texts(names), _) => NamedTexts::Several(names),
         (ErasureOrder::Reference(order), Some(secrets)) => NamedTexts::One(secrets.hidden(&order)),
         (ErasureOrder::Person(name), Some(secrets)) => NamedTexts::One(secrets.person(&name).names().collect()),

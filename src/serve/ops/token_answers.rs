@@ -8,6 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
+use crate::serve::ops::commands::GivenOrder;
 use crate::serve::state::Service;
 use countersign_ledger::{Bindings, StoreError, TokenChange, TokenOutcome, TokenStep};
 use countersign_model::api_token::{ApiToken, TokenScope};
@@ -73,14 +74,14 @@ pub fn told(bindings: &dyn Bindings) -> Vec<ToldToken> {
 ///
 /// # Errors
 /// Nothing was written. The same order may be given again.
-pub async fn carry_out(bindings: &dyn Bindings, order: TokenOrder) -> Result<TokenReply, StoreError> {
+pub async fn carry_out(bindings: &dyn Bindings, order: TokenOrder, author: Author) -> Result<TokenReply, StoreError> {
     let TokenOrder { name, step } = order;
     let now = Utc::now();
     match bindings
         .change_token(TokenChange {
             name,
             step,
-            author: Author::default(),
+            author,
             now,
         })
         .await?
@@ -94,6 +95,11 @@ pub async fn carry_out(bindings: &dyn Bindings, order: TokenOrder) -> Result<Tok
 }
 
 /// The result of an order to the running server.
-pub(super) async fn change(service: Arc<Service>, order: TokenOrder) -> Result<TokenReply, StoreError> {
-    carry_out(service.gate.bindings(), order).await
+pub(super) async fn change(service: Arc<Service>, given: GivenOrder<TokenOrder>) -> Result<TokenReply, StoreError> {
+    let secrets = service.gate.snapshot().secrets.licensing.clone();
+    let author = Author {
+        who: secrets.map(|secrets| secrets.person(given.user.as_str())),
+        reason: None,
+    };
+    carry_out(service.gate.bindings(), given.order, author).await
 }

@@ -66,6 +66,70 @@ fn an_order_is_shown_on_every_node_and_what_one_erases_is_gone_on_all() {
 }
 
 #[test]
+fn what_a_node_notes_of_a_change_is_told_and_erased_on_the_other() {
+    let nodes = Nodes::start();
+    let (license, _) = nodes.issue(0, "1", ORDER);
+    let reason = "chargeback of anna";
+    let suspend = format!("/{}/suspend", license.id);
+    let suspended = send(
+        &nodes.servers[0],
+        &nodes.bearer,
+        "POST",
+        &suspend,
+        "",
+        &json!({ "reason": reason }),
+    );
+    assert_eq!(suspended.status, 200, "{}", suspended.text());
+    assert_eq!(nodes.servers[1].validate(&license, "https://a.example").status, 200);
+    let store = nodes.cluster.url("node");
+    run(&nodes.instances[1], &store, &["license", "resume", &license.id]);
+    let history = || {
+        let told = run(
+            &nodes.instances[1],
+            &store,
+            &["license", "history", &license.id, "--json"],
+        );
+        serde_json::from_slice::<Value>(&told.stdout).unwrap()["events"].clone()
+    };
+    let told = history();
+    assert_eq!(
+        (&told[0]["what"], &told[0]["by"]),
+        (&json!(["resumed"]), &json!("operator:cli"))
+    );
+    assert!(told[0]["who"].is_string(), "{told}");
+    assert_eq!(
+        (&told[1]["reason"], &told[1]["by"]),
+        (&json!(reason), &json!("token:shop"))
+    );
+    assert_eq!(told[2]["event"], "issued");
+    run(&nodes.instances[1], &store, &["license", "forget", &license.id]);
+    assert!(history()[1]["reason_erased"].is_string(), "{}", history());
+    let kept = format!("SELECT count(*) FROM countersign.texts WHERE text = '{reason}'");
+    assert_eq!(nodes.cluster.psql(&kept), "0");
+    assert_eq!(nodes.shown(0, &license).as_deref(), Some(ORDER), "the order stays");
+
+    // The owner's compaction keeps all of it.
+    for server in nodes.servers {
+        server.stop();
+    }
+    nodes
+        .cluster
+        .psql("UPDATE countersign.nodes SET seen = seen - interval '1 minute'");
+    run(
+        &nodes.instances[0],
+        &nodes.cluster.url("postgres"),
+        &["bindings", "compact"],
+    );
+    let told = run(
+        &nodes.instances[1],
+        &store,
+        &["license", "history", &license.id, "--json"],
+    );
+    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!(told["events"].as_array().unwrap().len(), 3, "{told}");
+}
+
+#[test]
 fn bindings_copy_takes_orders_along_both_ways_and_brings_back_nothing_that_was_erased() {
     let nodes = Nodes::start();
     let (license, _) = nodes.issue(0, "1", ORDER);
@@ -84,7 +148,7 @@ fn bindings_copy_takes_orders_along_both_ways_and_brings_back_nothing_that_was_e
     let folder = folder.to_str().unwrap();
     let copied = run(&instances[0], &store, &["bindings", "copy", "--json", "--to", folder]);
     let copied: Value = serde_json::from_slice(&copied.stdout).unwrap();
-    assert_eq!(copied["texts"], 2);
+    assert_eq!(copied["texts"], 3, "with the person who made the token");
     let order_of = |store: &str, license: &License| {
         let shown = run(&instances[0], store, &["license", "show", "--json", &license.id]);
         let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
@@ -102,7 +166,7 @@ fn bindings_copy_takes_orders_along_both_ways_and_brings_back_nothing_that_was_e
     run(&instances[0], folder, &["bindings", "copy", "--to", &store]);
     assert_eq!(order_of(&store, &other), None);
     let kept = "SELECT count(*) FROM countersign.texts WHERE text IS NOT NULL";
-    assert_eq!(cluster.psql(kept), "0");
+    assert_eq!(cluster.psql(kept), "1", "the person who made the token");
     let empty = prepared_cluster();
     run(&instances[0], folder, &["bindings", "copy", "--to", &empty.url("node")]);
     assert_eq!(order_of(&empty.url("node"), &license).as_deref(), Some(ORDER));

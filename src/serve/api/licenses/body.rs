@@ -19,14 +19,16 @@ use countersign_model::site_host::SiteHost;
 const MAX_BODY: usize = 8 * 1024;
 
 /// The fields of all bodies.
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 13] = [
     "address",
     "all",
     "expires",
     "grace_period_hours",
     "host",
     "hosts",
+    "metadata",
     "modules",
+    "reason",
     "reference",
     "site_moves",
     "sites",

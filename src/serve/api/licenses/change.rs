@@ -1,5 +1,7 @@
 //! `PATCH` and the steps of one license: renew, suspend, resume, revoke, release, rekey, resend.
 
+use std::sync::Arc;
+
 use hyper::body::Incoming;
 use serde::Deserialize;
 use warp::http::{HeaderMap, StatusCode};
@@ -13,13 +15,15 @@ use crate::serve::api::licenses::ledger;
 use crate::serve::api::licenses::rekey;
 use crate::serve::api::licenses::resend;
 use crate::serve::api::licenses::unsold_modules;
-use crate::serve::ledger_licenses::ExpectedRevision;
+use crate::serve::ledger_licenses::{Changer, ExpectedRevision};
 use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
+use countersign_ledger::named_at_random;
 use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, LicenseTerms};
+use countersign_model::remarks::{Author, MAX_REASON, Metadata, NewRemarks, RemarkError, check_remark};
 use countersign_model::site_host::SiteHost;
 
 /// A step that has a path of its own.
@@ -54,12 +58,16 @@ struct TermsBody {
     /// The same.
     #[serde(default, deserialize_with = "present")]
     site_moves: Option<Option<u16>>,
+    #[serde(default, deserialize_with = "present")]
+    metadata: Option<Metadata>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RenewBody {
     expires: LastDay,
+    #[serde(default, deserialize_with = "present")]
+    reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,11 +77,17 @@ struct ReleaseBody {
     host: Option<SiteHost>,
     #[serde(default)]
     all: bool,
+    #[serde(default, deserialize_with = "present")]
+    reason: Option<String>,
 }
 
+/// The body of a step that takes nothing else.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NoBody {}
+struct ReasonBody {
+    #[serde(default, deserialize_with = "present")]
+    reason: Option<String>,
+}
 
 /// Changes terms of a license. `If-Match` is required, so that nobody overwrites what they have not seen.
 pub(super) async fn patch(
@@ -91,6 +105,7 @@ pub(super) async fn patch(
         grace_period_hours,
         staging_sites,
         site_moves,
+        metadata,
     } = read(headers, body).await?;
     if modules.as_ref().is_some_and(Modules::is_empty) {
         return Err(Problem::malformed_field(
@@ -111,7 +126,14 @@ pub(super) async fn patch(
         site_moves,
     };
     let given = terms.modules.clone();
-    let answer = apply(service, caller, id, expected, &LicenseStep::Edit(terms)).await?;
+    let by = Changer {
+        remarks: NewRemarks {
+            metadata,
+            ..NewRemarks::default()
+        },
+        ..Changer::from(Arc::clone(&caller.scope))
+    };
+    let answer = apply(service, &by, id, expected, &LicenseStep::Edit(terms)).await?;
     if let Some(modules) = &given {
         unsold_modules::warn(service, caller, &id, modules);
     }
@@ -132,40 +154,67 @@ pub(super) async fn step(
         idempotency_key(headers)?;
     }
     let expected = if_match(headers)?.unwrap_or(ExpectedRevision::Any);
-    let step = match named {
+    let (step, reason) = match named {
         NamedStep::Rekey => {
-            let NoBody {} = read(headers, body).await?;
-            return rekey::reply(service, caller, id, expected, headers).await;
+            let ReasonBody { reason } = read(headers, body).await?;
+            return rekey::reply(service, caller, id, expected, headers, author(reason)?).await;
         }
         NamedStep::Resend => return resend::reply(service, caller, id, expected, headers, body).await,
         NamedStep::Renew => {
-            let RenewBody { expires } = read(headers, body).await?;
-            LicenseStep::Renew(expires.0)
+            let RenewBody { expires, reason } = read(headers, body).await?;
+            (LicenseStep::Renew(expires.0), reason)
         }
-        NamedStep::Release => match read(headers, body).await? {
-            ReleaseBody {
-                host: Some(host),
-                all: false,
-            } => LicenseStep::ReleaseHost(host),
-            ReleaseBody { host: None, all: true } => LicenseStep::ReleaseAll,
-            ReleaseBody { host: None, all: false } => LicenseStep::ReleaseOne,
-            _ => return Err(Problem::Malformed("Send 'host' or 'all', but not both.".to_owned())),
-        },
+        NamedStep::Release => {
+            let ReleaseBody { host, all, reason } = read(headers, body).await?;
+            let step = match (host, all) {
+                (Some(host), false) => LicenseStep::ReleaseHost(host),
+                (None, true) => LicenseStep::ReleaseAll,
+                (None, false) => LicenseStep::ReleaseOne,
+                (Some(_), true) => {
+                    return Err(Problem::Malformed("Send 'host' or 'all', but not both.".to_owned()));
+                }
+            };
+            (step, reason)
+        }
         NamedStep::Suspend | NamedStep::Resume | NamedStep::Revoke => {
-            let NoBody {} = read(headers, body).await?;
-            match named {
+            let ReasonBody { reason } = read(headers, body).await?;
+            let step = match named {
                 NamedStep::Suspend => LicenseStep::Suspend,
                 NamedStep::Resume => LicenseStep::Resume,
                 _ => LicenseStep::Revoke,
-            }
+            };
+            (step, reason)
         }
     };
-    apply(service, caller, id, expected, &step).await
+    let by = Changer {
+        author: author(reason)?,
+        ..Changer::from(Arc::clone(&caller.scope))
+    };
+    apply(service, &by, id, expected, &step).await
+}
+
+/// The author of a change with this reason. The token's name is in the line; no person is.
+fn author(reason: Option<String>) -> Result<Author, Problem> {
+    let Some(reason) = reason else {
+        return Ok(Author::default());
+    };
+    check_remark(&reason, MAX_REASON).map_err(|error| match error {
+        RemarkError::TooLong(limit) => Problem::FieldTooLong { field: "reason", limit }.in_body(),
+        RemarkError::Empty | RemarkError::HasKey => Problem::malformed_field(
+            "/reason",
+            "'reason' must not be empty, and must not have a license key.",
+        ),
+    })?;
+    let reason = named_at_random(&reason).map_err(|error| Problem::internal(&error))?;
+    Ok(Author {
+        who: None,
+        reason: Some(reason),
+    })
 }
 
 async fn apply(
     service: &Service,
-    caller: &Caller,
+    by: &Changer,
     id: LicenseId,
     expected: ExpectedRevision,
     step: &LicenseStep,
@@ -173,7 +222,7 @@ async fn apply(
     // Before the change: if the texts cannot be read, nothing has happened.
     let current = ledger::find(service, &id).await?;
     let texts = OrderTexts::of(service.gate.bindings(), [current.reference]).await?;
-    let issued = ledger::apply(service, &caller.scope, id, expected, step).await?;
+    let issued = ledger::apply(service, by, id, expected, step).await?;
     let document = LicenseDocument::issued(&issued, &texts, KnownSites::of(&service.gate));
     Ok(answer(StatusCode::OK, &document))
 }

@@ -11,6 +11,7 @@ use countersign_ledger::Bindings;
 use countersign_model::issued_license::{ChangeScope, IssuedLicense};
 use countersign_model::license::{License, LicenseState, LicenseStatus, Modules};
 use countersign_model::license_key::{LicenseId, LicenseKey};
+use countersign_model::remarks::Metadata;
 use countersign_model::site_host::SiteHost;
 use countersign_registry::Registry;
 
@@ -68,6 +69,9 @@ pub(super) struct LicenseDocument<'a> {
     /// The shop's order, unless its text was erased.
     #[serde(skip_serializing_if = "Option::is_none")]
     reference: Option<&'a str>,
+    /// What programs noted of it.
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    metadata: &'a Metadata,
     #[serde(flatten)]
     source: Source<'a>,
 }
@@ -176,6 +180,7 @@ impl<'a> LicenseDocument<'a> {
             hosts: hosts.take(MOST_SITES).collect(),
             replaces: details.replaces,
             reference: None,
+            metadata: &details.remarks().metadata,
             source,
         }
     }

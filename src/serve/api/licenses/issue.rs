@@ -28,7 +28,7 @@ use countersign_model::license::{Details, License, LicenseDetails, LicenseStatus
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
 use countersign_model::offer::SalesMode;
-use countersign_model::remarks::{Author, NewRemarks};
+use countersign_model::remarks::{Author, Metadata, NewRemarks};
 use countersign_model::site_host::SiteHost;
 use countersign_settings::keys::license_secrets::{LicenseSecrets, NewOrigin};
 
@@ -56,6 +56,9 @@ struct IssueBody {
     /// The shop's order. The ledger has an HMAC of it; its text is kept beside.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     reference: Option<String>,
+    /// What programs note of it.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    metadata: Metadata,
 }
 
 /// Issues a license, or tells that of an earlier request with this key.
@@ -84,7 +87,10 @@ pub(super) async fn reply(
     let texts = OrderTexts::of_order(service.gate.bindings(), reference.as_ref()).await?;
     let license = wanted.license(new.key.id());
     let change = LedgerChange {
-        remarks: NewRemarks::default(),
+        remarks: NewRemarks {
+            metadata: Some(wanted.metadata.clone()),
+            ..NewRemarks::default()
+        },
         author: Author::default(),
         license,
         reference,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::serve::found_license::ChangeError;
-use crate::serve::ledger_licenses::{self, ExpectedRevision, LicenseChangeError};
+use crate::serve::ledger_licenses::{self, Changer, ExpectedRevision, LicenseChangeError};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_ledger::{ChangeRefusal, LedgerLicense};
-use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 
@@ -21,14 +21,14 @@ pub(super) async fn find(service: &Service, id: &LicenseId) -> Result<LedgerLice
 /// Takes a step; returns the license as it is then.
 pub(super) async fn apply(
     service: &Service,
-    scope: &Arc<ChangeScope>,
+    by: &Changer,
     id: LicenseId,
     expected: ExpectedRevision,
     step: &LicenseStep,
 ) -> Result<Arc<IssuedLicense>, Problem> {
     let snapshot = service.gate.snapshot();
     let bindings = service.gate.bindings();
-    let applied = ledger_licenses::apply(&snapshot.registry, bindings, scope, id, expected, step).await;
+    let applied = ledger_licenses::apply(&snapshot.registry, bindings, by, id, expected, step).await;
     applied.map(|(issued, _)| issued).map_err(problem)
 }
 

@@ -16,6 +16,7 @@ use crate::serve::state::Service;
 use countersign_model::issuing_key::IssueRequest;
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::SalesMode;
+use countersign_model::remarks::Author;
 
 /// Issues the new license and revokes the old one.
 pub(super) async fn reply(
@@ -24,6 +25,7 @@ pub(super) async fn reply(
     id: LicenseId,
     expected: ExpectedRevision,
     headers: &HeaderMap,
+    author: Author,
 ) -> Result<LicenseAnswer, Problem> {
     let idempotency_key = idempotency_key(headers)?;
     let secrets = secrets(service)?;
@@ -41,7 +43,7 @@ pub(super) async fn reply(
     let bindings = service.gate.bindings();
     let old = ledger::find(service, &id).await?;
     let texts = OrderTexts::of(bindings, [old.reference]).await?;
-    let outcome = ledger_licenses::rekey(&snapshot.registry, bindings, &new, id, expected).await;
+    let outcome = ledger_licenses::rekey(&snapshot.registry, bindings, &new, id, expected, author).await;
     let outcome = outcome.map_err(ledger::problem)?;
     told(service, caller, &secrets, &new, (outcome, &texts))
 }
