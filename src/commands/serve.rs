@@ -269,7 +269,7 @@ pub const NEWER: &str = "run the version of countersign that wrote it, or a newe
 
 /// What to do about a damaged file with the orders of licenses.
 const REFERENCES_DAMAGED: &str =
-    "restore references.jsonl from a backup; without the file the server starts, but shows no order";
+    "restore texts.jsonl from a backup; without the file the server starts, but shows no order, note or reason";
 
 /// The hint for a store that cannot be opened.
 pub fn store_hint(error: &StoreError) -> &'static str {

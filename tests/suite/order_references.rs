@@ -264,7 +264,7 @@ fn a_torn_end_is_cut_and_a_damaged_line_is_named() {
         let refused = countersign(&instance).args(arguments).output().unwrap();
         assert_eq!(refused.status.code(), Some(3), "{}", told(&refused));
         let expected = format!(
-            "{}: the file with the texts of licenses is damaged: line 2: ",
+            "{}: the file with the texts of licenses is damaged: line 3: ",
             file.display()
         );
         assert!(told(&refused).contains(&expected), "{}", told(&refused));

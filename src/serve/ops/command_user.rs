@@ -10,6 +10,12 @@ use rustix::process::geteuid;
 #[derive(Clone, PartialEq, Eq)]
 pub struct CommandUser(String);
 
+/// An order, and who gives it.
+pub(super) struct GivenOrder<O> {
+    pub(super) order: O,
+    pub(super) user: CommandUser,
+}
+
 impl CommandUser {
     /// The user with this id. Asks the system for the name, which may ask a directory service: it may block.
     pub fn new(uid: u32, claimed: Option<&str>) -> Self {

@@ -31,7 +31,7 @@ use warp::http::{Request, StatusCode};
 
 use crate::serve::net::handler::Sending;
 use crate::serve::ops::admin_socket::AdminSocket;
-use crate::serve::ops::command_user::CommandUser;
+use crate::serve::ops::command_user::{CommandUser, GivenOrder};
 use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::serve::ops::reports::{PageQuery, ReportAnswers};
 use crate::serve::ops::{import_answers, issue_answers, license_answers, readiness, text_answers, token_answers};
@@ -230,12 +230,6 @@ impl CommandAnswers {
             Err(error) => Response::text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
         }
     }
-}
-
-/// An order, and who gives it.
-pub(super) struct GivenOrder<O> {
-    pub(super) order: O,
-    pub(super) user: CommandUser,
 }
 
 /// The user whom a command names. Only what can be a user's name goes into the log.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::serve::imports::{self, ImportOrder, ImportOrderError, ImportReply, NameReference};
-use crate::serve::ops::commands::GivenOrder;
+use crate::serve::ops::command_user::GivenOrder;
 use crate::serve::state::Service;
 
 /// The result of an order.

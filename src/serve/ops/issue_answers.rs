@@ -9,7 +9,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::serve::found_license::{self, ChangeError};
-use crate::serve::ops::commands::GivenOrder;
+use crate::serve::ops::command_user::GivenOrder;
 use crate::serve::ops::license_answers::{LedgerTools, NO_SECRETS, NewKey};
 use crate::serve::state::Service;
 use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, StoreError, named_at_random};

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::serve::ledger_licenses::refresh;
-use crate::serve::ops::commands::GivenOrder;
+use crate::serve::ops::command_user::GivenOrder;
 use crate::serve::state::Service;
 use countersign_ledger::{Bindings, ErasedText, StoreError, TextErasure};
 use countersign_model::issued_license::Hex128;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::serve::ops::commands::GivenOrder;
+use crate::serve::ops::command_user::GivenOrder;
 use crate::serve::state::Service;
 use countersign_ledger::{Bindings, StoreError, TokenChange, TokenOutcome, TokenStep};
 use countersign_model::api_token::{ApiToken, TokenScope};
