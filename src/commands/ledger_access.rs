@@ -13,7 +13,7 @@ use crate::commands::Failure;
 use crate::commands::serve::store_hint;
 use crate::commands::server_questions::QuestionError;
 use crate::serve::ops::admin_socket::ConnectError;
-use countersign_ledger::{Bindings, StoreError};
+use countersign_ledger::{Ledger, StoreError};
 use countersign_model::text::printable::Printable;
 use countersign_model::text::stderr;
 use countersign_settings::config::Config;
@@ -31,7 +31,7 @@ enum AccessError {
 pub(super) fn through<T>(
     config: &Config,
     ask: impl FnOnce() -> Result<T, QuestionError>,
-    own: impl AsyncFnOnce(&dyn Bindings) -> Result<T, StoreError>,
+    own: impl AsyncFnOnce(&Ledger) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
     let folder = &config.paths.store;
     let unanswered = match ask() {
@@ -56,7 +56,7 @@ pub(super) fn through<T>(
         ));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let done = runtime.map_err(Failure::environment)?.block_on(own(&*bindings));
+    let done = runtime.map_err(Failure::environment)?.block_on(own(&bindings));
     let closed = bindings.close();
     let done = done.map_err(failed)?;
     closed.map_err(failed)?;

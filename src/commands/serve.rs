@@ -21,7 +21,7 @@ use crate::serve::ops::commands::CommandAccess;
 use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::StartupState;
 use crate::serve::{self, AcceptedDrops, LoadError, Server};
-use countersign_ledger::{Bindings, LedgerState, NodeLock, StoreError};
+use countersign_ledger::{Ledger, LedgerState, NodeLock, StoreError};
 use countersign_settings::config::{AdminListen, Config, Listen, Paths, ServeConfig, ServeSettings, StoreSettings};
 
 /// Run the server
@@ -51,7 +51,7 @@ pub struct Args {
 
 /// The open store, and the lock of the node's folder if several nodes share a ledger.
 struct OpenStore {
-    bindings: Arc<dyn Bindings>,
+    bindings: Arc<Ledger>,
     _node: Option<NodeLock>,
 }
 

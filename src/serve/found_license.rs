@@ -6,7 +6,7 @@
 use std::ops::Deref;
 use std::path::PathBuf;
 
-use countersign_ledger::{Bindings, ChangeOutcome, LedgerChange, LedgerLicense, StoreError};
+use countersign_ledger::{ChangeOutcome, Ledger, LedgerChange, LedgerLicense, StoreError};
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
@@ -43,24 +43,20 @@ impl Deref for FoundLicense<'_> {
 }
 
 /// The license with this id.
-pub fn find<'a>(registry: &'a Registry, bindings: &dyn Bindings, id: &LicenseId) -> Option<FoundLicense<'a>> {
+pub fn find<'a>(registry: &'a Registry, bindings: &Ledger, id: &LicenseId) -> Option<FoundLicense<'a>> {
     let declared = || registry.license(id).map(FoundLicense::Declared);
     bindings.issued(id).map(FoundLicense::Ledger).or_else(declared)
 }
 
 /// The license whose id begins so.
-pub fn beginning_with<'a>(
-    registry: &'a Registry,
-    bindings: &dyn Bindings,
-    beginning: &[u8; 16],
-) -> Option<FoundLicense<'a>> {
+pub fn beginning_with<'a>(registry: &'a Registry, bindings: &Ledger, beginning: &[u8; 16]) -> Option<FoundLicense<'a>> {
     let declared = || registry.license_beginning_with(beginning).map(FoundLicense::Declared);
     let issued = bindings.issued_beginning_with(beginning);
     issued.map(FoundLicense::Ledger).or_else(declared)
 }
 
 /// The declarations in force, sorted by id: those that the ledger has no license for.
-pub fn declared_alone<'a>(registry: &'a Registry, bindings: &dyn Bindings) -> impl Iterator<Item = &'a License> {
+pub fn declared_alone<'a>(registry: &'a Registry, bindings: &Ledger) -> impl Iterator<Item = &'a License> {
     registry
         .licenses()
         .filter(move |license| bindings.issued(&license.id).is_none())
@@ -88,7 +84,7 @@ pub enum ChangeError {
 /// A file declares the license, or nothing was written. After the latter, the same request may be sent again.
 pub async fn change(
     registry: &Registry,
-    bindings: &dyn Bindings,
+    bindings: &Ledger,
     change: LedgerChange,
 ) -> Result<ChangeOutcome, ChangeError> {
     if !bindings.may_issue() {

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use countersign_ledger::{
-    BindOutcome, Bindings, BoundSites, ChangeOutcome, LedgerChange, NodeSecrets, SeatRequest, StoreError,
+    BindOutcome, BoundSites, ChangeOutcome, Ledger, LedgerChange, NodeSecrets, SeatRequest, StoreError,
 };
 use countersign_model::binding::{CheckIn, Stored};
 use countersign_model::download_key::DownloadKey;
@@ -59,7 +59,7 @@ pub struct Gate {
     snapshot: ArcSwap<Snapshot>,
     /// Locked while a part is replaced, because each part has its own thread.
     changing: Mutex<()>,
-    bindings: Arc<dyn Bindings>,
+    bindings: Arc<Ledger>,
     rules: SeatRules,
 }
 
@@ -100,7 +100,7 @@ pub struct PermittedDownload {
 
 impl Gate {
     /// A gate with this snapshot and these bindings.
-    pub fn new(snapshot: Snapshot, bindings: Arc<dyn Bindings>, rules: SeatRules) -> Self {
+    pub fn new(snapshot: Snapshot, bindings: Arc<Ledger>, rules: SeatRules) -> Self {
         bindings.announce(secrets_of(&snapshot));
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -135,8 +135,8 @@ impl Gate {
     }
 
     /// The store of bindings.
-    pub fn bindings(&self) -> &dyn Bindings {
-        &*self.bindings
+    pub fn bindings(&self) -> &Ledger {
+        &self.bindings
     }
 
     /// The server's settings about seats.
@@ -145,13 +145,13 @@ impl Gate {
     }
 
     /// The same for work on another thread.
-    pub fn shared_bindings(&self) -> Arc<dyn Bindings> {
+    pub fn shared_bindings(&self) -> Arc<Ledger> {
         Arc::clone(&self.bindings)
     }
 
     /// The license with this id: of a file, or else of the ledger.
     pub fn license<'s>(&self, snapshot: &'s Snapshot, id: &LicenseId) -> Option<FoundLicense<'s>> {
-        found_license::find(&snapshot.registry, &*self.bindings, id)
+        found_license::find(&snapshot.registry, &self.bindings, id)
     }
 
     /// Issues or changes a license of the ledger.
@@ -159,7 +159,7 @@ impl Gate {
     /// # Errors
     /// A file has the license, or nothing was written.
     pub async fn change_license(&self, change: LedgerChange) -> Result<ChangeOutcome, ChangeError> {
-        found_license::change(&self.snapshot().registry, &*self.bindings, change).await
+        found_license::change(&self.snapshot().registry, &self.bindings, change).await
     }
 
     /// Checks a license for a site, and binds the site if there is a free seat. Only an active license binds. The secret
@@ -251,7 +251,7 @@ impl Gate {
         now: DateTime<Utc>,
     ) -> Result<Option<PermittedDownload>, Refusal> {
         let today = now.date_naive();
-        let found = found_license::beginning_with(&snapshot.registry, &*self.bindings, &link.license);
+        let found = found_license::beginning_with(&snapshot.registry, &self.bindings, &link.license);
         let license = entitlement::require_active(found.as_deref(), today)?;
         let bound = self.bindings.of(&license.id);
         let tag = link.host_tag();

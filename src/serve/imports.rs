@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use countersign_ledger::{Bindings, ImportOutcome, ImportRequest, LicenseImport, MAX_IMPORT_LINES, StoreError};
+use countersign_ledger::{ImportOutcome, ImportRequest, Ledger, LicenseImport, MAX_IMPORT_LINES, StoreError};
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{License, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
@@ -83,7 +83,7 @@ pub enum ImportOrderError {
 /// Nothing was written.
 pub async fn carry_out(
     registry: &Registry,
-    bindings: &dyn Bindings,
+    bindings: &Ledger,
     name: Option<&NameReference<'_>>,
     order: ImportOrder,
 ) -> Result<Vec<ImportReply>, ImportOrderError> {

@@ -11,7 +11,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use countersign_ledger::{
-    AdoptedStep, AdoptionRequest, Bindings, ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, LedgerLicense,
+    AdoptedStep, AdoptionRequest, ChangeBasis, ChangeOutcome, ChangeRefusal, Ledger, LedgerChange, LedgerLicense,
     LedgerLook, ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError,
 };
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
@@ -111,7 +111,7 @@ impl From<StoreError> for LicenseChangeError {
 }
 
 /// Reads what other nodes appended.
-pub async fn refresh(bindings: &dyn Bindings) -> Result<(), StoreError> {
+pub async fn refresh(bindings: &Ledger) -> Result<(), StoreError> {
     match bindings.refresh(LedgerLook::Read) {
         Some(refresh) => refresh.await,
         None => Ok(()),
@@ -122,11 +122,7 @@ pub async fn refresh(bindings: &dyn Bindings) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// There is none, or a file declares it.
-pub async fn find(
-    registry: &Registry,
-    bindings: &dyn Bindings,
-    id: &LicenseId,
-) -> Result<LedgerLicense, LicenseChangeError> {
+pub async fn find(registry: &Registry, bindings: &Ledger, id: &LicenseId) -> Result<LedgerLicense, LicenseChangeError> {
     if bindings.issued(id).is_none() {
         // Another node may have issued or adopted it a moment ago.
         refresh(bindings).await?;
@@ -170,7 +166,7 @@ pub struct Adopting<'a> {
 /// No file declares the license, the file grants something else, what follows is not possible, or nothing was written.
 pub async fn adopt(
     registry: &Registry,
-    bindings: &dyn Bindings,
+    bindings: &Ledger,
     Adopting {
         grant,
         staging_sites,
@@ -222,7 +218,7 @@ pub async fn adopt(
 /// There is no such license, a file declares it, or nothing was written.
 pub async fn rekey(
     registry: &Registry,
-    bindings: &dyn Bindings,
+    bindings: &Ledger,
     new: &NewOrigin,
     id: LicenseId,
     expected: ExpectedRevision,
@@ -261,7 +257,7 @@ pub async fn rekey(
 /// The step is not possible, or nothing was written.
 pub async fn apply(
     registry: &Registry,
-    bindings: &dyn Bindings,
+    bindings: &Ledger,
     by: &Changer,
     id: LicenseId,
     expected: ExpectedRevision,
@@ -299,7 +295,7 @@ pub async fn apply(
 /// The step is not possible, or nothing was written. Of several sites, some may be released.
 pub async fn change_bindings(
     registry: &Registry,
-    bindings: &dyn Bindings,
+    bindings: &Ledger,
     license: &License,
     step: &LicenseStep,
 ) -> Result<bool, LicenseChangeError> {

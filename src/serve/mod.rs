@@ -61,7 +61,7 @@ use crate::serve::reload::{Reloader, stands_still_after};
 use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::Webhooks;
 use crate::serve::webhooks::endpoint::{Endpoint, ToldLedger};
-use countersign_ledger::Bindings;
+use countersign_ledger::Ledger;
 use countersign_mail::account::MailAccount;
 use countersign_mail::queue::MailQueue;
 use countersign_mail::sender::MailSender;
@@ -94,7 +94,7 @@ impl Server {
         config: &ServeConfig,
         public: &Path,
         loaded: StartupState,
-        bindings: Arc<dyn Bindings>,
+        bindings: Arc<Ledger>,
         hooks: Hooks,
     ) -> io::Result<Self> {
         let StartupState {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use countersign_ledger::{Bindings, StoreError};
+use countersign_ledger::{Ledger, StoreError};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::order_reference::OrderReference;
 use countersign_model::stored_text::StoredText;
@@ -17,7 +17,7 @@ impl OrderTexts {
     /// # Errors
     /// It cannot be read.
     pub(super) async fn of(
-        bindings: &dyn Bindings,
+        bindings: &Ledger,
         orders: impl IntoIterator<Item = Option<Hex128>>,
     ) -> Result<Self, StoreError> {
         let names: Vec<_> = orders.into_iter().flatten().collect();
@@ -32,7 +32,7 @@ impl OrderTexts {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) async fn of_order(bindings: &dyn Bindings, order: Option<&OrderReference>) -> Result<Self, StoreError> {
+    pub(super) async fn of_order(bindings: &Ledger, order: Option<&OrderReference>) -> Result<Self, StoreError> {
         let Some(order) = order else {
             return Ok(Self::default());
         };

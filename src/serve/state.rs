@@ -20,7 +20,7 @@ use crate::serve::reload::history::Reloads;
 use crate::serve::reply::problem::Problem;
 use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::endpoint_counts::EndpointCounts;
-use countersign_ledger::{LedgerLook, RefreshFuture, StoreError};
+use countersign_ledger::{LedgerLook, StoreError};
 use countersign_mail::queue::MailQueue;
 use countersign_settings::config::LocalHosts;
 
@@ -66,8 +66,11 @@ impl Service {
     }
 
     /// Waits for a look at the shared ledger, as long as a request may take.
-    pub(crate) async fn within_deadline(&self, refresh: RefreshFuture<'_>) -> Result<(), Problem> {
-        let refreshed = tokio::time::timeout(self.request_timeout, refresh).await;
+    pub(crate) async fn within_deadline(
+        &self,
+        look: impl Future<Output = Result<(), StoreError>>,
+    ) -> Result<(), Problem> {
+        let refreshed = tokio::time::timeout(self.request_timeout, look).await;
         Ok(refreshed.map_err(|_| Problem::StoreUnavailable)??)
     }
 

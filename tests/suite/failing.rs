@@ -2,26 +2,12 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use chrono::DateTime;
 use countersign::serve;
 use countersign::serve::hooks::Hooks;
-use countersign_ledger::{
-    AdoptionRequest, BindFuture, Bindings, BoundSites, ChangeFuture, EraseTextsFuture, FindTextsFuture, ImportFuture,
-    ImportOutcome, ImportRequest, LedgerChange, LedgerLicense, LedgerState, ReleaseFuture, ReleaseRequest, SaleChange,
-    SaleFuture, SeatRequest, StoreError, StoreHealth, TextErasure, TokenChange, TokenFuture,
-};
-use countersign_model::api_token::ApiToken;
-use countersign_model::binding::CheckIn;
-use countersign_model::digest::Digest;
-use countersign_model::issued_license::Hex128;
-use countersign_model::license_key::LicenseId;
-use countersign_model::sale_state::SaleState;
-use countersign_model::site_host::SiteHost;
-use countersign_model::site_release::SiteRelease;
+use countersign_ledger::{LedgerFault, StoreError};
 use countersign_settings::config::{Config, PathSettings, ServeSettings};
 use serde_json::{Value, json};
 
@@ -31,130 +17,6 @@ use crate::support::{Instance, License, Response, Server, get, post_json};
 
 const VALIDATE: &str = "/api/v1/validate-license";
 
-/// A store whose disk fails as the test wants, or, with `None`, never says anything.
-struct Broken(fn() -> Option<StoreError>);
-
-impl Bindings for Broken {
-    fn of(&self, _: &LicenseId) -> BoundSites<'_> {
-        BoundSites::default()
-    }
-
-    fn bind<'a>(&'a self, _: SeatRequest<'a>) -> BindFuture<'a> {
-        Box::pin(async {
-            match (self.0)() {
-                Some(error) => Err(error),
-                None => std::future::pending().await,
-            }
-        })
-    }
-
-    fn release(&self, _: ReleaseRequest) -> ReleaseFuture<'_> {
-        Box::pin(async {
-            match (self.0)() {
-                Some(error) => Err(error),
-                None => std::future::pending().await,
-            }
-        })
-    }
-
-    fn issued(&self, _: &LicenseId) -> Option<LedgerLicense> {
-        None
-    }
-
-    fn issued_beginning_with(&self, _: &[u8; 16]) -> Option<LedgerLicense> {
-        None
-    }
-
-    fn issued_for(&self, _: Hex128) -> Option<LedgerLicense> {
-        None
-    }
-
-    fn sale(&self, _: Hex128) -> Option<SaleState> {
-        None
-    }
-
-    fn record_sale(&self, _: SaleChange) -> SaleFuture<'_> {
-        Box::pin(async { Err(StoreError::Closed) })
-    }
-
-    fn issued_of_order(&self, _: &[Hex128]) -> Vec<LicenseId> {
-        Vec::new()
-    }
-
-    fn issued_after(
-        &self,
-        _: Option<&LicenseId>,
-        _: usize,
-        _: &dyn Fn(&countersign_model::license::License) -> bool,
-    ) -> Vec<LedgerLicense> {
-        Vec::new()
-    }
-
-    fn licenses_of_host(&self, _: &SiteHost) -> Vec<LicenseId> {
-        Vec::new()
-    }
-
-    fn moves(&self, _: chrono::DateTime<chrono::Utc>) -> Vec<(LicenseId, Vec<SiteRelease>)> {
-        Vec::new()
-    }
-
-    fn issued_count(&self) -> usize {
-        0
-    }
-
-    fn adopt(&self, _: AdoptionRequest) -> ChangeFuture<'_> {
-        unreachable!("nobody adopts")
-    }
-
-    fn import(&self, _: ImportRequest) -> ImportFuture<'_> {
-        unreachable!("nobody imports")
-    }
-
-    fn preview_import(&self, _: &ImportRequest) -> Vec<ImportOutcome> {
-        unreachable!("nobody imports")
-    }
-
-    fn change_license(&self, _: LedgerChange) -> ChangeFuture<'_> {
-        Box::pin(async { Err(StoreError::Closed) })
-    }
-
-    fn texts(&self, _: Vec<Hex128>) -> FindTextsFuture<'_> {
-        Box::pin(async { Err(StoreError::Closed) })
-    }
-
-    fn erase_texts(&self, _: TextErasure) -> EraseTextsFuture<'_> {
-        Box::pin(async { Err(StoreError::Closed) })
-    }
-
-    fn tokens(&self) -> Vec<Arc<ApiToken>> {
-        Vec::new()
-    }
-
-    fn token_of(&self, _: &Digest) -> Option<Arc<ApiToken>> {
-        None
-    }
-
-    fn change_token(&self, _: TokenChange) -> TokenFuture<'_> {
-        Box::pin(async { Err(StoreError::Closed) })
-    }
-
-    fn report(&self, _: &LicenseId, _: &BoundSites<'_>, _: &SiteHost, _: &CheckIn<'_>) {}
-
-    fn health(&self) -> StoreHealth {
-        StoreHealth {
-            state: Err(StoreError::NotDurable("no space left".into())),
-            since: DateTime::UNIX_EPOCH,
-            ledger: LedgerState::Disk,
-            clock_lead: None,
-            age: None,
-        }
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
 /// Where a server answers whom.
 struct Addresses {
     public: SocketAddr,
@@ -162,7 +24,7 @@ struct Addresses {
 }
 
 /// Serves in this process, on a store that fails, for one test.
-fn with_broken_store(error: fn() -> Option<StoreError>, test: impl FnOnce(Addresses, &License) + Send + 'static) {
+fn with_broken_store(fault: LedgerFault, test: impl FnOnce(Addresses, &License) + Send + 'static) {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
     let settings = ServeSettings {
@@ -177,7 +39,7 @@ fn with_broken_store(error: fn() -> Option<StoreError>, test: impl FnOnce(Addres
             &config.serve,
             &config.paths.public,
             loaded,
-            Arc::new(Broken(error)),
+            countersign_ledger::open_failing(&config.paths.store, fault).unwrap(),
             Hooks::none(),
         )
         .unwrap();

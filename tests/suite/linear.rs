@@ -8,7 +8,7 @@ use std::thread;
 
 use chrono::{NaiveDate, Utc};
 use countersign_ledger::{
-    self, BindOutcome, Bindings, ReleaseRefusal, ReleaseRequest, Releaser, SeatRequest, SiteReleaseOutcome,
+    self, BindOutcome, Ledger, ReleaseRefusal, ReleaseRequest, Releaser, SeatRequest, SiteReleaseOutcome,
 };
 use countersign_model::license::{Details, License as Granted, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
@@ -151,8 +151,8 @@ fn with_releases(sites: u32, rounds: usize) {
                         let host = format!("site-{}.com", random.below(8));
                         let asked = clock.now();
                         let what = match turn % 3 {
-                            2 => runtime.block_on(leave(&**store, &license, host)),
-                            _ => runtime.block_on(ask(&**store, &license, host)),
+                            2 => runtime.block_on(leave(store, &license, host)),
+                            _ => runtime.block_on(ask(store, &license, host)),
                         };
                         let answered = clock.now();
                         history.lock().unwrap().push(Event { asked, answered, what });
@@ -182,7 +182,7 @@ fn with_releases(sites: u32, rounds: usize) {
     assert!(returns > 0);
 }
 
-async fn ask(store: &dyn Bindings, license: &Granted, host: String) -> What {
+async fn ask(store: &Ledger, license: &Granted, host: String) -> What {
     let site = host.parse().unwrap();
     let request = SeatRequest {
         release_hash: secret(&host),
@@ -194,7 +194,7 @@ async fn ask(store: &dyn Bindings, license: &Granted, host: String) -> What {
     }
 }
 
-async fn leave(store: &dyn Bindings, license: &Granted, host: String) -> What {
+async fn leave(store: &Ledger, license: &Granted, host: String) -> What {
     let request = ReleaseRequest {
         license: license.clone(),
         host: host.parse().unwrap(),

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate};
-use countersign_ledger::{Bindings, ImportRequest, LicenseImport};
+use countersign_ledger::{ImportRequest, Ledger, LicenseImport};
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{Details, License as ModelLicense, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseKey;
@@ -29,7 +29,7 @@ fn site(number: usize) -> String {
 }
 
 /// Has the ledger bind all sites of a license.
-fn bind(store: &dyn Bindings, license: &License, sites: usize) {
+fn bind(store: &Ledger, license: &License, sites: usize) {
     let key: LicenseKey = license.key.parse().unwrap();
     let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
     let import = |sites: Vec<SiteHost>, limit: u32| LicenseImport {
@@ -124,8 +124,8 @@ fn a_site_of_20_000_costs_no_more_than_the_only_one() {
     put_secret(&instance, "keys/downloads.key", &SECRET);
     name_item(&instance);
     let store = countersign_ledger::open(&instance.file("store")).unwrap();
-    bind(&*store, &few, 1);
-    bind(&*store, &many, MANY);
+    bind(&store, &few, 1);
+    bind(&store, &many, MANY);
     store.close().unwrap();
     drop(store);
     let flags = [
@@ -156,7 +156,7 @@ fn all_of_20_000_sites_are_released_before_the_command_gives_up() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml(&format!("sites = {MANY}"))]);
     let store = countersign_ledger::open(&instance.file("store")).unwrap();
-    bind(&*store, &license, MANY);
+    bind(&store, &license, MANY);
     store.close().unwrap();
     drop(store);
     let _server = Server::start(&instance);

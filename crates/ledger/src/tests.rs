@@ -3,13 +3,16 @@
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::backend::Backend;
 use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
 use crate::bindings::BindingsRef;
@@ -18,12 +21,18 @@ use crate::command::{WaitingRequest, waiting};
 use crate::ledger_tables::LedgerTables;
 use crate::log::LedgerEntry;
 use crate::log::record::LedgerEvent;
+use crate::memory::BindingMemory;
 use crate::pending::QUEUE;
 use crate::seats::WantedSeat;
+use crate::telemetry::Reports;
 use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
-use countersign_model::binding::{Binding, SiteReport, Stored};
+use countersign_model::binding::{Binding, CheckIn, SiteReport, Stored};
+use countersign_model::digest::Digest;
+use countersign_model::issued_license::Hex128;
 use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
+use countersign_model::license_key::LicenseId;
 use countersign_model::seat::Seat;
+use countersign_model::site_host::SiteHost;
 
 mod adopting;
 mod binding;
@@ -66,7 +75,7 @@ fn seen(seconds: i64) -> CheckIn<'static> {
     }
 }
 
-fn hosts_of(store: &dyn Bindings, license: &License) -> Vec<String> {
+fn hosts_of(store: &Ledger, license: &License) -> Vec<String> {
     store
         .of(&license.id)
         .iter()
@@ -201,19 +210,19 @@ impl Backend for Arc<Memory> {
 }
 
 /// A store that until it is closed writes only what somebody waits for.
-fn on_memory() -> (Arc<Memory>, Arc<Store>) {
+fn on_memory() -> (Arc<Memory>, Arc<Ledger>) {
     const NEVER: Duration = Duration::from_secs(3600);
     let memory = Arc::new(Memory::default());
     (
         memory.clone(),
-        Arc::new(Store::new(memory, BindingMemory::new(LedgerTables::default()), NEVER)),
+        Arc::new(Ledger::new(memory, BindingMemory::new(LedgerTables::default()), NEVER)),
     )
 }
 
 type Binder = tokio::task::JoinHandle<Result<BindOutcome, StoreError>>;
 
 /// Binds in its own task; returns once the group commit is writing or the task is waiting for another one.
-async fn start_binding(store: &Arc<Store>, license: &License, name: &str) -> Binder {
+async fn start_binding(store: &Arc<Ledger>, license: &License, name: &str) -> Binder {
     let store = store.clone();
     let license = license.clone();
     let host = host(name);

@@ -7,7 +7,7 @@ use chrono::Utc;
 use crate::commands::{Failure, ledger_access, server_questions};
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
 use crate::serve::ops::license_answers::{LedgerTools, LicenseAction, LicenseOrder, LicenseReply};
-use countersign_ledger::Bindings;
+use countersign_ledger::Ledger;
 use countersign_mail::queue::MailQueue;
 use countersign_mail::{NO_MAIL_SERVER, NO_MAIL_SERVER_HINT};
 use countersign_model::license_key::LicenseId;
@@ -71,11 +71,7 @@ pub(in crate::commands) fn issue(config: &Config, order: &IssueOrder) -> Result<
 }
 
 /// What a command without a server carries out orders with, or why it cannot.
-fn own_tools<'a>(
-    config: &Config,
-    registry: &'a Registry,
-    bindings: &'a dyn Bindings,
-) -> Result<LedgerTools<'a>, String> {
+fn own_tools<'a>(config: &Config, registry: &'a Registry, bindings: &'a Ledger) -> Result<LedgerTools<'a>, String> {
     let mail = match &config.mail {
         Some(_) => Some(MailQueue::open(&config.paths.store, Utc::now()).map_err(|error| error.to_string())?),
         None => None,

@@ -16,7 +16,7 @@ use crate::serve::gate::Snapshot;
 use crate::serve::ledger_licenses::{self, Adopting, Changer, ExpectedRevision, LicenseChangeError, refresh};
 use crate::serve::ops::command_user::{CommandUser, GivenOrder};
 use crate::serve::state::Service;
-use countersign_ledger::{AdoptedStep, Bindings, ChangeOutcome, ChangeRefusal, StoreError, named_at_random};
+use countersign_ledger::{AdoptedStep, ChangeOutcome, ChangeRefusal, Ledger, StoreError, named_at_random};
 use countersign_mail::NO_MAIL_SERVER;
 use countersign_mail::address::MailAddress;
 use countersign_mail::queue::MailQueue;
@@ -141,7 +141,7 @@ pub struct LedgerTools<'a> {
     /// The licenses of files.
     pub registry: &'a Registry,
     /// The ledger.
-    pub bindings: &'a dyn Bindings,
+    pub bindings: &'a Ledger,
     /// `None` where no machine issues licenses.
     pub secrets: Option<Arc<LicenseSecrets>>,
     /// `None` without a mail server.

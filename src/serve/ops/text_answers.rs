@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::serve::ledger_licenses::refresh;
 use crate::serve::ops::command_user::GivenOrder;
 use crate::serve::state::Service;
-use countersign_ledger::{Bindings, ErasedText, StoreError, TextErasure};
+use countersign_ledger::{ErasedText, Ledger, StoreError, TextErasure};
 use countersign_model::issued_license::Hex128;
 
 /// The most texts of one order.
@@ -67,7 +67,7 @@ pub enum NamedTexts {
 ///
 /// # Errors
 /// It is not known whether they are erased. The same order may be given again.
-pub async fn erase(bindings: &dyn Bindings, texts: NamedTexts) -> Result<ErasureReply, StoreError> {
+pub async fn erase(bindings: &Ledger, texts: NamedTexts) -> Result<ErasureReply, StoreError> {
     if !bindings.may_issue() {
         return Err(StoreError::Differs);
     }

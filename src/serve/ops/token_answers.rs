@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::serve::ops::command_user::GivenOrder;
 use crate::serve::state::Service;
-use countersign_ledger::{Bindings, StoreError, TokenChange, TokenOutcome, TokenStep};
+use countersign_ledger::{Ledger, StoreError, TokenChange, TokenOutcome, TokenStep};
 use countersign_model::api_token::{ApiToken, TokenScope};
 use countersign_model::name::Name;
 use countersign_model::remarks::Author;
@@ -62,7 +62,7 @@ impl From<&ApiToken> for ToldToken {
 }
 
 /// Every token by name, also revoked ones.
-pub fn told(bindings: &dyn Bindings) -> Vec<ToldToken> {
+pub fn told(bindings: &Ledger) -> Vec<ToldToken> {
     bindings
         .tokens()
         .iter()
@@ -74,7 +74,7 @@ pub fn told(bindings: &dyn Bindings) -> Vec<ToldToken> {
 ///
 /// # Errors
 /// Nothing was written. The same order may be given again.
-pub async fn carry_out(bindings: &dyn Bindings, order: TokenOrder, author: Author) -> Result<TokenReply, StoreError> {
+pub async fn carry_out(bindings: &Ledger, order: TokenOrder, author: Author) -> Result<TokenReply, StoreError> {
     let TokenOrder { name, step } = order;
     let now = Utc::now();
     match bindings

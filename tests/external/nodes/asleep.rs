@@ -1,16 +1,15 @@
 //! Nodes that stop in the middle of their work and go on later, as on a machine that was paused or slept: nobody waits for
 //! them for long, and what they answer afterwards is not of before.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use countersign_ledger::{BindOutcome, Bindings, ChangeBasis, ChangeOutcome, LedgerChange, SeatRequest};
+use countersign_ledger::{BindOutcome, ChangeBasis, ChangeOutcome, Ledger, LedgerChange, SeatRequest};
 use countersign_model::license::{LicenseDetails, LicenseStatus};
+use futures_util::future::join_all;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -120,7 +119,7 @@ fn a_node_that_freezes_with_the_ledger_locked_blocks_others_for_two_seconds_and_
 
 /// Another node, without a process of its own.
 pub struct Other {
-    store: Arc<dyn Bindings>,
+    store: Arc<Ledger>,
     runtime: Runtime,
     _folder: TempDir,
 }
@@ -147,21 +146,10 @@ impl Other {
             let asked = hosts
                 .iter()
                 .map(|host| self.store.bind(SeatRequest::new(&license.license, host, Utc::now())));
-            let mut asked: Vec<_> = asked.collect();
-            // Each is queued when it is polled first, so that they share a commit.
-            self.runtime.block_on(poll_fn(|context| {
-                asked.retain_mut(|one| match one.as_mut().poll(context) {
-                    Poll::Pending => true,
-                    Poll::Ready(outcome) => {
-                        assert_eq!(outcome.unwrap(), BindOutcome::Bound);
-                        false
-                    }
-                });
-                match asked.is_empty() {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
-                }
-            }));
+            // They share a commit.
+            for outcome in self.runtime.block_on(join_all(asked)) {
+                assert_eq!(outcome.unwrap(), BindOutcome::Bound);
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use chrono::{SecondsFormat, Utc};
 use countersign_ledger::{
-    self, Bindings, ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, LedgerState, SeatRequest, TokenChange,
+    self, ChangeBasis, ChangeOutcome, ChangeRefusal, Ledger, LedgerChange, LedgerState, SeatRequest, TokenChange,
     TokenOutcome, TokenStep,
 };
 use countersign_model::api_token::TokenScope;
@@ -297,7 +297,7 @@ fn lines_that_come_back_need_no_repair() {
 /// A node of this process.
 pub struct OwnNode {
     pub folder: TempDir,
-    pub bindings: Arc<dyn Bindings>,
+    pub bindings: Arc<Ledger>,
     pub runtime: Runtime,
 }
 

@@ -87,7 +87,7 @@ async fn a_declared_license_is_adopted_once_with_its_bindings_and_stays_after_a_
     drop(store);
     let store = open(path).unwrap();
     assert_eq!(*store.issued(&declared.id).unwrap(), *adopted);
-    assert_eq!(hosts_of(&*store, &declared), ["a.com"]);
+    assert_eq!(hosts_of(&store, &declared), ["a.com"]);
     assert_eq!(lines(path), 2);
 }
 

@@ -24,7 +24,7 @@ fn bound(lines: &[FeedLine]) -> Vec<String> {
     hosts.collect()
 }
 
-async fn bind(store: &dyn Bindings, license: &License, name: &str, time: i64) {
+async fn bind(store: &Ledger, license: &License, name: &str, time: i64) {
     let outcome = store.bind(SeatRequest::new(license, &host(name), at(time))).await;
     assert_eq!(outcome.unwrap(), BindOutcome::Bound);
 }
@@ -37,7 +37,7 @@ async fn lines_come_once_in_order_beside_a_running_store() {
     let mut feed = LedgerFeed::new(StoreSource::Folder(folder.path()), genesis());
     let mut all = Vec::new();
     for (number, name) in ["a.com", "b.com", "c.com", "d.com"].into_iter().enumerate() {
-        bind(&*store, &license, name, number as i64 + 1).await;
+        bind(&store, &license, name, number as i64 + 1).await;
         let end = store.ledger_end().unwrap().sequence;
         assert_eq!(end, number as u64 + 1);
         let lines = feed.next(end, 10).unwrap();
@@ -80,8 +80,8 @@ async fn compactions_hide_nothing_and_repeat_nothing_though_all_lines_have_one_t
     let license = license(1, 9);
     let issued = issued(2);
     let store = open(path).unwrap();
-    bind(&*store, &license, "a.com", 1).await;
-    bind(&*store, &license, "b.com", 1).await;
+    bind(&store, &license, "a.com", 1).await;
+    bind(&store, &license, "b.com", 1).await;
     for revision in 0..2 {
         let change = LedgerChange {
             remarks: NewRemarks::default(),
@@ -101,7 +101,7 @@ async fn compactions_hide_nothing_and_repeat_nothing_though_all_lines_have_one_t
         };
         store.change_license(change).await.unwrap();
     }
-    bind(&*store, &license, "c.com", 1).await;
+    bind(&store, &license, "c.com", 1).await;
     let lines = LedgerFeed::new(StoreSource::Folder(path), genesis())
         .next(5, 9)
         .unwrap();
@@ -111,7 +111,7 @@ async fn compactions_hide_nothing_and_repeat_nothing_though_all_lines_have_one_t
         store.close().unwrap();
         maintenance::compact(path, at(number as i64)).unwrap();
         let store = open(path).unwrap();
-        bind(&*store, &license, name, 1).await;
+        bind(&store, &license, name, 1).await;
         store.close().unwrap();
         all.push(name.to_owned());
     }
@@ -134,7 +134,7 @@ async fn where_a_person_deleted_the_old_lines_what_may_not_have_been_told_comes(
     let license = license(1, 9);
     let store = open(path).unwrap();
     for (name, time) in [("a.com", 100), ("b.com", 200), ("c.com", 200), ("d.com", 300)] {
-        bind(&*store, &license, name, time).await;
+        bind(&store, &license, name, time).await;
     }
     let lines = LedgerFeed::new(StoreSource::Folder(path), genesis())
         .next(4, 9)
@@ -143,7 +143,7 @@ async fn where_a_person_deleted_the_old_lines_what_may_not_have_been_told_comes(
     let aside = maintenance::compact(path, at(400)).unwrap().aside;
     std::fs::remove_file(aside).unwrap();
     let store = open(path).unwrap();
-    bind(&*store, &license, "e.com", 500).await;
+    bind(&store, &license, "e.com", 500).await;
     let end = store.ledger_end().unwrap().sequence;
     assert_eq!(rest(path, lines[1].cursor, end), ["b.com", "c.com", "d.com", "e.com"]);
     // The compaction continues the cursor's own line, so that nothing is in doubt.
@@ -153,7 +153,7 @@ async fn where_a_person_deleted_the_old_lines_what_may_not_have_been_told_comes(
         ..lines[1].cursor
     };
     assert_eq!(rest(path, later, end), [""; 0]);
-    bind(&*store, &license, "f.com", 1_000).await;
+    bind(&store, &license, "f.com", 1_000).await;
     assert_eq!(rest(path, later, end + 1), ["f.com"]);
 }
 

@@ -58,7 +58,7 @@ async fn an_issued_license_is_there_after_a_restart_a_rebuilt_index_and_a_compac
     store.close().unwrap();
     drop(store);
 
-    let status = |store: &dyn Bindings| {
+    let status = |store: &Ledger| {
         let first = store.issued(&first.license.id).unwrap();
         (first.license.status, first.revision, store.issued_count())
     };
@@ -72,8 +72,8 @@ async fn an_issued_license_is_there_after_a_restart_a_rebuilt_index_and_a_compac
         let verified = reader::open(path).unwrap().verify().unwrap();
         assert_eq!((verified.bindings, verified.issued), (1, 2), "{step}");
         let store = open(path).unwrap();
-        assert_eq!(status(&*store), expected, "{step}");
-        assert_eq!(hosts_of(&*store, &first.license), ["a.com"], "{step}");
+        assert_eq!(status(&store), expected, "{step}");
+        assert_eq!(hosts_of(&store, &first.license), ["a.com"], "{step}");
         let again = store.change_license(issue(&second)).await.unwrap();
         assert_eq!(again, ChangeOutcome::Repeated(Arc::new(second.clone())), "{step}");
         store.close().unwrap();
@@ -84,7 +84,7 @@ async fn an_issued_license_is_there_after_a_restart_a_rebuilt_index_and_a_compac
 async fn a_request_issues_once_and_a_change_needs_the_revision_that_it_saw() {
     let (_, store) = on_memory();
     let first = issued(1);
-    let ask = |change| Bindings::change_license(&*store, change);
+    let ask = |change| store.change_license(change);
     assert_eq!(ask(suspend(&first, 1)).await.unwrap(), refused(ChangeRefusal::Unknown));
     ask(issue(&first)).await.unwrap();
 
@@ -112,7 +112,7 @@ async fn a_license_that_fits_no_line_is_refused_and_a_note_is_not_kept() {
     let (_, store) = on_memory();
     let mut noted = issued(1);
     noted.license.details.note = "Jane Doe".into();
-    Bindings::change_license(&*store, issue(&noted)).await.unwrap();
+    store.change_license(issue(&noted)).await.unwrap();
     assert_eq!(
         store.memory.issued.of(&noted.license.id).unwrap().license.details.note,
         ""
@@ -121,7 +121,7 @@ async fn a_license_that_fits_no_line_is_refused_and_a_note_is_not_kept() {
     let mut long = issued(2);
     let name = |number: usize| -> Name { format!("{}{number}", "x".repeat(60)).parse().unwrap() };
     long.license.modules = Arc::new((0..100).map(|number| (name(number), Vec::new())).collect());
-    let outcome = Bindings::change_license(&*store, issue(&long)).await.unwrap();
+    let outcome = store.change_license(issue(&long)).await.unwrap();
     assert_eq!(outcome, refused(ChangeRefusal::TooLong));
 }
 
@@ -133,7 +133,7 @@ async fn a_license_that_cannot_be_written_is_not_in_force() {
     let task = {
         let store = store.clone();
         let change = issue(&license);
-        tokio::spawn(async move { Bindings::change_license(&*store, change).await })
+        tokio::spawn(async move { store.change_license(change).await })
     };
     tokio::task::spawn_blocking({
         let memory = memory.clone();
@@ -146,7 +146,7 @@ async fn a_license_that_cannot_be_written_is_not_in_force() {
     assert!(matches!(task.await.unwrap(), Err(StoreError::NotDurable(_))));
     assert!(store.memory.issued.of(&license.license.id).is_none());
     memory.let_go();
-    let outcome = Bindings::change_license(&*store, issue(&license)).await.unwrap();
+    let outcome = store.change_license(issue(&license)).await.unwrap();
     assert_eq!(outcome, ChangeOutcome::Recorded(Arc::new(license)));
 }
 
@@ -285,7 +285,7 @@ async fn what_people_write_of_a_change_stands_beside_the_ledger_and_what_stays_w
         ..issue(&license)
     };
     store.change_license(first.clone()).await.unwrap();
-    let noted = |store: &dyn Bindings| {
+    let noted = |store: &Ledger| {
         store
             .issued(&license.license.id)
             .unwrap()
@@ -301,7 +301,7 @@ async fn what_people_write_of_a_change_stands_beside_the_ledger_and_what_stays_w
         reason: Some(Hex128([2; 16])),
         who: Some(Hex128([1; 16])),
     };
-    assert_eq!(noted(&*store), expected);
+    assert_eq!(noted(&store), expected);
     // A retry writes nothing, also no other text.
     let again = LedgerChange {
         author: by("Anna Author", text(4, "again")),
@@ -313,7 +313,7 @@ async fn what_people_write_of_a_change_stands_beside_the_ledger_and_what_stays_w
     ));
     // The next change is nobody's that is known.
     store.change_license(suspend(&license, 1)).await.unwrap();
-    assert_eq!(noted(&*store), expected.lasting());
+    assert_eq!(noted(&store), expected.lasting());
     // A note alone is a change, and nothing is none.
     let step = |remarks: NewRemarks, reason| LedgerChange {
         basis: ChangeBasis::Step {
@@ -336,7 +336,7 @@ async fn what_people_write_of_a_change_stands_beside_the_ledger_and_what_stays_w
         matches!(&changed, ChangeOutcome::Recorded(license) if license.revision == 3),
         "{changed:?}"
     );
-    assert_eq!(noted(&*store).note, Some(Hex128([5; 16])));
+    assert_eq!(noted(&store).note, Some(Hex128([5; 16])));
     // A new key is for the same customer.
     let rekeyed = LedgerChange {
         author: by("Bert", text(7, "lost")),
@@ -380,7 +380,7 @@ async fn what_people_write_of_a_change_stands_beside_the_ledger_and_what_stays_w
         "{ledger}"
     );
     let store = open(path).unwrap();
-    assert_eq!(noted(&*store).note, Some(Hex128([5; 16])));
+    assert_eq!(noted(&store).note, Some(Hex128([5; 16])));
     let erasure = TextErasure {
         names: vec![Hex128([1; 16])],
         is_one: true,

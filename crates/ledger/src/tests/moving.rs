@@ -28,12 +28,12 @@ fn leaves(license: &License, name: &str, secret: Option<&str>, seconds: i64) -> 
     }
 }
 
-async fn bind(store: &dyn Bindings, license: &License, name: &str, seconds: i64) -> BindOutcome {
+async fn bind(store: &Ledger, license: &License, name: &str, seconds: i64) -> BindOutcome {
     let host = host(name);
     store.bind(SeatRequest::new(license, &host, at(seconds))).await.unwrap()
 }
 
-async fn release(store: &dyn Bindings, request: ReleaseRequest) -> Result<(), ReleaseRefusal> {
+async fn release(store: &Ledger, request: ReleaseRequest) -> Result<(), ReleaseRefusal> {
     match store.release(request).await.unwrap() {
         SiteReleaseOutcome::Released | SiteReleaseOutcome::AlreadyReleased => Ok(()),
         SiteReleaseOutcome::Refused(refusal) => Err(refusal),
@@ -41,7 +41,7 @@ async fn release(store: &dyn Bindings, request: ReleaseRequest) -> Result<(), Re
 }
 
 /// How each release of the license happened.
-fn moves(store: &dyn Bindings, license: &License) -> Vec<(String, ReleasedBy)> {
+fn moves(store: &Ledger, license: &License) -> Vec<(String, ReleasedBy)> {
     let bound = store.of(&license.id);
     let moves = bound.moves().iter();
     moves.map(|release| (release.host.to_string(), release.by)).collect()
@@ -56,17 +56,17 @@ async fn a_binding_with_a_hash_is_released_with_its_secret_only_and_never_taken_
     // A later hash changes nothing.
     store.bind(guarded(&license, &old, "thief", 2)).await.unwrap();
     for wrong in [None, Some(""), Some("thief")] {
-        let refused = release(&*store, leaves(&license, "old.com", wrong, 3)).await;
+        let refused = release(&store, leaves(&license, "old.com", wrong, 3)).await;
         assert_eq!(refused, Err(ReleaseRefusal::WrongSecret), "{wrong:?}");
     }
-    assert_eq!(bind(&*store, &license, "new.com", 3).await, elsewhere("old.com"));
+    assert_eq!(bind(&store, &license, "new.com", 3).await, elsewhere("old.com"));
     let right = || leaves(&license, "old.com", Some("right"), 4);
-    assert_eq!(release(&*store, right()).await, Ok(()));
-    assert_eq!(release(&*store, right()).await, Ok(()), "the first answer was lost");
-    assert_eq!(bind(&*store, &license, "new.com", 5).await, BindOutcome::Bound);
-    assert_eq!(bind(&*store, &license, "old.com", 6).await, elsewhere("new.com"));
-    assert_eq!(moves(&*store, &license), [("old.com".into(), ReleasedBy::Secret)]);
-    let stranger = release(&*store, leaves(&license, "stranger.com", None, 7)).await;
+    assert_eq!(release(&store, right()).await, Ok(()));
+    assert_eq!(release(&store, right()).await, Ok(()), "the first answer was lost");
+    assert_eq!(bind(&store, &license, "new.com", 5).await, BindOutcome::Bound);
+    assert_eq!(bind(&store, &license, "old.com", 6).await, elsewhere("new.com"));
+    assert_eq!(moves(&store, &license), [("old.com".into(), ReleasedBy::Secret)]);
+    let stranger = release(&store, leaves(&license, "stranger.com", None, 7)).await;
     assert_eq!(stranger, Err(ReleaseRefusal::NotBound));
 }
 
@@ -75,26 +75,26 @@ async fn a_host_that_was_released_by_the_key_alone_takes_its_seat_back_for_72_ho
     let (_, store) = on_memory();
     let license = license(1, 2);
     for name in ["a.com", "old.com"] {
-        bind(&*store, &license, name, 1).await;
+        bind(&store, &license, name, 1).await;
     }
-    assert_eq!(release(&*store, leaves(&license, "old.com", None, 10)).await, Ok(()));
-    assert_eq!(bind(&*store, &license, "thief.com", 11).await, BindOutcome::Bound);
+    assert_eq!(release(&store, leaves(&license, "old.com", None, 10)).await, Ok(()));
+    assert_eq!(bind(&store, &license, "thief.com", 11).await, BindOutcome::Bound);
     assert_eq!(
-        bind(&*store, &license, "other.com", 12).await,
+        bind(&store, &license, "other.com", 12).await,
         elsewhere("a.com"),
         "who never had a seat has nothing to take back"
     );
     let just_in_time = 10 + 72 * HOUR - 1;
     assert_eq!(
-        bind(&*store, &license, "old.com", just_in_time).await,
+        bind(&store, &license, "old.com", just_in_time).await,
         BindOutcome::Bound
     );
     assert_eq!(
-        bind(&*store, &license, "thief.com", just_in_time).await,
+        bind(&store, &license, "thief.com", just_in_time).await,
         elsewhere("a.com")
     );
     assert_eq!(
-        moves(&*store, &license),
+        moves(&store, &license),
         [
             ("old.com".into(), ReleasedBy::Key),
             ("thief.com".into(), ReleasedBy::Taken)
@@ -102,26 +102,26 @@ async fn a_host_that_was_released_by_the_key_alone_takes_its_seat_back_for_72_ho
     );
     // The same again, too late.
     assert_eq!(
-        release(&*store, leaves(&license, "old.com", None, just_in_time)).await,
+        release(&store, leaves(&license, "old.com", None, just_in_time)).await,
         Ok(())
     );
-    bind(&*store, &license, "thief.com", just_in_time).await;
+    bind(&store, &license, "thief.com", just_in_time).await;
     let late = just_in_time + 72 * HOUR;
-    assert_eq!(bind(&*store, &license, "old.com", late).await, elsewhere("a.com"));
+    assert_eq!(bind(&store, &license, "old.com", late).await, elsewhere("a.com"));
 }
 
 #[tokio::test]
 async fn what_the_vendor_released_or_bound_is_the_vendors() {
     let (_, store) = on_memory();
     let mut license = license(1, 1);
-    bind(&*store, &license, "old.com", 1).await;
-    assert_eq!(release(&*store, leaves(&license, "old.com", None, 2)).await, Ok(()));
-    bind(&*store, &license, "new.com", 3).await;
+    bind(&store, &license, "old.com", 1).await;
+    assert_eq!(release(&store, leaves(&license, "old.com", None, 2)).await, Ok(()));
+    bind(&store, &license, "new.com", 3).await;
     let mut by_vendor = license.clone();
     by_vendor.details.released.hosts.insert(host("old.com"), at(4));
-    assert_eq!(bind(&*store, &by_vendor, "old.com", 5).await, elsewhere("new.com"));
+    assert_eq!(bind(&store, &by_vendor, "old.com", 5).await, elsewhere("new.com"));
     license.details.hosts.push(host("new.com"));
-    let refused = release(&*store, leaves(&license, "new.com", None, 6)).await;
+    let refused = release(&store, leaves(&license, "new.com", None, 6)).await;
     assert_eq!(refused, Err(ReleaseRefusal::BoundByVendor));
 }
 
@@ -133,19 +133,19 @@ async fn a_license_moves_five_times_in_30_days_and_a_return_is_no_move() {
     for number in 0..5 {
         let name = format!("site-{number}.com");
         second += 1;
-        assert_eq!(bind(&*store, &license, &name, second).await, BindOutcome::Bound);
-        assert_eq!(release(&*store, leaves(&license, &name, None, second)).await, Ok(()));
+        assert_eq!(bind(&store, &license, &name, second).await, BindOutcome::Bound);
+        assert_eq!(release(&store, leaves(&license, &name, None, second)).await, Ok(()));
     }
     // Back and forth: the last one takes its seat back.
-    bind(&*store, &license, "new.com", 6).await;
-    assert_eq!(bind(&*store, &license, "site-4.com", 7).await, BindOutcome::Bound);
+    bind(&store, &license, "new.com", 6).await;
+    assert_eq!(bind(&store, &license, "site-4.com", 7).await, BindOutcome::Bound);
     let month = 30 * 24 * HOUR;
     for (seconds, expected) in [
         (8, Err(ReleaseRefusal::TooManyMoves)),
         (month, Err(ReleaseRefusal::TooManyMoves)),
         (month + 1, Ok(())),
     ] {
-        let released = release(&*store, leaves(&license, "site-4.com", None, seconds)).await;
+        let released = release(&store, leaves(&license, "site-4.com", None, seconds)).await;
         assert_eq!(released, expected, "after {seconds} s");
     }
 }
@@ -159,7 +159,7 @@ async fn a_site_that_comes_back_before_another_left_did_not_move() {
         let request = guarded(&license, &host, "secret", second);
         assert_eq!(store.bind(request).await.unwrap(), BindOutcome::Bound);
     };
-    let leave = async |name: &str, second| release(&*store, leaves(&license, name, Some("secret"), second)).await;
+    let leave = async |name: &str, second| release(&store, leaves(&license, name, Some("secret"), second)).await;
     // A plugin that is deleted and installed again, ten times.
     for second in 0..10 {
         stay("a.com", second).await;
@@ -185,7 +185,7 @@ async fn a_license_has_no_more_releases_in_30_days_than_the_ledger_can_bear() {
     let mut released = 0;
     loop {
         store.bind(guarded(&license, &site, "secret", 1)).await.unwrap();
-        match release(&*store, leaves(&license, "a.com", Some("secret"), 1)).await {
+        match release(&store, leaves(&license, "a.com", Some("secret"), 1)).await {
             Ok(()) => released += 1,
             refused => break assert_eq!((refused, released), (Err(ReleaseRefusal::TooManyMoves), 100)),
         }
@@ -196,7 +196,7 @@ async fn a_license_has_no_more_releases_in_30_days_than_the_ledger_can_bear() {
 async fn a_seat_that_is_released_goes_to_one_of_those_who_wait_with_it() {
     let (memory, store) = on_memory();
     let license = license(1, 1);
-    bind(&*store, &license, "old.com", 1).await;
+    bind(&store, &license, "old.com", 1).await;
     memory.hold();
     let first = start_binding(&store, &super::license(2, 1), "busy.com").await;
     memory.wait_for("sync begins", 2);
@@ -243,24 +243,20 @@ async fn a_seat_that_is_released_goes_to_one_of_those_who_wait_with_it() {
         bound += usize::from(binder.await.unwrap().unwrap() == BindOutcome::Bound);
     }
     assert_eq!(bound, 1);
-    assert_eq!(
-        moves(&*store, &license).len(),
-        1,
-        "the second release had nothing to do"
-    );
+    assert_eq!(moves(&store, &license).len(), 1, "the second release had nothing to do");
 }
 
 #[tokio::test]
 async fn a_release_that_cannot_be_written_releases_nothing() {
     let (memory, store) = on_memory();
     let license = license(1, 1);
-    bind(&*store, &license, "old.com", 1).await;
+    bind(&store, &license, "old.com", 1).await;
     memory.hold();
     memory.end_sync(false);
     let failed = store.release(leaves(&license, "old.com", None, 2)).await;
     assert!(matches!(failed, Err(StoreError::NotDurable(_))), "{failed:?}");
     memory.let_go();
-    assert_eq!(bind(&*store, &license, "new.com", 3).await, elsewhere("old.com"));
+    assert_eq!(bind(&store, &license, "new.com", 3).await, elsewhere("old.com"));
 }
 
 #[tokio::test]
@@ -270,19 +266,19 @@ async fn releases_and_hashes_outlive_a_restart_a_lost_index_and_a_compaction() {
     {
         let store = open(folder.path()).unwrap();
         for name in ["a.com", "old.com"] {
-            bind(&*store, &license, name, 1).await;
+            bind(&store, &license, name, 1).await;
         }
         let safe = host("safe.com");
         store.bind(guarded(&license, &safe, "right", 1)).await.unwrap();
         for seconds in [2, 4] {
             assert_eq!(
-                release(&*store, leaves(&license, "old.com", None, seconds)).await,
+                release(&store, leaves(&license, "old.com", None, seconds)).await,
                 Ok(())
             );
-            bind(&*store, &license, "old.com", seconds + 1).await;
+            bind(&store, &license, "old.com", seconds + 1).await;
         }
-        assert_eq!(release(&*store, leaves(&license, "old.com", None, 6)).await, Ok(()));
-        bind(&*store, &license, "thief.com", 7).await;
+        assert_eq!(release(&store, leaves(&license, "old.com", None, 6)).await, Ok(()));
+        bind(&store, &license, "thief.com", 7).await;
         store.close().unwrap();
     }
     let expected: Vec<_> = (0..3).map(|_| ("old.com".to_owned(), ReleasedBy::Key)).collect();
@@ -317,15 +313,15 @@ async fn releases_and_hashes_outlive_a_restart_a_lost_index_and_a_compaction() {
             );
         }
         let store = open(folder.path()).unwrap();
-        assert_eq!(moves(&*store, &license), expected, "{what}");
-        assert_eq!(bind(&*store, &license, "b.com", 9).await, elsewhere("a.com"), "{what}");
-        let wrong = release(&*store, leaves(&license, "safe.com", None, 9)).await;
+        assert_eq!(moves(&store, &license), expected, "{what}");
+        assert_eq!(bind(&store, &license, "b.com", 9).await, elsewhere("a.com"), "{what}");
+        let wrong = release(&store, leaves(&license, "safe.com", None, 9)).await;
         assert_eq!(wrong, Err(ReleaseRefusal::WrongSecret), "{what}");
         store.close().unwrap();
     }
     // Much later, only the releases that still end a binding are kept.
     let store = open(folder.path()).unwrap();
-    assert_eq!(bind(&*store, &license, "old.com", 10).await, BindOutcome::Bound);
+    assert_eq!(bind(&store, &license, "old.com", 10).await, BindOutcome::Bound);
     store.close().unwrap();
     drop(store);
     maintenance::compact(folder.path(), at(40 * 24 * HOUR)).unwrap();
@@ -334,7 +330,7 @@ async fn releases_and_hashes_outlive_a_restart_a_lost_index_and_a_compaction() {
     assert_eq!(kept.len(), 1, "{ledger}");
     assert!(kept[0].contains("thief.com") && kept[0].contains("\"how\":\"return\""));
     assert_eq!(
-        bind(&*open(folder.path()).unwrap(), &license, "b.com", 41 * 24 * HOUR).await,
+        bind(&open(folder.path()).unwrap(), &license, "b.com", 41 * 24 * HOUR).await,
         elsewhere("a.com")
     );
 }
@@ -379,7 +375,7 @@ fn with_copies<'a>(license: &'a License, host: &'a SiteHost, seconds: i64) -> Se
 }
 
 /// Asks memory, which may say yes, and then the thread that commits, which must say the same.
-async fn bind_beside_copies(store: &dyn Bindings, license: &License, name: &str, seconds: i64) -> BindOutcome {
+async fn bind_beside_copies(store: &Ledger, license: &License, name: &str, seconds: i64) -> BindOutcome {
     let host = host(name);
     store.bind(with_copies(license, &host, seconds)).await.unwrap()
 }
@@ -403,11 +399,11 @@ async fn memory_and_the_committing_thread_agree_about_staging_copies() {
             let mut bound = Vec::new();
             for name in &order {
                 let is_free = license.seat(&store.of(&license.id), 1, &host(name)) == Seat::Free;
-                let outcome = bind_beside_copies(&*store, &license, name, 1).await;
+                let outcome = bind_beside_copies(&store, &license, name, 1).await;
                 assert_eq!(outcome == BindOutcome::Bound, is_free, "{order:?} {name}");
                 bound.extend((outcome == BindOutcome::Bound).then(|| (*name).to_owned()));
             }
-            assert_eq!(hosts_of(&*store, &license), bound, "{order:?}");
+            assert_eq!(hosts_of(&store, &license), bound, "{order:?}");
             assert!(license.seat_use(&store.of(&license.id), 1).seats <= 2, "{order:?}");
 
             let (memory, store) = on_memory();
@@ -426,7 +422,7 @@ async fn memory_and_the_committing_thread_agree_about_staging_copies() {
             for request in asked {
                 request.await.unwrap();
             }
-            assert_eq!(hosts_of(&*store, &license), bound, "{order:?} at once");
+            assert_eq!(hosts_of(&store, &license), bound, "{order:?} at once");
         }
     }
 }
@@ -436,22 +432,19 @@ async fn who_takes_a_seat_back_takes_it_from_a_site_and_its_staging_copy() {
     for thieves in [["thief.com", "a.thief.com"], ["a.thief.com", "thief.com"]] {
         let (_, store) = on_memory();
         let license = license(1, 1);
-        bind_beside_copies(&*store, &license, "old.com", 1).await;
-        assert_eq!(release(&*store, leaves(&license, "old.com", None, 2)).await, Ok(()));
+        bind_beside_copies(&store, &license, "old.com", 1).await;
+        assert_eq!(release(&store, leaves(&license, "old.com", None, 2)).await, Ok(()));
         for thief in thieves {
-            assert_eq!(
-                bind_beside_copies(&*store, &license, thief, 3).await,
-                BindOutcome::Bound
-            );
+            assert_eq!(bind_beside_copies(&store, &license, thief, 3).await, BindOutcome::Bound);
         }
         assert_eq!(
-            bind_beside_copies(&*store, &license, "old.com", 4).await,
+            bind_beside_copies(&store, &license, "old.com", 4).await,
             BindOutcome::Bound
         );
         let held = |name: &str| license.seat(&store.of(&license.id), 1, &host(name)) == Seat::Held;
         assert_eq!(["old.com", "thief.com", "a.thief.com"].map(held), [true, false, false]);
         assert_eq!(
-            bind_beside_copies(&*store, &license, "thief.com", 5).await,
+            bind_beside_copies(&store, &license, "thief.com", 5).await,
             elsewhere("old.com")
         );
     }
@@ -462,17 +455,17 @@ async fn a_copy_that_stays_when_its_site_leaves_keeps_the_seat() {
     let (_, store) = on_memory();
     let license = license(1, 1);
     for name in ["example.com", "staging.example.com"] {
-        assert_eq!(bind_beside_copies(&*store, &license, name, 1).await, BindOutcome::Bound);
+        assert_eq!(bind_beside_copies(&store, &license, name, 1).await, BindOutcome::Bound);
     }
-    assert_eq!(release(&*store, leaves(&license, "example.com", None, 2)).await, Ok(()));
+    assert_eq!(release(&store, leaves(&license, "example.com", None, 2)).await, Ok(()));
     let first = || elsewhere("staging.example.com");
-    assert_eq!(bind_beside_copies(&*store, &license, "other.com", 3).await, first());
+    assert_eq!(bind_beside_copies(&store, &license, "other.com", 3).await, first());
     assert_eq!(
-        release(&*store, leaves(&license, "staging.example.com", None, 4)).await,
+        release(&store, leaves(&license, "staging.example.com", None, 4)).await,
         Ok(())
     );
     assert_eq!(
-        bind_beside_copies(&*store, &license, "other.com", 5).await,
+        bind_beside_copies(&store, &license, "other.com", 5).await,
         BindOutcome::Bound
     );
 }

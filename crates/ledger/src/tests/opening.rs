@@ -52,7 +52,7 @@ async fn closed_store() -> (TempDir, Vec<(License, Vec<String>)>) {
                 .await
                 .unwrap();
         }
-        let hosts = hosts_of(&*store, &license);
+        let hosts = hosts_of(&store, &license);
         held.push((license, hosts));
     }
     store.close().unwrap();
@@ -107,7 +107,7 @@ async fn survive(files: &[&str]) -> usize {
             Ok(store) => {
                 opened += 1;
                 for (license, hosts) in &held {
-                    assert_eq!(hosts_of(&*store, license), *hosts, "round {round}");
+                    assert_eq!(hosts_of(&store, license), *hosts, "round {round}");
                 }
                 store.close().unwrap();
             }
@@ -140,7 +140,7 @@ async fn a_missing_index_is_made_anew_and_a_missing_ledger_is_told() {
     let (folder, held) = closed_store().await;
     std::fs::remove_dir_all(folder.path().join("index")).unwrap();
     let store = open(folder.path()).unwrap();
-    assert_eq!(hosts_of(&*store, &held[2].0), held[2].1);
+    assert_eq!(hosts_of(&store, &held[2].0), held[2].1);
     store.close().unwrap();
     drop(store);
     let verified = reader::open(folder.path()).unwrap().verify().unwrap();
@@ -177,7 +177,7 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     assert_eq!(state(), reader::IndexState::Behind(1));
     let store = open(early.path()).unwrap();
     assert_eq!(
-        (store.of(&id).len(), hosts_of(&*store, &held[0].0)),
+        (store.of(&id).len(), hosts_of(&store, &held[0].0)),
         (1, held[0].1.clone())
     );
     drop(store);
@@ -244,7 +244,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
         license.details.released.hosts.insert(host(name), at(10));
     }
     let before = store.of(&license.id).to_vec();
-    assert_eq!(hosts_of(&*store, &license), ["b.com", "a.com"]);
+    assert_eq!(hosts_of(&store, &license), ["b.com", "a.com"]);
     drop(store);
     let done = maintenance::compact(path, at(0)).unwrap();
     assert_eq!(

@@ -93,7 +93,7 @@ fn import(numbers: &[u8], content: u8, seconds: i64) -> ImportRequest {
     }
 }
 
-async fn bind(store: &dyn Bindings, license: &License, name: &str, secret: Option<&str>, seconds: i64) -> BindOutcome {
+async fn bind(store: &Ledger, license: &License, name: &str, secret: Option<&str>, seconds: i64) -> BindOutcome {
     let host = host(name);
     let request = SeatRequest {
         release_hash: secret.map(ReleaseHash::of),
@@ -103,7 +103,7 @@ async fn bind(store: &dyn Bindings, license: &License, name: &str, secret: Optio
 }
 
 /// The first part of the run, and what each request answered.
-async fn begin(store: &dyn Bindings) -> Vec<String> {
+async fn begin(store: &Ledger) -> Vec<String> {
     let mut said = Vec::new();
     let mut say = |outcome: &dyn std::fmt::Debug| said.push(format!("{outcome:?}"));
     for change in [
@@ -207,7 +207,7 @@ async fn begin(store: &dyn Bindings) -> Vec<String> {
 }
 
 /// What follows a compaction.
-async fn go_on(store: &dyn Bindings) -> Vec<String> {
+async fn go_on(store: &Ledger) -> Vec<String> {
     let mut said = Vec::new();
     let mut say = |outcome: &dyn std::fmt::Debug| said.push(format!("{outcome:?}"));
     say(&store.change_token(token("shop", TokenStep::Revoke, 701)).await.unwrap());
@@ -245,14 +245,14 @@ async fn a_recorded_run_writes_the_same_bytes() {
     let path = folder.path();
     let ledger = || std::fs::read(path.join("ledger.jsonl")).unwrap();
     let store = open(path).unwrap();
-    let mut said = begin(&*store).await;
+    let mut said = begin(&store).await;
     store.close().unwrap();
     drop(store);
     expect("first.jsonl", &ledger());
     maintenance::compact(path, at(601)).unwrap();
     expect("compacted.jsonl", &ledger());
     let store = open(path).unwrap();
-    said.extend(go_on(&*store).await);
+    said.extend(go_on(&store).await);
     store.close().unwrap();
     expect("continued.jsonl", &ledger());
     expect("answers.txt", (said.join("\n") + "\n").as_bytes());

@@ -7,7 +7,7 @@ use crate::serve::api::licenses::fields::SiteCount;
 use crate::serve::found_license::FoundLicense;
 use crate::serve::gate::Gate;
 use crate::serve::order_texts::OrderTexts;
-use countersign_ledger::Bindings;
+use countersign_ledger::Ledger;
 use countersign_model::issued_license::{ChangeScope, IssuedLicense};
 use countersign_model::license::{License, LicenseState, LicenseStatus, Modules};
 use countersign_model::license_key::{LicenseId, LicenseKey};
@@ -18,7 +18,7 @@ use countersign_registry::Registry;
 /// What is known of sites at a moment.
 #[derive(Clone, Copy)]
 pub(super) struct KnownSites<'b> {
-    pub(super) bindings: &'b dyn Bindings,
+    pub(super) bindings: &'b Ledger,
     /// The server's setting.
     pub(super) staging_sites: u32,
     pub(super) now: DateTime<Utc>,

@@ -19,7 +19,7 @@ use crate::serve::order_texts::OrderTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
-use countersign_ledger::{Bindings, StoreError};
+use countersign_ledger::{Ledger, StoreError};
 use countersign_model::issued_license::{Hex128, MAX_REFERENCE};
 use countersign_model::license::License;
 use countersign_model::license_key::{LicenseId, LicenseKey};
@@ -68,7 +68,7 @@ pub(super) async fn reply(service: &Service, query: &str) -> Result<LicenseAnswe
         // Until the page is made, also if nobody waits for it any more.
         let _turn = turn;
         let sites = KnownSites {
-            bindings: &*bindings,
+            bindings: &bindings,
             staging_sites,
             now: Utc::now(),
         };
@@ -181,7 +181,7 @@ impl Wanted {
     fn all<'r>(
         &self,
         registry: &'r Registry,
-        bindings: &dyn Bindings,
+        bindings: &Ledger,
         is_wanted: &dyn Fn(&License) -> bool,
     ) -> Vec<FoundLicense<'r>> {
         let declared = registry
@@ -202,7 +202,7 @@ impl Wanted {
     fn named<'r>(
         &self,
         registry: &'r Registry,
-        bindings: &dyn Bindings,
+        bindings: &Ledger,
         is_wanted: &dyn Fn(&License) -> bool,
     ) -> Vec<FoundLicense<'r>> {
         let of_host = self.host.as_ref().map(|host| {
@@ -232,7 +232,7 @@ impl Wanted {
     }
 
     /// Whether the wanted host may use the license now, and was not released.
-    fn is_bound(&self, license: &License, bindings: &dyn Bindings) -> bool {
+    fn is_bound(&self, license: &License, bindings: &Ledger) -> bool {
         let Some(host) = &self.host else { return true };
         let bound = bindings.of(&license.id);
         let mut valid = bound.iter().filter(|binding| !license.is_void(binding));

@@ -1,0 +1,396 @@
+//! What the ledger does: binds sites, changes licenses and tokens, and answers from memory.
+//!
+//! Changes wait for the thread that commits. A host that is bound is answered from memory.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use countersign_model::api_token::ApiToken;
+use countersign_model::binding::CheckIn;
+use countersign_model::digest::Digest;
+use countersign_model::issued_license::Hex128;
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
+use countersign_model::sale_state::SaleState;
+use countersign_model::seat::Seat;
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::SiteRelease;
+
+use crate::adoptions::AdoptionRequest;
+use crate::answer::pending;
+use crate::backend::Backend;
+use crate::bindings::BoundSites;
+use crate::error::StoreError;
+use crate::group_commit::{self, GroupCommit};
+use crate::health::{Figures, StoreHealth};
+use crate::issued_licenses::LedgerLicense;
+use crate::ledger_change::{ChangeOutcome, LedgerChange};
+use crate::ledger_state::LedgerState;
+use crate::license_imports::{self, ImportInTurn, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
+use crate::log::Position;
+use crate::memory::BindingMemory;
+use crate::pending::{LedgerLook, Message};
+use crate::postgres::nodes::NodeSecrets;
+use crate::sales::{SaleChange, SaleOutcome};
+use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
+use crate::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
+use crate::stored_reports::StoredReports;
+use crate::telemetry::Reports;
+use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
+use crate::texts::requests::TextRequest;
+use crate::token_changes::{TokenChange, TokenOutcome};
+use crate::{command, disk, postgres};
+
+/// Opens or creates the store in the folder `path`, and reads all bindings.
+///
+/// Waits a second for another process to close it, as at a restart.
+pub fn open(path: &Path) -> Result<Arc<Ledger>, StoreError> {
+    let (disk, tables) = disk::StoreDisk::open(path)?;
+    let memory = BindingMemory::new(tables);
+    Ok(Arc::new(Ledger::new(disk, memory, group_commit::WRITE_BEHIND)))
+}
+
+/// Opens the log that several nodes share in a database, and reads all bindings. `folder` is for what belongs to this
+/// node alone; it is created. Without a synchronous standby it warns, unless its work is `assumed` to be done elsewhere.
+pub fn open_shared(address: &str, folder: &Path, assumed: bool) -> Result<Arc<Ledger>, StoreError> {
+    let (log, tables) = postgres::PostgresLog::open(address, folder, assumed)?;
+    let memory = BindingMemory::new(tables);
+    Ok(Arc::new(Ledger::new(log, memory, group_commit::WRITE_BEHIND)))
+}
+
+/// The ledger of one instance in memory and on disk: bindings of all licenses, licenses, sales and tokens.
+pub struct Ledger {
+    pub(crate) memory: Arc<BindingMemory>,
+    pub(crate) reports: Arc<Reports>,
+    /// Weak, so that the thread closes the files when it ends.
+    stored_reports: Option<Weak<dyn StoredReports>>,
+    pub(crate) group_commit: GroupCommit,
+    /// This node's name, if several share the ledger.
+    node: Option<String>,
+    /// One import at a time: a commit has the lines of one.
+    import_turn: Arc<tokio::sync::Mutex<()>>,
+    #[cfg(feature = "testing")]
+    fault: Option<LedgerFault>,
+}
+
+/// What a test has a ledger answer to each request to bind or release a site: an error, nothing ever with `None`, or a panic.
+#[cfg(feature = "testing")]
+pub type LedgerFault = fn() -> Option<StoreError>;
+
+/// A ledger that fails, for tests: it binds and releases nothing, and says that it cannot write since 1970.
+///
+/// # Errors
+/// As [`open`].
+#[cfg(feature = "testing")]
+pub fn open_failing(path: &Path, fault: LedgerFault) -> Result<Arc<Ledger>, StoreError> {
+    let (disk, tables) = disk::StoreDisk::open(path)?;
+    let ledger = Ledger::new(disk, BindingMemory::new(tables), group_commit::WRITE_BEHIND);
+    Ok(Arc::new(Ledger {
+        fault: Some(fault),
+        ..ledger
+    }))
+}
+
+impl Ledger {
+    pub(crate) fn new(backend: impl Backend, memory: BindingMemory, write_behind: Duration) -> Self {
+        let memory = Arc::new(memory);
+        let reports = Arc::new(Reports::default());
+        Self {
+            stored_reports: backend.stored_reports(),
+            node: backend.node().map(str::to_owned),
+            group_commit: GroupCommit::start(backend, memory.clone(), reports.clone(), write_behind),
+            memory,
+            reports,
+            import_turn: Arc::default(),
+            #[cfg(feature = "testing")]
+            fault: None,
+        }
+    }
+
+    /// The durable bindings of a license. Costs one look-up in memory.
+    pub fn of(&self, license: &LicenseId) -> BoundSites<'_> {
+        self.memory.of(license)
+    }
+
+    /// Binds the host unless it is bound already, if a site is free ([`License::seat`]). If none is, the host is noted as
+    /// refused, as a report is.
+    ///
+    /// [`BindOutcome::Bound`](crate::BindOutcome::Bound) means that the binding is durable. The future may be dropped early: the binding is
+    /// completed, and the next call finds it. Errors: [`StoreError::Busy`], [`StoreError::NotDurable`],
+    /// [`StoreError::Closed`]; after each, the host may try again.
+    pub async fn bind(&self, request: SeatRequest<'_>) -> Result<BindOutcome, StoreError> {
+        #[cfg(feature = "testing")]
+        self.fail().await?;
+        let SeatRequest { license, host, now, .. } = request;
+        let stored = self.memory.of(&license.id);
+        let returns = || site_moves::may_return(license, &stored, host, now).is_some();
+        let outcome = match license.seat(&stored, request.staging_sites, host) {
+            Seat::Held => return Ok(BindOutcome::Bound),
+            // Only a log that nobody else writes to is known as a whole.
+            Seat::Taken { first } if !self.group_commit.is_shared() && !returns() => {
+                BindOutcome::Elsewhere { first: first.clone() }
+            }
+            Seat::Taken { .. } | Seat::Free => self.group_commit.ask(WantedSeat::from(request)).await?,
+        };
+        if matches!(outcome, BindOutcome::Elsewhere { .. }) {
+            self.reports.refuse(&license.id, host, now);
+        }
+        Ok(outcome)
+    }
+
+    /// Releases a site at the request of its client or the vendor. From then on, the site holds no seat.
+    ///
+    /// [`SiteReleaseOutcome::Released`](crate::SiteReleaseOutcome::Released) means that this is durable. The future may
+    /// be dropped early: the release is completed, and a retry is told that it was released before. Errors: as
+    /// [`Self::bind`].
+    pub async fn release(&self, request: ReleaseRequest) -> Result<SiteReleaseOutcome, StoreError> {
+        #[cfg(feature = "testing")]
+        self.fail().await?;
+        self.group_commit.ask(request).await
+    }
+
+    /// The license of the ledger with this id. It is in force, whatever a file declares.
+    pub fn issued(&self, license: &LicenseId) -> Option<LedgerLicense> {
+        self.memory.issued.of(license)
+    }
+
+    /// The license of the ledger whose id begins so.
+    pub fn issued_beginning_with(&self, beginning: &[u8; 16]) -> Option<LedgerLicense> {
+        self.memory.issued.beginning_with(beginning)
+    }
+
+    /// The license of the ledger that was issued for the request with this key of an origin.
+    pub fn issued_for(&self, request: Hex128) -> Option<LedgerLicense> {
+        self.memory.issued.of_key(request)
+    }
+
+    /// The sale of a shop that has this name.
+    pub fn sale(&self, name: Hex128) -> Option<SaleState> {
+        self.memory.events().sales.of(name)
+    }
+
+    /// Records the state of a sale that a shop reported.
+    ///
+    /// [`SaleOutcome::Recorded`](crate::SaleOutcome::Recorded) means that the sale is durable and that this node knows it.
+    /// Errors: as [`Self::bind`].
+    pub async fn record_sale(&self, change: SaleChange) -> Result<SaleOutcome, StoreError> {
+        self.group_commit.ask(change).await
+    }
+
+    /// The ids of the ledger's licenses of orders that lines name so.
+    pub fn issued_of_order(&self, orders: &[Hex128]) -> Vec<LicenseId> {
+        self.memory.issued.of_order(orders)
+    }
+
+    /// At most `limit` licenses of the ledger after this id that `keep` accepts, sorted by id.
+    pub fn issued_after(
+        &self,
+        after: Option<&LicenseId>,
+        limit: usize,
+        keep: &dyn Fn(&License) -> bool,
+    ) -> Vec<LedgerLicense> {
+        self.memory.issued.after(after, limit, keep)
+    }
+
+    /// The ids of all licenses with a binding of this host, void ones included. Looks at every binding.
+    pub fn licenses_of_host(&self, host: &SiteHost) -> Vec<LicenseId> {
+        self.memory.licenses_of(host)
+    }
+
+    /// The releases by clients that count as moves at `now`, of each license that has some, the latest last. Looks at every
+    /// license with a binding.
+    pub fn moves(&self, now: DateTime<Utc>) -> Vec<(LicenseId, Vec<SiteRelease>)> {
+        self.memory.moves(now)
+    }
+
+    /// How many licenses the ledger has.
+    pub fn issued_count(&self) -> usize {
+        self.memory.issued.len()
+    }
+
+    /// Issues or changes a license of the ledger. A file's declaration of it is adopted first: [`Self::adopt`].
+    ///
+    /// [`ChangeOutcome::Recorded`](crate::ChangeOutcome::Recorded) means that it is durable, and in force on this node. The future may be dropped early:
+    /// the change is completed, and a retry finds it. Errors: as [`Self::bind`].
+    pub async fn change_license(&self, change: LedgerChange) -> Result<ChangeOutcome, StoreError> {
+        self.group_commit.ask(change).await
+    }
+
+    /// Takes a license that a file declares into the ledger, and has it from then on. Outcomes and errors: as
+    /// [`Self::change_license`].
+    pub async fn adopt(&self, adoption: AdoptionRequest) -> Result<ChangeOutcome, StoreError> {
+        self.group_commit.ask(adoption).await
+    }
+
+    /// Issues or changes licenses of another system, and binds their sites. The caller has made sure that no file has one.
+    /// The outcomes are in the order of the request; all that they say is durable, and in force on this node.
+    ///
+    /// The future may be dropped early: the import is completed, and the same import again finds it done. Errors: as
+    /// [`Self::bind`], and [`StoreError::Busy`] for more than [`MAX_IMPORT_LINES`](crate::MAX_IMPORT_LINES).
+    pub async fn import(&self, import: ImportRequest) -> Result<Vec<ImportOutcome>, StoreError> {
+        if import.lines() > MAX_IMPORT_LINES {
+            return Err(StoreError::Busy);
+        }
+        let turn = Arc::clone(&self.import_turn).lock_owned().await;
+        self.group_commit.ask(ImportInTurn::new(import, turn)).await
+    }
+
+    /// What [`Self::import`] would do, as far as this node knows. Changes nothing.
+    pub fn preview_import(&self, import: &ImportRequest) -> Vec<ImportOutcome> {
+        let none = HashSet::new();
+        let decided = import.licenses.iter().map(|license| {
+            let id = &license.license.id;
+            let current = self.memory.issued.of(id);
+            let stored = self.memory.of(id);
+            license_imports::decide(license, current.as_deref(), &stored, &none, import.now).outcome
+        });
+        decided.collect()
+    }
+
+    /// What is kept of texts, by the names that lines of the ledger have. A text of which nothing is kept is left out.
+    ///
+    /// Errors: as [`Self::bind`].
+    pub async fn texts(&self, names: Vec<Hex128>) -> Result<FoundTexts, StoreError> {
+        let (request, pending) = TextRequest::find(names);
+        self.group_commit.enqueue(Message::Text(request))?;
+        pending.wait().await
+    }
+
+    /// Erases texts, durably; `None` if nothing is kept of them and no line names them. No later request brings a text back.
+    ///
+    /// Errors: as [`Self::bind`]; the same request may be sent again.
+    pub async fn erase_texts(&self, erasure: TextErasure) -> Result<Option<ErasedText>, StoreError> {
+        let (request, pending) = TextRequest::erase(erasure);
+        self.group_commit.enqueue(Message::Text(request))?;
+        pending.wait().await.map_err(|error| match error {
+            StoreError::NotDurable(reason) => StoreError::NotErased(reason),
+            error => error,
+        })
+    }
+
+    /// Every token of the management API by name, also revoked ones.
+    pub fn tokens(&self) -> Vec<Arc<ApiToken>> {
+        self.memory.events().tokens.all()
+    }
+
+    /// The token whose secret has this SHA-256, also a revoked one.
+    pub fn token_of(&self, hash: &Digest) -> Option<Arc<ApiToken>> {
+        self.memory.events().tokens.of_hash(hash)
+    }
+
+    /// Whether there is a token, also a revoked one.
+    pub fn has_tokens(&self) -> bool {
+        !self.tokens().is_empty()
+    }
+
+    /// Notes the day of a token's use. Does not wait for it; if it fails, the next use says so again.
+    pub fn note_token_use(&self, change: TokenChange) {
+        let (request, _) = command::waiting(change);
+        // If the queue is full, the next use is noted.
+        let _ = self.group_commit.enqueue(Message::Request(request));
+    }
+
+    /// Makes or changes a token. Errors: as [`Self::bind`].
+    pub async fn change_token(&self, change: TokenChange) -> Result<TokenOutcome, StoreError> {
+        self.group_commit.ask(change).await
+    }
+
+    /// Reads what other nodes appended before this call; `None` where no other node can, or where this look is not needed.
+    /// Before saying no because of the ledger, look and ask again.
+    ///
+    /// Errors: as [`Self::bind`]; then the answer is not known.
+    pub fn refresh(&self, look: LedgerLook) -> Option<impl Future<Output = Result<(), StoreError>> + Send + '_> {
+        let is_needed = match look {
+            LedgerLook::AfterSleep => self.group_commit.is_behind(),
+            LedgerLook::Read | LedgerLook::Proved => self.group_commit.is_shared(),
+        };
+        is_needed.then(|| self.look(look))
+    }
+
+    /// Stores a site's report for a license with these bindings. Never blocks on a disk, never fails; it is written
+    /// seconds later.
+    ///
+    /// A repeated report within ten minutes is ignored. That is known only of the site that reported last, and not of
+    /// hosts that only the registry binds, whose reports are stored each time. At most 16,384 reports wait, and about
+    /// 250 a second are written. If more arrive, reports of further sites are dropped and counted in
+    /// [`Figures::reports_dropped`].
+    pub fn report(&self, license: &LicenseId, bound: &BoundSites<'_>, host: &SiteHost, check_in: &CheckIn<'_>) {
+        if let Some(news) = bound.news(host, check_in)
+            && self.reports.add(license, host, check_in)
+        {
+            news.was_noted();
+        }
+    }
+
+    /// Reads what sites reported; `None` if the store is closed, or cannot read it.
+    pub fn stored_reports(&self) -> Option<Arc<dyn StoredReports>> {
+        self.stored_reports.as_ref()?.upgrade()
+    }
+
+    /// What this node calls itself; `None` if no other one shares its ledger.
+    pub fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
+    /// Tells the other nodes of a shared ledger which secrets this one uses.
+    pub fn announce(&self, secrets: NodeSecrets) {
+        self.group_commit.announce(secrets);
+    }
+
+    /// Whether this node may issue anything: its secrets are those of the other nodes.
+    pub fn may_issue(&self) -> bool {
+        !self.group_commit.is_shared() || self.group_commit.health().ledger != LedgerState::NodesDiffer
+    }
+
+    /// Whether bindings, index and reports can be written.
+    pub fn health(&self) -> StoreHealth {
+        #[cfg(feature = "testing")]
+        if self.fault.is_some() {
+            return StoreHealth {
+                state: Err(StoreError::NotDurable("no space left".into())),
+                since: DateTime::UNIX_EPOCH,
+                ..self.group_commit.health()
+            };
+        }
+        self.group_commit.health()
+    }
+
+    /// The last durable line that this node knows; `None` if the store has no ledger.
+    pub fn ledger_end(&self) -> Option<Position> {
+        self.group_commit.ledger_end()
+    }
+
+    /// The store's counters. Looks at every binding, so it takes milliseconds for a million.
+    pub fn figures(&self) -> Figures {
+        self.group_commit.figures(Figures {
+            bindings: self.memory.count(),
+            reports_dropped: self.reports.dropped(),
+            ..Figures::default()
+        })
+    }
+
+    /// Writes what is waiting and closes the files. Binding then gives [`StoreError::Closed`]. Blocks.
+    pub fn close(&self) -> Result<(), StoreError> {
+        self.group_commit.close()
+    }
+
+    #[cfg(feature = "testing")]
+    async fn fail(&self) -> Result<(), StoreError> {
+        match self.fault.map(|fault| fault()) {
+            None => Ok(()),
+            Some(Some(error)) => Err(error),
+            Some(None) => std::future::pending().await,
+        }
+    }
+
+    async fn look(&self, look: LedgerLook) -> Result<(), StoreError> {
+        let (answer, pending) = pending();
+        self.group_commit.enqueue(Message::Refresh(look, answer))?;
+        pending.wait().await
+    }
+}
