@@ -193,7 +193,7 @@ fn every_damage_names_its_line() {
     for (damage, told) in damages {
         shared
             .cluster
-            .psql("CREATE TABLE kept AS SELECT * FROM countersign.ledger");
+            .psql("CREATE TABLE kept AS SELECT sequence, line FROM countersign.ledger");
         shared.cluster.psql(damage);
         let verbs = [["bindings", "verify"], ["bindings", "export"]];
         for verb in verbs {
@@ -204,7 +204,7 @@ fn every_damage_names_its_line() {
         shared.cluster.psql("DELETE FROM countersign.ledger");
         shared
             .cluster
-            .psql("INSERT INTO countersign.ledger SELECT * FROM kept; DROP TABLE kept");
+            .psql("INSERT INTO countersign.ledger (sequence, line) SELECT * FROM kept; DROP TABLE kept");
     }
     assert_eq!(shared.json(&["bindings", "verify", "--json"])["lines"], 4);
 }
