@@ -309,6 +309,19 @@ fn race_moves(instance: &Instance, server: &Server, licenses: &[License]) {
     }
 }
 
+/// A server with limits that a race of requests about one license does not reach.
+fn start_for_races(instance: &Instance) -> Server {
+    let limits = [
+        "--signing-queue",
+        "1024",
+        "--requests-per-license",
+        "100000",
+        "--requests-per-minute",
+        "1000000",
+    ];
+    Server::start_with(instance, &limits)
+}
+
 #[test]
 fn a_move_beside_releases_and_validations_never_gives_a_license_of_the_ledger_two_sites() {
     let licenses: Vec<License> = (0..200).map(|_| License::new()).collect();
@@ -320,17 +333,7 @@ fn a_move_beside_releases_and_validations_never_gives_a_license_of_the_ledger_tw
     }
     store.close().unwrap();
     drop(store);
-    let server = Server::start_with(
-        &instance,
-        &[
-            "--signing-queue",
-            "1024",
-            "--requests-per-license",
-            "100000",
-            "--requests-per-minute",
-            "1000000",
-        ],
-    );
+    let server = start_for_races(&instance);
     race_moves(&instance, &server, &licenses);
     let over = licenses
         .iter()
@@ -345,17 +348,7 @@ fn a_move_beside_releases_and_validations_never_gives_a_license_of_a_file_two_si
     let mut tables: Vec<String> = licenses.iter().map(|license| license.toml("")).collect();
     tables.push(last.toml(""));
     let instance = Instance::with_licenses(&tables);
-    let server = Server::start_with(
-        &instance,
-        &[
-            "--signing-queue",
-            "1024",
-            "--requests-per-license",
-            "100000",
-            "--requests-per-minute",
-            "1000000",
-        ],
-    );
+    let server = start_for_races(&instance);
     race_moves(&instance, &server, &licenses);
     tables.pop();
     tables.push(last.toml("status = \"suspended\""));
@@ -410,17 +403,7 @@ fn a_release_a_raised_limit_and_an_import_beside_validations_give_no_seat_twice(
     let licenses: Vec<License> = (0..ROUNDS).map(crate::imports::license).collect();
     let instance = Instance::new();
     instance.write("countersign.toml", "[serve]\nforeign_keys = true\n");
-    let server = Server::start_with(
-        &instance,
-        &[
-            "--signing-queue",
-            "1024",
-            "--requests-per-license",
-            "100000",
-            "--requests-per-minute",
-            "1000000",
-        ],
-    );
+    let server = start_for_races(&instance);
     let file = |name: &str, rows: &str| {
         let text = format!("key,status,sites,expires,hosts,modules\n{rows}");
         instance.write(name, &text);
