@@ -49,8 +49,9 @@ fn instance(receiver: &Receiver, more: &str, licenses: &[String]) -> Instance {
     instance
 }
 
+/// Sells a license that ends in 60 days: a new endpoint is told, too, what ends in 30 or 7 days, if it is sold before the first look.
 fn sell(server: &Server, number: i64) {
-    let mut sale = invoice(&format!("in_{number}"), "subscription_create", "price_small", 1, 30);
+    let mut sale = invoice(&format!("in_{number}"), "subscription_create", "price_small", 1, 60);
     sale["parent"]["subscription_details"]["subscription"] = json!(format!("sub_{number}"));
     assert_eq!(deliver(server, "invoice.paid", number, &sale), 200);
 }
