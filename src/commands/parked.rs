@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
 use countersign_files::json_folder::JsonFolderError;
-use countersign_files::queue::{Queue, QueueItem, QueueState};
+use countersign_files::queue::{Queue, QueueItem, QueueState, WholeItem};
 use countersign_model::text::printable::Printable;
 
 /// The least number of digits that name an item.
@@ -123,22 +123,15 @@ pub(super) enum ListedState {
     Damaged,
 }
 
-/// The items of a queue in the order of their names. `about` is `None` for one that is gone meanwhile.
+/// The items of a queue in the order of their names. `about` reads an item and its body.
 pub(super) fn listed<'q, T: QueueItem + 'q>(
     queue: Queue<T>,
     id: impl Fn(T::Name) -> String,
-    about: impl Fn(T) -> Result<Option<About>, JsonFolderError>,
+    about: impl Fn(T, &[u8]) -> About,
 ) -> Result<Vec<ListedItem<'q>>, Failure> {
     let mut listed = Vec::new();
     for (name, _) in queue.list()? {
-        let read = || {
-            let Some(queued) = queue.read(name)? else {
-                return Ok(None);
-            };
-            let about = about(queued.item.clone())?;
-            Ok(about.map(|about| (queued, about)))
-        };
-        let known = match read() {
+        let known = match queue.read_with_body(name) {
             Ok(None) => continue,
             Ok(Some(known)) => Ok(known),
             Err(error @ JsonFolderError::Damaged(_)) => Err(error.to_string()),
@@ -147,11 +140,16 @@ pub(super) fn listed<'q, T: QueueItem + 'q>(
         let retried = queue.clone();
         let discarded = queue.clone();
         let (state, reason) = match &known {
-            Ok((queued, _)) if queued.state == QueueState::Waiting => (ListedState::Waiting, queued.reason.clone()),
-            Ok((queued, _)) => (ListedState::Parked, queued.reason.clone()),
+            Ok(WholeItem { queued, .. }) if queued.state == QueueState::Waiting => {
+                (ListedState::Waiting, queued.reason.clone())
+            }
+            Ok(WholeItem { queued, .. }) => (ListedState::Parked, queued.reason.clone()),
             Err(reason) => (ListedState::Damaged, Some(reason.clone())),
         };
-        let (queued, about) = known.ok().unzip();
+        let (queued, about) = match known {
+            Ok(WholeItem { queued, body }) => (Some(queued.clone()), about(queued.item, &body)),
+            Err(_) => (None, About::default()),
+        };
         listed.push(ListedItem {
             id: id(name),
             state,
@@ -162,7 +160,7 @@ pub(super) fn listed<'q, T: QueueItem + 'q>(
                 .map(|queued| queued.next)
                 .filter(|_| state == ListedState::Waiting),
             reason,
-            about: about.unwrap_or_default(),
+            about,
             retry: Box::new(move || Ok(retried.retry(name, Utc::now())?)),
             discard: Box::new(move || Ok(discarded.discard(name)?)),
         });

@@ -24,8 +24,8 @@ use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, timeout_at};
 
 use crate::serve::state::Service;
-use countersign_files::json_folder::JsonFolderError;
-use countersign_files::spool::{Spool, SpoolError, WholeDelivery};
+use countersign_files::queue::WholeItem;
+use countersign_files::spool::{Spool, SpoolError};
 use countersign_model::issued_license::Hex128;
 use countersign_settings::config::KeyIssuer;
 use countersign_shops::event::ShopAction;
@@ -125,12 +125,8 @@ async fn apply_or_park(service: &Arc<Service>, id: Hex128) -> StoreAnswer {
 
 /// Applies one delivery, and deletes it.
 async fn apply(service: &Arc<Service>, id: Hex128) -> Result<(), ApplyError> {
-    let read = match in_spool(service, move |spool| spool.read(id)).await {
-        Err(SpoolError::File(JsonFolderError::Damaged(_))) => return Err(ParkReason::Damaged.into()),
-        read => read?,
-    };
     // A person dropped it meanwhile.
-    let Some(WholeDelivery { queued, body }) = read else {
+    let Some(WholeItem { queued, body }) = in_spool(service, move |spool| spool.read(id)).await? else {
         return Ok(());
     };
     let (hook, _) = service

@@ -90,7 +90,7 @@ impl QueueItem for KeptEvent {
 
     const LONGEST_WAIT: Duration = Duration::from_secs(WAITS[WAITS.len() - 1]);
 
-    fn is_named(&self, name: KeptName) -> bool {
+    fn is_named(&self, name: KeptName, _: &[u8]) -> bool {
         self.id == name.id
     }
 }

@@ -1,6 +1,6 @@
 //! A folder of JSON files that only the owner reads. The server and commands use it at the same time.
 //!
-//! A [`queue`](crate::queue) has one for each item.
+//! A [`queue`](crate::queue) has one for each item. Behind its JSON, a file may have a body: bytes that are no JSON.
 
 use std::fs;
 use std::io;
@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use crate::durable_file::{self, Access};
 use crate::regular_file;
 
-/// Size limit of a file, in bytes: what a delivery owes for a thousand licenses takes ten thousand.
-const MAX_FILE: u64 = 1 << 20;
+/// Size limit of a file without its body, in bytes: what a delivery owes for a thousand licenses takes ten thousand.
+const MAX_JSON: u64 = 1 << 20;
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -86,32 +86,44 @@ impl JsonFolder {
         Ok(files)
     }
 
-    /// Reads a file; `None` if it is gone.
+    /// Reads a file without a body; `None` if it is gone.
     ///
     /// # Errors
     /// It cannot be read, or is damaged.
     pub fn read<T: DeserializeOwned>(&self, file: &str) -> Result<Option<T>, JsonFolderError> {
+        let read = self.read_with_body(file, 0)?;
+        Ok(read.map(|(value, _)| value))
+    }
+
+    /// Reads a file and its body, of at most `max_body` bytes; `None` if it is gone.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn read_with_body<T: DeserializeOwned>(
+        &self,
+        file: &str,
+        max_body: u64,
+    ) -> Result<Option<(T, Vec<u8>)>, JsonFolderError> {
         let path = self.0.join(file);
-        let text = match regular_file::read_to_string(&path, MAX_FILE) {
-            Ok(text) => text,
+        let bytes = match regular_file::read(&path, MAX_JSON + max_body) {
+            Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if regular_file::is_unsuitable(&error) || error.kind() == io::ErrorKind::InvalidData => {
-                return Err(JsonFolderError::Damaged(path));
-            }
+            Err(error) if regular_file::is_unsuitable(&error) => return Err(JsonFolderError::Damaged(path)),
             Err(source) => return Err(JsonFolderError::Io { path, source }),
         };
-        serde_json::from_str(&text)
-            .map(Some)
-            .map_err(|_| JsonFolderError::Damaged(path))
+        match parts(&bytes) {
+            Some((value, body)) if body.len() as u64 <= max_body => Ok(Some((value, body.to_owned()))),
+            _ => Err(JsonFolderError::Damaged(path)),
+        }
     }
 
     /// Writes a new file durably; `false` if there is one of this name.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn create(&self, file: &str, value: &impl Serialize) -> Result<bool, JsonFolderError> {
+    pub fn create(&self, file: &str, value: &impl Serialize, body: &[u8]) -> Result<bool, JsonFolderError> {
         let path = self.0.join(file);
-        match bytes(value).and_then(|bytes| durable_file::create_new(&path, &bytes, Access::Owner)) {
+        match bytes(value, body).and_then(|bytes| durable_file::create_new(&path, &bytes, Access::Owner)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(source) => Err(JsonFolderError::Io { path, source }),
@@ -122,19 +134,19 @@ impl JsonFolder {
     ///
     /// # Errors
     /// The disk fails.
-    pub fn replace(&self, file: &str, value: &impl Serialize) -> Result<bool, JsonFolderError> {
+    pub fn replace(&self, file: &str, value: &impl Serialize, body: &[u8]) -> Result<bool, JsonFolderError> {
         let path = self.0.join(file);
-        let replaced = bytes(value).and_then(|bytes| durable_file::replace_existing(&path, &bytes));
+        let replaced = bytes(value, body).and_then(|bytes| durable_file::replace_existing(&path, &bytes));
         replaced.map_err(|source| failed(&path, source))
     }
 
-    /// Writes a file durably, whether there is one of this name or not.
+    /// Writes a file without a body durably, whether there is one of this name or not.
     ///
     /// # Errors
     /// The disk fails.
     pub fn save(&self, file: &str, value: &impl Serialize) -> Result<(), JsonFolderError> {
-        if !self.replace(file, value)? {
-            self.create(file, value)?;
+        if !self.replace(file, value, &[])? {
+            self.create(file, value, &[])?;
         }
         Ok(())
     }
@@ -160,10 +172,19 @@ fn failed(path: &Path, source: io::Error) -> JsonFolderError {
     }
 }
 
-fn bytes(value: &impl Serialize) -> io::Result<Vec<u8>> {
+/// What is in a file: the JSON in one line, then the body.
+fn bytes(value: &impl Serialize, body: &[u8]) -> io::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(value)?;
     bytes.push(b'\n');
+    bytes.extend_from_slice(body);
     Ok(bytes)
+}
+
+/// The JSON and the body of a file; `None` if it is damaged.
+fn parts<T: DeserializeOwned>(bytes: &[u8]) -> Option<(T, &[u8])> {
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let (json, body) = bytes.split_at(end);
+    Some((serde_json::from_slice(json).ok()?, body.get(1..).unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -175,9 +196,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = JsonFolder::open(folder.path().join("queue")).unwrap();
         for round in 0..100 {
-            assert!(folder.create("a.json", &round).unwrap());
+            assert!(folder.create("a.json", &round, &[]).unwrap());
             std::thread::scope(|scope| {
-                let replacing = scope.spawn(|| while folder.replace("a.json", &round).unwrap() {});
+                let replacing = scope.spawn(|| while folder.replace("a.json", &round, &[]).unwrap() {});
                 assert!(folder.remove("a.json").unwrap());
                 replacing.join().unwrap();
             });

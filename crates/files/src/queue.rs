@@ -1,13 +1,12 @@
-//! A durable queue: one JSON file for each item, in a folder that only the owner reads. The server and commands use it at the
+//! A durable queue: one file for each item, in a folder that only the owner reads. The server and commands use it at the
 //! same time.
 //!
 //! An item waits for its next attempt, or is parked: then a person has to decide. Mails, messages to webhooks and deliveries of
-//! shops are such items. An item may have a body: a file beside its own with bytes that are no JSON. It is there as long as the item
-//! is. [`QueueView`] is the queue as a running server knows it.
+//! shops are such items. An item may have a body: bytes that are no JSON, in the same file, which never change.
+//! [`QueueView`] is the queue as a running server knows it.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
-use std::io;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -17,15 +16,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::durable_file::{self, Access};
+use crate::durable_file;
 use crate::json_folder::{JsonFolder, JsonFolderError};
-use crate::regular_file;
-
-/// The ending of an item's file.
-const ENDING: &str = ".json";
-
-/// The ending of the file with an item's body.
-const BODY: &str = ".body";
 
 /// What a queue keeps.
 pub trait QueueItem: Clone + Debug + Serialize + DeserializeOwned {
@@ -35,11 +27,14 @@ pub trait QueueItem: Clone + Debug + Serialize + DeserializeOwned {
     /// The longest wait between two attempts.
     const LONGEST_WAIT: Duration;
 
-    /// Whether items have bodies.
-    const HAS_BODY: bool = false;
+    /// The ending of its file.
+    const ENDING: &str = ".json";
 
-    /// Whether the file of this name is its own.
-    fn is_named(&self, name: Self::Name) -> bool;
+    /// The largest body in bytes.
+    const MAX_BODY: u64 = 0;
+
+    /// Whether the file of this name, with this body, is its own.
+    fn is_named(&self, name: Self::Name, body: &[u8]) -> bool;
 }
 
 /// Whether an item is tried again.
@@ -119,6 +114,15 @@ impl<T: QueueItem> Queued<T> {
     }
 }
 
+/// An item and its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholeItem<T> {
+    /// The item.
+    pub queued: Queued<T>,
+    /// The body, byte for byte.
+    pub body: Vec<u8>,
+}
+
 /// The folder of a queue.
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
@@ -134,11 +138,7 @@ impl<T: QueueItem> Queue<T> {
     pub fn open(path: PathBuf) -> Result<Self, JsonFolderError> {
         let folder = JsonFolder::open(path)?;
         folder.remove_leftovers()?;
-        let queue = Self::in_folder(folder);
-        if T::HAS_BODY {
-            queue.remove_lone_bodies()?;
-        }
-        Ok(queue)
+        Ok(Self::in_folder(folder))
     }
 
     /// The queue in this folder, if there is one.
@@ -158,12 +158,26 @@ impl<T: QueueItem> Queue<T> {
         self.folder.path()
     }
 
+    /// The path of an item's file.
+    pub fn file(&self, name: T::Name) -> PathBuf {
+        self.path().join(file_name::<T>(name))
+    }
+
     /// The names of all items in order, with the time of each one's last change. Other files are passed over.
     ///
     /// # Errors
     /// The folder cannot be listed.
     pub fn list(&self) -> Result<Vec<(T::Name, SystemTime)>, JsonFolderError> {
-        self.folder.list(|file| file.strip_suffix(ENDING)?.parse().ok())
+        self.folder.list(name_of::<T>)
+    }
+
+    /// The number of files in the folder that belong to no item.
+    ///
+    /// # Errors
+    /// The folder cannot be listed.
+    pub fn count_others(&self) -> Result<usize, JsonFolderError> {
+        let others = self.folder.list(|file| name_of::<T>(file).is_none().then_some(()))?;
+        Ok(others.len())
     }
 
     /// Reads an item; `None` if it is gone.
@@ -171,9 +185,22 @@ impl<T: QueueItem> Queue<T> {
     /// # Errors
     /// It cannot be read, or is damaged.
     pub fn read(&self, name: T::Name) -> Result<Option<Queued<T>>, JsonFolderError> {
-        match self.folder.read::<Queued<T>>(&file(name))? {
-            Some(queued) if !queued.item.is_named(name) => Err(JsonFolderError::Damaged(self.path().join(file(name)))),
-            queued => Ok(queued),
+        let read = self.read_with_body(name)?;
+        Ok(read.map(|whole| whole.queued))
+    }
+
+    /// Reads an item and its body; `None` if it is gone.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn read_with_body(&self, name: T::Name) -> Result<Option<WholeItem<T>>, JsonFolderError> {
+        let file = file_name::<T>(name);
+        let Some((queued, body)) = self.folder.read_with_body::<Queued<T>>(&file, T::MAX_BODY)? else {
+            return Ok(None);
+        };
+        match queued.item.is_named(name, &body) {
+            true => Ok(Some(WholeItem { queued, body })),
+            false => Err(JsonFolderError::Damaged(self.file(name))),
         }
     }
 
@@ -182,104 +209,44 @@ impl<T: QueueItem> Queue<T> {
     /// # Errors
     /// The disk fails.
     pub fn put(&self, name: T::Name, queued: &Queued<T>) -> Result<bool, JsonFolderError> {
-        self.folder.create(&file(name), queued)
+        self.put_with_body(name, queued, &[])
+    }
+
+    /// Keeps a new item and its body durably; `false` if there is one of this name.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn put_with_body(&self, name: T::Name, queued: &Queued<T>, body: &[u8]) -> Result<bool, JsonFolderError> {
+        self.folder.create(&file_name::<T>(name), queued, body)
     }
 
     /// Whether there is an item of this name, damaged or not.
     pub fn has(&self, name: T::Name) -> bool {
-        self.path().join(file(name)).exists()
+        self.file(name).exists()
     }
 
-    /// Replaces an item durably; `false` if it is gone, because a person dropped it.
+    /// Replaces an item durably; `false` if it is gone, because a person dropped it. Its body stays.
     ///
     /// # Errors
-    /// The disk fails.
+    /// The disk fails, or the item is damaged.
     pub fn replace(&self, name: T::Name, queued: &Queued<T>) -> Result<bool, JsonFolderError> {
-        self.folder.replace(&file(name), queued)
+        let body = match T::MAX_BODY {
+            0 => Vec::new(),
+            _ => match self.read_with_body(name)? {
+                Some(whole) => whole.body,
+                None => return Ok(false),
+            },
+        };
+        self.folder.replace(&file_name::<T>(name), queued, &body)
     }
 
-    /// Deletes an item that is done, then its body; `false` if the item is gone. The deletion is not synced: after a loss of power
-    /// the item may exist again.
+    /// Deletes an item that is done; `false` if it is gone. The deletion is not synced: after a loss of power the item may exist
+    /// again.
     ///
     /// # Errors
     /// The disk fails.
     pub fn remove(&self, name: T::Name) -> Result<bool, JsonFolderError> {
-        let is_removed = self.folder.remove(&file(name))?;
-        if T::HAS_BODY {
-            self.remove_body(name)?;
-        }
-        Ok(is_removed)
-    }
-
-    /// Writes the body of an item durably, before the item is put. Replaces one that no item has.
-    ///
-    /// # Errors
-    /// The disk fails.
-    pub fn put_body(&self, name: T::Name, bytes: &[u8]) -> Result<(), JsonFolderError> {
-        let path = self.body_path(name);
-        let put = match durable_file::create_new(&path, bytes, Access::Owner) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => durable_file::replace(&path, bytes),
-            put => put,
-        };
-        put.map_err(|source| JsonFolderError::Io { path, source })
-    }
-
-    /// The path of an item's body.
-    pub fn body_path(&self, name: T::Name) -> PathBuf {
-        self.path().join(format!("{name}{BODY}"))
-    }
-
-    /// Whether there is a body of this name.
-    pub fn has_body(&self, name: T::Name) -> bool {
-        self.body_path(name).exists()
-    }
-
-    /// Reads the body of an item, of at most `limit` bytes; `None` if the item is gone.
-    ///
-    /// # Errors
-    /// It cannot be read. An item without a body is damaged.
-    pub fn read_body(&self, name: T::Name, limit: u64) -> Result<Option<Vec<u8>>, JsonFolderError> {
-        let path = self.body_path(name);
-        match regular_file::read(&path, limit) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has(name) => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound || regular_file::is_unsuitable(&error) => {
-                Err(JsonFolderError::Damaged(path))
-            }
-            Err(source) => Err(JsonFolderError::Io { path, source }),
-        }
-    }
-
-    /// Deletes a body that no item has.
-    ///
-    /// # Errors
-    /// The disk fails.
-    pub fn remove_body(&self, name: T::Name) -> Result<bool, JsonFolderError> {
-        self.folder.remove(&format!("{name}{BODY}"))
-    }
-
-    /// Deletes the bodies that no item has: a process was killed before it put the item, or after it deleted it.
-    fn remove_lone_bodies(&self) -> Result<(), JsonFolderError> {
-        let bodies = self.folder.list(|file| file.strip_suffix(BODY)?.parse().ok())?;
-        for (name, _) in bodies {
-            if !self.has(name) {
-                self.remove_body(name)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The number of files in the folder that belong to no item.
-    ///
-    /// # Errors
-    /// The folder cannot be listed.
-    pub fn count_others(&self) -> Result<usize, JsonFolderError> {
-        let is_own = |file: &str| {
-            let name = file.strip_suffix(ENDING).or_else(|| file.strip_suffix(BODY));
-            name.is_some_and(|name| name.parse::<T::Name>().is_ok())
-        };
-        let others = self.folder.list(|file| (!is_own(file)).then_some(()))?;
-        Ok(others.len())
+        self.folder.remove(&file_name::<T>(name))
     }
 
     /// Has an item tried again at once; `false` if it is gone. A running server notices.
@@ -301,16 +268,29 @@ impl<T: QueueItem> Queue<T> {
     /// The disk fails.
     pub fn discard(&self, name: T::Name) -> Result<bool, JsonFolderError> {
         let is_removed = self.remove(name)?;
+        self.sync()?;
+        Ok(is_removed)
+    }
+
+    /// Makes durable which items there are: what another thread or process put or deleted may not be durable yet.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn sync(&self) -> Result<(), JsonFolderError> {
         durable_file::sync_folder(self.path()).map_err(|source| JsonFolderError::Io {
             path: self.path().to_owned(),
             source,
-        })?;
-        Ok(is_removed)
+        })
     }
 }
 
-fn file(name: impl Display) -> String {
-    format!("{name}{ENDING}")
+fn file_name<T: QueueItem>(name: T::Name) -> String {
+    format!("{name}{}", T::ENDING)
+}
+
+/// The name of the item with this file.
+fn name_of<T: QueueItem>(file: &str) -> Option<T::Name> {
+    file.strip_suffix(T::ENDING)?.parse().ok()
 }
 
 /// The items of a queue as a server knows them. It knows its own changes at once. What commands change it finds when it looks.
@@ -444,7 +424,7 @@ mod tests {
 
         const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-        fn is_named(&self, name: u64) -> bool {
+        fn is_named(&self, name: u64, _: &[u8]) -> bool {
             self.number == name
         }
     }

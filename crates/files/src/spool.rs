@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::json_folder::JsonFolderError;
-use crate::queue::{Queue, QueueItem, QueueState, QueueView, Queued};
+use crate::queue::{Queue, QueueItem, QueueState, QueueView, Queued, WholeItem};
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 use countersign_model::slug::Slug;
@@ -58,28 +58,6 @@ impl Delivery {
             owed: Vec::new(),
         }
     }
-
-    /// Reads its body, byte for byte; `None` if the delivery is gone.
-    ///
-    /// # Errors
-    /// It cannot be read, or is damaged.
-    pub fn body(&self, queue: &Queue<Self>) -> Result<Option<Vec<u8>>, JsonFolderError> {
-        match queue.read_body(self.id, MAX_BODY)? {
-            Some(body) if Self::new(&self.shop, &body).id != self.id => {
-                Err(JsonFolderError::Damaged(queue.body_path(self.id)))
-            }
-            body => Ok(body),
-        }
-    }
-}
-
-/// A delivery with its body.
-#[derive(Debug, PartialEq, Eq)]
-pub struct WholeDelivery {
-    /// What is known of it.
-    pub queued: Queued<Delivery>,
-    /// The body, byte for byte.
-    pub body: Vec<u8>,
 }
 
 impl QueueItem for Delivery {
@@ -88,10 +66,12 @@ impl QueueItem for Delivery {
     // Every look at the queue is an attempt.
     const LONGEST_WAIT: Duration = Duration::ZERO;
 
-    const HAS_BODY: bool = true;
+    const ENDING: &str = ".delivery";
 
-    fn is_named(&self, name: Hex128) -> bool {
-        self.id == name
+    const MAX_BODY: u64 = MAX_BODY;
+
+    fn is_named(&self, name: Hex128, body: &[u8]) -> bool {
+        self.id == name && Self::new(&self.shop, body).id == name
     }
 }
 
@@ -174,34 +154,17 @@ impl Spool {
     pub fn put(&self, shop: &Slug, received: DateTime<Utc>, body: &[u8]) -> Result<(), SpoolError> {
         let queued = Queued::new(Delivery::new(shop, body), received);
         let id = queued.item.id;
-        if self.queue.has(id) && self.queue.has_body(id) {
-            return Ok(());
-        }
-        if self.view().count().0 >= MAX_DELIVERIES {
+        let is_here = self.queue.has(id);
+        if !is_here && self.view().count().0 >= MAX_DELIVERIES {
             return Err(SpoolError::Full(self.queue.path().to_owned()));
         }
         // Without the lock, because each waits for the disk.
-        let put = self.queue.put_body(id, body).and_then(|()| self.queue.put(id, &queued));
-        let mut view = self.view();
-        match put {
-            Ok(true) if !self.queue.has_body(id) => {
-                // The same delivery was here, was applied meanwhile, and took the body with it.
-                if let Err(error) = self.queue.put_body(id, body) {
-                    view.remove(id)?;
-                    return Err(error.into());
-                }
-            }
-            Ok(true) => {}
-            // The same delivery came twice at once, or had lost its body.
-            Ok(false) => return Ok(()),
-            Err(error) => {
-                if !self.queue.has(id) {
-                    let _ = self.queue.remove_body(id);
-                }
-                return Err(error.into());
-            }
+        if is_here || !self.queue.put_with_body(id, &queued, body)? {
+            // The same delivery may come twice at once: both are answered once it is durable.
+            self.queue.sync()?;
+            return Ok(());
         }
-        view.note(id, queued);
+        self.view().note(id, queued);
         Ok(())
     }
 
@@ -209,12 +172,8 @@ impl Spool {
     ///
     /// # Errors
     /// It cannot be read, or is damaged.
-    pub fn read(&self, id: Hex128) -> Result<Option<WholeDelivery>, SpoolError> {
-        let Some(queued) = self.queue.read(id)? else {
-            return Ok(None);
-        };
-        let body = queued.item.body(&self.queue)?;
-        Ok(body.map(|body| WholeDelivery { queued, body }))
+    pub fn read(&self, id: Hex128) -> Result<Option<WholeItem<Delivery>>, SpoolError> {
+        Ok(self.queue.read_with_body(id)?)
     }
 
     /// Notes durably how far a delivery is.
@@ -315,11 +274,10 @@ mod tests {
         let put = |time| spool.put(&shop(), time, body).unwrap();
         put(now());
         put(now() + TimeDelta::days(1));
-        assert_eq!(files(store.path()), [format!("{id}.body"), format!("{id}.json")]);
-        for file in files(store.path()) {
-            let file = folder(store.path()).join(file);
-            assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
-        }
+        assert_eq!(files(store.path()), [format!("{id}.delivery")]);
+        let file = folder(store.path()).join(format!("{id}.delivery"));
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(fs::read(&file).unwrap().ends_with(b"}\n{\n}"), "the body is as it came");
         assert_eq!(spool.waiting(), [id]);
         let kept = spool.read(id).unwrap().unwrap();
         assert_eq!((kept.queued.queued, &kept.body[..]), (now(), &body[..]));
@@ -344,13 +302,14 @@ mod tests {
         assert!(queue.retry(id, now()).unwrap());
         spool.look(|error| panic!("{error}")).unwrap();
         assert_eq!(spool.waiting(), [id]);
-        let queued = spool.read(id).unwrap().unwrap().queued;
+        let kept = spool.read(id).unwrap().unwrap();
+        let queued = kept.queued;
+        assert_eq!(kept.body, body, "the body stays");
         assert!(
             queued.item.is_early,
             "a person decided, and its sale is missing as before"
         );
         assert_eq!(queued.item.owed, [(0, 0), (1, 7)], "it is still owed");
-        let file = folder(store.path()).join(format!("{id}.json"));
         let changed = fs::metadata(&file).unwrap().modified().unwrap();
         assert!(queue.retry(id, now()).unwrap());
         let unchanged = fs::metadata(&file).unwrap().modified().unwrap();
@@ -374,7 +333,7 @@ mod tests {
             spool.view().note(Hex128(number.to_be_bytes()), queued.clone());
         }
         assert!(matches!(spool.put(&shop(), now(), b"1"), Err(SpoolError::Full(_))));
-        assert_eq!(files(store.path()).len(), 4, "nothing is left of it");
+        assert_eq!(files(store.path()).len(), 2, "nothing is left of it");
         spool.put(&shop(), now(), b"{}").unwrap();
         Queue::<Delivery>::existing(folder(store.path()))
             .unwrap()
@@ -393,39 +352,30 @@ mod tests {
             spool.put(&shop(), now(), body).unwrap();
         }
         let folder = folder(store.path());
-        let body = |of: &[u8]| folder.join(format!("{}.body", id(of)));
-        fs::write(body(b"{}"), "{ }").unwrap();
-        fs::remove_file(body(b"[]")).unwrap();
+        let file = |of: &[u8]| folder.join(format!("{}.delivery", id(of)));
+        let text = fs::read_to_string(file(b"{}")).unwrap();
+        fs::write(file(b"{}"), text.replace("\n{}", "\n{ }")).unwrap();
+        fs::write(file(b"[]"), "{\n[]").unwrap();
         for of in [&b"{}"[..], b"[]"] {
             let read = spool.read(id(of));
-            assert!(matches!(&read, Err(SpoolError::File(JsonFolderError::Damaged(path))) if *path == body(of)));
+            assert!(matches!(&read, Err(SpoolError::File(JsonFolderError::Damaged(path))) if *path == file(of)));
         }
-        let item = folder.join(format!("{}.json", id(b"1")));
-        fs::write(&item, "{}").unwrap();
         let told = Mutex::new(0);
         spool.look(|_| *told.lock().unwrap() += 1).unwrap();
-        assert_eq!((told.into_inner().unwrap(), spool.waiting().len()), (1, 2));
-        // One whose body is damaged can be left to a person.
-        assert!(spool.park(id(b"[]"), "damaged".to_owned()).unwrap());
-        spool.put(&shop(), now(), b"[]").unwrap();
-        let again = spool.read(id(b"[]")).unwrap().unwrap();
-        assert_eq!((again.queued.state, &again.body[..]), (QueueState::Parked, &b"[]"[..]));
+        assert_eq!((told.into_inner().unwrap(), spool.waiting()), (2, vec![id(b"1")]));
 
-        // A killed process left the body, and an older version the rest.
-        fs::remove_file(&item).unwrap();
         let name = "0".repeat(32);
         fs::create_dir(folder.join("parked")).unwrap();
         for file in [name.clone(), format!("{name}.early"), format!("parked/{name}.reason")] {
             fs::write(folder.join(file), "{}").unwrap();
         }
         let spool = Spool::open(store.path()).unwrap();
-        assert!(!body(b"1").exists());
-        assert_eq!((spool.queue.count_others().unwrap(), counts(&spool)), (3, (1, 1)));
+        assert_eq!((spool.queue.count_others().unwrap(), counts(&spool)), (3, (1, 0)));
         assert!(folder.join(format!("parked/{name}.reason")).exists());
     }
 
     #[test]
-    fn a_delivery_that_comes_again_while_it_is_applied_is_never_without_its_body() {
+    fn a_delivery_that_comes_again_while_it_is_applied_is_never_lost() {
         let store = tempfile::tempdir().unwrap();
         let spool = Spool::open(store.path()).unwrap();
         std::thread::scope(|scope| {
@@ -448,6 +398,6 @@ mod tests {
         });
         spool.put(&shop(), now(), b"{}").unwrap();
         let body = spool.read(id(b"{}")).unwrap().unwrap().body;
-        assert_eq!((&body[..], files(store.path()).len()), (&b"{}"[..], 2));
+        assert_eq!((&body[..], files(store.path()).len()), (&b"{}"[..], 1));
     }
 }

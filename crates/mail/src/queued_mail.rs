@@ -61,7 +61,7 @@ impl QueueItem for QueuedMail {
 
     const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
-    fn is_named(&self, name: MailId) -> bool {
+    fn is_named(&self, name: MailId, _: &[u8]) -> bool {
         self.id() == name
     }
 }

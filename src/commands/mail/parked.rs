@@ -17,7 +17,7 @@ const MAILS: QueueWords = QueueWords {
 /// Runs the verb. The mail that was put into the queue first is at the top.
 pub(super) fn run(verb: &Verb, config: &Config) -> Result<Exit, Failure> {
     let mut items = match Queue::<QueuedMail>::existing(queued_mail::folder(&config.paths.store)) {
-        Some(queue) => parked::listed(queue, |id| id.to_string(), |mail| Ok(Some(about(mail))))?,
+        Some(queue) => parked::listed(queue, |id| id.to_string(), |mail, _| about(mail))?,
         None => Vec::new(),
     };
     items.sort_by_key(|item| item.queued);

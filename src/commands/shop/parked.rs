@@ -16,15 +16,12 @@ const DELIVERIES: QueueWords = QueueWords {
 
 /// Runs the verb. The delivery that came first is at the top.
 pub(super) fn run(verb: &Verb, config: &Config) -> Result<Exit, Failure> {
-    let mut items = match Queue::existing(spool::folder(&config.paths.store)) {
-        Some(queue) => {
-            let bodies = queue.clone();
-            let about = move |delivery: Delivery| {
-                let body = delivery.body(&bodies)?;
-                Ok(body.map(|body| about(&delivery, &body, config)))
-            };
-            parked::listed(queue, |id| id.to_string(), about)?
-        }
+    let mut items = match Queue::<Delivery>::existing(spool::folder(&config.paths.store)) {
+        Some(queue) => parked::listed(
+            queue,
+            |id| id.to_string(),
+            |delivery, body| about(&delivery, body, config),
+        )?,
         None => Vec::new(),
     };
     items.sort_by_key(|item| item.queued);

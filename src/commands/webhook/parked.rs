@@ -20,7 +20,7 @@ pub(super) fn run(verb: &Verb, config: &Config) -> Result<Exit, Failure> {
     let mut items = Vec::new();
     for endpoint in &config.webhooks {
         if let Some(outbox) = Outbox::existing(&config.paths.store, &endpoint.name) {
-            let about = |kept| Ok(Some(about(&endpoint.name, kept)));
+            let about = |kept, _: &[u8]| about(&endpoint.name, kept);
             items.extend(parked::listed(outbox.kept, |name| name.id.to_string(), about)?);
         }
     }

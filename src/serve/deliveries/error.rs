@@ -52,8 +52,6 @@ pub(super) enum ApplyError {
 /// Why a person has to decide.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ParkReason {
-    #[error("its file is damaged")]
-    Damaged,
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
     #[error("line {line} of the sale: {reason}")]

@@ -150,11 +150,13 @@ fn what_one_key_cannot_be_for_is_parked() {
         shop.deliveries("waiting").len() == 1
     });
     let mut delivery = shop.deliveries("waiting").remove(0);
-    let name = format!("store/deliveries/{}.json", delivery["id"].as_str().unwrap());
+    let name = format!("store/deliveries/{}.delivery", delivery["id"].as_str().unwrap());
+    let whole = fs::read_to_string(shop.instance.file(&name)).unwrap();
+    let (_, body) = whole.split_once('\n').unwrap();
     delivery["queued"] = json!((chrono::Utc::now() - chrono::TimeDelta::hours(73)).to_rfc3339());
     // The server may read it at any time.
     let new = shop.instance.file("older-delivery");
-    fs::write(&new, delivery.to_string()).unwrap();
+    fs::write(&new, format!("{delivery}\n{body}")).unwrap();
     fs::rename(&new, shop.instance.file(&name)).unwrap();
     shop.settle();
     assert!(
