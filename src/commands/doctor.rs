@@ -64,7 +64,8 @@ pub struct Args {
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let paths = &config.paths;
     let registry = Registry::load(&paths.registry);
-    let mut findings = registry::findings(&registry, paths);
+    let (of_ledger, issued) = ledger::finding(paths);
+    let mut findings = registry::findings(&registry, &issued, paths);
     findings.extend(releases::findings(config, registry.as_ref().ok()));
     let days = config.keys.with(&args.settings).keep_retired_days;
     let hosts_packages = registry.as_ref().is_ok_and(Registry::hosts_packages);
@@ -81,7 +82,6 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         findings.extend(database::kept(&paths.store));
         last_line = of_database.last_line;
     }
-    let (of_ledger, issued) = ledger::finding(paths);
     findings.push(of_ledger);
     if let Ok(registry) = &registry {
         findings.extend(licenses::findings(registry, &issued, config.serve.foreign_keys));

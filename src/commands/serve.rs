@@ -137,6 +137,11 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
         return Ok(None);
     };
     let bindings = &opened.bindings;
+    // Once the store is open, because a license that the ledger has is not missing.
+    if let Err(error) = loaded.require_licenses(&**bindings) {
+        bindings.close().map_err(store_failure)?;
+        return Err(load_failure(error, &config.paths));
+    }
     // Links of a server that only this machine can reach begin with its address, whose port the system may have chosen.
     let hooks = shops::open(config)?;
     let serve = ServeConfig {

@@ -99,3 +99,6 @@ pub async fn change(
     }
     Ok(bindings.change_license(change).await?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ mod background;
 mod coarse_clock;
 mod compat;
 mod deliveries;
+pub mod differing_declarations;
 pub mod found_license;
 pub mod gate;
 pub mod health;
@@ -42,6 +43,7 @@ use chrono::Utc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::serve::differing_declarations::DeclarationsLook;
 use crate::serve::gate::Gate;
 use crate::serve::health::{Health, Part, State};
 use crate::serve::hooks::Hooks;
@@ -104,6 +106,7 @@ impl Server {
             fault,
             started,
             drop_guard,
+            accepts_dropped_licenses: _,
             downloads_key: _,
             releases,
         } = loaded;
@@ -159,6 +162,7 @@ impl Server {
             has_no_proxy: config.proxies.is_empty(),
             reloads: Reloads::default(),
             drop_guard,
+            declarations: DeclarationsLook::default(),
             tls,
             started,
             public: Arc::from(public),
@@ -168,6 +172,7 @@ impl Server {
             foreign_keys: config.foreign_keys,
             answers_edd: config.compat.contains(&CompatProtocol::Edd),
         });
+        service.note_declarations();
         package_check::start(&service, package_checks, releases)?;
         let reloader = Reloader::start(&service, files, config.poll)?;
         let listener_config = ListenerConfig {

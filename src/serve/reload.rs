@@ -33,6 +33,9 @@ const IMPATIENCE: Duration = Duration::from_millis(1_000);
 /// Files that are never quiet for this long are logged. Writing a million licenses takes a tenth of it.
 const RESTLESS: Duration = Duration::from_secs(30);
 
+/// How often declarations are compared with the ledger although no file changed. It looks at every one of them.
+const COMPARED_EVERY: Duration = Duration::from_secs(60);
+
 /// How many wake-ups may wait. One check finds all changes.
 const PENDING: usize = 1;
 
@@ -129,6 +132,7 @@ impl Worker {
         let mut wait = QUIET;
         let mut again = false;
         let mut quiet_at = Instant::now();
+        let mut compared = Instant::now();
         loop {
             // Each time, because a path may now be another folder.
             self.watch.resume(self.file.folders());
@@ -153,6 +157,10 @@ impl Worker {
                 self.watch.pause();
                 again = true;
                 self.file.refresh(&service, forced);
+            }
+            if compared.elapsed() > COMPARED_EVERY {
+                compared = Instant::now();
+                self.file.compare(&service);
             }
             service.health.looked(self.file.part(), Utc::now());
             wait = if again || !self.file.at_rest() {

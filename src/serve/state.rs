@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::serve::differing_declarations::DeclarationsLook;
 use crate::serve::gate::Gate;
 use crate::serve::health::{Health, LedgerReading, Part, Readiness, State};
 use crate::serve::hooks::Hooks;
@@ -46,6 +47,7 @@ pub struct Service {
     pub(crate) has_no_proxy: bool,
     pub(crate) reloads: Reloads,
     pub(crate) drop_guard: DropGuard,
+    pub(crate) declarations: DeclarationsLook,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) started: DateTime<Utc>,
     pub(crate) public: Arc<Path>,
@@ -80,6 +82,14 @@ impl Service {
         if let Some(look) = self.gate.bindings().refresh(LedgerLook::AfterSleep) {
             let _ = tokio::time::timeout(CATCH_UP_PATIENCE, look).await;
         }
+    }
+
+    /// Looks for declarations that differ from the ledger's licenses. The registry is in force: it works whatever is found.
+    pub(crate) fn note_declarations(&self) {
+        let detail = self
+            .declarations
+            .look(&self.gate.snapshot().registry, self.gate.bindings());
+        self.health.note(Part::Registry, State::Ok, detail, Utc::now());
     }
 
     /// The store is asked; the states of the other parts were recorded when they were loaded.

@@ -89,6 +89,18 @@ impl Accepted {
         self.licenses
     }
 
+    /// The same without the licenses that the ledger has: one that was adopted is not missing when no file declares it any more.
+    #[must_use]
+    pub fn without(&self, is_in_ledger: impl Fn(&LicenseId) -> bool) -> Self {
+        let rest = self.sample.iter().filter(|id| !is_in_ledger(id));
+        let sample: Vec<_> = rest.copied().collect();
+        let licenses = match self.sample.len() {
+            0 => self.licenses,
+            all => self.licenses * sample.len() / all,
+        };
+        Self { licenses, sample }
+    }
+
     /// How many of them are missing among `now` licenses; `has` looks up an id.
     pub fn dropped(&self, now: usize, has: impl Fn(&LicenseId) -> bool) -> usize {
         let missing = self.sample.iter().filter(|id| !has(id)).count();
@@ -166,6 +178,19 @@ mod tests {
         // Every fourth license is another one, but their number is the same.
         let dropped = all.dropped(20_000, |id| id.as_bytes()[31] % 4 != 0);
         assert!((4_000..6_000).contains(&dropped), "{dropped}");
+    }
+
+    #[test]
+    fn what_the_ledger_has_is_not_missing() {
+        let few = accepted(0..10);
+        let adopted = |id: &LicenseId| (0..8).any(|number| self::id(number) == *id);
+        let rest = few.without(adopted);
+        assert_eq!((rest.licenses(), rest.dropped(0, |_| false)), (2, 2));
+        assert_eq!(few.without(|_| true).dropped(0, |_| false), 0);
+        let many = accepted(0..20_000).without(|id| id.as_bytes()[31] % 4 != 0);
+        assert!((4_000..6_000).contains(&many.licenses()), "{}", many.licenses());
+        assert_eq!(many.dropped(0, |_| false), many.licenses());
+        assert_eq!(many.dropped(20_000, |_| true), 0);
     }
 
     #[test]

@@ -119,6 +119,12 @@ impl IssuedLicense {
         let is_adopted = self.origin.secret == 0 && self.origin.key == adoption_key(&self.license.id);
         is_adopted.then_some(self.origin.body)
     }
+
+    /// Whether a declaration with its id grants something else than the one that was adopted. A license that was issued differs
+    /// from every declaration.
+    pub fn differs_from(&self, declared: &License) -> bool {
+        self.adopted_grant() != Some(declared.grant_digest())
+    }
 }
 
 /// What an idempotency key is for adopted licenses. Those of requests are HMACs, so none is equal to it.
@@ -217,5 +223,6 @@ mod tests {
         let mut imported = adopted.clone();
         imported.origin.key = Hex128([9; 16]);
         assert_eq!(imported.adopted_grant(), None);
+        assert!(imported.differs_from(&license) && !adopted.differs_from(&license));
     }
 }

@@ -198,15 +198,14 @@ impl Registry {
         self.licenses.len()
     }
 
-    /// How many licenses of `earlier` are missing here. If none is missing and both have the same count, a number
-    /// means the same license in both.
-    pub fn dropped_since(&self, earlier: &Self) -> usize {
+    /// The licenses of `earlier` that are missing here, sorted by id.
+    pub fn dropped_since<'e>(&self, earlier: &'e Self) -> impl Iterator<Item = &'e License> {
         let mut ids = self.licenses().map(|license| license.id).peekable();
-        let is_dropped = |license: &&License| {
+        let is_dropped = move |license: &&License| {
             while ids.next_if(|id| *id < license.id).is_some() {}
             ids.peek() != Some(&license.id)
         };
-        earlier.licenses().filter(is_dropped).count()
+        earlier.licenses().filter(is_dropped)
     }
 }
 
@@ -252,11 +251,12 @@ mod tests {
         let first = read(LICENSE);
         let changed = read(&format!("{LICENSE}sites = 7\n"));
         assert_ne!(first.licenses().next(), changed.licenses().next());
-        assert_eq!(changed.dropped_since(&first), 0);
+        let dropped = |next: &Registry, earlier| next.dropped_since(earlier).count();
+        assert_eq!(dropped(&changed, &first), 0);
         let all = read(&['0', '1', '2', '3'].map(license).concat());
         let some = read(&['1', '3', '4'].map(license).concat());
-        assert_eq!((all.dropped_since(&some), some.dropped_since(&all)), (1, 2));
-        assert_eq!((all.dropped_since(&read("\n")), read("\n").dropped_since(&all)), (0, 4));
+        assert_eq!((dropped(&all, &some), dropped(&some, &all)), (1, 2));
+        assert_eq!((dropped(&all, &read("\n")), dropped(&read("\n"), &all)), (0, 4));
     }
 
     #[test]

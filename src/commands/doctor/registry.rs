@@ -6,12 +6,18 @@ use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::doctor::signing;
 use crate::serve::reload::drop_guard::DropGuard;
+use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
 use countersign_registry::{Registry, RegistryError};
 use countersign_settings::config::Paths;
 
 /// The findings about a registry, or about each of its errors.
-pub(super) fn findings(registry: &Result<Registry, RegistryError>, paths: &Paths) -> Vec<Finding> {
+pub(super) fn findings(
+    registry: &Result<Registry, RegistryError>,
+    issued: &[IssuedLicense],
+    paths: &Paths,
+) -> Vec<Finding> {
     let registry = match registry {
         Ok(registry) => registry,
         Err(error) => {
@@ -26,7 +32,7 @@ pub(super) fn findings(registry: &Result<Registry, RegistryError>, paths: &Paths
     let licenses = counted(registry.license_count(), "license");
     let mut findings = vec![ok("registry", format!("{plugins}, {licenses} in files"))];
     findings.extend(releases_in_the_future(registry, Utc::now()));
-    findings.extend(dropped_licenses(registry, paths));
+    findings.extend(dropped_licenses(registry, issued, paths));
     findings.extend(signing::findings(registry));
     findings
 }
@@ -63,8 +69,10 @@ fn releases_in_the_future(registry: &Registry, now: DateTime<Utc>) -> Option<Fin
 }
 
 /// The next start makes the same check, and fails.
-fn dropped_licenses(registry: &Registry, paths: &Paths) -> Option<Finding> {
-    let error = DropGuard::new(&paths.store).check_start(registry).err()?;
+fn dropped_licenses(registry: &Registry, issued: &[IssuedLicense], paths: &Paths) -> Option<Finding> {
+    let is_in_ledger = |id: &LicenseId| issued.binary_search_by_key(id, |issued| issued.license.id).is_ok();
+    let guard = DropGuard::new(&paths.store);
+    let error = guard.check_start(registry, is_in_ledger).err()?;
     let hint = error.hint();
     Some(broken("registry", format!("a server does not start: {error}"), hint))
 }

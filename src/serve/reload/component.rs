@@ -123,6 +123,7 @@ impl PartFiles {
             Ok(()) => {
                 self.loaded = true;
                 service.health.note(self.part, State::Ok, None, Utc::now());
+                self.compare(service);
                 self.tell(&service.health);
                 tracing::info!(part, milliseconds = started.elapsed().as_millis(), "reloaded");
             }
@@ -142,6 +143,13 @@ impl PartFiles {
         }
     }
 
+    /// Compares the registry in force with the ledger, which other nodes change, too.
+    pub(crate) fn compare(&self, service: &Service) {
+        if self.part == Part::Registry && !self.failed {
+            service.note_declarations();
+        }
+    }
+
     /// Records which files of the registry are in use.
     pub(crate) fn tell(&self, health: &Health) {
         if let (Part::Registry, Some(folder)) = (self.part, self.paths.first()) {
@@ -158,9 +166,8 @@ impl PartFiles {
             Part::Registry => {
                 let registry = Arc::new(Registry::load_without_notes(path)?);
                 let held = Arc::clone(&service.gate.snapshot().registry);
-                let licenses = held.license_count();
-                let dropped = registry.dropped_since(&held);
-                drop_guard::check(dropped, licenses)?;
+                let bindings = service.gate.bindings();
+                drop_guard::check_reload(&registry, &held, |id| bindings.issued(id).is_some())?;
                 let before = service.gate.change(|next| next.registry = Arc::clone(&registry));
                 service.drop_guard.accept(&registry);
                 service.packages.wake();

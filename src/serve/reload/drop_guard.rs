@@ -1,6 +1,7 @@
 //! Refuses a registry or an index that takes away, probably by accident, what was in force.
 //!
-//! A registry may not lack more than a fifth of the licenses, as after a truncated export. An index may lack no release,
+//! A registry may not lack more than a fifth of the declarations that were in force, as after a truncated export. A license that
+//! the ledger has is not missing, whatever files declare. An index may lack no release,
 //! unless the registry withholds it or a build has removed it ([`removed_releases`]): otherwise an older build wrote the
 //! index. A list of removed releases that is older than one that was seen counts for nothing, because it came with such an index.
 //!
@@ -13,6 +14,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::serve::reload::error::LoadError;
 use countersign_ledger::{Accepted, AcceptedReleases, accepted_releases};
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 use countersign_package::catalog::{Catalog, RemovedReleases, removed_releases};
@@ -37,16 +40,30 @@ pub struct AcceptedDrops {
 #[derive(Debug)]
 pub struct DropGuard {
     store: PathBuf,
+    /// Whether the store was there before this guard.
+    had_store: bool,
     written: Mutex<Option<Accepted>>,
     /// The releases in force; `None` until some were.
     releases: Mutex<Option<AcceptedReleases>>,
 }
 
-/// Fails if too many licenses are missing.
+/// Fails if too many declarations of `held` are missing in `next`. Those that the ledger has are not counted.
 ///
 /// # Errors
 /// [`LoadError::DropsLicenses`]
-pub(crate) fn check(dropped: usize, held: usize) -> Result<(), LoadError> {
+pub(crate) fn check_reload(
+    next: &Registry,
+    held: &Registry,
+    is_in_ledger: impl Fn(&LicenseId) -> bool,
+) -> Result<(), LoadError> {
+    let counts = |license: &&License| !is_in_ledger(&license.id);
+    match next.dropped_since(held).filter(counts).count() {
+        0 => Ok(()),
+        dropped => check(dropped, held.licenses().filter(counts).count()),
+    }
+}
+
+fn check(dropped: usize, held: usize) -> Result<(), LoadError> {
     match dropped * DROP_AT_MOST_ONE_IN > held {
         true => Err(LoadError::DropsLicenses { dropped, held }),
         false => Ok(()),
@@ -58,6 +75,7 @@ impl DropGuard {
     pub fn new(store: &Path) -> Self {
         Self {
             store: store.to_owned(),
+            had_store: store.exists(),
             written: Mutex::default(),
             releases: Mutex::default(),
         }
@@ -143,15 +161,15 @@ impl DropGuard {
         }
     }
 
-    /// Compares the registry of a start with the record. If there is no usable record, logs that and accepts the
-    /// registry.
+    /// Compares the registry of a start with the record. Licenses that the ledger has are not counted. If there is no usable
+    /// record, logs that and accepts the registry.
     ///
     /// # Errors
     /// [`LoadError::DropsLicenses`]
-    pub fn check_start(&self, registry: &Registry) -> Result<(), LoadError> {
+    pub fn check_start(&self, registry: &Registry, is_in_ledger: impl Fn(&LicenseId) -> bool) -> Result<(), LoadError> {
         let last = match Accepted::read(&self.store) {
-            Ok(Some(last)) => last,
-            Ok(None) if !self.store.exists() => return Ok(()),
+            Ok(Some(last)) => last.without(is_in_ledger),
+            Ok(None) if !self.had_store => return Ok(()),
             Ok(None) => {
                 tracing::warn!(
                     "no record of the licenses last in force: this start cannot check whether licenses are missing"

@@ -14,6 +14,8 @@ use crate::serve::reload::component::PartFiles;
 use crate::serve::reload::drop_guard::{AcceptedDrops, DropGuard};
 use crate::serve::reload::error::LoadError;
 use crate::serve::reload::secret_keys;
+use countersign_ledger::Bindings;
+use countersign_model::license_key::LicenseId;
 use countersign_package::catalog::{Catalog, CatalogError};
 use countersign_registry::Registry;
 use countersign_settings::config::{Paths, PublicUrl, TlsFiles};
@@ -41,6 +43,8 @@ pub struct StartupState {
     pub started: DateTime<Utc>,
     /// Records the licenses in force for the next start.
     pub drop_guard: DropGuard,
+    /// Whether the start accepts a registry that lacks many licenses.
+    pub accepts_dropped_licenses: bool,
     /// Where the key for downloads is, or would be.
     pub downloads_key: PathBuf,
     /// Where packages stand.
@@ -56,6 +60,22 @@ impl StartupState {
             self.tls = Some(Tls::load(files)?);
         }
         Ok(self)
+    }
+
+    /// Fails if the registry lacks many licenses that were last in force and that the ledger does not have. The store is open
+    /// by then.
+    ///
+    /// # Errors
+    /// [`LoadError::DropsLicenses`], unless the start accepts it.
+    pub fn require_licenses(&self, ledger: &dyn Bindings) -> Result<(), LoadError> {
+        let is_in_ledger = |id: &LicenseId| ledger.issued(id).is_some();
+        match self.drop_guard.check_start(&self.snapshot.registry, is_in_ledger) {
+            Err(error) if self.accepts_dropped_licenses => {
+                tracing::warn!(%error, "accepted because of --accept-dropped-licenses");
+                Ok(())
+            }
+            checked => checked,
+        }
     }
 
     /// Fails if packages are hosted and no links to them can be made: links begin with `public_url`.
@@ -77,8 +97,8 @@ impl StartupState {
     }
 }
 
-/// Loads everything for a start. The key and the registry must be there; releases may be missing. A registry that
-/// lacks many licenses is refused, unless that is accepted.
+/// Loads everything for a start. The key and the registry must be there; releases may be missing. Whether the registry lacks
+/// licenses is found out once the store is open: [`StartupState::require_licenses`].
 pub fn load(paths: &Paths, accepted: AcceptedDrops) -> Result<StartupState, LoadError> {
     let started = Utc::now();
     let registry_files = PartFiles::new(Part::Registry, &[&paths.registry]);
@@ -91,10 +111,6 @@ pub fn load(paths: &Paths, accepted: AcceptedDrops) -> Result<StartupState, Load
     let secrets = secret_keys::load(secret_paths(paths), &Secrets::default())?;
     let registry = Arc::new(Registry::load_without_notes(&paths.registry)?);
     let drop_guard = DropGuard::new(&paths.store);
-    match drop_guard.check_start(&registry) {
-        Err(error) if accepted.licenses => tracing::warn!(%error, "accepted because of --accept-dropped-licenses"),
-        checked => checked?,
-    }
     let (catalog, fault) = match first_catalog(&paths.releases).and_then(|catalog| {
         match drop_guard.check_releases(&catalog, &paths.releases, &registry) {
             Err(error) if accepted.releases => {
@@ -130,6 +146,7 @@ pub fn load(paths: &Paths, accepted: AcceptedDrops) -> Result<StartupState, Load
         fault,
         started,
         drop_guard,
+        accepts_dropped_licenses: accepted.licenses,
         downloads_key: paths.downloads_key.clone(),
         releases: paths.releases.clone(),
     })

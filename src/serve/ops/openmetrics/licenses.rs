@@ -57,5 +57,8 @@ pub(super) fn write(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Resu
     ];
     let series = standings.map(|(standing, count)| ([("standing", standing)], ConstGauge::new(count)));
     let help = "Licenses that files declare and licenses of the ledger, each id once";
-    page.add("countersign_licenses", help, &Series(series.into()))
+    page.add("countersign_licenses", help, &Series(series.into()))?;
+    let differing = ConstGauge::new(service.declarations.count() as u64);
+    let help = "Declarations that grant something else than the ledger's license with their id, which is in force";
+    page.add("countersign_declarations_differing", help, &differing)
 }
