@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, PoisonError};
 
-use countersign_ledger::Bindings;
+use countersign_ledger::Ledger;
 use countersign_model::license::License;
 use countersign_registry::Registry;
 
@@ -44,7 +44,7 @@ impl DifferingDeclarations {
     }
 
     /// The same with the licenses of an open ledger.
-    pub fn beside(registry: &Registry, bindings: &dyn Bindings) -> Self {
+    pub fn beside(registry: &Registry, bindings: &Ledger) -> Self {
         let differs = |license: &License| {
             let issued = bindings.issued(&license.id);
             issued.is_some_and(|issued| issued.differs_from(license))
@@ -80,7 +80,7 @@ impl DeclarationsLook {
     }
 
     /// Looks again, and logs what is new. Returns what there is to say.
-    pub fn look(&self, registry: &Registry, bindings: &dyn Bindings) -> Option<String> {
+    pub fn look(&self, registry: &Registry, bindings: &Ledger) -> Option<String> {
         let found = DifferingDeclarations::beside(registry, bindings);
         let told = (found.count > 0).then(|| found.to_string());
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);

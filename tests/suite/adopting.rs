@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::management::{Shop, forms};
 use crate::support::issued::license_of;
-use crate::support::{Instance, License, eventually};
+use crate::support::server::countersign;
+use crate::support::{Instance, License, Server, eventually};
 
 const LIVE: Duration = Duration::from_secs(10);
 
@@ -184,7 +185,92 @@ fn a_declared_license_gets_a_new_key_in_one_commit() {
         ..
     } = shop;
     server.stop();
-    let server = crate::support::Server::start(&instance);
+    let server = Server::start(&instance);
     assert_eq!(server.validate(&in_file, "a.com").code(), "revoked");
     assert_eq!(server.validate(&new, "a.com").code(), "ok");
+}
+
+#[test]
+fn what_the_ledger_has_is_not_missing_and_the_rest_is() {
+    let licenses: Vec<_> = (0..10).map(|_| License::new()).collect();
+    let tables = |licenses: &[License]| -> Vec<_> { licenses.iter().map(|license| license.toml("")).collect() };
+    let instance = Instance::with_licenses(&tables(&licenses));
+    let server = Server::start(&instance);
+    let adopt_all = |licenses: &[License]| {
+        let wanted: Vec<_> = licenses
+            .iter()
+            .map(|license| (license, grant(&instance, license)))
+            .collect();
+        let replies = adopt(&instance, &wanted);
+        assert!(
+            replies.as_array().unwrap().iter().all(|reply| reply == "adopted"),
+            "{replies}"
+        );
+    };
+    adopt_all(&licenses[..8]);
+    // Eight of ten are in the ledger. The other two are all that a loss of the file takes away.
+    instance.write_licenses(&["# none\n".to_owned()]);
+    eventually("the loss is refused", LIVE, || {
+        server.part("registry")["state"] == "stale"
+    });
+    let detail = server.part("registry")["detail"].to_string();
+    assert!(detail.contains("lacks 2 of the 2 licenses"), "{detail}");
+    assert_eq!(server.validate(&licenses[9], "a.com").code(), "ok");
+    assert!(server.stop().success());
+    let refused = countersign(&instance)
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        !refused.status.success() && told.contains("lacks 2 of the 2 licenses"),
+        "{told}"
+    );
+
+    instance.write_licenses(&tables(&licenses));
+    let server = Server::start(&instance);
+    adopt_all(&licenses[8..]);
+    instance.write_licenses(&["# none\n".to_owned()]);
+    eventually("the files are empty", LIVE, || {
+        server.log().contains("reloaded") && server.part("registry")["state"] == "ok"
+    });
+    assert_eq!(server.validate(&licenses[9], "a.com").code(), "ok");
+    assert!(server.stop().success());
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&licenses[9], "a.com").code(), "ok");
+}
+
+#[test]
+fn a_declaration_that_changes_after_its_adoption_is_told_and_never_fatal() {
+    let shop = Shop::open(&[]);
+    let (instance, license) = (&shop.instance, &shop.in_file);
+    adopt(instance, &[(license, grant(instance, license))]);
+    let differing = || shop.server.metric("countersign_declarations_differing");
+    assert_eq!(
+        (differing(), &shop.server.part("registry")["detail"]),
+        (Some(0.0), &Value::Null)
+    );
+    let told = "1 declaration differs from what the ledger adopted or issued, which is in force: ";
+    let errors = || shop.server.log().matches(told).count();
+    for (times, sites) in [(1, 7), (2, 8)] {
+        instance.write_licenses(&[license.toml(&format!("sites = {sites}"))]);
+        eventually("the change is told", LIVE, || errors() == times);
+        let part = shop.server.part("registry");
+        assert_eq!(part["state"], "ok");
+        assert!(part["detail"].as_str().unwrap().contains("(licenses.toml:1)"), "{part}");
+        assert_eq!(differing(), Some(1.0));
+    }
+    // The same file again is no news.
+    instance.write("registry/licenses/more.toml", "# nothing\n");
+    eventually("the files are read again", LIVE, || {
+        shop.server.log().matches("reloaded").count() >= 3
+    });
+    assert_eq!(errors(), 2);
+    let doctor = countersign(instance).args(["doctor", "--json"]).output().unwrap();
+    assert!(String::from_utf8(doctor.stdout).unwrap().contains(told));
+    instance.write_licenses(&[license.toml("")]);
+    eventually("nothing differs", LIVE, || {
+        shop.server.part("registry")["detail"] == Value::Null
+    });
+    assert_eq!(differing(), Some(0.0));
 }

@@ -1,13 +1,17 @@
 //! A license that was revoked in one home never comes back by the other: over all orders of what people do to the files of two
 //! nodes and to the ledger that they share.
 
+use std::sync::LazyLock;
+
 use futures_util::{StreamExt as _, stream};
 use tempfile::TempDir;
 
 use super::*;
+use crate::serve::ops::command_user::CommandUser;
 use crate::serve::ops::license_answers::{
     AdoptedLicense, AdoptionOrder, AdoptionReply, LedgerTools, LicenseAction, LicenseOrder, LicenseReply,
 };
+use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::LicenseStatus;
 use countersign_model::license_step::LicenseStep;
@@ -41,6 +45,8 @@ const ACTS: [Act; 6] = [
 /// How many ways to spread the acts over two nodes are tried with each order.
 const PLACINGS: usize = 5;
 
+static USER: LazyLock<CommandUser> = LazyLock::new(|| CommandUser::new(0, None));
+
 /// Sequences that share commits.
 const AT_ONCE: usize = 512;
 
@@ -57,9 +63,9 @@ fn orders() -> Vec<Vec<Act>> {
     orders
 }
 
+/// Ids are digests: tables look them up by that.
 fn id(number: usize) -> LicenseId {
-    let text = format!("{number:08x}{}", "5a".repeat(28));
-    text.parse().unwrap()
+    LicenseId::from_bytes(*Digest::of(&number.to_le_bytes()).as_bytes())
 }
 
 /// What the files of a node may be: nothing, all licenses active, or all revoked.
@@ -95,13 +101,7 @@ impl Checkouts {
 }
 
 /// What the ledger has of the license, and what two nodes with these files answer: never a declaration beside it.
-fn check(
-    files: [&Registry; 2],
-    ledger: &dyn Bindings,
-    id: &LicenseId,
-    was_revoked: &mut bool,
-    so_far: &[(usize, Act)],
-) {
+fn check(files: [&Registry; 2], ledger: &Ledger, id: &LicenseId, was_revoked: &mut bool, so_far: &[(usize, Act)]) {
     let issued = ledger.issued(id).map(|issued| issued.license.status);
     let mut beginning = [0; 16];
     beginning.copy_from_slice(&id.as_bytes()[..16]);
@@ -123,18 +123,19 @@ fn check(
     }
 }
 
-fn tools<'a>(registry: &'a Registry, bindings: &'a dyn Bindings) -> LedgerTools<'a> {
+fn tools<'a>(registry: &'a Registry, bindings: &'a Ledger) -> LedgerTools<'a> {
     LedgerTools {
         registry,
         bindings,
         secrets: None,
         mail: None,
         staging_sites: 0,
+        user: USER.clone(),
     }
 }
 
 /// Does the acts, each on its node; returns whether the license was revoked in the ledger.
-async fn play(acts: Vec<(usize, Act)>, id: LicenseId, checkouts: &Checkouts, ledger: &dyn Bindings) -> bool {
+async fn play(acts: Vec<(usize, Act)>, id: LicenseId, checkouts: &Checkouts, ledger: &Ledger) -> bool {
     let mut files = [&checkouts.empty; 2];
     let mut was_revoked = false;
     let grant = |registry: &Registry| registry.license(&id).map(License::grant_digest);
@@ -143,6 +144,7 @@ async fn play(acts: Vec<(usize, Act)>, id: LicenseId, checkouts: &Checkouts, led
             license: id,
             action: LicenseAction::Step(step),
             adopt: grant(registry),
+            reason: None,
         };
         tools(registry, ledger).carry_out(order).await.unwrap()
     };

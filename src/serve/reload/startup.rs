@@ -14,7 +14,7 @@ use crate::serve::reload::component::PartFiles;
 use crate::serve::reload::drop_guard::{AcceptedDrops, DropGuard};
 use crate::serve::reload::error::LoadError;
 use crate::serve::reload::secret_keys;
-use countersign_ledger::Bindings;
+use countersign_ledger::Ledger;
 use countersign_model::license_key::LicenseId;
 use countersign_package::catalog::{Catalog, CatalogError};
 use countersign_registry::Registry;
@@ -67,7 +67,7 @@ impl StartupState {
     ///
     /// # Errors
     /// [`LoadError::DropsLicenses`], unless the start accepts it.
-    pub fn require_licenses(&self, ledger: &dyn Bindings) -> Result<(), LoadError> {
+    pub fn require_licenses(&self, ledger: &Ledger) -> Result<(), LoadError> {
         let is_in_ledger = |id: &LicenseId| ledger.issued(id).is_some();
         match self.drop_guard.check_start(&self.snapshot.registry, is_in_ledger) {
             Err(error) if self.accepts_dropped_licenses => {
