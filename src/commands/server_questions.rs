@@ -23,7 +23,7 @@ use crate::serve::ops::admin_socket::{self, ConnectError};
 use crate::serve::ops::command_user::CommandUser;
 use crate::serve::ops::commands::{CLAIMED_USER, FolderIdentity, ServerGreeting, is_user_name};
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
-use crate::serve::ops::license_answers::{LicenseOrder, LicenseReply};
+use crate::serve::ops::license_answers::{AdoptionOrder, AdoptionReply, LicenseOrder, LicenseReply};
 use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::serve::ops::reports::{RefusedPage, ReportPage};
 use crate::serve::ops::text_answers::{ErasureOrder, ErasureReply};
@@ -165,6 +165,11 @@ pub(super) fn change_license(config: &Config, order: &LicenseOrder) -> Result<Li
 /// Has the server issue a license.
 pub(super) fn issue_license(config: &Config, order: &IssueOrder) -> Result<IssueReply, QuestionError> {
     ask(config, async |server| server.order("/licenses/new", order).await)
+}
+
+/// Has the server take declared licenses into the ledger.
+pub(super) fn adopt(config: &Config, order: &AdoptionOrder) -> Result<Vec<AdoptionReply>, QuestionError> {
+    ask(config, async |server| server.order("/adoptions", order).await)
 }
 
 /// Has the server erase texts.

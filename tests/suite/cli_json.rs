@@ -356,6 +356,9 @@ fn bindings() -> BTreeSet<String> {
     assert!(listed[0].get("reference_erased").is_some(), "{listed}");
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(server.validate(&license, "b.com").code(), "ok");
+    let adopt = ["license", "import", &*license.id, "--from", "registry"];
+    let would = checker.done("license-adopted", &[&adopt[..], &["--dry-run"]].concat());
+    assert_eq!((&would["changed"], &would["adopted"]), (&json!(false), &json!(1)));
     let release = ["license", "release", &license.id, "--host", "b.com"];
     assert_eq!(checker.done("license-changed", &release)["changed"], true);
     assert_eq!(checker.done("wait", &["wait"])["in_force"], true);

@@ -619,7 +619,7 @@ fn no_command_writes_into_the_registry_and_a_declared_license_is_changed_by_a_pe
         (&["revoke"], "write `status = \"revoked\"`"),
         (&["renew", "--expires", "2098-01-01"], "write `expires = 2098-01-01`"),
         (&["sites", "5"], "write `sites = 5`"),
-        (&["rekey"], "`countersign license issue --declare` makes a new key"),
+        (&["rekey"], "write `status = \"revoked\"`; or --adopt"),
     ] {
         let told = refused(arguments, &license);
         assert!(
@@ -664,6 +664,84 @@ fn no_command_writes_into_the_registry_and_a_declared_license_is_changed_by_a_pe
         server.validate(&declared, "a.com").json()["features"]["forms"][0],
         "pdf"
     );
+}
+
+#[test]
+fn a_declared_license_is_adopted_with_a_change_or_by_an_import_and_no_file_brings_it_back() {
+    let all: Vec<License> = (0..4).map(|_| License::new()).collect();
+    let [stolen, single, lost, other] = &all[..] else {
+        unreachable!()
+    };
+    let tables: Vec<_> = all.iter().map(|license| license.toml("sites = 2")).collect();
+    let instance = Instance::issuing(&tables);
+    let server = Server::start(&instance);
+    let code = |license: &License, site: &str| server.validate(license, site).code();
+    for license in &all {
+        assert_eq!(code(license, "a.com"), "ok");
+    }
+    // In force on return, and for good, whatever the file says.
+    let suspend = [
+        "license",
+        "suspend",
+        &stolen.id,
+        "--adopt",
+        "--reason",
+        "The key was stolen",
+    ];
+    let told = succeeds(&instance, &suspend);
+    assert_eq!(told, format!("License {} is now suspended.\n", &stolen.id[..12]));
+    assert_eq!(code(stolen, "a.com"), "suspended");
+    instance.write_licenses(&all.iter().map(|license| license.toml("sites = 3")).collect::<Vec<_>>());
+    succeeds(&instance, &["wait"]);
+    assert_eq!(
+        [code(stolen, "a.com"), code(stolen, "b.com")],
+        ["suspended", "suspended"]
+    );
+    let history = succeeds(&instance, &["license", "history", &stolen.id]);
+    assert!(history.contains("The key was stolen"), "{history}");
+    succeeds(&instance, &["license", "resume", &stolen.id]);
+    assert_eq!(code(stolen, "a.com"), "ok", "its sites stay bound");
+
+    // One by its id, and a new key for one.
+    let adopt = |what: &str| succeeds(&instance, &["license", "import", what, "--from", "registry"]);
+    assert!(adopt(&single.id).starts_with("1 license taken into the ledger, 0 there already.\n"));
+    assert!(adopt(&single.id[..12]).starts_with("0 licenses taken into the ledger, 1 there already.\n"));
+    let rekeyed = succeeds(&instance, &["license", "rekey", &lost.id, "--adopt"]);
+    assert_eq!(code(lost, "a.com"), "revoked");
+    let new = License {
+        key: rekeyed.trim().to_owned(),
+        id: String::new(),
+    };
+    assert_eq!(code(&new, "a.com"), "ok");
+
+    // A whole file: the rest of it.
+    let file = instance.file("registry/licenses/licenses.toml");
+    let told = adopt(file.to_str().unwrap());
+    assert!(
+        told.starts_with("1 license taken into the ledger, 3 there already.\n"),
+        "{told}"
+    );
+    instance.write_licenses(&["# none any more\n".to_owned()]);
+    succeeds(&instance, &["wait"]);
+    assert_eq!(
+        [code(other, "a.com"), code(single, "b.com"), code(other, "d.com")],
+        ["ok", "ok", "ok"]
+    );
+    let (exit, told) = fails(
+        &instance,
+        &["license", "import", file.to_str().unwrap(), "--from", "registry"],
+    );
+    assert!(
+        exit == 3 && told.contains("declares no license of this registry"),
+        "{told}"
+    );
+    server.stop();
+    // Without a server, the command adopts by itself.
+    let late = License::new();
+    instance.write_licenses(&[late.toml("")]);
+    succeeds(&instance, &["license", "revoke", &late.id, "--adopt"]);
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&late, "a.com").code(), "revoked");
 }
 
 /// Every file below a folder, with its text.

@@ -12,8 +12,9 @@ use crate::build::counted;
 use crate::commands::license_defaults::license_defaults;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output};
-use crate::serve::ops::license_answers::{LicenseAction, LicenseReply};
+use crate::serve::ops::license_answers::{LicenseAction, LicenseOrder, LicenseReply};
 use countersign_model::license::{License, LicenseStatus, SiteLimit};
+use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, LicenseTerms};
 use countersign_model::site_host::SiteHost;
 use countersign_model::text::printable::{Printable, PrintableLines};
@@ -30,9 +31,57 @@ use crate::commands::license::view::View;
 /// Options of every verb that changes a license.
 #[derive(clap::Args, Debug)]
 pub(super) struct ChangeOptions {
+    /// Why, for `license history`; people may read it, and it can be erased
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of a verb that changes the terms of a license.
+#[derive(clap::Args, Debug)]
+pub(super) struct TermOptions {
+    /// Take a license that only a file declares into the ledger, with this change: from then on, the file does not count
+    #[arg(long)]
+    adopt: bool,
+    #[command(flatten)]
+    pub change: ChangeOptions,
+}
+
+impl TermOptions {
+    /// The order for the selected license.
+    ///
+    /// # Errors
+    /// Only a file declares the license, and it is not to be adopted. The failure says what to write there.
+    pub(super) fn order(
+        &self,
+        selected: SelectedLicense<'_>,
+        registry: &Registry,
+        action: LicenseAction,
+        fields: &LicenseFields<'_>,
+    ) -> Result<LicenseOrder, Failure> {
+        let adopt = match selected {
+            SelectedLicense::Ledger(_) => None,
+            SelectedLicense::Declared(license) if self.adopt => Some(license.grant_digest()),
+            SelectedLicense::Declared(license) => return Err(declared(license, registry, fields)),
+        };
+        Ok(LicenseOrder {
+            adopt,
+            ..self.change.order(selected.license().id, action)
+        })
+    }
+}
+
+impl ChangeOptions {
+    fn order(&self, license: LicenseId, action: LicenseAction) -> LicenseOrder {
+        LicenseOrder {
+            license,
+            action,
+            adopt: None,
+            reason: self.reason.clone(),
+        }
+    }
 }
 
 /// Arguments of `renew`.
@@ -44,7 +93,7 @@ pub(super) struct RenewArgs {
     #[arg(long, value_name = "DATE|+1y|+30d|never")]
     expires: Expires,
     #[command(flatten)]
-    options: ChangeOptions,
+    options: TermOptions,
 }
 
 /// Arguments of a verb that needs only a license.
@@ -53,7 +102,7 @@ pub(super) struct OneArgs {
     #[command(flatten)]
     license: LicenseArg,
     #[command(flatten)]
-    options: ChangeOptions,
+    options: TermOptions,
 }
 
 /// Arguments of `release`.
@@ -101,7 +150,7 @@ pub(super) struct SitesArgs {
     #[arg(long, value_name = "N|default")]
     site_moves: Option<OwnLimit>,
     #[command(flatten)]
-    options: ChangeOptions,
+    options: TermOptions,
 }
 
 /// A verb that changes a license.
@@ -141,12 +190,13 @@ pub(super) fn run(verb: ChangeVerb<'_>, config: &Config, now: DateTime<Utc>) -> 
     let license = selected.license();
     let id = license.id;
     let PlannedStep { step, outcome } = verb.plan(license, now.date_naive(), config)?;
-    if let SelectedLicense::Declared(license) = selected
-        && !step.is_about_bindings()
-    {
-        return Err(declared(license, &registry, &LicenseFields(&fields(&step))));
-    }
-    let reply = carry_out(config, id, LicenseAction::Step(step))?;
+    let fields = fields(&step);
+    let action = LicenseAction::Step(step);
+    let order = match verb.term_options() {
+        Some(options) => options.order(selected, &registry, action, &LicenseFields(&fields))?,
+        None => verb.options().order(id, action),
+    };
+    let reply = carry_out(config, &order)?;
     let changed = matches!(reply, LicenseReply::Done { changed: true });
     let word = if changed { "now" } else { "already" };
     let message = format!("License {} is {word} {outcome}.", id.log_tag());
@@ -218,13 +268,23 @@ impl ChangeVerb<'_> {
         }
     }
 
+    /// Those of a verb that changes terms; `None` for one about bindings.
+    fn term_options(&self) -> Option<&TermOptions> {
+        match self {
+            Self::Renew(args) => Some(&args.options),
+            Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => Some(&args.options),
+            Self::Sites(args) => Some(&args.options),
+            Self::Release(_) | Self::Move(_) => None,
+        }
+    }
+
     fn options(&self) -> &ChangeOptions {
         match self {
-            Self::Renew(args) => &args.options,
-            Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => &args.options,
+            Self::Renew(args) => &args.options.change,
+            Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => &args.options.change,
+            Self::Sites(args) => &args.options.change,
             Self::Release(args) => &args.options,
             Self::Move(args) => &args.options,
-            Self::Sites(args) => &args.options,
         }
     }
 
@@ -322,7 +382,7 @@ struct DeclaredLicense {
 }
 
 /// The failure of a verb on a license that only a file declares, with the fields to write there.
-pub(super) fn declared(license: &License, registry: &Registry, fields: &LicenseFields<'_>) -> Failure {
+fn declared(license: &License, registry: &Registry, fields: &LicenseFields<'_>) -> Failure {
     let (file, line) = registry
         .place(&license.id)
         .unwrap_or((Path::new("registry/licenses"), 1));
@@ -336,7 +396,9 @@ pub(super) fn declared(license: &License, registry: &Registry, fields: &LicenseF
         tag: license.id.log_tag(),
         place: place.clone(),
     })
-    .hint(format!("in {place} {lines}"))
+    .hint(format!(
+        "in {place} {lines}; or --adopt takes the license into the ledger with this change"
+    ))
 }
 
 /// Fields of a declaration with their new values in TOML; `None` removes a field.
@@ -431,7 +493,8 @@ mod tests {
             let failure = declared(first, &registry, &LicenseFields(&fields(&step)));
             assert_eq!(failure.exit, Exit::Input);
             let place = format!("{}/licenses/licenses.toml:1", instance.path().display());
-            failure.hint.unwrap().replace(&format!("in {place} "), "")
+            let hint = failure.hint.unwrap().replace(&format!("in {place} "), "");
+            hint.split("; or ").next().unwrap().to_owned()
         };
         assert_eq!(hint(LicenseStep::Suspend), "write `status = \"suspended\"`");
         assert_eq!(hint(LicenseStep::Renew(today())), "write `expires = 2026-11-20`");

@@ -2,6 +2,7 @@
 //!
 //! `batches` reads the file, `products` says what a product covers, `totals` and `rejects` tell what became of the rows.
 
+mod adoption;
 mod batches;
 mod module_lines;
 mod products;
@@ -35,9 +36,9 @@ use rejects::Rejects;
 /// Arguments of `import`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// The export, a CSV file; '-' reads it from stdin
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The export, a CSV file; '-' reads it from stdin. With --from registry, files of registry/licenses/ and ids of licenses
+    #[arg(value_name = "FILE|ID", required = true)]
+    given: Vec<PathBuf>,
     /// What made the export
     #[arg(long, value_name = "SYSTEM")]
     from: From,
@@ -68,6 +69,8 @@ enum From {
     Edd,
     /// A plain CSV file with the columns key, expires and modules, and others if you like
     Csv,
+    /// The registry: the ledger takes licenses that files declare
+    Registry,
 }
 
 /// A field and its column.
@@ -95,18 +98,30 @@ fn delimiter(text: &str) -> Result<u8, &'static str> {
 
 /// Imports the file.
 pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Exit, Failure> {
+    let format = match args.from {
+        From::Edd => ExportFormat::Edd,
+        From::Csv => ExportFormat::Csv,
+        From::Registry => {
+            let is_for_exports = !args.map.is_empty() || !args.column.is_empty() || args.rejects.is_some();
+            if is_for_exports {
+                return Err(Failure::usage(
+                    "--map, --column and --rejects are for exports of other systems",
+                ));
+            }
+            return adoption::run(&args.given, args.dry_run, args.json, config);
+        }
+    };
+    let [file] = &args.given[..] else {
+        return Err(Failure::usage("an import reads one file").hint("join the files, or import one after the other"));
+    };
     let registry = Registry::load(&config.paths.registry)?;
-    let file = open(&args.file)?;
+    let file = open(file)?;
     let rows = CsvRows::open(file, args.delimiter).map_err(unread)?;
     let given: BTreeMap<_, _> = args
         .column
         .iter()
         .map(|ColumnArg(field, header)| (*field, header.clone()))
         .collect();
-    let format = match args.from {
-        From::Edd => ExportFormat::Edd,
-        From::Csv => ExportFormat::Csv,
-    };
     let columns = ExportColumns::find(rows.header(), format, &given).map_err(|error| {
         let hint = match &error {
             ColumnError::Missing(_) => {

@@ -6,11 +6,12 @@ use chrono::Utc;
 
 use crate::commands::{Failure, ledger_access, server_questions};
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
-use crate::serve::ops::license_answers::{LedgerTools, LicenseAction, LicenseOrder, LicenseReply};
-use countersign_ledger::Ledger;
+use crate::serve::ops::license_answers::{
+    AdoptionError, AdoptionOrder, AdoptionReply, LedgerTools, LicenseOrder, LicenseReply,
+};
+use countersign_ledger::{Ledger, StoreError};
 use countersign_mail::queue::MailQueue;
 use countersign_mail::{NO_MAIL_SERVER, NO_MAIL_SERVER_HINT};
-use countersign_model::license_key::LicenseId;
 use countersign_registry::Registry;
 use countersign_settings::config::Config;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
@@ -25,17 +26,11 @@ pub(super) struct NotChanged {
 }
 
 /// Has an order about a license carried out.
-pub(super) fn carry_out(config: &Config, license: LicenseId, action: LicenseAction) -> Result<LicenseReply, Failure> {
+pub(super) fn carry_out(config: &Config, order: &LicenseOrder) -> Result<LicenseReply, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry)?;
-    let order = LicenseOrder {
-        license,
-        action,
-        adopt: None,
-        reason: None,
-    };
     let reply = ledger_access::through(
         config,
-        || server_questions::change_license(config, &order),
+        || server_questions::change_license(config, order),
         async |bindings| match own_tools(config, &registry, bindings) {
             Ok(tools) => tools.carry_out(order.clone()).await,
             Err(reason) => Ok(LicenseReply::Refused(reason)),
@@ -47,11 +42,31 @@ pub(super) fn carry_out(config: &Config, license: LicenseId, action: LicenseActi
                 true => NO_MAIL_SERVER_HINT,
                 false => "`countersign license show` shows it",
             };
-            let tag = license.log_tag();
+            let tag = order.license.log_tag();
             Err(Failure::input(NotChanged { tag, reason }).hint(hint))
         }
         reply => Ok(reply),
     }
+}
+
+/// Has declared licenses adopted: at most [`MAX_ADOPTED`](crate::serve::ops::license_answers::MAX_ADOPTED). The replies are in their
+/// order.
+pub(super) fn adopt(
+    config: &Config,
+    registry: &Registry,
+    order: &AdoptionOrder,
+) -> Result<Vec<AdoptionReply>, Failure> {
+    ledger_access::through(
+        config,
+        || server_questions::adopt(config, order),
+        async |bindings| match own_tools(config, registry, bindings) {
+            Ok(tools) => tools.adopt(order.clone()).await.map_err(|error| match error {
+                AdoptionError::Store(error) => error,
+                AdoptionError::TooMany => StoreError::Busy,
+            }),
+            Err(reason) => Ok(vec![AdoptionReply::Refused(reason); order.licenses.len()]),
+        },
+    )
 }
 
 /// Has a license issued.

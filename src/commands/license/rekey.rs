@@ -3,14 +3,14 @@
 use serde::Serialize;
 
 use crate::commands::{Exit, Failure, output};
-use crate::serve::ops::license_answers::{LicenseAction, LicenseReply, NewKey};
+use crate::serve::ops::license_answers::{LicenseAction, LicenseOrder, LicenseReply, NewKey};
 use countersign_mail::address::MailAddress;
 use countersign_model::license_key::LicenseId;
 use countersign_model::text::stderr;
 use countersign_registry::Registry;
 use countersign_settings::config::Config;
 
-use crate::commands::license::change::{ChangeOptions, LicenseFields, declared};
+use crate::commands::license::change::{LicenseFields, TermOptions};
 use crate::commands::license::issue::show_key;
 use crate::commands::license::issued::licenses;
 use crate::commands::license::order::{NotChanged, carry_out};
@@ -22,7 +22,7 @@ pub(super) struct RekeyArgs {
     #[command(flatten)]
     license: LicenseArg,
     #[command(flatten)]
-    options: ChangeOptions,
+    options: TermOptions,
 }
 
 /// Arguments of `resend`.
@@ -55,27 +55,20 @@ struct Rekeyed<'a> {
 pub(super) fn rekey(args: &RekeyArgs, config: &Config) -> Result<Exit, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry)?;
     let issued = licenses(config)?;
-    let old = match args.license.select(&issued, &registry)? {
-        SelectedLicense::Ledger(issued) => issued.license.id,
-        SelectedLicense::Declared(license) => {
-            let revoked = [("status", Some("\"revoked\"".to_owned()))];
-            let failure = declared(license, &registry, &LicenseFields(&revoked));
-            return Err(match failure.hint.clone() {
-                Some(hint) => failure.hint(format!(
-                    "{hint}. `countersign license issue --declare` makes a new key and its table"
-                )),
-                None => failure,
-            });
-        }
-    };
+    let selected = args.license.select(&issued, &registry)?;
+    let old = selected.license().id;
+    let revoked = [("status", Some("\"revoked\"".to_owned()))];
+    let order = args
+        .options
+        .order(selected, &registry, LicenseAction::Rekey, &LicenseFields(&revoked))?;
     output::refuse_unseen()?;
-    let LicenseReply::Rekeyed(NewKey { id, license_key }) = carry_out(config, old, LicenseAction::Rekey)? else {
+    let LicenseReply::Rekeyed(NewKey { id, license_key }) = carry_out(config, &order)? else {
         return Err(Failure::environment(
             "the server is another version, which does not do this",
         ));
     };
     let tag = id.log_tag();
-    let text = match args.options.json {
+    let text = match args.options.change.json {
         true => output::json(&Rekeyed {
             license_key: &license_key,
             id,
@@ -86,7 +79,7 @@ pub(super) fn rekey(args: &RekeyArgs, config: &Config) -> Result<Exit, Failure> 
     show_key(&text, || {
         format!("nobody has seen the key of license {tag}: give it another one")
     })?;
-    if !args.options.json {
+    if !args.options.change.json {
         stderr::line(format_args!(
             "License {tag} replaces {}, which is now revoked. Its sites bind again with the new key. The key is not stored.",
             old.log_tag()
@@ -110,7 +103,13 @@ pub(super) fn resend(args: &ResendArgs, config: &Config) -> Result<Exit, Failure
             )));
         }
     };
-    carry_out(config, id, LicenseAction::Resend(args.to.clone()))?;
+    let order = LicenseOrder {
+        license: id,
+        action: LicenseAction::Resend(args.to.clone()),
+        adopt: None,
+        reason: None,
+    };
+    carry_out(config, &order)?;
     let text = match args.json {
         true => output::json(&Resent { id, queued: true })?,
         false => format!("The key of license {} waits to be mailed.\n", id.log_tag()),

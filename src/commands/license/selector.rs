@@ -44,6 +44,14 @@ impl LicenseArg {
     }
 }
 
+impl From<&str> for LicenseArg {
+    fn from(text: &str) -> Self {
+        Self {
+            license: Selector::new(text),
+        }
+    }
+}
+
 /// The license that an argument selects.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SelectedLicense<'l> {
@@ -81,10 +89,7 @@ impl FromStr for Selector {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self {
-            given: Zeroizing::new(text.to_owned()),
-            read: OnceLock::new(),
-        })
+        Ok(Self::new(text))
     }
 }
 
@@ -105,6 +110,13 @@ struct SelectedIds {
 }
 
 impl Selector {
+    fn new(text: &str) -> Self {
+        Self {
+            given: Zeroizing::new(text.to_owned()),
+            read: OnceLock::new(),
+        }
+    }
+
     fn wanted(&self) -> Result<SelectedIds, Failure> {
         let given = match (self.given.as_str(), self.read.get()) {
             ("-", Some(read)) => read,
