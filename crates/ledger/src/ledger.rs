@@ -120,7 +120,7 @@ impl Ledger {
     /// Binds the host unless it is bound already, if a site is free ([`License::seat`]). If none is, the host is noted as
     /// refused, as a report is.
     ///
-    /// [`BindOutcome::Bound`](crate::BindOutcome::Bound) means that the binding is durable. The future may be dropped early: the binding is
+    /// [`BindOutcome::Bound`] means that the binding is durable. The future may be dropped early: the binding is
     /// completed, and the next call finds it. Errors: [`StoreError::Busy`], [`StoreError::NotDurable`],
     /// [`StoreError::Closed`]; after each, the host may try again.
     pub async fn bind(&self, request: SeatRequest<'_>) -> Result<BindOutcome, StoreError> {
@@ -145,7 +145,7 @@ impl Ledger {
 
     /// Releases a site at the request of its client or the vendor. From then on, the site holds no seat.
     ///
-    /// [`SiteReleaseOutcome::Released`](crate::SiteReleaseOutcome::Released) means that this is durable. The future may
+    /// [`SiteReleaseOutcome::Released`] means that this is durable. The future may
     /// be dropped early: the release is completed, and a retry is told that it was released before. Errors: as
     /// [`Self::bind`].
     pub async fn release(&self, request: ReleaseRequest) -> Result<SiteReleaseOutcome, StoreError> {
@@ -176,7 +176,7 @@ impl Ledger {
 
     /// Records the state of a sale that a shop reported.
     ///
-    /// [`SaleOutcome::Recorded`](crate::SaleOutcome::Recorded) means that the sale is durable and that this node knows it.
+    /// [`SaleOutcome::Recorded`] means that the sale is durable and that this node knows it.
     /// Errors: as [`Self::bind`].
     pub async fn record_sale(&self, change: SaleChange) -> Result<SaleOutcome, StoreError> {
         self.group_commit.ask(change).await
@@ -215,7 +215,7 @@ impl Ledger {
 
     /// Issues or changes a license of the ledger. A file's declaration of it is adopted first: [`Self::adopt`].
     ///
-    /// [`ChangeOutcome::Recorded`](crate::ChangeOutcome::Recorded) means that it is durable, and in force on this node. The future may be dropped early:
+    /// [`ChangeOutcome::Recorded`] means that it is durable, and in force on this node. The future may be dropped early:
     /// the change is completed, and a retry finds it. Errors: as [`Self::bind`].
     pub async fn change_license(&self, change: LedgerChange) -> Result<ChangeOutcome, StoreError> {
         self.group_commit.ask(change).await
@@ -231,7 +231,7 @@ impl Ledger {
     /// The outcomes are in the order of the request; all that they say is durable, and in force on this node.
     ///
     /// The future may be dropped early: the import is completed, and the same import again finds it done. Errors: as
-    /// [`Self::bind`], and [`StoreError::Busy`] for more than [`MAX_IMPORT_LINES`](crate::MAX_IMPORT_LINES).
+    /// [`Self::bind`], and [`StoreError::Busy`] for more than [`MAX_IMPORT_LINES`].
     pub async fn import(&self, import: ImportRequest) -> Result<Vec<ImportOutcome>, StoreError> {
         if import.lines() > MAX_IMPORT_LINES {
             return Err(StoreError::Busy);
