@@ -138,7 +138,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
     };
     let bindings = &opened.bindings;
     // Once the store is open, because a license that the ledger has is not missing.
-    if let Err(error) = loaded.require_licenses(&**bindings) {
+    if let Err(error) = loaded.require_licenses(bindings) {
         bindings.close().map_err(store_failure)?;
         return Err(load_failure(error, &config.paths));
     }

@@ -18,7 +18,7 @@ use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
-use countersign_model::remarks::{Author, NewRemarks};
+use countersign_model::remarks::{Author, NamedText, NewRemarks};
 use countersign_model::site_host::SiteHost;
 use countersign_registry::Registry;
 use countersign_settings::keys::license_secrets::NewOrigin;
@@ -150,6 +150,8 @@ fn declared_error(registry: &Registry, id: &LicenseId) -> LicenseChangeError {
 pub struct Adopting<'a> {
     /// The [digest](License::grant_digest) of the grant that the person who asks has seen.
     pub grant: Hex128,
+    /// The note of the declaration.
+    pub note: Option<NamedText>,
     /// The server's setting: how many staging copies need no seat.
     pub staging_sites: u32,
     /// Who asks for it.
@@ -169,6 +171,7 @@ pub async fn adopt(
     bindings: &Ledger,
     Adopting {
         grant,
+        note,
         staging_sites,
         scope,
         author,
@@ -191,6 +194,7 @@ pub async fn adopt(
     }
     let request = AdoptionRequest {
         declared: declared.clone(),
+        note,
         staging_sites,
         then,
         scope: Arc::clone(scope),

@@ -67,7 +67,8 @@ impl Shop {
 #[test]
 fn an_adopted_license_is_the_ledgers_whatever_files_say_later() {
     let shop = Shop::open(&[]);
-    let (instance, license) = (&shop.instance, &shop.in_file);
+    let instance = &shop.instance;
+    let license = &shop.in_file;
     let issued = license_of(&shop.issue("1", &forms()));
     assert_eq!(shop.code_at("a.com"), "ok");
     assert_eq!(shop.source(license), "file");
@@ -127,7 +128,8 @@ fn an_adopted_license_is_the_ledgers_whatever_files_say_later() {
 #[test]
 fn a_step_adopts_a_declared_license_in_one_event_and_the_ledgers_license_needs_no_adoption() {
     let shop = Shop::open(&[]);
-    let (instance, license) = (&shop.instance, &shop.in_file);
+    let instance = &shop.instance;
+    let license = &shop.in_file;
     let suspend = |adopt: Option<String>| {
         let mut wanted = json!({ "license": license.id, "action": { "step": "suspend" } });
         if let Some(grant) = adopt {
@@ -163,7 +165,8 @@ fn a_step_adopts_a_declared_license_in_one_event_and_the_ledgers_license_needs_n
 #[test]
 fn a_declared_license_gets_a_new_key_in_one_commit() {
     let shop = Shop::open(&[]);
-    let (instance, license) = (&shop.instance, &shop.in_file);
+    let instance = &shop.instance;
+    let license = &shop.in_file;
     let rekeyed = order(
         instance,
         "/licenses",
@@ -243,7 +246,8 @@ fn what_the_ledger_has_is_not_missing_and_the_rest_is() {
 #[test]
 fn a_declaration_that_changes_after_its_adoption_is_told_and_never_fatal() {
     let shop = Shop::open(&[]);
-    let (instance, license) = (&shop.instance, &shop.in_file);
+    let instance = &shop.instance;
+    let license = &shop.in_file;
     adopt(instance, &[(license, grant(instance, license))]);
     let differing = || shop.server.metric("countersign_declarations_differing");
     assert_eq!(

@@ -672,7 +672,8 @@ fn a_declared_license_is_adopted_with_a_change_or_by_an_import_and_no_file_bring
     let [stolen, single, lost, other] = &all[..] else {
         unreachable!()
     };
-    let tables: Vec<_> = all.iter().map(|license| license.toml("sites = 2")).collect();
+    let table = |license: &License| license.toml("sites = 2\nnote = \"Anna's\"");
+    let tables: Vec<_> = all.iter().map(table).collect();
     let instance = Instance::issuing(&tables);
     let server = Server::start(&instance);
     let code = |license: &License, site: &str| server.validate(license, site).code();
@@ -691,7 +692,8 @@ fn a_declared_license_is_adopted_with_a_change_or_by_an_import_and_no_file_bring
     let told = succeeds(&instance, &suspend);
     assert_eq!(told, format!("License {} is now suspended.\n", &stolen.id[..12]));
     assert_eq!(code(stolen, "a.com"), "suspended");
-    instance.write_licenses(&all.iter().map(|license| license.toml("sites = 3")).collect::<Vec<_>>());
+    let changed = |license: &License| license.toml("sites = 3\nnote = \"Anna's\"");
+    instance.write_licenses(&all.iter().map(changed).collect::<Vec<_>>());
     succeeds(&instance, &["wait"]);
     assert_eq!(
         [code(stolen, "a.com"), code(stolen, "b.com")],
@@ -723,6 +725,10 @@ fn a_declared_license_is_adopted_with_a_change_or_by_an_import_and_no_file_bring
     );
     instance.write_licenses(&["# none any more\n".to_owned()]);
     succeeds(&instance, &["wait"]);
+    for license in [stolen, single, other] {
+        let shown = succeeds(&instance, &["license", "show", &license.id]);
+        assert!(shown.contains("\nnote         Anna's\n"), "{shown}");
+    }
     assert_eq!(
         [code(other, "a.com"), code(single, "b.com"), code(other, "d.com")],
         ["ok", "ok", "ok"]

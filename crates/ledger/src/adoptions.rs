@@ -10,7 +10,7 @@ use countersign_model::issued_license::{ChangeScope, IssueOrigin};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::LicenseStep;
-use countersign_model::remarks::{Author, NewRemarks};
+use countersign_model::remarks::{Author, NamedText, NewRemarks};
 
 use crate::command::{CommitTurn, LedgerCommand};
 use crate::draft::CommitDraft;
@@ -21,6 +21,8 @@ use crate::ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChan
 pub struct AdoptionRequest {
     /// As the file declares it.
     pub declared: License,
+    /// The vendor's note in the file; it goes to the license that comes out of it.
+    pub note: Option<NamedText>,
     /// The server's setting: how many staging copies need no seat.
     pub staging_sites: u32,
     /// What happens to it in the same line; `None` if nothing else. If the ledger has the license already, this happens to it
@@ -110,7 +112,10 @@ impl AdoptionRequest {
     fn change(&self, license: License, basis: ChangeBasis) -> LedgerChange {
         LedgerChange {
             license,
-            remarks: NewRemarks::default(),
+            remarks: NewRemarks {
+                note: self.note.clone().map(Some),
+                ..NewRemarks::default()
+            },
             reference: None,
             scope: Arc::clone(&self.scope),
             author: self.author.clone(),

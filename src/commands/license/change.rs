@@ -68,6 +68,7 @@ impl TermOptions {
         };
         Ok(LicenseOrder {
             adopt,
+            note: adopt.map(|_| selected.license().details.note.clone()),
             ..self.change.order(selected.license().id, action)
         })
     }
@@ -79,6 +80,7 @@ impl ChangeOptions {
             license,
             action,
             adopt: None,
+            note: None,
             reason: self.reason.clone(),
         }
     }

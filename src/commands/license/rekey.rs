@@ -104,6 +104,7 @@ pub(super) fn resend(args: &ResendArgs, config: &Config) -> Result<Exit, Failure
         }
     };
     let order = LicenseOrder {
+        note: None,
         license: id,
         action: LicenseAction::Resend(args.to.clone()),
         adopt: None,

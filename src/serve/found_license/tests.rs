@@ -141,6 +141,7 @@ async fn play(acts: Vec<(usize, Act)>, id: LicenseId, checkouts: &Checkouts, led
     let grant = |registry: &Registry| registry.license(&id).map(License::grant_digest);
     let step = async |registry: &Registry, step| {
         let order = LicenseOrder {
+            note: None,
             license: id,
             action: LicenseAction::Step(step),
             adopt: grant(registry),
@@ -156,6 +157,7 @@ async fn play(acts: Vec<(usize, Act)>, id: LicenseId, checkouts: &Checkouts, led
             Act::Adopt => {
                 let grant = grant(files[node]);
                 let wanted = AdoptedLicense {
+                    note: None,
                     license: id,
                     grant: grant.unwrap_or(Hex128([0; 16])),
                 };

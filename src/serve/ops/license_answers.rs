@@ -26,7 +26,7 @@ use countersign_model::license::LicenseStatus;
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::offer::SalesMode;
-use countersign_model::remarks::{Author, MAX_REASON, check_remark};
+use countersign_model::remarks::{Author, MAX_NOTE, MAX_REASON, NamedText, check_remark};
 use countersign_registry::Registry;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
@@ -42,6 +42,9 @@ pub struct LicenseOrder {
     /// moves adopt nothing: they are about bindings, which are in the ledger anyhow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopt: Option<Hex128>,
+    /// The note of the declaration that is adopted, which a server does not load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Why, as a person says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -59,13 +62,16 @@ pub struct AdoptionOrder {
 }
 
 /// A declared license that the ledger shall take.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AdoptedLicense {
     /// Which license.
     pub license: LicenseId,
     /// The [digest](countersign_model::license::License::grant_digest) of the declared license, as the command read it. The server
     /// takes the grant from the registry that it has in force, and refuses another digest.
     pub grant: Hex128,
+    /// The note of the declaration, which a server does not load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// What became of a license of an order of adoption. The replies are in the order of the licenses.
@@ -166,6 +172,18 @@ impl<'a> LedgerTools<'a> {
     }
 }
 
+/// The digest of a declaration that is adopted, and its note.
+type AdoptedGrant = (Hex128, Option<NamedText>);
+
+/// The note of a declaration as the ledger keeps it, or why it is not taken.
+fn named_note(note: Option<&str>) -> Result<Option<NamedText>, String> {
+    let Some(note) = note.filter(|note| !note.is_empty()) else {
+        return Ok(None);
+    };
+    check_remark(note, MAX_NOTE).map_err(|error| format!("the note is not taken: {error}"))?;
+    named_at_random(note).map(Some).map_err(|error| error.to_string())
+}
+
 /// How many licenses to adopt at once. They share commits.
 const AT_ONCE: usize = 256;
 
@@ -179,6 +197,7 @@ impl LedgerTools<'_> {
             license,
             action,
             adopt,
+            note,
             reason,
         } = order;
         let author = match self.author(reason.as_deref()) {
@@ -190,6 +209,11 @@ impl LedgerTools<'_> {
         }
         // What the ledger has is changed there, whatever files declare.
         let adopt = adopt.filter(|_| self.bindings.issued(&license).is_none());
+        let note = match named_note(note.as_deref()) {
+            Ok(note) => note,
+            Err(reason) => return Ok(LicenseReply::Refused(reason)),
+        };
+        let adopt = adopt.map(|grant| (grant, note));
         let done = match action {
             LicenseAction::Step(step) => self.step(license, step, adopt, author).await,
             LicenseAction::Rekey => self.rekey(license, adopt, author).await,
@@ -211,14 +235,17 @@ impl LedgerTools<'_> {
             return Err(AdoptionError::TooMany);
         }
         let author = self.author(None).unwrap_or_default();
-        let adopt = async |wanted: AdoptedLicense| match self
-            .adopt_one(wanted.license, wanted.grant, None, author.clone())
-            .await
-        {
-            Ok((_, true)) => Ok(AdoptionReply::Adopted),
-            Ok((_, false)) => Ok(AdoptionReply::Repeated),
-            Err(LicenseChangeError::Change(ChangeError::Store(error))) => Err(error),
-            Err(error) => Ok(AdoptionReply::Refused(error.to_string())),
+        let adopt = async |wanted: AdoptedLicense| {
+            let grant = match named_note(wanted.note.as_deref()) {
+                Ok(note) => (wanted.grant, note),
+                Err(reason) => return Ok(AdoptionReply::Refused(reason)),
+            };
+            match self.adopt_one(wanted.license, grant, None, author.clone()).await {
+                Ok((_, true)) => Ok(AdoptionReply::Adopted),
+                Ok((_, false)) => Ok(AdoptionReply::Repeated),
+                Err(LicenseChangeError::Change(ChangeError::Store(error))) => Err(error),
+                Err(error) => Ok(AdoptionReply::Refused(error.to_string())),
+            }
         };
         let replies = stream::iter(order.licenses).map(adopt).buffered(AT_ONCE);
         Ok(replies.try_collect().await?)
@@ -227,12 +254,13 @@ impl LedgerTools<'_> {
     async fn adopt_one(
         &self,
         id: LicenseId,
-        grant: Hex128,
+        (grant, note): AdoptedGrant,
         then: Option<AdoptedStep>,
         author: Author,
     ) -> Result<(Arc<IssuedLicense>, bool), LicenseChangeError> {
         let adopting = Adopting {
             grant,
+            note,
             staging_sites: self.staging_sites,
             scope: &Arc::new(ChangeScope::operator()),
             author,
@@ -257,7 +285,7 @@ impl LedgerTools<'_> {
         &self,
         id: LicenseId,
         step: LicenseStep,
-        adopt: Option<Hex128>,
+        adopt: Option<AdoptedGrant>,
         author: Author,
     ) -> Result<LicenseReply, LicenseChangeError> {
         if step.is_about_bindings() {
@@ -282,7 +310,7 @@ impl LedgerTools<'_> {
     async fn rekey(
         &self,
         id: LicenseId,
-        adopt: Option<Hex128>,
+        adopt: Option<AdoptedGrant>,
         author: Author,
     ) -> Result<LicenseReply, LicenseChangeError> {
         let Some(secrets) = &self.secrets else {

@@ -18,6 +18,7 @@ fn declared() -> License {
 
 fn adoption(declared: &License, then: Option<AdoptedStep>) -> AdoptionRequest {
     AdoptionRequest {
+        note: None,
         declared: declared.clone(),
         staging_sites: 0,
         then,
@@ -151,7 +152,8 @@ async fn a_step_that_is_refused_adopts_nothing() {
 async fn a_declared_license_is_rekeyed_and_revoked_in_one_commit() {
     let folder = TempDir::new().unwrap();
     let store = open(folder.path()).unwrap();
-    let (declared, new) = (declared(), issued(1));
+    let declared = declared();
+    let new = issued(1);
     let rekey = AdoptedStep::Rekey {
         id: new.license.id,
         origin: new.origin.clone(),

@@ -58,6 +58,7 @@ pub(super) fn run(given: &[PathBuf], dry_run: bool, json: bool, config: &Config)
         wanted.extend(declared.into_iter().map(|license| AdoptedLicense {
             license: license.id,
             grant: license.grant_digest(),
+            note: Some(license.details.note.clone()),
         }));
     }
     // What the ledger has stays as it is there, whatever it was adopted with.
