@@ -91,7 +91,7 @@ fn a_refused_download_is_told_in_the_words_of_the_server() {
     vendor.release("1.1.0", |text| text);
     site.check_again();
     let output = countersign(&vendor.instance)
-        .args(["license", "suspend", &license.id, "--json"])
+        .args(["license", "suspend", &license.id, "--adopt", "--json"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
