@@ -1,7 +1,7 @@
 //! `countersign license`: the vendor's decisions about licenses, from issuing to revoking.
 //!
-//! A license is in the ledger, and so is every change. `order` sends changes to the running server; where none runs, the command
-//! makes them itself. A license that only a file of the registry declares is changed there, by a person.
+//! A license is in the ledger, and so is every change. `order` sends changes to the running server; without one, the command
+//! makes them itself. Only a person changes a license that a file of the registry declares.
 
 mod arguments;
 mod change;

@@ -25,8 +25,8 @@ pub struct AdoptionRequest {
     pub note: Option<NamedText>,
     /// The server's setting: how many staging copies need no seat.
     pub staging_sites: u32,
-    /// What happens to it in the same line; `None` if nothing else. If the ledger has the license already, this happens to it
-    /// as it is there.
+    /// A step in the same line as the adoption; `None` for an adoption alone. If the ledger has the license already, the step
+    /// changes the ledger's license.
     pub then: Option<AdoptedStep>,
     /// Who asks for it.
     pub scope: Arc<ChangeScope>,

@@ -1,6 +1,6 @@
 //! What the ledger does: binds sites, changes licenses and tokens, and answers from memory.
 //!
-//! Changes wait for the thread that commits. A host that is bound is answered from memory.
+//! Each change waits until the commit thread has written it. A bound host is answered from memory.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -146,7 +146,7 @@ impl Ledger {
     /// Releases a site at the request of its client or the vendor. From then on, the site holds no seat.
     ///
     /// [`SiteReleaseOutcome::Released`] means that this is durable. The future may
-    /// be dropped early: the release is completed, and a retry is told that it was released before. Errors: as
+    /// be dropped early: the release is completed, and a retry gets `AlreadyReleased`. Errors: as
     /// [`Self::bind`].
     pub async fn release(&self, request: ReleaseRequest) -> Result<SiteReleaseOutcome, StoreError> {
         #[cfg(feature = "testing")]
@@ -154,7 +154,7 @@ impl Ledger {
         self.group_commit.ask(request).await
     }
 
-    /// The license of the ledger with this id. It is in force, whatever a file declares.
+    /// The license of the ledger with this id. It takes precedence over a declaration.
     pub fn issued(&self, license: &LicenseId) -> Option<LedgerLicense> {
         self.memory.issued.of(license)
     }

@@ -198,7 +198,7 @@ pub(super) fn run(verb: ChangeVerb<'_>, config: &Config, now: DateTime<Utc>) -> 
         Some(options) => options.order(selected, &registry, action, &LicenseFields(&fields))?,
         None => verb.options().order(id, action),
     };
-    let reply = carry_out(config, &order)?;
+    let reply = carry_out(config, &registry, &order)?;
     let changed = matches!(reply, LicenseReply::Done { changed: true });
     let word = if changed { "now" } else { "already" };
     let message = format!("License {} is {word} {outcome}.", id.log_tag());
@@ -411,7 +411,7 @@ impl LicenseFields<'_> {
         self.with(&|name, value| format!("write `{name} = {value}`"))
     }
 
-    /// The same for a line of a JSONL file, where a date is a string.
+    /// The fields for a line of a JSONL file, where a date is a string.
     fn json(&self) -> String {
         self.with(&|name, value| match value.parse::<NaiveDate>() {
             Ok(day) => format!("write `\"{name}\":\"{day}\"`"),

@@ -87,10 +87,10 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let names = events.iter().filter_map(remarks).flat_map(names).flatten();
     let texts = KeptTexts::of(names, config);
     let shown = args.limit.unwrap_or(events.len()).min(events.len());
-    let told = (0..shown).map(|number| event(&events, number, &texts));
+    let shown_events = (0..shown).map(|number| event(&events, number, &texts));
     let history = History {
         license,
-        events: told.collect(),
+        events: shown_events.collect(),
         left_out: events.len() - shown,
     };
     output::print(&match args.json {

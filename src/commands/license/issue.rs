@@ -182,7 +182,7 @@ fn declare(args: &Args, grant: LicenseGrant) -> Result<Exit, Failure> {
     output::print(&table)
 }
 
-/// Prints a key. A reader that stops early, such as `head`, may have lost it, so that is a failure with this hint.
+/// Prints a key. If stdout cannot be written, the key may be lost, so the failure has this hint.
 pub(super) fn show_key(text: &str, hint: impl FnOnce() -> String) -> Result<(), Failure> {
     show_key_on(&mut io::stdout().lock(), text, hint)
 }

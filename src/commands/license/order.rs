@@ -26,12 +26,11 @@ pub(super) struct NotChanged {
 }
 
 /// Has an order about a license carried out.
-pub(super) fn carry_out(config: &Config, order: &LicenseOrder) -> Result<LicenseReply, Failure> {
-    let registry = Registry::load_licenses(&config.paths.registry)?;
+pub(super) fn carry_out(config: &Config, registry: &Registry, order: &LicenseOrder) -> Result<LicenseReply, Failure> {
     let reply = ledger_access::through(
         config,
         || server_questions::change_license(config, order),
-        async |bindings| match own_tools(config, &registry, bindings) {
+        async |bindings| match own_tools(config, registry, bindings) {
             Ok(tools) => tools.carry_out(order.clone()).await,
             Err(reason) => Ok(LicenseReply::Refused(reason)),
         },

@@ -62,7 +62,7 @@ pub(super) fn rekey(args: &RekeyArgs, config: &Config) -> Result<Exit, Failure> 
         .options
         .order(selected, &registry, LicenseAction::Rekey, &LicenseFields(&revoked))?;
     output::refuse_unseen()?;
-    let LicenseReply::Rekeyed(NewKey { id, license_key }) = carry_out(config, &order)? else {
+    let LicenseReply::Rekeyed(NewKey { id, license_key }) = carry_out(config, &registry, &order)? else {
         return Err(Failure::environment(
             "the server is another version, which does not do this",
         ));
@@ -110,7 +110,7 @@ pub(super) fn resend(args: &ResendArgs, config: &Config) -> Result<Exit, Failure
         adopt: None,
         reason: None,
     };
-    carry_out(config, &order)?;
+    carry_out(config, &registry, &order)?;
     let text = match args.json {
         true => output::json(&Resent { id, queued: true })?,
         false => format!("The key of license {} waits to be mailed.\n", id.log_tag()),

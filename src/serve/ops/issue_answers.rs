@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::serve::found_license::{self, ChangeError};
 use crate::serve::ops::command_user::GivenOrder;
-use crate::serve::ops::license_answers::{LedgerTools, NO_SECRETS, NewKey};
+use crate::serve::ops::license_answers::{LedgerTools, NO_SECRETS, NewKey, named_note};
 use crate::serve::state::Service;
-use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, StoreError, named_at_random};
+use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, StoreError};
 use countersign_model::issued_license::ChangeScope;
 use countersign_model::issuing_key::IssueRequest;
 use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::SalesMode;
-use countersign_model::remarks::{MAX_NOTE, NewRemarks, check_remark};
+use countersign_model::remarks::NewRemarks;
 use countersign_model::site_host::SiteHost;
 
 /// A license to issue.
@@ -110,16 +110,9 @@ impl LedgerTools<'_> {
             Ok(new) => new,
             Err(error) => return Ok(IssueReply::Refused(error.to_string())),
         };
-        let note = match order.grant.note.as_str() {
-            "" => None,
-            note if check_remark(note, MAX_NOTE).is_err() => {
-                let reason = format!("the note is longer than {MAX_NOTE} bytes, or has a license key");
-                return Ok(IssueReply::Refused(reason));
-            }
-            note => match named_at_random(note) {
-                Ok(note) => Some(Some(note)),
-                Err(error) => return Ok(IssueReply::Refused(error.to_string())),
-            },
+        let note = match named_note(&order.grant.note) {
+            Ok(note) => note.map(Some),
+            Err(reason) => return Ok(IssueReply::Refused(reason)),
         };
         let author = match self.author(None) {
             Ok(author) => author,

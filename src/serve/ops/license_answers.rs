@@ -53,8 +53,8 @@ pub struct LicenseOrder {
 /// The most licenses in one order of adoption.
 pub const MAX_ADOPTED: usize = 500;
 
-/// Declared licenses that the ledger shall take, at most [`MAX_ADOPTED`]; `license import --from registry` sends as many orders as
-/// it needs. They share group commits.
+/// Declared licenses to adopt, at most [`MAX_ADOPTED`]. `license import --from registry` sends several orders for more. The
+/// licenses of an order share group commits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AdoptionOrder {
     /// The licenses.
@@ -175,11 +175,11 @@ impl<'a> LedgerTools<'a> {
 /// The digest of a declaration that is adopted, and its note.
 type AdoptedGrant = (Hex128, Option<NamedText>);
 
-/// The note of a declaration as the ledger keeps it, or why it is not taken.
-fn named_note(note: Option<&str>) -> Result<Option<NamedText>, String> {
-    let Some(note) = note.filter(|note| !note.is_empty()) else {
+/// A note as the ledger keeps it; `None` for an empty one. The error says why the note is not taken.
+pub(super) fn named_note(note: &str) -> Result<Option<NamedText>, String> {
+    if note.is_empty() {
         return Ok(None);
-    };
+    }
     check_remark(note, MAX_NOTE).map_err(|error| format!("the note is not taken: {error}"))?;
     named_at_random(note).map(Some).map_err(|error| error.to_string())
 }
@@ -209,7 +209,7 @@ impl LedgerTools<'_> {
         }
         // What the ledger has is changed there, whatever files declare.
         let adopt = adopt.filter(|_| self.bindings.issued(&license).is_none());
-        let note = match named_note(note.as_deref()) {
+        let note = match named_note(note.as_deref().unwrap_or_default()) {
             Ok(note) => note,
             Err(reason) => return Ok(LicenseReply::Refused(reason)),
         };
@@ -236,7 +236,7 @@ impl LedgerTools<'_> {
         }
         let author = self.author(None).unwrap_or_default();
         let adopt = async |wanted: AdoptedLicense| {
-            let grant = match named_note(wanted.note.as_deref()) {
+            let grant = match named_note(wanted.note.as_deref().unwrap_or_default()) {
                 Ok(note) => (wanted.grant, note),
                 Err(reason) => return Ok(AdoptionReply::Refused(reason)),
             };

@@ -56,7 +56,7 @@ pub(crate) fn genesis() -> Position {
     beginning(GENESIS)
 }
 
-/// The same of a file that had the texts of orders alone.
+/// Before the first line of a file of format 1, which had only the texts of orders.
 pub(crate) fn format_1_genesis() -> Position {
     beginning(FORMAT_1_GENESIS)
 }
