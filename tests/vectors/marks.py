@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Links and build ids a second time, with OpenSSL: prints download_link.txt or build_id.txt, by the argument."""
+"""Links and build ids a second time, with OpenSSL: prints download_link.txt, first_copy_link.txt or build_id.txt, by the argument."""
 
 import base64, hashlib, hmac, struct, subprocess, sys
 from datetime import date, datetime, timezone
@@ -31,6 +31,13 @@ def download_link():
     return base64.urlsafe_b64encode(head + mac(derived("link"), message)[:16]).decode()
 
 
+def first_copy_link():
+    midnight = int(datetime(2026, 12, 8, tzinfo=timezone.utc).timestamp())
+    head = bytes([2]) + struct.pack(">I", midnight) + aes(derived("license"), bytes(range(16))) + host_tag("")
+    message = b"\0".join([b"countersign first copy 1", head])
+    return base64.urlsafe_b64encode(head + mac(derived("link"), message)[:16]).decode()
+
+
 def build_id():
     day = (date(2026, 11, 23) - date(2026, 1, 1)).days
     release = mac(derived("release"), b"acme-forms\0" + b"1.2.0")[:2].hex()
@@ -50,4 +57,4 @@ def build_id():
             return "-".join([text[:8], text[8:12], text[12:16], text[16:20], text[20:]])
 
 
-print({"download_link": download_link, "build_id": build_id}[sys.argv[1]]())
+print({"download_link": download_link, "first_copy_link": first_copy_link, "build_id": build_id}[sys.argv[1]]())

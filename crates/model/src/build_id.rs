@@ -1,4 +1,4 @@
-//! Build ids: UUIDs that name the site a copy of a package was given to. Only the vendor can read them. A UUIDv8
+//! Build ids: UUIDs that name the license and the site a copy of a package was given to. Only the vendor can read them. A UUIDv8
 //! (RFC 9562 section 5.8) has 122 free bits. They are encrypted with AES-128 until version and variant fit again, which
 //! takes 64 blocks on average: a permutation of all UUIDv8 (cycle walking, Black and Rogaway 2002). The last 24 bits
 //! are zeros: one of 16 million foreign ids passes as ours, and its day and license must then exist, too.
@@ -51,12 +51,33 @@ impl BuildId {
         slug: &str,
         version: &str,
     ) -> Option<Self> {
+        Self::with_tag(key, license, key.host_tag(host), day, (slug, version))
+    }
+
+    /// The build id of a first copy, which was given to a license before any site was bound.
+    pub fn first_copy(
+        key: &DownloadKey,
+        license: &LicenseId,
+        day: NaiveDate,
+        slug: &str,
+        version: &str,
+    ) -> Option<Self> {
+        Self::with_tag(key, license, key.no_host_tag(), day, (slug, version))
+    }
+
+    fn with_tag(
+        key: &DownloadKey,
+        license: &LicenseId,
+        host: [u8; 8],
+        day: NaiveDate,
+        (slug, version): (&str, &str),
+    ) -> Option<Self> {
         let day = u16::try_from(day.signed_duration_since(FIRST_DAY).num_days())
             .ok()
             .filter(|day| *day < 1 << DAY)?;
         Some(Self {
             license: beginning(license),
-            host: host_tag(key, host),
+            host: shortened(host),
             day,
             release: release_tag(key, slug, version),
         })
@@ -130,7 +151,12 @@ impl BuildId {
 
     /// Whether the copy was given to this host. One of a million other hosts fits, too.
     pub fn is_of_host(&self, key: &DownloadKey, host: &SiteHost) -> bool {
-        self.host == host_tag(key, host)
+        self.host == shortened(key.host_tag(host))
+    }
+
+    /// Whether it is a first copy, which any site of its license may run. The copies of one host in a million look so, too.
+    pub fn is_first_copy(&self, key: &DownloadKey) -> bool {
+        self.host == shortened(key.no_host_tag())
     }
 
     /// Whether the copy is of this plugin's version. One of 65,536 others fits, too.
@@ -144,8 +170,8 @@ fn beginning(license: &LicenseId) -> u64 {
     u64::from_be_bytes(std::array::from_fn(|at| bytes[at])) >> (64 - LICENSE)
 }
 
-fn host_tag(key: &DownloadKey, host: &SiteHost) -> u32 {
-    let [a, b, c, d, ..] = key.host_tag(host);
+/// The part of a host's tag that fits into a build id.
+fn shortened([a, b, c, d, ..]: [u8; 8]) -> u32 {
     u32::from_be_bytes([a, b, c, d]) >> (32 - HOST)
 }
 
@@ -231,6 +257,21 @@ mod tests {
             uuid.to_string(),
             include_str!("../../../tests/vectors/build_id.txt").trim()
         );
+    }
+
+    #[test]
+    fn a_first_copy_is_of_its_license_and_of_no_site() {
+        let ours = key(7);
+        let license = LicenseId::from_bytes([3; 32]);
+        let day = "2026-11-23".parse().unwrap();
+        let made = BuildId::first_copy(&ours, &license, day, "acme", "1.2.0").unwrap();
+        let read = BuildId::decrypt(&ours, made.encrypt(&ours)).unwrap();
+        assert_eq!((read, read.day()), (made, day));
+        assert!(
+            read.is_first_copy(&ours) && read.is_of_license(&license) && read.is_of_release(&ours, "acme", "1.2.0")
+        );
+        assert!(!read.is_of_host(&ours, &"example.com".parse().unwrap()) && !read.is_first_copy(&key(8)));
+        assert!(!id(&ours, 3, "example.com", 326, "acme", "1.2.0").is_first_copy(&ours));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Keys derived from the secret of downloads, `keys/downloads.key`: one for each use, so that none reveals another.
 //!
-//! [`download_link`](crate::download_link) and [`build_id`](crate::build_id) use them.
+//! [`download_link`](crate::download_link), [`first_copy_link`](crate::first_copy_link) and [`build_id`](crate::build_id) use
+//! them.
 
 use aes::Aes128;
 use aes::cipher::{BlockDecrypt as _, BlockEncrypt as _, KeyInit as _};
@@ -9,7 +10,11 @@ use sha2::Sha256;
 use zeroize::Zeroize as _;
 
 use crate::keyed_mac::{SECRET_LENGTH, first, keyed, mac};
+use crate::license_key::LicenseId;
 use crate::site_host::SiteHost;
+
+/// What the MAC of a page with first copies begins with.
+const FIRST_COPY: &[u8] = b"countersign first copy 1\0";
 
 /// Makes and reads links and build ids.
 #[derive(Clone)]
@@ -17,6 +22,7 @@ pub struct DownloadKey {
     links: Hmac<Sha256>,
     hosts: Hmac<Sha256>,
     releases: Hmac<Sha256>,
+    networks: Hmac<Sha256>,
     license_cipher: Aes128,
     build_id_cipher: Aes128,
     fingerprint: [u8; 8],
@@ -35,6 +41,7 @@ impl DownloadKey {
             links: derived("countersign link key 1").0,
             hosts: derived("countersign host key 1").0,
             releases: derived("countersign release key 1").0,
+            networks: derived("countersign network key 1").0,
             license_cipher: derived("countersign license key 1").1,
             build_id_cipher: derived("countersign build id key 1").1,
             fingerprint: first(&mac(&keyed(secret), &[b"countersign downloads fingerprint 1"])),
@@ -78,10 +85,40 @@ impl DownloadKey {
         mac.verify_truncated_left(claimed).is_ok()
     }
 
+    /// The MAC of the token of a page with first copies.
+    pub(crate) fn first_copy_mac(&self, token: &[u8]) -> [u8; 16] {
+        let mac: [u8; 32] = mac(&self.links, &[FIRST_COPY, token]);
+        first(&mac)
+    }
+
+    /// Whether this is the [MAC of such a token](Self::first_copy_mac), in constant time.
+    pub(crate) fn is_first_copy_mac(&self, token: &[u8], claimed: &[u8; 16]) -> bool {
+        let mut mac = self.links.clone();
+        mac.update(FIRST_COPY);
+        mac.update(token);
+        mac.verify_truncated_left(claimed).is_ok()
+    }
+
     /// A MAC of the host, for places where the host must not be readable.
     pub(crate) fn host_tag(&self, host: &SiteHost) -> [u8; 8] {
-        let mac: [u8; 32] = mac(&self.hosts, &[b"countersign host 1\0", host.as_str().as_bytes()]);
+        self.host_text_tag(host.as_str())
+    }
+
+    /// The tag of a copy that was given to no site: that of the empty text.
+    pub(crate) fn no_host_tag(&self) -> [u8; 8] {
+        self.host_text_tag("")
+    }
+
+    fn host_text_tag(&self, host: &str) -> [u8; 8] {
+        let mac: [u8; 32] = mac(&self.hosts, &[b"countersign host 1\0", host.as_bytes()]);
         first(&mac)
+    }
+
+    /// A MAC of a network that asks for a license. It is so short that thousands of networks have each, and differs between
+    /// licenses: it tells networks of one license apart, and names none.
+    pub fn network_tag(&self, license: &LicenseId, network: &[u8]) -> u16 {
+        let mac: [u8; 32] = mac(&self.networks, &[license.as_bytes(), network]);
+        u16::from_be_bytes(first(&mac))
     }
 
     /// A MAC of a plugin's version.

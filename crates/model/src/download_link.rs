@@ -2,6 +2,7 @@
 //! 45 bytes, written as 60 characters of base64url: version (1), expiry (4, Unix time, big-endian), the first 16 bytes
 //! of the license id under AES-128, 8 bytes for the host, and 16 bytes of HMAC-SHA256 over plugin, version and all of
 //! that. Links are not stored. A download checks the license and the binding again.
+//! [`first_copy_link`](crate::first_copy_link) has tokens of the same form.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -49,34 +50,22 @@ impl DownloadLink {
 
     /// The token for a plugin's version; `None` after the year 2106, when the time no longer fits.
     pub fn token(&self, key: &DownloadKey, slug: &str, version: &str) -> Option<String> {
-        let expires = u32::try_from(self.expires.timestamp()).ok()?;
-        let mut bytes = [0; 45];
-        bytes[0] = FORM;
-        bytes[1..5].copy_from_slice(&expires.to_be_bytes());
-        bytes[5..21].copy_from_slice(&key.hide_license(self.license));
-        bytes[21..29].copy_from_slice(&self.host_tag);
-        let mac = key.link_mac(slug, version, &bytes[..29]);
-        bytes[29..].copy_from_slice(&mac);
-        Some(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+        let fields = TokenFields {
+            license: self.license,
+            host_tag: self.host_tag,
+            expires: self.expires,
+        };
+        fields.encode(key, FORM, |signed| key.link_mac(slug, version, signed))
     }
 
     /// Reads a token, also an expired one; `None` if it was not made with this key for this plugin and version.
     pub fn read(key: &DownloadKey, slug: &str, version: &str, token: &str) -> Option<Self> {
-        let mut bytes = [0; 45];
-        // Only one text decodes to these bytes, because the last character has no spare bits.
-        if token.len() != TOKEN_LENGTH || BASE64_URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()? != bytes.len() {
-            return None;
-        }
-        let part = |from: usize| -> [u8; 16] { std::array::from_fn(|at| bytes[from + at]) };
-        // SECURITY: check the MAC before using any of it.
-        if bytes[0] != FORM || !key.is_link_mac(slug, version, &bytes[..29], &part(29)) {
-            return None;
-        }
-        let expires = u32::from_be_bytes(std::array::from_fn(|at| bytes[1 + at]));
+        let is_mac = |signed: &[u8], claimed: &[u8; 16]| key.is_link_mac(slug, version, signed, claimed);
+        let fields = TokenFields::decode(key, FORM, token, is_mac)?;
         Some(Self {
-            license: key.show_license(part(5)),
-            host_tag: std::array::from_fn(|at| bytes[21 + at]),
-            expires: DateTime::from_timestamp(expires.into(), 0)?,
+            license: fields.license,
+            host_tag: fields.host_tag,
+            expires: fields.expires,
         })
     }
 
@@ -89,6 +78,54 @@ impl DownloadLink {
     pub fn day(&self) -> NaiveDate {
         let last = self.expires.date_naive();
         last.checked_sub_days(Days::new(MIDNIGHTS)).unwrap_or(last)
+    }
+}
+
+/// What every token says.
+pub(crate) struct TokenFields {
+    /// The first 16 bytes of the license's id.
+    pub license: [u8; 16],
+    pub host_tag: [u8; 8],
+    pub expires: DateTime<Utc>,
+}
+
+impl TokenFields {
+    /// The token of this version, whose MAC is that of the bytes before it; `None` after the year 2106.
+    pub(crate) fn encode(&self, key: &DownloadKey, form: u8, mac: impl FnOnce(&[u8]) -> [u8; 16]) -> Option<String> {
+        let expires = u32::try_from(self.expires.timestamp()).ok()?;
+        let mut bytes = [0; 45];
+        bytes[0] = form;
+        bytes[1..5].copy_from_slice(&expires.to_be_bytes());
+        bytes[5..21].copy_from_slice(&key.hide_license(self.license));
+        bytes[21..29].copy_from_slice(&self.host_tag);
+        let mac = mac(&bytes[..29]);
+        bytes[29..].copy_from_slice(&mac);
+        Some(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    /// Reads a token of this version; `None` if `is_mac` does not know its MAC.
+    pub(crate) fn decode(
+        key: &DownloadKey,
+        form: u8,
+        token: &str,
+        is_mac: impl FnOnce(&[u8], &[u8; 16]) -> bool,
+    ) -> Option<Self> {
+        let mut bytes = [0; 45];
+        // Only one text decodes to these bytes, because the last character has no spare bits.
+        if token.len() != TOKEN_LENGTH || BASE64_URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()? != bytes.len() {
+            return None;
+        }
+        let part = |from: usize| -> [u8; 16] { std::array::from_fn(|at| bytes[from + at]) };
+        // SECURITY: check the MAC before using any of it.
+        if bytes[0] != form || !is_mac(&bytes[..29], &part(29)) {
+            return None;
+        }
+        let expires = u32::from_be_bytes(std::array::from_fn(|at| bytes[1 + at]));
+        Some(Self {
+            license: key.show_license(part(5)),
+            host_tag: std::array::from_fn(|at| bytes[21 + at]),
+            expires: DateTime::from_timestamp(expires.into(), 0)?,
+        })
     }
 }
 

@@ -114,6 +114,37 @@ impl NoticeEntitlement<'_> {
     }
 }
 
+/// Proof that whoever has a license's key or a link from its mail may have a plugin's package before any site is bound. Only
+/// [`decide_first_copy`] makes one.
+#[derive(Debug)]
+pub struct FirstCopyEntitlement<'a> {
+    slug: &'a Slug,
+}
+
+impl FirstCopyEntitlement<'_> {
+    /// The plugin.
+    pub fn slug(&self) -> &Slug {
+        self.slug
+    }
+}
+
+/// A site that may have the manifest may have the package.
+impl<'a> From<Entitlement<'a>> for FirstCopyEntitlement<'a> {
+    fn from(entitlement: Entitlement<'a>) -> Self {
+        Self { slug: entitlement.slug }
+    }
+}
+
+/// Makes the checks of [`decide`] except for the site: the license is active, and covers the plugin.
+pub fn decide_first_copy<'a>(
+    license: Option<&License>,
+    plugin: Option<&'a Plugin>,
+    today: NaiveDate,
+) -> Result<FirstCopyEntitlement<'a>, Refusal> {
+    let slug = covered(require_active(license, today)?, plugin)?;
+    Ok(FirstCopyEntitlement { slug })
+}
+
 /// Whether a site with an expired license may learn of the latest release: the license is bound to this site and
 /// covers the plugin.
 pub fn decide_notice<'a>(
@@ -141,6 +172,11 @@ fn held_and_covered<'a>(
         Seat::Free => return Err(Refusal::LicenseNotBound),
         Seat::Taken { .. } => return Err(Refusal::BoundElsewhere),
     }
+    covered(license, plugin)
+}
+
+/// The plugin's slug, if it has releases here and the license covers it.
+fn covered<'a>(license: &License, plugin: Option<&'a Plugin>) -> Result<&'a Slug, Refusal> {
     let plugin = plugin.ok_or(Refusal::UnknownPlugin)?;
     if plugin.source.is_none() {
         return Err(Refusal::SourceNotConfigured);

@@ -32,6 +32,9 @@ pub enum EventKind {
     /// So many hosts were refused that the key looks shared.
     #[strum(serialize = "license.leak_suspected")]
     LeakSuspected,
+    /// A license gave as many first copies as it may.
+    #[strum(serialize = "license.too_many_first_copies")]
+    TooManyFirstCopies,
     /// A site was bound.
     #[strum(serialize = "site.bound")]
     Bound,

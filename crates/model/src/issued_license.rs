@@ -93,6 +93,11 @@ impl ChangeScope {
         self.0.replacen(':', " ", 1)
     }
 
+    /// Whether a shop does, also by a sale of fewer than were.
+    pub fn is_shop(&self) -> bool {
+        self.0.starts_with("shop:") || self.0.starts_with("surplus:")
+    }
+
     /// Who has the token of this name.
     pub fn of_token(name: &Name) -> Self {
         Self(format!("token:{name}").into())

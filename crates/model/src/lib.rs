@@ -15,6 +15,8 @@ pub mod download_link;
 pub mod edd_items;
 pub mod entitlement;
 pub mod event_kind;
+pub mod first_copies;
+pub mod first_copy_link;
 pub mod foreign_key;
 pub mod git_hosts;
 mod hex128;

@@ -55,6 +55,11 @@ impl Plugin {
         has_version(&self.withhold, version)
     }
 
+    /// Whether this server has its packages.
+    pub fn hosts_packages(&self) -> bool {
+        self.source.is_some() && self.package.is_some()
+    }
+
     /// Its name for people: that of the entry, or else the `published` one, or else the slug.
     pub fn shown_name<'a>(&'a self, published: Option<&'a str>) -> &'a str {
         match self.name.as_str() {
