@@ -1,11 +1,12 @@
-//! The index in sled: the ledger's bindings by license and site, what sites reported, and (`refused`) refused hosts.
+//! The index in sled: the ledger's bindings by license and site, what sites reported, and (`by_license`) refused hosts and first
+//! copies.
 //!
 //! Nothing else uses sled. No decision depends on the index: it is a second copy to check the ledger with, and is
 //! rebuilt when it is missing, outdated or wrong. sled's flush only asks the kernel to start writing
 //! (`sync_file_range`), so a sync ends with an fdatasync of its file.
 
+mod by_license;
 mod pages;
-mod refused;
 
 use std::fs::{self, File};
 use std::io;
@@ -21,12 +22,14 @@ use serde::de::DeserializeOwned;
 
 use countersign_files::regular_file;
 use countersign_model::binding::SiteReport;
+use countersign_model::first_copies::FirstCopies;
 use countersign_model::license_key::LicenseId;
+use countersign_model::refused_hosts::RefusedHosts;
 use countersign_model::site_host::SiteHost;
 
 use crate::checksum::BindingsChecksum;
 use crate::log::{LedgerEntry, Position};
-use crate::telemetry::{self, RefusedByLicense};
+use crate::telemetry::{self, FirstCopiesByLicense, LicenseTelemetry as _, RefusedByLicense};
 
 /// The length of a license id in a key.
 const LICENSE_ID: usize = 32;
@@ -124,10 +127,15 @@ impl Index {
 
     /// The hosts that licenses were refused to.
     pub(crate) fn refused(&self) -> io::Result<RefusedByLicense> {
-        self.with(|files| refused::all(&files.refused))
+        self.with(|files| by_license::all(&files.refused))
     }
 
-    /// Merges reports and refused hosts into the stored ones.
+    /// The first copies that licenses gave.
+    pub(crate) fn first_copies(&self) -> io::Result<FirstCopiesByLicense> {
+        self.with(|files| by_license::all(&files.first_copies))
+    }
+
+    /// Merges reports, refused hosts and first copies into the stored ones.
     pub(crate) fn write_reports(&self, reports: &telemetry::Batch) -> io::Result<()> {
         self.change(reports.len(), |files| {
             let mut batch = Batch::default();
@@ -140,7 +148,9 @@ impl Index {
                 }
             }
             files.reports.apply_batch(batch)?;
-            refused::merge(&files.refused, &reports.refused, refused::MOST_LICENSES)
+            by_license::merge(&files.refused, &reports.refused, RefusedHosts::MOST_LICENSES)?;
+            // Last, because these are added: what is put back after a failure would count twice.
+            by_license::merge(&files.first_copies, &reports.first_copies, FirstCopies::MOST_LICENSES)
         })
     }
 
@@ -190,6 +200,7 @@ struct OpenIndex {
     bindings: Tree,
     reports: Tree,
     refused: Tree,
+    first_copies: Tree,
     /// sled's only data file.
     data: File,
 }
@@ -216,11 +227,13 @@ impl OpenIndex {
             let bindings = db.open_tree("bindings")?;
             let reports = db.open_tree("reports")?;
             let refused = db.open_tree("refused")?;
+            let first_copies = db.open_tree("first_copies")?;
             Ok(Self {
                 db,
                 bindings,
                 reports,
                 refused,
+                first_copies,
                 data: regular_file::open(&path.join("db"), regular_file::UNLIMITED)?,
             })
         })?

@@ -13,6 +13,7 @@ use chrono::{DateTime, Utc};
 use countersign_model::api_token::ApiToken;
 use countersign_model::binding::CheckIn;
 use countersign_model::digest::Digest;
+use countersign_model::first_copies::FirstCopies;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
@@ -325,6 +326,11 @@ impl Ledger {
         {
             news.was_noted();
         }
+    }
+
+    /// Stores that a license gave or refused first copies, as a report is stored.
+    pub fn count_first_copies(&self, license: &LicenseId, copies: FirstCopies) {
+        self.reports.add_first_copies(license, copies);
     }
 
     /// Reads what sites reported; `None` if the store is closed, or cannot read it.

@@ -94,5 +94,5 @@ pub use seats::{BindOutcome, SeatRequest};
 pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome};
 pub use sleep_watch::since_boot;
 pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, history, issued_licenses, read_only, texts};
-pub use telemetry::RefusedByLicense;
+pub use telemetry::{FirstCopiesByLicense, RefusedByLicense};
 pub use token_changes::{MAX_TOKENS, TokenChange, TokenOutcome, TokenRefusal, TokenStep};

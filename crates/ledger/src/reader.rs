@@ -24,7 +24,7 @@ use crate::issued_table::IssuedBuilder;
 use crate::lock::StoreLock;
 use crate::log::compaction;
 use crate::log::record::LedgerEvent;
-use crate::telemetry::RefusedByLicense;
+use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
 use crate::texts::table;
 use crate::{disk, lock, recovery};
 
@@ -191,6 +191,16 @@ impl FolderReader {
             Ok(())
         });
         read.then_some(refused)
+    }
+
+    /// The first copies that licenses gave; `None` as above.
+    pub(super) fn first_copies(&self) -> Option<FirstCopiesByLicense> {
+        let mut copies = FirstCopiesByLicense::default();
+        let read = self.telemetry(|index| {
+            copies = index.first_copies()?;
+            Ok(())
+        });
+        read.then_some(copies)
     }
 
     /// Reads from the index; whether it could be read.

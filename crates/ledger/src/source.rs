@@ -19,7 +19,7 @@ use crate::log::record::LedgerEvent;
 use crate::log::{LedgerEntry, ReleaseEntry};
 use crate::postgres::shared_reader::SharedReader;
 use crate::reader::{self, FolderReader, VerifiedLedger};
-use crate::telemetry::RefusedByLicense;
+use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
 use crate::texts::erasure::FoundTexts;
 use crate::texts::table;
 
@@ -128,6 +128,14 @@ impl StoreReader {
         match &self.0 {
             Place::Folder(folder) => Ok(folder.refused()),
             Place::Database(shared) => shared.refused().map(Some),
+        }
+    }
+
+    /// The first copies that licenses gave; `None` as above.
+    pub fn first_copies(&self) -> Result<Option<FirstCopiesByLicense>, StoreError> {
+        match &self.0 {
+            Place::Folder(folder) => Ok(folder.first_copies()),
+            Place::Database(shared) => shared.first_copies().map(Some),
         }
     }
 

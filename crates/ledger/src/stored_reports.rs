@@ -1,10 +1,11 @@
-//! Stored reports and refused hosts, page by page: how a running server tells commands what sites reported.
+//! Stored reports, refused hosts and first copies, page by page: how a running server tells commands what sites reported.
 //!
 //! The index implements it. A page is small, because the store's thread waits while one is read.
 
 use std::io;
 
 use crate::index::SiteReports;
+use countersign_model::first_copies::FirstCopies;
 use countersign_model::license_key::LicenseId;
 use countersign_model::refused_hosts::RefusedHosts;
 use countersign_model::site_host::SiteHost;
@@ -31,4 +32,16 @@ pub trait StoredReports: Send + Sync {
     /// # Errors
     /// As above.
     fn refused(&self, after: Option<&LicenseId>, limit: usize) -> io::Result<Vec<(LicenseId, RefusedHosts)>>;
+
+    /// The first copies of the licenses after this one, of at most `limit` licenses in their order.
+    ///
+    /// # Errors
+    /// As above.
+    fn first_copies(&self, after: Option<&LicenseId>, limit: usize) -> io::Result<Vec<(LicenseId, FirstCopies)>>;
+
+    /// The first copies of one license; `None` if it gave none.
+    ///
+    /// # Errors
+    /// As above.
+    fn first_copies_of(&self, license: &LicenseId) -> io::Result<Option<FirstCopies>>;
 }

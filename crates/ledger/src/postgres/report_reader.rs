@@ -8,17 +8,15 @@ use tokio_postgres::Client;
 
 use crate::index::SiteReports;
 use crate::postgres::node_state::DEADLINE;
-use crate::postgres::session;
 use crate::postgres::settings::DatabaseSettings;
+use crate::postgres::{reports, session};
 use crate::stored_reports::{ReportRange, StoredReports};
+use countersign_model::first_copies::FirstCopies;
 use countersign_model::license_key::LicenseId;
 use countersign_model::refused_hosts::RefusedHosts;
 
 const READ_REPORTS: &str = "SELECT license, host, report::text FROM countersign.reports \
      WHERE (license, host) > ($1, $2) AND ($3::text IS NULL OR license = $3) ORDER BY license, host LIMIT $4";
-
-const READ_REFUSED: &str =
-    "SELECT license, hosts::text FROM countersign.refused WHERE license > $1 ORDER BY license LIMIT $2";
 
 /// The servers to ask.
 pub(super) struct ReportReader(pub DatabaseSettings);
@@ -65,14 +63,14 @@ impl StoredReports for ReportReader {
     }
 
     fn refused(&self, after: Option<&LicenseId>, limit: usize) -> io::Result<Vec<(LicenseId, RefusedHosts)>> {
-        let after = after.map(LicenseId::to_string).unwrap_or_default();
-        let rows = self.ask(async |client| client.query(READ_REFUSED, &[&after, &(limit as i64)]).await)?;
-        let license = |row: &tokio_postgres::Row| {
-            Some((
-                row.get::<_, &str>(0).parse().ok()?,
-                serde_json::from_str(row.get(1)).ok()?,
-            ))
-        };
-        Ok(rows.iter().filter_map(license).collect())
+        self.ask(async |client| reports::licenses_after(client, after, limit).await)
+    }
+
+    fn first_copies(&self, after: Option<&LicenseId>, limit: usize) -> io::Result<Vec<(LicenseId, FirstCopies)>> {
+        self.ask(async |client| reports::licenses_after(client, after, limit).await)
+    }
+
+    fn first_copies_of(&self, license: &LicenseId) -> io::Result<Option<FirstCopies>> {
+        self.ask(async |client| reports::license_record(client, license).await)
     }
 }

@@ -1,4 +1,4 @@
-//! Reports of sites and refused hosts, in tables that all nodes share. No decision depends on them.
+//! Reports of sites, refused hosts and first copies, in tables that all nodes share. No decision depends on them.
 
 use std::collections::HashMap;
 use std::io;
@@ -6,14 +6,12 @@ use std::io;
 use tokio_postgres::{Client, Error, Row};
 
 use crate::index::SiteReports;
-use crate::telemetry::{Batch, RefusedByLicense};
+use crate::telemetry::{Batch, LicenseTelemetry};
 use countersign_model::binding::SiteReport;
+use countersign_model::first_copies::FirstCopies;
 use countersign_model::license_key::LicenseId;
 use countersign_model::refused_hosts::RefusedHosts;
 use countersign_model::site_host::SiteHost;
-
-/// The most licenses with refused hosts that are kept, as in the embedded store.
-const MOST_REFUSED: i64 = 4_096;
 
 /// They may be lost in a crash of the database, so they do not wait for its disk.
 const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL lock_timeout = '1s'";
@@ -27,22 +25,27 @@ const MERGE_REPORTS: &str = "INSERT INTO countersign.reports AS known (license, 
      THEN jsonb_build_object('current_versions', coalesce(known.report->'current_versions', '{}') || \
      coalesce(excluded.report->'current_versions', '{}')) ELSE '{}'::jsonb END";
 
-const READ_REFUSED: &str =
-    "SELECT license, hosts::text FROM countersign.refused WHERE license = ANY ($1) ORDER BY license FOR UPDATE";
+/// A table with one record a license.
+pub(super) trait LicenseRows: LicenseTelemetry {
+    /// The table and its column.
+    const TABLE: (&str, &str);
+}
 
-const WRITE_REFUSED: &str = "INSERT INTO countersign.refused (license, hosts) \
-     SELECT license, hosts::jsonb FROM unnest($1::text[], $2::text[]) AS new(license, hosts) ORDER BY license \
-     ON CONFLICT (license) DO UPDATE SET hosts = excluded.hosts";
+impl LicenseRows for RefusedHosts {
+    const TABLE: (&str, &str) = ("countersign.refused", "hosts");
+}
 
-const REMOVE_OLDEST: &str = "DELETE FROM countersign.refused WHERE license IN \
-     (SELECT license FROM countersign.refused ORDER BY hosts->>'last' DESC OFFSET $1)";
+impl LicenseRows for FirstCopies {
+    const TABLE: (&str, &str) = ("countersign.first_copies", "copies");
+}
 
-/// Merges reports and refused hosts into the stored ones.
+/// Merges reports, refused hosts and first copies into the stored ones.
 pub(super) async fn write(client: &Client, batch: &Batch) -> io::Result<()> {
     let written = async {
         client.batch_execute(BEGIN).await.map_err(io::Error::other)?;
         write_sites(client, batch).await?;
-        write_refused(client, &batch.refused).await?;
+        write_licenses(client, &batch.refused).await?;
+        write_licenses(client, &batch.first_copies).await?;
         client.batch_execute("COMMIT").await.map_err(io::Error::other)
     }
     .await;
@@ -68,37 +71,54 @@ async fn write_sites(client: &Client, batch: &Batch) -> io::Result<()> {
     written.map(drop).map_err(io::Error::other)
 }
 
-async fn write_refused(client: &Client, refused: &RefusedByLicense) -> io::Result<()> {
-    if refused.is_empty() {
+async fn write_licenses<T: LicenseRows>(client: &Client, records: &HashMap<LicenseId, T>) -> io::Result<()> {
+    if records.is_empty() {
         return Ok(());
     }
-    let licenses: Vec<_> = refused.keys().map(LicenseId::to_string).collect();
-    let rows = client
-        .query(READ_REFUSED, &[&licenses])
+    let (table, column) = T::TABLE;
+    let licenses: Vec<_> = records.keys().map(LicenseId::to_string).collect();
+    // So that there is a row to lock: two nodes may write of a new license at once. `{}` counts as none.
+    let make_rows = format!(
+        "INSERT INTO {table} (license, {column}) SELECT license, '{{}}'::jsonb FROM unnest($1::text[]) AS new(license) \
+         ORDER BY license ON CONFLICT DO NOTHING"
+    );
+    client
+        .execute(&make_rows, &[&licenses])
         .await
         .map_err(io::Error::other)?;
-    let stored: HashMap<String, RefusedHosts> = rows
+    let read =
+        format!("SELECT license, {column}::text FROM {table} WHERE license = ANY ($1) ORDER BY license FOR UPDATE");
+    let rows = client.query(&read, &[&licenses]).await.map_err(io::Error::other)?;
+    let stored: HashMap<String, T> = rows
         .iter()
         .filter_map(|row| Some((row.get(0), serde_json::from_str(row.get(1)).ok()?)))
         .collect();
-    let mut hosts = Vec::with_capacity(licenses.len());
-    for (license, newer) in refused {
-        let merged = match stored.get(&license.to_string()) {
+    let mut merged = Vec::with_capacity(licenses.len());
+    for (license, newer) in records {
+        let record = match stored.get(&license.to_string()) {
             None => newer.clone(),
             Some(earlier) => {
-                let mut merged = earlier.clone();
-                merged.merge(newer.clone());
-                merged
+                let mut record = earlier.clone();
+                record.merge(newer.clone());
+                record
             }
         };
-        hosts.push(serde_json::to_string(&merged)?);
+        merged.push(serde_json::to_string(&record)?);
     }
+    let write = format!(
+        "INSERT INTO {table} (license, {column}) \
+         SELECT license, record::jsonb FROM unnest($1::text[], $2::text[]) AS new(license, record) ORDER BY license \
+         ON CONFLICT (license) DO UPDATE SET {column} = excluded.{column}"
+    );
     client
-        .execute(WRITE_REFUSED, &[&licenses, &hosts])
+        .execute(&write, &[&licenses, &merged])
         .await
         .map_err(io::Error::other)?;
+    let remove_oldest = format!(
+        "DELETE FROM {table} WHERE license IN (SELECT license FROM {table} ORDER BY {column}->>'last' DESC OFFSET $1)"
+    );
     client
-        .execute(REMOVE_OLDEST, &[&MOST_REFUSED])
+        .execute(&remove_oldest, &[&(T::MOST_LICENSES as i64)])
         .await
         .map_err(io::Error::other)?;
     Ok(())
@@ -123,16 +143,36 @@ fn site(row: &Row) -> Option<(LicenseId, SiteHost, SiteReport)> {
     Some((license, host, serde_json::from_str(row.get(2)).ok()?))
 }
 
-/// The hosts that licenses were refused to, by any node.
-pub(super) async fn refused(client: &Client) -> Result<RefusedByLicense, Error> {
-    let rows = client
-        .query("SELECT license, hosts::text FROM countersign.refused", &[])
-        .await?;
-    let license = |row: &Row| {
-        Some((
-            row.get::<_, &str>(0).parse().ok()?,
-            serde_json::from_str(row.get(1)).ok()?,
-        ))
-    };
+/// The records of licenses, of any node.
+pub(super) async fn licenses<T: LicenseRows>(client: &Client) -> Result<HashMap<LicenseId, T>, Error> {
+    let (table, column) = T::TABLE;
+    let all = format!("SELECT license, {column}::text FROM {table}");
+    Ok(client.query(&all, &[]).await?.iter().filter_map(license).collect())
+}
+
+/// The records of at most `limit` licenses after this one, in their order.
+pub(super) async fn licenses_after<T: LicenseRows>(
+    client: &Client,
+    after: Option<&LicenseId>,
+    limit: usize,
+) -> Result<Vec<(LicenseId, T)>, Error> {
+    let (table, column) = T::TABLE;
+    let page = format!("SELECT license, {column}::text FROM {table} WHERE license > $1 ORDER BY license LIMIT $2");
+    let after = after.map(LicenseId::to_string).unwrap_or_default();
+    let rows = client.query(&page, &[&after, &(limit as i64)]).await?;
     Ok(rows.iter().filter_map(license).collect())
+}
+
+/// The record of one license.
+pub(super) async fn license_record<T: LicenseRows>(client: &Client, id: &LicenseId) -> Result<Option<T>, Error> {
+    let (table, column) = T::TABLE;
+    let one = format!("SELECT license, {column}::text FROM {table} WHERE license = $1");
+    let row = client.query_opt(&one, &[&id.to_string()]).await?;
+    Ok(row.as_ref().and_then(license).map(|(_, record)| record))
+}
+
+/// A record that cannot be read counts as none.
+fn license<T: LicenseRows>(row: &Row) -> Option<(LicenseId, T)> {
+    let license = row.get::<_, &str>(0).parse().ok()?;
+    Some((license, serde_json::from_str(row.get(1)).ok()?))
 }

@@ -10,9 +10,9 @@ use crate::postgres::schema;
 const NEEDED: &str = "SELECT need.name, need.privilege, c.oid IS NOT NULL, coalesce(CASE need.privilege \
      WHEN 'DELETE' THEN has_table_privilege(c.oid, need.privilege) \
      ELSE has_any_column_privilege(c.oid, need.privilege) END, false) AND has_schema_privilege(n.oid, 'USAGE') \
-     FROM unnest($1::text[], $2::text[]) AS need(name, privilege) \
+     FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS need(name, privilege, place) \
      LEFT JOIN pg_namespace n ON n.nspname = 'countersign' \
-     LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = need.name";
+     LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = need.name ORDER BY need.place";
 
 const DANGEROUS: &str = "SELECT has_any_column_privilege(c.oid, 'UPDATE'), has_table_privilege(c.oid, 'DELETE'), \
      has_table_privilege(c.oid, 'TRUNCATE'), has_table_privilege(c.oid, 'TRIGGER'), \

@@ -77,6 +77,10 @@ CREATE TABLE IF NOT EXISTS countersign.refused (
   license text COLLATE "C" PRIMARY KEY,
   hosts jsonb NOT NULL
 );
+CREATE TABLE IF NOT EXISTS countersign.first_copies (
+  license text COLLATE "C" PRIMARY KEY,
+  copies jsonb NOT NULL
+);
 CREATE TABLE IF NOT EXISTS countersign.webhook_cursors (
   endpoint text COLLATE "C" PRIMARY KEY,
   node text NOT NULL,
@@ -107,6 +111,16 @@ CREATE INDEX ledger_license ON countersign.ledger (license, sequence) WHERE lice
 ALTER TABLE countersign.order_references RENAME TO texts;
 ALTER TABLE countersign.texts RENAME COLUMN reference TO text;
 ALTER INDEX countersign.order_references_pkey RENAME TO texts_pkey;
+CREATE TABLE countersign.first_copies (
+  license text COLLATE "C" PRIMARY KEY,
+  copies jsonb NOT NULL
+);
+DO $$ DECLARE node text; BEGIN
+  FOR node IN SELECT grantee FROM information_schema.role_table_grants
+    WHERE table_schema = 'countersign' AND table_name = 'refused' AND privilege_type = 'DELETE' LOOP
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.first_copies TO %I', node);
+  END LOOP;
+END $$;
 UPDATE countersign.head SET format = NUMBER;
 "#;
 
@@ -121,7 +135,7 @@ GRANT SELECT, INSERT ON countersign.ledger TO NODE;
 GRANT SELECT, UPDATE (sequence, digest, time) ON countersign.head TO NODE;
 GRANT SELECT, INSERT, UPDATE ON countersign.nodes, countersign.reports, countersign.texts TO NODE;
 GRANT SELECT, INSERT, UPDATE ON countersign.webhook_cursors TO NODE;
-GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.refused TO NODE;
+GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.refused, countersign.first_copies TO NODE;
 ";
 
 /// What a node's role must be allowed, as `GRANTS` has it: tables, each with a privilege.
@@ -187,6 +201,7 @@ mod tests {
             ("reports", "INSERT"),
             ("texts", "UPDATE"),
             ("refused", "DELETE"),
+            ("first_copies", "DELETE"),
             ("webhook_cursors", "UPDATE"),
         ] {
             assert!(needed.contains(&right), "{right:?}: {needed:?}");

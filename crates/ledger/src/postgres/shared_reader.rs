@@ -23,7 +23,7 @@ use crate::postgres::reports;
 use crate::postgres::session::Session;
 use crate::postgres::text_rows;
 use crate::reader::{IndexState, VerifiedLedger};
-use crate::telemetry::RefusedByLicense;
+use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
 use crate::texts::erasure::FoundTexts;
 use countersign_model::binding::{Binding, SiteReport};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
@@ -156,7 +156,11 @@ impl SharedReader {
     }
 
     pub(crate) fn refused(&self) -> Result<RefusedByLicense, StoreError> {
-        self.query(reports::refused(&self.session.client))
+        self.query(reports::licenses(&self.session.client))
+    }
+
+    pub(crate) fn first_copies(&self) -> Result<FirstCopiesByLicense, StoreError> {
+        self.query(reports::licenses(&self.session.client))
     }
 
     /// What is kept of these orders.
