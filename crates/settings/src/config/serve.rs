@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use crate::config::address::{AdminHost, AdminListen, Listen, Network};
 use crate::config::error::ConfigError;
 use crate::config::public_url::{PublicUrl, PublicUrlSetting};
-use crate::config::serve_settings::{self, CompatProtocol, LocalHosts, LogFormat, ServeSettings};
+use crate::config::serve_settings::{self, CompatProtocol, FirstCopyRule, LocalHosts, LogFormat, ServeSettings};
 
 /// The files of the server's TLS certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,7 @@ pub struct ServeConfig {
     pub site_moves: u32,
     pub foreign_keys: bool,
     pub staging_sites: u32,
+    pub first_copies: FirstCopyRule,
     pub compat: Vec<CompatProtocol>,
     pub requests_per_minute: NonZeroU32,
     pub requests_per_license: NonZeroU32,
@@ -158,6 +159,10 @@ impl ServeConfig {
                 .staging_sites
                 .or(file.staging_sites)
                 .unwrap_or(serve_settings::STAGING_SITES),
+            first_copies: given
+                .first_copies
+                .or(file.first_copies)
+                .unwrap_or(serve_settings::FIRST_COPIES),
             compat: given.compat.clone().or(file.compat).unwrap_or_default(),
             requests_per_minute: given
                 .requests_per_minute

@@ -22,6 +22,7 @@ pub(super) const SITE_MOVES: u32 = 5;
 pub(super) const FOREIGN_KEYS: bool = false;
 pub(super) const STAGING_SITES: u32 = 1;
 pub(super) const LOCAL_HOSTS: LocalHosts = LocalHosts::Bind;
+pub(super) const FIRST_COPIES: FirstCopyRule = FirstCopyRule::On;
 pub(super) const REQUESTS_PER_MINUTE: NonZeroU32 = positive(6_000);
 pub(super) const REQUESTS_PER_LICENSE: NonZeroU32 = positive(600);
 pub(super) const FAILURES_PER_MINUTE: NonZeroU32 = positive(60);
@@ -109,6 +110,10 @@ pub struct ServeSettings {
         help = value::with_default("How many subdomains of its other sites a license may bind without a seat", STAGING_SITES))]
     #[serde(deserialize_with = "value::one")]
     pub staging_sites: Option<u32>,
+    #[arg(long, env = "COUNTERSIGN_FIRST_COPIES", value_name = "RULE",
+        help = value::with_default("Whether a buyer gets packages before a site is bound: by a link in the license mail, or by the key", value::name(FIRST_COPIES)))]
+    #[serde(deserialize_with = "value::one")]
+    pub first_copies: Option<FirstCopyRule>,
     #[arg(long, env = "COUNTERSIGN_COMPAT", value_name = "SYSTEM,...", value_delimiter = ',',
         help = value::with_default("Other systems whose clients are answered: edd", "none"))]
     #[serde(deserialize_with = "address::many")]
@@ -198,6 +203,15 @@ pub enum LocalHosts {
     Refuse,
 }
 
+/// Whether there are first copies: packages for a buyer who has no bound site yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FirstCopyRule {
+    /// The license mail has a link to a page with them, and whoever has the key gets some
+    On,
+    /// Only bound sites get packages
+    Off,
+}
+
 /// A system whose clients are answered, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompatProtocol {
@@ -227,6 +241,18 @@ pub enum LogFormat {
 
 impl Setting for LocalHosts {
     const EXPECTED: &'static str = "expected \"bind\", \"allow\" or \"refuse\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        clap::ValueEnum::from_str(text, false).ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
+
+impl Setting for FirstCopyRule {
+    const EXPECTED: &'static str = "expected \"on\" or \"off\"";
 
     fn from_text(text: &str) -> Option<Self> {
         clap::ValueEnum::from_str(text, false).ok()
