@@ -16,7 +16,7 @@ use countersign_ledger::{
 use countersign_model::binding::{CheckIn, Stored};
 use countersign_model::download_key::DownloadKey;
 use countersign_model::download_link::DownloadLink;
-use countersign_model::entitlement::{self, Refusal};
+use countersign_model::entitlement::{self, FirstCopyEntitlement, Refusal};
 use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::LicenseId;
 use countersign_model::manifest::LatestRelease;
@@ -25,7 +25,7 @@ use countersign_model::site_release::ReleaseHash;
 use countersign_model::slug::Slug;
 use countersign_model::statement::Verdict;
 use countersign_model::version::Version;
-use countersign_package::catalog::{Catalog, HeldPackage, Offered};
+use countersign_package::catalog::{Catalog, FoundPackage, HeldPackage, Offered};
 use countersign_registry::Registry;
 use countersign_settings::config::SeatRules;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
@@ -85,13 +85,17 @@ pub struct Decision {
     pub bound_domain: Option<SiteHost>,
 }
 
-/// A package that a site may have.
+/// A package that may be sent.
 #[derive(Debug)]
 pub struct PermittedDownload {
     /// By which license.
     pub license: LicenseId,
-    /// The site.
-    pub host: SiteHost,
+    /// The site; `None` for a first copy, before any site is bound.
+    pub host: Option<SiteHost>,
+    /// The plugin.
+    pub slug: Slug,
+    /// The release.
+    pub version: Version,
     /// Where the package stands.
     pub path: PathBuf,
     /// What it is.
@@ -265,10 +269,54 @@ impl Gate {
         let package = snapshot.catalog.package(&entitlement, version);
         Ok(package.map(|(path, package)| PermittedDownload {
             license: license.id,
-            host: host.clone(),
+            host: Some(host.clone()),
+            slug: slug.clone(),
+            version: version.clone(),
             path,
             package: *package,
         }))
+    }
+
+    /// Makes the checks that need no site, and hands out the package of this version, or of the newest one; `None` if it is not
+    /// published, withheld or a pre-release.
+    pub fn first_copy(
+        &self,
+        snapshot: &Snapshot,
+        license: Option<&License>,
+        (slug, version): (&str, Option<&Version>),
+        now: DateTime<Utc>,
+    ) -> Result<Option<PermittedDownload>, Refusal> {
+        let plugin = snapshot.registry.plugin(slug);
+        let entitlement = entitlement::decide_first_copy(license, plugin, now.date_naive())?;
+        let newest = newest_package(snapshot, &entitlement, version);
+        let license = license.map(|license| license.id);
+        Ok(newest
+            .zip(license)
+            .map(|(found, license)| permitted(found, &entitlement, license, None)))
+    }
+
+    /// Makes the five entitlement checks for a site, and hands out the package of this version, or of the newest one; `None` as
+    /// for a first copy.
+    pub fn package_for(
+        &self,
+        snapshot: &Snapshot,
+        license: &LicenseId,
+        host: &SiteHost,
+        (slug, version): (&str, Option<&Version>),
+        now: DateTime<Utc>,
+    ) -> Result<Option<PermittedDownload>, Refusal> {
+        let today = now.date_naive();
+        let found = self.license(snapshot, license);
+        if self.is_exempt(host) {
+            entitlement::require_active(found.as_deref(), today)?;
+            return Err(Refusal::LicenseNotBound);
+        }
+        let bound = self.bindings.of(license);
+        let plugin = snapshot.registry.plugin(slug);
+        let staging_sites = self.rules.staging_sites;
+        let entitlement = entitlement::decide(found.as_deref(), &bound, staging_sites, host, plugin, today)?.into();
+        let newest = newest_package(snapshot, &entitlement, version);
+        Ok(newest.map(|found| permitted(found, &entitlement, *license, Some(host))))
     }
 
     /// What a site with an expired license may learn of the latest release; `None` if nothing.
@@ -284,6 +332,36 @@ impl Gate {
         let plugin = snapshot.registry.plugin(slug);
         let entitled = entitlement::decide_notice(license_request.license, bound, license_request.host, plugin, today)?;
         snapshot.catalog.latest(&entitled, current)
+    }
+}
+
+/// The newest stable package that the plugin's entry does not withhold, or the one of this version.
+fn newest_package<'s>(
+    snapshot: &'s Snapshot,
+    entitlement: &FirstCopyEntitlement<'_>,
+    version: Option<&Version>,
+) -> Option<FoundPackage<'s>> {
+    let plugin = snapshot.registry.plugin(entitlement.slug().as_str());
+    let is_wanted = |candidate: &Version| {
+        version.is_none_or(|version| version == candidate) && plugin.is_some_and(|plugin| !plugin.withholds(candidate))
+    };
+    snapshot.catalog.newest_package(entitlement, is_wanted)
+}
+
+/// The download of a package that was found.
+fn permitted(
+    found: FoundPackage<'_>,
+    entitlement: &FirstCopyEntitlement<'_>,
+    license: LicenseId,
+    host: Option<&SiteHost>,
+) -> PermittedDownload {
+    PermittedDownload {
+        license,
+        host: host.cloned(),
+        slug: entitlement.slug().clone(),
+        version: found.version.clone(),
+        path: found.path,
+        package: *found.package,
     }
 }
 

@@ -1,14 +1,22 @@
-//! Links to packages, made for a site that asks for updates and inserted into its manifest.
+//! Links to packages, made for a site that asks for updates and inserted into its manifest; and links to the page with first
+//! copies, for mails.
 //!
 //! The manifest is not copied: the response is sent in pieces around the link.
-//! [`downloads`](crate::serve::api::downloads) accepts the links.
+//! [`downloads`](crate::serve::api::downloads) and [`first_copy_page`](crate::serve::first_copy_page) accept the links.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::serve::reply::body::Payload;
 use countersign_model::download_link::DownloadLink;
+use countersign_model::first_copy_link::{self, FirstCopyLink};
+use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
+use countersign_model::name::Name;
+use countersign_model::plugin::Plugin;
 use countersign_model::site_host::SiteHost;
 use countersign_package::catalog::Offered;
 use countersign_settings::config::PublicUrl;
@@ -25,7 +33,36 @@ pub fn file_name(slug: &str, version: &str) -> String {
 /// The common prefix of all links.
 #[derive(Clone, Debug)]
 pub struct PackageLinks {
-    base: Option<String>,
+    public_url: Option<PublicUrl>,
+}
+
+/// What links to pages with first copies are made with.
+#[derive(Clone, Debug)]
+pub struct FirstCopyPages {
+    public_url: PublicUrl,
+    keys: Arc<DownloadKeys>,
+    /// The modules of plugins whose packages are here.
+    modules: BTreeSet<Name>,
+}
+
+impl FirstCopyPages {
+    /// Pages of a server with this public URL and these plugins.
+    pub fn new<'p>(public_url: PublicUrl, keys: Arc<DownloadKeys>, plugins: impl Iterator<Item = &'p Plugin>) -> Self {
+        let hosted = plugins.filter(|plugin| plugin.hosts_packages());
+        Self {
+            public_url,
+            keys,
+            modules: hosted.map(|plugin| plugin.module.clone()).collect(),
+        }
+    }
+
+    /// The link to the page of a license that is told on `day`; `None` if the license covers no plugin whose packages are here.
+    pub fn link(&self, license: &License, day: NaiveDate) -> Option<String> {
+        let mut covered = license.modules.keys();
+        covered.find(|module| self.modules.contains(*module))?;
+        let token = FirstCopyLink::new(&license.id, day).token(self.keys.current())?;
+        Some(format!("{}{}{token}", self.public_url.as_str(), first_copy_link::PATH))
+    }
 }
 
 /// Who gets a link, and when.
@@ -41,14 +78,13 @@ pub struct LinkHolder<'a> {
 
 impl PackageLinks {
     /// Links of a server with this public URL; none without one.
-    pub fn new(public_url: Option<&PublicUrl>) -> Self {
-        let base = public_url.map(|url| format!("{}{DOWNLOADS}", url.as_str()));
-        Self { base }
+    pub fn new(public_url: Option<PublicUrl>) -> Self {
+        Self { public_url }
     }
 
-    /// Whether the configuration allows links.
-    pub fn have_an_address(&self) -> bool {
-        self.base.is_some()
+    /// What they begin with; `None` if the configuration allows no links.
+    pub fn public_url(&self) -> Option<&PublicUrl> {
+        self.public_url.as_ref()
     }
 
     /// The manifest with the site's link. If no link can be made, its places stay empty, as published; the CMS then
@@ -74,12 +110,12 @@ impl PackageLinks {
     }
 
     fn link(&self, slug: &str, version: &str, holder: LinkHolder<'_>, keys: &DownloadKeys) -> Option<String> {
-        let base = self.base.as_ref()?;
+        let base = self.public_url.as_ref()?.as_str();
         let LinkHolder { license, host, now } = holder;
         let key = keys.current();
         let token = DownloadLink::new(key, license, host, now.date_naive()).token(key, slug, version)?;
         let file = file_name(slug, version);
         // Slugs, versions and tokens have no character that URLs or JSON escape.
-        Some(format!("{base}{slug}/{version}/{token}/{file}"))
+        Some(format!("{base}{DOWNLOADS}{slug}/{version}/{token}/{file}"))
     }
 }

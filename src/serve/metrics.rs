@@ -30,6 +30,10 @@ pub enum Operation {
     Updates,
     /// A package.
     Downloads,
+    /// A package by the license key.
+    Packages,
+    /// The page with first copies, or one of them.
+    FirstCopies,
     /// A request of the management API.
     Licenses,
     /// A delivery of a shop.

@@ -10,6 +10,8 @@ mod coarse_clock;
 mod compat;
 mod deliveries;
 pub mod differing_declarations;
+mod first_copies;
+mod first_copy_page;
 pub mod found_license;
 pub mod gate;
 pub mod health;
@@ -22,6 +24,7 @@ pub mod metrics;
 pub mod net;
 pub mod ops;
 mod order_texts;
+pub(crate) mod package_answer;
 mod package_check;
 mod package_faults;
 pub mod plugin_usage;
@@ -44,6 +47,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::serve::differing_declarations::DeclarationsLook;
+use crate::serve::first_copies::FirstCopyCounts;
 use crate::serve::gate::Gate;
 use crate::serve::health::{Health, Part, State};
 use crate::serve::hooks::Hooks;
@@ -153,7 +157,7 @@ impl Server {
             signer: Signer::start(config.signing_queue.get())?,
             health,
             hooks,
-            links: PackageLinks::new(links.as_ref()),
+            links: PackageLinks::new(links),
             mail: OnceLock::new(),
             webhooks: OnceLock::new(),
             packages,
@@ -168,6 +172,7 @@ impl Server {
             public: Arc::from(public),
             request_timeout: config.request_timeout,
             grace_period_hours: config.grace_period_hours,
+            first_copies: FirstCopyCounts::new(config.first_copies),
             local_hosts: config.local_hosts,
             foreign_keys: config.foreign_keys,
             answers_edd: config.compat.contains(&CompatProtocol::Edd),

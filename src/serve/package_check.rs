@@ -119,7 +119,7 @@ fn note(service: &Service, faults: &[(Digest, String)]) {
         None
     } else if snapshot.secrets.downloads.is_none() {
         Some("updates have no links: there is no key for downloads".to_owned())
-    } else if !service.links.have_an_address() {
+    } else if service.links.public_url().is_none() {
         Some("updates have no links: serve.public_url is not set".to_owned())
     } else {
         None

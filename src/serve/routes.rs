@@ -6,6 +6,8 @@
 //! | POST | `/api/v1/release-site` | [`release`] |
 //! | GET, HEAD | `/api/v1/updates/<plugin>` | [`updates`] |
 //! | GET, HEAD | `/api/v1/downloads/…` | [`downloads`] |
+//! | GET, HEAD | `/api/v1/packages/<plugin>…` | [`packages`] |
+//! | GET, HEAD, POST | `/first-copy/…` | [`first_copy_page`] |
 //! | GET, HEAD, POST, PATCH | `/api/v1/licenses…` | [`licenses`] |
 //! | POST | `/hooks/<name>` | [`hooks`] |
 //! | GET, HEAD, POST | `/` and `/edd` with `edd_action`, if `compat` has `edd` | [`compat`] |
@@ -21,8 +23,9 @@ use tokio::time::timeout;
 use warp::http::{HeaderMap, Method, Request};
 
 use crate::serve::api::licenses::LicenseAnswer;
-use crate::serve::api::{downloads, hooks, licenses, release, updates, validate};
+use crate::serve::api::{downloads, hooks, licenses, packages, release, updates, validate};
 use crate::serve::compat;
+use crate::serve::first_copy_page;
 use crate::serve::links::DOWNLOADS;
 use crate::serve::metrics::Operation;
 use crate::serve::net::handler::{Handler, Sending};
@@ -31,10 +34,12 @@ use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::Response;
 use crate::serve::state::Service;
+use countersign_model::first_copy_link;
 
 const VALIDATE: &str = "/api/v1/validate-license";
 const RELEASE: &str = "/api/v1/release-site";
 const UPDATES: &str = "/api/v1/updates/";
+const PACKAGES: &str = "/api/v1/packages/";
 const HOOKS: &str = "/hooks/";
 
 /// What answers a request.
@@ -46,6 +51,10 @@ enum Route<'p> {
     Updates(&'p str),
     /// By the rest of the path.
     Download(&'p str),
+    /// By the rest of the path.
+    Package(&'p str),
+    /// By the rest of the path.
+    FirstCopy(&'p str),
     Licenses,
     /// By the shop's name.
     Hook(&'p str),
@@ -69,6 +78,10 @@ impl<'p> Route<'p> {
             Self::Release
         } else if let Some(link) = path.strip_prefix(DOWNLOADS) {
             Self::Download(link)
+        } else if let Some(package) = path.strip_prefix(PACKAGES) {
+            Self::Package(package)
+        } else if let Some(page) = path.strip_prefix(first_copy_link::PATH) {
+            Self::FirstCopy(page)
         } else if licenses::is_at(path) {
             Self::Licenses
         } else if let Some(shop) = named(HOOKS) {
@@ -86,6 +99,8 @@ impl<'p> Route<'p> {
             Self::Release => Operation::Release,
             Self::Updates(_) => Operation::Updates,
             Self::Download(_) => Operation::Downloads,
+            Self::Package(_) => Operation::Packages,
+            Self::FirstCopy(_) => Operation::FirstCopies,
             Self::Licenses => Operation::Licenses,
             Self::Hook(_) => Operation::Hooks,
             Self::Edd => Operation::Edd,
@@ -97,10 +112,10 @@ impl<'p> Route<'p> {
     fn refused_method(self, method: &Method) -> Option<&'static str> {
         let (is_allowed, allowed) = match self {
             Self::Validate | Self::Release | Self::Hook(_) => (method == Method::POST, "POST"),
-            Self::Updates(_) | Self::Download(_) | Self::Public => {
+            Self::Updates(_) | Self::Download(_) | Self::Package(_) | Self::Public => {
                 (matches!(*method, Method::GET | Method::HEAD), "GET, HEAD")
             }
-            Self::Edd => (
+            Self::Edd | Self::FirstCopy(_) => (
                 matches!(*method, Method::GET | Method::HEAD | Method::POST),
                 "GET, HEAD, POST",
             ),
@@ -243,6 +258,20 @@ impl Handler for Routes {
                 }
                 Err(problem) => Err(problem),
             },
+            Route::Package(path) => match packages::reply(service, client, path, &request).await {
+                Ok((code, response)) => {
+                    requests.count(operation, started.elapsed(), code);
+                    return response;
+                }
+                Err(problem) => Err(problem),
+            },
+            Route::FirstCopy(path) => {
+                let path = path.to_owned();
+                let page = first_copy_page::reply(service, client, &path, request).await;
+                service.limits.charge(client, page.weight);
+                requests.count(operation, started.elapsed(), page.code);
+                return page.response;
+            }
             Route::Licenses => return self.licenses(client, started, request).await,
             Route::Hook(shop) => {
                 let shop = shop.to_owned();

@@ -7,10 +7,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::serve::differing_declarations::DeclarationsLook;
-use crate::serve::gate::Gate;
+use crate::serve::first_copies::FirstCopyCounts;
+use crate::serve::gate::{Gate, Snapshot};
 use crate::serve::health::{Health, LedgerReading, Part, Readiness, State};
 use crate::serve::hooks::Hooks;
-use crate::serve::links::PackageLinks;
+use crate::serve::links::{FirstCopyPages, PackageLinks};
 use crate::serve::metrics::Metrics;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Tls;
@@ -53,6 +54,7 @@ pub struct Service {
     pub(crate) public: Arc<Path>,
     pub(crate) request_timeout: Duration,
     pub(crate) grace_period_hours: u32,
+    pub(crate) first_copies: FirstCopyCounts,
     pub(crate) local_hosts: LocalHosts,
     /// Whether keys of another system work.
     pub(crate) foreign_keys: bool,
@@ -61,6 +63,13 @@ pub struct Service {
 }
 
 impl Service {
+    /// What links to pages with first copies are made with; `None` where there are none.
+    pub(crate) fn first_copy_pages(&self, snapshot: &Snapshot) -> Option<FirstCopyPages> {
+        let public_url = self.links.public_url().filter(|_| self.first_copies.are_on())?.clone();
+        let keys = snapshot.secrets.downloads.clone()?;
+        Some(FirstCopyPages::new(public_url, keys, snapshot.registry.plugins()))
+    }
+
     /// The current state of every part.
     pub(crate) fn readiness(&self) -> Readiness {
         self.note_store();

@@ -20,7 +20,7 @@ use foldhash::fast::RandomState;
 
 use crate::mark::Places;
 use countersign_model::digest::Digest;
-use countersign_model::entitlement::{Entitlement, NoticeEntitlement};
+use countersign_model::entitlement::{Entitlement, FirstCopyEntitlement, NoticeEntitlement};
 use countersign_model::manifest::LatestRelease;
 use countersign_model::release_list::ReleaseList;
 use countersign_model::slug::Slug;
@@ -75,6 +75,17 @@ pub struct HeldPackage {
     pub sha256: Digest,
     /// Where the mark is; `None` if downloads have no mark.
     pub mark: Option<Places>,
+}
+
+/// A package that was found by its plugin.
+#[derive(Debug)]
+pub struct FoundPackage<'a> {
+    /// Its release.
+    pub version: &'a Version,
+    /// Where it stands.
+    pub path: PathBuf,
+    /// What it is.
+    pub package: &'a HeldPackage,
 }
 
 impl Catalog {
@@ -132,6 +143,23 @@ impl Catalog {
         let slug = entitlement.slug();
         let package = self.packages.get(slug)?.get(version)?;
         Some((package_path(&self.root, slug, version), package))
+    }
+
+    /// The newest package of a stable release that `is_wanted`, for a first copy; `None` if there is none.
+    pub fn newest_package(
+        &self,
+        entitlement: &FirstCopyEntitlement<'_>,
+        is_wanted: impl Fn(&Version) -> bool,
+    ) -> Option<FoundPackage<'_>> {
+        let slug = entitlement.slug();
+        let stable = self.packages.get(slug)?.iter();
+        let stable = stable.filter(|(version, _)| !version.is_prerelease() && is_wanted(version));
+        let (version, package) = stable.max_by(|(one, _), (other, _)| one.cmp_php(other))?;
+        Some(FoundPackage {
+            version,
+            path: package_path(&self.root, slug, version),
+            package,
+        })
     }
 
     /// The latest release, if it is newer than what the caller has. Marked if the caller lacks a security release.

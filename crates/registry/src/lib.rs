@@ -166,8 +166,7 @@ impl Registry {
 
     /// Whether packages of a plugin are hosted here.
     pub fn hosts_packages(&self) -> bool {
-        let is_hosted = |plugin: &Plugin| plugin.source.is_some() && plugin.package.is_some();
-        self.plugins().any(is_hosted)
+        self.plugins().any(Plugin::hosts_packages)
     }
 
     /// The position of a license: its file, and the line from 1.

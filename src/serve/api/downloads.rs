@@ -1,36 +1,24 @@
 //! `GET /api/v1/downloads/<slug>/<version>/<token>/<slug>-<version>.zip`: a package, for the site that has the link.
 //!
-//! path → token → limit → all checks of the link again → conditions and range → limit of bytes → open → send. [`FileBody`] inserts the
-//! mark while it sends; nothing is written. Blocking threads look up the site, open the file and read it.
+//! path → token → limit → all checks of the link again → conditions and range → open → limit of bytes → send
+//! ([`package_answer`]).
 
-use std::fs::File;
-use std::io;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use headers::{ETag, HeaderMapExt};
-use tokio::task::spawn_blocking;
-use uuid::Uuid;
-use warp::http::{HeaderMap, HeaderValue, Method, Request, header};
+use warp::http::{HeaderMap, Method, Request};
 
-use crate::serve::gate::{PermittedDownload, Snapshot};
+use crate::serve::gate::Snapshot;
 use crate::serve::links;
 use crate::serve::net::handler::Sending;
-use crate::serve::reply::body::ReplyBody;
-use crate::serve::reply::conditions::{self, ContentSelection, Range};
-use crate::serve::reply::file_body::{FileBody, FileState, PackageSource};
-use crate::serve::reply::file_reply::{self, FilePart};
+use crate::serve::package_answer::{self, Opened, PackageQuestion};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
-use countersign_files::regular_file;
-use countersign_ledger::LedgerLook;
-use countersign_model::build_id::BuildId;
 use countersign_model::download_key::DownloadKey;
 use countersign_model::download_link::DownloadLink;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
-use countersign_package::MAX_PACKED;
 use countersign_settings::keys::secret_keys::DownloadKeys;
 
 /// A parsed path of a link, without the common prefix.
@@ -57,35 +45,25 @@ impl<'a> LinkPath<'a> {
 }
 
 /// A site's download request, with proof that the link is valid.
-struct Download {
-    snapshot: Arc<Snapshot>,
-    keys: Arc<DownloadKeys>,
-    slug: Slug,
-    version: Version,
+pub(super) struct Download {
+    /// The state in force.
+    pub snapshot: Arc<Snapshot>,
+    /// The keys of the link.
+    pub keys: Arc<DownloadKeys>,
+    /// The plugin.
+    pub slug: Slug,
+    /// The release.
+    pub version: Version,
     /// Selects the bucket of the link.
-    token: String,
-    link: DownloadLink,
-    now: DateTime<Utc>,
-    headers: HeaderMap,
+    pub token: String,
+    /// Who may have it.
+    pub link: DownloadLink,
+    /// When.
+    pub now: DateTime<Utc>,
+    /// Conditions and range.
+    pub headers: HeaderMap,
     /// Whether the method is GET, not HEAD.
-    sends_bytes: bool,
-}
-
-/// A package to send, and the requested part of it.
-struct OpenedPackage {
-    file: File,
-    opened: FileState,
-    permitted: PermittedDownload,
-    build_id: Option<Uuid>,
-    etag: ETag,
-    range: Range,
-    is_part: bool,
-}
-
-/// A successful result of checking a request.
-enum Opened {
-    Package(Box<OpenedPackage>),
-    NotModified(ETag),
+    pub sends_bytes: bool,
 }
 
 /// Answers GET and HEAD; `path` is the part after [`links::DOWNLOADS`].
@@ -97,8 +75,6 @@ pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) 
     let keys = snapshot.secrets.downloads.clone().ok_or(Problem::UnknownLink)?;
     let now = Utc::now();
     let link = read_link(&keys, &path, now)?;
-    // Before the license and the site are looked up: a condition that fails costs as much as a part that is sent.
-    service.limits.check_link(path.token)?;
     let download = Download {
         snapshot,
         keys,
@@ -110,38 +86,7 @@ pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) 
         headers: request.headers().clone(),
         sends_bytes: request.method() == Method::GET,
     };
-    let download = Arc::new(download);
-    let first = open_elsewhere(service, &download).await;
-    let look = match &first {
-        Err(Problem::Refused(refusal)) if refusal.rests_on_ledger() => {
-            service.gate.bindings().refresh(LedgerLook::Read)
-        }
-        _ => None,
-    };
-    let opened = match look {
-        None => first,
-        Some(look) => {
-            service.within_deadline(look).await?;
-            open_elsewhere(service, &download).await
-        }
-    };
-    match opened? {
-        Opened::NotModified(etag) => Ok(file_reply::not_modified(about(etag))),
-        Opened::Package(package) => Ok(send(service, *package)),
-    }
-}
-
-/// Opens the package on a blocking thread. On a disk that hangs, the waiting thread is abandoned.
-async fn open_elsewhere(service: &Arc<Service>, download: &Arc<Download>) -> Result<Opened, Problem> {
-    let work = {
-        let service = Arc::clone(service);
-        let download = Arc::clone(download);
-        move || download.open(&service)
-    };
-    let opened = tokio::time::timeout(service.request_timeout, spawn_blocking(work)).await;
-    opened
-        .map_err(|_| Problem::PackageUnavailable)?
-        .map_err(|error| Problem::internal(&error))?
+    download.answer(service).await
 }
 
 /// Parses the link. SECURITY: nothing else of the path is looked up before this.
@@ -157,8 +102,17 @@ fn read_link(keys: &DownloadKeys, path: &LinkPath<'_>, now: DateTime<Utc>) -> Re
 }
 
 impl Download {
+    /// The package, or why the site does not get it.
+    pub(super) async fn answer(self, service: &Arc<Service>) -> Result<(Code, Sending), Problem> {
+        // Before the license and the site are looked up: a condition that fails costs as much as a part that is sent.
+        service.limits.check_link(&self.token)?;
+        let download = Arc::new(self);
+        let opened = package_answer::decide(service, move |service| download.open(service)).await?;
+        Ok(package_answer::answer(service, opened))
+    }
+
     /// Makes all checks of the link again, and opens the package. Blocks.
-    fn open(&self, service: &Arc<Service>) -> Result<Opened, Problem> {
+    fn open(&self, service: &Service) -> Result<Opened, Problem> {
         let key = self.keys.current();
         let release = (&self.slug, &self.version);
         let permitted = service.gate.package(&self.snapshot, &self.link, key, release, self.now);
@@ -169,121 +123,15 @@ impl Download {
         };
         tracing::debug!(plugin = %self.slug, version = %self.version, code, "asked for a package");
         let permitted = permitted.map_err(Problem::Refused)?.ok_or(Problem::NoPackage)?;
-        let build_id = self.build_id(&permitted)?;
-        let etag = etag(&permitted, build_id)?;
-        let size = permitted.package.size;
-        let wanted = conditions::of(&self.headers, Some(&etag), None, size);
-        let range = match wanted {
-            ContentSelection::Nothing => return Ok(Opened::NotModified(etag)),
-            ContentSelection::Failed => return Err(Problem::PreconditionFailed),
-            ContentSelection::NoRange => return Err(Problem::RangeNotSatisfiable(size)),
-            ContentSelection::Whole => Range { start: 0, end: size },
-            ContentSelection::Part(range) => range,
+        let question = PackageQuestion {
+            keys: Some(Arc::clone(&self.keys)),
+            day: self.link.day(),
+            headers: self.headers.clone(),
+            sends_bytes: self.sends_bytes,
         };
-        let bytes = if self.sends_bytes { range.end - range.start } else { 0 };
-        service.limits.check_link_bytes(&self.token, bytes, size)?;
-        if service.packages.is_unfit(&permitted.package.sha256) {
-            return Err(Problem::PackageUnavailable);
-        }
-        let (file, opened) = open(&permitted).map_err(|error| {
-            service.packages.look_at(&permitted, &error);
-            Problem::PackageUnavailable
-        })?;
-        Ok(Opened::Package(Box::new(OpenedPackage {
-            file,
-            opened,
-            permitted,
-            build_id,
-            etag,
-            range,
-            is_part: matches!(wanted, ContentSelection::Part(_)),
-        })))
+        let charge = |bytes, size| Ok(service.limits.check_link_bytes(&self.token, bytes, size)?);
+        question.open(service, permitted, charge)
     }
-
-    /// The build id for the package's mark, if it has one. It depends on the link's day, so parts of several
-    /// responses fit.
-    fn build_id(&self, permitted: &PermittedDownload) -> Result<Option<Uuid>, Problem> {
-        if permitted.package.mark.is_none() {
-            return Ok(None);
-        }
-        let key = self.keys.current();
-        let slug = self.slug.as_str();
-        let version = self.version.as_str();
-        let id = BuildId::new(key, &permitted.license, &permitted.host, self.link.day(), slug, version);
-        let id =
-            id.ok_or_else(|| Problem::internal(&"the clock is before 2026, or behind 2070: there are no build ids"))?;
-        Ok(Some(id.encrypt(key)))
-    }
-}
-
-/// Opens a package with the length in the index.
-fn open(permitted: &PermittedDownload) -> io::Result<(File, FileState)> {
-    let file = regular_file::open(&permitted.path, MAX_PACKED)?;
-    let opened = FileState::of(&file)?;
-    let expected = permitted.package.size;
-    if opened.size == expected {
-        Ok((file, opened))
-    } else {
-        let found = opened.size;
-        Err(io::Error::other(format!(
-            "has {found} bytes, and the index says {expected}"
-        )))
-    }
-}
-
-/// The ETag: of the package with this mark.
-fn etag(permitted: &PermittedDownload, build_id: Option<Uuid>) -> Result<ETag, Problem> {
-    let digest = permitted.package.sha256;
-    let text = match build_id {
-        Some(id) => format!("\"{digest}-{id}\""),
-        None => format!("\"{digest}\""),
-    };
-    text.parse().map_err(|_| Problem::internal(&"a digest is no tag"))
-}
-
-/// Headers of every response about a package.
-fn about(etag: ETag) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    headers.typed_insert(etag);
-    // SECURITY: a package is for one site, but CDNs store .zip files unless told not to.
-    let private = HeaderValue::from_static("private, no-store, no-transform");
-    headers.insert(header::CACHE_CONTROL, private);
-    headers
-}
-
-fn send(service: &Arc<Service>, package: OpenedPackage) -> (Code, Sending) {
-    let OpenedPackage {
-        file,
-        opened,
-        permitted,
-        build_id,
-        etag,
-        range,
-        is_part,
-    } = package;
-    let held = permitted.package;
-    let mut headers = about(etag);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
-    // No file name: WordPress would use it for its temporary file, and sites that share a folder would overwrite each
-    // other's.
-    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
-    let on_change = {
-        let service = Arc::clone(service);
-        move |error: &io::Error| service.packages.look_at(&permitted, error)
-    };
-    let source = PackageSource {
-        patch: held.mark.zip(build_id).map(|(places, id)| places.patch(id)),
-        opened,
-        sent: service.metrics.downloaded.clone(),
-        on_change: Box::new(on_change),
-    };
-    let body = FileBody::of_package(file, range, source);
-    let part = FilePart {
-        range,
-        length: held.size,
-        is_part,
-    };
-    file_reply::send(headers, ReplyBody::read_while_sent(body), part)
 }
 
 #[cfg(test)]

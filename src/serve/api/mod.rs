@@ -1,10 +1,12 @@
-//! The operations for sites: [`validate`], [`release`], [`updates`], and [`downloads`] by a link from an update answer.
+//! The operations for sites: [`validate`], [`release`], [`updates`], [`downloads`] by a link from an update answer, and
+//! [`packages`] by the license key.
 //! For shops: [`hooks`]. For programs of the vendor: [`licenses`].
 
 pub(crate) mod body;
 pub mod downloads;
 pub mod hooks;
 pub mod licenses;
+pub mod packages;
 pub mod params;
 pub mod question;
 pub mod release;

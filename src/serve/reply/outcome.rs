@@ -53,6 +53,7 @@ pub enum Code {
     BoundByVendor,
     WrongReleaseSecret,
     TooManyMoves,
+    TooManyFirstCopies,
     FieldTooLong,
     TooManyRequests,
     Overloaded,

@@ -18,6 +18,7 @@ use crate::serve::reply::response::{ContentType, ExtraHeader, Response};
 use countersign_ledger::ReleaseRefusal;
 use countersign_model::api_token::TokenScope;
 use countersign_model::entitlement::Refusal;
+use countersign_model::first_copies::FirstCopyLimit;
 use countersign_model::license_key::LicenseKeyError;
 use countersign_model::manifest::LatestRelease;
 
@@ -103,6 +104,8 @@ pub enum Problem {
     HeadersTooLarge(usize),
     /// This client sent too many requests; seconds until it may try again.
     TooManyRequests(u64),
+    /// The license gave as many first copies as it may; seconds until there may be one.
+    TooManyFirstCopies(FirstCopyLimit, u64),
     /// The signing queue is full.
     Overloaded,
     /// A delivery that its shop did not sign.
@@ -186,6 +189,11 @@ impl Problem {
         }
     }
 
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        self.row().0
+    }
+
     /// The table: HTTP status and code.
     fn row(&self) -> (StatusCode, Code) {
         use Code as C;
@@ -237,6 +245,7 @@ impl Problem {
             Self::RangeNotSatisfiable(_) => (S::RANGE_NOT_SATISFIABLE, C::RangeNotSatisfiable),
             Self::HeadersTooLarge(_) => (S::REQUEST_HEADER_FIELDS_TOO_LARGE, C::HeadersTooLarge),
             Self::TooManyRequests(_) => (S::TOO_MANY_REQUESTS, C::TooManyRequests),
+            Self::TooManyFirstCopies(..) => (S::TOO_MANY_REQUESTS, C::TooManyFirstCopies),
             Self::Overloaded => (S::SERVICE_UNAVAILABLE, C::Overloaded),
             Self::WrongSignature => (S::UNAUTHORIZED, C::Unauthorized),
             Self::StoreUnavailable | Self::DeliveryNotKept => (S::SERVICE_UNAVAILABLE, C::StoreUnavailable),
@@ -245,11 +254,13 @@ impl Problem {
     }
 
     /// The header that belongs to this problem.
-    fn extra(&self) -> Option<ExtraHeader> {
+    pub(crate) fn extra(&self) -> Option<ExtraHeader> {
         match self {
             Self::MethodNotAllowed(allowed) => Some(ExtraHeader::Allow(allowed)),
             Self::Unauthorized => Some(ExtraHeader::Bearer),
-            Self::TooManyRequests(seconds) => Some(ExtraHeader::RetryAfter(*seconds)),
+            Self::TooManyRequests(seconds) | Self::TooManyFirstCopies(_, seconds) => {
+                Some(ExtraHeader::RetryAfter(*seconds))
+            }
             Self::Overloaded => Some(ExtraHeader::RetryAfter(RETRY_AFTER_OVERLOAD)),
             Self::StoreUnavailable | Self::DeliveryNotKept => Some(ExtraHeader::RetryAfter(RETRY_AFTER_STORE)),
             Self::PackageUnavailable => Some(ExtraHeader::RetryAfter(RETRY_AFTER_PACKAGE)),

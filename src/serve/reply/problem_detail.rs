@@ -7,6 +7,7 @@ use std::fmt::Display;
 use crate::serve::reply::problem::{Problem, RETRY_AFTER_OVERLOAD, RETRY_AFTER_PACKAGE, RETRY_AFTER_STORE};
 use countersign_ledger::ReleaseRefusal;
 use countersign_model::entitlement::Refusal;
+use countersign_model::first_copies::{DAYS, FirstCopyLimit, MOST_NETWORKS, MOST_PACKAGES};
 
 impl Problem {
     /// The explanation for a person.
@@ -54,6 +55,7 @@ impl Problem {
                 format!("All header fields together may be at most {limit} bytes long.").into()
             }
             Self::TooManyRequests(seconds) => format!("Try again in {seconds} seconds.").into(),
+            Self::TooManyFirstCopies(limit, _) => first_copy_detail(*limit).into(),
             Self::Overloaded => format!("Try again in {RETRY_AFTER_OVERLOAD} seconds.").into(),
             Self::StoreUnavailable => format!(
                 "The server cannot bind new sites now. Sites that are already bound are not affected. Try again in {RETRY_AFTER_STORE} seconds."
@@ -78,6 +80,17 @@ fn refusal_detail(refusal: Refusal) -> &'static str {
         Refusal::UnknownPlugin => "This plugin is unknown.",
         Refusal::SourceNotConfigured => "This server has no releases of this plugin.",
     }
+}
+
+fn first_copy_detail(limit: FirstCopyLimit) -> String {
+    let reached = match limit {
+        FirstCopyLimit::Packages { .. } => format!("{MOST_PACKAGES} packages in {DAYS} days"),
+        FirstCopyLimit::Networks { .. } => format!("packages to {MOST_NETWORKS} networks today"),
+    };
+    format!(
+        "This license gave {reached} without a bound site, and may not give more now. Send the 'site_url' of a site that it is bound \
+         to, or ask the vendor."
+    )
 }
 
 fn release_detail(refusal: ReleaseRefusal) -> &'static str {

@@ -88,7 +88,8 @@ impl Response {
 }
 
 impl ExtraHeader {
-    fn header(self) -> (HeaderName, HeaderValue) {
+    /// Its name and value.
+    pub(crate) fn header(self) -> (HeaderName, HeaderValue) {
         match self {
             Self::Allow(methods) => (header::ALLOW, HeaderValue::from_static(methods)),
             Self::Bearer => (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
