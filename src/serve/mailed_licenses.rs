@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use chrono::Utc;
+
 use crate::serve::state::Service;
 use countersign_mail::MailedLicense;
 use countersign_mail::license_source::LicenseSource;
@@ -30,6 +32,10 @@ impl LicenseSource for MailedLicenses {
         let key = key.ok_or("the secret that its key is derived with is not here")?;
         Ok(Some(MailedLicense {
             key,
+            download_page: self
+                .0
+                .first_copy_pages(&snapshot)
+                .and_then(|pages| pages.link(&issued.license, Utc::now().date_naive())),
             plugins: plugins(&snapshot.registry, &snapshot.catalog, &issued.license.modules),
             license: issued.license.clone(),
         }))

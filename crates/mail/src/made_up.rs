@@ -21,6 +21,7 @@ pub fn licenses(plugin: Option<&Plugin>, published: Option<&str>, count: u8) -> 
         .map(|module| (module, Vec::new()))
         .collect();
     let modules = Arc::new(modules);
+    let has_page = plugin.is_none_or(Plugin::hosts_packages);
     let next_year = Utc::now().date_naive().checked_add_days(Days::new(365));
     let license = |number: u8| {
         let key = LicenseKey::from_random([number; 20]);
@@ -37,6 +38,7 @@ pub fn licenses(plugin: Option<&Plugin>, published: Option<&str>, count: u8) -> 
             },
             key,
             plugins: vec![name.to_owned()],
+            download_page: has_page.then(|| "https://licenses.example.com/first-copy/made-up".to_owned()),
         }
     };
     (1..=count).map(license).collect()

@@ -5,6 +5,7 @@ use std::time::Duration;
 use strum::IntoStaticStr;
 
 use crate::account::MailAccountError;
+use countersign_model::first_copy_link;
 use countersign_model::license_key::LicenseKey;
 use countersign_model::text::printable::Printable;
 
@@ -153,7 +154,10 @@ impl SendError {
             Self::Refused { text, .. } => format!("{self}: {text}"),
             _ => self.to_string(),
         };
-        let short: String = LicenseKey::redact(&text).chars().take(MAX_TEXT).collect();
+        let short: String = first_copy_link::redact(&LicenseKey::redact(&text))
+            .chars()
+            .take(MAX_TEXT)
+            .collect();
         Printable(short).to_string()
     }
 

@@ -432,6 +432,7 @@ mod tests {
                 },
                 key,
                 plugins: vec!["Acme <Forms> & \"Maps\"".to_owned()],
+                download_page: (number > 0).then(|| "https://a.example/first-copy/x".to_owned()),
             }
         };
         (0..count).map(license).collect()
@@ -477,7 +478,44 @@ mod tests {
         for number in 0..3 {
             assert!(three.text.contains(LicenseKey::from_random([number; 20]).reveal()));
         }
+        let links = |text: &str| {
+            text.replace("&#x2f;", "/")
+                .matches("https://a.example/first-copy/x")
+                .count()
+        };
+        assert_eq!(
+            (links(&three.text), links(&three.html.unwrap())),
+            (2, 2),
+            "the first license has no page"
+        );
+        assert!(!one.text.contains("Download") && !html.contains("Download"));
         assert!(matches!(texts.render(&[]), Err(MailTextError::NoLicense)));
+    }
+
+    #[test]
+    fn a_license_with_a_page_links_to_it_and_a_text_without_the_link_is_as_before() {
+        let registry = tempfile::tempdir().unwrap();
+        let texts = MailTexts::load(registry.path()).unwrap();
+        let mut of = licenses(1);
+        of[0].download_page = Some("https://a.example/first-copy/x".to_owned());
+        let mail = texts.render(&of).unwrap();
+        assert!(
+            mail.text.contains("Download:    https://a.example/first-copy/x\n") && mail.text.contains("14 days"),
+            "{}",
+            mail.text
+        );
+        // The engine escapes a slash, too.
+        let html = mail.html.unwrap().replace("&#x2f;", "/");
+        assert!(
+            html.contains("<a href=\"https://a.example/first-copy/x\">Download</a>"),
+            "{html}"
+        );
+        let own =
+            "Subject: Key\n\n{{ license.key }}{% if license.download_page %} {{ license.download_page }}{% endif %}\n";
+        let key = LicenseKey::from_random([0; 20]);
+        assert_eq!(rendered(own, None).unwrap().text, key.reveal());
+        let old = "Subject: Key\n\n{{ license.key }}\n";
+        assert_eq!(rendered(old, None).unwrap().text, format!("{}\n", key.reveal()));
     }
 
     #[test]

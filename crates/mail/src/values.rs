@@ -18,6 +18,8 @@ pub struct MailedLicense {
     pub license: License,
     /// The names of the plugins that it covers, in the order to show.
     pub plugins: Vec<String>,
+    /// The page from which the buyer downloads the plugins; `None` if there is none.
+    pub download_page: Option<String>,
 }
 
 /// All that a text can name.
@@ -40,6 +42,8 @@ struct LicenseValues<'a> {
     sites: Option<u32>,
     /// `2027-11-24`; none for a license without an end.
     expires: Option<String>,
+    /// None where this server gives no first copies.
+    download_page: Option<&'a str>,
 }
 
 #[derive(Clone, Serialize)]
@@ -74,6 +78,7 @@ impl<'a> LicenseValues<'a> {
                 SiteLimit::Unlimited => None,
             },
             expires: (license.expires != NO_END).then(|| license.expires.to_string()),
+            download_page: mailed.download_page.as_deref(),
         }
     }
 }

@@ -78,6 +78,9 @@ struct IssuedDocument<'a> {
     repeated: bool,
     /// The name of the request.
     request: &'a str,
+    /// The page from which the buyer downloads the plugins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    download_page: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -120,7 +123,11 @@ fn issue(args: &Args, grant: LicenseGrant, config: &Config) -> Result<Exit, Fail
         IssueReply::Issued { new, earlier } => (new, earlier),
         IssueReply::Refused(reason) => return Err(refused(reason)),
     };
-    let NewKey { id, license_key } = new;
+    let NewKey {
+        id,
+        license_key,
+        download_page,
+    } = new;
     let tag = id.log_tag();
     let text = match args.json {
         true => output::json(&IssuedDocument {
@@ -128,6 +135,7 @@ fn issue(args: &Args, grant: LicenseGrant, config: &Config) -> Result<Exit, Fail
             id,
             repeated: earlier.is_some(),
             request,
+            download_page: download_page.as_deref(),
         })?,
         false => format!("{license_key}\n"),
     };
@@ -143,8 +151,18 @@ fn issue(args: &Args, grant: LicenseGrant, config: &Config) -> Result<Exit, Fail
                 time.date_naive()
             )),
         }
+        tell_download_page(download_page.as_deref());
     }
     Ok(Exit::Done)
+}
+
+/// Says where the buyer downloads the plugins. Not on stdout, which has the key alone.
+pub(super) fn tell_download_page(page: Option<&str>) {
+    if let Some(page) = page {
+        stderr::line(format_args!(
+            "The buyer downloads the plugin from this page, for 14 days:\n{page}"
+        ));
+    }
 }
 
 /// Why nothing was issued.

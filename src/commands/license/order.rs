@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chrono::Utc;
 
 use crate::commands::{Failure, ledger_access, server_questions};
+use crate::serve::links::FirstCopyPages;
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
 use crate::serve::ops::license_answers::{
     AdoptionError, AdoptionOrder, AdoptionReply, LedgerTools, LicenseOrder, LicenseReply,
@@ -12,10 +13,10 @@ use crate::serve::ops::license_answers::{
 use countersign_ledger::{Ledger, StoreError};
 use countersign_mail::queue::MailQueue;
 use countersign_mail::{NO_MAIL_SERVER, NO_MAIL_SERVER_HINT};
-use countersign_registry::Registry;
-use countersign_settings::config::Config;
+use countersign_registry::{Registry, RegistryFiles, plugins};
+use countersign_settings::config::{Config, FirstCopyRule};
 use countersign_settings::keys::license_secrets::LicenseSecrets;
-use countersign_settings::keys::secret_keys::{IssuingKeys, ReferenceKeys, SecretKeyError};
+use countersign_settings::keys::secret_keys::{DownloadKeys, IssuingKeys, ReferenceKeys, SecretKeyError};
 
 /// Why an order was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -97,9 +98,20 @@ fn own_tools<'a>(config: &Config, registry: &'a Registry, bindings: &'a Ledger) 
             .map_err(|error| error.to_string())?
             .map(Arc::new),
         mail: mail.map(Arc::new),
+        pages: first_copy_pages(config),
         staging_sites: config.serve.staging_sites,
         user: server_questions::own_user(),
     })
+}
+
+/// What links to pages with first copies are made with; `None` where there are none, or something that they need cannot be read.
+fn first_copy_pages(config: &Config) -> Option<FirstCopyPages> {
+    let is_on = config.serve.first_copies == FirstCopyRule::On;
+    let public_url = config.serve.links_begin_with().filter(|_| is_on)?;
+    let (keys, _) = DownloadKeys::load(&config.paths.downloads_key, &config.paths.retired_keys).ok()?;
+    let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).ok()?;
+    let plugins = entries.iter().filter_map(|entry| entry.plugin.as_ref().ok());
+    Some(FirstCopyPages::new(public_url, Arc::new(keys), plugins))
 }
 
 /// The secrets that licenses are issued with; `None` if there are none.

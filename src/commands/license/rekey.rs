@@ -11,7 +11,7 @@ use countersign_registry::Registry;
 use countersign_settings::config::Config;
 
 use crate::commands::license::change::{LicenseFields, TermOptions};
-use crate::commands::license::issue::show_key;
+use crate::commands::license::issue::{show_key, tell_download_page};
 use crate::commands::license::issued::licenses;
 use crate::commands::license::order::{NotChanged, carry_out};
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
@@ -49,6 +49,9 @@ struct Rekeyed<'a> {
     license_key: &'a str,
     id: LicenseId,
     replaces: LicenseId,
+    /// The page from which the buyer downloads the plugins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    download_page: Option<&'a str>,
 }
 
 /// Gives a license of the ledger a new key, and prints it.
@@ -62,7 +65,12 @@ pub(super) fn rekey(args: &RekeyArgs, config: &Config) -> Result<Exit, Failure> 
         .options
         .order(selected, &registry, LicenseAction::Rekey, &LicenseFields(&revoked))?;
     output::refuse_unseen()?;
-    let LicenseReply::Rekeyed(NewKey { id, license_key }) = carry_out(config, &registry, &order)? else {
+    let LicenseReply::Rekeyed(NewKey {
+        id,
+        license_key,
+        download_page,
+    }) = carry_out(config, &registry, &order)?
+    else {
         return Err(Failure::environment(
             "the server is another version, which does not do this",
         ));
@@ -73,6 +81,7 @@ pub(super) fn rekey(args: &RekeyArgs, config: &Config) -> Result<Exit, Failure> 
             license_key: &license_key,
             id,
             replaces: old,
+            download_page: download_page.as_deref(),
         })?,
         false => format!("{license_key}\n"),
     };
@@ -84,6 +93,7 @@ pub(super) fn rekey(args: &RekeyArgs, config: &Config) -> Result<Exit, Failure> 
             "License {tag} replaces {}, which is now revoked. Its sites bind again with the new key. The key is not stored.",
             old.log_tag()
         ));
+        tell_download_page(download_page.as_deref());
     }
     Ok(Exit::Done)
 }

@@ -1,10 +1,12 @@
 //! The made-up licenses of a mail that is shown or tried: those of the first plugin in the registry.
 
 use countersign_mail::{MailedLicense, made_up};
+use countersign_model::first_copy_link;
+use countersign_model::plugin::Plugin;
 use countersign_model::slug::Slug;
 use countersign_package::catalog::{self, ReleaseIndex};
 use countersign_registry::{RegistryFiles, plugins};
-use countersign_settings::config::Config;
+use countersign_settings::config::{Config, FirstCopyRule};
 
 /// Made-up licenses, `count` of them. A registry that cannot be read has no plugin.
 pub(crate) fn licenses(config: &Config, count: u8) -> Vec<MailedLicense> {
@@ -12,7 +14,19 @@ pub(crate) fn licenses(config: &Config, count: u8) -> Vec<MailedLicense> {
     let plugins = entries.iter().filter_map(|entry| entry.plugin.as_ref().ok());
     let first = plugins.min_by_key(|plugin| plugin.slug.as_str());
     let published = first.and_then(|plugin| published_name(config, &plugin.slug));
-    made_up::licenses(first, published.as_deref(), count)
+    let mut licenses = made_up::licenses(first, published.as_deref(), count);
+    let page = first_copy_page(config, first);
+    for license in &mut licenses {
+        license.download_page.clone_from(&page);
+    }
+    licenses
+}
+
+/// A page that is none, on the server of this configuration; `None` if its mails have no such link.
+fn first_copy_page(config: &Config, plugin: Option<&Plugin>) -> Option<String> {
+    let is_hosted = plugin.is_none_or(Plugin::hosts_packages) && config.serve.first_copies == FirstCopyRule::On;
+    let public_url = config.serve.links_begin_with().filter(|_| is_hosted)?;
+    Some(format!("{public_url}{}made-up", first_copy_link::PATH))
 }
 
 fn published_name(config: &Config, slug: &Slug) -> Option<String> {

@@ -129,6 +129,7 @@ fn tools<'a>(registry: &'a Registry, bindings: &'a Ledger) -> LedgerTools<'a> {
         bindings,
         secrets: None,
         mail: None,
+        pages: None,
         staging_sites: 0,
         user: USER.clone(),
     }

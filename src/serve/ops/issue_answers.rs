@@ -139,17 +139,17 @@ impl LedgerTools<'_> {
             Err(ChangeError::Store(error)) => return Err(error),
             Err(error) => return Ok(IssueReply::Refused(error.to_string())),
         };
-        let issued = |id: LicenseId, license_key: String, earlier| IssueReply::Issued {
-            new: NewKey { id, license_key },
+        let issued = |license: &License, license_key: String, earlier| IssueReply::Issued {
+            new: self.new_key(license, license_key),
             earlier,
         };
         Ok(match outcome {
             ChangeOutcome::Recorded(license) => {
                 tracing::info!(license = license.license.id.log_tag(), by = %new.origin.scope, "issued");
-                issued(license.license.id, new.key.reveal().to_owned(), None)
+                issued(&license.license, new.key.reveal().to_owned(), None)
             }
             ChangeOutcome::Repeated(license) => match secrets.license_key(&license.origin) {
-                Some(key) => issued(license.license.id, key.reveal().to_owned(), Some(license.origin.issued)),
+                Some(key) => issued(&license.license, key.reveal().to_owned(), Some(license.origin.issued)),
                 None => IssueReply::Refused(format!(
                     "license {} was issued by this request with a secret that is not in keys/",
                     license.license.id.log_tag()

@@ -14,6 +14,7 @@ use tokio::task::spawn_blocking;
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use crate::serve::gate::Snapshot;
 use crate::serve::ledger_licenses::{self, Adopting, Changer, ExpectedRevision, LicenseChangeError, refresh};
+use crate::serve::links::FirstCopyPages;
 use crate::serve::ops::command_user::{CommandUser, GivenOrder};
 use crate::serve::state::Service;
 use countersign_ledger::{AdoptedStep, ChangeOutcome, ChangeRefusal, Ledger, StoreError, named_at_random};
@@ -22,7 +23,7 @@ use countersign_mail::address::MailAddress;
 use countersign_mail::queue::MailQueue;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::issuing_key::IssueRequest;
-use countersign_model::license::LicenseStatus;
+use countersign_model::license::{License, LicenseStatus};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::offer::SalesMode;
@@ -134,6 +135,9 @@ pub struct NewKey {
     pub id: LicenseId,
     /// Its key.
     pub license_key: String,
+    /// The page from which its buyer downloads the plugins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub download_page: Option<String>,
 }
 
 impl fmt::Debug for NewKey {
@@ -152,6 +156,8 @@ pub struct LedgerTools<'a> {
     pub secrets: Option<Arc<LicenseSecrets>>,
     /// `None` without a mail server.
     pub mail: Option<Arc<MailQueue>>,
+    /// `None` where there are no pages with first copies.
+    pub pages: Option<FirstCopyPages>,
     /// The server's setting: how many staging copies need no seat.
     pub staging_sites: u32,
     /// Who gives the orders.
@@ -166,8 +172,21 @@ impl<'a> LedgerTools<'a> {
             bindings: service.gate.bindings(),
             secrets: snapshot.secrets.licensing.clone(),
             mail: service.mail.get().cloned(),
+            pages: service.first_copy_pages(snapshot),
             staging_sites: service.gate.rules().staging_sites,
             user,
+        }
+    }
+}
+
+impl LedgerTools<'_> {
+    /// What a person is told of a license that has a key now.
+    pub(super) fn new_key(&self, license: &License, license_key: String) -> NewKey {
+        let pages = self.pages.as_ref();
+        NewKey {
+            id: license.id,
+            license_key,
+            download_page: pages.and_then(|pages| pages.link(license, Utc::now().date_naive())),
         }
     }
 }
@@ -333,10 +352,7 @@ impl LedgerTools<'_> {
             Err(error) => return Ok(LicenseReply::Refused(error.to_string())),
         };
         let rekeyed = |issued: Arc<IssuedLicense>| {
-            LicenseReply::Rekeyed(NewKey {
-                id: issued.license.id,
-                license_key: new.key.reveal().to_owned(),
-            })
+            LicenseReply::Rekeyed(self.new_key(&issued.license, new.key.reveal().to_owned()))
         };
         if let Some(grant) = adopt {
             let then = AdoptedStep::Rekey {

@@ -45,6 +45,9 @@ pub(super) struct LicenseDocument<'a> {
     /// The key. Only in the answer to who issued it.
     #[serde(skip_serializing_if = "Option::is_none")]
     license_key: Option<&'a str>,
+    /// Where its buyer downloads the plugins; with the key alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    download_page: Option<String>,
     /// The status that the vendor or a shop set.
     status: LicenseStatus,
     /// The state today: also `expired`.
@@ -149,10 +152,14 @@ impl<'a> LicenseDocument<'a> {
         }
     }
 
-    /// The same with its key.
-    pub(super) fn with_key(self, key: Option<&'a LicenseKey>) -> Self {
+    /// The same with its key, and the page from which its buyer downloads the plugins.
+    pub(super) fn with_key(self, key: Option<&'a LicenseKey>, download_page: Option<String>) -> Self {
         let license_key = key.map(LicenseKey::reveal);
-        Self { license_key, ..self }
+        Self {
+            license_key,
+            download_page: download_page.filter(|_| key.is_some()),
+            ..self
+        }
     }
 
     fn with_source(license: &'a License, source: Source<'a>, sites: KnownSites<'_>) -> Self {
@@ -167,6 +174,7 @@ impl<'a> LicenseDocument<'a> {
         Self {
             id: license.id,
             license_key: None,
+            download_page: None,
             status: license.status,
             standing: standing(license.state(sites.now.date_naive())),
             expires: license.expires,

@@ -128,16 +128,19 @@ pub(super) fn told(
     (outcome, texts): (ChangeOutcome, &OrderTexts),
 ) -> Result<LicenseAnswer, Problem> {
     let sites = KnownSites::of(&service.gate);
+    let pages = service.first_copy_pages(&service.gate.snapshot());
+    let page = |license: &License| pages.as_ref()?.link(license, sites.now.date_naive());
     match outcome {
         ChangeOutcome::Recorded(issued) => {
             tracing::info!(license = issued.license.id.log_tag(), by = %caller.scope, "issued");
-            let document = LicenseDocument::issued(&issued, texts, sites).with_key(Some(&new.key));
+            let document =
+                LicenseDocument::issued(&issued, texts, sites).with_key(Some(&new.key), page(&issued.license));
             Ok(answer(StatusCode::CREATED, &document))
         }
         ChangeOutcome::Repeated(issued) => {
             let may_have = sites.now - issued.origin.issued < RETRY || caller.may(TokenScope::KeysRead);
             let key = may_have.then(|| secrets.license_key(&issued.origin)).flatten();
-            let document = LicenseDocument::issued(&issued, texts, sites).with_key(key.as_ref());
+            let document = LicenseDocument::issued(&issued, texts, sites).with_key(key.as_ref(), page(&issued.license));
             Ok(answer(StatusCode::OK, &document))
         }
         ChangeOutcome::Refused(refusal) => Err(refused(refusal)),
