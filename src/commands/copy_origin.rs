@@ -62,6 +62,8 @@ pub(super) struct TracedId {
     /// The day of the link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub day: Option<NaiveDate>,
+    /// Whether it was given before any site was bound. Of a million hosts, the copies of one look so, too.
+    pub first_copy: bool,
     pub licenses: Vec<TracedLicense>,
     pub releases: Vec<TracedRelease>,
 }
@@ -136,6 +138,7 @@ impl KnownCopies {
             doubts: Vec::new(),
             key_id: None,
             day: None,
+            first_copy: false,
             licenses: Vec::new(),
             releases: Vec::new(),
         };
@@ -173,6 +176,7 @@ impl KnownCopies {
             doubts,
             key_id: Some(key.fingerprint()),
             day: Some(day),
+            first_copy: id.is_first_copy(key),
             licenses,
             releases,
         }

@@ -1,5 +1,5 @@
-//! `countersign review`: build ids that sites report and that are not theirs, licenses that many hosts ask for, and licenses
-//! that moved often.
+//! `countersign review`: build ids that sites report and that are not theirs, licenses that many hosts ask for, licenses that
+//! moved often, and those that gave many first copies.
 //!
 //! What a site reports is what it says: a finding is a reason to look, and nothing is decided from it.
 
@@ -13,14 +13,15 @@ use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId};
 use crate::commands::output::Table;
 use crate::commands::stored_sites::MovesByLicense;
 use crate::commands::{Exit, Failure, output, stored_sites};
-use countersign_ledger::RefusedByLicense;
+use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense};
+use countersign_model::first_copies::{DAYS, MANY_NETWORKS};
 use countersign_model::license_key::LicenseId;
 use countersign_model::refused_hosts::{MANY_HOSTS, MOST_HOSTS};
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{MANY_MOVES, ReleasedBy, SiteRelease};
 use countersign_settings::config::Config;
 
-/// List what looks like abuse: build ids of other sites, refused hosts, and licenses that moved often
+/// List what looks like abuse: build ids of other sites, refused hosts, frequent moves, and many first copies
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -29,8 +30,9 @@ Examples:
 
 Sites say which copy they run; a site can say anything. Look at a finding with `countersign trace \
 UUID`. A license is listed once five hosts were refused because it is bound to others, and once its \
-sites gave a seat back three times in 30 days. While a server runs, it is asked for what sites \
-reported.
+sites gave a seat back three times in 30 days. It is listed, too, if its first copies went to more \
+than five networks in 14 days, or if it asked for more of them than it may have. While a server \
+runs, it is asked for what sites reported.
 
 In the JSON document, `odd_reports` are the sites that report such build ids. The management API \
 lists the same sites as `odd_copies`.")]
@@ -46,6 +48,23 @@ struct Findings {
     odd_reports: Vec<OddReport>,
     many_hosts: Vec<WantedLicense>,
     many_moves: Vec<MovedLicense>,
+    many_first_copies: Vec<CopiedLicense>,
+}
+
+/// A license that gave many first copies.
+#[derive(Debug, Serialize)]
+struct CopiedLicense {
+    license: LicenseId,
+    note: String,
+    /// In the last 14 days, rounded up.
+    packages: u32,
+    /// To how many networks.
+    networks: usize,
+    /// When one was refused last, because there were too many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<DateTime<Utc>>,
+    /// The latest copy or refusal.
+    last: DateTime<Utc>,
 }
 
 /// A license that moved often.
@@ -119,12 +138,15 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         false => KnownCopies::load(config)?,
     };
     let many_hosts = many_hosts(stored_sites::refused(config)?, &known);
-    let many_moves = many_moves(stored_sites::moves(config, Utc::now())?, &known);
+    let now = Utc::now();
+    let many_moves = many_moves(stored_sites::moves(config, now)?, &known);
+    let many_first_copies = many_first_copies(stored_sites::first_copies(config)?, &known, now);
     let odd_reports = odd_reports(&known, reported);
     let findings = Findings {
         odd_reports,
         many_hosts,
         many_moves,
+        many_first_copies,
     };
     output::print(&if args.json {
         output::json(&findings)?
@@ -132,6 +154,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         odd_text(&findings.odd_reports)
             + &many_hosts_text(&findings.many_hosts)
             + &many_moves_text(&findings.many_moves)
+            + &many_first_copies_text(&findings.many_first_copies)
     })
 }
 
@@ -198,6 +221,25 @@ fn many_moves(moves: MovesByLicense, known: &KnownCopies) -> Vec<MovedLicense> {
     moved
 }
 
+/// The licenses whose first copies went to many networks, or were refused; those with the most networks first.
+fn many_first_copies(copies: FirstCopiesByLicense, known: &KnownCopies, now: DateTime<Utc>) -> Vec<CopiedLicense> {
+    let odd = copies.into_iter().filter(|(_, copies)| copies.are_odd(now));
+    let copied = odd.map(|(license, copies)| CopiedLicense {
+        license,
+        note: known
+            .licenses
+            .with_id(&license)
+            .map_or(String::new(), |license| license.details.note.clone()),
+        packages: copies.packages(now),
+        networks: copies.networks(now),
+        refused: copies.refused,
+        last: copies.last,
+    });
+    let mut copied: Vec<_> = copied.collect();
+    copied.sort_by_key(|copied| (Reverse((copied.networks, copied.packages)), copied.license));
+    copied
+}
+
 /// What is odd about a site that reports this copy.
 fn oddity(known: &KnownCopies, traced: &TracedId, license: &LicenseId, host: &SiteHost) -> Option<Oddity> {
     match traced.origin {
@@ -212,8 +254,8 @@ fn oddity(known: &KnownCopies, traced: &TracedId, license: &LicenseId, host: &Si
     if own.peek().is_none() {
         return Some(Oddity::OtherLicense);
     }
-    // Where the ledger no longer knows the site it was given to, nothing is known of it.
-    let fits = own.any(|given| given.hosts.is_empty() || given.hosts.contains(host));
+    // Where the ledger no longer knows the site it was given to, nothing is known of it. A first copy was given to no site.
+    let fits = traced.first_copy || own.any(|given| given.hosts.is_empty() || given.hosts.contains(host));
     (!fits).then_some(Oddity::OtherHost)
 }
 
@@ -280,6 +322,29 @@ fn many_moves_text(moved: &[MovedLicense]) -> String {
             &first.time.date_naive(),
             &last.time.date_naive(),
             &hosts.join(" "),
+            &license.note,
+        ]);
+    }
+    format!("\n{table}")
+}
+
+fn many_first_copies_text(copied: &[CopiedLicense]) -> String {
+    if copied.is_empty() {
+        return format!(
+            "No license's first copies went to more than {MANY_NETWORKS} networks in {DAYS} days, and none were refused.\n"
+        );
+    }
+    let mut table = Table::new(["LICENSE", "FIRST COPIES", "NETWORKS", "REFUSED", "LAST", "NOTE"]);
+    for license in copied {
+        let refused = license
+            .refused
+            .map_or("no".to_owned(), |time| time.date_naive().to_string());
+        table.row([
+            &license.license.log_tag(),
+            &license.packages,
+            &license.networks,
+            &refused,
+            &license.last.date_naive(),
             &license.note,
         ]);
     }

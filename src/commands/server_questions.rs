@@ -3,6 +3,7 @@
 //!
 //! [`admin_socket`] connects. Every wait has an end.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,10 +26,10 @@ use crate::serve::ops::commands::{CLAIMED_USER, FolderIdentity, ServerGreeting, 
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
 use crate::serve::ops::license_answers::{AdoptionOrder, AdoptionReply, LicenseOrder, LicenseReply};
 use crate::serve::ops::license_defaults::LicenseDefaults;
-use crate::serve::ops::reports::{RefusedPage, ReportPage};
+use crate::serve::ops::reports::{FirstCopiesPage, RefusedPage, ReportPage};
 use crate::serve::ops::text_answers::{ErasureOrder, ErasureReply};
 use crate::serve::ops::token_answers::{TokenOrder, TokenReply, ToldToken};
-use countersign_ledger::{RefusedByLicense, SiteReports};
+use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense, SiteReports};
 use countersign_model::license_key::LicenseId;
 use countersign_settings::config::Config;
 
@@ -126,17 +127,33 @@ pub(super) fn reports(config: &Config, license: Option<&LicenseId>) -> Result<Si
 
 /// The hosts that licenses were refused to.
 pub(super) fn refused(config: &Config) -> Result<RefusedByLicense, QuestionError> {
+    licenses(config, "/refused", |page: RefusedPage| (page.refused, page.more))
+}
+
+/// The first copies that licenses gave.
+pub(super) fn first_copies(config: &Config) -> Result<FirstCopiesByLicense, QuestionError> {
+    licenses(config, "/first-copies", |page: FirstCopiesPage| {
+        (page.first_copies, page.more)
+    })
+}
+
+/// What is known of licenses, page by page: `parts` gives the licenses of a page, and whether there are more.
+fn licenses<P: DeserializeOwned, T>(
+    config: &Config,
+    target: &str,
+    parts: impl Fn(P) -> (Vec<(LicenseId, T)>, bool),
+) -> Result<HashMap<LicenseId, T>, QuestionError> {
     ask(config, async |server| {
-        let mut refused = RefusedByLicense::new();
+        let mut found = HashMap::new();
         let mut after = String::new();
         loop {
-            let page: RefusedPage = server.page(&format!("/refused{after}")).await?;
-            if let Some((last, _)) = page.refused.last() {
+            let (page, has_more) = parts(server.page(&format!("{target}{after}")).await?);
+            if let Some((last, _)) = page.last() {
                 after = format!("?after={last}");
             }
-            refused.extend(page.refused);
-            if !page.more {
-                return Ok(refused);
+            found.extend(page);
+            if !has_more {
+                return Ok(found);
             }
         }
     })

@@ -9,7 +9,7 @@ use crate::commands::Failure;
 use crate::commands::serve::store_hint;
 use crate::commands::server_questions::{self, QuestionError};
 use crate::commands::store_source::store_source;
-use countersign_ledger::{RefusedByLicense, SiteReports, StoreError, StoreReader};
+use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense, SiteReports, StoreError, StoreReader};
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
@@ -99,6 +99,18 @@ pub(super) fn refused(config: &Config) -> Result<RefusedByLicense, Failure> {
         Some(store) if store.is_in_use() => Ok(server_questions::refused(config)?),
         Some(store) => store
             .refused()
+            .map_err(failed)?
+            .ok_or_else(|| ReportsNotReadable::NoIndex.into()),
+    }
+}
+
+/// The first copies that licenses gave; none where no server has run.
+pub(super) fn first_copies(config: &Config) -> Result<FirstCopiesByLicense, Failure> {
+    match opened(config)? {
+        None => Ok(FirstCopiesByLicense::default()),
+        Some(store) if store.is_in_use() => Ok(server_questions::first_copies(config)?),
+        Some(store) => store
+            .first_copies()
             .map_err(failed)?
             .ok_or_else(|| ReportsNotReadable::NoIndex.into()),
     }

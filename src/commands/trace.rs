@@ -187,7 +187,15 @@ fn text(copy: &TracedCopy) -> String {
             Printable(folder)
         )
     }));
-    lines.extend(traced.licenses.iter().flat_map(license_lines));
+    if traced.first_copy {
+        lines.push("site       first copy (or a host whose tag is the same: 1 in a million)".to_owned());
+    }
+    lines.extend(
+        traced
+            .licenses
+            .iter()
+            .flat_map(|license| license_lines(license, traced.first_copy)),
+    );
     for site in reported_by.iter().flatten() {
         lines.push(format!(
             "reported   by {} of license {}",
@@ -198,12 +206,12 @@ fn text(copy: &TracedCopy) -> String {
     lines.join("\n") + "\n"
 }
 
-fn license_lines(license: &TracedLicense) -> Vec<String> {
+fn license_lines(license: &TracedLicense, is_first_copy: bool) -> Vec<String> {
     let mut lines = vec![format!("license    {}", license.id)];
     if !license.note.is_empty() {
         lines.push(format!("note       {}", Printable(&license.note)));
     }
-    if license.hosts.is_empty() {
+    if license.hosts.is_empty() && !is_first_copy {
         lines.push("site       none of its sites fits: it was bound before the ledger at hand".to_owned());
     }
     lines.extend(license.hosts.iter().map(|host| format!("site       {host}")));

@@ -67,8 +67,9 @@ fn is_copy_of(
     host: &SiteHost,
     now: DateTime<Utc>,
 ) -> bool {
-    // A day to come is forged, whatever else fits.
-    copy.day() <= now.date_naive() && copy.is_of_host(key, host) && is_of_license(gate, snapshot, copy, license)
+    // A day to come is forged, whatever else fits. A first copy was given to no site: it is every site's of the license.
+    let is_of_site = copy.is_first_copy(key) || copy.is_of_host(key, host);
+    copy.day() <= now.date_naive() && is_of_site && is_of_license(gate, snapshot, copy, license)
 }
 
 /// Whether the copy was given to this license, or to one that it replaced: a site keeps its copy when its key is

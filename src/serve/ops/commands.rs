@@ -189,6 +189,7 @@ impl CommandAnswers {
             (&Method::GET, "/tokens") => Response::json(&token_answers::told(service.gate.bindings())),
             (&Method::GET, "/reports") => self.reports.reported(PageQuery::parse(query)).await,
             (&Method::GET, "/refused") => self.reports.refused(PageQuery::parse(query)).await,
+            (&Method::GET, "/first-copies") => self.reports.first_copies(PageQuery::parse(query)).await,
             (&Method::POST, "/licenses") => self.order(uid, request, MAX_ORDER, license_answers::change).await,
             (&Method::POST, "/licenses/new") => self.order(uid, request, MAX_ORDER, issue_answers::issue).await,
             (&Method::POST, "/adoptions") => self.order(uid, request, MAX_ADOPTION, license_answers::adopt).await,

@@ -1,4 +1,4 @@
-//! `/reports` and `/refused` of the admin socket: what sites reported, page by page, for commands beside a running server.
+//! `/reports`, `/refused` and `/first-copies` of the admin socket: what sites reported, page by page, for commands beside a running server.
 //!
 //! One page is read at a time, because the store's thread waits meanwhile.
 
@@ -18,6 +18,7 @@ use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
 use countersign_ledger::stored_reports::{ReportRange, StoredReports};
 use countersign_model::binding::SiteReport;
+use countersign_model::first_copies::FirstCopies;
 use countersign_model::license_key::LicenseId;
 use countersign_model::refused_hosts::RefusedHosts;
 use countersign_model::site_host::SiteHost;
@@ -60,12 +61,21 @@ pub struct RefusedPage {
     pub more: bool,
 }
 
-/// The query of both.
+/// A page of `/first-copies`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FirstCopiesPage {
+    /// Licenses in their order, with the first copies that they gave.
+    pub first_copies: Vec<(LicenseId, FirstCopies)>,
+    /// Whether there may be more after the last one.
+    pub more: bool,
+}
+
+/// The query of all.
 #[derive(Debug, Default)]
 pub(super) struct PageQuery {
     /// Only sites of this license.
     license: Option<String>,
-    /// The end of the page before: `LICENSE:HOST`, or `LICENSE` for `/refused`.
+    /// The end of the page before: `LICENSE:HOST`, or `LICENSE` for `/refused` and `/first-copies`.
     after: Option<String>,
 }
 
@@ -105,16 +115,27 @@ impl ReportAnswers {
 
     /// The page of `/refused`.
     pub(super) async fn refused(&self, query: Option<PageQuery>) -> Response {
-        let Some(query) = query else { return malformed() };
-        let after = query.after.as_deref().map(str::parse::<LicenseId>).transpose();
         let read = |stored: &dyn StoredReports, after: Option<LicenseId>| {
             let refused = stored.refused(after.as_ref(), LICENSES)?;
             let more = refused.len() == LICENSES;
             Ok(RefusedPage { refused, more })
         };
-        match after {
-            Err(_) => malformed(),
-            Ok(after) => self.page(move |stored| read(stored, after)).await,
+        match query.and_then(|query| query.license_after()) {
+            None => malformed(),
+            Some(after) => self.page(move |stored| read(stored, after)).await,
+        }
+    }
+
+    /// The page of `/first-copies`.
+    pub(super) async fn first_copies(&self, query: Option<PageQuery>) -> Response {
+        let read = |stored: &dyn StoredReports, after: Option<LicenseId>| {
+            let first_copies = stored.first_copies(after.as_ref(), LICENSES)?;
+            let more = first_copies.len() == LICENSES;
+            Ok(FirstCopiesPage { first_copies, more })
+        };
+        match query.and_then(|query| query.license_after()) {
+            None => malformed(),
+            Some(after) => self.page(move |stored| read(stored, after)).await,
         }
     }
 
@@ -155,6 +176,11 @@ impl PageQuery {
             }
         }
         Some(parsed)
+    }
+
+    /// The license at the end of the page before; `None` if it is malformed.
+    fn license_after(&self) -> Option<Option<LicenseId>> {
+        self.after.as_deref().map(str::parse).transpose().ok()
     }
 
     /// `None` if it is malformed.

@@ -1,5 +1,5 @@
-//! What endpoints are told that is in no line of the ledger: licenses that end soon, licenses that too many sites ask for, and
-//! odd copies ([`copy_events`]).
+//! What endpoints are told that is in no line of the ledger: licenses that end soon, licenses that too many sites ask for or that
+//! gave too many first copies, and odd copies ([`copy_events`]).
 //!
 //! An event's id names the license and the day, so that one that is told twice is recognized.
 
@@ -16,6 +16,7 @@ use crate::serve::webhooks::ledger_events::terms;
 use crate::webhook::event::{EventId, WebhookEvent};
 use crate::webhook::outbox::ToldProgress;
 use countersign_model::event_kind::EventKind;
+use countersign_model::first_copies::FirstCopies;
 use countersign_model::license::{License, LicenseStatus};
 use countersign_model::license_key::LicenseId;
 use countersign_model::refused_hosts::{MANY_HOSTS, RefusedHosts};
@@ -53,9 +54,10 @@ pub(super) fn due(
         }
     }
     let settled = now - SETTLED;
-    // At most two of each license, so the room is counted before the look.
+    // At most three of each license, so the room is counted before the look.
     if settled > after.refused_until && events.len() < room {
-        let refused = refused_between(service, after.refused_until, settled)?;
+        let mut refused = refused_between(service, after.refused_until, settled)?;
+        refused.extend(copies_refused_between(service, after.refused_until, settled)?);
         if events.len() + refused.len() <= room {
             events.extend(refused);
             after.refused_until = settled;
@@ -121,6 +123,34 @@ fn refused_between(service: &Service, from: DateTime<Utc>, to: DateTime<Utc>) ->
     }
 }
 
+/// The licenses that were refused first copies in this time.
+fn copies_refused_between(service: &Service, from: DateTime<Utc>, to: DateTime<Utc>) -> io::Result<Vec<WebhookEvent>> {
+    let Some(stored) = service.gate.bindings().stored_reports() else {
+        return Err(io::Error::other("the store cannot tell what sites reported"));
+    };
+    let mut events = Vec::new();
+    let mut after = None;
+    loop {
+        let page = stored.first_copies(after.as_ref(), PAGE)?;
+        let refused = page.iter().filter_map(|(license, copies)| {
+            let time = copies.refused.filter(|time| *time > from && *time <= to)?;
+            Some(too_many_copies(*license, copies, time))
+        });
+        events.extend(refused);
+        match page.last() {
+            Some((license, _)) if page.len() == PAGE => after = Some(*license),
+            _ => return Ok(events),
+        }
+    }
+}
+
+fn too_many_copies(license: LicenseId, copies: &FirstCopies, time: DateTime<Utc>) -> WebhookEvent {
+    let kind = EventKind::TooManyFirstCopies;
+    let id = EventId::of(format_args!("{} {license} {}", kind.as_str(), time.date_naive()));
+    let data = json!({ "packages": copies.packages(time), "networks": copies.networks(time) });
+    WebhookEvent::new(id, kind, license, time, data)
+}
+
 fn refused_events(license: LicenseId, refused: &RefusedHosts) -> impl Iterator<Item = WebhookEvent> {
     let hosts = refused.hosts();
     let last = refused.last;
@@ -146,6 +176,23 @@ fn refused_events(license: LicenseId, refused: &RefusedHosts) -> impl Iterator<I
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_day_has_one_event_of_refused_first_copies() {
+        let license = LicenseId::from_bytes([7; 32]);
+        let time = |seconds: i64| DateTime::from_timestamp(1_000_000 + seconds, 0).unwrap();
+        let mut copies = FirstCopies::given(time(0), 64, 1);
+        copies.merge(FirstCopies::refused(time(1)));
+        let event = too_many_copies(license, &copies, time(1));
+        let body: serde_json::Value = serde_json::from_str(&event.body).unwrap();
+        assert_eq!(body["type"], "license.too_many_first_copies");
+        assert_eq!(
+            body["data"],
+            json!({ "license": license, "packages": 1, "networks": 1 })
+        );
+        assert_eq!(too_many_copies(license, &copies, time(60)).id, event.id);
+        assert_ne!(too_many_copies(license, &copies, time(86_400)).id, event.id);
+    }
 
     #[test]
     fn five_refused_hosts_look_like_a_leak_and_a_day_has_one_event() {

@@ -47,6 +47,8 @@ struct ReviewReport {
     many_hosts: Vec<RefusedLicense>,
     /// Licenses whose sites gave a seat back often in 30 days, those with the most moves first.
     many_moves: Vec<RestlessLicense>,
+    /// Licenses whose first copies went to many networks in 14 days or were refused, those with the most networks first.
+    many_first_copies: Vec<CopiedOften>,
 }
 
 #[derive(Debug, Serialize)]
@@ -68,6 +70,16 @@ struct RefusedLicense {
 struct RestlessLicense {
     license: LicenseId,
     moves: Vec<ToldMove>,
+}
+
+#[derive(Debug, Serialize)]
+struct CopiedOften {
+    license: LicenseId,
+    packages: u32,
+    networks: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<DateTime<Utc>>,
+    last: DateTime<Utc>,
 }
 
 #[derive(Debug, Serialize)]
@@ -180,7 +192,32 @@ async fn review(service: &Service) -> Result<LicenseAnswer, Problem> {
         odd_copies,
         many_hosts,
         many_moves,
+        many_first_copies: many_first_copies(service, now).await?,
     })
+}
+
+async fn many_first_copies(service: &Service, now: DateTime<Utc>) -> Result<Vec<CopiedOften>, Problem> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = read(service, move |stored| stored.first_copies(after.as_ref(), PAGE)).await?;
+        after = page.last().map(|(license, _)| *license);
+        let is_last = page.len() < PAGE;
+        let odd = page.into_iter().filter(|(_, copies)| copies.are_odd(now));
+        found.extend(odd.map(|(license, copies)| CopiedOften {
+            license,
+            packages: copies.packages(now),
+            networks: copies.networks(now),
+            refused: copies.refused,
+            last: copies.last,
+        }));
+        if is_last {
+            break;
+        }
+    }
+    found.sort_by_key(|found| (std::cmp::Reverse((found.networks, found.packages)), found.license));
+    found.truncate(MOST);
+    Ok(found)
 }
 
 /// Passes on what every site reported, page by page.
