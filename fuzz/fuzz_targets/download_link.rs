@@ -4,6 +4,7 @@
 use countersign::serve::api::downloads::LinkPath;
 use countersign_model::download_key::DownloadKey;
 use countersign_model::download_link::{DownloadLink, TOKEN_LENGTH};
+use countersign_model::first_copy_link::{self, FirstCopyLink};
 use countersign_model::license_key::LicenseId;
 use libfuzzer_sys::fuzz_target;
 
@@ -19,6 +20,8 @@ fuzz_target!(|text: &str| {
             "nobody guesses a MAC"
         );
     }
+    assert_eq!(FirstCopyLink::read(&key, text), None, "nobody guesses a MAC");
+    assert!(first_copy_link::redact(text).len() <= text.len());
     // Any text is also a license, a day, and how a token is spoilt.
     let sum = |from: usize| text.bytes().skip(from).step_by(32).fold(0, u8::wrapping_add);
     let license = LicenseId::from_bytes(std::array::from_fn(sum));
@@ -31,6 +34,13 @@ fuzz_target!(|text: &str| {
     };
     assert_eq!(token.len(), TOKEN_LENGTH);
     assert_eq!(DownloadLink::read(&key, "acme", "1.0", &token), Some(link));
+    assert_eq!(FirstCopyLink::read(&key, &token), None);
+    let first = FirstCopyLink::new(&license, day);
+    if let Some(token) = first.token(&key) {
+        assert_eq!(FirstCopyLink::read(&key, &token), Some(first));
+        assert_eq!(DownloadLink::read(&key, "acme", "1.0", &token), None);
+        assert!(!first_copy_link::redact(&format!("{text}{token}{text}")).contains(&token));
+    }
     for (at, letter) in text.char_indices().take(TOKEN_LENGTH) {
         let mut spoilt = token.clone();
         let at = at % TOKEN_LENGTH;

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::support::instance::{question, sha256};
 use crate::support::server::countersign;
 use crate::support::shop::{add_shop, deliver, invoice};
-use crate::support::{Instance, License, Server, eventually, post_json};
-use crate::tools::preload;
+use crate::support::{Instance, License, Server, eventually, post_json, request};
 use crate::tools::receiver::Receiver;
+use crate::tools::{plain_package, preload};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -359,6 +359,40 @@ fn copy_of(instance: &Instance, given: &License, host: &str) -> Value {
     let today = Utc::now().date_naive();
     let copy = BuildId::new(&key, &license, &host.parse().unwrap(), today, "acme-forms", "1.20.0").unwrap();
     json!(copy.encrypt(&key))
+}
+
+#[test]
+fn a_license_that_gave_too_many_first_copies_is_told_once_a_day() {
+    let receiver = Receiver::start_with_clock();
+    let [found, other] = [License::new(), License::new()];
+    let tables = [found.toml(""), other.toml("")];
+    let instance = instance(&receiver, "events = [\"license.too_many_first_copies\"]\n", &tables);
+    plain_package::host(&instance);
+    let offset = receiver.clock();
+    let environment: [(&str, &Path); 2] = [("LD_PRELOAD", preload::clock()), ("CLOCK_OFFSET", &offset)];
+    let start = || Server::start_with_environment(&instance, &[], &environment);
+    let server = start();
+    let ask = |license: &License| {
+        let credentials = format!("License {}", license.key);
+        let target = "/api/v1/packages/acme-forms";
+        request(server.address, "GET", target, &[("Authorization", &credentials)], b"").status
+    };
+    assert_eq!(ask(&other), 200);
+    let given = (0..30).filter(|_| ask(&found) == 200).count();
+    assert_eq!(given, 20);
+    // It is written when the server ends, and told some minutes later.
+    assert!(server.stop().success());
+    for minutes in [10, 20] {
+        receiver.set_clock(minutes * 60);
+        let server = start();
+        eventually("it is told", PATIENCE, || {
+            of_type(&receiver, "license.too_many_first_copies").len() == 1
+        });
+        assert!(server.stop().success());
+    }
+    let told = of_type(&receiver, "license.too_many_first_copies");
+    let expected = json!({ "license": found.id, "packages": 20, "networks": 1 });
+    assert_eq!((told.len(), &told[0]["data"]), (1, &expected));
 }
 
 #[test]

@@ -43,7 +43,7 @@ const PLACES: [(&str, &[&str]); 8] = [
         ],
     ),
     ("warp::", &["src/serve/", "src/preview/"]),
-    ("askama::", &["src/preview/"]),
+    ("askama::", &["src/preview/", "src/serve/first_copy_page.rs"]),
     (
         "rustls::",
         &[

@@ -24,6 +24,7 @@ mod edd_page;
 mod events;
 mod failing;
 mod file_access;
+mod first_copies;
 mod foreign_keys;
 mod format_1;
 mod golden;

@@ -96,7 +96,7 @@ fn the_configuration_file_has_every_setting_with_its_default() {
 }
 
 /// Settings of the server that are neither a limit nor a time-out.
-const NO_LIMITS: [&str; 18] = [
+const NO_LIMITS: [&str; 19] = [
     "compat",
     "foreign_keys",
     "allowed_git_hosts",
@@ -110,6 +110,7 @@ const NO_LIMITS: [&str; 18] = [
     "tls_certificate",
     "tls_key",
     "grace_period_hours",
+    "first_copies",
     "local_hosts",
     "proxies",
     "proxy_hops",

@@ -21,6 +21,7 @@ use serde_json::Value;
 use crate::support::http::request;
 use crate::support::server::countersign;
 use crate::support::{Instance, Server, eventually, get};
+use crate::tools::plain_package;
 use crate::tools::smtp::{MailServer, PASSWORD, USER, header};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -216,6 +217,48 @@ fn a_key_of_the_ledger_reaches_its_buyer_and_nothing_else_has_it_or_the_address(
         vendor.enqueue("anna.canary@example.com", &ids[..1], "evt_1"),
         Enqueued::Known
     );
+}
+
+#[test]
+fn a_mail_links_to_the_page_that_gives_the_plugin_and_no_refusal_keeps_the_link() {
+    let mail = MailServer::start("none");
+    let vendor = Vendor::new(&mail, 1, "none");
+    plain_package::host(&vendor.instance);
+    let ids = [vendor.licenses[0].0];
+    let server = Server::start(&vendor.instance);
+    vendor.enqueue("anna@example.com", &ids, "evt_1");
+    // Quoted by the mail server.
+    vendor.enqueue("spam@example.com", &ids, "evt_2");
+    eventually("the mail", PATIENCE, || mail.mails().len() == 1);
+    let mails = mail.mails();
+    let text = mails[0]["text"].as_str().unwrap();
+    let address = server.address.to_string();
+    let link = text
+        .split_whitespace()
+        .find(|word| word.contains("/first-copy/"))
+        .unwrap();
+    let path = link.split_once(&address).unwrap_or_else(|| panic!("{text}")).1;
+    let page = get(server.address, path);
+    assert_eq!(page.status, 200, "{}", page.text());
+    let copy = request(server.address, "POST", &format!("{path}/acme-forms"), &[], b"");
+    assert_eq!((copy.status, copy.text().as_str()), (200, plain_package::PACKAGE));
+    eventually("one is parked", PATIENCE, || mails_of(&server, "parked") == 1.0);
+    let token = path.rsplit('/').next().unwrap();
+    let parked = vendor.command(&["mail", "parked", "list", "--json"]);
+    assert!(
+        parked.contains("looks like spam") && !parked.contains(&token[..20]),
+        "{parked}"
+    );
+    for file in fs::read_dir(vendor.instance.file("store/mail")).unwrap() {
+        let path = file.unwrap().path();
+        let bytes = if path.is_file() {
+            fs::read(path).unwrap()
+        } else {
+            Vec::new()
+        };
+        assert!(!String::from_utf8_lossy(&bytes).contains(&token[..20]));
+    }
+    assert!(!server.log().contains(&token[..20]));
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod doctor;
 mod edd_clients;
 mod fault_proxy;
 mod faults;
+mod first_copies;
 mod format_1;
 mod frozen_leader;
 mod imports;

@@ -3,6 +3,7 @@
 pub mod browser;
 pub mod daemon;
 pub mod patroni;
+pub mod plain_package;
 pub mod postgres;
 pub mod power;
 pub mod preload;
