@@ -1017,7 +1017,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private const CHECK_MASK = [ 19, 14, 30, 0, 1 ];
 
 		/** A key of another system, as the server takes it. Its case does not matter there. */
-		private const FOREIGN = '#^[A-Za-z0-9][A-Za-z0-9_.:/+=-]{15,127}$#D';
+		private const FOREIGN = '/^[\x21-\x7E]{16,128}$/D';
 
 		/**
 		 * Reads what a person typed. An error is pointed at and never corrected.

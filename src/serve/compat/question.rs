@@ -140,9 +140,9 @@ impl EddAbout {
 
     /// The license's id; `None` if the text is no key of any form, so that no license can have it.
     pub(crate) fn license(&self) -> Option<LicenseId> {
-        let text = self.text("license");
-        let decoded = percent_decode_str(text).decode_utf8_lossy();
-        foreign_key::any_id(&decoded).ok()
+        // Decoded once, as the query or the form was: a key may have percent signs of its own. What clients encode twice has
+        // none, since letters, digits and dashes stay as they are.
+        foreign_key::any_id(self.text("license")).ok()
     }
 
     /// Whether there is no key at all.

@@ -38,6 +38,8 @@ fn foreign_keys() -> Vec<String> {
         "  CC22C1EC86304B36883440E2E84CDDFF\r\n",
         "38b1460a-5104-4067-a91d-77b872934d51",
         "sk_9.a:b/c+d=0123456",
+        "sk_123FGqM456Pa786WtOp%^+67Y+;sX",
+        "sk_t=d7~:gkVF1Sw0!06F[J$d<>&\"'#?",
         "0123456789abcdef",
         "0123456789abcde",
         &longest,
