@@ -30,7 +30,7 @@ pub fn license(number: usize) -> License {
 }
 
 /// An instance whose plugin `acme-forms` is EDD's download 12, "Acme Forms".
-fn instance() -> Instance {
+pub fn instance() -> Instance {
     let instance = Instance::new();
     instance.publish(LATEST);
     let file = instance.file("registry/plugins/acme-forms.toml");
@@ -40,7 +40,7 @@ fn instance() -> Instance {
     instance
 }
 
-fn import_text(instance: &Instance, text: &[u8], arguments: &[&str]) -> Output {
+pub fn import_text(instance: &Instance, text: &[u8], arguments: &[&str]) -> Output {
     let file = instance.file("export.csv");
     fs::write(&file, text).unwrap();
     let mut command = countersign(instance);
@@ -48,16 +48,16 @@ fn import_text(instance: &Instance, text: &[u8], arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-fn document(output: &Output) -> Value {
+pub fn document(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
 }
 
-fn told(output: &Output) -> String {
+pub fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// New, changed, unchanged, bound, rejected.
-fn counts(output: &Output) -> [u64; 5] {
+pub fn counts(output: &Output) -> [u64; 5] {
     let document = document(output);
     [
         "new_licenses",
@@ -249,7 +249,7 @@ fn what_cannot_be_taken_is_told_and_can_be_mended_and_imported() {
         edd_row(5, "active", "Acme Forms", LATER, "-1", ""),
         edd_row(6, "active", "Acme Forms", LATER, "1", "not a site!"),
         edd_row(7, "expired", "Acme Forms", LATER, "1", ""),
-        "\"8\",\"=1+1+1+1+1+1+1+1+1\",active,1,a@b.c,A,0,Acme Forms,,2025-01-01,0,1,0,\r\n".to_owned(),
+        "\"8\",\"=1+1+1+1+1+1+1+1 +1\",active,1,a@b.c,A,0,Acme Forms,,2025-01-01,0,1,0,\r\n".to_owned(),
         "too,few\r\n".to_owned(),
     ]
     .concat();
@@ -263,16 +263,16 @@ fn what_cannot_be_taken_is_told_and_can_be_mended_and_imported() {
     for expected in [
         "12 rows: 1 new, 0 changed, 0 as before, 11 not taken.",
         "line 4: column \"Product Name\": no plugin entry",
-        "line 6: line 2 has the same key",
+        "lines 2, 6: lines 2 and 6 have the same key and different numbers of sites: with --merge",
         "stands in",
-        "\"License Status\": expected active",
+        "\"License Status\": \"private\" is unknown, expected active",
         "\"Expiration Date\": expected a date",
         "\"Activation Limit\": expected a number",
         "\"Activated URLs\": one of its sites",
-        "its last day is not past",
+        "1  expired, and the end is not past: suspended",
         "it has 2 cells, and there are 14 columns",
         "\"License Key\": it is not UTF-8",
-        "\"License Key\": the key has a character",
+        "\"License Key\": the key has a blank",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
@@ -292,7 +292,7 @@ fn what_cannot_be_taken_is_told_and_can_be_mended_and_imported() {
         .replace(",-1,", ",3,")
         .replace("not a site!", "six.example/");
     let again = import_text(&instance, mended.as_bytes(), &["--from", "edd", "--json"]);
-    assert_eq!(counts(&again)[..4], [5, 1, 0, 1], "{}", told(&again));
+    assert_eq!(counts(&again)[..4], [5, 0, 0, 1], "{}", told(&again));
     assert_eq!(server.validate(&license(6), "six.example").code(), "ok");
 }
 

@@ -31,6 +31,7 @@ mod golden;
 mod hooks;
 mod hooks_under_attack;
 mod hosted;
+mod import_presets;
 mod imports;
 mod issued;
 mod keys;

@@ -21,11 +21,12 @@ nothing is issued: stdout gets a table to paste into a file of the registry, and
   countersign license import edd-export-licenses.csv --from edd --dry-run
   countersign license import edd-export-licenses.csv --from edd --rejects rejects.csv
   countersign license import - --from csv --delimiter ';' --column expires=Until <licenses.csv
+  countersign license import license-keys.json --from lemon-squeezy --map '12=forms=pdf' --dry-run
   countersign license import registry/licenses/licenses.toml --from registry
   countersign license import 3f9a0c21d4e5 --from registry
 
 The old keys work if [serve] has foreign_keys = true. Only their SHA-256 is stored. \
-Another import of the same file changes nothing. A row that cannot be taken is told with its line; \
+A dry run shows the first ten licenses as they would be. Another import of the same file changes nothing. A row that cannot be taken is told with its line; \
 then the exit code is 3.")]
     Import(import::Args),
     /// List licenses

@@ -1,4 +1,5 @@
 //! The texts of cells: dates, numbers, lists of sites and of modules. No error quotes a cell, which may be a key or a person.
+//! Nothing becomes a value by being empty: [`EndCell`] and [`SitesCell`] say so, and the rules decide.
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -11,37 +12,102 @@ use countersign_model::name::Name;
 use countersign_model::period::{self, NEVER};
 use countersign_model::site_host::SiteHost;
 
-/// A day: a date, a time or Unix seconds in UTC, or the end of time: `lifetime`, `never`, `0` and the Unix epoch.
-pub(super) fn last_day(text: &str) -> Result<NaiveDate, &'static str> {
-    const EXPECTED: &str = "expected a date such as 2027-12-31, a Unix time, or \"lifetime\"";
-    if ["lifetime", "never", "0"]
+/// The order of day and month in dates such as 31/12/2027.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DateOrder {
+    /// 31/12/2027.
+    DayFirst,
+    /// 12/31/2027.
+    MonthFirst,
+}
+
+/// What a cell says of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndCell {
+    /// Nothing.
+    Empty,
+    /// The last day; [`NEVER`] for none.
+    Day(NaiveDate),
+}
+
+/// A day: a date, a time or Unix seconds in UTC, or the end of time: `lifetime`, `never`, `null`, `0`, zeros and the Unix epoch.
+pub(super) fn end(text: &str, order: Option<DateOrder>) -> Result<EndCell, &'static str> {
+    let is_never = ["lifetime", "never", "null", "0"]
         .iter()
-        .any(|word| text.eq_ignore_ascii_case(word))
-    {
-        return Ok(NEVER);
+        .any(|word| text.eq_ignore_ascii_case(word));
+    if text.is_empty() {
+        return Ok(EndCell::Empty);
     }
-    let day = time(text).ok_or(EXPECTED)?.date_naive();
-    match day {
+    if is_never || text.starts_with(NO_DATE) {
+        return Ok(EndCell::Day(NEVER));
+    }
+    let time = time(text, order).map_err(|reason| match reason {
+        NO_TIME => "expected a date such as 2027-12-31, a Unix time, or \"lifetime\"",
+        reason => reason,
+    })?;
+    Ok(EndCell::Day(match time.date_naive() {
         // How an export writes the time 0.
-        day if day == DateTime::UNIX_EPOCH.date_naive() => Ok(NEVER),
-        day => Ok(day),
-    }
+        day if day == DateTime::UNIX_EPOCH.date_naive() => NEVER,
+        day => day,
+    }))
 }
 
-/// A date, a date with a time of day, or Unix seconds, in UTC, and in the years in which a license may end.
-pub(super) fn time(text: &str) -> Option<DateTime<Utc>> {
-    any_time(text).filter(|time| period::last_day(time.date_naive()).is_some())
+/// What is expected of a time.
+const NO_TIME: &str = "expected a date such as 2027-12-31, or a Unix time";
+
+/// How databases write that there is no date.
+pub(super) const NO_DATE: &str = "0000-00-00";
+
+/// A date, a date with a time of day, or Unix seconds or milliseconds, in UTC, and in the years in which a license may end.
+pub(super) fn time(text: &str, order: Option<DateOrder>) -> Result<DateTime<Utc>, &'static str> {
+    let of_calendar = |time: &DateTime<Utc>| period::last_day(time.date_naive()).is_some();
+    let date = text.split([' ', 'T']).next().unwrap_or_default();
+    let time = match (date.contains(['/', '.']), order) {
+        (false, _) => plain_time(text),
+        (true, None) => {
+            return Err("31/12/2027 and 12/31/2027 look alike: --date-format dmy or mdy says which one is meant");
+        }
+        (true, Some(order)) => {
+            let time = ordered_time(date, text[date.len()..].trim_start(), order);
+            let time = time.ok_or("it is no date in the order that --date-format names, such as 31/12/2027")?;
+            Some(time)
+        }
+    };
+    time.filter(of_calendar).ok_or(NO_TIME)
 }
 
-fn any_time(text: &str) -> Option<DateTime<Utc>> {
-    if let Ok(seconds) = text.parse::<i64>() {
-        // A year alone is no Unix time.
-        return (text.len() > 4).then(|| DateTime::from_timestamp(seconds, 0)).flatten();
+/// A time that says which of its numbers is the day.
+fn plain_time(text: &str) -> Option<DateTime<Utc>> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let number: i64 = text.parse().ok()?;
+        // A year, a day of a spreadsheet and a date without dashes are no Unix times.
+        return match text.len() {
+            10 => DateTime::from_timestamp(number, 0),
+            13 => DateTime::from_timestamp_millis(number),
+            _ => None,
+        };
     }
+    // The library would take years of other lengths, too.
+    let year = text.split('-').next().unwrap_or_default();
+    if year.len() != 4 || !year.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let text = text.strip_suffix(" UTC").unwrap_or(text);
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
         return Some(time.to_utc());
     }
-    let formats = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"];
+    let zoned = [
+        "%Y-%m-%dT%H:%M:%S%.f%#z",
+        "%Y-%m-%d %H:%M:%S%.f%#z",
+        "%Y-%m-%d %H:%M:%S%.f %#z",
+    ];
+    let mut zoned = zoned
+        .iter()
+        .filter_map(|format| DateTime::parse_from_str(text, format).ok());
+    if let Some(time) = zoned.next() {
+        return Some(time.to_utc());
+    }
+    let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M"];
     let mut times = formats
         .iter()
         .filter_map(|format| NaiveDateTime::parse_from_str(text, format).ok());
@@ -53,16 +119,69 @@ fn any_time(text: &str) -> Option<DateTime<Utc>> {
     times.next().or_else(date).map(|time| time.and_utc())
 }
 
-/// How many sites; `none` is what an empty cell and 0 mean.
-pub(super) fn limit(text: &str, none: Option<SiteLimit>) -> Result<SiteLimit, &'static str> {
+/// A date such as 31/12/2027 or 31.12.2027, and the time of day behind it, if there is one.
+fn ordered_time(date: &str, time: &str, order: DateOrder) -> Option<DateTime<Utc>> {
+    let separator = if date.contains('/') { '/' } else { '.' };
+    let mut parts = date.split(separator);
+    let mut number = |digits: std::ops::RangeInclusive<usize>| {
+        let part = parts.next()?;
+        let is_right = digits.contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+        is_right.then(|| part.parse::<u32>().ok()).flatten()
+    };
+    let first = number(1..=2)?;
+    let second = number(1..=2)?;
+    // Two digits may be of any century.
+    let year = number(4..=4)?;
+    if parts.next().is_some() {
+        return None;
+    }
+    let date = match order {
+        DateOrder::DayFirst => NaiveDate::from_ymd_opt(year.try_into().ok()?, second, first)?,
+        DateOrder::MonthFirst => NaiveDate::from_ymd_opt(year.try_into().ok()?, first, second)?,
+    };
+    let formats = ["%H:%M:%S%.f", "%H:%M", "%I:%M:%S %p", "%I:%M %p"];
+    let mut times = formats
+        .iter()
+        .filter_map(|format| NaiveTime::parse_from_str(time, format).ok());
+    let time = if time.is_empty() { NaiveTime::MIN } else { times.next()? };
+    Some(date.and_time(time).and_utc())
+}
+
+/// What a cell says of a number of sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SitesCell {
+    /// Nothing, or null.
+    Empty,
+    /// 0.
+    Zero,
+    /// So many.
+    Limit(SiteLimit),
+}
+
+/// How many sites.
+pub(super) fn sites(text: &str) -> Result<SitesCell, &'static str> {
     const EXPECTED: &str = "expected a number of at least 1, or \"unlimited\"";
+    if text.is_empty() || text.eq_ignore_ascii_case("null") {
+        return Ok(SitesCell::Empty);
+    }
     if text.eq_ignore_ascii_case("unlimited") {
-        return Ok(SiteLimit::Unlimited);
+        return Ok(SitesCell::Limit(SiteLimit::Unlimited));
     }
-    if text.is_empty() || text == "0" {
-        return none.ok_or(EXPECTED);
+    // FromStr would also accept a sign.
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(EXPECTED);
     }
-    text.parse::<NonZeroU32>().map(SiteLimit::Limited).map_err(|_| EXPECTED)
+    let number: u32 = text.parse().map_err(|_| EXPECTED)?;
+    Ok(NonZeroU32::new(number).map_or(SitesCell::Zero, |number| SitesCell::Limit(SiteLimit::Limited(number))))
+}
+
+/// The days of a time for which a license is valid; `None` if there is none.
+pub(super) fn days(text: &str) -> Result<Option<u64>, &'static str> {
+    if text.is_empty() || text == "0" || text.eq_ignore_ascii_case("null") {
+        return Ok(None);
+    }
+    let number = text.parse::<u32>().map_err(|_| "expected a number of days")?;
+    Ok(Some(number.into()))
 }
 
 /// A site that is active in the other system, and since when if that is known.
@@ -77,7 +196,7 @@ pub(super) fn hosts(text: &str) -> Result<Vec<ActiveSite>, &'static str> {
     // Older exports have a dash between two sites.
     for part in parts.filter(|part| !part.is_empty() && *part != "-") {
         let (address, since) = match part.rsplit_once('@') {
-            Some((address, since)) if is_time(since) => (address, time(since)),
+            Some((address, since)) if is_time(since) => (address, time(since, None).ok()),
             _ => (part, None),
         };
         let host: SiteHost = address
@@ -95,7 +214,7 @@ pub(super) fn hosts(text: &str) -> Result<Vec<ActiveSite>, &'static str> {
 }
 
 fn is_time(text: &str) -> bool {
-    text.contains('-') && time(text).is_some()
+    text.contains('-') && time(text, None).is_ok()
 }
 
 /// Modules and their features: `forms=pdf,api; maps`.
@@ -123,36 +242,134 @@ pub(super) fn modules(text: &str) -> Result<Modules, &'static str> {
 mod tests {
     use super::*;
 
+    fn last_day(text: &str) -> Result<String, &'static str> {
+        end(text, None).map(|end| match end {
+            EndCell::Empty => "empty".to_owned(),
+            EndCell::Day(day) => day.to_string(),
+        })
+    }
+
     #[test]
     fn a_last_day_is_written_in_many_ways() {
         for text in [
             "2027-12-31",
             "2027-12-31 23:59:59",
+            "2027-12-31 23:59",
             "2027-12-31T23:59:59Z",
+            "2027-12-31T23:59:59.000000Z",
+            "2027-12-31 23:59:59.123",
+            "2027-12-31 23:59:59 UTC",
+            "2028-01-01T00:59:59+01:00",
+            "2028-01-01 00:59:59+0100",
+            "2027-12-31T20:59:59.5-03:00",
             "1830297599",
+            "1830297599000",
         ] {
-            assert_eq!(last_day(text).unwrap().to_string(), "2027-12-31", "{text}");
-        }
-        for text in ["lifetime", "Lifetime", "never", "0", "1970-01-01 00:00:00"] {
-            assert_eq!(last_day(text), Ok(NEVER), "{text}");
+            assert_eq!(last_day(text).as_deref(), Ok("2027-12-31"), "{text}");
         }
         for text in [
-            "",
-            "31/12/2027",
+            "lifetime",
+            "Lifetime",
+            "never",
+            "null",
+            "NULL",
+            "0",
+            "0000-00-00",
+            "0000-00-00 00:00:00",
+            "1970-01-01 00:00:00",
+        ] {
+            assert_eq!(last_day(text).as_deref(), Ok("9999-12-31"), "{text}");
+        }
+        assert_eq!(last_day("").as_deref(), Ok("empty"));
+        for text in [
             "2027",
+            "20271231",
+            "46387",
             "2027-02-30",
+            "27-12-31",
             "soon",
+            "183029759",
             "99999999999999999999",
+            "-1830297599",
             "-1e9",
             "-8334601228800",
             "-62167219201",
             "253402300800",
             "-262143-01-01",
             "+10000-01-01",
-            "0000-00-00",
             "0000-12-31",
+            "2027-12-31 25:00:00",
+            "2027-12-31garbage",
+            "\u{0}",
         ] {
             assert!(last_day(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn day_and_month_change_places_only_where_it_is_said() {
+        for text in ["31/12/2027", "12/31/2027", "31.12.2027", "1/2/2027 10:00", "01.02.2027"] {
+            assert!(last_day(text).unwrap_err().contains("--date-format"), "{text}");
+        }
+        let read = |text, order| end(text, Some(order)).ok();
+        let day = |text: &str| Some(EndCell::Day(text.parse().unwrap()));
+        for text in [
+            "2/1/2027",
+            "02/01/2027",
+            "02.01.2027 23:59:59",
+            "2.1.2027 23:59",
+            "2/1/2027 11:59 PM",
+        ] {
+            assert_eq!(read(text, DateOrder::DayFirst), day("2027-01-02"), "{text}");
+            assert_eq!(read(text, DateOrder::MonthFirst), day("2027-02-01"), "{text}");
+        }
+        for order in [DateOrder::DayFirst, DateOrder::MonthFirst] {
+            assert_eq!(read("2027-12-31", order), day("2027-12-31"));
+            assert_eq!(read("never", order), Some(EndCell::Day(NEVER)));
+            for text in [
+                "31/31/2027",
+                "1/2/27",
+                "1/2/3/2027",
+                "1/2",
+                "1/2.2027",
+                "1/2/2027 noon",
+                "001/2/2027",
+                "+1/2/2027",
+                "/",
+            ] {
+                assert_eq!(read(text, order), None, "{text}");
+            }
+        }
+        assert_eq!(read("31/12/2027", DateOrder::MonthFirst), None);
+        assert_eq!(read("12/31/2027", DateOrder::DayFirst), None);
+    }
+
+    #[test]
+    fn a_number_of_sites_is_a_number_and_nothing_is_no_number() {
+        assert_eq!(
+            sites("5"),
+            Ok(SitesCell::Limit(SiteLimit::Limited(NonZeroU32::new(5).unwrap())))
+        );
+        assert_eq!(sites("Unlimited"), Ok(SitesCell::Limit(SiteLimit::Unlimited)));
+        for empty in ["", "null", "NULL"] {
+            assert_eq!(sites(empty), Ok(SitesCell::Empty), "{empty}");
+        }
+        for zero in ["0", "00"] {
+            assert_eq!(sites(zero), Ok(SitesCell::Zero), "{zero}");
+        }
+        for text in ["-1", "+1", "1.0", "1,000", "five", "4294967296", "1 site", "\u{665}"] {
+            assert!(sites(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn days_are_a_number_or_none() {
+        assert_eq!(days("365"), Ok(Some(365)));
+        for none in ["", "0", "null"] {
+            assert_eq!(days(none), Ok(None), "{none}");
+        }
+        for text in ["-1", "1y", "365.5", "99999999999"] {
+            assert!(days(text).is_err(), "{text}");
         }
     }
 
@@ -168,8 +385,8 @@ mod tests {
         assert_eq!(read(""), [""; 0]);
         assert!(hosts("a.com, =1+1").is_err());
         let timed = hosts("a.com@2026-01-31 b.com@2026-01-31T10:00:00Z https://user@c.com/").unwrap();
-        assert_eq!(timed[0].1, time("2026-01-31"));
-        assert_eq!(timed[1].1, time("2026-01-31 10:00:00"));
+        assert_eq!(timed[0].1, time("2026-01-31", None).ok());
+        assert_eq!(timed[1].1, time("2026-01-31 10:00:00", None).ok());
         assert_eq!((timed[2].0.as_str(), timed[2].1), ("c.com", None));
     }
 
@@ -202,10 +419,6 @@ mod tests {
         let features: Vec<_> = modules.values().map(Vec::len).collect();
         assert_eq!(features, [2, 0]);
         assert!(super::modules("forms=p d!").is_err());
-        assert_eq!(
-            limit("0", None).is_err(),
-            limit("-1", Some(SiteLimit::Unlimited)).is_err()
-        );
         let twice = super::modules("forms=pdf; maps; forms=api");
         assert_eq!(twice.unwrap_err(), "it has a module twice");
     }

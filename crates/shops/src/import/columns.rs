@@ -1,108 +1,12 @@
-//! The columns of an export: which header stands for which field, in each format and its versions.
+//! The columns of an export: which header, or which member of its JSON, stands for which field.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use csv::ByteRecord;
-use strum::{EnumIter, IntoEnumIterator as _};
+use strum::IntoEnumIterator as _;
 
-/// Where an export comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExportFormat {
-    /// "Export License Keys" of EDD Software Licensing: the nine columns of 3.0 to 3.5, or the fourteen since 3.6.
-    Edd,
-    /// A plain CSV with the fields' names as columns.
-    Csv,
-}
-
-/// What a column may say of a license.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumIter)]
-pub enum ExportField {
-    /// The license key.
-    Key,
-    /// Its status.
-    Status,
-    /// The last day, or the second after which it is over.
-    Expires,
-    /// How many sites.
-    Sites,
-    /// The sites that use it.
-    Hosts,
-    /// What the shop calls it.
-    Reference,
-    /// When it was bought.
-    Created,
-    /// Modules and features.
-    Modules,
-    /// The product's name.
-    Product,
-    /// The product's number.
-    ProductId,
-}
-
-impl ExportField {
-    /// The field's name, as `--column` takes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Key => "key",
-            Self::Status => "status",
-            Self::Expires => "expires",
-            Self::Sites => "sites",
-            Self::Hosts => "hosts",
-            Self::Reference => "reference",
-            Self::Created => "created",
-            Self::Modules => "modules",
-            Self::Product => "product",
-            Self::ProductId => "product_id",
-        }
-    }
-
-    /// The field with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::iter().find(|field| field.name() == name)
-    }
-
-    /// The name of the field, and its header in this format if that differs.
-    fn shown(self, format: ExportFormat) -> String {
-        let name = self.name();
-        match self.headers(format).first() {
-            Some(header) if *header != name => format!("{name} (\"{header}\")"),
-            _ => name.to_owned(),
-        }
-    }
-
-    /// The headers that stand for it, in lower case.
-    fn headers(self, format: ExportFormat) -> &'static [&'static str] {
-        match (format, self) {
-            (ExportFormat::Edd, Self::Key) => &["license key"],
-            (ExportFormat::Edd, Self::Status) => &["license status"],
-            (ExportFormat::Edd, Self::Expires) => &["expiration date"],
-            (ExportFormat::Edd, Self::Sites) => &["activation limit"],
-            (ExportFormat::Edd, Self::Hosts) => &["activated urls"],
-            (ExportFormat::Edd, Self::Reference) => &["license id"],
-            (ExportFormat::Edd, Self::Created) => &["purchase date"],
-            (ExportFormat::Edd, Self::Modules) => &[],
-            (ExportFormat::Edd, Self::Product) => &["product name"],
-            (ExportFormat::Edd, Self::ProductId) => &["product id", "download id"],
-            (ExportFormat::Csv, Self::Modules) => &["modules", "module"],
-            (ExportFormat::Csv, Self::Key) => &["key"],
-            (ExportFormat::Csv, Self::Status) => &["status"],
-            (ExportFormat::Csv, Self::Expires) => &["expires"],
-            (ExportFormat::Csv, Self::Sites) => &["sites"],
-            (ExportFormat::Csv, Self::Hosts) => &["hosts"],
-            (ExportFormat::Csv, Self::Reference) => &["reference"],
-            (ExportFormat::Csv, Self::Created) => &["created"],
-            (ExportFormat::Csv, Self::Product) => &["product"],
-            (ExportFormat::Csv, Self::ProductId) => &["product_id"],
-        }
-    }
-}
-
-impl fmt::Display for ExportField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use crate::import::export_field::ExportField;
+use crate::import::preset::{Preset, ToldMember};
 
 /// Why the columns of a file do not make licenses. A header is not quoted: a file without one begins with a key.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -126,21 +30,22 @@ pub enum ColumnError {
 /// Where each field stands in a row.
 #[derive(Debug)]
 pub struct ExportColumns {
-    format: ExportFormat,
+    preset: &'static Preset,
     places: BTreeMap<ExportField, usize>,
     names: BTreeMap<ExportField, String>,
+    told: Vec<(usize, &'static ToldMember)>,
     unused: Vec<String>,
     count: usize,
 }
 
 impl ExportColumns {
-    /// Finds the columns in the header. `given` are headers that stand for other fields than by the format's own rule.
+    /// Finds the columns in the header of a CSV file. `given` are headers that stand for other fields than by the preset.
     ///
     /// # Errors
     /// A column is missing, or is there twice.
     pub fn find(
         header: &ByteRecord,
-        format: ExportFormat,
+        preset: &'static Preset,
         given: &BTreeMap<ExportField, String>,
     ) -> Result<Self, ColumnError> {
         let headers: Vec<String> = header
@@ -153,7 +58,7 @@ impl ExportColumns {
         for field in ExportField::iter() {
             let is_it = |header: &String| match given.get(&field) {
                 Some(wanted) => plain(header) == plain(wanted),
-                None => field.headers(format).contains(&plain(header).as_str()),
+                None => preset.headers(field).contains(&plain(header).as_str()),
             };
             let mut found = headers.iter().enumerate().filter(|(_, header)| is_it(header));
             match (found.next(), found.next()) {
@@ -172,44 +77,66 @@ impl ExportColumns {
                 }
             }
         }
-        let required: &[&[ExportField]] = match format {
-            // Without the limit and the sites, a license would be another one than in the shop.
-            ExportFormat::Edd => &[
-                &[ExportField::Key],
-                &[ExportField::Status],
-                &[ExportField::Expires],
-                &[ExportField::Sites],
-                &[ExportField::Hosts],
-                &[ExportField::Product, ExportField::ProductId],
-            ],
-            ExportFormat::Csv => &[
-                &[ExportField::Key],
-                &[ExportField::Expires],
-                &[ExportField::Modules, ExportField::Product, ExportField::ProductId],
-            ],
-        };
         let is_there = |one_of: &&&[ExportField]| one_of.iter().any(|field| places.contains_key(field));
-        let missing: Vec<_> = required.iter().filter(|one_of| !is_there(one_of)).collect();
+        let missing: Vec<_> = preset.required.iter().filter(|one_of| !is_there(one_of)).collect();
         if !missing.is_empty() {
             return Err(ColumnError::Missing(
-                missing.iter().map(|one_of| one_of[0].shown(format)).collect(),
+                missing.iter().map(|one_of| shown(one_of[0], preset)).collect(),
             ));
         }
+        let place_of = |header: &str| headers.iter().position(|found| plain(found) == header);
+        let told: Vec<_> = preset
+            .told
+            .iter()
+            .filter_map(|told| Some((place_of(told.header)?, told)))
+            .collect();
         let unused = headers.iter().enumerate().filter(|(place, header)| {
-            !places.values().any(|used| used == place) && !header.is_empty() && !header.starts_with(REJECT_PREFIX)
+            let is_used = places
+                .values()
+                .chain(told.iter().map(|(told, _)| told))
+                .any(|used| used == place);
+            !is_used && !header.is_empty() && !header.starts_with(REJECT_PREFIX)
         });
         Ok(Self {
-            format,
+            preset,
             unused: unused.map(|(_, header)| header.clone()).collect(),
             places,
             names,
+            told,
             count: headers.len(),
         })
     }
 
+    /// The columns of a JSON file, which has none: a row has a cell for each field, and then one for each member that is told.
+    pub(super) fn of_members(preset: &'static Preset, given: &BTreeMap<ExportField, String>) -> Self {
+        let name = |field: ExportField| {
+            let of_preset = || preset.headers(field).first().map(|path| (*path).to_owned());
+            given.get(&field).cloned().or_else(of_preset)
+        };
+        let names: BTreeMap<_, _> = ExportField::iter()
+            .filter_map(|field| Some((field, name(field)?)))
+            .collect();
+        let places: BTreeMap<_, _> = names.keys().enumerate().map(|(place, field)| (*field, place)).collect();
+        let first = places.len();
+        let told = preset.told.iter().enumerate();
+        Self {
+            preset,
+            told: told.map(|(number, told)| (first + number, told)).collect(),
+            count: first + preset.told.len(),
+            places,
+            names,
+            unused: Vec::new(),
+        }
+    }
+
+    /// Says which members of a JSON file say nothing of a license here.
+    pub(super) fn leave_out(&mut self, unused: Vec<String>) {
+        self.unused = unused;
+    }
+
     /// Where the export comes from.
-    pub fn format(&self) -> ExportFormat {
-        self.format
+    pub fn preset(&self) -> &'static Preset {
+        self.preset
     }
 
     /// How many columns a row has.
@@ -227,6 +154,11 @@ impl ExportColumns {
         self.places.contains_key(&field)
     }
 
+    /// The fields, in the order of their names.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (ExportField, &str)> {
+        self.names.iter().map(|(field, name)| (*field, &**name))
+    }
+
     /// The bytes of a field; empty where there is no such column.
     pub fn cell<'r>(&self, row: &'r ByteRecord, field: ExportField) -> &'r [u8] {
         self.places
@@ -235,9 +167,24 @@ impl ExportColumns {
             .unwrap_or_default()
     }
 
+    /// The columns that are told if they have a value, and their cells.
+    pub(super) fn told<'r>(&self, row: &'r ByteRecord) -> impl Iterator<Item = (&'static ToldMember, &'r [u8])> {
+        let cell = |(place, told): &(usize, &'static ToldMember)| (*told, row.get(*place).unwrap_or_default());
+        self.told.iter().map(cell)
+    }
+
     /// The header of a field, as the file has it.
     pub fn header(&self, field: ExportField) -> &str {
         self.names.get(&field).map_or(field.name(), |name| name)
+    }
+}
+
+/// The name of a field, and its header in an export of this system if that differs.
+fn shown(field: ExportField, preset: &Preset) -> String {
+    let name = field.name();
+    match preset.headers(field).first() {
+        Some(header) if *header != name => format!("{name} (\"{header}\")"),
+        _ => name.to_owned(),
     }
 }
 

@@ -20,11 +20,17 @@ pub enum CsvError {
     #[error("the file is empty: its first line must name the columns")]
     Empty,
     /// It is in another encoding.
-    #[error("the file is UTF-16: save it as CSV in UTF-8")]
+    #[error("the file is UTF-16: save it as UTF-8")]
     Utf16,
     /// A row is too long.
     #[error("the row that begins in line {line} is longer than {MAX_ROW} bytes: is a quote not closed?")]
     TooLong {
+        /// The line, from 1.
+        line: u64,
+    },
+    /// Its last row does not end.
+    #[error("the row that begins in line {line} has a quote that is not closed")]
+    Unclosed {
         /// The line, from 1.
         line: u64,
     },
@@ -46,12 +52,19 @@ pub struct CsvRows<R> {
     row: ByteRecord,
 }
 
-/// Fails after so many bytes, and ends the last line.
+/// Fails after so many bytes, and puts [`END`] behind the file.
 struct RowBudget<R> {
     inner: R,
     allowance: Rc<Cell<usize>>,
-    has_line_end: bool,
+    /// How much of [`END`] was read.
+    ended: usize,
 }
+
+/// The row behind the last one. If it comes as a part of another row, a quote of that one is not closed.
+const END_ROW: &[u8] = b"countersignEndOfFile";
+
+/// The end of the last line, and [`END_ROW`].
+const END: &[u8] = b"\ncountersignEndOfFile\n";
 
 /// The mark of [`RowBudget`]'s own error.
 const OVER: &str = "the row is too long";
@@ -62,13 +75,15 @@ impl<R: Read> Read for RowBudget<R> {
         if allowed == 0 && !buffer.is_empty() {
             return Err(io::Error::other(OVER));
         }
-        let mut count = self.inner.read(&mut buffer[..allowed])?;
-        if count == 0 && allowed > 0 && !self.has_line_end {
-            buffer[0] = b'\n';
-            count = 1;
-        }
-        if count > 0 {
-            self.has_line_end = buffer[count - 1] == b'\n';
+        let mut count = match self.ended {
+            0 => self.inner.read(&mut buffer[..allowed])?,
+            _ => 0,
+        };
+        if count == 0 {
+            let rest = &END[self.ended..];
+            count = rest.len().min(allowed);
+            buffer[..count].copy_from_slice(&rest[..count]);
+            self.ended += count;
         }
         self.allowance.set(self.allowance.get() - count);
         Ok(count)
@@ -85,7 +100,7 @@ impl<R: Read> CsvRows<R> {
         let bounded = RowBudget {
             inner,
             allowance: Rc::clone(&allowance),
-            has_line_end: true,
+            ended: 0,
         };
         let reader = ReaderBuilder::new()
             .delimiter(delimiter)
@@ -129,18 +144,32 @@ impl<R: Read> CsvRows<R> {
         if !self.advance()? {
             return Ok(None);
         }
-        let is_line_end = |byte: &&u8| **byte == b'\n';
-        let inside = self.row.iter().flatten().filter(is_line_end).count() as u64;
         // Every row ends with one more.
-        let line = self.reader.position().line().saturating_sub(1 + inside);
+        let line = self.reader.position().line().saturating_sub(1 + self.line_ends());
         Ok(Some((line, &self.row)))
+    }
+
+    /// How many line ends are in the cells of the row.
+    fn line_ends(&self) -> u64 {
+        let is_line_end = |byte: &&u8| **byte == b'\n';
+        self.row.iter().flatten().filter(is_line_end).count() as u64
     }
 
     /// Reads the next row that is not empty.
     fn advance(&mut self) -> Result<bool, CsvError> {
         loop {
             let is_row = self.read_record()?;
+            if self.row.len() == 1 && &self.row[0] == END_ROW {
+                return Ok(false);
+            }
             let last = self.row.len().saturating_sub(1);
+            let is_unclosed = |cell: &[u8]| cell.strip_suffix(b"\n").is_some_and(|cell| cell.ends_with(END_ROW));
+            if is_row && self.row.get(last).is_some_and(is_unclosed) {
+                let inside = self.line_ends();
+                return Err(CsvError::Unclosed {
+                    line: self.reader.position().line().saturating_sub(inside),
+                });
+            }
             if let Some(cell) = self.row.get(last).filter(|cell| cell.ends_with(b"\r")) {
                 let cut = cell[..cell.len() - 1].to_vec();
                 let before: Vec<Vec<u8>> = self.row.iter().take(last).map(<[u8]>::to_vec).collect();
@@ -207,6 +236,29 @@ mod tests {
         assert!(rows.next_row().unwrap().is_some());
         let error = rows.next_row().map(|row| row.is_some()).unwrap_err();
         assert!(error.to_string().contains("begins in line 3"), "{error}");
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_at_the_end_is_told_with_its_row() {
+        for text in ["key\na\n\n\"b\nc,d\n", "key\na\n\n\"b", "key\na\n\nx,\"b\n"] {
+            let mut rows = CsvRows::open(text.as_bytes(), b',').unwrap();
+            assert!(rows.next_row().unwrap().is_some());
+            let error = rows.next_row().map(|row| row.is_some()).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "the row that begins in line 4 has a quote that is not closed",
+                "{text:?}"
+            );
+        }
+        assert_eq!(
+            rows(b"key\n\"a\n\"\n")[0].1,
+            ["a\n"],
+            "a closed one may end with a line end"
+        );
+        assert!(matches!(
+            CsvRows::open(&b"\"key\n"[..], b','),
+            Err(CsvError::Unclosed { line: 1 })
+        ));
     }
 
     #[test]

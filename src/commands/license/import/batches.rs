@@ -1,13 +1,10 @@
 //! The rows of an export in orders of at most 500 lines of the ledger, and what became of each.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::io::Read;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use csv::ByteRecord;
 
 use crate::commands::Failure;
 use crate::serve::imports::{ImportOrder, ImportReply, ImportedLicense};
@@ -15,46 +12,56 @@ use countersign_ledger::{ImportOutcome, ImportResult, MAX_IMPORT_LINES};
 use countersign_model::license::SiteLimit;
 use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
-use countersign_shops::import::columns::{ExportColumns, ExportField};
-use countersign_shops::import::csv_rows::{CsvError, CsvRows};
-use countersign_shops::import::exported_license::{self, ExportedLicense};
+use countersign_shops::import::csv_rows::CsvError;
+use countersign_shops::import::export_file::{ExportFile, ExportRow, ExportRows};
+use countersign_shops::import::exported_license::{ExportedLicense, RowRules};
+use countersign_shops::import::same_key::{self, MergedEnd};
 
+use crate::commands::license::import::keys::{KeyVerdict, Keys};
+use crate::commands::license::import::preview::{MOST_SHOWN, PreviewedLicense};
 use crate::commands::license::import::products::Products;
+use crate::commands::license::import::reader::{RowReader, RowResult};
 use crate::commands::license::import::rejects::Rejects;
 use crate::commands::license::import::totals::Totals;
 
-/// A row whose license is in an order.
-struct PlacedRow {
-    line: u64,
-    row: Arc<ByteRecord>,
+/// The rows of a license that is in an order.
+#[derive(Clone)]
+struct PlacedRows<'t> {
+    rows: Arc<Vec<ExportRow<'t>>>,
+    /// Its number among those that are shown.
+    shown: Option<usize>,
     /// Whether an earlier part of the license was in an order: a license may have more sites than an order has lines.
     goes_on: bool,
 }
 
 /// A part of a license that no order had room for. What the parts share is kept once: there may be hundreds of a long row.
-struct LicensePart {
-    placed: PlacedRow,
+struct LicensePart<'t> {
+    placed: PlacedRows<'t>,
     /// The license without sites.
     license: Arc<ImportedLicense>,
     hosts: Vec<(SiteHost, DateTime<Utc>)>,
 }
 
 /// Reads an export and collects what becomes of it.
-pub(super) struct Batches<R> {
-    rows: CsvRows<R>,
-    columns: ExportColumns,
-    products: Products,
+pub(super) struct Batches<'f, 't> {
+    rows: ExportRows<'f, 't>,
+    reader: RowReader<'f>,
+    keys: Keys,
+    /// Rows of keys that several rows have, until the last of them.
+    of_key: HashMap<LicenseId, Vec<(ExportRow<'t>, ExportedLicense)>>,
+    merged_end: Option<MergedEnd>,
     rejects: Option<Rejects>,
+    /// What a row is counted as.
+    counts: &'static str,
     binds_local_hosts: bool,
+    names_orders: bool,
     dry_run: bool,
     now: DateTime<Utc>,
     /// The order that is not answered yet.
     current: ImportOrder,
-    placed: Vec<PlacedRow>,
+    placed: Vec<PlacedRows<'t>>,
     /// What the order had no room for, the next part last.
-    rest: Vec<LicensePart>,
-    /// The line of every license so far.
-    seen: HashMap<LicenseId, u64>,
+    rest: Vec<LicensePart<'t>>,
     totals: Totals,
     /// Why the file was not read to its end.
     unread: Option<CsvError>,
@@ -63,26 +70,48 @@ pub(super) struct Batches<R> {
     is_over: bool,
 }
 
-impl<R: Read> Batches<R> {
-    pub(super) fn new(rows: CsvRows<R>, columns: ExportColumns, products: Products, rejects: Option<Rejects>) -> Self {
-        let totals = Totals::new(&columns);
-        Self {
-            rows,
-            columns,
-            products,
+impl<'f, 't> Batches<'f, 't> {
+    /// Reads the keys of the whole file.
+    ///
+    /// # Errors
+    /// Nothing of it can be read.
+    pub(super) fn new(
+        file: &'f ExportFile<'t>,
+        products: Products,
+        rules: RowRules,
+        rejects: Option<Rejects>,
+    ) -> Result<Self, CsvError> {
+        let reader = RowReader::new(file.columns(), products, rules);
+        Ok(Self {
+            rows: file.rows()?,
+            keys: Keys::find(file, &reader)?,
+            reader,
+            of_key: HashMap::new(),
+            merged_end: None,
             rejects,
+            counts: file.columns().preset().form.counts(),
             binds_local_hosts: true,
+            names_orders: false,
             dry_run: false,
             now: DateTime::UNIX_EPOCH,
             current: ImportOrder::default(),
             placed: Vec::new(),
             rest: Vec::new(),
-            seen: HashMap::new(),
-            totals,
+            totals: Totals::new(file.columns()),
             unread: None,
             failure: None,
             is_over: false,
-        }
+        })
+    }
+
+    /// Says which of several ends of a key counts.
+    pub(super) fn merging(self, merged_end: Option<MergedEnd>) -> Self {
+        Self { merged_end, ..self }
+    }
+
+    /// Whether the ledger can have names of orders.
+    pub(super) fn naming_orders(self, names_orders: bool) -> Self {
+        Self { names_orders, ..self }
     }
 
     pub(super) fn dry(self, dry_run: bool) -> Self {
@@ -119,11 +148,18 @@ impl<R: Read> Batches<R> {
                     if placed.goes_on {
                         continue;
                     }
-                    match license {
-                        ImportResult::Issued => self.totals.new += 1,
-                        ImportResult::Changed => self.totals.changed += 1,
-                        ImportResult::Unchanged => self.totals.unchanged += 1,
-                        _ => {}
+                    let result = match license {
+                        ImportResult::Issued => Some((&mut self.totals.new, "new")),
+                        ImportResult::Changed => Some((&mut self.totals.changed, "changed")),
+                        ImportResult::Unchanged => Some((&mut self.totals.unchanged, "as before")),
+                        _ => None,
+                    };
+                    if let Some((count, word)) = result {
+                        *count += 1;
+                        self.totals.merged += placed.rows.len() as u64 - 1;
+                        if let Some(shown) = placed.shown.and_then(|number| self.totals.shown.get_mut(number)) {
+                            shown.result = word;
+                        }
                     }
                     refusal(license)
                 }
@@ -133,7 +169,7 @@ impl<R: Read> Batches<R> {
                 )),
             };
             if let Some(reason) = reason.filter(|_| !placed.goes_on) {
-                self.reject(placed.line, &placed.row, &reason);
+                placed.rows.iter().for_each(|row| self.reject(row, &reason));
             }
         }
     }
@@ -176,10 +212,10 @@ impl<R: Read> Batches<R> {
         }
     }
 
-    /// Reads a row into the rest.
+    /// Reads a row, and its license into the rest if it is the last row of its key.
     fn read_row(&mut self) {
-        let (line, row) = match self.rows.next_row() {
-            Ok(Some((line, row))) => (line, row.clone()),
+        let row = match self.rows.next_row() {
+            Ok(Some(row)) => row,
             Ok(None) => {
                 self.is_over = true;
                 return;
@@ -191,54 +227,90 @@ impl<R: Read> Batches<R> {
             }
         };
         self.totals.rows += 1;
-        let license = match exported_license::read(&self.columns, &row, self.now.date_naive()) {
-            Ok(license) => license,
-            Err(error) => return self.reject(line, &row, &error.to_string()),
+        let license = match self.reader.read(&row.text) {
+            RowResult::License(license) => *license,
+            RowResult::Skipped(word) => return self.totals.skip(&word),
+            RowResult::Refused { reason, .. } => return self.reject(&row, &reason),
         };
-        let Some(modules) = self.products.modules(&license) else {
-            let header = match self.columns.has(ExportField::Product) {
-                true => self.columns.header(ExportField::Product),
-                false => self.columns.header(ExportField::ProductId),
-            };
-            let reason = format!(
-                "column {header:?}: no plugin entry has this product as its edd_item_name or edd_item_id, and no --map names it"
-            );
-            return self.reject(line, &row, &reason);
-        };
-        match self.seen.entry(license.id) {
-            Entry::Vacant(vacant) => drop(vacant.insert(line)),
-            Entry::Occupied(first) => {
-                let reason = format!("line {} has the same key", first.get());
-                return self.reject(line, &row, &reason);
+        match self.keys.verdict(&license.id, license.spelling) {
+            KeyVerdict::Alone => self.place(vec![row], license),
+            KeyVerdict::OneOf(count) => self.collect(row, license, count),
+            KeyVerdict::OtherCase(other) => {
+                let reason = format!(
+                    "{}s {} and {} have keys that differ in case only, and case does not matter here",
+                    self.counts,
+                    row.line.min(other),
+                    row.line.max(other)
+                );
+                self.reject(&row, &reason);
+            }
+            KeyVerdict::OtherRefused(other) => {
+                let counts = self.counts;
+                let reason =
+                    format!("{counts} {other} has the same key, and cannot be taken: a license is taken whole");
+                self.reject(&row, &reason);
             }
         }
-        self.totals.modules.add(line, &modules);
-        let content = license.content(&modules);
+    }
+
+    /// Keeps a row of a key that `count` rows have, and makes one license of them once they are all there.
+    fn collect(&mut self, row: ExportRow<'t>, license: ExportedLicense, count: usize) {
+        let id = license.id;
+        let rows = self.of_key.entry(id).or_default();
+        rows.push((row, license));
+        if rows.len() < count {
+            return;
+        }
+        let (rows, licenses): (Vec<_>, Vec<_>) = self.of_key.remove(&id).unwrap_or_default().into_iter().unzip();
+        let lines: Vec<u64> = rows.iter().map(|row: &ExportRow<'_>| row.line).collect();
+        match same_key::merge(lines.into_iter().zip(licenses), self.merged_end) {
+            Ok(Some(license)) => self.place(rows, license),
+            Ok(None) => {}
+            Err(difference) => {
+                let reason = difference.text(self.counts);
+                rows.iter().for_each(|row| self.reject(row, &reason));
+            }
+        }
+    }
+
+    /// Puts a license into the rest.
+    fn place(&mut self, rows: Vec<ExportRow<'t>>, license: ExportedLicense) {
+        let line = rows.first().map_or(0, |row| row.line);
+        self.totals.modules.add(line, &license.modules);
+        self.totals.count(&license, self.names_orders);
+        let content = license.content(&license.modules);
         let hosts = self.hosts(&license);
         let whole = ImportedLicense {
             id: license.id,
             status: license.status,
             expires: license.expires,
-            modules,
+            modules: license.modules,
             sites: match license.sites {
                 SiteLimit::Limited(limit) => Some::<NonZeroU32>(limit),
                 SiteLimit::Unlimited => None,
             },
-            reference: license.reference,
+            reference: license.reference.or(license.order),
             content,
             hosts: Vec::new(),
         };
+        let shown = (self.dry_run && self.totals.shown.len() < MOST_SHOWN).then(|| {
+            self.totals.shown.push(PreviewedLicense::new(line, &whole, hosts.len()));
+            self.totals.shown.len() - 1
+        });
         let mut parts: Vec<_> = hosts.chunks(MAX_IMPORT_LINES - 1).map(<[_]>::to_vec).collect();
         if parts.is_empty() {
             parts.push(Vec::new());
         }
-        let row = Arc::new(row);
+        let placed = PlacedRows {
+            rows: Arc::new(rows),
+            shown,
+            goes_on: false,
+        };
         let license = Arc::new(whole);
         let parts = parts.into_iter().enumerate().map(|(number, hosts)| LicensePart {
-            placed: PlacedRow {
-                line,
-                row: Arc::clone(&row),
+            placed: PlacedRows {
                 goes_on: number > 0,
+                ..placed.clone()
             },
             license: Arc::clone(&license),
             hosts,
@@ -260,10 +332,10 @@ impl<R: Read> Batches<R> {
             .collect()
     }
 
-    fn reject(&mut self, line: u64, row: &ByteRecord, reason: &str) {
-        self.totals.reject(line, reason);
+    fn reject(&mut self, row: &ExportRow<'_>, reason: &str) {
+        self.totals.reject(row.line, reason);
         if let Some(rejects) = &mut self.rejects
-            && let Err(failure) = rejects.add(row, line, reason)
+            && let Err(failure) = rejects.add(&row.text, row.line, reason)
         {
             self.failure.get_or_insert(failure);
         }

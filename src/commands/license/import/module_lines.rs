@@ -37,16 +37,19 @@ impl ModuleLines {
         }
     }
 
-    /// One note for each module that no plugin has.
+    /// One note for each module that no plugin has; `counts` is what a row is counted as.
     // SECURITY: what stands in the column of the modules by mistake may be keys, so no name is quoted.
-    pub(super) fn notes(&self, sold: &SoldModules) -> Vec<String> {
+    pub(super) fn notes(&self, sold: &SoldModules, counts: &str) -> Vec<String> {
         let unsold = self.0.iter().filter(|(module, _)| !sold.has(module));
         let mut notes: Vec<_> = unsold
             .clone()
             .take(MOST_MODULES)
             .map(|(module, lines)| {
                 let meant = sold.did_you_mean(module);
-                format!("no plugin of the registry has the module of {lines}{meant}")
+                format!(
+                    "no plugin of the registry has the module of {}{meant}",
+                    lines.text(counts)
+                )
             })
             .collect();
         let more = unsold.count() - notes.len();
@@ -57,15 +60,15 @@ impl ModuleLines {
     }
 }
 
-impl std::fmt::Display for Lines {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let word = if self.count == 1 { "line" } else { "lines" };
+impl Lines {
+    fn text(&self, counts: &str) -> String {
+        let plural = if self.count == 1 { "" } else { "s" };
         let named: Vec<_> = self.first.iter().map(u64::to_string).collect();
-        write!(f, "{word} {}", named.join(", "))?;
-        match self.count - self.first.len() {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
-        }
+        let more = match self.count - self.first.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{counts}{plural} {}{more}", named.join(", "))
     }
 }
 
@@ -90,7 +93,7 @@ mod tests {
         std::fs::write(plugins.join("forms.toml"), "\n").unwrap();
         let sold = SoldModules::load(folder.path());
         assert_eq!(
-            lines.notes(&sold),
+            lines.notes(&sold, "line"),
             [
                 "no plugin of the registry has the module of line 14",
                 "no plugin of the registry has the module of lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more \
@@ -100,6 +103,6 @@ mod tests {
         for number in 0..20 {
             lines.add(99, &modules(&[&format!("zz{number}")]));
         }
-        assert_eq!(lines.notes(&sold).len(), 11);
+        assert_eq!(lines.notes(&sold, "line").len(), 11);
     }
 }
