@@ -18,6 +18,7 @@
  * @property {string} site_url
  * @property {string} [nonce]
  * @property {string} [expires]
+ * @property {true} [renews] A renewal is to come by itself: `expires` is no end to warn of.
  * @property {string} [bound_domain]
  * @property {string} key_id
  * @property {string} [license_id] Older servers do not send it.

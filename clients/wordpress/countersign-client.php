@@ -515,7 +515,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				// What another client left is not worth a broken site.
 				$value = null;
 			}
-			return is_string( $value ) ? $this->read_key( $value )['key'] ?? '' : '';
+			// What WordPress serialized twice has only signs that a key may have.
+			return is_string( $value ) && ! is_serialized( $value ) ? $this->read_key( $value )['key'] ?? '' : '';
 		}
 
 		/** @return mixed */
@@ -802,7 +803,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** What an administrator should be told of: the condition, or that the license ends in 30, 7 or 1 days. */
 		public function concern(): string {
 			$condition = $this->condition();
-			if ( self::CONDITION_ACTIVE !== $condition || null === $this->days_left() ) {
+			// A renewal is to come: the end of the paid period is no end.
+			if ( self::CONDITION_ACTIVE !== $condition || null === $this->days_left() || ! empty( $this->statement['renews'] ) ) {
 				return $condition;
 			}
 			foreach ( [ 1, 7, 30 ] as $days ) {

@@ -3,7 +3,7 @@
 
 use chrono::DateTime;
 use countersign_shops::SHOPS;
-use countersign_shops::event::{Sale, ShopAction};
+use countersign_shops::event::{Content, ReportedSale};
 use countersign_shops::signature::{self, ShopSecret};
 use libfuzzer_sys::fuzz_target;
 
@@ -18,18 +18,23 @@ fuzz_target!(|bytes: &[u8]| {
         let Ok(delivery) = countersign_shops::read(shop, bytes) else {
             continue;
         };
-        for name in delivery.action.names() {
-            assert!(name.len() <= 300 && name.bytes().all(|byte| byte.is_ascii_graphic()));
-        }
-        if let ShopAction::Issue(sale) | ShopAction::Renew(sale) | ShopAction::Change(sale) = &delivery.action {
-            check(sale);
+        match &delivery.content {
+            Content::Record(record) => check(record),
+            Content::Park { names, .. } => names.iter().for_each(check_id),
+            Content::Ignore { .. } => {}
         }
         // What `shop check` prints.
         serde_json::to_string(&delivery).unwrap();
     }
 });
 
-fn check(sale: &Sale) {
-    assert!((1..=100).contains(&sale.lines.len()));
-    assert!(sale.lines.iter().all(|line| line.quantity > 0));
+fn check(record: &ReportedSale) {
+    for fact in &record.facts {
+        fact.ids().into_iter().for_each(check_id);
+        assert!(fact.sold().len() <= 100);
+    }
+}
+
+fn check_id(id: &String) {
+    assert!(id.len() <= 300 && id.bytes().all(|byte| byte.is_ascii_graphic()));
 }

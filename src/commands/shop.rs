@@ -30,14 +30,16 @@ Examples:
 Offers are files: registry/offers/<name>.toml.
 Exit codes: 0 all offers can be used, 3 there are mistakes.")]
     Offers(offers::Args),
-    /// Show what a saved delivery of a shop would do; nothing is changed
+    /// Show what saved deliveries of a shop say and would grant; nothing is changed
     #[command(after_help = "\
 Examples:
   countersign shop check stripe delivery.json
+  countersign shop check stripe first.json renewal.json refund.json
   countersign shop check my-shop order.json --kind woocommerce --json
   countersign shop check paddle body.json --header 'Paddle-Signature: ts=1700000000;h1=5f...'
 
-The file is the body of the request, byte for byte. Mail addresses in it are not printed.
+A file is the body of a request, byte for byte. Several are taken as deliveries about one customer, in any order.
+Mail addresses in them are not printed.
 Exit codes: 0 it was read, 3 it is no delivery of this shop, or its signature is not accepted.")]
     Check(Box<check::Args>),
     /// List, retry or drop deliveries that a person has to decide

@@ -88,6 +88,9 @@ struct ReceivedStatement {
     modules: Vec<String>,
     features: BTreeMap<String, Vec<String>>,
     expires: Option<NaiveDate>,
+    /// Whether a renewal is to come. Absent where none is, or an older server signed it.
+    #[serde(default)]
+    renews: bool,
     issued_at: DateTime<Utc>,
     grace_period_hours: u32,
     domain: String,
@@ -240,6 +243,7 @@ fn text(statement: &ReceivedStatement, at: DateTime<Utc>) -> String {
     let expires = statement
         .expires
         .map_or(String::new(), |day| format!("{day}, at the end of the day, UTC"));
+    let renews = if statement.renews { "by itself" } else { "" };
     let hours = statement.grace_period_hours;
     let lines = [
         ("signature", format!("valid, by key {}", statement.key_id)),
@@ -252,6 +256,7 @@ fn text(statement: &ReceivedStatement, at: DateTime<Utc>) -> String {
         ("bound to", statement.bound_domain.clone().unwrap_or_default()),
         ("issued", shown(statement.issued_at)),
         ("expires", expires),
+        ("renews", renews.to_owned()),
         (
             "grace",
             format!("{hours} hours, until {}", shown(statement.grace_ends())),

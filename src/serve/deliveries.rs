@@ -1,5 +1,5 @@
-//! Applies the deliveries of shops that the spool keeps: each is folded into the state of its sale, and the licenses of the
-//! sale follow that state.
+//! Applies the deliveries of shops that the spool keeps: the ledger keeps the facts of each, and the licenses of the sale are what
+//! the facts grant.
 //!
 //! A delivery is applied again after a crash, and by any node: nothing is issued twice, because a license is issued for a place
 //! in a sale ([`sale_licenses`]). What a machine cannot decide is parked, and told.
@@ -9,11 +9,9 @@ mod delivered;
 mod error;
 mod fold;
 mod key_debt;
-mod known_sale;
 mod sale_licenses;
 mod sale_places;
 mod sale_requests;
-mod sale_words;
 mod spool_work;
 
 use std::sync::Arc;
@@ -27,8 +25,7 @@ use crate::serve::state::Service;
 use countersign_files::queue::WholeItem;
 use countersign_files::spool::{Spool, SpoolError};
 use countersign_model::issued_license::Hex128;
-use countersign_settings::config::KeyIssuer;
-use countersign_shops::event::ShopAction;
+use countersign_shops::event::Content;
 
 use delivered::Delivered;
 use error::{ApplyError, ParkReason};
@@ -135,16 +132,15 @@ async fn apply(service: &Arc<Service>, id: Hex128) -> Result<(), ApplyError> {
         .ok_or(ParkReason::UnknownShop)?;
     let parsed = countersign_shops::read(hook.config.kind, &body)?;
     let mut has_news = false;
-    match &parsed.action {
-        ShopAction::Park(subject) => return Err(ParkReason::Shop(subject.reason).into()),
-        ShopAction::Ignore { .. } => {}
-        // The licenses have keys of ours.
-        ShopAction::Key(_) if hook.config.keys == KeyIssuer::Own => {}
-        _ => {
+    match &parsed.content {
+        Content::Park { reason, .. } => return Err(ParkReason::Shop(reason).into()),
+        Content::Ignore { .. } => {}
+        Content::Record(record) => {
             let delivered = Delivered {
                 hook,
                 queued: &queued,
-                parsed: &parsed,
+                mode: parsed.mode,
+                record,
             };
             has_news = fold::fold(service, &delivered).await?;
         }

@@ -74,6 +74,8 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
     often(&mut fields["site_url"], SITE);
     for (path, method) in [
         ("/api/v1/updates/{plugin}", "get"),
+        ("/api/v1/packages/{plugin}", "get"),
+        ("/api/v1/packages/{plugin}/{version}", "get"),
         ("/keys/{key_id}.pem", "get"),
         ("/hooks/{shop}", "post"),
     ] {
@@ -124,7 +126,7 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
         String::from_utf8_lossy(&found.stderr)
     );
     // It looked at everything, and got behind the first check.
-    assert!(report.contains("Tested: 7"), "{report}");
+    assert!(report.contains("Tested: 9"), "{report}");
     let reached = |operation, code| {
         let series = format!("countersign_requests_total{{operation=\"{operation}\",code=\"{code}\"}}");
         server.metric(&series).unwrap_or_default() > 0.0
@@ -209,6 +211,16 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
             "/api/v1/downloads/{plugin}/{version}/{token}/{file}",
             "get",
             [&public[..], &[403, 410, 503]].concat(),
+        ),
+        (
+            "/api/v1/packages/{plugin}",
+            "get",
+            [&public[..], &[403, 422, 503]].concat(),
+        ),
+        (
+            "/api/v1/packages/{plugin}/{version}",
+            "get",
+            [&public[..], &[403, 422, 503]].concat(),
         ),
         ("/.well-known/jwks.json", "get", public.clone()),
         ("/keys/{key_id}.pem", "get", public),

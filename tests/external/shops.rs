@@ -100,11 +100,15 @@ fn a_saved_delivery_is_checked_with_its_header_and_secret() {
     };
     let seconds = signed["seconds"].as_i64().unwrap();
     let (exit, printed) = check(seconds + 299);
-    assert_eq!((exit, &printed["signature"]), (Some(0), &json!("right")));
-    assert_eq!(printed["licenses"][0]["grants"]["expires"], "2024-11-14");
+    assert_eq!(
+        (exit, &printed["deliveries"][0]["signature"]),
+        (Some(0), &json!("right"))
+    );
+    assert_eq!(printed["licenses"][0]["expires"], "2024-11-14");
     let (exit, printed) = check(seconds + 301);
     assert_eq!(exit, Some(3));
-    assert!(printed["signature"].as_str().unwrap().contains("replayed"), "{printed}");
+    let signature = printed["deliveries"][0]["signature"].as_str().unwrap();
+    assert!(signature.contains("replayed"), "{printed}");
 }
 
 /// Whether a delivery was renamed, and its folder synced, before these words were written.

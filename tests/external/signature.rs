@@ -235,6 +235,7 @@ impl Statements {
                 grace_period_hours: self.0.below(10_000) as u32,
             }),
             expires: self.0.one_in(2).then(|| NaiveDate::from_ymd_opt(2027, 1, 31).unwrap()),
+            renews: false,
             issued_at: DateTime::from_timestamp_millis(self.0.below(4_000_000_000) as i64 * 1_009).unwrap(),
             nonce: self.0.one_in(2).then_some(&nonce),
             site_url: &site_url,

@@ -192,20 +192,18 @@ fn every_command_prints_what_the_page_of_json_says() {
     fs::write(&file, delivery.to_string()).unwrap();
     let check = ["shop", "check", "stripe", file.to_str().unwrap()];
     let checked = checker.done("shop-check", &check);
-    assert_eq!(
-        (&checked["licenses"][0]["count"], &checked["licenses"][1]["count"]),
-        (&json!(2), &json!(0))
-    );
-    assert_eq!(checked["licenses"][0]["grants"]["expires"], "2027-01-15");
+    assert_eq!(checked["licenses"].as_array().unwrap().len(), 2);
+    assert_eq!(checked["licenses"][1]["expires"], "2027-01-15");
+    assert_eq!(checked["remainder"], json!([{ "kind": "no_offer", "of": "price_9" }]));
     assert!(!checked.to_string().contains("anna"));
     let test = checker.done("shop-check", &[&check[..], &["--mode", "test"]].concat());
-    assert!(test["licenses"][0]["parked"].is_string());
+    assert_eq!(test["licenses"], json!([]));
     let secret = instance.join("secret.txt");
     fs::write(&secret, "whsec_of_the_test\n").unwrap();
     let output = checker.run(&[&check[..], &["--secret-file", secret.to_str().unwrap()]].concat());
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(
-        checker.checked("shop-check", &output)["signature"],
+        checker.checked("shop-check", &output)["deliveries"][0]["signature"],
         "there is no header Stripe-Signature"
     );
     checker.fails(3, &["shop", "check", "paddle", file.to_str().unwrap()]);

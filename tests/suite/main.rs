@@ -57,6 +57,7 @@ mod reload;
 mod remote;
 mod replaced;
 mod report_api;
+mod sales;
 mod sellers;
 mod signature;
 mod site_moves;

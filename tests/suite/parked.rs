@@ -39,7 +39,7 @@ fn three_queues(instance: &Instance) -> [Kept; 3] {
     let license = LicenseId::from_bytes([7; 32]);
 
     let spool = Spool::open(&store).unwrap();
-    let delivery = |id: &str| format!("{{\"id\":\"{id}\",\"type\":\"x\",\"data\":{{\"object\":{{}}}}}}");
+    let delivery = |id: &str| format!("{{\"id\":\"{id}\",\"type\":\"x\",\"created\":1,\"data\":{{\"object\":{{}}}}}}");
     spool
         .put(&"stripe".parse().unwrap(), now, delivery("evt_1").as_bytes())
         .unwrap();

@@ -14,6 +14,7 @@ pub mod linear;
 pub mod preview;
 pub mod random;
 pub mod rotation;
+pub mod sale;
 pub mod server;
 pub mod server_log;
 pub mod shop;

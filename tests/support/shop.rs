@@ -58,11 +58,12 @@ pub fn signature(body: &str) -> String {
     format!("t={now},v1={}", const_hex::encode(signature))
 }
 
-/// A paid invoice of the subscription `sub_1`, until `days` from now.
+/// A paid invoice of the subscription `sub_1`: the period of 30 days that ends so many days from now.
 pub fn invoice(id: &str, reason: &str, price: &str, quantity: u32, days: u64) -> Value {
-    let end = Utc::now().checked_add_days(Days::new(days)).unwrap().timestamp();
-    json!({ "id": id, "billing_reason": reason, "customer_email": BUYER,
+    let day = |days| Utc::now().checked_add_days(Days::new(days)).unwrap().timestamp();
+    json!({ "id": id, "billing_reason": reason, "customer_email": BUYER, "amount_paid": 1_900, "total": 1_900,
         "parent": { "subscription_details": { "subscription": "sub_1" } },
-        "lines": { "data": [{ "pricing": { "price_details": { "price": price } }, "quantity": quantity,
-            "period": { "end": end } }] } })
+        "lines": { "data": [{ "pricing": { "price_details": { "price": price } }, "quantity": quantity, "amount": 1_900,
+            "parent": { "subscription_item_details": { "subscription_item": "si_1" } },
+            "period": { "start": day(days.saturating_sub(30)), "end": day(days) } }] } })
 }

@@ -35,14 +35,17 @@ pub struct Delivery {
     pub id: Hex128,
     /// The name of the shop.
     pub shop: Slug,
-    /// Whether it changes a sale that is not issued yet.
+    /// Whether it waits for the first payment of its subscription.
     #[serde(default)]
     pub is_early: bool,
-    /// Which licenses it was about to issue: their keys are owed to the buyer. Written before they are issued, so that none is
-    /// forgotten, whatever happens to the server or to the licenses until the mail is in its queue. Each is a place in the sale:
-    /// the line, and which copy of it, both from 0.
+    /// Whether it was parked because nobody knows its subscription: a person who retries it says that it is a sale.
     #[serde(default)]
-    pub owed: Vec<(usize, u32)>,
+    pub is_sale: bool,
+    /// Which licenses it was about to issue: their keys are owed to the buyer. Written before they are issued, so that none is
+    /// forgotten, whatever happens to the server or to the licenses until the mail is in its queue. Each is a copy of a place in the
+    /// sale, as the idempotency key of its license names it.
+    #[serde(default)]
+    pub owed: Vec<String>,
 }
 
 impl Delivery {
@@ -55,6 +58,7 @@ impl Delivery {
             id: Hex128(id),
             shop: shop.clone(),
             is_early: false,
+            is_sale: false,
             owed: Vec::new(),
         }
     }
@@ -282,9 +286,9 @@ mod tests {
         let kept = spool.read(id).unwrap().unwrap();
         assert_eq!((kept.queued.queued, &kept.body[..]), (now(), &body[..]));
 
-        spool.update(id, |delivery| delivery.is_early = true).unwrap();
+        spool.update(id, |delivery| delivery.is_sale = true).unwrap();
         spool
-            .update(id, |delivery| delivery.owed = vec![(0, 0), (1, 7)])
+            .update(id, |delivery| delivery.owed = vec!["a/0".into(), "b/7".into()])
             .unwrap();
         put(now());
         assert!(spool.park(id, "no offer".to_owned()).unwrap());
@@ -306,10 +310,10 @@ mod tests {
         let queued = kept.queued;
         assert_eq!(kept.body, body, "the body stays");
         assert!(
-            queued.item.is_early,
+            queued.item.is_sale,
             "a person decided, and its sale is missing as before"
         );
-        assert_eq!(queued.item.owed, [(0, 0), (1, 7)], "it is still owed");
+        assert_eq!(queued.item.owed, ["a/0", "b/7"], "it is still owed");
         let changed = fs::metadata(&file).unwrap().modified().unwrap();
         assert!(queue.retry(id, now()).unwrap());
         let unchanged = fs::metadata(&file).unwrap().modified().unwrap();

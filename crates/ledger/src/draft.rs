@@ -94,7 +94,12 @@ impl<'m> CommitDraft<'m> {
             LedgerEvent::Bound(entry) => self.apply_to_sites(entry.license, event.clone()),
             LedgerEvent::Released(entry) => self.apply_to_sites(entry.license, event.clone()),
             LedgerEvent::License(license) => self.licenses.take(Arc::clone(license)),
-            event => self.events.take(event),
+            event => {
+                if let LedgerEvent::Sale(entry) = event {
+                    self.events.sales.assume(entry, &self.memory.events().sales);
+                }
+                self.events.take(event);
+            }
         }
     }
 

@@ -17,7 +17,6 @@ use countersign_model::first_copies::FirstCopies;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
-use countersign_model::sale_state::SaleState;
 use countersign_model::seat::Seat;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::SiteRelease;
@@ -32,6 +31,7 @@ use crate::health::{Figures, StoreHealth};
 use crate::issued_licenses::LedgerLicense;
 use crate::ledger_change::{ChangeOutcome, LedgerChange};
 use crate::ledger_state::LedgerState;
+use crate::ledger_tables::KnownFacts;
 use crate::license_imports::{self, ImportInTurn, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
 use crate::log::Position;
 use crate::memory::BindingMemory;
@@ -170,12 +170,17 @@ impl Ledger {
         self.memory.issued.of_key(request)
     }
 
-    /// The sale of a shop that has this name.
-    pub fn sale(&self, name: Hex128) -> Option<SaleState> {
+    /// The id of the sale that has this id or name, and what is known of it.
+    pub fn sale(&self, name: Hex128) -> Option<(Hex128, KnownFacts)> {
         self.memory.events().sales.of(name)
     }
 
-    /// Records the state of a sale that a shop reported.
+    /// Every sale.
+    pub fn sales(&self) -> Vec<(Hex128, KnownFacts)> {
+        self.memory.events().sales.all()
+    }
+
+    /// Records facts of a sale that a shop reported.
     ///
     /// [`SaleOutcome::Recorded`] means that the sale is durable and that this node knows it.
     /// Errors: as [`Self::bind`].

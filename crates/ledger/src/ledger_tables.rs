@@ -5,16 +5,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use countersign_model::api_token::ApiToken;
 use countersign_model::digest::Digest;
-use countersign_model::issued_license::Hex128;
+use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::name::Name;
-use countersign_model::sale_state::SaleState;
+use countersign_model::sale::facts::SaleFacts;
 
 use crate::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::issued_table::{IssuedBuilder, IssuedTable};
 use crate::log::record::LedgerEvent;
-use crate::log::{MAX_NAMES, SaleEntry};
+use crate::log::{MAX_NAMES, SaleEntry, SoldTerms};
 
 /// Everything that a ledger has.
 #[derive(Debug, Default)]
@@ -104,62 +105,123 @@ impl TokenTable {
     }
 }
 
+/// What is known of a sale.
+pub type KnownFacts = Arc<SaleFacts<Hex128>>;
+
 /// The sales of shops.
 #[derive(Debug, Default)]
 pub(crate) struct SaleTable {
-    states: HashMap<Hex128, SaleState>,
+    sales: HashMap<Hex128, KnownFacts>,
     /// From a name to the sale that it was first known of.
     names: HashMap<Hex128, Hex128>,
 }
 
 impl SaleTable {
+    /// Copies what memory knows of the sales that a line adds to, unless it is here already: a line has only its own facts.
+    pub(crate) fn assume(&mut self, entry: &SaleEntry, memory: &Self) {
+        for name in std::iter::once(&entry.sale).chain(&entry.names) {
+            if self.id_of(*name).is_none() && !self.sales.contains_key(name) {
+                self.sales.extend(memory.facts(*name).map(|facts| (*name, facts)));
+            }
+        }
+    }
+
     fn take(&mut self, entry: &SaleEntry) {
-        let id = entry.state.id;
+        let id = entry.sale;
+        let mut parts = Vec::new();
         for name in &entry.names {
             // A sale that turned out to be this one.
             if *name != id {
-                self.states.remove(name);
+                parts.extend(self.sales.remove(name));
             }
             self.names.insert(*name, id);
         }
-        self.states.insert(id, entry.state);
+        if let Some(after) = &entry.after {
+            self.sales.insert(id, Arc::clone(after));
+            return;
+        }
+        let known = Arc::make_mut(self.sales.entry(id).or_default());
+        parts.iter().for_each(|part| known.absorb(part));
+        known.is_earlier |= entry.is_earlier;
+        entry.facts.iter().cloned().for_each(|fact| known.take(fact));
+        for (subscription, items) in &entry.places {
+            known.set_places(*subscription, items.clone());
+        }
+        for SoldTerms { price, sale, terms } in &entry.terms {
+            known.set_terms(*sale, price.clone(), terms.clone());
+        }
     }
 
     /// The id of the sale that has this id or name.
     pub(crate) fn id_of(&self, name: Hex128) -> Option<Hex128> {
         let mut id = *self.names.get(&name)?;
-        // Sales that turned out to be one form a chain that ends at the one with a state.
+        // Sales that turned out to be one form a chain that ends at the one that has facts.
         while let Some(next) = self.names.get(&id).filter(|next| **next != id) {
             id = *next;
         }
         Some(id)
     }
 
-    /// The sale with this id.
-    pub(crate) fn state(&self, id: Hex128) -> Option<SaleState> {
-        self.states.get(&id).copied()
+    /// What is known of the sale with this id.
+    pub(crate) fn facts(&self, id: Hex128) -> Option<KnownFacts> {
+        self.sales.get(&id).cloned()
     }
 
     /// The sale with this id or name.
-    pub(crate) fn of(&self, name: Hex128) -> Option<SaleState> {
-        self.state(self.id_of(name)?)
+    pub(crate) fn of(&self, name: Hex128) -> Option<(Hex128, KnownFacts)> {
+        let id = self.id_of(name)?;
+        Some((id, self.facts(id)?))
     }
 
-    /// Every sale with its names, at most [`MAX_NAMES`] at once.
-    pub(crate) fn all(&self) -> Vec<(SaleState, Vec<Hex128>)> {
+    /// Every sale.
+    pub(crate) fn all(&self) -> Vec<(Hex128, KnownFacts)> {
+        self.sales.iter().map(|(id, facts)| (*id, Arc::clone(facts))).collect()
+    }
+
+    /// Lines that say all that is known, each short enough.
+    pub(crate) fn entries(&self, scope: &Arc<ChangeScope>, now: DateTime<Utc>) -> Vec<SaleEntry> {
         let mut names: HashMap<Hex128, Vec<Hex128>> = HashMap::new();
         for name in self.names.keys() {
             if let Some(id) = self.id_of(*name) {
                 names.entry(id).or_default().push(*name);
             }
         }
-        let of_sale = |(id, state): (&Hex128, &SaleState)| {
-            let names = names.get(id).map_or(&[][..], Vec::as_slice);
-            names
-                .chunks(MAX_NAMES)
-                .map(|part| (*state, part.to_vec()))
-                .collect::<Vec<_>>()
-        };
-        self.states.iter().flat_map(of_sale).collect()
+        let mut entries = Vec::new();
+        for (sale, facts) in &self.sales {
+            let entry = SaleEntry {
+                sale: *sale,
+                facts: Vec::new(),
+                names: Vec::new(),
+                places: BTreeMap::new(),
+                terms: Vec::new(),
+                is_earlier: facts.is_earlier,
+                after: None,
+                scope: Arc::clone(scope),
+                time: now,
+            };
+            let mut of_sale = names.remove(sale).unwrap_or_default();
+            of_sale.sort_unstable();
+            entries.extend(of_sale.chunks(MAX_NAMES).map(|names| SaleEntry {
+                names: names.to_vec(),
+                ..entry.clone()
+            }));
+            entries.extend(facts.facts().into_iter().map(|fact| SaleEntry {
+                facts: vec![fact],
+                ..entry.clone()
+            }));
+            entries.extend(facts.places().iter().map(|(subscription, items)| SaleEntry {
+                places: BTreeMap::from([(*subscription, items.clone())]),
+                ..entry.clone()
+            }));
+            entries.extend(facts.terms().iter().map(|((sale, price), terms)| SaleEntry {
+                terms: vec![SoldTerms {
+                    price: price.clone(),
+                    sale: *sale,
+                    terms: terms.clone(),
+                }],
+                ..entry.clone()
+            }));
+        }
+        entries
     }
 }

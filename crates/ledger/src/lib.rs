@@ -88,8 +88,9 @@ pub use postgres::{shared_compaction::compact_shared, shared_repair::repair_shar
 pub use texts::erasure::{ErasedText, FoundTexts, TextErasure};
 pub use texts::new_texts::named_at_random;
 
+pub use ledger_tables::KnownFacts;
 pub use log::MAX_NAMES;
-pub use sales::{SaleChange, SaleOutcome};
+pub use sales::{HiddenId, SaleChange, SaleOutcome};
 pub use seats::{BindOutcome, SeatRequest};
 pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome};
 pub use sleep_watch::since_boot;

@@ -133,6 +133,21 @@ impl LicenseBatch<'_> {
         with_author(after, &change.author)
     }
 
+    /// Has a license that a shop sold be as a person wants it as far as the shop allows. Gives the license before, if it is one.
+    fn follow_sale(&self, change: &LedgerChange, license: &mut License) -> Option<Arc<IssuedLicense>> {
+        let is_persons = change.remarks.sold.is_none() && matches!(change.basis, ChangeBasis::Revision(_));
+        let before = is_persons.then(|| self.of(&license.id)).flatten()?;
+        let mut remarks = license.details.remarks().clone();
+        let is_withdrawn = change.status_by.is_some();
+        let of_before = before.license.sold_grant();
+        let sold = remarks.sold.take()?;
+        let (sold, in_force) = sold.after_person(&of_before, &license.sold_grant(), is_withdrawn);
+        license.take_sold(&in_force);
+        remarks.sold = Some(Box::new(sold));
+        license.set_remarks(remarks);
+        Some(before)
+    }
+
     /// Who suspended or revoked the license: whom the change names, or else who did it before if the status stays, or else who
     /// asks.
     fn status_by(&self, change: &LedgerChange, license: &License) -> Option<Arc<ChangeScope>> {
@@ -244,6 +259,10 @@ impl LicenseBatch<'_> {
             license.details.note.clear();
         }
         license.set_remarks(self.remarks(change));
+        let kind = match self.follow_sale(change, &mut license) {
+            Some(before) => kind_after(Some(&before), &license),
+            None => kind,
+        };
         let license = IssuedLicense {
             status_by: self.status_by(change, &license),
             license,
@@ -254,7 +273,7 @@ impl LicenseBatch<'_> {
             scope: Arc::clone(&change.scope),
             time,
         };
-        match license_line::longest(&license) <= record::MAX {
+        match license_line::longest(&license) <= record::MAX_LICENSE {
             true => Ok(ChangeOutcome::Recorded(Arc::new(license))),
             false => Err(ChangeRefusal::TooLong),
         }

@@ -259,7 +259,7 @@ fn of_license(
             (ImportResult::Changed, issued)
         }
     };
-    match license_line::longest(&issued) <= record::MAX {
+    match license_line::longest(&issued) <= record::MAX_LICENSE {
         true => (result, Some(issued)),
         false => (ImportResult::TooLong, None),
     }

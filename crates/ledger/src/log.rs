@@ -53,12 +53,13 @@ mod line_members;
 pub mod reader;
 pub mod record;
 mod release_line;
-mod sale_line;
+pub(crate) mod sale_line;
 #[cfg(test)]
 mod tests;
 pub(crate) mod token_line;
 pub(crate) mod writer;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -67,14 +68,17 @@ use countersign_model::binding::Binding;
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
-use countersign_model::sale_state::SaleState;
+use countersign_model::offer::ShopId;
+use countersign_model::sale::fact::{Fact, SalePlace};
+use countersign_model::sale::facts::SaleFacts;
+use countersign_model::sale::terms::Terms;
 use countersign_model::site_release::SiteRelease;
 
 /// The ledger's name in the store's folder.
 pub(crate) const NAME: &str = "ledger.jsonl";
 
 /// The most names in one delivery. Shops name fewer than ten.
-pub const MAX_NAMES: usize = 32;
+pub const MAX_NAMES: usize = 64;
 
 /// What the very first line continues. Another line format needs another text.
 const GENESIS: &[u8] = b"countersign ledger 1\n";
@@ -97,17 +101,39 @@ pub struct ReleaseEntry {
     pub release: SiteRelease,
 }
 
-/// A line about a sale: its state, and names that became known.
+/// A line about a sale: what became known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaleEntry {
-    /// The state after it.
-    pub state: SaleState,
+    /// The sale: the name that it was first called by.
+    pub sale: Hex128,
+    /// Facts.
+    pub facts: Vec<Fact<Hex128>>,
     /// Names that are this sale's from now on. One of them may be the id of a sale that is the same one.
     pub names: Vec<Hex128>,
+    /// The places of a subscription from now on.
+    pub places: BTreeMap<Hex128, Vec<SalePlace<Hex128>>>,
+    /// What prices of a subscription or a payment grant from now on.
+    pub terms: Vec<SoldTerms>,
+    /// Whether deliveries of it were applied before facts were kept.
+    pub is_earlier: bool,
+    /// What is known of the sale after this line, if the node that decided it has it. It is not written.
+    pub after: Option<Arc<SaleFacts<Hex128>>>,
     /// The shop.
     pub scope: Arc<ChangeScope>,
     /// When it was written.
     pub time: DateTime<Utc>,
+}
+
+/// What a price grants that a sale named.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SoldTerms {
+    /// What was sold.
+    pub price: ShopId,
+    /// The subscription or the payment.
+    pub sale: Hex128,
+    /// What it grants.
+    pub terms: Terms,
 }
 
 /// A position in the chain, which stands for everything up to a line.

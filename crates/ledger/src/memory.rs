@@ -141,11 +141,12 @@ impl BindingMemory {
                 .unwrap_or_else(PoisonError::into_inner);
             self.apply_to(&mut shard, license, event);
         }
-        self.issued.add(licenses);
+        // Who sees a license sees all facts of its sale that its line follows.
         if !others.is_empty() {
             let mut tables = self.events.write().unwrap_or_else(PoisonError::into_inner);
             others.iter().for_each(|event| tables.take(event));
         }
+        self.issued.add(licenses);
     }
 
     /// Replaces everything. The bindings of each license change as a whole.

@@ -11,6 +11,11 @@ use countersign_model::digest::Digest;
 use countersign_model::issued_license::{Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::offer::{LicenseTerm, QuantityMeaning, ShopId};
+use countersign_model::sale::fact::{Fact, PaidLine, Payment};
+use countersign_model::sale::terms::Terms;
+
+use crate::log::SoldTerms;
 
 /// A license that the token `shop` issued.
 pub(crate) fn issued(number: u8) -> IssuedLicense {
@@ -56,5 +61,52 @@ pub(crate) fn api_token(name: &str) -> ApiToken {
         time,
         who: None,
         reason: None,
+    }
+}
+
+/// A payment of this number at this second: one line of the price `price_1`.
+pub(crate) fn sale_fact(number: u8, second: i64) -> Fact<Hex128> {
+    let time = DateTime::from_timestamp(second, 0).unwrap();
+    let price: ShopId = "price_1".parse().unwrap();
+    Fact::Payment(Payment {
+        amount: Some(1_900),
+        at: time,
+        id: Hex128([number; 16]),
+        is_valid: true,
+        lines: vec![PaidLine {
+            amount: Some(1_900),
+            from: None,
+            item: Hex128([200; 16]),
+            is_recurring: false,
+            offer: None,
+            price: price.clone(),
+            product: price,
+            quantity: 1,
+            to: None,
+        }],
+        names: Vec::new(),
+        paid: Some(time),
+        place: None,
+        renews: Vec::new(),
+        subscription: None,
+    })
+}
+
+/// What `price_1` grants to the payment of this number.
+pub(crate) fn sold_terms(number: u8) -> SoldTerms {
+    SoldTerms {
+        price: "price_1".parse().unwrap(),
+        sale: Hex128([number; 16]),
+        terms: Terms {
+            grace_days: 3,
+            is_nothing: false,
+            lasts: LicenseTerm::Lifetime,
+            modules: Arc::new(BTreeMap::from([("forms".parse().unwrap(), Vec::new())])),
+            offer: "forms".parse().unwrap(),
+            quantity: QuantityMeaning::Licenses,
+            site_moves: Some(5),
+            sites: SiteLimit::DEFAULT,
+            staging_sites: None,
+        },
     }
 }

@@ -1,24 +1,23 @@
 //! Licenses: what the vendor grants, and which sites may use it.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, Days, NaiveDate, Utc};
 
 use crate::binding::Binding;
 use crate::host_index::HostSet;
 use crate::license_key::LicenseId;
-use crate::name::Name;
+use crate::period::{self, NEVER};
 use crate::remarks::Remarks;
+use crate::sale::grants::SoldGrant;
 use crate::site_host::SiteHost;
+
+pub use crate::license_terms::{LicenseStatus, Modules, SiteLimit};
 
 /// The longest time that a site may go on without an answer, in hours: a year.
 pub const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
-
-/// What a license covers: module to its features.
-pub type Modules = BTreeMap<Name, Vec<Name>>;
 
 /// One `[[license]]` of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,39 +40,6 @@ pub struct License {
     pub is_declared: bool,
 }
 
-/// The status that the vendor set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LicenseStatus {
-    /// In use.
-    Active,
-    /// Suspended until resumed.
-    Suspended,
-    /// Revoked for good.
-    Revoked,
-}
-
-impl LicenseStatus {
-    /// The one of two that takes more away.
-    #[must_use]
-    pub fn graver(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Revoked, _) | (_, Self::Revoked) => Self::Revoked,
-            (Self::Suspended, _) | (_, Self::Suspended) => Self::Suspended,
-            (Self::Active, Self::Active) => Self::Active,
-        }
-    }
-
-    /// As in the registry.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Suspended => "suspended",
-            Self::Revoked => "revoked",
-        }
-    }
-}
-
 /// The state of a license on a given day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LicenseState {
@@ -85,29 +51,6 @@ pub enum LicenseState {
     Suspended,
     /// Revoked by the vendor.
     Revoked,
-}
-
-/// How many sites may be bound to a license.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SiteLimit {
-    /// At most this many.
-    Limited(NonZeroU32),
-    /// Any number.
-    Unlimited,
-}
-
-impl SiteLimit {
-    /// The default: one site.
-    pub const DEFAULT: Self = Self::Limited(NonZeroU32::MIN);
-}
-
-impl std::fmt::Display for SiteLimit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Limited(limit) => limit.fmt(f),
-            Self::Unlimited => f.pad("unlimited"),
-        }
-    }
 }
 
 /// Fields that few licenses have, or only the vendor asks for. They take no space in other licenses.
@@ -129,6 +72,8 @@ pub struct LicenseDetails {
     pub staging_sites: Option<u16>,
     /// How often it may move in 30 days without the vendor; `None` for the server's setting.
     pub site_moves: Option<u16>,
+    /// If a renewal is to come: days that it goes on after its paid end without it.
+    pub renewal_days: Option<u16>,
     /// What the ledger has of it beside. A license of a file has none.
     pub remarks: Option<Box<Remarks>>,
 }
@@ -178,6 +123,7 @@ impl Deref for Details {
             replaces: None,
             staging_sites: None,
             site_moves: None,
+            renewal_days: None,
             remarks: None,
         };
         self.0.as_deref().unwrap_or(&NONE)
@@ -213,18 +159,72 @@ impl License {
         match self.status {
             LicenseStatus::Revoked => LicenseState::Revoked,
             LicenseStatus::Suspended => LicenseState::Suspended,
-            LicenseStatus::Active if today > self.expires => LicenseState::Expired,
+            LicenseStatus::Active if today > self.last_day() => LicenseState::Expired,
             LicenseStatus::Active => LicenseState::Active,
         }
     }
 
     /// Takes the limits that another license has of its own.
     pub fn take_limits(&mut self, other: &LicenseDetails) {
-        let own = (self.details.staging_sites, self.details.site_moves);
-        if own != (other.staging_sites, other.site_moves) {
+        let own = (
+            self.details.staging_sites,
+            self.details.site_moves,
+            self.details.renewal_days,
+        );
+        if own != (other.staging_sites, other.site_moves, other.renewal_days) {
             self.details.staging_sites = other.staging_sites;
             self.details.site_moves = other.site_moves;
+            self.details.renewal_days = other.renewal_days;
         }
+    }
+
+    /// Whether a renewal is to come, so that its paid end is no end.
+    pub fn renews(&self) -> bool {
+        self.status == LicenseStatus::Active && self.details.renewal_days.is_some()
+    }
+
+    /// The end to tell on `today`: the last day that is paid, and once it is past, the last day of grace. So nobody sees an active
+    /// license with a day that is past.
+    pub fn end_on(&self, today: NaiveDate) -> NaiveDate {
+        match today <= self.expires {
+            true => self.expires,
+            false => self.last_day(),
+        }
+    }
+
+    /// The last day on which it is valid: the day that is paid, and while a renewal is to come, the days after it.
+    pub fn last_day(&self) -> NaiveDate {
+        let days = self.details.renewal_days.unwrap_or(0);
+        let last = self.expires.checked_add_days(Days::new(days.into()));
+        last.and_then(period::last_day).unwrap_or(NEVER)
+    }
+
+    /// What a shop may change of it.
+    pub fn sold_grant(&self) -> SoldGrant {
+        SoldGrant {
+            expires: self.expires,
+            modules: Arc::clone(&self.modules),
+            renewal_days: self.details.renewal_days,
+            site_moves: self.details.site_moves,
+            sites: self.sites,
+            staging_sites: self.details.staging_sites,
+            status: self.status,
+        }
+    }
+
+    /// Takes what a shop grants, with what people changed of it.
+    pub fn take_sold(&mut self, grant: &SoldGrant) {
+        self.status = grant.status;
+        self.expires = grant.expires;
+        self.modules = Arc::clone(&grant.modules);
+        self.sites = grant.sites;
+        let limits = LicenseDetails {
+            staging_sites: grant.staging_sites,
+            site_moves: grant.site_moves,
+            renewal_days: grant.renewal_days,
+            ..LicenseDetails::default()
+        };
+        self.take_limits(&limits);
     }
 
     /// Replaces what the ledger has of it beside.

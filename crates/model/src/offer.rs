@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use chrono::NaiveDate;
 
-use crate::checked_text::checked_text;
-use crate::license::{Modules, SiteLimit};
+use crate::checked_text::{checked_text, serde_as_text};
+use crate::license_terms::{Modules, SiteLimit};
 use crate::period::{NEVER, Period};
 use crate::slug::Slug;
 
@@ -36,6 +36,10 @@ pub struct Offer {
     pub lasts: LicenseTerm,
     /// What a quantity above one buys.
     pub quantity: QuantityMeaning,
+    /// Days that a license of a subscription goes on after its paid end while a renewal is to come.
+    pub grace_days: u16,
+    /// Whether it grants no license.
+    pub is_nothing: bool,
 }
 
 /// Why no offer is for a line of a sale.
@@ -88,10 +92,17 @@ pub enum LicenseTerm {
     Period(Period),
     /// For good.
     Lifetime,
+    /// As long as its subscription is paid. A line that is paid once grants nothing.
+    Subscription,
 }
 
+/// The text is not how long a license lasts.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("expected a period such as \"30d\", \"2w\", \"6m\" or \"1y\", \"lifetime\" or \"subscription\"")]
+pub struct NotALicenseTerm;
+
 /// What a quantity above one buys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QuantityMeaning {
     /// One license with so many times the sites.
@@ -110,6 +121,16 @@ checked_text!(ShopId);
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not an id of a shop: expected 1 to 128 ASCII letters, digits and signs, without spaces")]
 pub struct NotAShopId;
+
+impl ShopId {
+    /// What a sale has instead of a price if it names nothing but an offer.
+    const OFFER: &str = "offer:";
+
+    /// Whether it stands for a price that is not known, and names an offer.
+    pub fn is_offer(&self) -> bool {
+        self.0.starts_with(Self::OFFER)
+    }
+}
 
 impl FromStr for ShopId {
     type Err = NotAShopId;
@@ -152,6 +173,7 @@ impl LicenseTerm {
         match self {
             Self::Period(period) => period.after(day),
             Self::Lifetime => NEVER,
+            Self::Subscription => day,
         }
     }
 }
@@ -161,9 +183,27 @@ impl fmt::Display for LicenseTerm {
         match self {
             Self::Period(period) => period.fmt(f),
             Self::Lifetime => f.pad("lifetime"),
+            Self::Subscription => f.pad("subscription"),
         }
     }
 }
+
+impl FromStr for LicenseTerm {
+    type Err = NotALicenseTerm;
+
+    fn from_str(text: &str) -> Result<Self, NotALicenseTerm> {
+        match text {
+            "lifetime" => Ok(Self::Lifetime),
+            "subscription" => Ok(Self::Subscription),
+            period => {
+                let period = period.parse().ok().filter(|period: &Period| !period.is_empty());
+                period.map(Self::Period).ok_or(NotALicenseTerm)
+            }
+        }
+    }
+}
+
+serde_as_text!(LicenseTerm);
 
 impl QuantityMeaning {
     /// As in the registry.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::checked_text::checked_text;
 use crate::hex128::Hex128;
 use crate::license_key::LicenseKey;
+use crate::sale::edits::Sold;
 use crate::text::printable::is_unsafe;
 
 /// The longest reason of a change, in bytes.
@@ -36,6 +37,8 @@ pub struct Remarks {
     pub note: Option<Hex128>,
     /// The name of the reason of the last change.
     pub reason: Option<Hex128>,
+    /// The sale that it comes from, and what people changed of it.
+    pub sold: Option<Box<Sold>>,
     /// The number of the person who made the last change, which names the person's name.
     pub who: Option<Hex128>,
 }
@@ -47,6 +50,7 @@ impl Remarks {
         metadata: Metadata::NONE,
         note: None,
         reason: None,
+        sold: None,
         who: None,
     };
 
@@ -251,6 +255,8 @@ pub struct NewRemarks {
     pub metadata: Option<Metadata>,
     /// The vendor's note; `Some(None)` for none.
     pub note: Option<Option<NamedText>>,
+    /// The sale that a shop's license comes from, with what people changed of it.
+    pub sold: Option<Box<Sold>>,
 }
 
 impl NewRemarks {
@@ -263,6 +269,7 @@ impl NewRemarks {
                 Some(note) => note.as_ref().map(|note| note.name),
                 None => before.note,
             },
+            sold: self.sold.clone().or_else(|| before.sold.clone()),
             ..Remarks::NONE
         }
     }
@@ -340,6 +347,7 @@ mod tests {
             metadata: serde_json::from_str("{\"a\":\"b\"}").unwrap(),
             note: Some(Hex128([2; 16])),
             reason: Some(Hex128([3; 16])),
+            sold: None,
             who: Some(Hex128([4; 16])),
         };
         assert_eq!(NewRemarks::default().after(&before), before.lasting());

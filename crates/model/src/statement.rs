@@ -85,6 +85,8 @@ pub struct Statement<'a> {
     pub grant: Option<Grant<'a>>,
     /// The license's last day; `None` if the license is unknown.
     pub expires: Option<NaiveDate>,
+    /// Whether a renewal is to come, so that `expires` is no end.
+    pub renews: bool,
     /// When the statement was made.
     pub issued_at: DateTime<Utc>,
     /// The request's nonce, if it sent one.
@@ -122,6 +124,8 @@ struct Head<'a> {
     modules: Vec<&'a Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nonce: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    renews: bool,
 }
 
 /// The members that sort after it.
@@ -157,6 +161,7 @@ impl Statement<'_> {
             message: self.verdict.message(),
             modules: modules.into_iter().flat_map(Modules::keys).collect(),
             nonce: self.nonce,
+            renews: self.renews,
         };
         let tail = Tail {
             site_url: self.site_url,
@@ -236,6 +241,7 @@ mod tests {
                 grace_period_hours: 72,
             }),
             expires: NaiveDate::from_ymd_opt(2027, 1, 31),
+            renews: false,
             issued_at: DateTime::from_timestamp_millis(1_795_169_823_123).unwrap(),
             nonce,
             site_url,

@@ -66,6 +66,7 @@ pub(super) fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>,
             replaces: replaces(reader, table).filter(|_| notes == Notes::Kept),
             staging_sites: limit(reader, table, "staging_sites"),
             site_moves: limit(reader, table, "site_moves"),
+            renewal_days: None,
             remarks: None,
         }
         .into(),

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use countersign_model::license::SiteLimit;
+use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::license_key::LicenseKey;
 use countersign_model::offer::{LicenseTerm, NoOffer, Offer, QuantityMeaning, SalesMode, ShopId};
 use countersign_model::period::Period;
+use countersign_model::sale::terms::DEFAULT_GRACE_DAYS;
 use countersign_model::slug::Slug;
 
 use crate::diagnostic::Diagnostic;
@@ -31,7 +32,12 @@ const FIELDS: &[&str] = &[
     "site_moves",
     "period",
     "quantity",
+    "grace",
+    "grants",
 ];
+
+/// The longest grace: a payment is tried again for two months at most.
+const MAX_GRACE_DAYS: u16 = 60;
 
 /// All offers.
 #[derive(Clone, Debug, Default)]
@@ -191,7 +197,14 @@ impl Offers {
 fn offer(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, name: Slug) -> Option<Offer> {
     reader.only(table, FIELDS);
     reader.without_keys(table);
-    for required in ["shop", "modules", "period"] {
+    let nothing = choice(reader, table, "grants", &[("nothing", true)]);
+    let is_nothing = nothing.unwrap_or(false);
+    let required: &[&str] = if is_nothing {
+        &["shop"]
+    } else {
+        &["shop", "modules", "period"]
+    };
+    for required in required {
         reader.require(table, required);
     }
     if !["products", "prices"]
@@ -218,23 +231,38 @@ fn offer(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, name: Slug) 
     );
     let products = ids(reader, table, "products");
     let prices = ids(reader, table, "prices");
-    let modules = Arc::new(modules(reader, table));
+    let modules = match is_nothing {
+        true => Modules::new(),
+        false => modules(reader, table),
+    };
+    if is_nothing && let Some(field) = ["modules", "period"].iter().find_map(|name| table.fields.get(*name)) {
+        reader.complain(
+            field.node.at,
+            "an offer that grants nothing has neither \"modules\" nor \"period\"".to_owned(),
+        );
+    }
     let sites = sites(reader, table).unwrap_or(SiteLimit::DEFAULT);
     let staging_sites = limit(reader, table, "staging_sites");
     let site_moves = limit(reader, table, "site_moves");
-    let lasts = lasts(reader, table);
+    let lasts = match is_nothing {
+        true => Some(LicenseTerm::Lifetime),
+        false => lasts(reader, table),
+    };
+    let grace_days = grace(reader, table);
     Some(Offer {
         name,
         shop: shop?,
         mode: mode.unwrap_or(SalesMode::Live),
         products,
         prices,
-        modules,
+        modules: Arc::new(modules),
         sites,
         staging_sites,
         site_moves,
         lasts: lasts?,
         quantity: quantity.unwrap_or(QuantityMeaning::Licenses),
+        grace_days: grace_days.unwrap_or(DEFAULT_GRACE_DAYS),
+        is_nothing,
     })
 }
 
@@ -265,17 +293,30 @@ fn ids(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, name: &str) ->
 
 fn lasts(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<LicenseTerm> {
     let (at, text) = reader.string(table, "period")?;
-    if text == "lifetime" {
-        return Some(LicenseTerm::Lifetime);
-    }
-    let parsed = text.parse().ok().filter(|period: &Period| !period.is_empty());
-    if parsed.is_none() {
+    let lasts: Option<LicenseTerm> = text.parse().ok();
+    if lasts.is_none() {
         reader.complain(
             at,
-            "\"period\" must be a period such as \"30d\", \"2w\", \"6m\" or \"1y\", or \"lifetime\"",
+            "\"period\" must be a period such as \"30d\", \"2w\", \"6m\" or \"1y\", \"lifetime\" or \"subscription\"",
         );
     }
-    parsed.map(LicenseTerm::Period)
+    lasts
+}
+
+/// Days of grace, such as `3d` or `1w`: at most 60.
+fn grace(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<u16> {
+    let (at, text) = reader.string(table, "grace")?;
+    let days = match text.parse() {
+        Ok(Period::Days(days)) => u16::try_from(days).ok().filter(|days| *days <= MAX_GRACE_DAYS),
+        _ => None,
+    };
+    if days.is_none() {
+        reader.complain(
+            at,
+            format!("\"grace\" must be a number of days from \"0d\" to \"{MAX_GRACE_DAYS}d\""),
+        );
+    }
+    days
 }
 
 #[cfg(test)]
@@ -390,7 +431,7 @@ mod tests {
                 r#"c.toml:4:11: "prices" is not an id of a shop: expected 1 to 128 ASCII letters, digits and signs, without spaces"#,
                 r#"c.toml:4:23: "prices" has "c" twice"#,
                 r#"c.toml:5:9: "sites" must be an integer of at least 1, or "unlimited""#,
-                r#"c.toml:6:10: "period" must be a period such as "30d", "2w", "6m" or "1y", or "lifetime""#,
+                r#"c.toml:6:10: "period" must be a period such as "30d", "2w", "6m" or "1y", "lifetime" or "subscription""#,
                 r#"c.toml:7:12: "quantity" must be "sites" or "licenses""#,
                 r#"c.toml:8:11: "modules" must not be empty: such a license grants nothing"#,
                 r#"d.toml:1:1: missing field "modules""#,

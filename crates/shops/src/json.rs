@@ -1,9 +1,11 @@
 //! Reads fields of a delivery by their paths. What is missing, of another type or too long reads as `None`.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::Value;
 
-use crate::event::{DeliveryError, SoldLine};
+use crate::event::DeliveryError;
 use countersign_model::license_key::LicenseKey;
 use countersign_model::offer::ShopId;
 use countersign_model::period;
@@ -57,6 +59,11 @@ pub(super) fn shop_id(value: &Value, path: &str) -> Option<ShopId> {
     id(value, path)?.parse().ok()
 }
 
+/// The first id at some paths.
+pub(super) fn first_id(value: &Value, paths: &[&str]) -> Option<String> {
+    paths.iter().find_map(|path| id(value, path))
+}
+
 /// The ids at some paths, each once.
 pub(super) fn ids(value: &Value, paths: &[&str]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
@@ -104,18 +111,39 @@ pub(super) fn list<'v>(value: &'v Value, path: &str) -> &'v [Value] {
     at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A line of a sale; a quantity that is missing is 1. `None` if it is 0 or no 32-bit number.
-pub(super) fn line(price: Option<ShopId>, product: Option<ShopId>, quantity: Option<&Value>) -> Option<SoldLine> {
-    let quantity = match quantity {
-        None | Some(Value::Null) => 1,
-        Some(quantity) => u32::try_from(quantity.as_u64()?).ok()?,
-    };
-    (quantity > 0).then_some(SoldLine {
-        price,
-        product,
-        offer: None,
-        quantity,
-    })
+/// How many were bought; what is missing is 1. `None` if it is no 32-bit number. A quantity below 0 is one that went back.
+pub(super) fn quantity(value: &Value, path: &str) -> Option<u32> {
+    match at(value, path) {
+        None | Some(Value::Null) => Some(1),
+        Some(quantity) => u32::try_from(quantity.as_i64()?.unsigned_abs()).ok(),
+    }
+}
+
+/// An amount in the currency's smallest unit: a whole number, or a text of one.
+pub(super) fn amount(value: &Value, path: &str) -> Option<i64> {
+    match at(value, path)? {
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+/// An amount that is asked for or goes back: below 0, nothing is.
+pub(super) fn above_zero(amount: i64) -> u64 {
+    u64::try_from(amount).unwrap_or_default()
+}
+
+/// Names items that have no id of the shop: their product, and their number among items of that product.
+#[derive(Default)]
+pub(super) struct ItemNames(BTreeMap<ShopId, u32>);
+
+impl ItemNames {
+    pub(super) fn next(&mut self, product: &ShopId) -> String {
+        let number = self.0.entry(product.clone()).or_default();
+        let name = format!("{product}#{number}");
+        *number += 1;
+        name
+    }
 }
 
 #[cfg(test)]

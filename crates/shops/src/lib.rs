@@ -1,12 +1,11 @@
 //! Deliveries of [shops](SHOPS), and exports of other systems. The crate has no I/O and no clock.
 //!
 //! [`shop`] declares what differs between shops. [`signature`] checks who sent a delivery. [`read`] parses it into one
-//! [`event`] for all shops; `json` reads fields. [`grant`] says which licenses a sale grants. [`import`] reads exports of
-//! other systems.
+//! [`event`] for all shops: facts, which `countersign_model::sale` keeps and turns into licenses; `json` reads fields. [`import`]
+//! reads exports of other systems.
 #![forbid(unsafe_code)]
 
 pub mod event;
-pub mod grant;
 pub mod import;
 mod json;
 mod lemon_squeezy;
@@ -14,13 +13,15 @@ mod paddle;
 pub mod shop;
 pub mod signature;
 mod stripe;
+#[cfg(test)]
+mod testing;
 mod woocommerce;
 
 use std::str::FromStr;
 
 use serde_json::Value;
 
-use event::{DeliveryError, MAX_DELIVERY, ShopAction, ShopDelivery};
+use event::{Content, DeliveryError, MAX_DELIVERY, ShopDelivery};
 use shop::Shop;
 
 /// Every shop.
@@ -50,7 +51,7 @@ impl FromStr for &'static Shop {
 /// Parses a delivery whose signature was checked.
 ///
 /// # Errors
-/// It is not a delivery of such a shop. What is one and concerns no license is no error, but [`event::ShopAction::Ignore`].
+/// It is not a delivery of such a shop. What is one and concerns no license is no error, but [`event::Content::Ignore`].
 pub fn read(shop: &Shop, body: &[u8]) -> Result<ShopDelivery, DeliveryError> {
     if body.len() > MAX_DELIVERY {
         return Err(DeliveryError::TooLarge);
@@ -60,8 +61,7 @@ pub fn read(shop: &Shop, body: &[u8]) -> Result<ShopDelivery, DeliveryError> {
             event: "ping".to_owned(),
             id: None,
             mode: None,
-            changed_at: None,
-            action: ShopAction::Ignore {
+            content: Content::Ignore {
                 reason: "it only says that the webhook is there",
             },
         });

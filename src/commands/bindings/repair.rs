@@ -50,7 +50,6 @@ struct RepairOutput<'a> {
     unfit_licenses: Vec<UnfitLicenseOutput>,
     unfit_tokens: &'a [Name],
     /// Sales that are two sales with licenses by now.
-    unfit_sales: u64,
     sequence: u64,
     /// Whether the nodes read the ledger anew, and serve again.
     read_anew: bool,
@@ -155,7 +154,6 @@ fn shown<'a>(files: &[PathBuf], repaired: &'a RepairOutcome, dry_run: bool) -> R
         unfit: unfit.collect(),
         unfit_licenses: licenses.collect(),
         unfit_tokens: &repaired.unfit_tokens,
-        unfit_sales: repaired.unfit_sales,
         sequence: repaired.sequence,
         read_anew: repaired.anew && !dry_run,
         dry_run,
@@ -225,11 +223,6 @@ fn text(shown: &RepairOutput<'_>) -> String {
     if shown.sales > 0 {
         let count = counted(usize::try_from(shown.sales).unwrap_or(usize::MAX), "sale");
         text += &format!("{count} of shops known again\n");
-    }
-    if shown.unfit_sales > 0 {
-        let count = counted(usize::try_from(shown.unfit_sales).unwrap_or(usize::MAX), "sale");
-        text +=
-            &format!("{count} of shops stay as they are: two sales with licenses of their own have their names now\n");
     }
     if shown.released > 0 {
         text += &format!(

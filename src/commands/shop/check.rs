@@ -1,21 +1,24 @@
-//! `countersign shop check`: what a saved delivery would do with the offers of this registry. Changes nothing.
+//! `countersign shop check`: the facts of saved deliveries, and what they would grant with the offers of this registry. Changes
+//! nothing.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 
 use crate::commands::output;
-use crate::commands::shop::checked_delivery::{CheckedDelivery, CheckedLine, PrintedGrant, text};
+use crate::commands::shop::checked_delivery::{CheckedDelivery, CheckedSales, text};
 use crate::commands::{Exit, Failure};
 use countersign_files::regular_file;
 use countersign_model::offer::{SalesMode, ShopId};
+use countersign_model::sale::facts::SaleFacts;
+use countersign_model::sale::terms::Terms;
 use countersign_model::slug::Slug;
 use countersign_registry::Registry;
 use countersign_registry::offers::Offers;
-use countersign_settings::config::{Config, KeyIssuer, ShopConfig};
-use countersign_shops::event::{MAX_DELIVERY, Sale, ShopAction, SoldLine};
-use countersign_shops::grant::{grant, one_license};
+use countersign_settings::config::{Config, ShopConfig};
+use countersign_shops::event::{Content, MAX_DELIVERY};
 use countersign_shops::shop::Shop;
 use countersign_shops::signature::{self, ShopSecret};
 
@@ -24,9 +27,9 @@ pub(super) struct Args {
     /// The name of the shop in the offers
     #[arg(value_name = "SHOP")]
     shop: Slug,
-    /// The body of the delivery, byte for byte
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The bodies of deliveries of one customer, byte for byte, in any order
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
     /// What the shop is, such as woocommerce; without it, countersign.toml or its name says it
     #[arg(long, value_name = "KIND")]
     kind: Option<&'static Shop>,
@@ -56,6 +59,10 @@ enum CheckError {
     Kind(Slug),
     #[error("there is no secret to check the signature with")]
     NoSecret,
+    #[error("some deliveries are live, and some are of the test mode")]
+    Modes,
+    #[error("a header belongs to one delivery, and here are {0}")]
+    ManyFiles(usize),
     #[error("{}", path.display())]
     Secret {
         path: PathBuf,
@@ -75,51 +82,63 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let kind = kind.or_else(|| args.shop.as_str().parse().ok()).ok_or_else(|| {
         Failure::usage(CheckError::Kind(args.shop.clone())).hint(format!("add --kind: {}", countersign_shops::EXPECTED))
     })?;
+    if !args.header.is_empty() && args.files.len() > 1 {
+        return Err(Failure::usage(CheckError::ManyFiles(args.files.len())).hint("check one file at a time"));
+    }
     let offers = Registry::load_offers(&config.paths.registry)?;
-    let body = read(&args.file, MAX_DELIVERY as u64)?;
     let now = args.at.unwrap_or_else(Utc::now);
-    let (is_refused, signature) = signature_state(args, settings, kind, &body, now)?;
-    let mut delivery = countersign_shops::read(kind, &body).map_err(|source| {
-        let path = args.file.clone();
-        Failure::input(CheckError::Delivery { path, source })
-            .hint("save the body of the request as it came, and name the right --kind")
-    })?;
-    let has_keys_of_shop = settings.is_some_and(|settings| settings.keys == KeyIssuer::Shop);
-    if matches!(delivery.action, ShopAction::Key(_)) && !has_keys_of_shop {
-        delivery.action = ShopAction::Ignore {
-            reason: "licenses of this shop have keys of ours",
-        };
-    }
-    let of_settings = settings.and_then(|settings| settings.mode);
-    let mode = args.mode.or(delivery.mode).or(of_settings).unwrap_or(SalesMode::Live);
-    let sold_at = delivery.changed_at.unwrap_or(now);
-    let mut licenses: Vec<_> = delivery.action.sale().map_or(Vec::new(), |sale| {
-        let line = |line| checked_line(&offers, &args.shop, mode, sale, line, sold_at);
-        sale.lines.iter().map(line).collect()
-    });
-    if has_keys_of_shop
-        && !licenses.is_empty()
-        && let Err(reason) = one_license(licenses.iter().map(|line| line.count))
-    {
-        for line in &mut licenses {
-            line.grants = None;
-            line.parked.get_or_insert(reason.to_string());
+    let mut is_refused = false;
+    let mut deliveries = Vec::new();
+    let mut facts = SaleFacts::default();
+    let mut modes = BTreeSet::new();
+    for file in &args.files {
+        let body = read(file, MAX_DELIVERY as u64)?;
+        let (is_wrong, signature) = signature_state(args, settings, kind, &body, now)?;
+        is_refused |= is_wrong;
+        let delivery = countersign_shops::read(kind, &body).map_err(|source| {
+            let path = file.clone();
+            Failure::input(CheckError::Delivery { path, source })
+                .hint("save the body of the request as it came, and name the right --kind")
+        })?;
+        let of_settings = settings.and_then(|settings| settings.mode);
+        let mode = args.mode.or(delivery.mode).or(of_settings).unwrap_or(SalesMode::Live);
+        modes.insert(mode.as_str());
+        if let Content::Record(record) = &delivery.content {
+            record.facts.iter().cloned().for_each(|fact| facts.take(fact));
+            remember(&mut facts, &offers, &args.shop, mode);
+            facts.assign_places();
         }
+        deliveries.push(CheckedDelivery {
+            file: output::path_text(file),
+            signature,
+            offers_of: mode,
+            delivery,
+        });
     }
-    let checked = CheckedDelivery {
-        shop: &args.shop,
-        kind,
-        signature,
-        offers_of: mode,
-        delivery: &delivery,
-        licenses,
-    };
+    if modes.len() > 1 {
+        return Err(Failure::input(CheckError::Modes).hint("live sales and those of the test mode never meet"));
+    }
+    let checked = CheckedSales::new(&args.shop, kind, deliveries, facts.grants());
     output::print(&if args.json {
         output::json(&checked)?
     } else {
         text(&checked)
     })?;
     Ok(if is_refused { Exit::Input } else { Exit::Done })
+}
+
+/// Remembers what is granted by prices that are sold for the first time.
+fn remember(facts: &mut SaleFacts<String>, offers: &Offers, shop: &Slug, mode: SalesMode) {
+    let found = facts.without_terms().into_iter().filter_map(|(sale, thing)| {
+        let named = thing.offer.map(ShopId::as_str);
+        let offer = offers
+            .of_line(shop, mode, named, Some(thing.price), Some(thing.product))
+            .ok()?;
+        Some((sale, thing.price.clone(), Terms::from(offer)))
+    });
+    for (sale, price, terms) in found.collect::<Vec<_>>() {
+        facts.remember(sale, price, terms);
+    }
 }
 
 fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
@@ -172,39 +191,6 @@ fn signature_state(
         Ok(()) => (false, "right".to_owned()),
         Err(error) => (true, error.to_string()),
     })
-}
-
-fn checked_line(
-    offers: &Offers,
-    shop: &Slug,
-    mode: SalesMode,
-    sale: &Sale,
-    line: &SoldLine,
-    sold_at: DateTime<Utc>,
-) -> CheckedLine {
-    let offer = offers.of_line(
-        shop,
-        mode,
-        line.offer.as_deref(),
-        line.price.as_ref(),
-        line.product.as_ref(),
-    );
-    let name = offer.as_ref().ok().map(|offer| offer.name.clone());
-    let granted = grant(sale, line, offer, sold_at);
-    let ids = line.price.iter().chain(&line.product).map(ShopId::as_str);
-    let sold: Vec<_> = ids.chain(line.offer.as_deref()).collect();
-    CheckedLine {
-        sold: sold.join(" "),
-        quantity: line.quantity,
-        offer: name,
-        count: granted.as_ref().map_or(0, |(count, _)| *count),
-        parked: granted.as_ref().err().map(ToString::to_string),
-        grants: granted.ok().map(|(_, license)| PrintedGrant {
-            modules: (*license.modules).clone(),
-            sites: license.sites.to_string(),
-            expires: license.expires.to_string(),
-        }),
-    }
 }
 
 fn parse_header(text: &str) -> Result<(String, String), &'static str> {

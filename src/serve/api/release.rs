@@ -59,7 +59,8 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
     let statement = Statement {
         verdict: Verdict::Released,
         grant: None,
-        expires: Some(license.expires),
+        expires: Some(license.end_on(now.date_naive())),
+        renews: false,
         issued_at: now,
         nonce: question.nonce.as_deref(),
         site_url,

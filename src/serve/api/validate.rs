@@ -19,7 +19,7 @@ use crate::serve::signing::queue::Lane;
 use crate::serve::state::Service;
 use countersign_ledger::LedgerLook;
 use countersign_model::binding::CheckIn;
-use countersign_model::license::LicenseState;
+use countersign_model::license::{License, LicenseState};
 use countersign_model::statement::{Grant, Statement, Verdict};
 
 /// Answers a validation. The future may be dropped early: the binding is completed.
@@ -81,7 +81,8 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
                 modules: &license.modules,
                 grace_period_hours: license.grace_period_hours.map_or(service.grace_period_hours, u32::from),
             }),
-        expires: license.map(|license| license.expires),
+        expires: license.map(|license| license.end_on(now.date_naive())),
+        renews: license.is_some_and(License::renews) && decision.verdict == Verdict::Ok,
         issued_at: now,
         nonce: question.nonce.as_deref(),
         site_url,

@@ -18,6 +18,7 @@ use countersign_ledger::LedgerLook;
 use countersign_model::binding::CheckIn;
 use countersign_model::license::{License, LicenseState, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::period::NEVER;
 use countersign_model::site_host::SiteHost;
 use countersign_model::statement::Verdict;
 
@@ -245,10 +246,11 @@ fn answer(status: &str, success: bool, about: &EddAbout, license: Option<&Licens
             SiteLimit::Unlimited => (0, json!("unlimited")),
             SiteLimit::Limited(limit) => (limit.get(), json!((limit.get() as usize).saturating_sub(count))),
         };
-        let is_lifetime = license.expires.to_string() == "9999-12-31";
+        let end = license.end_on(Utc::now().date_naive());
+        let is_lifetime = end == NEVER;
         let expires = match is_lifetime {
             true => "lifetime".to_owned(),
-            false => format!("{} 23:59:59", license.expires),
+            false => format!("{end} 23:59:59"),
         };
         document.insert("expires".into(), expires.into());
         document.insert("license_limit".into(), limit.into());

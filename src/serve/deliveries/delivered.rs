@@ -5,7 +5,8 @@ use chrono::TimeDelta;
 use crate::serve::hooks::Hook;
 use countersign_files::queue::Queued;
 use countersign_files::spool::Delivery;
-use countersign_shops::event::ShopDelivery;
+use countersign_model::offer::SalesMode;
+use countersign_shops::event::ReportedSale;
 
 /// How long shops deliver again what was not answered with 200. What a delivery waits for comes within this time or never.
 pub(super) const SHOPS_TRY_FOR: TimeDelta = TimeDelta::days(3);
@@ -14,5 +15,6 @@ pub(super) const SHOPS_TRY_FOR: TimeDelta = TimeDelta::days(3);
 pub(super) struct Delivered<'a> {
     pub(super) hook: &'a Hook,
     pub(super) queued: &'a Queued<Delivery>,
-    pub(super) parsed: &'a ShopDelivery,
+    pub(super) mode: Option<SalesMode>,
+    pub(super) record: &'a ReportedSale,
 }

@@ -9,8 +9,8 @@ use countersign_files::spool::SpoolError;
 use countersign_ledger::{ChangeRefusal, StoreError};
 use countersign_mail::mail_queue_error::MailQueueError;
 use countersign_model::foreign_key::ForeignKeyError;
+use countersign_model::offer::NoOffer;
 use countersign_shops::event::DeliveryError;
-use countersign_shops::grant::{NoGrant, NotOneLicense};
 
 /// Why a delivery is not applied.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +41,8 @@ pub(super) enum ApplyError {
         /// Whether it should be there.
         is_late: bool,
     },
-    /// It changes a sale that is not issued yet.
-    #[error("its sale is not issued yet")]
+    /// It renews a subscription whose first payment did not come yet.
+    #[error("the first payment of its subscription did not come yet")]
     Early,
     /// A person has to decide.
     #[error(transparent)]
@@ -55,15 +55,17 @@ pub(super) enum ParkReason {
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
     #[error("line {line} of the sale: {reason}")]
-    NoGrant { line: usize, reason: NoGrant },
-    #[error("the sale has no lines")]
-    NoLines,
+    NoOffer { line: usize, reason: NoOffer },
+    #[error("it has more lines than the ledger can keep at once")]
+    TooLong,
+    #[error(
+        "it renews a subscription that nobody here knows: retry it to issue a license, drop it if the customer has one"
+    )]
+    UnknownSubscription,
     #[error("it names no sale")]
     NoName,
     #[error("{0}")]
     Shop(&'static str),
-    #[error("it names two sales that both have licenses")]
-    TwoSales,
     #[error("the shop's license key did not come within three days: does its webhook send license_key_created?")]
     NoKey,
     #[error("the shop's license key: {0}")]
@@ -79,6 +81,11 @@ pub(super) enum ParkReason {
     #[error("the license cannot be issued or changed: {0:?}")]
     Refused(ChangeRefusal),
 }
+
+/// A sale for which the shop makes one key grants another number of licenses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the shop makes one license key for a sale, and the offers of this one grant {0} licenses")]
+pub(super) struct NotOneLicense(pub(super) usize);
 
 impl ApplyError {
     /// The error of a delivery that was received at this time. A key of the shop is late after an hour; after three days it is

@@ -1,92 +1,75 @@
-//! Folds one delivery into the state of its sale, and has the licenses of the sale follow.
+//! Records the facts of one delivery, and has the licenses of the sale follow.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{TimeDelta, Utc};
 
-use crate::serve::gate::Snapshot;
 use crate::serve::hooks::Hook;
 use crate::serve::state::Service;
-use countersign_ledger::{MAX_NAMES, SaleChange, SaleOutcome};
-use countersign_model::issued_license::Hex128;
-use countersign_model::license::LicenseStatus;
-use countersign_model::license_key::LicenseId;
-use countersign_model::offer::SalesMode;
-use countersign_model::sale_state::{SaleEvent, SaleState};
+use countersign_ledger::{HiddenId, MAX_NAMES, SaleChange, SaleOutcome};
+use countersign_model::offer::{SalesMode, ShopId};
+use countersign_model::sale::fact::{Fact, SoldAs};
+use countersign_model::sale::terms::Terms;
+use countersign_registry::offers::Offers;
 use countersign_settings::config::KeyIssuer;
-use countersign_shops::event::{Sale, ShopAction, StatusCause};
-use countersign_shops::grant::{GrantedLicense, grant, one_license};
 
-use crate::serve::deliveries::delivered::{Delivered, SHOPS_TRY_FOR};
+use crate::serve::deliveries::delivered::Delivered;
 use crate::serve::deliveries::error::{ApplyError, ParkReason};
 use crate::serve::deliveries::key_debt::KeyDebt;
-use crate::serve::deliveries::known_sale::KnownSale;
-use crate::serve::deliveries::sale_licenses::SaleLicenses;
+use crate::serve::deliveries::sale_licenses::{SaleKey, SaleLicenses};
 use crate::serve::deliveries::sale_places::SalePlaces;
 use crate::serve::deliveries::sale_requests::SaleRequests;
-use crate::serve::deliveries::sale_words::{PaidEnd, SaleKey};
 use crate::serve::deliveries::spool_work::in_spool;
+
+/// How long a renewal waits for the first payment of its subscription: deliveries overtake each other by minutes.
+const OVERTAKEN_FOR: TimeDelta = TimeDelta::hours(1);
 
 /// Records what a delivery says of its sale, and has the licenses follow. Whether others may have waited for it.
 pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> Result<bool, ApplyError> {
-    let Delivered { hook, queued, parsed } = delivered;
+    let Delivered {
+        hook,
+        queued,
+        mode,
+        record,
+    } = delivered;
     let received = queued.queued;
-    let id = queued.item.id;
     let shop = &hook.config;
     let gate = &service.gate;
     let snapshot = gate.snapshot();
     let secrets = snapshot.secrets.licensing.as_deref().ok_or(ApplyError::NoSecrets)?;
-    let mode = parsed.mode.or(shop.mode).unwrap_or(SalesMode::Live);
-    let requests = SaleRequests::new(secrets, &shop.name, mode);
-    let names = requests.hide(parsed.action.names());
-    if names.is_empty() {
-        return Err(ParkReason::NoName.into());
-    }
-    let is_issued = |name: &Hex128| gate.bindings().sale(*name).is_some_and(|sale| sale.is_issued);
-    let is_known = names.iter().any(is_issued);
-    // Before anything is written: what grants nothing is parked as a whole.
-    let granted = match parsed.action.sale() {
-        Some(sale) => grants(&snapshot, hook, mode, sale, parsed.changed_at.unwrap_or(received))?,
-        None => Vec::new(),
-    };
-    if shop.keys == KeyIssuer::Shop && !granted.is_empty() && !is_known {
-        one_license(granted.iter().map(|(count, _)| *count)).map_err(ParkReason::from)?;
-    }
-    if queued.item.is_early && !is_known {
-        // A change whose sale never comes is of one from before the shop was connected.
-        if Utc::now() - received <= SHOPS_TRY_FOR {
-            return Err(ApplyError::Early);
-        }
-        tracing::info!(delivery = %id, "a change is dropped: its sale did not come");
+    let mode = mode.or(shop.mode).unwrap_or(SalesMode::Live);
+    if record.bad_key.is_some() && shop.keys == KeyIssuer::Own {
+        // The licenses have keys of ours.
         return Ok(false);
     }
-    let change = SaleChange {
-        names: names.into_iter().take(MAX_NAMES).collect(),
-        event: event(&parsed.action)?,
-        at: parsed.changed_at,
-        scope: Arc::clone(requests.scope()),
-        now: Utc::now(),
-    };
-    let (state, counts) = match gate.bindings().record_sale(change).await? {
-        SaleOutcome::Recorded { state, counts } => (state, counts),
-        SaleOutcome::TwoSales => return Err(ParkReason::TwoSales.into()),
-    };
-    let key = match shop.keys {
-        KeyIssuer::Own => SaleKey::Own,
-        KeyIssuer::Shop => SaleKey::OfShop(state.key),
-    };
-    let places = SalePlaces {
-        gate,
-        requests: &requests,
-        sale: state.id,
-    };
-    if let ShopAction::Key(_) = parsed.action {
-        return match counts {
-            true => Ok(places.is_first_of(state.key)),
-            false => Err(ParkReason::SecondKey.into()),
-        };
+    if let Some(bad) = record.bad_key {
+        return Err(ParkReason::Key(bad).into());
     }
-    if matches!(parsed.action, ShopAction::Change(_)) && counts && !state.is_issued {
+    let requests = SaleRequests::new(secrets, &shop.name, mode);
+    let hidden = record.facts.iter().cloned();
+    let hidden: Vec<Fact<HiddenId>> = hidden.map(|fact| fact.map(&mut |id| requests.hide(&id))).collect();
+    let ids: Vec<&HiddenId> = hidden.iter().flat_map(Fact::ids).collect();
+    if ids.len() > MAX_NAMES {
+        return Err(ParkReason::TooLong.into());
+    }
+    let known = ids
+        .iter()
+        .flat_map(|id| std::iter::once(&id.current).chain(&id.retired));
+    let is_known = known.into_iter().any(|id| {
+        let sale = gate.bindings().sale(*id);
+        sale.is_some_and(|(_, facts)| facts.is_sold())
+    });
+    if record.is_renewal && !is_known && !queued.item.is_sale {
+        let id = queued.item.id;
+        if Utc::now() - received > OVERTAKEN_FOR {
+            // Who retries it says that it is a sale.
+            in_spool(service, move |spool| {
+                spool.update(id, |delivery| delivery.is_sale = true)
+            })
+            .await?;
+            return Err(ParkReason::UnknownSubscription.into());
+        }
         if !queued.item.is_early {
             in_spool(service, move |spool| {
                 spool.update(id, |delivery| delivery.is_early = true)
@@ -95,131 +78,64 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         }
         return Err(ApplyError::Early);
     }
-    let _turn = service.hooks.turns.of(state.id).await;
-    // Another delivery of the sale may have come first.
-    let state = gate.bindings().sale(state.id).unwrap_or(state);
-    let counts = counts && (parsed.changed_at.is_none() || parsed.changed_at >= state.changed_at);
-    let sale = KnownSale {
-        gate,
-        id: state.id,
-        delivered_at: parsed.changed_at,
+    let (terms, unsold) = terms(snapshot.registry.offers(), hook, mode, &record.facts);
+    let change = SaleChange::new(hidden, terms, Arc::clone(requests.scope()), Utc::now());
+    let (sale, facts, is_news) = match gate.bindings().record_sale(change).await? {
+        SaleOutcome::Recorded { sale, facts, is_news } => (sale, facts, is_news),
+        SaleOutcome::TooLong => return Err(ParkReason::TooLong.into()),
+        SaleOutcome::NoName => return Err(ParkReason::NoName.into()),
     };
-    let licenses = SaleLicenses::new(places, parsed.action.names().first(), key, sale);
-    let debt = KeyDebt::of(
-        service,
-        delivered,
-        &licenses,
-        granted_now(&parsed.action, counts, &granted),
-    )
-    .await?;
-    let issued = follow(&licenses, &parsed.action, state, granted, counts).await;
+    let is_other = |fact: &Fact<_>| matches!(fact, Fact::Key(key) if Some(key.license) != facts.key());
+    if shop.keys == KeyIssuer::Shop && record.facts.iter().any(is_other) {
+        return Err(ParkReason::SecondKey.into());
+    }
+    let key = match shop.keys {
+        KeyIssuer::Own => SaleKey::Own,
+        KeyIssuer::Shop => SaleKey::OfShop,
+    };
+    let places = SalePlaces {
+        gate,
+        requests: &requests,
+        sale,
+        is_earlier: facts.is_earlier,
+    };
+    let _turn = service.hooks.turns.of(sale).await;
+    let licenses = SaleLicenses::new(places, record.order.as_ref(), key);
+    // What needs no address does not wait for one.
+    licenses.update_all().await?;
+    let debt = KeyDebt::of(service, delivered, &licenses).await?;
+    let issued = licenses.issue_missing().await;
     let issued = issued.map_err(|error| error.of_delivery(received))?;
     debt.pay(&licenses, &issued).await?;
-    // Changes that were early have their sale now.
-    Ok(!issued.is_empty())
-}
-
-/// What a delivery has issued if it is missing.
-fn granted_now<'g>(
-    action: &ShopAction,
-    counts: bool,
-    granted: &'g [(u32, GrantedLicense)],
-) -> &'g [(u32, GrantedLicense)] {
-    match action {
-        ShopAction::Issue(_) | ShopAction::Renew(_) => granted,
-        ShopAction::Change(_) if counts => granted,
-        _ => &[],
+    // What is sold beside is granted; the rest is the remainder. What a price granted is remembered without its offer.
+    let without = facts.without_terms();
+    let lacks_terms = |thing: SoldAs<'_>| without.iter().any(|(_, unknown)| unknown.price == thing.price);
+    match unsold {
+        Some(reason) if record.facts.iter().flat_map(Fact::sold).all(lacks_terms) => Err(reason.into()),
+        _ => Ok(is_news),
     }
 }
 
-/// What each line of a sale grants.
-fn grants(
-    snapshot: &Snapshot,
+/// What each price of these facts grants, and why the first one that grants nothing does not.
+fn terms(
+    offers: &Offers,
     hook: &Hook,
     mode: SalesMode,
-    sale: &Sale,
-    sold_at: DateTime<Utc>,
-) -> Result<Vec<(u32, GrantedLicense)>, ParkReason> {
-    if sale.lines.is_empty() {
-        return Err(ParkReason::NoLines);
-    }
-    let shop = &hook.config;
-    let offers = snapshot.registry.offers();
-    let lines = sale.lines.iter().zip(1..).map(|(line, number)| {
-        let offer = offers.of_line(
-            &shop.name,
-            mode,
-            line.offer.as_deref(),
-            line.price.as_ref(),
-            line.product.as_ref(),
-        );
-        grant(sale, line, offer, sold_at).map_err(|reason| ParkReason::NoGrant { line: number, reason })
-    });
-    lines.collect()
-}
-
-/// What a delivery says of the state of its sale.
-fn event(action: &ShopAction) -> Result<SaleEvent, ParkReason> {
-    Ok(match action {
-        ShopAction::Issue(sale) | ShopAction::Renew(sale) => sale.until.map_or(SaleEvent::Paid, SaleEvent::PaidUntil),
-        ShopAction::Change(sale) => sale.until.map_or(SaleEvent::Changed, SaleEvent::ChangedUntil),
-        ShopAction::Revoke(subject) => match subject.cause {
-            StatusCause::Dispute => SaleEvent::Disputed(LicenseStatus::Revoked),
-            StatusCause::Own | StatusCause::Refund => SaleEvent::Status(LicenseStatus::Revoked),
-        },
-        ShopAction::Suspend(subject) | ShopAction::Resume(subject) => {
-            let status = match action {
-                ShopAction::Suspend(_) => LicenseStatus::Suspended,
-                _ => LicenseStatus::Active,
-            };
-            match subject.cause {
-                StatusCause::Own => SaleEvent::Subscription(status),
-                StatusCause::Dispute => SaleEvent::Disputed(status),
-                StatusCause::Refund => SaleEvent::Status(status),
+    facts: &[Fact<String>],
+) -> (BTreeMap<ShopId, Terms>, Option<ParkReason>) {
+    let mut terms = BTreeMap::new();
+    let mut unsold = None;
+    for (thing, line) in facts.iter().flat_map(Fact::sold).zip(1..) {
+        let SoldAs { offer, price, product } = thing;
+        let named = offer.map(ShopId::as_str);
+        match offers.of_line(&hook.config.name, mode, named, Some(price), Some(product)) {
+            Ok(offer) => {
+                terms.entry(price.clone()).or_insert_with(|| Terms::from(offer));
+            }
+            Err(reason) => {
+                unsold.get_or_insert(ParkReason::NoOffer { line, reason });
             }
         }
-        ShopAction::Key(key) => SaleEvent::Key(key.license.map_err(ParkReason::Key)?),
-        // The license ends on its last day by itself.
-        ShopAction::LetExpire(_) | ShopAction::Record(_) | ShopAction::Park(_) | ShopAction::Ignore { .. } => {
-            SaleEvent::Named
-        }
-    })
-}
-
-/// Issues, extends and changes the licenses of a sale, so that they are as the sale is. Gives those that were issued. `counts`:
-/// nothing newer of its kind is known.
-async fn follow(
-    licenses: &SaleLicenses<'_>,
-    action: &ShopAction,
-    state: SaleState,
-    mut granted: Vec<(u32, GrantedLicense)>,
-    counts: bool,
-) -> Result<Vec<LicenseId>, ApplyError> {
-    // The end that the shop named, in whichever delivery, precedes the period of the offer.
-    if let Some(until) = state.until() {
-        granted
-            .iter_mut()
-            .for_each(|(_, license)| license.expires = until.date_naive());
     }
-    let issued = match action {
-        ShopAction::Issue(sale) | ShopAction::Renew(sale) => {
-            let issued = licenses.issue(&granted).await?;
-            let end = match action {
-                _ if sale.until.is_none() => PaidEnd::Unknown,
-                ShopAction::Issue(_) => PaidEnd::Exact,
-                _ => PaidEnd::AtLeast,
-            };
-            licenses.pay(&granted, end).await?;
-            issued
-        }
-        ShopAction::Change(sale) if counts && state.is_issued => {
-            licenses.change(&granted, sale.until.is_some()).await?
-        }
-        _ => Vec::new(),
-    };
-    // A sale that is active leaves those as they are that are suspended because fewer are sold.
-    if state.license_status() != LicenseStatus::Active || matches!(action, ShopAction::Resume(_)) {
-        licenses.follow_status().await?;
-    }
-    Ok(issued)
+    (terms, unsold)
 }

@@ -17,12 +17,12 @@ use countersign_mail::queued_mail::MAX_LICENSES;
 use countersign_model::digest::Digest;
 use countersign_model::license_key::LicenseId;
 use countersign_settings::config::KeyIssuer;
-use countersign_shops::grant::GrantedLicense;
 
 use crate::serve::deliveries::buyer_address;
 use crate::serve::deliveries::delivered::Delivered;
-use crate::serve::deliveries::error::ApplyError;
+use crate::serve::deliveries::error::{ApplyError, ParkReason};
 use crate::serve::deliveries::sale_licenses::SaleLicenses;
+use crate::serve::deliveries::sale_places::place_key;
 use crate::serve::deliveries::spool_work::in_spool;
 
 /// What is owed, and to whom: the places of licenses in the sale.
@@ -32,9 +32,9 @@ pub(super) enum KeyDebt {
     /// There is no mail server.
     NoServer,
     /// Nobody knows the buyer's address.
-    NoAddress(Vec<(usize, u32)>),
+    NoAddress(Vec<String>),
     /// The keys of these licenses.
-    Owed(Arc<MailQueue>, MailAddress, Vec<(usize, u32)>),
+    Owed(Arc<MailQueue>, MailAddress, Vec<String>),
 }
 
 impl KeyDebt {
@@ -44,7 +44,6 @@ impl KeyDebt {
         service: &Arc<Service>,
         delivered: &Delivered<'_>,
         licenses: &SaleLicenses<'_>,
-        granted: &[(u32, GrantedLicense)],
     ) -> Result<Self, ApplyError> {
         let hook = delivered.hook;
         if hook.config.keys == KeyIssuer::Shop {
@@ -55,17 +54,13 @@ impl KeyDebt {
         };
         let delivery = &delivered.queued.item;
         let mut owed = delivery.owed.clone();
-        let missing = licenses.missing(granted);
-        let is_new = |place: &(usize, u32)| !owed.contains(place);
-        let new: Vec<_> = missing.into_iter().filter(is_new).collect();
+        let missing = licenses.missing().map_err(ParkReason::from)?;
+        let missing = missing.iter().map(|sold| place_key(&sold.place, sold.copy));
+        let new: Vec<_> = missing.filter(|place| !owed.contains(place)).collect();
         if owed.is_empty() && new.is_empty() {
             return Ok(Self::None);
         }
-        let buyer = delivered.parsed.action.sale().map(|sale| &sale.buyer);
-        let address = match buyer {
-            Some(buyer) => buyer_address::find(service, hook, buyer)?,
-            None => None,
-        };
+        let address = buyer_address::find(service, hook, &delivered.record.buyer)?;
         if !new.is_empty() {
             owed.extend(new);
             let id = delivery.id;

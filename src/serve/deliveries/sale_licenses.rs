@@ -1,44 +1,46 @@
-//! The licenses of a sale: one for each copy of each line, found by its place in the sale.
-//!
-//! The place is the idempotency key of the license, so that no delivery, however often and wherever it is applied, issues a
-//! second one.
+//! The licenses of a sale: each is what the facts of the sale grant to its place, with what people changed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::Utc;
 
-use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
+use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, KnownFacts, LedgerChange};
 use countersign_model::issued_license::{Hex128, IssueOrigin, IssuedLicense};
-use countersign_model::license::{License, LicenseStatus};
+use countersign_model::license::{Details, License, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::period::NEVER;
 use countersign_model::remarks::{Author, NewRemarks};
-use countersign_shops::grant::{GrantedLicense, NotOneLicense};
+use countersign_model::sale::edits::Sold;
+use countersign_model::sale::fact::PlaceName;
+use countersign_model::sale::grants::{SoldGrant, SoldLicense};
 
-use crate::serve::deliveries::error::{ApplyError, ParkReason};
-use crate::serve::deliveries::known_sale::KnownSale;
-use crate::serve::deliveries::sale_places::SalePlaces;
-use crate::serve::deliveries::sale_words::{CopyState, PaidEnd, SaleKey};
+use crate::serve::deliveries::error::{ApplyError, NotOneLicense, ParkReason};
+use crate::serve::deliveries::sale_places::{SalePlaces, place_key};
 
 /// Attempts to change a license that others change at the same time.
 const ATTEMPTS: usize = 16;
 
+/// Whose key a license gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SaleKey {
+    /// Ours.
+    Own,
+    /// The one that the shop made.
+    OfShop,
+}
+
 /// The licenses of one sale.
 pub(super) struct SaleLicenses<'a> {
     places: SalePlaces<'a>,
-    /// The shop's first id of the sale.
+    /// The shop's id of the order.
     order: Option<&'a String>,
     key: SaleKey,
-    sale: KnownSale<'a>,
 }
 
 impl<'a> SaleLicenses<'a> {
-    pub(super) fn new(places: SalePlaces<'a>, order: Option<&'a String>, key: SaleKey, sale: KnownSale<'a>) -> Self {
-        Self {
-            places,
-            order,
-            key,
-            sale,
-        }
+    pub(super) fn new(places: SalePlaces<'a>, order: Option<&'a String>, key: SaleKey) -> Self {
+        Self { places, order, key }
     }
 
     /// The sale.
@@ -46,46 +48,75 @@ impl<'a> SaleLicenses<'a> {
         self.places.sale
     }
 
-    /// The places whose license is missing.
-    pub(super) fn missing(&self, granted: &[(u32, GrantedLicense)]) -> Vec<(usize, u32)> {
-        let places = granted.iter().enumerate();
-        let places = places.flat_map(|(line, (count, _))| (0..*count).map(move |copy| (line, copy)));
-        places
-            .filter(|(line, copy)| self.places.find(*line, *copy).is_none())
-            .collect()
+    /// What is known of the sale now.
+    fn facts(&self) -> KnownFacts {
+        let known = self.places.gate.bindings().sale(self.places.sale);
+        known.map(|(_, facts)| facts).unwrap_or_default()
+    }
+
+    /// The places whose license is missing, and is to be issued.
+    pub(super) fn missing(&self) -> Result<Vec<SoldLicense<Hex128>>, NotOneLicense> {
+        let licenses = self.facts().grants().licenses;
+        let is_active = |sold: &&SoldLicense<_>| sold.grant.status == LicenseStatus::Active;
+        let active = licenses.iter().filter(is_active).count();
+        if self.key == SaleKey::OfShop && active > 1 {
+            return Err(NotOneLicense(active));
+        }
+        let mut missing = licenses;
+        missing.retain(|sold| is_active(&sold) && self.places.find(&sold.place, sold.copy).is_none());
+        Ok(missing)
     }
 
     /// The licenses at these places that this node issued: another node mails its own.
-    pub(super) fn own(&self, places: &[(usize, u32)]) -> Vec<LicenseId> {
-        let own = |(line, copy): &(usize, u32)| {
-            let found = self.places.find(*line, *copy)?;
-            self.is_own(*line, *copy, &found).then_some(found.license.id)
+    pub(super) fn own(&self, places: &[String]) -> Vec<LicenseId> {
+        let own = |place: &String| {
+            let found = self.places.find_key(place)?;
+            self.is_own(place, &found).then_some(found.license.id)
         };
         places.iter().filter_map(own).collect()
     }
 
-    /// Issues the licenses that are missing, and gives those that this node issued.
-    pub(super) async fn issue(&self, granted: &[(u32, GrantedLicense)]) -> Result<Vec<LicenseId>, ApplyError> {
+    fn is_own(&self, place: &str, found: &IssuedLicense) -> bool {
+        let salt = self.places.own_salt(place);
+        salt.is_none_or(|salt| found.origin.salt == salt)
+    }
+
+    /// Issues what is missing. Gives the licenses that this node issued.
+    pub(super) async fn issue_missing(&self) -> Result<Vec<LicenseId>, ApplyError> {
         let mut issued = Vec::new();
-        for (line, copy) in self.missing(granted) {
-            issued.extend(self.issue_one(line, copy, &granted[line].1).await?);
+        for sold in self.missing().map_err(ParkReason::from)? {
+            issued.extend(self.issue(&sold).await?);
+            // Another node may have recorded a refund meanwhile, and did not see this license yet.
+            self.update(&sold.place, sold.copy).await?;
         }
         Ok(issued)
     }
 
-    fn is_own(&self, line: usize, copy: u32, found: &IssuedLicense) -> bool {
-        let salt = self.places.own_salt(&self.places.place(line, copy));
-        salt.is_none_or(|salt| found.origin.salt == salt)
+    /// Has every license of the sale be as the facts say.
+    pub(super) async fn update_all(&self) -> Result<(), ApplyError> {
+        let facts = self.facts();
+        let mut copies: BTreeMap<PlaceName<Hex128>, u32> = BTreeMap::new();
+        for sold in facts.grants().licenses {
+            let copies = copies.entry(sold.place).or_default();
+            *copies = (*copies).max(sold.copy + 1);
+        }
+        for place in facts.all_places() {
+            copies.entry(place).or_default();
+        }
+        for (place, sold) in copies {
+            let mut copy = 0;
+            // Beyond what is sold there may be copies that were.
+            while copy < sold || self.places.find(&place, copy).is_some() {
+                self.update(&place, copy).await?;
+                copy += 1;
+            }
+        }
+        Ok(())
     }
 
-    /// Issues one license; `None` if another node issued it meanwhile, or if the money went back before its key came.
-    async fn issue_one(
-        &self,
-        line: usize,
-        copy: u32,
-        granted: &GrantedLicense,
-    ) -> Result<Option<LicenseId>, ApplyError> {
-        let place = self.places.place(line, copy);
+    /// Issues one license; `None` if another node issued it meanwhile.
+    async fn issue(&self, sold: &SoldLicense<Hex128>) -> Result<Option<LicenseId>, ApplyError> {
+        let place = place_key(&sold.place, sold.copy);
         let request = self.places.requests.of(&place);
         let secrets = self.places.requests.secrets();
         let new = match self.places.own_salt(&place) {
@@ -94,33 +125,38 @@ impl<'a> SaleLicenses<'a> {
         };
         let (id, origin) = match self.key {
             SaleKey::Own => (new.key.id(), new.origin),
-            SaleKey::OfShop(None) if self.sale.is_refunded() => return Ok(None),
-            SaleKey::OfShop(None) => return Err(ApplyError::NoKeyYet { is_late: false }),
-            SaleKey::OfShop(Some(_)) if (line, copy) != (0, 0) => {
-                return Err(ParkReason::from(NotOneLicense(copy + 1)).into());
-            }
             // As of an import: no secret of ours makes this key.
-            SaleKey::OfShop(Some(id)) => (
-                id,
-                IssueOrigin {
-                    secret: 0,
-                    ..new.origin
-                },
-            ),
+            SaleKey::OfShop => {
+                let key = self.facts().key();
+                let id = key.ok_or(ApplyError::NoKeyYet { is_late: false })?;
+                (
+                    id,
+                    IssueOrigin {
+                        secret: 0,
+                        ..new.origin
+                    },
+                )
+            }
         };
+        let mut license = License {
+            id,
+            status: LicenseStatus::Active,
+            expires: NEVER,
+            modules: Arc::new(Modules::new()),
+            sites: SiteLimit::DEFAULT,
+            grace_period_hours: None,
+            details: Details::default(),
+            is_declared: false,
+        };
+        let (of_sale, in_force) = Sold::of(self.places.sale).after_shop(sold.grant.clone());
+        license.take_sold(&in_force);
         let change = LedgerChange {
-            remarks: NewRemarks::default(),
-            author: Author::default(),
-            license: License {
-                id,
-                status: self.sale.status(),
-                expires: granted.expires,
-                modules: Arc::clone(&granted.modules),
-                sites: granted.sites,
-                grace_period_hours: None,
-                details: granted.details.clone(),
-                is_declared: false,
+            remarks: NewRemarks {
+                sold: Some(Box::new(of_sale)),
+                ..NewRemarks::default()
             },
+            author: Author::default(),
+            license,
             reference: self.order.map(|order| secrets.reference(order)),
             scope: Arc::clone(self.places.requests.scope()),
             status_by: None,
@@ -130,163 +166,70 @@ impl<'a> SaleLicenses<'a> {
                 retired: new.retired,
             },
         };
-        let issued = match self.places.record(change, None).await? {
-            ChangeOutcome::Recorded(issued) => Some(issued.license.id),
+        match self.places.record(change, None).await? {
+            ChangeOutcome::Recorded(issued) => Ok(Some(issued.license.id)),
             // An attempt of this node that failed without a word may have been it.
-            ChangeOutcome::Repeated(found) => self.is_own(line, copy, &found).then_some(found.license.id),
-            ChangeOutcome::Refused(refusal) => return Err(ParkReason::Refused(refusal).into()),
-        };
-        // Another node may have recorded a refund meanwhile, and did not see this license yet.
-        self.update(line, copy, |license| {
-            match self.sale.status() {
-                LicenseStatus::Active => {}
-                status => license.status = status,
-            }
-            CopyState::Unsaid
-        })
-        .await?;
-        Ok(issued)
+            ChangeOutcome::Repeated(found) => Ok(self.is_own(&place, &found).then_some(found.license.id)),
+            ChangeOutcome::Refused(refusal) => Err(ParkReason::Refused(refusal).into()),
+        }
     }
 
-    /// Has each license end as it is paid for. If nothing later is known, those that are paid for have the sale's status.
-    pub(super) async fn pay(&self, granted: &[(u32, GrantedLicense)], end: PaidEnd) -> Result<(), ApplyError> {
-        for (line, (count, paid)) in granted.iter().enumerate() {
-            for copy in 0..*count {
-                self.update(line, copy, |license| {
-                    license.expires = match end {
-                        PaidEnd::Unknown => license.expires,
-                        PaidEnd::Exact => self.sale.end_or(paid.expires),
-                        PaidEnd::AtLeast => license.expires.max(self.sale.end_or(paid.expires)),
-                    };
-                    if !self.sale.is_newest() {
-                        return CopyState::Unsaid;
-                    }
-                    license.status = self.sale.status();
-                    // The first order may be told again after fewer were sold: only a renewal sells its copies again.
-                    match end {
-                        PaidEnd::AtLeast => CopyState::Sold,
-                        PaidEnd::Unknown | PaidEnd::Exact => CopyState::Unsaid,
-                    }
-                })
-                .await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Has the licenses grant what is sold now. One more is issued; one less is suspended, until it is sold again. Without an
-    /// end of its own, a change moves no end.
-    pub(super) async fn change(
-        &self,
-        sold: &[(u32, GrantedLicense)],
-        has_end: bool,
-    ) -> Result<Vec<LicenseId>, ApplyError> {
-        let mut sold = sold.to_vec();
-        let first = self
-            .places
-            .find(0, 0)
-            .map(|first| self.places.successor_of(first).license.expires);
-        if let Some(end) = first.filter(|_| !has_end) {
-            sold.iter_mut().for_each(|(_, license)| license.expires = end);
-        }
-        let issued = self.issue(&sold).await?;
-        for line in 0.. {
-            let mut copy = 0;
-            while self.places.find(line, copy).is_some() {
-                let now = sold.get(line).filter(|(count, _)| copy < *count);
-                self.update(line, copy, |license| {
-                    // Another node applies it.
-                    if self.sale.has_later_change() {
-                        return CopyState::Unsaid;
-                    }
-                    let Some((_, now)) = now else {
-                        license.status = LicenseStatus::Suspended.graver(self.sale.status());
-                        return CopyState::Surplus;
-                    };
-                    license.modules = Arc::clone(&now.modules);
-                    license.sites = now.sites;
-                    license.take_limits(&now.details);
-                    license.status = self.sale.status();
-                    if has_end {
-                        license.expires = self.sale.end_or(now.expires);
-                    }
-                    CopyState::Sold
-                })
-                .await?;
-                copy += 1;
-            }
-            if copy == 0 {
-                return Ok(issued);
-            }
-        }
-        Ok(issued)
-    }
-
-    /// Gives every license the status of the sale, but those that are suspended because fewer are sold.
-    pub(super) async fn follow_status(&self) -> Result<(), ApplyError> {
-        for line in 0.. {
-            let mut copy = 0;
-            while self.places.find(line, copy).is_some() {
-                self.update(line, copy, |license| {
-                    license.status = self.sale.status();
-                    CopyState::Unsaid
-                })
-                .await?;
-                copy += 1;
-            }
-            if copy == 0 {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Changes a license of the sale, however many change it at the same time: `change` may be called more than once. One that
-    /// somebody else suspended or revoked is not brought back, and stays theirs.
-    async fn update(
-        &self,
-        line: usize,
-        copy: u32,
-        change: impl Fn(&mut License) -> CopyState,
-    ) -> Result<(), ApplyError> {
+    /// Has a license be as the facts say, however many change it at the same time. The facts are read after the license: lines of a
+    /// sale precede those of its licenses, so that what is older than a license's revision is never written over it, whichever node
+    /// applied the other delivery.
+    async fn update(&self, place: &PlaceName<Hex128>, copy: u32) -> Result<(), ApplyError> {
         let shop = self.places.requests.scope();
-        let surplus = self.places.requests.surplus();
         for _ in 0..ATTEMPTS {
-            let Some(found) = self.places.find(line, copy) else {
+            let Some(found) = self.places.find(place, copy) else {
                 return Ok(());
             };
+            if let (SaleKey::OfShop, Some(key)) = (self.key, self.facts().key()) {
+                self.places.warn_of_other_key(&found, key);
+            }
             let found = self.places.successor_of(found);
             let current: &IssuedLicense = &found;
-            let mut license = current.license.clone();
-            let state = change(&mut license);
-            let is_surplus = current.status_by.as_ref() == Some(surplus);
-            let theirs = current.status_by.as_ref().filter(|by| !self.places.is_shop(by));
-            let mut status_by = match state {
-                CopyState::Surplus => surplus,
-                CopyState::Unsaid if is_surplus => surplus,
-                CopyState::Unsaid | CopyState::Sold => shop,
-            };
-            if is_surplus && state == CopyState::Unsaid {
-                license.status = license.status.graver(LicenseStatus::Suspended);
-            }
-            if let Some(theirs) = theirs {
-                license.status = license.status.graver(current.license.status);
-                if license.status == current.license.status {
-                    status_by = theirs;
-                }
-            }
-            // A license that is suspended already notes that it is not sold anymore.
-            let is_noted = license.status == LicenseStatus::Active || current.status_by.as_ref() == Some(status_by);
-            if license == current.license && is_noted {
+            // For good.
+            if current.license.status == LicenseStatus::Revoked {
                 return Ok(());
             }
+            let known = current.license.details.remarks().sold.as_deref();
+            let sold = known.cloned().unwrap_or_else(|| self.sold(current));
+            let granted = self.facts().grants().licenses;
+            let granted = granted
+                .into_iter()
+                .find(|sold| sold.place == *place && sold.copy == copy);
+            // What is not sold anymore is suspended.
+            let granted = granted.map_or_else(
+                || SoldGrant {
+                    status: LicenseStatus::Suspended,
+                    renewal_days: None,
+                    ..sold.granted(&current.license.sold_grant())
+                },
+                |sold| sold.grant,
+            );
+            let of_shop = granted.status;
+            let mut license = current.license.clone();
+            let (sold, in_force) = sold.after_shop(granted);
+            license.take_sold(&in_force);
+            if license == current.license && known == Some(&sold) {
+                return Ok(());
+            }
+            let by_shop = license.status == of_shop;
+            let status_by = if by_shop {
+                Some(shop)
+            } else {
+                current.status_by.as_ref()
+            };
             let wanted = LedgerChange {
-                remarks: NewRemarks::default(),
+                remarks: NewRemarks {
+                    sold: Some(Box::new(sold)),
+                    ..NewRemarks::default()
+                },
                 author: Author::default(),
+                status_by: status_by.cloned(),
                 license,
                 reference: None,
                 scope: Arc::clone(shop),
-                status_by: Some(Arc::clone(status_by)),
                 now: Utc::now(),
                 basis: ChangeBasis::Revision(current.revision),
             };
@@ -298,5 +241,14 @@ impl<'a> SaleLicenses<'a> {
             }
         }
         Err(countersign_ledger::StoreError::Busy.into())
+    }
+
+    /// A license that was sold before facts were kept. If somebody else withdrew it, it stays so.
+    fn sold(&self, current: &IssuedLicense) -> Sold {
+        let is_theirs = |by: &&Arc<_>| !self.places.requests.is_shop(by);
+        match current.status_by.as_ref().filter(is_theirs) {
+            Some(_) => Sold::withdrawn(self.places.sale, &current.license.sold_grant()),
+            None => Sold::of(self.places.sale),
+        }
     }
 }

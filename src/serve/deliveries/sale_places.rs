@@ -1,15 +1,15 @@
-//! The places of a sale: one for each copy of each line. The place is the idempotency key of its license.
-
-use std::sync::Arc;
+//! The places of a sale: one for each copy of what was sold. The place is the idempotency key of its license, so that no delivery,
+//! however often and wherever it is applied, issues a second one.
 
 use crate::serve::deliveries::sale_requests::SaleRequests;
 use crate::serve::found_license::ChangeError;
 use crate::serve::gate::Gate;
 use countersign_ledger::{ChangeOutcome, LedgerChange, LedgerLicense};
 use countersign_model::digest::Digest;
-use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::issued_license::Hex128;
 use countersign_model::license::{License, LicenseStatus};
 use countersign_model::license_key::LicenseId;
+use countersign_model::sale::fact::PlaceName;
 
 /// How many new keys of a customer are followed.
 const MOST_KEYS: usize = 16;
@@ -20,13 +20,32 @@ pub(super) struct SalePlaces<'a> {
     pub(super) gate: &'a Gate,
     pub(super) requests: &'a SaleRequests<'a>,
     pub(super) sale: Hex128,
+    /// Whether deliveries of it were applied before facts were kept: places had other names then.
+    pub(super) is_earlier: bool,
+}
+
+/// The idempotency key of a copy of a place.
+pub(super) fn place_key(place: &PlaceName<Hex128>, copy: u32) -> String {
+    match place {
+        PlaceName::Item { number, subscription } => format!("item/{subscription}/{number}/{copy}"),
+        PlaceName::Line { number, payment, price } => format!("line/{payment}/{price}/{number}/{copy}"),
+    }
 }
 
 impl SalePlaces<'_> {
+    /// The license of a copy of a place.
+    pub(super) fn find(&self, place: &PlaceName<Hex128>, copy: u32) -> Option<LedgerLicense> {
+        let found = self.find_key(&place_key(place, copy));
+        let earlier = || match place {
+            PlaceName::Item { number, .. } => self.find_key(&format!("{}/{number}/{copy}", self.sale)),
+            PlaceName::Line { number, .. } => self.find_key(&format!("{}/{number}/{copy}", self.sale)),
+        };
+        found.or_else(|| self.is_earlier.then(earlier).flatten())
+    }
+
     /// The license of this place, whichever secret it was issued with.
-    pub(super) fn find(&self, line: usize, copy: u32) -> Option<LedgerLicense> {
-        let place = self.place(line, copy);
-        let keys = self.requests.secrets().request_keys(&self.requests.of(&place));
+    pub(super) fn find_key(&self, place: &str) -> Option<LedgerLicense> {
+        let keys = self.requests.secrets().request_keys(&self.requests.of(place));
         keys.into_iter().find_map(|key| self.gate.bindings().issued_for(key))
     }
 
@@ -35,7 +54,7 @@ impl SalePlaces<'_> {
         for _ in 0..MOST_KEYS {
             // Only a new key revokes a license in the name of somebody else and has a successor.
             let current = &found.license;
-            let is_shops = found.status_by.as_ref().is_none_or(|by| self.is_shop(by));
+            let is_shops = found.status_by.as_ref().is_none_or(|by| self.requests.is_shop(by));
             if current.status != LicenseStatus::Revoked || is_shops {
                 break;
             }
@@ -70,35 +89,20 @@ impl SalePlaces<'_> {
         Ok(outcome)
     }
 
-    /// Whether this is the shop, also where it sells fewer.
-    pub(super) fn is_shop(&self, scope: &Arc<ChangeScope>) -> bool {
-        scope == self.requests.scope() || scope == self.requests.surplus()
-    }
-
-    /// Whether the first place has no license yet, so that a sale may wait for this key. Says so if it has another one's.
-    pub(super) fn is_first_of(&self, key: Option<LicenseId>) -> bool {
-        let found = self.find(0, 0);
-        if let Some(found) = &found
-            && key.is_some_and(|key| key != found.license.id)
-        {
+    /// Says so if a license of the sale has another key than the shop mails.
+    pub(super) fn warn_of_other_key(&self, found: &LedgerLicense, key: LicenseId) {
+        if key != found.license.id {
             tracing::warn!(
                 license = found.license.id.log_tag(),
                 "a sale has a license with another key: no site can use the one that the shop mails"
             );
         }
-        found.is_none()
-    }
-
-    pub(super) fn place(&self, line: usize, copy: u32) -> String {
-        format!("{}/{line}/{copy}", self.sale)
     }
 
     /// The salt of what this node issues for a place, by which it knows its own licenses; `None` if there is no other node.
     pub(super) fn own_salt(&self, place: &str) -> Option<Hex128> {
         let node = self.gate.bindings().node()?;
         let digest = Digest::of(format!("salt\n{node}\n{place}").as_bytes());
-        let mut salt = [0; 16];
-        salt.copy_from_slice(&digest.as_bytes()[..16]);
-        Some(Hex128(salt))
+        Some(Hex128::first_half(digest))
     }
 }

@@ -1,7 +1,8 @@
-//! What is asked of the ledger for one shop and mode: names of sales as HMACs, and licenses by their places.
+//! What is asked of the ledger for one shop and mode: ids as HMACs, and licenses by their places.
 
 use std::sync::Arc;
 
+use countersign_ledger::HiddenId;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::issuing_key::IssueRequest;
 use countersign_model::offer::SalesMode;
@@ -13,7 +14,7 @@ pub(super) struct SaleRequests<'a> {
     secrets: &'a LicenseSecrets,
     shop: &'a Slug,
     scope: Arc<ChangeScope>,
-    surplus: Arc<ChangeScope>,
+    surplus: ChangeScope,
     mode: SalesMode,
 }
 
@@ -23,7 +24,7 @@ impl<'a> SaleRequests<'a> {
             secrets,
             shop,
             scope: Arc::new(ChangeScope::of_shop(shop)),
-            surplus: Arc::new(ChangeScope::of_surplus(shop)),
+            surplus: ChangeScope::of_surplus(shop),
             mode,
         }
     }
@@ -51,23 +52,18 @@ impl<'a> SaleRequests<'a> {
         &self.scope
     }
 
-    /// The shop, where it sells fewer copies.
-    pub(super) fn surplus(&self) -> &Arc<ChangeScope> {
-        &self.surplus
+    /// Whether this is the shop, also as older versions named it where it sold fewer.
+    pub(super) fn is_shop(&self, scope: &ChangeScope) -> bool {
+        *scope == *self.scope || *scope == self.surplus
     }
 
-    /// HMACs of a shop's ids, those of retired secrets last.
-    pub(super) fn hide(&self, names: &[String]) -> Vec<Hex128> {
+    /// HMACs of an id of the shop.
+    pub(super) fn hide(&self, id: &str) -> HiddenId {
         // Shops and modes never meet: the same id of another shop is another sale.
-        let whole = |name: &String| format!("{}\n{}\n{name}", self.scope, self.mode.as_str());
-        let current = names.iter().map(|name| self.secrets.hide(&whole(name)));
-        let all = names.iter().flat_map(|name| self.secrets.hidden(&whole(name)));
-        let mut hidden: Vec<Hex128> = Vec::new();
-        for name in current.chain(all) {
-            if !hidden.contains(&name) {
-                hidden.push(name);
-            }
-        }
-        hidden
+        let whole = format!("{}\n{}\n{id}", self.scope, self.mode.as_str());
+        let current: Hex128 = self.secrets.hide(&whole);
+        let mut retired: Vec<Hex128> = self.secrets.hidden(&whole).into_iter().collect();
+        retired.retain(|id| *id != current);
+        HiddenId { current, retired }
     }
 }

@@ -74,7 +74,8 @@ fn ending_on(service: &Service, day: NaiveDate, after: Option<LicenseId>) -> BTr
     let mut events = BTreeMap::new();
     let mut look = |license: &License| {
         let is_next = after.is_none_or(|after| license.id > after);
-        if is_next && license.status == LicenseStatus::Active {
+        // One that renews does not end.
+        if is_next && license.status == LicenseStatus::Active && !license.renews() {
             let days = DAYS_BEFORE
                 .into_iter()
                 .find(|days| license.expires.checked_sub_signed(TimeDelta::days(*days)) == Some(day));

@@ -57,7 +57,10 @@ fn one_sale_that_several_nodes_hear_of_is_one_license_and_a_database_that_is_awa
         sale["payment_intent"] = json!(format!("pi_{number}"));
         sale
     };
-    let refund = |number: i64| json!({ "id": format!("ch_{number}"), "payment_intent": format!("pi_{number}"), "refunded": true });
+    let refund = |number: i64| {
+        json!({ "id": format!("ch_{number}"), "payment_intent": format!("pi_{number}"),
+        "amount": 1_900, "amount_refunded": 1_900, "refunded": true })
+    };
 
     // Each delivery to both nodes at once, and its refund to one of them.
     let mut random = Random::new(7);
@@ -73,7 +76,13 @@ fn one_sale_that_several_nodes_hear_of_is_one_license_and_a_database_that_is_awa
     eventually("all are applied", WELL_AGAIN, || {
         nodes.iter().all(|node| waiting(node) == 0.0)
     });
-    assert_eq!(statuses(&cluster), ["revoked"; 10], "{}", nodes[0].log());
+    // One whose refund came first is never issued.
+    let refunded = statuses(&cluster);
+    assert!(
+        refunded.len() <= 10 && refunded.iter().all(|status| status == "suspended"),
+        "{refunded:?} {}",
+        nodes[0].log()
+    );
 
     // 200 also while the database is away.
     cluster.kill();
@@ -93,7 +102,7 @@ fn one_sale_that_several_nodes_hear_of_is_one_license_and_a_database_that_is_awa
     let all = statuses(&cluster);
     assert_eq!(
         (all.len(), all.iter().filter(|status| *status == "active").count()),
-        (15, 5)
+        (refunded.len() + 5, 5)
     );
     let license = License::new();
     assert_eq!(code(&nodes[1].validate(&license, "a.com")), "unknown_license");
@@ -123,7 +132,7 @@ fn of_two_changes_of_a_sale_that_two_nodes_hear_of_at_once_the_later_one_counts(
     };
     let subscription = |number: i64, price: &str, quantity: u32| {
         json!({ "id": format!("sub_{number}"), "status": "active",
-            "items": { "data": [{ "price": { "id": price }, "quantity": quantity }] } })
+            "items": { "data": [{ "id": "si_1", "price": { "id": price }, "quantity": quantity }] } })
     };
     for number in 0..SALES {
         let mut sale = invoice(&format!("in_{number}"), "subscription_create", "price_small", 2, 30);

@@ -1,16 +1,16 @@
 //! `bindings repair` appends lines of every kind: what shops told of their sales, and seats that sites gave back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use countersign_ledger::{
-    self, BindOutcome, LedgerChange, LedgerState, ReleaseRequest, Releaser, RepairOutcome, SaleChange, SaleOutcome,
-    SeatRequest, SiteReleaseOutcome,
+    self, BindOutcome, HiddenId, KnownFacts, LedgerChange, LedgerState, ReleaseRequest, Releaser, RepairOutcome,
+    SaleChange, SaleOutcome, SeatRequest, SiteReleaseOutcome,
 };
 use countersign_model::issued_license::Hex128;
-use countersign_model::license::LicenseStatus;
-use countersign_model::sale_state::{SaleEvent, SaleState};
+use countersign_model::sale::fact::{Fact, Names, Payment, Refund, Subscription, SubscriptionStatus};
 use countersign_model::site_release::ReleaseHash;
 
 use super::database::prepared_cluster;
@@ -21,19 +21,15 @@ use crate::tools::postgres::Cluster;
 const SOON: Duration = Duration::from_secs(20);
 
 impl OwnNode {
-    /// What a shop tells of a sale that has these names.
-    fn hears(&self, names: &[u8], event: SaleEvent, second: i64) -> SaleOutcome {
-        let change = SaleChange {
-            names: names.iter().map(|number| Hex128([*number; 16])).collect(),
-            event,
-            at: DateTime::from_timestamp(second, 0),
-            scope: Arc::new("shop:stripe".parse().unwrap()),
-            now: Utc::now(),
-        };
+    /// What a shop says of a sale.
+    fn hears(&self, fact: Fact<Hex128>) -> SaleOutcome {
+        let facts = vec![fact.map(&mut HiddenId::from)];
+        let scope = Arc::new("shop:stripe".parse().unwrap());
+        let change = SaleChange::new(facts, BTreeMap::new(), scope, Utc::now());
         self.runtime.block_on(self.bindings.record_sale(change)).unwrap()
     }
 
-    fn sale(&self, name: u8) -> Option<SaleState> {
+    fn sale(&self, name: u8) -> Option<(Hex128, KnownFacts)> {
         self.bindings.sale(Hex128([name; 16]))
     }
 
@@ -87,69 +83,101 @@ impl OwnNode {
     }
 }
 
-fn status(status: LicenseStatus) -> SaleEvent {
-    SaleEvent::Status(status)
+fn at(second: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(second, 0).unwrap()
+}
+
+fn payment(number: u8, second: i64) -> Fact<Hex128> {
+    Fact::Payment(Payment {
+        amount: Some(100),
+        at: at(second),
+        id: Hex128([number; 16]),
+        is_valid: true,
+        lines: Vec::new(),
+        names: Vec::new(),
+        paid: Some(at(second)),
+        place: None,
+        renews: Vec::new(),
+        subscription: None,
+    })
+}
+
+fn refund(of: u8, second: i64) -> Fact<Hex128> {
+    Fact::Refund(Refund {
+        amount: 100,
+        at: at(second),
+        id: Hex128([100 + of; 16]),
+        is_approved: true,
+        names: Vec::new(),
+        of: Hex128([of; 16]),
+    })
+}
+
+/// A subscription that named these ends.
+fn subscription(number: u8, ends: i64, second: i64) -> Fact<Hex128> {
+    Fact::Subscription(Subscription {
+        at: at(second),
+        due_days: None,
+        ended: None,
+        ends: Some(at(ends)),
+        free: None,
+        id: Hex128([number; 16]),
+        items: Vec::new(),
+        parent: None,
+        place: None,
+        removed: Vec::new(),
+        renews: true,
+        resubscribes: None,
+        status: SubscriptionStatus::Active,
+    })
+}
+
+fn names(numbers: &[u8]) -> Fact<Hex128> {
+    Fact::Names(Names {
+        ids: numbers.iter().map(|number| Hex128([*number; 16])).collect(),
+    })
 }
 
 #[test]
-fn what_shops_told_of_lost_sales_counts_again() {
+fn what_shops_said_of_lost_sales_counts_again() {
     let cluster = prepared_cluster();
     let node = OwnNode::start(&cluster);
-    node.hears(&[1], SaleEvent::Paid, 1);
+    node.hears(payment(1, 1));
     let dump = Dump::of(&cluster);
-    // A refund, and another name of the same sale.
-    node.hears(&[1, 2], status(LicenseStatus::Revoked), 9);
-    node.hears(&[3, 4], SaleEvent::Paid, 2);
-    node.hears(&[3], SaleEvent::Changed, 4);
-    node.hears(&[5], SaleEvent::Named, 2);
-    node.hears(&[6, 7], SaleEvent::Paid, 2);
+    // A refund, another name of the same sale, and words that newer ones replaced.
+    node.hears(refund(1, 9));
+    node.hears(names(&[1, 2]));
+    node.hears(subscription(3, 100, 2));
+    node.hears(subscription(3, 200, 4));
+    node.hears(payment(6, 2));
+    node.hears(names(&[6, 7]));
+    let known = [1, 3, 6].map(|name| node.sale(name).unwrap());
     dump.restore(&cluster);
     node.has_lost_lines();
     let other = OwnNode::start(&cluster);
-    assert_eq!(
-        other.sale(1).unwrap().status,
-        LicenseStatus::Active,
-        "the refund is lost"
-    );
-    // Delivered again, and newer than what was lost.
-    other.hears(&[3], status(LicenseStatus::Suspended), 5);
-    for name in [6, 7] {
-        other.hears(&[name], SaleEvent::Paid, 3);
-    }
+    assert_ne!(other.sale(1), Some(known[0].clone()), "the refund is lost");
+    // Said again, and something newer.
+    other.hears(payment(6, 2));
+    other.hears(refund(6, 9));
 
     let planned = node.repaired(&cluster, true);
-    assert_eq!((planned.sales, planned.unfit_sales), (3, 1), "{planned:?}");
-    assert_eq!(cluster.psql("SELECT sequence FROM countersign.head"), "4");
+    assert_eq!(planned.sales, 3, "{planned:?}");
     let repaired = node.repaired(&cluster, false);
-    assert_eq!(
-        (repaired.sales, repaired.unfit_sales, repaired.anew),
-        (3, 1, true),
-        "{repaired:?}"
-    );
+    assert_eq!((repaired.sales, repaired.anew), (3, true), "{repaired:?}");
     for node in [&node, &other] {
         node.serves();
-        let has_status = |name, status| node.sale(name).is_some_and(|sale| sale.status == status);
-        eventually("it knows of the refund and of the suspension", SOON, || {
-            has_status(2, LicenseStatus::Revoked) && has_status(3, LicenseStatus::Suspended)
+        eventually("it knows of all that was lost", SOON, || {
+            node.sale(1).map(|(_, facts)| facts) == Some(Arc::clone(&known[0].1))
+                && node.sale(3).map(|(_, facts)| facts) == Some(Arc::clone(&known[1].1))
         });
-        let refunded = node.sale(1).unwrap();
-        assert!(refunded.is_issued);
-        assert_eq!(
-            (node.sale(2), refunded.status_at),
-            (Some(refunded), DateTime::from_timestamp(9, 0))
-        );
-        let changed = node.sale(3).unwrap();
-        assert_eq!((node.sale(4), changed.is_issued), (Some(changed), true));
-        assert_eq!(
-            (changed.status, changed.changed_at),
-            (LicenseStatus::Suspended, DateTime::from_timestamp(4, 0))
-        );
-        assert!(node.sale(5).is_some());
-        assert_ne!(node.sale(6), node.sale(7), "two sales stay two");
+        assert_eq!(node.sale(1), node.sale(2));
+        assert_eq!(node.sale(6), node.sale(7));
+        let both = node.sale(6).unwrap().1;
+        assert_eq!(both.facts().len(), known[2].1.facts().len() + 1, "what is newer stays");
         // A delivery that comes again changes nothing.
         let before = cluster.psql("SELECT sequence FROM countersign.head");
-        node.hears(&[1, 2], status(LicenseStatus::Revoked), 9);
-        node.hears(&[3, 4], SaleEvent::Paid, 2);
+        node.hears(refund(1, 9));
+        node.hears(subscription(3, 100, 2));
         assert_eq!(cluster.psql("SELECT sequence FROM countersign.head"), before);
     }
     let again = node.repaired(&cluster, false);

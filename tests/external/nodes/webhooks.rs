@@ -104,7 +104,10 @@ fn one_node_tells_an_endpoint_at_a_time_and_another_goes_on_behind_it() {
     }
     eventually("all are told", PATIENCE, || told(&receiver).len() == 20);
     assert_eq!(messages(&receiver), 20, "each once");
-    let sends: Vec<_> = nodes.iter().flatten().map(sent).collect();
+    // A node counts a message after the endpoint has answered.
+    let sends = || nodes.iter().flatten().map(sent).collect::<Vec<_>>();
+    eventually("all are counted", PATIENCE, || sends().iter().sum::<f64>() == 20.0);
+    let sends = sends();
     assert!(sends == [20.0, 0.0] || sends == [0.0, 20.0], "{sends:?}");
     let holder = usize::from(sends[1] > 0.0);
     let other = 1 - holder;

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::seller::{SMALL, Seller, ShopSale, Told, with_sellers};
 use crate::canary::files_in;
-use crate::deliveries::{Issued, Shop, mails};
+use crate::deliveries::{Issued, Shop, day, mails};
 use crate::support::eventually;
 use crate::support::server::countersign;
 use crate::support::shop::BUYER;
@@ -146,7 +146,7 @@ fn the_key_is_mailed_to_the_address_that_paddle_tells() {
     // What is paid, changed or repeated asks nobody.
     customers.answer(500, "");
     deliver(&shop, 1, Told::Sold(SMALL, 2, 30), 1);
-    deliver(&shop, 1, Told::Paid(SMALL, 60), 2);
+    deliver(&shop, 1, Told::Paid(SMALL, 30, 60), 2);
     deliver(&shop, 1, Told::Changed(SMALL, 1, 60), 3);
     shop.settle();
     assert_eq!((customers.asked().len(), mails(&shop).len()), (1, 1));
@@ -256,8 +256,13 @@ fn copies_that_are_bought_later_are_mailed_once_though_paddle_did_not_answer() {
     eventually("it was asked", SOON, || customers.asked().len() > 1);
     deliver(&shop, 1, Told::Changed(SMALL, 2, 30), 3);
     // What needs no address does not wait.
-    deliver(&shop, 1, Told::Paid(SMALL, 60), 4);
-    eventually("the renewal is applied", SOON, || shop.deliveries("waiting").len() <= 2);
+    let paid = ShopSale::new(Seller::Paddle, 1)
+        .bodies(Told::Paid(SMALL, 30, 60), 4)
+        .remove(0);
+    assert_eq!(Seller::Paddle.deliver(&shop.server, &paid), 200);
+    eventually("the renewal is applied", SOON, || {
+        shop.licenses()[0].line["expires"] == json!(day(60))
+    });
     assert_eq!((shop.licenses().len(), mails(&shop).len()), (1, 1));
     customers.answer(200, &customer(1));
     shop.settle();

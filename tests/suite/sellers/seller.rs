@@ -34,18 +34,24 @@ pub const LARGE: u32 = 12;
 /// Two sites of `forms` for each that is bought.
 pub const SEATS: u32 = 13;
 
+/// What each payment is, in hundredths.
+const TOTAL: u32 = 2_990;
+
 /// What happened to a sale in a shop: a price, how many, and until how many days from now.
 #[derive(Clone, Copy, Debug)]
 pub enum Told {
+    /// The first period was paid.
     Sold(u32, u32, u64),
     Trial(u32, u64),
-    /// A further period was paid.
-    Paid(u32, u64),
+    /// The period between these days was paid.
+    Paid(u32, u64, u64),
     Changed(u32, u32, u64),
-    /// The shop suspends the subscription, because it is not paid.
-    Unpaid,
-    PartRefunded,
-    Refunded,
+    /// The subscription is paused; `WooCommerce` puts it on hold.
+    Paused(u32, u64),
+    /// A part of the payment of that second went back.
+    PartRefunded(u32),
+    /// The payment of that second went back.
+    Refunded(u32),
 }
 
 /// A sale of a shop: its number is in all its ids.
@@ -166,8 +172,8 @@ impl ShopSale {
     /// The deliveries that tell of this, at `second` by the shop's clock.
     pub fn bodies(self, told: Told, second: u32) -> Vec<String> {
         let bodies = match self.seller {
-            Seller::Stripe => vec![self.stripe(told, second)],
-            Seller::Paddle => vec![self.paddle(told, second)],
+            Seller::Stripe => self.stripe(told, second),
+            Seller::Paddle => self.paddle(told, second),
             Seller::LemonSqueezy => self.lemon_squeezy(told, second),
             Seller::WooCommerce => self.woocommerce(told, second),
         };
@@ -180,13 +186,14 @@ impl ShopSale {
         let body = match self.seller {
             Seller::Stripe => {
                 let session = json!({ "id": format!("cs_{number}"), "mode": "payment", "payment_status": "paid",
-                    "payment_intent": format!("pi_{number}"), "customer_details": { "email": BUYER },
+                    "payment_intent": format!("pi_{number}_1"), "customer_details": { "email": BUYER }, "amount_total": TOTAL,
                     "line_items": { "data": [{ "price": { "id": format!("{price}") }, "quantity": 1 }] } });
                 self.stripe_event("checkout.session.completed", second, &session)
             }
             Seller::Paddle => {
                 let items = json!([{ "price": { "id": format!("{price}"), "product_id": "pro_1" }, "quantity": 1 }]);
-                let data = json!({ "id": format!("txn_{number}"), "subscription_id": null, "origin": "web",
+                let data = json!({ "id": format!("txn_{number}_1"), "subscription_id": null, "origin": "web",
+                    "details": { "totals": { "grand_total": TOTAL.to_string(), "grand_total_tax": "0" } },
                     "customer_id": format!("ctm_{number}"), "billing_period": null, "items": items });
                 self.paddle_event("transaction.completed", second, &data)
             }
@@ -197,91 +204,101 @@ impl ShopSale {
         body.to_string()
     }
 
-    fn stripe(self, told: Told, second: u32) -> Value {
+    fn stripe(self, told: Told, second: u32) -> Vec<Value> {
         let number = self.number;
-        let invoice = |reason: &str, payment: String, price: u32, quantity: u32, days: u64| {
-            json!({ "id": format!("in_{number}_{second}"), "billing_reason": reason, "customer_email": BUYER,
-                "payment_intent": payment, "parent": { "subscription_details": { "subscription": format!("sub_{number}") } },
-                "lines": { "data": [{ "pricing": { "price_details": { "price": format!("{price}") } },
-                    "quantity": quantity, "period": { "end": in_days(days).timestamp() } }] } })
+        let invoice = |reason: &str, price: u32, quantity: u32, period: (u64, u64), total: u32| {
+            json!({ "id": format!("in_{number}_{second}"), "billing_reason": reason, "customer_email": BUYER, "total": total,
+                "amount_paid": total, "payment_intent": format!("pi_{number}_{second}"),
+                "parent": { "subscription_details": { "subscription": format!("sub_{number}") } },
+                "lines": { "data": [{ "pricing": { "price_details": { "price": format!("{price}") } }, "amount": total,
+                    "parent": { "subscription_item_details": { "subscription_item": format!("si_{number}") } },
+                    "quantity": quantity,
+                    "period": { "start": in_days(period.0).timestamp(), "end": in_days(period.1).timestamp() } }] } })
         };
         let subscription = |status: &str, price: u32, quantity: u32| {
-            json!({ "id": format!("sub_{number}"), "status": status,
-                "items": { "data": [{ "price": { "id": format!("{price}") }, "quantity": quantity }] } })
+            json!({ "id": format!("sub_{number}"), "status": status, "items": { "data": [{
+                "id": format!("si_{number}"), "price": { "id": format!("{price}") }, "quantity": quantity }] } })
         };
-        let refund = |is_whole: bool| {
-            let payment = format!("pi_{number}");
-            json!({ "id": format!("ch_{number}"), "payment_intent": payment, "refunded": is_whole })
+        let refund = |of: u32, amount: u32| {
+            json!({ "id": format!("ch_{number}_{of}"), "payment_intent": format!("pi_{number}_{of}"), "amount": TOTAL,
+                "amount_refunded": amount, "refunded": amount == TOTAL })
         };
-        let (kind, object) = match told {
-            Told::Sold(price, quantity, days) => (
+        let events = match told {
+            Told::Sold(price, quantity, days) => vec![(
                 "invoice.paid",
-                invoice("subscription_create", format!("pi_{number}"), price, quantity, days),
-            ),
-            Told::Trial(price, days) => (
-                "invoice.paid",
-                invoice("subscription_create", format!("pi_{number}"), price, 1, days),
-            ),
-            Told::Paid(price, days) => (
-                "invoice.paid",
-                invoice("subscription_cycle", format!("pi_{number}_{second}"), price, 1, days),
-            ),
-            Told::Changed(price, quantity, _) => {
-                ("customer.subscription.updated", subscription("active", price, quantity))
+                invoice("subscription_create", price, quantity, (0, days), TOTAL),
+            )],
+            Told::Trial(price, days) => {
+                vec![("invoice.paid", invoice("subscription_create", price, 1, (0, days), 0))]
             }
-            Told::Unpaid => ("customer.subscription.updated", subscription("unpaid", SMALL, 1)),
-            Told::PartRefunded => ("charge.refunded", refund(false)),
-            Told::Refunded => ("charge.refunded", refund(true)),
+            Told::Paid(price, from, days) => vec![
+                (
+                    "invoice.paid",
+                    invoice("subscription_cycle", price, 1, (from, days), TOTAL),
+                ),
+                ("customer.subscription.updated", subscription("active", price, 1)),
+            ],
+            Told::Changed(price, quantity, _) => {
+                vec![("customer.subscription.updated", subscription("active", price, quantity))]
+            }
+            Told::Paused(price, _) => vec![("customer.subscription.updated", subscription("paused", price, 1))],
+            Told::PartRefunded(of) => vec![("charge.refunded", refund(of, 1_000))],
+            Told::Refunded(of) => vec![("charge.refunded", refund(of, TOTAL))],
         };
-        self.stripe_event(kind, second, &object)
+        let event = |(kind, object): (&str, Value)| self.stripe_event(kind, second, &object);
+        events.into_iter().map(event).collect()
     }
 
     pub fn stripe_event(self, kind: &str, second: u32, object: &Value) -> Value {
-        json!({ "id": format!("evt_{}_{second}", self.number), "type": kind, "created": 1_700_000_000 + second,
+        json!({ "id": format!("evt_{}_{second}_{kind}", self.number), "type": kind, "created": 1_700_000_000 + second,
             "livemode": !self.is_test, "data": { "object": object } })
     }
 
-    fn paddle(self, told: Told, second: u32) -> Value {
+    fn paddle(self, told: Told, second: u32) -> Vec<Value> {
         let number = self.number;
-        let items = |price: u32, quantity: u32| json!([{ "price": { "id": format!("{price}"), "product_id": "pro_1" }, "quantity": quantity }]);
-        let transaction = |id: String, origin: &str, price: u32, quantity: u32, days: u64| {
-            json!({ "id": id, "subscription_id": format!("sub_{number}"), "customer_id": format!("ctm_{number}"),
-                "origin": origin, "billing_period": { "ends_at": in_days(days).to_rfc3339() }, "items": items(price, quantity) })
+        let items = |price: u32, quantity: u32| {
+            json!([{ "price": { "id": format!("{price}"), "product_id": "pro_1",
+                "billing_cycle": { "interval": "month", "frequency": 1 } }, "quantity": quantity }])
         };
-        let refund = |kind: &str| {
-            json!({ "id": format!("adj_{number}"), "transaction_id": format!("txn_{number}"), "status": "approved",
-                "action": "refund", "type": kind })
+        let transaction = |origin: &str, price: u32, quantity: u32, period: (u64, u64), total: u32| {
+            let period =
+                json!({ "starts_at": in_days(period.0).to_rfc3339(), "ends_at": in_days(period.1).to_rfc3339() });
+            json!({ "id": format!("txn_{number}_{second}"), "subscription_id": format!("sub_{number}"),
+                "customer_id": format!("ctm_{number}"), "origin": origin, "billing_period": period,
+                "items": items(price, quantity),
+                "details": { "totals": { "grand_total": total.to_string(), "grand_total_tax": "0" } } })
         };
-        let first = format!("txn_{number}");
-        let (kind, data) = match told {
-            Told::Sold(price, quantity, days) => (
+        let refund = |of: u32, kind: &str, amount: u32| {
+            json!({ "id": format!("adj_{number}_{of}_{kind}"), "transaction_id": format!("txn_{number}_{of}"),
+                "status": "approved", "action": "refund", "type": kind,
+                "totals": { "total": amount.to_string(), "tax": "0" } })
+        };
+        let subscription = |status: &str, price: u32, quantity: u32| {
+            json!({ "id": format!("sub_{number}"), "status": status, "customer_id": format!("ctm_{number}"),
+                "items": items(price, quantity) })
+        };
+        let events = match told {
+            Told::Sold(price, quantity, days) => vec![(
                 "transaction.completed",
-                transaction(first, "web", price, quantity, days),
-            ),
-            Told::Trial(price, days) => ("transaction.completed", transaction(first, "web", price, 1, days)),
-            Told::Paid(price, days) => (
-                "transaction.completed",
-                transaction(
-                    format!("txn_{number}_{second}"),
-                    "subscription_recurring",
-                    price,
-                    1,
-                    days,
+                transaction("web", price, quantity, (0, days), TOTAL),
+            )],
+            Told::Trial(price, days) => vec![("transaction.completed", transaction("web", price, 1, (0, days), 0))],
+            Told::Paid(price, from, days) => vec![
+                (
+                    "transaction.completed",
+                    transaction("subscription_recurring", price, 1, (from, days), TOTAL),
                 ),
-            ),
-            Told::Changed(price, quantity, _) => (
-                "subscription.updated",
-                json!({ "id": format!("sub_{number}"), "status": "active", "customer_id": format!("ctm_{number}"),
-                    "items": items(price, quantity) }),
-            ),
-            Told::Unpaid => (
-                "subscription.paused",
-                json!({ "id": format!("sub_{number}"), "status": "paused" }),
-            ),
-            Told::PartRefunded => ("adjustment.updated", refund("partial")),
-            Told::Refunded => ("adjustment.updated", refund("full")),
+                ("subscription.updated", subscription("active", price, 1)),
+            ],
+            Told::Changed(price, quantity, _) => {
+                vec![("subscription.updated", subscription("active", price, quantity))]
+            }
+            Told::Paused(price, _) => vec![("subscription.paused", subscription("paused", price, 1))],
+            Told::PartRefunded(of) => vec![("adjustment.updated", refund(of, "partial", 1_000))],
+            Told::Refunded(of) => vec![("adjustment.updated", refund(of, "full", TOTAL))],
         };
-        self.paddle_event(kind, second, &data)
+        let event = |(kind, data): (&str, Value)| self.paddle_event(kind, second, &data);
+        events.into_iter().map(event).collect()
     }
 
     pub fn paddle_event(self, kind: &str, second: u32, data: &Value) -> Value {
@@ -294,36 +311,52 @@ impl ShopSale {
             json!({ "meta": { "event_name": kind, "test_mode": self.is_test },
                 "data": { "type": of, "id": format!("{id}"), "attributes": attributes } })
         };
-        let order = |kind: &str, status: &str, price: u32, quantity: u32| {
-            let attributes = json!({ "status": status, "user_email": BUYER, "updated_at": at(second),
+        let order = |kind: &str, status: &str, (price, quantity): (u32, u32), back: u32| {
+            let attributes = json!({ "status": status, "user_email": BUYER, "created_at": at(1), "updated_at": at(second),
+                "total": TOTAL, "refunded_amount": back,
                 "first_order_item": { "variant_id": price, "product_id": 9, "quantity": quantity } });
             event(kind, "orders", 1_000 + number, attributes)
         };
-        let subscription = |kind: &str, status: &str, price: u32, quantity: u32, days: u64| {
+        let subscription = |kind: &str, status: &str, (price, quantity): (u32, u32), days: u64| {
             let mut attributes = json!({ "status": status, "user_email": BUYER, "updated_at": at(second),
                 "order_id": 1_000 + number, "variant_id": price, "product_id": 9,
                 "first_subscription_item": { "quantity": quantity }, "renews_at": in_days(days).to_rfc3339() });
             if status == "on_trial" {
                 attributes["trial_ends_at"] = json!(in_days(days).to_rfc3339());
             }
+            if status == "paused" {
+                attributes["pause"] = json!({ "mode": "void" });
+            }
             event(kind, "subscriptions", 2_000 + number, attributes)
+        };
+        let invoice = |kind: &str, paid_at: u32, status: &str, back: u32| {
+            let attributes = json!({ "subscription_id": 2_000 + number, "billing_reason": "renewal", "status": status,
+                "created_at": at(paid_at), "updated_at": at(second), "total": TOTAL, "refunded_amount": back });
+            event(kind, "subscription-invoices", 100_000 * paid_at + number, attributes)
+        };
+        let refund = |of: u32, status: &str, back: u32| match of {
+            1 => order("order_refunded", status, (SMALL, 1), back),
+            of => invoice("subscription_payment_refunded", of, status, back),
         };
         match told {
             Told::Sold(price, quantity, days) => vec![
-                order("order_created", "paid", price, quantity),
-                subscription("subscription_created", "active", price, quantity, days),
+                order("order_created", "paid", (price, quantity), 0),
+                subscription("subscription_created", "active", (price, quantity), days),
             ],
             Told::Trial(price, days) => vec![
-                order("order_created", "paid", price, 1),
-                subscription("subscription_created", "on_trial", price, 1, days),
+                order("order_created", "paid", (price, 1), 0),
+                subscription("subscription_created", "on_trial", (price, 1), days),
             ],
-            Told::Paid(price, days) => vec![subscription("subscription_updated", "active", price, 1, days)],
+            Told::Paid(price, _, days) => vec![
+                subscription("subscription_updated", "active", (price, 1), days),
+                invoice("subscription_payment_success", second, "paid", 0),
+            ],
             Told::Changed(price, quantity, days) => {
-                vec![subscription("subscription_updated", "active", price, quantity, days)]
+                vec![subscription("subscription_updated", "active", (price, quantity), days)]
             }
-            Told::Unpaid => vec![subscription("subscription_updated", "unpaid", SMALL, 1, 1)],
-            Told::PartRefunded => vec![order("order_refunded", "partial_refund", SMALL, 1)],
-            Told::Refunded => vec![order("order_refunded", "refunded", SMALL, 1)],
+            Told::Paused(price, days) => vec![subscription("subscription_updated", "paused", (price, 1), days)],
+            Told::PartRefunded(of) => vec![refund(of, "partial_refund", 1_000)],
+            Told::Refunded(of) => vec![refund(of, "refunded", TOTAL)],
         }
     }
 
@@ -332,30 +365,47 @@ impl ShopSale {
         let lines =
             |price: u32, quantity: u32| json!([{ "product_id": 9, "variation_id": price, "quantity": quantity }]);
         let time = |time: DateTime<Utc>| time.format("%Y-%m-%dT%H:%M:%S").to_string();
-        let modified = time(at(second).parse().unwrap());
-        let order = |status: &str, price: u32, quantity: u32, refunds: Value| {
-            json!({ "id": 1_000 + number, "status": status, "total": "29.90", "date_modified_gmt": modified,
-                "billing": { "email": BUYER }, "refunds": refunds, "meta_data": [], "line_items": lines(price, quantity) })
+        let second_text = |second: u32| time(at(second).parse().unwrap());
+        let modified = second_text(second);
+        // The first order, or one that renews.
+        let order = |of: u32, (price, quantity): (u32, u32), back: Option<&str>| {
+            let status = if back == Some("-29.90") {
+                "refunded"
+            } else {
+                "completed"
+            };
+            let refunds: Vec<_> = back
+                .iter()
+                .map(|total| json!({ "id": 10 * number + of, "total": total }))
+                .collect();
+            let meta = match of {
+                1 => json!([]),
+                _ => json!([{ "key": "_subscription_renewal", "value": (2_000 + number).to_string() }]),
+            };
+            let id = if of == 1 { 1_000 + number } else { 100_000 * of + number };
+            json!({ "id": id, "status": status, "currency": "EUR", "total": "29.90", "date_modified_gmt": modified,
+                "date_paid_gmt": second_text(of), "billing": { "email": BUYER }, "refunds": refunds, "meta_data": meta,
+                "line_items": lines(price, quantity) })
         };
-        let subscription = |status: &str, price: u32, quantity: u32, days: u64| {
+        let subscription = |status: &str, (price, quantity): (u32, u32), days: u64| {
             json!({ "id": 2_000 + number, "parent_id": 1_000 + number, "status": status, "billing_period": "month",
                 "date_modified_gmt": modified, "billing": { "email": BUYER },
                 "next_payment_date_gmt": time(in_days(days)), "line_items": lines(price, quantity) })
         };
         match told {
             Told::Sold(price, quantity, days) => vec![
-                order("completed", price, quantity, json!([])),
-                subscription("active", price, quantity, days),
+                order(1, (price, quantity), None),
+                subscription("active", (price, quantity), days),
             ],
-            Told::Trial(price, days) => vec![
-                order("completed", price, 1, json!([])),
-                subscription("active", price, 1, days),
+            Told::Trial(price, days) => vec![order(1, (price, 1), None), subscription("active", (price, 1), days)],
+            Told::Paid(price, _, days) => vec![
+                order(second, (price, 1), None),
+                subscription("active", (price, 1), days),
             ],
-            Told::Paid(price, days) => vec![subscription("active", price, 1, days)],
-            Told::Changed(price, quantity, days) => vec![subscription("active", price, quantity, days)],
-            Told::Unpaid => vec![subscription("on-hold", SMALL, 1, 1)],
-            Told::PartRefunded => vec![order("completed", SMALL, 1, json!([{ "id": 1, "total": "-10.00" }]))],
-            Told::Refunded => vec![order("refunded", SMALL, 1, json!([{ "id": 1, "total": "-29.90" }]))],
+            Told::Changed(price, quantity, days) => vec![subscription("active", (price, quantity), days)],
+            Told::Paused(price, days) => vec![subscription("on-hold", (price, 1), days)],
+            Told::PartRefunded(of) => vec![order(of, (SMALL, 1), Some("-10.00"))],
+            Told::Refunded(of) => vec![order(of, (SMALL, 1), Some("-29.90"))],
         }
     }
 }

@@ -81,8 +81,12 @@ fn the_key_of_the_shop_is_the_license_in_whichever_order_the_deliveries_come() {
     }
     // It is paid, changed and refunded as any other one, and its key comes a second time.
     let sale = ShopSale::new(Seller::LemonSqueezy, 0);
-    for (told, status) in [(Told::Paid(LARGE, 60), "active"), (Told::Refunded, "revoked")] {
-        for body in sale.bodies(told, 2) {
+    for (second, told, status) in [
+        (2, Told::Paid(LARGE, 30, 60), "active"),
+        (3, Told::Refunded(2), "active"),
+        (4, Told::Refunded(1), "suspended"),
+    ] {
+        for body in sale.bodies(told, second) {
             deliver(&shop, &body);
             deliver(&shop, &created(0, &key(0)));
             shop.settle();
@@ -197,7 +201,7 @@ fn a_sale_that_is_refunded_before_its_key_came_waits_for_none() {
     for body in sale.bodies(Told::Sold(SMALL, 1, 30), 1) {
         deliver(&shop, &body);
     }
-    for body in sale.bodies(Told::Refunded, 2) {
+    for body in sale.bodies(Told::Refunded(1), 2) {
         deliver(&shop, &body);
     }
     shop.settle();

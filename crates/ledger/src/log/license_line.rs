@@ -3,7 +3,6 @@
 //! Texts are ASCII without escapes, as in [`record`](crate::log::record), which calls this.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -15,6 +14,7 @@ use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, Issued
 use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules, ReleaseTimes, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::remarks::{Metadata, Remarks};
+use countersign_model::sale::edits::Sold;
 use countersign_model::site_host::SiteHost;
 
 use crate::log::Position;
@@ -50,13 +50,17 @@ pub(super) struct LicenseLine {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     released: BTreeMap<String, DateTime<Utc>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    renewal_days: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     replaces: Option<LicenseId>,
     revision: u32,
     scope: ChangeScope,
     sequence: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     site_moves: Option<u16>,
-    sites: Sites,
+    sites: SiteLimit,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sold: Option<Box<Sold>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     staging_sites: Option<u16>,
     status: LicenseStatus,
@@ -86,20 +90,6 @@ struct OriginMembers {
     secret: u32,
 }
 
-/// A number, or `"unlimited"`, as in the registry.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Sites {
-    Limited(NonZeroU32),
-    Unlimited(UnlimitedSites),
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum UnlimitedSites {
-    Unlimited,
-}
-
 impl LicenseLine {
     /// The line of this license after `previous`.
     pub(super) fn new(issued: &IssuedLicense, previous: Position, synced: u64) -> Self {
@@ -119,6 +109,7 @@ impl LicenseLine {
             replaces,
             staging_sites,
             site_moves,
+            renewal_days,
             note: _,
             remarks: _,
         } = &*license.details;
@@ -148,15 +139,14 @@ impl LicenseLine {
             reason_ref: remarks.reason,
             reference: *reference,
             released: of_hosts.chain(of_all).collect(),
+            renewal_days: *renewal_days,
             replaces: *replaces,
             revision: *revision,
             scope: ChangeScope::clone(scope),
             sequence: previous.sequence + 1,
             site_moves: *site_moves,
-            sites: match license.sites {
-                SiteLimit::Limited(limit) => Sites::Limited(limit),
-                SiteLimit::Unlimited => Sites::Unlimited(UnlimitedSites::Unlimited),
-            },
+            sites: license.sites,
+            sold: remarks.sold.clone(),
             staging_sites: *staging_sites,
             status: license.status,
             status_by: status_by.as_deref().filter(|by| *by != &**scope).cloned(),
@@ -194,6 +184,7 @@ impl EventLine for LicenseLine {
             metadata: self.metadata,
             note: self.note_ref,
             reason: self.reason_ref,
+            sold: self.sold,
             who: self.who,
         };
         let details = LicenseDetails {
@@ -203,6 +194,7 @@ impl EventLine for LicenseLine {
             replaces: self.replaces,
             staging_sites: self.staging_sites,
             site_moves: self.site_moves,
+            renewal_days: self.renewal_days,
             remarks: remarks.held(),
         };
         let issued = IssuedLicense {
@@ -211,10 +203,7 @@ impl EventLine for LicenseLine {
                 status: self.status,
                 expires: self.expires,
                 modules: Arc::new(self.modules),
-                sites: match self.sites {
-                    Sites::Limited(limit) => SiteLimit::Limited(limit),
-                    Sites::Unlimited(_) => SiteLimit::Unlimited,
-                },
+                sites: self.sites,
                 grace_period_hours: self.grace_period_hours,
                 details: details.into(),
                 is_declared: false,
@@ -267,6 +256,7 @@ mod tests {
         whole.license.details.hosts = vec!["a.com".parse().unwrap()].into();
         whole.license.details.staging_sites = Some(u16::MAX);
         whole.license.details.site_moves = Some(0);
+        whole.license.details.renewal_days = Some(3);
         whole.license.details.replaces = Some(LicenseId::from_bytes([9; 32]));
         whole.license.details.released.all = DateTime::from_timestamp(3, 0);
         let released_at = DateTime::from_timestamp(4, 5).unwrap();
@@ -278,6 +268,7 @@ mod tests {
             metadata: serde_json::from_str(r#"{"a":"\"é\\","license":"x"}"#).unwrap(),
             note: Some(Hex128([2; 16])),
             reason: Some(Hex128([3; 16])),
+            sold: Some(Box::new(Sold::of(Hex128([5; 16])))),
             who: Some(Hex128([4; 16])),
         };
         whole.license.details.remarks = remarks.held();

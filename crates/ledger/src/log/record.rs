@@ -17,12 +17,15 @@ use crate::log::event::EventLine;
 use crate::log::license_line::LicenseLine;
 use crate::log::line_members::{self, LineMembers};
 use crate::log::release_line::ReleaseLine;
-use crate::log::sale_line::SaleLine;
+use crate::log::sale_line::{EarlierSaleLine, SaleLine};
 use crate::log::token_line::TokenLine;
 use crate::log::{Compaction, LedgerEntry, Position};
 
-/// The longest line with its line feed, in bytes: a host has at most 253. A license that needs more is refused.
-pub const MAX: usize = 4096;
+/// The longest line with its line feed, in bytes: an order of 50 lines has 12,000. What needs more is refused.
+pub const MAX: usize = 16_384;
+
+/// The longest line of a license. A license that needs more is refused.
+pub const MAX_LICENSE: usize = 4_096;
 
 /// The most lines written with one sync. A power failure tears only these.
 pub const BATCH: usize = 8_894;
@@ -89,13 +92,14 @@ impl LineKind {
 }
 
 /// The kinds of lines that this version knows, the most frequent first.
-const KINDS: [LineKind; 6] = [
+const KINDS: [LineKind; 7] = [
     LineKind::of::<BoundLine>("bound"),
     LineKind::of::<LicenseLine>("license"),
     LineKind::of::<ReleaseLine>("released"),
-    LineKind::of::<SaleLine>("sale"),
+    LineKind::of::<SaleLine>("sold"),
     LineKind::of::<TokenLine>("token"),
     LineKind::of::<CompactedLine>("compacted"),
+    LineKind::of::<EarlierSaleLine>("sale"),
 ];
 
 /// The longest name of a kind or of a member, in bytes.

@@ -1,5 +1,7 @@
-//! The line of a sale: its state and the names that became known, in the order of RFC 8785.
+//! The line of what became known of a sale, in the order of RFC 8785; and the lines of versions that kept a state instead of
+//! facts, which are read only.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -7,89 +9,70 @@ use serde::{Deserialize, Serialize};
 
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128};
-use countersign_model::license::LicenseStatus;
 use countersign_model::license_key::LicenseId;
-use countersign_model::sale_state::{CauseState, SaleState};
+use countersign_model::sale::fact::{Fact, SalePlace, ShopKey};
 
 use crate::log::event::{EventLine, LedgerEvent};
-use crate::log::{Position, SaleEntry};
+use crate::log::{Position, SaleEntry, SoldTerms};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SaleLine {
     event: SaleTag,
-    issued: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    items_changed_at: Option<DateTime<Utc>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    items_until: Option<DateTime<Utc>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    key: Option<LicenseId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    facts: Vec<Fact<Hex128>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     names: Vec<Hex128>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    paid_until: Option<DateTime<Utc>>,
-    #[serde(default = "active", skip_serializing_if = "is_active")]
-    payment_dispute: LicenseStatus,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    payment_dispute_at: Option<DateTime<Utc>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    old: bool,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    places: BTreeMap<Hex128, Vec<SalePlace<Hex128>>>,
     previous: Digest,
     sale: Hex128,
     scope: ChangeScope,
     sequence: u64,
-    status: LicenseStatus,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    status_at: Option<DateTime<Utc>>,
-    #[serde(default = "active", skip_serializing_if = "is_active")]
-    subscription: LicenseStatus,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    subscription_at: Option<DateTime<Utc>>,
     synced: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    terms: Vec<SoldTerms>,
     time: DateTime<Utc>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum SaleTag {
-    Sale,
+    Sold,
 }
 
-fn active() -> LicenseStatus {
-    LicenseStatus::Active
-}
-
-fn is_active(status: &LicenseStatus) -> bool {
-    *status == LicenseStatus::Active
+/// A line of a version that kept a state of each sale. What the state said is in its licenses; only its names are read.
+#[derive(Deserialize)]
+pub(super) struct EarlierSaleLine {
+    key: Option<LicenseId>,
+    names: Vec<Hex128>,
+    previous: Digest,
+    sale: Hex128,
+    scope: ChangeScope,
+    sequence: u64,
+    synced: u64,
+    time: DateTime<Utc>,
 }
 
 impl SaleLine {
-    /// The line of this sale after `previous`.
+    /// The line of this entry after `previous`.
     pub(super) fn new(entry: &SaleEntry, previous: Position, synced: u64) -> Self {
-        let SaleEntry {
-            state,
-            names,
-            scope,
-            time,
-        } = entry;
+        let entry = entry.clone();
         Self {
-            event: SaleTag::Sale,
-            issued: state.is_issued,
-            items_changed_at: state.changed_at,
-            items_until: state.changed_until,
-            key: state.key,
-            names: names.clone(),
-            paid_until: state.paid_until,
-            payment_dispute: state.dispute.status,
-            payment_dispute_at: state.dispute.at,
+            event: SaleTag::Sold,
+            facts: entry.facts,
+            names: entry.names,
+            old: entry.is_earlier,
+            places: entry.places,
             previous: previous.digest,
-            sale: state.id,
-            scope: ChangeScope::clone(scope),
+            sale: entry.sale,
+            scope: ChangeScope::clone(&entry.scope),
             sequence: previous.sequence + 1,
-            status: state.status,
-            status_at: state.status_at,
-            subscription: state.subscription.status,
-            subscription_at: state.subscription.at,
             synced,
-            time: *time,
+            terms: entry.terms,
+            time: entry.time,
         }
     }
 }
@@ -101,25 +84,13 @@ impl EventLine for SaleLine {
 
     fn event(self) -> serde_json::Result<LedgerEvent> {
         let entry = SaleEntry {
-            state: SaleState {
-                id: self.sale,
-                is_issued: self.issued,
-                status: self.status,
-                status_at: self.status_at,
-                dispute: CauseState {
-                    status: self.payment_dispute,
-                    at: self.payment_dispute_at,
-                },
-                subscription: CauseState {
-                    status: self.subscription,
-                    at: self.subscription_at,
-                },
-                changed_at: self.items_changed_at,
-                changed_until: self.items_until,
-                paid_until: self.paid_until,
-                key: self.key,
-            },
+            sale: self.sale,
+            facts: self.facts,
             names: self.names,
+            places: self.places,
+            terms: self.terms,
+            is_earlier: self.old,
+            after: None,
             scope: Arc::new(self.scope),
             time: self.time,
         };
@@ -127,40 +98,85 @@ impl EventLine for SaleLine {
     }
 }
 
+impl EventLine for EarlierSaleLine {
+    fn place(&self) -> (u64, Digest, u64) {
+        (self.sequence, self.previous, self.synced)
+    }
+
+    fn event(self) -> serde_json::Result<LedgerEvent> {
+        let key = self.key.map(|license| Fact::Key(ShopKey { license, of: self.sale }));
+        let entry = SaleEntry {
+            sale: self.sale,
+            facts: key.into_iter().collect(),
+            names: self.names,
+            places: BTreeMap::new(),
+            terms: Vec::new(),
+            is_earlier: true,
+            after: None,
+            scope: Arc::new(self.scope),
+            time: self.time,
+        };
+        Ok(LedgerEvent::Sale(Arc::new(entry)))
+    }
+}
+
+/// How long the line of this entry can be at most, with its line feed.
+pub(crate) fn longest(entry: &SaleEntry) -> usize {
+    let last = Position {
+        sequence: u64::MAX - 1,
+        ..Position::genesis()
+    };
+    let latest = SaleEntry {
+        time: DateTime::<Utc>::MAX_UTC,
+        ..entry.clone()
+    };
+    // What cannot be written is too long.
+    serde_json::to_vec(&SaleLine::new(&latest, last, u64::MAX)).map_or(usize::MAX, |line| line.len() + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::MAX_NAMES;
-    use crate::log::record::{LedgerRecord, MAX};
+    use crate::log::record::LedgerRecord;
+    use crate::testing::sale_fact;
+    use countersign_model::sale::fact::{PlaceName, SoldItem};
 
     #[test]
-    fn a_sale_is_canonical_json_and_reads_as_itself_and_the_longest_fits_a_line() {
-        let latest = DateTime::<Utc>::MAX_UTC;
-        for time in [DateTime::from_timestamp(7, 0).unwrap(), latest] {
-            let state = SaleState {
-                id: Hex128([1; 16]),
-                is_issued: true,
-                status: LicenseStatus::Suspended,
-                status_at: Some(time).filter(|time| *time == latest),
-                dispute: CauseState {
-                    status: LicenseStatus::Suspended,
-                    at: Some(time),
-                },
-                subscription: CauseState {
-                    status: LicenseStatus::Suspended,
-                    at: Some(time).filter(|time| *time == latest),
-                },
-                changed_at: Some(time),
-                changed_until: Some(time),
-                paid_until: Some(time).filter(|time| *time == latest),
-                key: Some(LicenseId::from_bytes([9; 32])).filter(|_| time == latest),
-            };
-            let entry = SaleEntry {
-                state,
-                names: vec![Hex128([2; 16]); 2 * MAX_NAMES],
-                scope: Arc::new(format!("shop:{}", "x".repeat(64)).parse().unwrap()),
-                time,
-            };
+    fn a_sale_is_canonical_json_and_reads_as_itself() {
+        let fact = sale_fact(1, 5);
+        let Fact::Payment(payment) = &fact else { panic!() };
+        let item = SoldItem {
+            item: Hex128([4; 16]),
+            offer: None,
+            price: payment.lines[0].price.clone(),
+            product: payment.lines[0].product.clone(),
+            quantity: 2,
+        };
+        let name = Some(PlaceName::Line {
+            number: 0,
+            payment: Hex128([5; 16]),
+            price: item.price.clone(),
+        });
+        let whole = SaleEntry {
+            sale: Hex128([1; 16]),
+            names: vec![Hex128([2; 16])],
+            places: BTreeMap::from([(Hex128([3; 16]), vec![SalePlace { item, name }])]),
+            terms: vec![crate::testing::sold_terms(1)],
+            facts: vec![fact],
+            is_earlier: true,
+            after: None,
+            scope: Arc::new("shop:stripe".parse().unwrap()),
+            time: DateTime::from_timestamp(7, 0).unwrap(),
+        };
+        let least = SaleEntry {
+            facts: Vec::new(),
+            names: Vec::new(),
+            places: BTreeMap::new(),
+            terms: Vec::new(),
+            is_earlier: false,
+            ..whole.clone()
+        };
+        for entry in [whole, least] {
             let line = LedgerRecord {
                 previous: Position::genesis(),
                 synced: 0,
@@ -168,7 +184,6 @@ mod tests {
             };
             let mut bytes = Vec::new();
             line.write(&mut bytes).unwrap();
-            assert!(bytes.len() + 40 < MAX);
             let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
             let canonical = serde_json_canonicalizer::to_string(&value).unwrap() + "\n";
             assert_eq!(String::from_utf8(bytes.clone()).unwrap(), canonical);

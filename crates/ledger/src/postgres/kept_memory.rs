@@ -15,7 +15,6 @@ use crate::backend_error::BackendError;
 use crate::bindings::BoundSites;
 use crate::ledger_state::LedgerState;
 use crate::ledger_tables::LedgerBuilder;
-use crate::log::SaleEntry;
 use crate::log::reader::{self, LedgerFault};
 use crate::log::record::{LedgerEvent, LedgerRecord};
 use crate::log::{Compaction, LedgerEntry, Position, ReleaseEntry};
@@ -171,23 +170,16 @@ fn write_lines(file: &File, end: Position, memory: &BindingMemory, now: DateTime
         written: Ok(()),
     };
     let tokens = memory.events().tokens.all();
-    let sales = memory.events().sales.all();
     // Memory does not say which shop told of a sale.
     let shop: Arc<ChangeScope> = Arc::new("shop:kept".parse().map_err(io::Error::other)?);
+    let sales = memory.events().sales.entries(&shop, now);
     let mut kept = (memory.issued.len() + tokens.len() + sales.len()) as u64;
     memory.each(|_, sites| kept += (sites.len() + sites.moves().len()) as u64);
     lines.put(LedgerEvent::Compacted(Compaction { kept, time: now }));
     for token in tokens {
         lines.put(LedgerEvent::Token(token));
     }
-    for (state, names) in sales {
-        let scope = Arc::clone(&shop);
-        let entry = SaleEntry {
-            state,
-            names,
-            scope,
-            time: now,
-        };
+    for entry in sales {
         lines.put(LedgerEvent::Sale(Arc::new(entry)));
     }
     memory

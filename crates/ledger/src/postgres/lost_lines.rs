@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use tokio::time::timeout;
 
 use crate::backend_error::BackendError;
@@ -17,13 +16,14 @@ use crate::postgres::failure::failure;
 use crate::postgres::kept_memory::KeptFile;
 use crate::postgres::node_state::{DEADLINE, no_answer};
 use crate::postgres::session::{KnownLog, Session, require_lines};
+use crate::sales::SaleChange;
 use crate::token_changes::{TokenChange, TokenStep};
 use countersign_model::api_token::ApiToken;
 use countersign_model::binding::{Binding, Stored as _};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_key::LicenseId;
 use countersign_model::remarks::Author;
-use countersign_model::sale_state::{SaleEvent, SaleState};
+use countersign_model::sale::facts::SaleFacts;
 use countersign_model::site_host::SiteHost;
 
 /// What nodes kept, and what of it the log lacks.
@@ -37,8 +37,8 @@ pub(super) struct LostLines {
     pub bindings: Vec<(LicenseId, Binding)>,
     /// Sites that had given their seats back, and hold them in the log.
     pub releases: Vec<(LicenseId, SiteHost)>,
-    /// What shops told of their sales, each with names of that sale.
-    pub sales: Vec<(SaleState, Vec<Hex128>)>,
+    /// What was known of sales.
+    pub sales: Vec<SaleChange>,
     /// The newest epoch of a node.
     pub epoch: i32,
 }
@@ -86,12 +86,13 @@ impl LostLines {
         let tokens = kept.tokens.all();
         let lost = |token: &Arc<ApiToken>| lost_step(token, log.tokens.of(&token.name).as_deref());
         self.tokens.extend(tokens.iter().filter_map(lost));
-        for (state, mut names) in kept.sales.all() {
-            names.sort_unstable();
-            if is_sale_lost(state, &names, &log.sales) {
-                self.sales.push((state, names));
-            }
-        }
+        let lost = kept
+            .sales
+            .all()
+            .into_iter()
+            .filter(|(id, facts)| is_sale_lost(*id, facts, &log.sales));
+        self.sales
+            .extend(lost.map(|(id, facts)| SaleChange::restored(id, facts)));
     }
 
     fn add_sites(&mut self, license: LicenseId, sites: &BoundSites<'_>, log: &BoundSites<'_>) {
@@ -125,9 +126,6 @@ impl LostLines {
         self.bindings.reverse();
         self.releases.sort();
         self.releases.dedup();
-        self.sales
-            .sort_unstable_by_key(|(state, names)| (state.id, names.clone()));
-        self.sales.dedup();
         // Of one license, the last revision comes last.
         self.licenses.sort_by_key(|issued| (issued.license.id, issued.revision));
         self.licenses.reverse();
@@ -147,18 +145,12 @@ fn is_lost(issued: &IssuedLicense, held: &IssuedLicense) -> bool {
     !is_same && issued.revision >= held.revision
 }
 
-/// What a shop told so that a sale has this state. In any order it has the same result, as a shop's deliveries have.
-pub(super) fn sale_events(state: SaleState) -> Vec<(SaleEvent, Option<DateTime<Utc>>)> {
-    state.events()
-}
-
 /// Whether the log lacks something of what is known of a sale.
-pub(super) fn is_sale_lost(state: SaleState, names: &[Hex128], log: &SaleTable) -> bool {
-    let Some(held) = log.of(state.id) else { return true };
-    let is_known = |name: &Hex128| log.of(*name).is_some_and(|known| known.id == held.id);
-    let told = sale_events(state).into_iter();
-    let told = told.fold(held, |held, (event, at)| held.after(event, at).0);
-    told != held || !names.iter().all(is_known)
+pub(super) fn is_sale_lost(id: Hex128, kept: &SaleFacts<Hex128>, log: &SaleTable) -> bool {
+    let Some((_, held)) = log.of(id) else { return true };
+    let mut both = SaleFacts::clone(&held);
+    both.absorb(kept);
+    both != *held
 }
 
 /// What brings a token back, or a revocation that was lost. A token that was made since stays.

@@ -32,8 +32,6 @@ pub struct RepairOutcome {
     pub unfit_licenses: Vec<(LicenseId, ChangeRefusal)>,
     /// Lost tokens whose name another token has by now.
     pub unfit_tokens: Vec<Name>,
-    /// Lost sales that are two sales with licenses by now.
-    pub unfit_sales: u64,
     /// The `sequence` of the last line.
     pub sequence: u64,
     /// Whether the nodes have to read the log anew.

@@ -278,6 +278,7 @@ async fn what_people_write_of_a_change_stands_beside_the_ledger_and_what_stays_w
     let first = LedgerChange {
         author: by("Anna Author", text(2, "as agreed")),
         remarks: NewRemarks {
+            sold: None,
             holder: Some(Hex128([8; 16])),
             metadata: Some(serde_json::from_str("{\"seller\":\"7\"}").unwrap()),
             note: Some(Some(text(3, "friend of Bob"))),
@@ -299,6 +300,7 @@ async fn what_people_write_of_a_change_stands_beside_the_ledger_and_what_stays_w
         metadata: serde_json::from_str("{\"seller\":\"7\"}").unwrap(),
         note: Some(Hex128([3; 16])),
         reason: Some(Hex128([2; 16])),
+        sold: None,
         who: Some(Hex128([1; 16])),
     };
     assert_eq!(noted(&store), expected);

@@ -3,16 +3,20 @@
 //! In one run each request has a commit of its own; in the other, requests of all kinds share one commit. `COUNTERSIGN_BLESS=1` writes the expected files
 //! anew: only where the ledger's format changes on purpose.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::license_imports::ImportInTurn;
 use crate::log::Position;
+use crate::log::SoldTerms;
 use crate::log::record::LedgerRecord;
-use crate::testing::issued;
+use crate::sales::{HiddenId, SaleChange, SaleOutcome};
+use crate::testing::{issued, sale_fact, sold_terms};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_step::LicenseStep;
 use countersign_model::order_reference::OrderReference;
 use countersign_model::remarks::{Author, NewRemarks};
-use countersign_model::sale_state::SaleEvent;
+use countersign_model::sale::fact::{Dispute, DisputeStatus, Fact, Names, ShopKey};
 use countersign_model::site_release::ReleaseHash;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/recorded");
@@ -51,14 +55,42 @@ fn create(secret: &str) -> TokenStep {
     }
 }
 
-fn sale(names: &[u8], event: SaleEvent, seconds: i64) -> SaleChange {
-    SaleChange {
-        names: names.iter().map(|number| Hex128([*number; 16])).collect(),
-        event,
-        at: Some(at(seconds)),
-        scope: Arc::new("shop:stripe".parse().unwrap()),
-        now: at(seconds),
+fn sale(fact: Fact<Hex128>, seconds: i64) -> SaleChange {
+    let facts = vec![fact.map(&mut HiddenId::from)];
+    let SoldTerms { price, terms, .. } = sold_terms(1);
+    let terms = BTreeMap::from([(price, terms)]);
+    SaleChange::new(facts, terms, Arc::new("shop:stripe".parse().unwrap()), at(seconds))
+}
+
+/// The sale, and whether something became known.
+async fn record(store: &Ledger, change: SaleChange) -> (Hex128, bool) {
+    match store.record_sale(change).await.unwrap() {
+        SaleOutcome::Recorded { sale, is_news, .. } => (sale, is_news),
+        other => panic!("{other:?}"),
     }
+}
+
+fn names(numbers: &[u8]) -> Fact<Hex128> {
+    Fact::Names(Names {
+        ids: numbers.iter().map(|number| Hex128([*number; 16])).collect(),
+    })
+}
+
+fn key(of: u8, license: u8) -> Fact<Hex128> {
+    Fact::Key(ShopKey {
+        license: LicenseId::from_bytes([license; 32]),
+        of: Hex128([of; 16]),
+    })
+}
+
+fn dispute(of: u8, status: DisputeStatus, second: i64) -> Fact<Hex128> {
+    Fact::Dispute(Dispute {
+        at: at(second),
+        id: Hex128([100; 16]),
+        names: Vec::new(),
+        of: Hex128([of; 16]),
+        status,
+    })
 }
 
 fn leaves(license: &License, name: &str, by: Releaser, seconds: i64) -> ReleaseRequest {
@@ -127,18 +159,18 @@ async fn begin(store: &Ledger) -> Vec<String> {
         say(&store.change_token(change).await.unwrap());
     }
     for change in [
-        sale(&[1, 2], SaleEvent::Paid, 201),
-        sale(&[2, 3], SaleEvent::PaidUntil(at(9_000)), 202),
-        sale(&[4], SaleEvent::Disputed(LicenseStatus::Suspended), 203),
-        sale(&[3, 4], SaleEvent::Named, 204),
-        sale(&[1], SaleEvent::Key(LicenseId::from_bytes([1; 32])), 205),
-        sale(&[1], SaleEvent::Status(LicenseStatus::Revoked), 150),
-        sale(&[5], SaleEvent::Key(LicenseId::from_bytes([2; 32])), 206),
-        sale(&[1, 5], SaleEvent::Named, 207),
-        sale(&[6], SaleEvent::Paid, 208),
-        sale(&[1, 6], SaleEvent::Named, 209),
+        sale(sale_fact(1, 201), 201),
+        sale(names(&[1, 2]), 202),
+        sale(dispute(4, DisputeStatus::Open, 203), 203),
+        sale(names(&[2, 4]), 204),
+        sale(key(1, 1), 205),
+        sale(sale_fact(1, 150), 206),
+        sale(key(5, 2), 206),
+        sale(names(&[1, 5]), 207),
+        sale(sale_fact(6, 208), 208),
+        sale(names(&[1, 6]), 209),
     ] {
-        say(&store.record_sale(change).await.unwrap());
+        say(&record(store, change).await);
     }
     let mut first = issued(1);
     first.license.sites = SiteLimit::Limited(NonZeroU32::new(2).unwrap());
@@ -211,10 +243,7 @@ async fn go_on(store: &Ledger) -> Vec<String> {
     let mut said = Vec::new();
     let mut say = |outcome: &dyn std::fmt::Debug| said.push(format!("{outcome:?}"));
     say(&store.change_token(token("shop", TokenStep::Revoke, 701)).await.unwrap());
-    say(&store
-        .record_sale(sale(&[2], SaleEvent::Subscription(LicenseStatus::Suspended), 702))
-        .await
-        .unwrap());
+    say(&record(store, sale(dispute(2, DisputeStatus::Won, 702), 702)).await);
     say(&store
         .change_license(step(&issued(1), LicenseStep::ReleaseAll, 703))
         .await
@@ -276,9 +305,9 @@ async fn requests_of_all_kinds_in_one_commit_write_the_same_bytes() {
     // They are decided by kind. A seat is free because releases come first.
     let requests = vec![
         waiting(import).0,
-        waiting(sale(&[1], SaleEvent::Paid, 2)).0,
+        waiting(sale(sale_fact(1, 2), 2)).0,
         waiting(token("shop", create("a"), 2)).0,
-        waiting(sale(&[1, 2], SaleEvent::Named, 2)).0,
+        waiting(sale(names(&[1, 2]), 2)).0,
         waiting(change(&sold, sold.origin.clone().into(), 2)).0,
         waiting(asks(&new)).0,
         waiting(token("shop", TokenStep::Revoke, 2)).0,

@@ -53,6 +53,9 @@ pub(super) struct LicenseDocument<'a> {
     /// The state today: also `expired`.
     standing: &'static str,
     expires: NaiveDate,
+    /// Whether a renewal is to come.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    renews: bool,
     modules: &'a Modules,
     sites: SiteCount,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,6 +181,7 @@ impl<'a> LicenseDocument<'a> {
             status: license.status,
             standing: standing(license.state(sites.now.date_naive())),
             expires: license.expires,
+            renews: license.renews(),
             modules: &license.modules,
             sites: license.sites.into(),
             grace_period_hours: license.grace_period_hours,

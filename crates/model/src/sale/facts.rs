@@ -1,0 +1,348 @@
+//! The facts of one sale: the newest word about each object of the shop, and sets that only grow. Taking facts in any order and
+//! any number of times gives the same, but for the numbers of places and terms, which the ledger's order decides.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::license_key::LicenseId;
+use crate::offer::ShopId;
+use crate::sale::fact::{
+    CheckoutSession, Dispute, Fact, Names, Past, Payment, PlaceName, Refund, SalePlace, ShopKey, SoldAs, Subscription,
+    TimePairs, Word,
+};
+use crate::sale::terms::Terms;
+
+/// What is known of one sale.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaleFacts<I> {
+    pub(super) payments: BTreeMap<I, Payment<I>>,
+    pub(super) refunds: BTreeMap<I, Refund<I>>,
+    pub(super) disputes: BTreeMap<I, Dispute<I>>,
+    pub(super) subscriptions: BTreeMap<I, Subscription<I>>,
+    pub(super) sessions: BTreeMap<I, CheckoutSession<I>>,
+    /// Payments in the order in which they became known: the first one of a payment's names names its places.
+    pub(super) order: Vec<I>,
+    /// Ends that a subscription named while it went on, each with the time when it did.
+    pub(super) ends: BTreeMap<I, TimePairs>,
+    /// Periods that a shop gave away.
+    pub(super) free: BTreeMap<I, TimePairs>,
+    /// Products that a subscription has or had.
+    pub(super) claims: BTreeMap<I, BTreeSet<ShopId>>,
+    /// From a name of a payment to a smaller one.
+    alias: BTreeMap<I, I>,
+    /// The places of a subscription.
+    pub(super) places: BTreeMap<I, Vec<SalePlace<I>>>,
+    /// What a price granted when a subscription or a payment first named it.
+    pub(super) terms: BTreeMap<(I, ShopId), Terms>,
+    /// The license of the key that the shop made, and the order that it is for.
+    key: Option<(I, LicenseId)>,
+    /// Every line that was ever paid once, by payment, price and number.
+    pub(super) once: BTreeSet<(I, ShopId, u16)>,
+    /// Whether deliveries of it were applied before facts were kept.
+    pub is_earlier: bool,
+}
+
+impl<I> Default for SaleFacts<I> {
+    fn default() -> Self {
+        Self {
+            payments: BTreeMap::new(),
+            refunds: BTreeMap::new(),
+            disputes: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            order: Vec::new(),
+            ends: BTreeMap::new(),
+            free: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            alias: BTreeMap::new(),
+            places: BTreeMap::new(),
+            terms: BTreeMap::new(),
+            key: None,
+            once: BTreeSet::new(),
+            is_earlier: false,
+        }
+    }
+}
+
+/// The name of a place of this subscription.
+pub(super) fn place_name<I: Clone>(subscription: &I, number: u16, place: &SalePlace<I>) -> PlaceName<I> {
+    place.name.clone().unwrap_or_else(|| PlaceName::Item {
+        number,
+        subscription: subscription.clone(),
+    })
+}
+
+/// Takes a word if it is newer than the one that is known.
+fn newer<I: Ord, W: Word>(words: &mut BTreeMap<I, W>, id: I, word: W) {
+    match words.get_mut(&id) {
+        Some(known) if word.replaces(known) => *known = word,
+        Some(_) => {}
+        None => {
+            words.insert(id, word);
+        }
+    }
+}
+
+impl<I: Ord + Clone> SaleFacts<I> {
+    /// Takes a fact. What is older than what is known changes nothing.
+    pub fn take(&mut self, fact: Fact<I>) {
+        match fact {
+            Fact::Payment(payment) => {
+                let id = payment.id.clone();
+                payment.names.iter().for_each(|name| self.join(&id, name));
+                if !self.order.contains(&id) {
+                    self.order.push(id.clone());
+                }
+                let mut numbers: BTreeMap<&ShopId, u16> = BTreeMap::new();
+                for line in payment.lines.iter().filter(|line| !line.is_recurring) {
+                    let number = numbers.entry(&line.price).or_default();
+                    self.once.insert((id.clone(), line.price.clone(), *number));
+                    *number += 1;
+                }
+                newer(&mut self.payments, id, payment);
+            }
+            Fact::Refund(refund) => {
+                refund.names.iter().for_each(|name| self.join(&refund.of, name));
+                newer(&mut self.refunds, refund.id.clone(), refund);
+            }
+            Fact::Dispute(dispute) => {
+                dispute.names.iter().for_each(|name| self.join(&dispute.of, name));
+                newer(&mut self.disputes, dispute.id.clone(), dispute);
+            }
+            Fact::Subscription(subscription) => self.take_subscription(subscription),
+            Fact::Session(session) => newer(&mut self.sessions, session.id.clone(), session),
+            Fact::Names(names) => {
+                if let Some((first, others)) = names.ids.split_first() {
+                    others.iter().for_each(|name| self.join(first, name));
+                }
+            }
+            Fact::Key(key) => {
+                self.key.get_or_insert((key.of, key.license));
+            }
+            Fact::Past(past) => {
+                // An empty set is none.
+                if !past.ends.is_empty() {
+                    self.ends.entry(past.id.clone()).or_default().extend(past.ends);
+                }
+                if !past.free.is_empty() {
+                    self.free.entry(past.id.clone()).or_default().extend(past.free);
+                }
+                self.claims.entry(past.id).or_default().extend(past.claims);
+            }
+        }
+    }
+
+    fn take_subscription(&mut self, subscription: Subscription<I>) {
+        let id = subscription.id.clone();
+        let claims = self.claims.entry(id.clone()).or_default();
+        claims.extend(subscription.items.iter().map(|item| item.product.clone()));
+        claims.extend(subscription.removed.iter().cloned());
+        if let Some(ends) = subscription.ends.filter(|_| subscription.status.names_its_end()) {
+            self.ends.entry(id.clone()).or_default().insert((subscription.at, ends));
+        }
+        if let Some(free) = subscription.free {
+            self.free.entry(id.clone()).or_default().insert(free);
+        }
+        newer(&mut self.subscriptions, id, subscription);
+    }
+
+    /// Takes what is known of another sale, which turned out to be this one.
+    pub fn absorb(&mut self, other: &Self) {
+        other.facts().into_iter().for_each(|fact| self.take(fact));
+        for (subscription, items) in &other.places {
+            self.places.entry(subscription.clone()).or_insert_with(|| items.clone());
+        }
+        for (sold, terms) in &other.terms {
+            self.terms.entry(sold.clone()).or_insert_with(|| terms.clone());
+        }
+        self.once.extend(other.once.iter().cloned());
+        self.is_earlier |= other.is_earlier;
+    }
+
+    /// Facts that say all that is known, but for terms and places.
+    pub fn facts(&self) -> Vec<Fact<I>> {
+        let mut facts = Vec::new();
+        let payments = self.order.iter().filter_map(|id| self.payments.get(id));
+        facts.extend(payments.cloned().map(Fact::Payment));
+        facts.extend(self.refunds.values().cloned().map(Fact::Refund));
+        facts.extend(self.disputes.values().cloned().map(Fact::Dispute));
+        facts.extend(self.subscriptions.values().cloned().map(Fact::Subscription));
+        facts.extend(self.sessions.values().cloned().map(Fact::Session));
+        let of_key = self.key.iter().cloned();
+        facts.extend(of_key.map(|(of, license)| Fact::Key(ShopKey { license, of })));
+        for (name, smaller) in &self.alias {
+            facts.push(Fact::Names(Names {
+                ids: vec![smaller.clone(), name.clone()],
+            }));
+        }
+        for (id, claims) in &self.claims {
+            facts.push(Fact::Past(Past {
+                claims: claims.clone(),
+                ends: self.ends.get(id).cloned().unwrap_or_default(),
+                free: self.free.get(id).cloned().unwrap_or_default(),
+                id: id.clone(),
+            }));
+        }
+        facts
+    }
+
+    /// The places of each subscription.
+    pub fn places(&self) -> &BTreeMap<I, Vec<SalePlace<I>>> {
+        &self.places
+    }
+
+    /// Sets the places of a subscription.
+    pub fn set_places(&mut self, subscription: I, places: Vec<SalePlace<I>>) {
+        self.places.insert(subscription, places);
+    }
+
+    /// The terms by subscription or payment, and price.
+    pub fn terms(&self) -> &BTreeMap<(I, ShopId), Terms> {
+        &self.terms
+    }
+
+    /// Sets what this price of this subscription or payment grants.
+    pub fn set_terms(&mut self, sale: I, price: ShopId, terms: Terms) {
+        self.terms.insert((sale, price), terms);
+    }
+
+    /// Every place that may have a license.
+    pub fn all_places(&self) -> Vec<PlaceName<I>> {
+        let items = self.places.iter().flat_map(|(subscription, places)| {
+            let numbered = (0_u16..).zip(places);
+            numbered.map(|(number, place)| place_name(subscription, number, place))
+        });
+        let lines = self.once.iter().map(|(payment, price, number)| PlaceName::Line {
+            number: *number,
+            payment: payment.clone(),
+            price: price.clone(),
+        });
+        items.chain(lines).collect()
+    }
+
+    /// Every id of an item that is known.
+    pub fn items(&self) -> impl Iterator<Item = &I> {
+        let lines = self
+            .payments
+            .values()
+            .flat_map(|payment| &payment.lines)
+            .map(|line| &line.item);
+        let items = self
+            .subscriptions
+            .values()
+            .flat_map(|word| &word.items)
+            .map(|item| &item.item);
+        lines.chain(items)
+    }
+
+    /// The license of the key that the shop made.
+    pub fn key(&self) -> Option<LicenseId> {
+        self.key.as_ref().map(|(_, license)| *license)
+    }
+
+    /// Whether it is known that it was sold: by a payment, by a subscription that names its end, or by an older version.
+    pub fn is_sold(&self) -> bool {
+        self.is_earlier || !self.ends.is_empty() || self.payments.values().any(|payment| payment.paid.is_some())
+    }
+
+    /// What this price of this subscription or payment grants from now on. What is remembered stays.
+    pub fn remember(&mut self, sale: I, price: ShopId, terms: Terms) {
+        self.terms.entry((sale, price)).or_insert(terms);
+    }
+
+    /// Replaces what prices grant: a person said so. Gives how many changed.
+    pub fn regrant(&mut self, of: impl Fn(&ShopId) -> Option<Terms>) -> usize {
+        let mut changed = 0;
+        for ((_, price), terms) in &mut self.terms {
+            if let Some(now) = of(price).filter(|now| now != terms) {
+                *terms = now;
+                changed += 1;
+            }
+        }
+        changed
+    }
+
+    /// What was sold whose terms are not remembered, each with the subscription or payment that they are remembered for.
+    pub fn without_terms(&self) -> Vec<(I, SoldAs<'_>)> {
+        let lines = self.payments.values().flat_map(|payment| {
+            let sale = |is_recurring| match &payment.subscription {
+                Some(subscription) if is_recurring => self.chain(subscription),
+                _ => self.root(&payment.id),
+            };
+            payment
+                .lines
+                .iter()
+                .map(move |line| (sale(line.is_recurring), line.thing()))
+        });
+        let items = self.subscriptions.values().flat_map(|subscription| {
+            let sale = self.chain(&subscription.id);
+            subscription.items.iter().map(move |item| (sale.clone(), item.thing()))
+        });
+        let is_unknown = |(sale, thing): &(I, SoldAs<'_>)| self.terms_of(sale, thing.price).is_none();
+        let mut unknown: Vec<_> = lines.chain(items).filter(is_unknown).collect();
+        unknown.sort();
+        unknown.dedup();
+        unknown
+    }
+
+    /// What this price granted when the sale first named it. Of names that became one, what either had.
+    pub(super) fn terms_of(&self, sale: &I, price: &ShopId) -> Option<&Terms> {
+        let known = self.terms.get(&(sale.clone(), price.clone()));
+        known.or_else(|| {
+            // A payment by another name, or a subscription that turned out to go on from this one.
+            let first = self.chain(sale);
+            let is_same = |other: &I| self.root(other) == *sale || self.chain(other) == first;
+            let mut all = self.terms.iter();
+            all.find(|((other, of), _)| of == price && is_same(other))
+                .map(|(_, terms)| terms)
+        })
+    }
+
+    /// The smallest name of the payment that has this one.
+    pub(super) fn root(&self, name: &I) -> I {
+        let mut name = name;
+        while let Some(smaller) = self.alias.get(name) {
+            name = smaller;
+        }
+        name.clone()
+    }
+
+    fn join(&mut self, one: &I, other: &I) {
+        let one = self.root(one);
+        let other = self.root(other);
+        match one.cmp(&other) {
+            std::cmp::Ordering::Less => self.alias.insert(other, one),
+            std::cmp::Ordering::Greater => self.alias.insert(one, other),
+            std::cmp::Ordering::Equal => None,
+        };
+    }
+
+    /// The first subscription that this one goes on from.
+    pub(super) fn chain(&self, subscription: &I) -> I {
+        let mut first = subscription;
+        let mut seen = vec![first];
+        while let Some(before) = self
+            .subscriptions
+            .get(first)
+            .and_then(|word| word.resubscribes.as_ref())
+        {
+            if seen.contains(&before) {
+                break;
+            }
+            first = before;
+            seen.push(first);
+        }
+        first.clone()
+    }
+
+    /// The newest word about the subscriptions that go on from this first one.
+    pub(super) fn newest_subscription(&self, first: &I) -> Option<&Subscription<I>> {
+        let words: Vec<_> = self
+            .subscriptions
+            .values()
+            .filter(|word| self.chain(&word.id) == *first)
+            .collect();
+        let is_last = |word: &&Subscription<I>| words.iter().all(|other| other.resubscribes.as_ref() != Some(&word.id));
+        let last = words.iter().copied().filter(is_last);
+        last.reduce(|newest, word| if word.replaces(newest) { word } else { newest })
+    }
+}

@@ -1,0 +1,706 @@
+//! What the facts of a sale grant: a pure function of the facts and of remembered terms. It knows no order of arrival, no clock
+//! and no earlier result.
+//!
+//! - A payment **stands** if it was paid, the shop still counts it, less than all of it went back, and its newest dispute is
+//!   neither open nor lost.
+//! - A line of a subscription ends when the newest stretch ends that stands, but not later than a fallen stretch that began after
+//!   it: a refund never makes a license end later.
+//! - Lines paid once add up: `end = max(end, day paid) + period`, in the order of their payments.
+//! - A license goes on for some days after its end only while a renewal is to come and the newest payment stands.
+//! - If payments are known and none stands, the license is suspended. A shop never revokes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, NaiveDate, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::license_terms::{LicenseStatus, Modules, SiteLimit};
+use crate::offer::{LicenseTerm, ShopId};
+use crate::sale::fact::{
+    CheckoutSession, Dispute, DisputeStatus, PaidLine, Payment, PlaceName, Refund, SalePlace, SoldItem, Subscription,
+    SubscriptionStatus, Word as _,
+};
+use crate::sale::facts::{SaleFacts, place_name};
+use crate::sale::terms::{Terms, shared_modules};
+
+/// Licenses that one line grants at most. More are a mistake, or somebody's test.
+pub const MOST_LICENSES: u32 = 1_000;
+
+/// The license of one copy of one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SoldLicense<I> {
+    /// The place.
+    pub place: PlaceName<I>,
+    /// The number of the copy.
+    pub copy: u32,
+    /// Whether the subscription still has it. What is not sold anymore is suspended, and never issued.
+    pub is_sold: bool,
+    /// What it grants.
+    pub grant: SoldGrant,
+}
+
+/// What a shop grants to one license.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SoldGrant {
+    /// The last day that is paid.
+    pub expires: NaiveDate,
+    /// What it covers.
+    #[serde(with = "shared_modules")]
+    pub modules: Arc<Modules>,
+    /// If a renewal is to come: days that the license goes on without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewal_days: Option<u16>,
+    /// How often it may move by itself; `None` for the server's setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site_moves: Option<u16>,
+    /// How many sites.
+    pub sites: SiteLimit,
+    /// How many staging copies need no seat; `None` for the server's setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staging_sites: Option<u16>,
+    /// Active or suspended.
+    pub status: LicenseStatus,
+}
+
+/// What a sale has that no license follows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Remainder<I> {
+    /// No offer is for this price.
+    NoOffer(ShopId),
+    /// So many licenses of this price would be more than [`MOST_LICENSES`].
+    TooMany(ShopId),
+    /// A part of this payment went back.
+    PartialRefund(I),
+}
+
+/// All that a sale grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaleGrants<I> {
+    /// Licenses by place and copy.
+    pub licenses: Vec<SoldLicense<I>>,
+    /// What is left.
+    pub remainder: BTreeSet<Remainder<I>>,
+}
+
+/// All names of one payment.
+struct PaymentGroup<'f, I> {
+    /// The smallest name.
+    name: I,
+    words: Vec<&'f Payment<I>>,
+    paid: DateTime<Utc>,
+    stands: bool,
+    is_refunded_in_part: bool,
+}
+
+/// What is granted to one copy of a place by one line.
+struct GrantLine<'f, I> {
+    terms: &'f Terms,
+    sites: SiteLimit,
+    /// The end of a line of a subscription.
+    end: Option<NaiveDate>,
+    /// How long a line lasts that is paid once.
+    lasts: Option<LicenseTerm>,
+    stands: bool,
+    is_sold: bool,
+    subscription: Option<&'f Subscription<I>>,
+    /// Whether the newest payment of the subscription stands.
+    is_paid_up: bool,
+    /// The newest standing payment.
+    paid: Option<DateTime<Utc>>,
+}
+
+/// The end of one line of a subscription.
+struct LineEnd {
+    end: NaiveDate,
+    stands: bool,
+}
+
+/// Whether the newest of these payments stands, if there is one.
+fn are_paid_up<I: Ord>(groups: &[&PaymentGroup<'_, I>]) -> bool {
+    let newest = groups.iter().max_by_key(|group| (group.paid, &group.name));
+    newest.is_none_or(|group| group.stands)
+}
+
+/// A paid period of an item, or one that the shop gave away.
+struct Stretch<'f, I> {
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
+    /// `None` for one that was given away, of all items.
+    item: Option<&'f I>,
+    stands: bool,
+    is_free: bool,
+    /// The payment; `None` for one that was given away.
+    name: Option<&'f I>,
+}
+
+/// A line that is paid once, by all names of its payment.
+struct SoldOnce<'f, I> {
+    quantity: u32,
+    /// The place whose license it was bought for.
+    place: Option<&'f PlaceName<I>>,
+}
+
+/// The facts with their payments grouped.
+struct SaleView<'f, I> {
+    facts: &'f SaleFacts<I>,
+    groups: Vec<PaymentGroup<'f, I>>,
+}
+
+impl<I: Ord + Clone> SaleFacts<I> {
+    /// What the sale grants.
+    pub fn grants(&self) -> SaleGrants<I> {
+        SaleView::of(self).grants()
+    }
+
+    /// Gives each item of the subscriptions a place: an item keeps its place; else it takes its product's; else one that nothing
+    /// holds; else a new one.
+    pub fn assign_places(&mut self) {
+        let view = SaleView::of(self);
+        let mut roots: BTreeSet<I> = self.subscriptions.keys().map(|id| self.chain(id)).collect();
+        let paid = self
+            .payments
+            .values()
+            .filter_map(|payment| payment.subscription.as_ref());
+        roots.extend(paid.map(|id| self.chain(id)));
+        let sold = roots.into_iter().map(|root| {
+            let before = self.places.get(&root).cloned().unwrap_or_default();
+            let places = view.assigned(&root, before);
+            (root, places)
+        });
+        let sold: Vec<_> = sold.collect();
+        self.places.extend(sold);
+    }
+}
+
+impl<'f, I: Ord + Clone> PaymentGroup<'f, I> {
+    /// `None` if it was never paid.
+    fn new(name: I, words: Vec<&'f Payment<I>>, refunds: &[&Refund<I>], disputes: &[&Dispute<I>]) -> Option<Self> {
+        let paid = words.iter().filter_map(|word| word.paid).min()?;
+        let amount = words.iter().map(|word| word.amount.unwrap_or(1)).max().unwrap_or(1);
+        let approved = refunds.iter().filter(|refund| refund.is_approved);
+        let back = approved.fold(0_u64, |sum, refund| sum.saturating_add(refund.amount));
+        let is_whole = amount > 0 && back >= amount;
+        let newest = disputes.iter().copied();
+        let newest = newest.reduce(|newest, word| if word.replaces(newest) { word } else { newest });
+        let is_disputed = newest.is_some_and(|dispute| dispute.status != DisputeStatus::Won);
+        let is_valid = words.iter().all(|word| word.is_valid);
+        Some(Self {
+            name,
+            words,
+            paid,
+            stands: is_valid && !is_whole && !is_disputed,
+            is_refunded_in_part: back > 0 && back < amount,
+        })
+    }
+}
+
+impl<'f, I: Ord + Clone> SaleView<'f, I> {
+    fn of(facts: &'f SaleFacts<I>) -> Self {
+        let mut words: BTreeMap<I, Vec<&Payment<I>>> = BTreeMap::new();
+        for payment in facts.payments.values() {
+            words.entry(facts.root(&payment.id)).or_default().push(payment);
+        }
+        let mut refunds: BTreeMap<I, Vec<&Refund<I>>> = BTreeMap::new();
+        for refund in facts.refunds.values() {
+            refunds.entry(facts.root(&refund.of)).or_default().push(refund);
+        }
+        let mut disputes: BTreeMap<I, Vec<&Dispute<I>>> = BTreeMap::new();
+        for dispute in facts.disputes.values() {
+            disputes.entry(facts.root(&dispute.of)).or_default().push(dispute);
+        }
+        let groups = words.into_iter().filter_map(|(name, words)| {
+            let refunds = refunds.remove(&name).unwrap_or_default();
+            let disputes = disputes.remove(&name).unwrap_or_default();
+            PaymentGroup::new(name, words, &refunds, &disputes)
+        });
+        Self {
+            groups: groups.collect(),
+            facts,
+        }
+    }
+
+    /// The items that the subscriptions after this first one have now; before any word about them, those of the newest payment.
+    fn sold_now(&self, root: &I) -> Vec<SoldItem<I>> {
+        if let Some(subscription) = self.facts.newest_subscription(root) {
+            return subscription.items.clone();
+        }
+        let is_of_root = |group: &&PaymentGroup<'f, I>| {
+            let mut subscriptions = group.words.iter().filter_map(|word| word.subscription.as_ref());
+            subscriptions.any(|id| self.facts.chain(id) == *root)
+        };
+        let is_sold = |line: &&PaidLine<I>| line.is_recurring && line.amount.unwrap_or(1) >= 0;
+        let paid = self.groups.iter().filter(is_of_root).filter_map(|group| {
+            let lines: Vec<_> = group
+                .words
+                .iter()
+                .flat_map(|word| &word.lines)
+                .filter(is_sold)
+                .collect();
+            (!lines.is_empty()).then_some((group.paid, &group.name, lines))
+        });
+        let newest = paid.max_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
+        let mut lines = newest.map(|(_, _, lines)| lines).unwrap_or_default();
+        lines.sort_by_key(|line| (line.from, line.to));
+        // An invoice may have a prorated and a whole line of one item: it is sold once.
+        let mut items: Vec<SoldItem<I>> = Vec::new();
+        for line in lines {
+            let item = SoldItem {
+                item: line.item.clone(),
+                offer: line.offer.clone(),
+                price: line.price.clone(),
+                product: line.product.clone(),
+                quantity: line.quantity,
+            };
+            match items.iter_mut().find(|known| known.item == item.item) {
+                Some(known) => *known = item,
+                None => items.push(item),
+            }
+        }
+        items
+    }
+
+    /// The places of the subscriptions after this first one, which were these.
+    fn assigned(&self, root: &I, mut places: Vec<SalePlace<I>>) -> Vec<SalePlace<I>> {
+        let now = self.sold_now(root);
+        let held: BTreeSet<I> = now.iter().map(|item| item.item.clone()).collect();
+        let mut left = Vec::new();
+        for item in now {
+            match places.iter_mut().find(|place| place.item.item == item.item) {
+                Some(place) => place.item = item,
+                None => left.push(item),
+            }
+        }
+        for is_of_product in [true, false] {
+            left.retain(|item| {
+                let is_for = |place: &&mut SalePlace<I>| {
+                    !held.contains(&place.item.item) && (!is_of_product || place.item.product == item.product)
+                };
+                let found = places.iter_mut().find(is_for);
+                found.map(|place| place.item = item.clone()).is_none()
+            });
+        }
+        for item in left {
+            let taken: Vec<_> = places.iter().filter_map(|place| place.name.clone()).collect();
+            let name = self.line_of_order(root, &item, &taken);
+            places.push(SalePlace { item, name });
+        }
+        places
+    }
+
+    /// The line of the order that these subscriptions came from which sold this item before they were known. Its license may be
+    /// issued already, so the item keeps its place.
+    fn line_of_order(&self, root: &I, item: &SoldItem<I>, taken: &[PlaceName<I>]) -> Option<PlaceName<I>> {
+        let words = self
+            .facts
+            .subscriptions
+            .values()
+            .filter(|word| self.facts.chain(&word.id) == *root);
+        // A subscription takes only what it claims of its order.
+        let claims = |word: &&Subscription<I>| {
+            let claimed = self.facts.claims.get(&word.id);
+            claimed.is_some_and(|products| products.contains(&item.product))
+        };
+        let orders = words
+            .filter(claims)
+            .filter_map(|word| self.facts.payments.get(word.parent.as_ref()?));
+        let names = orders.flat_map(|order| {
+            let mut numbers: BTreeMap<&ShopId, u16> = BTreeMap::new();
+            let once = order.lines.iter().filter(|line| !line.is_recurring);
+            let names = once.map(move |line| {
+                let number = numbers.entry(&line.price).or_default();
+                let name = PlaceName::Line {
+                    number: *number,
+                    payment: order.id.clone(),
+                    price: line.price.clone(),
+                };
+                *number += 1;
+                (name, line)
+            });
+            names
+                .filter(|(_, line)| line.product == item.product)
+                .map(|(name, _)| self.lasting(name))
+        });
+        let mut names = names.filter(|name| !taken.contains(name));
+        names.next()
+    }
+
+    /// The payments of these subscriptions.
+    fn payments_of(&self, subscriptions: &BTreeSet<&I>) -> Vec<&PaymentGroup<'f, I>> {
+        let parents = subscriptions.iter().filter_map(|id| self.facts.subscriptions.get(*id));
+        let parents: BTreeSet<&I> = parents.filter_map(|word| word.parent.as_ref()).collect();
+        let is_of = |word: &&'f Payment<I>| {
+            let names = word.subscription.iter().chain(&word.renews);
+            names.into_iter().any(|id| subscriptions.contains(id)) || parents.contains(&word.id)
+        };
+        let groups = self.groups.iter();
+        groups.filter(|group| group.words.iter().any(is_of)).collect()
+    }
+
+    /// This first subscription, and those that go on from it.
+    fn chained<'s>(&'s self, root: &'s I) -> BTreeSet<&'s I> {
+        let ids = self.facts.subscriptions.keys();
+        let members = ids.filter(|id| self.facts.chain(id) == *root);
+        members.chain([root]).collect()
+    }
+
+    /// The end of one item of the subscriptions after this first one, which these payments paid; `None` before any payment is known.
+    fn end_of(
+        &self,
+        root: &I,
+        item: &I,
+        subscriptions: &BTreeSet<&I>,
+        groups: &[&PaymentGroup<'f, I>],
+    ) -> Option<LineEnd> {
+        let ends = subscriptions.iter().filter_map(|id| self.facts.ends.get(*id)).flatten();
+        let mut ends: Vec<_> = ends.copied().collect();
+        ends.sort_unstable();
+        if let Some((_, newest)) = ends.last() {
+            return Some(named_end(groups, &ends, *newest));
+        }
+        self.paid_end(root, item, subscriptions, groups)
+    }
+
+    /// The end by the periods that were paid.
+    fn paid_end(
+        &self,
+        root: &I,
+        item: &I,
+        subscriptions: &BTreeSet<&'_ I>,
+        groups: &[&PaymentGroup<'f, I>],
+    ) -> Option<LineEnd> {
+        let mut stretches: Vec<Stretch<'_, I>> = Vec::new();
+        for group in groups {
+            for line in group.words.iter().flat_map(|word| &word.lines) {
+                let amount = line.amount.unwrap_or(1);
+                if !line.is_recurring || amount < 0 {
+                    continue;
+                }
+                if let (Some(from), Some(to)) = (line.from, line.to) {
+                    stretches.push(Stretch {
+                        from,
+                        to,
+                        item: Some(&line.item),
+                        stands: group.stands,
+                        is_free: amount == 0,
+                        name: Some(&group.name),
+                    });
+                }
+            }
+        }
+        let free = subscriptions.iter().filter_map(|id| self.facts.free.get(*id)).flatten();
+        stretches.extend(free.map(|(from, to)| Stretch {
+            from: *from,
+            to: *to,
+            item: None,
+            stands: true,
+            is_free: true,
+            name: None,
+        }));
+        if stretches.iter().any(|stretch| stretch.item == Some(item)) {
+            stretches.retain(|stretch| stretch.item.is_none_or(|of| of == item));
+        }
+        let last = |stretch: &Stretch<'_, I>| (stretch.from, stretch.to);
+        let standing = stretches.iter().filter(|stretch| stretch.stands);
+        let newest = standing.max_by(|one, other| (last(one), one.name).cmp(&(last(other), other.name)));
+        let Some(newest) = newest else {
+            let latest = stretches.iter().map(|stretch| stretch.to).max()?;
+            return Some(LineEnd {
+                end: latest.date_naive(),
+                stands: false,
+            });
+        };
+        let fallen = stretches
+            .iter()
+            .filter(|stretch| !stretch.stands && stretch.from > newest.from);
+        let mut end = fallen.map(|stretch| stretch.to).fold(newest.to, DateTime::min);
+        // What cost nothing ends with its subscription.
+        let ended = self.facts.newest_subscription(root).and_then(|word| word.ended);
+        if let Some(ended) = ended.filter(|_| newest.is_free) {
+            end = end.min(ended);
+        }
+        Some(LineEnd {
+            end: end.date_naive(),
+            stands: true,
+        })
+    }
+
+    /// The place whose license the subscriptions after this first one were bought for.
+    fn bought_for(&self, root: &I) -> Option<PlaceName<I>> {
+        let named = self
+            .facts
+            .newest_subscription(root)
+            .and_then(|word| word.place.as_ref());
+        let by_session = || {
+            let of_root = |word: &&CheckoutSession<I>| self.facts.chain(&word.subscription) == *root;
+            let mut sessions = self.facts.sessions.values().filter(of_root);
+            sessions.find_map(|word| word.place.as_ref())
+        };
+        let place = named.or_else(by_session)?;
+        Some(self.lasting(place.clone()))
+    }
+
+    /// The name of the place that its payment's first name gives.
+    fn lasting(&self, place: PlaceName<I>) -> PlaceName<I> {
+        match place {
+            PlaceName::Line { number, payment, price } => {
+                let root = self.facts.root(&payment);
+                let first = self.facts.order.iter().find(|id| self.facts.root(id) == root);
+                PlaceName::Line {
+                    number,
+                    payment: first.cloned().unwrap_or(payment),
+                    price,
+                }
+            }
+            item @ PlaceName::Item { .. } => item,
+        }
+    }
+
+    fn grants(&self) -> SaleGrants<I> {
+        let mut granted = Granted::default();
+        self.grant_subscriptions(&mut granted);
+        self.grant_lines(&mut granted);
+        let parts = self.groups.iter().filter(|group| group.is_refunded_in_part);
+        granted
+            .remainder
+            .extend(parts.map(|group| Remainder::PartialRefund(group.name.clone())));
+        let licenses = granted.places.into_iter().map(|((place, copy), lines)| SoldLicense {
+            place,
+            copy,
+            is_sold: lines.iter().any(|line| line.is_sold),
+            grant: of_lines(&lines),
+        });
+        SaleGrants {
+            licenses: licenses.collect(),
+            remainder: granted.remainder,
+        }
+    }
+
+    fn grant_subscriptions(&self, granted: &mut Granted<'f, I>) {
+        let newest = self
+            .groups
+            .iter()
+            .filter(|group| group.stands)
+            .map(|group| group.paid)
+            .max();
+        for (root, places) in &self.facts.places {
+            let subscription = self.facts.newest_subscription(root);
+            let now = self.sold_now(root);
+            let bought_for = self.bought_for(root);
+            let subscriptions = self.chained(root);
+            let groups = self.payments_of(&subscriptions);
+            let is_paid_up = are_paid_up(&groups);
+            for (number, place) in (0_u16..).zip(places) {
+                let end = self.end_of(root, &place.item.item, &subscriptions, &groups);
+                let Some(LineEnd { end, stands }) = end else {
+                    continue;
+                };
+                let name = bought_for.clone().unwrap_or_else(|| place_name(root, number, place));
+                let item = now.iter().find(|item| item.item == place.item.item);
+                let is_sold = item.is_some();
+                let item = item.unwrap_or(&place.item);
+                // What is not sold any more lacks no offer.
+                let terms = match is_sold {
+                    true => granted.terms(self.facts, root, &item.price),
+                    false => self.facts.terms_of(root, &item.price).filter(|terms| !terms.is_nothing),
+                };
+                let line = |terms| GrantLine {
+                    terms,
+                    sites: terms.sites_of(item.quantity),
+                    end: Some(end),
+                    lasts: None,
+                    stands: stands && is_sold,
+                    is_sold,
+                    subscription,
+                    is_paid_up,
+                    paid: newest.filter(|_| is_sold),
+                };
+                granted.add(name, &item.price, item.quantity, terms.map(line));
+            }
+        }
+    }
+
+    /// What is paid once: lines of orders that no subscription claims. All names of a payment say the same lines.
+    fn grant_lines(&self, granted: &mut Granted<'f, I>) {
+        let mut claimed: BTreeMap<&I, BTreeSet<&ShopId>> = BTreeMap::new();
+        for subscription in self.facts.subscriptions.values() {
+            if let (Some(parent), Some(claims)) = (&subscription.parent, self.facts.claims.get(&subscription.id)) {
+                claimed.entry(parent).or_default().extend(claims);
+            }
+        }
+        for group in &self.groups {
+            let mut lines: BTreeMap<(&ShopId, u16), SoldOnce<'_, I>> = BTreeMap::new();
+            // A session names the offer alone; its invoice may say what was sold.
+            let is_named = |word: &&&Payment<I>| word.lines.iter().all(|line| line.price.is_offer());
+            let says_more = !group.words.iter().all(|word| is_named(&word));
+            let words = group.words.iter().filter(|word| !says_more || !is_named(word));
+            for word in words.filter(|word| word.renews.is_empty()) {
+                let mut numbers: BTreeMap<&ShopId, u16> = BTreeMap::new();
+                let is_claimed = |line: &&PaidLine<I>| {
+                    claimed
+                        .get(&word.id)
+                        .is_some_and(|products| products.contains(&line.product))
+                };
+                for line in word.lines.iter().filter(|line| !line.is_recurring) {
+                    let next = numbers.entry(&line.price).or_default();
+                    let number = *next;
+                    *next += 1;
+                    if is_claimed(&line) {
+                        continue;
+                    }
+                    let known = lines.entry((&line.price, number)).or_insert(SoldOnce {
+                        quantity: 0,
+                        place: None,
+                    });
+                    known.quantity = known.quantity.max(line.quantity);
+                    known.place = word.place.as_ref().or(known.place);
+                }
+            }
+            for ((price, number), SoldOnce { quantity, place }) in lines {
+                let terms = granted.terms(self.facts, &group.name, price);
+                // Its subscription grants it.
+                if terms.is_some_and(|terms| terms.lasts == LicenseTerm::Subscription) {
+                    continue;
+                }
+                let own = || PlaceName::Line {
+                    number,
+                    payment: group.name.clone(),
+                    price: price.clone(),
+                };
+                let place = self.lasting(place.cloned().unwrap_or_else(own));
+                let line = |terms: &'f Terms| GrantLine {
+                    terms,
+                    sites: terms.sites_of(quantity),
+                    end: None,
+                    lasts: Some(terms.lasts),
+                    stands: group.stands,
+                    is_sold: true,
+                    subscription: None,
+                    is_paid_up: true,
+                    paid: Some(group.paid),
+                };
+                granted.add(place, price, quantity, terms.map(line));
+            }
+        }
+    }
+}
+
+/// The end that a subscription names itself: the newest one; after a payment fell, the newest that it named before.
+fn named_end<I>(
+    groups: &[&PaymentGroup<'_, I>],
+    ends: &[(DateTime<Utc>, DateTime<Utc>)],
+    newest: DateTime<Utc>,
+) -> LineEnd {
+    let standing = groups.iter().filter(|group| group.stands).map(|group| group.paid).max();
+    let fallen = groups
+        .iter()
+        .filter(|group| !group.stands && Some(group.paid) > standing);
+    let first_fallen = fallen.map(|group| group.paid).min();
+    match (standing, first_fallen) {
+        (Some(_), Some(fallen)) => {
+            let before = ends.iter().rev().find(|(named, _)| *named < fallen);
+            LineEnd {
+                end: before.map_or(fallen, |(_, end)| *end).date_naive(),
+                stands: true,
+            }
+        }
+        _ => LineEnd {
+            end: newest.date_naive(),
+            stands: groups.is_empty() || standing.is_some(),
+        },
+    }
+}
+
+/// Lines by place and copy.
+struct Granted<'f, I> {
+    places: BTreeMap<(PlaceName<I>, u32), Vec<GrantLine<'f, I>>>,
+    remainder: BTreeSet<Remainder<I>>,
+}
+
+impl<I> Default for Granted<'_, I> {
+    fn default() -> Self {
+        Self {
+            places: BTreeMap::new(),
+            remainder: BTreeSet::new(),
+        }
+    }
+}
+
+impl<'f, I: Ord + Clone> Granted<'f, I> {
+    /// What this price grants. If no offer is for it, the sale's other lines are granted all the same.
+    fn terms(&mut self, facts: &'f SaleFacts<I>, sale: &I, price: &ShopId) -> Option<&'f Terms> {
+        let terms = facts.terms_of(sale, price);
+        if terms.is_none() {
+            self.remainder.insert(Remainder::NoOffer(price.clone()));
+        }
+        terms.filter(|terms| !terms.is_nothing)
+    }
+
+    fn add(&mut self, place: PlaceName<I>, price: &ShopId, quantity: u32, line: Option<GrantLine<'f, I>>) {
+        let Some(line) = line else {
+            return;
+        };
+        let count = line.terms.licenses_of(quantity);
+        if count > MOST_LICENSES {
+            self.remainder.insert(Remainder::TooMany(price.clone()));
+            return;
+        }
+        for copy in 0..count {
+            let lines = self.places.entry((place.clone(), copy)).or_default();
+            lines.push(GrantLine { ..line });
+        }
+    }
+}
+
+/// One license of all lines of its place: those that stand, or else all.
+fn of_lines<I>(lines: &[GrantLine<'_, I>]) -> SoldGrant {
+    let stands = lines.iter().any(|line| line.stands);
+    let counted: Vec<_> = lines.iter().filter(|line| line.stands || !stands).collect();
+    let of_subscriptions = counted.iter().filter_map(|line| line.end).max();
+    let mut once: Vec<_> = counted
+        .iter()
+        .filter_map(|line| Some((line.paid?, &line.terms.offer, line.lasts?)))
+        .collect();
+    once.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
+    // Paid early, time is added at the end.
+    let of_lines = once.iter().fold(None, |end: Option<NaiveDate>, (paid, _, lasts)| {
+        let paid = paid.date_naive();
+        Some(lasts.last_day(end.map_or(paid, |end| end.max(paid))))
+    });
+    // `lines` is never empty, and each has an end or a term.
+    let expires = of_subscriptions.max(of_lines).unwrap_or_default();
+    let rank = |line: &GrantLine<'_, I>| (line.paid, line.sites);
+    let newest = counted
+        .iter()
+        .copied()
+        .reduce(|newest, line| if rank(line) > rank(newest) { line } else { newest });
+    let Some(newest) = newest else {
+        return SoldGrant {
+            status: LicenseStatus::Suspended,
+            expires,
+            renewal_days: None,
+            modules: Arc::default(),
+            sites: SiteLimit::DEFAULT,
+            staging_sites: None,
+            site_moves: None,
+        };
+    };
+    let subscription = newest.subscription;
+    let is_paused = subscription.is_some_and(|word| word.status == SubscriptionStatus::Paused && word.free.is_none());
+    let is_active = stands && !is_paused;
+    let is_paid_up = is_active && newest.is_paid_up;
+    let renewing = subscription.filter(|word| is_paid_up && word.renews && word.status.goes_on());
+    SoldGrant {
+        status: match is_active {
+            true => LicenseStatus::Active,
+            false => LicenseStatus::Suspended,
+        },
+        expires,
+        renewal_days: renewing.map(|word| newest.terms.grace_days.max(word.due_days.unwrap_or(0))),
+        modules: Arc::clone(&newest.terms.modules),
+        sites: newest.sites,
+        staging_sites: newest.terms.staging_sites,
+        site_moves: newest.terms.site_moves,
+    }
+}
