@@ -23,6 +23,7 @@ mod preview;
 mod preview_browser;
 mod release;
 mod remote;
+mod sales;
 mod shops;
 mod sign;
 mod signature;
