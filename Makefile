@@ -79,7 +79,11 @@ deny: ## Check the dependencies' licenses, sources, bans and, with cargo-deny an
 	.ci/deny
 
 .PHONY: bench
-bench: bench-build bench-preview bench-serve ## Measure build, preview and server; the first run makes 1.2 GB in target/bench
+bench: bench-sales bench-build bench-preview bench-serve ## Measure sales, build, preview and server; the first run makes 1.2 GB in target/bench
+
+.PHONY: bench-sales
+bench-sales: rust ## Measure the function that says what a sale grants
+	$(RELEASE) cargo bench -p countersign-model --bench sales
 
 .PHONY: bench-build
 bench-build: rust ## Measure the build beside git alone
