@@ -21,11 +21,15 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, timeout_at};
 
+use crate::serve::hooks::Hook;
+use crate::serve::hooks::shop_client::ShopError;
 use crate::serve::state::Service;
 use countersign_files::queue::WholeItem;
 use countersign_files::spool::{Spool, SpoolError};
 use countersign_model::issued_license::Hex128;
 use countersign_shops::event::Content;
+use countersign_shops::shop::ShopQuestion;
+use serde_json::Value;
 
 use delivered::Delivered;
 use error::{ApplyError, ParkReason};
@@ -130,7 +134,8 @@ async fn apply(service: &Arc<Service>, id: Hex128) -> Result<(), ApplyError> {
         .hooks
         .find(queued.item.shop.as_str())
         .ok_or(ParkReason::UnknownShop)?;
-    let parsed = countersign_shops::read(hook.config.kind, &body)?;
+    let answers = answers(service, hook, &body)?;
+    let parsed = countersign_shops::read_with(hook.config.kind, &body, answers)?;
     let mut has_news = false;
     match &parsed.content {
         Content::Park { reason, .. } => return Err(ParkReason::Shop(reason).into()),
@@ -150,6 +155,27 @@ async fn apply(service: &Arc<Service>, id: Hex128) -> Result<(), ApplyError> {
         service.hooks.announce();
     }
     Ok(())
+}
+
+/// What the shop answers to the questions of a delivery; nothing where there is no API key.
+///
+/// # Errors
+/// The shop did not answer yet. The delivery is applied again once it has.
+fn answers(service: &Arc<Service>, hook: &Hook, body: &[u8]) -> Result<Vec<(ShopQuestion, Value)>, ShopError> {
+    let Some(shop) = &hook.questions else {
+        return Ok(Vec::new());
+    };
+    let questions = countersign_shops::questions(hook.config.kind, body);
+    if questions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let paths = questions.iter().map(|question| question.path.clone()).collect();
+    let service = Arc::clone(service);
+    let answers = shop.answers(paths, move || service.hooks.announce())?;
+    let known = questions.into_iter().zip(answers);
+    Ok(known
+        .filter_map(|(question, answer)| Some((question, answer?)))
+        .collect())
 }
 
 #[cfg(test)]

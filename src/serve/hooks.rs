@@ -1,9 +1,9 @@
 //! The shops whose deliveries this server takes, and where they are kept until they are applied.
 
 mod body_permits;
-mod customer_questions;
-pub mod customers;
 mod sale_turns;
+pub mod shop_client;
+mod shop_questions;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +13,9 @@ use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
 use crate::serve::hooks::body_permits::BodyPermits;
-use crate::serve::hooks::customer_questions::CustomerQuestions;
-use crate::serve::hooks::customers::Customers;
 use crate::serve::hooks::sale_turns::SaleTurns;
+use crate::serve::hooks::shop_client::ShopClient;
+use crate::serve::hooks::shop_questions::ShopQuestions;
 use countersign_files::spool::{Spool, SpoolError};
 use countersign_model::slug::Slug;
 use countersign_model::text::error_chain::ErrorChain;
@@ -47,8 +47,8 @@ pub struct Hooks {
 pub struct Hook {
     /// Its settings.
     pub config: ShopConfig,
-    /// Asked for addresses that its deliveries do not have.
-    pub(crate) customers: Option<CustomerQuestions>,
+    /// Asked for what its deliveries lack.
+    pub(crate) questions: Option<ShopQuestions>,
     refused: LogLimit,
 }
 
@@ -86,7 +86,7 @@ impl Hooks {
     pub fn check(shops: &[ShopConfig]) -> Result<(), ServiceSecretError> {
         for shop in shops {
             secrets(shop)?;
-            Customers::open(shop)?;
+            ShopClient::open(shop)?;
         }
         Ok(())
     }
@@ -100,7 +100,7 @@ impl Hooks {
         let hook = |config: &ShopConfig| {
             let hook = Hook {
                 config: config.clone(),
-                customers: Customers::open(config)?.map(CustomerQuestions::new),
+                questions: ShopClient::open(config)?.map(ShopQuestions::new),
                 refused: LogLimit::default(),
             };
             Ok((config.name.clone(), hook))

@@ -1,6 +1,7 @@
 //! What each of the four shops can tell, from the signed delivery to the license.
 
 mod asked_buyers;
+mod asked_stripe;
 mod seller;
 mod shop_keys;
 

@@ -54,6 +54,29 @@ pub(super) fn id(value: &Value, path: &str) -> Option<String> {
     is_plain.then_some(text)
 }
 
+/// An id that can be a part of a path or a query.
+// SECURITY: whoever chooses an id chooses no other question.
+pub(super) fn path_id(value: &Value, path: &str) -> Option<String> {
+    id(value, path).filter(|id| is_of_path(id))
+}
+
+/// Whether an id can be a part of a path or a query.
+pub(super) fn is_of_path(id: &str) -> bool {
+    !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Puts a value at a path such as `data.object.lines`, if the object before the last dot is there.
+pub(super) fn put(value: &mut Value, path: &str, new: Value) {
+    let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let parent = match parent {
+        "" => Some(value),
+        _ => parent.split('.').try_fold(value, |value, name| value.get_mut(name)),
+    };
+    if let Some(Value::Object(parent)) = parent {
+        parent.insert(name.to_owned(), new);
+    }
+}
+
 /// The same as an id that an offer can have.
 pub(super) fn shop_id(value: &Value, path: &str) -> Option<ShopId> {
     id(value, path)?.parse().ok()

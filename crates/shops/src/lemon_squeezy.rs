@@ -23,7 +23,7 @@ pub(crate) const LEMON_SQUEEZY: Shop = Shop {
     signature_scheme: SignatureScheme::Hex,
     is_ping: None,
     makes_keys: true,
-    customer_api: None,
+    api: None,
     read,
 };
 

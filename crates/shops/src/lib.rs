@@ -22,7 +22,7 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use event::{Content, DeliveryError, MAX_DELIVERY, ShopDelivery};
-use shop::Shop;
+use shop::{Shop, ShopQuestion};
 
 /// Every shop.
 pub const SHOPS: [&Shop; 4] = [
@@ -53,6 +53,23 @@ impl FromStr for &'static Shop {
 /// # Errors
 /// It is not a delivery of such a shop. What is one and concerns no license is no error, but [`event::Content::Ignore`].
 pub fn read(shop: &Shop, body: &[u8]) -> Result<ShopDelivery, DeliveryError> {
+    read_with(shop, body, Vec::new())
+}
+
+/// What to ask the shop before [`read_with`] reads a delivery. Nothing is asked for what is no delivery of such a shop.
+pub fn questions(shop: &Shop, body: &[u8]) -> Vec<ShopQuestion> {
+    let Some(api) = shop.api.as_ref().filter(|_| body.len() <= MAX_DELIVERY) else {
+        return Vec::new();
+    };
+    let value = serde_json::from_slice(body);
+    value.map_or_else(|_| Vec::new(), |value| (api.questions)(&value))
+}
+
+/// Parses a delivery as [`read`] does, with what the shop answered to [`questions`].
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(shop: &Shop, body: &[u8], answers: Vec<(ShopQuestion, Value)>) -> Result<ShopDelivery, DeliveryError> {
     if body.len() > MAX_DELIVERY {
         return Err(DeliveryError::TooLarge);
     }
@@ -66,9 +83,12 @@ pub fn read(shop: &Shop, body: &[u8]) -> Result<ShopDelivery, DeliveryError> {
             },
         });
     }
-    let value: Value = serde_json::from_slice(body).map_err(|_| DeliveryError::NotJson)?;
+    let mut value: Value = serde_json::from_slice(body).map_err(|_| DeliveryError::NotJson)?;
     if !value.is_object() {
         return Err(DeliveryError::NotJson);
+    }
+    for (question, answer) in answers {
+        json::put(&mut value, question.place, answer);
     }
     (shop.read)(&value)
 }

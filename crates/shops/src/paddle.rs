@@ -7,16 +7,15 @@ use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
-    ItemNames, MAX_LINES, above_zero, amount, at, id, ids, list, quantity, required, shop_id, text, time,
+    ItemNames, MAX_LINES, above_zero, amount, at, id, ids, is_of_path, list, quantity, required, shop_id, text, time,
 };
-use crate::shop::{CustomerApi, NotACustomer, Shop, SignatureScheme};
+use crate::shop::{CustomerQuestion, NotACustomer, Shop, ShopApi, SignatureScheme};
 use countersign_model::offer::ShopId;
 use countersign_model::sale::fact::{
     Dispute, DisputeStatus, Fact, PaidLine, Payment, Refund, SoldItem, Subscription, SubscriptionStatus,
 };
 
-/// Codes of an answer 404 that says that there is no such customer (<https://developer.paddle.com/errors/shared>). A
-/// proxy's 404 has none.
+/// Codes of an answer 404 that says that there is no such customer (<https://developer.paddle.com/errors/shared>).
 const NO_CUSTOMER: [&str; 2] = ["entity_not_found", "not_found"];
 
 /// Paddle Billing
@@ -34,12 +33,19 @@ pub(crate) const PADDLE: Shop = Shop {
     },
     is_ping: None,
     makes_keys: false,
-    // https://developer.paddle.com/api-reference/customers/get-customer
-    customer_api: Some(CustomerApi {
+    api: Some(ShopApi {
         live: "https://api.paddle.com/",
         test: "https://sandbox-api.paddle.com/",
-        path: "customers",
-        read: customer_address,
+        version: None,
+        reads: "customers",
+        without: "deliveries have no address of the buyer, so nobody is mailed a key",
+        not_found: &NO_CUSTOMER,
+        // https://developer.paddle.com/api-reference/customers/get-customer
+        customer: Some(CustomerQuestion {
+            path: |id| is_of_path(id).then(|| format!("customers/{id}")),
+            read: customer_address,
+        }),
+        questions: |_| Vec::new(),
     }),
     read,
 };
@@ -58,16 +64,12 @@ fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
     })
 }
 
-fn customer_address(customer: &str, status: u16, body: &[u8]) -> Result<Option<String>, NotACustomer> {
-    let body: Value = serde_json::from_slice(body).map_err(|_| NotACustomer)?;
-    match status {
-        200 if text(&body, "data.id") == Some(customer) => {
-            let address = text(&body, "data.email").ok_or(NotACustomer)?;
-            Ok(Some(address.to_owned()))
-        }
-        404 if text(&body, "error.code").is_some_and(|code| NO_CUSTOMER.contains(&code)) => Ok(None),
-        _ => Err(NotACustomer),
+fn customer_address(customer: &str, answer: &Value) -> Result<Option<String>, NotACustomer> {
+    if text(answer, "data.id") != Some(customer) {
+        return Err(NotACustomer);
     }
+    let address = text(answer, "data.email").ok_or(NotACustomer)?;
+    Ok(Some(address.to_owned()))
 }
 
 fn content(kind: &str, data: &Value, said: DateTime<Utc>) -> Content {
@@ -654,20 +656,16 @@ mod tests {
     }
 
     #[test]
-    fn only_a_customer_or_the_word_that_there_is_none_answers_the_question_for_an_address() {
-        let address = |status, body: &str| customer_address("ctm_1", status, body.as_bytes());
-        let customer = r#"{"data":{"id":"ctm_1","email":"a@b.example"}}"#;
-        assert_eq!(address(200, customer), Ok(Some("a@b.example".to_owned())));
-        assert_eq!(address(404, r#"{"error":{"code":"entity_not_found"}}"#), Ok(None));
-        for (status, body) in [
-            (200, &*customer.replace("ctm_1", "ctm_2")),
-            (200, r#"{"data":{"id":"ctm_1","email":null}}"#),
-            (201, customer),
-            (404, "<html>"),
-            (404, r#"{"error":{"code":"other"}}"#),
-            (500, r#"{"error":{"code":"not_found"}}"#),
-        ] {
-            assert_eq!(address(status, body), Err(NotACustomer), "{status} {body}");
+    fn only_the_customer_that_was_asked_for_answers_the_question_for_an_address() {
+        let answer = json!({ "data": { "id": "ctm_1", "email": "a@b.example" } });
+        assert_eq!(customer_address("ctm_1", &answer), Ok(Some("a@b.example".to_owned())));
+        assert_eq!(customer_address("ctm_2", &answer), Err(NotACustomer));
+        let nameless = json!({ "data": { "id": "ctm_1", "email": null } });
+        assert_eq!(customer_address("ctm_1", &nameless), Err(NotACustomer));
+        let path = PADDLE.api.as_ref().and_then(|api| api.customer.as_ref()).unwrap().path;
+        assert_eq!(path("ctm_1").as_deref(), Some("customers/ctm_1"));
+        for id in ["", "ctm_1/../x", "ctm_1?a=b", "ctm 1"] {
+            assert_eq!(path(id), None, "{id}");
         }
     }
 }

@@ -20,8 +20,8 @@ pub struct Shop {
     pub is_ping: Option<fn(&[u8]) -> bool>,
     /// Whether it can make the license keys of its sales, so that `keys = "shop"` may be set.
     pub makes_keys: bool,
-    /// How to ask it for a buyer's address. `None`: its deliveries have the address.
-    pub customer_api: Option<CustomerApi>,
+    /// How to ask it for what its deliveries lack. `None`: they lack nothing.
+    pub api: Option<ShopApi>,
     /// Reads a delivery: a JSON object whose signature was checked.
     pub(crate) read: fn(&Value) -> Result<ShopDelivery, DeliveryError>,
 }
@@ -48,21 +48,44 @@ pub enum SignatureScheme {
     Base64,
 }
 
-/// How to ask a shop for the address of a customer. The API key is the bearer token.
+/// How to ask a shop for what its deliveries lack. The API key is the bearer token.
 #[derive(Debug)]
-pub struct CustomerApi {
-    /// The address of the API for live sales.
+pub struct ShopApi {
+    /// The address of the API for live sales, with a slash at its end.
     pub live: &'static str,
     /// The address of the API for the test mode.
     pub test: &'static str,
-    /// The path of the customers below the address, without slashes at its ends. The id of a customer follows it.
-    pub path: &'static str,
-    /// Reads the address out of an answer.
-    pub read: CustomerReader,
+    /// A header that names the version of the API whose answers are read.
+    pub version: Option<(&'static str, &'static str)>,
+    /// What the API key must be allowed to read, as messages name it.
+    pub reads: &'static str,
+    /// What is not known without an API key, as messages say it.
+    pub without: &'static str,
+    /// Codes in `error.code` of an answer 404 that say that there is no such object. A proxy's 404 has none.
+    pub not_found: &'static [&'static str],
+    /// How to ask for a buyer's address. `None`: deliveries have the address.
+    pub customer: Option<CustomerQuestion>,
+    /// What is asked before a delivery is read.
+    pub(crate) questions: fn(&Value) -> Vec<ShopQuestion>,
 }
 
-/// Reads a customer's address from the status and the body of an answer. `Ok(None)`: the shop says that no customer has this id.
-pub type CustomerReader = fn(id: &str, status: u16, body: &[u8]) -> Result<Option<String>, NotACustomer>;
+/// How to ask a shop for the address of a customer.
+#[derive(Debug)]
+pub struct CustomerQuestion {
+    /// The path of the question below the API's address.
+    pub path: fn(id: &str) -> Option<String>,
+    /// Reads the address of the customer with this id out of the answer.
+    pub read: fn(id: &str, answer: &Value) -> Result<Option<String>, NotACustomer>,
+}
+
+/// A question to a shop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShopQuestion {
+    /// Path and query below the API's address.
+    pub path: String,
+    /// Where the answer belongs in the delivery, such as `data.object.lines`.
+    pub place: &'static str,
+}
 
 /// The answer is not about this customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
-    ItemNames, MAX_LINES, above_zero, address, amount, at, first_id, id, ids, is_true, list, quantity, required,
-    seconds, shop_id, text,
+    ItemNames, MAX_LINES, above_zero, address, amount, at, first_id, id, ids, is_true, list, path_id, quantity,
+    required, seconds, shop_id, text,
 };
-use crate::shop::{Shop, SignatureScheme};
+use crate::shop::{Shop, ShopApi, ShopQuestion, SignatureScheme};
 use countersign_model::offer::{SalesMode, ShopId};
 use countersign_model::sale::fact::{
     CheckoutSession, Dispute, DisputeStatus, Fact, Names, PaidLine, Payment, Refund, SoldItem, Subscription,
@@ -54,7 +54,18 @@ pub(crate) const STRIPE: Shop = Shop {
     },
     is_ping: None,
     makes_keys: false,
-    customer_api: None,
+    api: Some(ShopApi {
+        live: "https://api.stripe.com/",
+        // The API key says which mode it is for.
+        test: "https://api.stripe.com/",
+        version: Some(("Stripe-Version", "2025-03-31.basil")),
+        reads: "Checkout Sessions, Invoices, Charges and Refunds",
+        without: "a session has no lines, so it is parked unless its metadata name the offer, and its quantity is 1; an invoice \
+                  that names no payment needs the event invoice_payment.paid",
+        not_found: &["resource_missing"],
+        customer: None,
+        questions,
+    }),
     read,
 };
 
@@ -71,6 +82,58 @@ fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
         mode: live.map(|is_live| if is_live { SalesMode::Live } else { SalesMode::Test }),
         content: content(kind, object, said),
     })
+}
+
+/// What the object of an event lacks (<https://docs.stripe.com/api/checkout/sessions/line_items>,
+/// <https://docs.stripe.com/api/invoice-payment/list>, <https://docs.stripe.com/api/refunds/list>).
+fn questions(event: &Value) -> Vec<ShopQuestion> {
+    let Some(object) = at(event, "data.object") else {
+        return Vec::new();
+    };
+    let question = |path: String, place| ShopQuestion { path, place };
+    let own = path_id(object, "id");
+    let mut questions = Vec::new();
+    match (text(event, "type"), own) {
+        // Where there is an invoice, it has the lines.
+        (Some("checkout.session.completed" | "checkout.session.async_payment_succeeded"), Some(own))
+            if text(object, "mode") == Some("payment") && id(object, "invoice").is_none() =>
+        {
+            let path = format!("v1/checkout/sessions/{own}/line_items?limit={MAX_LINES}");
+            questions.push(question(path, "data.object.line_items"));
+        }
+        (Some("invoice.paid"), Some(own)) => {
+            if list(object, "lines.data").is_empty() || is_true(object, "lines.has_more") {
+                let path = format!("v1/invoices/{own}/lines?limit={MAX_LINES}");
+                questions.push(question(path, "data.object.lines"));
+            }
+            if payment_names(object).is_empty() {
+                let path = format!("v1/invoice_payments?invoice={own}&limit={MAX_LINES}");
+                questions.push(question(path, "data.object.payments"));
+            }
+            let subscription = SUBSCRIPTION.iter().find_map(|path| path_id(object, path));
+            let is_first = text(object, "billing_reason") == Some("subscription_create");
+            if let Some(subscription) = subscription.filter(|_| is_first) {
+                let path = format!("v1/checkout/sessions?subscription={subscription}&limit=1");
+                questions.push(question(path, SESSIONS));
+            }
+        }
+        (Some("charge.refunded"), Some(charge)) => {
+            questions.push(question(refunds_of(&charge), "data.object.refunds"));
+        }
+        (Some("refund.updated" | "refund.failed" | "charge.refund.updated"), _) => {
+            let charge = path_id(object, "charge");
+            questions.extend(charge.map(|charge| question(refunds_of(&charge), "data.object.refunds")));
+        }
+        _ => {}
+    }
+    questions
+}
+
+/// Where the session that made an invoice's subscription is put.
+const SESSIONS: &str = "data.object.checkout_sessions";
+
+fn refunds_of(charge: &str) -> String {
+    format!("v1/refunds?charge={charge}&limit={MAX_LINES}")
 }
 
 fn content(kind: &str, object: &Value, said: DateTime<Utc>) -> Content {
@@ -283,8 +346,17 @@ fn invoice(invoice: &Value, said: DateTime<Utc>) -> Content {
         renews: Vec::new(),
         subscription: subscription.clone(),
     };
+    let session = list(invoice, "checkout_sessions.data").first();
+    let session = session.map(|session| checkout(session, said));
+    let of_session = session
+        .iter()
+        .filter_map(Content::record)
+        .flat_map(|record| &record.facts);
     Content::Record(ReportedSale {
-        facts: vec![Fact::Payment(payment)],
+        facts: [Fact::Payment(payment)]
+            .into_iter()
+            .chain(of_session.cloned())
+            .collect(),
         is_renewal: reason == "subscription_cycle",
         order: Some(subscription.unwrap_or(own)),
         buyer: Buyer {
@@ -447,11 +519,26 @@ fn next_period(subscription: &Value, items: &[Value]) -> Option<(DateTime<Utc>, 
     of_items.or_else(|| period(subscription))
 }
 
+/// What went back of a charge by all its refunds, if they are all there.
+fn sum_of_refunds(object: &Value) -> Option<u64> {
+    let refunds = list(object, "refunds.data");
+    if refunds.is_empty() || at(object, "refunds.has_more") != Some(&Value::Bool(false)) {
+        return None;
+    }
+    let counts = |refund: &&Value| !matches!(text(refund, "status"), Some("failed" | "canceled"));
+    let amounts = refunds.iter().filter(counts);
+    let amounts: Option<Vec<_>> = amounts.map(|refund| amount(refund, "amount").map(above_zero)).collect();
+    Some(amounts?.into_iter().fold(0, u64::saturating_add))
+}
+
 /// More than any payment: what went back of a charge that does not say its amount.
 const WHOLE: u64 = 1 << 50;
 
 /// All that went back of a charge. One word for the charge, because later ones have the sum.
 fn charge(charge: &Value, said: DateTime<Utc>) -> Content {
+    if let Some(back) = sum_of_refunds(charge) {
+        return money_back(charge, "id", Some(back), back > 0, said);
+    }
     let back = amount(charge, "amount_refunded").map(above_zero);
     // Stripe says so when all of it went back.
     let whole = is_true(charge, "refunded").then(|| amount(charge, "amount").map_or(WHOLE, above_zero));
@@ -460,6 +547,9 @@ fn charge(charge: &Value, said: DateTime<Utc>) -> Content {
 
 /// A refund that failed takes back what `charge.refunded` said; Stripe repeats that for no later state.
 fn refund(refund: &Value, said: DateTime<Utc>) -> Content {
+    if let Some(back) = sum_of_refunds(refund) {
+        return money_back(refund, "charge", Some(back), back > 0, said);
+    }
     match text(refund, "status") {
         Some("failed" | "canceled") => {
             money_back(refund, "charge", amount(refund, "amount").map(above_zero), false, said)

@@ -37,7 +37,7 @@ pub(crate) const WOOCOMMERCE: Shop = Shop {
     signature_scheme: SignatureScheme::Base64,
     is_ping: Some(is_ping),
     makes_keys: false,
-    customer_api: None,
+    api: None,
     read,
 };
 

@@ -1,7 +1,7 @@
 //! Checks shops: the secret and the API key of each, whether its keys work and its buyers get them, and what is parked.
 
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
-use crate::commands::serve::shops::{FOREIGN_KEYS, check_keys, lacks_addresses};
+use crate::commands::serve::shops::{FOREIGN_KEYS, check_keys, lacks_addresses, lacks_api_key};
 use countersign_files::json_folder::JsonFolderError;
 use countersign_files::queue::{Queue, QueueState};
 use countersign_files::spool::{self, Delivery};
@@ -39,7 +39,9 @@ fn of_shop(shop: &ShopConfig, config: &Config) -> Vec<Finding> {
         findings.push(warning("shop", said, "set api_key_file in its table: docs/shops.md"));
     }
     if findings.is_empty() {
-        findings.push(ok("shop", format!("{name} at /hooks/{name}")));
+        let without = lacks_api_key(shop).map(|without| format!("; {without}"));
+        let without = without.unwrap_or_default();
+        findings.push(ok("shop", format!("{name} at /hooks/{name}{without}")));
     }
     findings
 }

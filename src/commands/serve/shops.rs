@@ -3,6 +3,7 @@
 use crate::commands::Failure;
 use crate::serve::hooks::{HookError, Hooks};
 use countersign_settings::config::{Config, KeyIssuer, ShopConfig};
+use countersign_shops::shop::ShopApi;
 
 /// The keys of a shop need `serve.foreign_keys`.
 #[derive(Debug, thiserror::Error)]
@@ -23,13 +24,17 @@ pub(in crate::commands) fn check_keys(shop: &ShopConfig, config: &Config) -> Res
     }
 }
 
+/// What is not known of this shop's sales without an API key.
+pub(in crate::commands) fn lacks_api_key(shop: &ShopConfig) -> Option<String> {
+    let api = shop.kind.api.as_ref().filter(|_| shop.api.is_none())?;
+    Some(format!("{}: without api_key_file, {}", shop.kind.title, api.without))
+}
+
 /// A complaint if there is a mail server, but buyers at this shop cannot be mailed their keys.
 pub(in crate::commands) fn lacks_addresses(shop: &ShopConfig, config: &Config) -> Option<String> {
-    let lacks = shop.kind.customer_api.is_some() && shop.api.is_none() && config.mail.is_some();
-    lacks.then(|| {
-        let shop = shop.kind.title;
-        format!("{shop}'s deliveries have no address of the buyer, so nobody is mailed a key")
-    })
+    let asks = |api: &ShopApi| api.customer.is_some();
+    let lacks = config.mail.is_some() && shop.kind.api.as_ref().is_some_and(asks);
+    lacks_api_key(shop).filter(|_| lacks)
 }
 
 /// Checks every shop, before anything is opened or made.
@@ -40,7 +45,7 @@ pub(super) fn check(config: &Config) -> Result<(), Failure> {
     for shop in &config.shops {
         check_keys(shop, config).map_err(|error| Failure::input(error).hint(FOREIGN_KEYS))?;
         if let Some(complaint) = lacks_addresses(shop, config) {
-            tracing::warn!(shop = shop.name.as_str(), "{complaint}: set api_key_file");
+            tracing::warn!(shop = shop.name.as_str(), "{complaint}");
         }
     }
     Ok(Hooks::check(&config.shops)?)

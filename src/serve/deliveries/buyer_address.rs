@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::serve::hooks::Hook;
-use crate::serve::hooks::customers::CustomerError;
+use crate::serve::hooks::shop_client::ShopError;
 use crate::serve::state::Service;
 use countersign_mail::address::MailAddress;
 use countersign_shops::event::Buyer;
@@ -11,14 +11,14 @@ use countersign_shops::event::Buyer;
 /// The address; `None` if nobody can tell it.
 ///
 /// # Errors
-/// The shop did not tell it yet. Deliveries are applied again once it answers.
-pub(super) fn find(service: &Arc<Service>, hook: &Hook, buyer: &Buyer) -> Result<Option<MailAddress>, CustomerError> {
+/// The shop did not answer yet. Deliveries are applied again once it answers.
+pub(super) fn find(service: &Arc<Service>, hook: &Hook, buyer: &Buyer) -> Result<Option<MailAddress>, ShopError> {
     if let Some(address) = &buyer.address {
         return Ok(address.parse().ok());
     }
-    let (Some(customers), Some(customer)) = (&hook.customers, &buyer.customer) else {
+    let (Some(questions), Some(customer)) = (&hook.questions, &buyer.customer) else {
         return Ok(None);
     };
     let service = Arc::clone(service);
-    customers.address(customer, move || service.hooks.announce())
+    questions.address(customer, move || service.hooks.announce())
 }

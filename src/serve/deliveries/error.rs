@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::serve::deliveries::delivered::SHOPS_TRY_FOR;
 use crate::serve::found_license::ChangeError;
-use crate::serve::hooks::customers::CustomerError;
+use crate::serve::hooks::shop_client::ShopError;
 use countersign_files::spool::SpoolError;
 use countersign_ledger::{ChangeRefusal, StoreError};
 use countersign_mail::mail_queue_error::MailQueueError;
@@ -32,9 +32,9 @@ pub(super) enum ApplyError {
     /// The system has no random numbers.
     #[error("the system has no random numbers: {0}")]
     Random(std::io::Error),
-    /// The shop does not tell the buyer's address now.
+    /// The shop does not answer now.
     #[error(transparent)]
-    Customer(#[from] CustomerError),
+    Shop(#[from] ShopError),
     /// The shop's key for the sale is not known yet.
     #[error("the shop's license key for a sale did not come yet: does its webhook send license_key_created?")]
     NoKeyYet {
@@ -105,7 +105,7 @@ impl ApplyError {
     pub(super) fn is_expected(&self) -> bool {
         matches!(
             self,
-            Self::Early | Self::NoKeyYet { is_late: false } | Self::Customer(CustomerError::Later)
+            Self::Early | Self::NoKeyYet { is_late: false } | Self::Shop(ShopError::Later)
         )
     }
 }

@@ -22,9 +22,11 @@ const KEY: &str = "pdl_live_apikey_CANARY";
 const KEY_FILE: &str = "keys/shops/paddle.api-key";
 const SOON: Duration = Duration::from_secs(60);
 
-/// What Paddle's interface answers now, and what it was asked.
+/// What a shop's interface answers now, and what it was asked.
 #[derive(Default)]
 struct Dialog {
+    /// Answers to questions whose line has such a text, before the one for all.
+    at: Vec<(String, u16, String)>,
     status: u16,
     body: String,
     asked: Vec<String>,
@@ -32,14 +34,14 @@ struct Dialog {
     is_silent: bool,
 }
 
-/// Paddle's interface for customers. It ends with the process of the tests.
-struct Customers {
-    address: SocketAddr,
+/// A shop's interface. It ends with the process of the tests.
+pub(super) struct ShopInterface {
+    pub(super) address: SocketAddr,
     dialog: Arc<Mutex<Dialog>>,
 }
 
-impl Customers {
-    fn start() -> Self {
+impl ShopInterface {
+    pub(super) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let customers = Self {
             address: listener.local_addr().unwrap(),
@@ -57,7 +59,12 @@ impl Customers {
         customers
     }
 
-    fn answer(&self, status: u16, body: &str) {
+    pub(super) fn answer_at(&self, question: &str, status: u16, body: &str) {
+        let answer = (question.to_owned(), status, body.to_owned());
+        self.dialog.lock().unwrap().at.insert(0, answer);
+    }
+
+    pub(super) fn answer(&self, status: u16, body: &str) {
         let mut dialog = self.dialog.lock().unwrap();
         dialog.status = status;
         dialog.body = body.to_owned();
@@ -67,9 +74,13 @@ impl Customers {
         self.dialog.lock().unwrap().is_silent = is_silent;
     }
 
-    fn asked(&self) -> Vec<String> {
+    pub(super) fn asked(&self) -> Vec<String> {
         self.dialog.lock().unwrap().asked.clone()
     }
+}
+
+fn is_shown(header: &str) -> bool {
+    header.starts_with("authorization:") || header.starts_with("stripe-version:")
 }
 
 /// Reads one request, and answers as the dialog says.
@@ -80,25 +91,29 @@ fn answer(mut stream: &TcpStream, dialog: &Mutex<Dialog>) -> std::io::Result<()>
         if line.is_empty() {
             break;
         }
-        if line.starts_with("GET ") || line.to_ascii_lowercase().starts_with("authorization:") {
+        if line.starts_with("GET ") || is_shown(&line.to_ascii_lowercase()) {
             asked.push(line);
         }
     }
+    let question = asked.first().cloned().unwrap_or_default();
     dialog.lock().unwrap().asked.push(asked.join(" | "));
     while dialog.lock().unwrap().is_silent {
         thread::sleep(Duration::from_millis(10));
     }
     let dialog = dialog.lock().unwrap();
-    let length = dialog.body.len();
+    let mut at = dialog.at.iter();
+    let (status, body) = at
+        .find(|(part, ..)| question.contains(part.as_str()))
+        .map_or((dialog.status, &dialog.body), |(_, status, body)| (*status, body));
+    let length = body.len();
     write!(
         stream,
-        "HTTP/1.1 {} Said\r\nContent-Length: {length}\r\nLocation: http://127.0.0.1:1/\r\n\r\n{}",
-        dialog.status, dialog.body
+        "HTTP/1.1 {status} Said\r\nContent-Length: {length}\r\nLocation: http://127.0.0.1:1/\r\n\r\n{body}"
     )
 }
 
 /// A shop at Paddle, and mails that wait because nobody takes them.
-fn open(customers: &Customers) -> Shop {
+fn open(customers: &ShopInterface) -> Shop {
     let instance = with_sellers("");
     let settings = format!(
         "[shops.stripe]\n[shops.paddle]\napi_key_file = '{KEY_FILE}'\napi_url = 'http://{}/'\n\
@@ -123,7 +138,7 @@ fn customer(number: u32) -> String {
 
 #[test]
 fn the_key_is_mailed_to_the_address_that_paddle_tells() {
-    let customers = Customers::start();
+    let customers = ShopInterface::start();
     let shop = open(&customers);
     customers.answer(200, &customer(1));
     deliver(&shop, 1, Told::Sold(SMALL, 2, 30), 1);
@@ -183,7 +198,7 @@ fn the_key_is_mailed_to_the_address_that_paddle_tells() {
 
 #[test]
 fn a_sale_waits_until_paddle_tells_the_address() {
-    let customers = Customers::start();
+    let customers = ShopInterface::start();
     let shop = open(&customers);
     for (number, (status, body)) in (1..).zip([
         (403, String::new()),
@@ -217,7 +232,7 @@ fn a_sale_waits_until_paddle_tells_the_address() {
 
 #[test]
 fn a_paddle_that_does_not_answer_delays_no_other_shop() {
-    let customers = Customers::start();
+    let customers = ShopInterface::start();
     let shop = open(&customers);
     customers.be_silent(true);
     for number in 1..=4 {
@@ -246,7 +261,7 @@ fn a_paddle_that_does_not_answer_delays_no_other_shop() {
 
 #[test]
 fn copies_that_are_bought_later_are_mailed_once_though_paddle_did_not_answer() {
-    let customers = Customers::start();
+    let customers = ShopInterface::start();
     let shop = open(&customers);
     customers.answer(200, &customer(1));
     deliver(&shop, 1, Told::Sold(SMALL, 1, 30), 1);
@@ -279,7 +294,7 @@ fn copies_that_are_bought_later_are_mailed_once_though_paddle_did_not_answer() {
 
 #[test]
 fn a_server_does_not_start_with_an_api_key_that_others_can_read() {
-    let customers = Customers::start();
+    let customers = ShopInterface::start();
     let instance = with_sellers("");
     let settings = format!(
         "[shops.paddle]\napi_key_file = 'key'\napi_url = 'http://{}/'\n",

@@ -48,7 +48,7 @@ pub use public_url::{PublicUrl, PublicUrlSetting};
 pub use serve::{SeatRules, ServeConfig, TlsFiles};
 pub use serve_settings::{CompatProtocol, FirstCopyRule, LocalHosts, LogFormat, ServeSettings};
 pub use service_url::ServiceUrl;
-pub use shops::{KeyIssuer, ShopApi, ShopConfig};
+pub use shops::{ApiSettings, KeyIssuer, ShopConfig};
 pub use store::{StoreConfig, StoreSettings, Synchronous};
 pub use value::parse;
 pub use webhooks::WebhookConfig;

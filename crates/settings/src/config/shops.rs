@@ -39,8 +39,8 @@ pub struct ShopConfig {
     pub mode: Option<SalesMode>,
     /// Whose keys its licenses have.
     pub keys: KeyIssuer,
-    /// Where the addresses of its buyers are asked, if its deliveries do not have them.
-    pub api: Option<ShopApi>,
+    /// Where it is asked for what its deliveries lack.
+    pub api: Option<ApiSettings>,
 }
 
 /// Whose keys the licenses of a shop have.
@@ -55,8 +55,8 @@ pub enum KeyIssuer {
 
 /// The programming interface of a shop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShopApi {
-    /// The file with a key that may read customers.
+pub struct ApiSettings {
+    /// The file with a key that may read what is asked.
     pub key_file: PathBuf,
     /// Where it is, if not where the shop has it.
     pub url: Option<ServiceUrl>,
@@ -78,7 +78,7 @@ impl ShopConfig {
             ));
         }
         let asks = table.api_key_file.is_some() || table.api_url.is_some();
-        if asks && kind.customer_api.is_none() {
+        if asks && kind.api.is_none() {
             return Err(format!("[shops.{name}]: {} needs no \"api_key_file\"", kind.title));
         }
         if table.api_url.is_some() && table.api_key_file.is_none() {
@@ -89,7 +89,7 @@ impl ShopConfig {
             secret_file: instance.join(table.secret_file.unwrap_or_else(default)),
             mode: table.mode,
             keys: table.keys.unwrap_or_default(),
-            api: table.api_key_file.map(|file| ShopApi {
+            api: table.api_key_file.map(|file| ApiSettings {
                 key_file: instance.join(file),
                 url: table.api_url,
             }),
@@ -198,7 +198,7 @@ mod tests {
         let squeezed = of("[shops.lemonsqueezy]\nkeys = 'shop'\n").unwrap();
         assert_eq!(squeezed.keys, KeyIssuer::Shop);
         let asked = of("[shops.paddle]\napi_key_file = 'keys/shops/paddle.api-key'\n").unwrap();
-        let expected = ShopApi {
+        let expected = ApiSettings {
             key_file: "here/keys/shops/paddle.api-key".into(),
             url: None,
         };
@@ -206,7 +206,7 @@ mod tests {
         for wrong in [
             "[shops.stripe]\nkeys = 'shop'\n",
             "[shops.lemonsqueezy]\nkeys = 'theirs'\n",
-            "[shops.stripe]\napi_key_file = 'x'\n",
+            "[shops.lemonsqueezy]\napi_key_file = 'x'\n",
             "[shops.paddle]\napi_url = 'https://api.example/'\n",
             "[shops.paddle]\napi_key_file = 'x'\napi_url = 'http://api.example/'\n",
         ] {
