@@ -1,5 +1,6 @@
 //! The WordPress client in a real WordPress: a customer's site, the example plugin's vendor, and failures between them.
 
+mod bought;
 mod browser;
 mod downloads;
 mod edd;
