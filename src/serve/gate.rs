@@ -144,8 +144,8 @@ impl Gate {
     }
 
     /// The server's settings about seats.
-    pub(crate) fn rules(&self) -> SeatRules {
-        self.rules
+    pub(crate) fn rules(&self) -> &SeatRules {
+        &self.rules
     }
 
     /// The same for work on another thread.
@@ -196,7 +196,7 @@ impl Gate {
             license,
             host,
             release_hash,
-            staging_sites: self.rules.staging_sites,
+            staging: &self.rules.staging,
             now,
         };
         let (verdict, bound_domain) = match license.state(now.date_naive()) {
@@ -239,7 +239,7 @@ impl Gate {
                 .unwrap_or(Refusal::LicenseNotBound));
         }
         let plugin = snapshot.registry.plugin(slug);
-        let entitlement = entitlement::decide(*license, bound, self.rules.staging_sites, host, plugin, today)?;
+        let entitlement = entitlement::decide(*license, bound, &self.rules.staging, host, plugin, today)?;
         self.bindings.report(id, bound, host, check_in);
         Ok(snapshot.catalog.manifest(&entitlement, current))
     }
@@ -265,7 +265,7 @@ impl Gate {
             .filter(|host| !self.is_exempt(host))
             .ok_or(Refusal::LicenseNotBound)?;
         let plugin = snapshot.registry.plugin(slug.as_str());
-        let entitlement = entitlement::decide(Some(license), &bound, self.rules.staging_sites, host, plugin, today)?;
+        let entitlement = entitlement::decide(Some(license), &bound, &self.rules.staging, host, plugin, today)?;
         let package = snapshot.catalog.package(&entitlement, version);
         Ok(package.map(|(path, package)| PermittedDownload {
             license: license.id,
@@ -313,8 +313,8 @@ impl Gate {
         }
         let bound = self.bindings.of(license);
         let plugin = snapshot.registry.plugin(slug);
-        let staging_sites = self.rules.staging_sites;
-        let entitlement = entitlement::decide(found.as_deref(), &bound, staging_sites, host, plugin, today)?.into();
+        let staging = &self.rules.staging;
+        let entitlement = entitlement::decide(found.as_deref(), &bound, staging, host, plugin, today)?.into();
         let newest = newest_package(snapshot, &entitlement, version);
         Ok(newest.map(|found| permitted(found, &entitlement, *license, Some(host))))
     }

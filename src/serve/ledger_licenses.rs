@@ -20,6 +20,7 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::remarks::{Author, NamedText, NewRemarks};
 use countersign_model::site_host::SiteHost;
+use countersign_model::staging_hosts::StagingRule;
 use countersign_registry::Registry;
 use countersign_settings::keys::license_secrets::NewOrigin;
 
@@ -152,8 +153,8 @@ pub struct Adopting<'a> {
     pub grant: Hex128,
     /// The note of the declaration.
     pub note: Option<NamedText>,
-    /// The server's setting: how many staging copies need no seat.
-    pub staging_sites: u32,
+    /// The server's setting about staging copies.
+    pub staging: StagingRule,
     /// Who asks for it.
     pub scope: &'a Arc<ChangeScope>,
     /// The person who asks for it, and why.
@@ -172,7 +173,7 @@ pub async fn adopt(
     Adopting {
         grant,
         note,
-        staging_sites,
+        staging,
         scope,
         author,
     }: Adopting<'_>,
@@ -195,7 +196,7 @@ pub async fn adopt(
     let request = AdoptionRequest {
         declared: declared.clone(),
         note,
-        staging_sites,
+        staging,
         then,
         scope: Arc::clone(scope),
         author,
@@ -319,7 +320,7 @@ pub async fn change_bindings(
     };
     let mut by = Releaser::Vendor {
         successor: None,
-        staging_sites: 0,
+        staging: StagingRule::NONE,
     };
     let hosts = match step {
         LicenseStep::ReleaseHost(host) => vec![host.clone()],
@@ -333,14 +334,10 @@ pub async fn change_bindings(
             let held = bound.iter().filter(|binding| !license.is_void(binding));
             held.map(|binding| binding.host.clone()).collect()
         }
-        LicenseStep::Move {
-            from,
-            to,
-            staging_sites,
-        } => {
+        LicenseStep::Move { from, to, staging } => {
             by = Releaser::Vendor {
                 successor: Some(to.clone()),
-                staging_sites: *staging_sites,
+                staging: staging.clone(),
             };
             vec![from.clone()]
         }

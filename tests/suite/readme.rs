@@ -96,7 +96,7 @@ fn the_configuration_file_has_every_setting_with_its_default() {
 }
 
 /// Settings of the server that are neither a limit nor a time-out.
-const NO_LIMITS: [&str; 19] = [
+const NO_LIMITS: [&str; 20] = [
     "compat",
     "foreign_keys",
     "allowed_git_hosts",
@@ -112,6 +112,7 @@ const NO_LIMITS: [&str; 19] = [
     "grace_period_hours",
     "first_copies",
     "local_hosts",
+    "staging_hosts",
     "proxies",
     "proxy_hops",
     "poll_seconds",

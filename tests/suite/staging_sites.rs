@@ -57,6 +57,142 @@ fn a_staging_copy_is_served_beside_its_site_and_takes_no_seat() {
 }
 
 #[test]
+fn a_site_on_a_web_host_needs_no_seat_beside_a_site_elsewhere() {
+    let [license, hosted] = [License::new(), License::new()];
+    let instance = Instance::with_licenses(&[license.toml(""), hosted.toml("")]);
+    instance.publish("2.0.0");
+    let server = Server::start(&instance);
+    let sites = [
+        "https://shop.example",
+        "https://STG-shop.Kinsta.cloud:8443/wp",
+        "b.kinsta.cloud",
+    ];
+    assert_eq!(codes(&server, &license, &sites), ["ok", "ok", "bound_elsewhere"]);
+    let others = [
+        "kinsta.cloud",
+        "evilkinsta.cloud",
+        "kinsta.cloud.evil.example",
+        "stg.kinsta.cloud.evil.example",
+        "staging.shop.example",
+    ];
+    assert_eq!(codes(&server, &license, &others), ["bound_elsewhere"; 5]);
+    assert_eq!(server.updates(&license, sites[1], "").status, 200);
+    // Where all sites are on such hosts, each needs a seat, until a site elsewhere comes.
+    let on_hosts = ["a.kinsta.cloud", "b.wpengine.com", "c.ngrok-free.app"];
+    assert_eq!(
+        codes(&server, &hosted, &on_hosts),
+        ["ok", "bound_elsewhere", "bound_elsewhere"]
+    );
+    assert_eq!(codes(&server, &hosted, &["shop.example"]), ["ok"]);
+    assert_eq!(
+        codes(&server, &hosted, &on_hosts),
+        ["ok", "bound_elsewhere", "bound_elsewhere"]
+    );
+
+    let shown = stdout_json(&instance, &["license", "show", &license.id]);
+    assert_eq!(
+        (&shown["used_seats"], &shown["bindings"][1]["staging_copy"]),
+        (&json!(1), &json!(true))
+    );
+    // The site leaves: its copy has the seat, until it leaves, too.
+    run(
+        &instance,
+        &["license", "release", &license.id, "--host", "shop.example"],
+    );
+    assert_eq!(
+        codes(&server, &license, &["b.kinsta.cloud", sites[1]]),
+        ["bound_elsewhere", "ok"]
+    );
+    let shown = stdout_json(&instance, &["license", "show", &license.id]);
+    let copies: Vec<_> = shown["bindings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|site| &site["staging_copy"])
+        .collect();
+    assert_eq!((&shown["used_seats"], copies), (&json!(1), vec![&json!(false); 2]));
+    run(
+        &instance,
+        &["license", "release", &license.id, "--host", "stg-shop.kinsta.cloud"],
+    );
+    assert_eq!(codes(&server, &license, &["b.kinsta.cloud"]), ["ok"]);
+}
+
+#[test]
+fn the_list_of_staging_hosts_is_replaced_extended_or_empty() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("staging_sites = 9\n")]);
+    let sites = [
+        "shop.example",
+        "a.kinsta.cloud",
+        "a.staging.agency.example",
+        "staging.agency.example",
+    ];
+    let answers = |flags: &[&str]| {
+        let server = Server::start_with(&instance, flags);
+        let codes = codes(&server, &license, &sites);
+        run(&instance, &["license", "release", &license.id, "--all"]);
+        let shown = stdout_json(&instance, &["license", "show", &license.id]);
+        assert_eq!(shown["used_seats"], 0);
+        codes.iter().map(|code| code == "ok").collect::<Vec<_>>()
+    };
+    assert_eq!(answers(&[]), [true, true, false, false]);
+    let own = "*.STAGING.agency.example";
+    assert_eq!(answers(&["--staging-hosts", own]), [true, false, true, false]);
+    let more = "default,*.staging.agency.example,staging.agency.example";
+    assert_eq!(answers(&["--staging-hosts", more]), [true; 4]);
+    assert_eq!(answers(&["--staging-hosts", "none"]), [true, false, false, false]);
+    for (bad, reason) in [
+        ("*.com", "a name of one label has sites of everybody"),
+        ("default,com", "a name of one label has sites of everybody"),
+        ("*.", "expected the name of a host"),
+        ("10.0.0.1", "expected the name of a host"),
+        ("https://a.example", "expected the name of a host"),
+    ] {
+        let output = countersign(&instance)
+            .args(["serve", "--staging-hosts", bad])
+            .output()
+            .unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(2) && told.contains(reason),
+            "{bad}: {told}"
+        );
+    }
+}
+
+#[test]
+fn of_200_sites_on_a_web_host_that_ask_at_once_as_many_are_bound_as_may_be() {
+    let [one, three] = [License::new(), License::new()];
+    let tables = [one.toml(""), three.toml("sites = 2\nstaging_sites = 3\n")];
+    let instance = Instance::with_licenses(&tables);
+    let server = Server::start_with(&instance, &["--signing-queue", "1024"]);
+    let ask = |license: &License, elsewhere: usize| {
+        std::thread::scope(|scope| {
+            let asked = (0..200).map(|number| {
+                let site = match number == elsewhere {
+                    true => "shop.example".to_owned(),
+                    false => format!("s{number}.kinsta.cloud"),
+                };
+                let server = &server;
+                scope.spawn(move || server.validate(license, &site).code())
+            });
+            let asked: Vec<_> = asked.collect();
+            let codes = asked.into_iter().map(|answer| answer.join().unwrap());
+            codes.filter(|code| code == "ok").count()
+        })
+    };
+    // The site elsewhere always gets in, whoever was first. Who was refused before it came gets in at the second time.
+    assert_eq!([ask(&one, 150), ask(&one, 150)], [2, 2]);
+    assert!((3..=5).contains(&ask(&three, 150)));
+    assert_eq!(ask(&three, 150), 5);
+    for (license, seats) in [(&one, 1), (&three, 2)] {
+        let shown = stdout_json(&instance, &["license", "show", &license.id]);
+        assert_eq!(shown["used_seats"], seats);
+    }
+}
+
+#[test]
 fn a_license_of_a_file_has_its_own_numbers_of_staging_copies_and_moves() {
     let [none, two] = [License::new(), License::new()];
     let tables = [

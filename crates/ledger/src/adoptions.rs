@@ -11,6 +11,7 @@ use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::LicenseStep;
 use countersign_model::remarks::{Author, NamedText, NewRemarks};
+use countersign_model::staging_hosts::StagingRule;
 
 use crate::command::{CommitTurn, LedgerCommand};
 use crate::draft::CommitDraft;
@@ -23,8 +24,8 @@ pub struct AdoptionRequest {
     pub declared: License,
     /// The vendor's note in the file; it goes to the license that comes out of it.
     pub note: Option<NamedText>,
-    /// The server's setting: how many staging copies need no seat.
-    pub staging_sites: u32,
+    /// The server's setting about staging copies.
+    pub staging: StagingRule,
     /// A step in the same line as the adoption; `None` for an adoption alone. If the ledger has the license already, the step
     /// changes the ledger's license.
     pub then: Option<AdoptedStep>,
@@ -72,7 +73,7 @@ impl LedgerCommand for AdoptionRequest {
         let now = draft.now(self.now);
         let adopted = self
             .declared
-            .adopted(&draft.stored_with(id), self.staging_sites, &self.scope, now);
+            .adopted(&draft.stored_with(id), &self.staging, &self.scope, now);
         let as_declared = self.change(adopted.license.clone(), ChangeBasis::Revision(adopted.revision));
         draft.licenses.assume(Arc::new(adopted));
         let outcome = match &self.then {

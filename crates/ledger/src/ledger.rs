@@ -130,7 +130,7 @@ impl Ledger {
         let SeatRequest { license, host, now, .. } = request;
         let stored = self.memory.of(&license.id);
         let returns = || site_moves::may_return(license, &stored, host, now).is_some();
-        let outcome = match license.seat(&stored, request.staging_sites, host) {
+        let outcome = match license.seat(&stored, request.staging, host) {
             Seat::Held => return Ok(BindOutcome::Bound),
             // Only a log that nobody else writes to is known as a whole.
             Seat::Taken { first } if !self.group_commit.is_shared() && !returns() => {

@@ -7,6 +7,7 @@ use countersign_model::license::License;
 use countersign_model::seat::Seat;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
+use countersign_model::staging_hosts::StagingRule;
 
 use crate::command::{CommitTurn, LedgerCommand};
 use crate::draft::CommitDraft;
@@ -26,6 +27,8 @@ pub enum BindOutcome {
     },
 }
 
+static NO_COPIES: StagingRule = StagingRule::NONE;
+
 /// A host that asks for a seat.
 #[derive(Clone, Copy, Debug)]
 pub struct SeatRequest<'a> {
@@ -35,8 +38,8 @@ pub struct SeatRequest<'a> {
     pub host: &'a SiteHost,
     /// The hash of the secret that shall release the site. It counts if this request binds.
     pub release_hash: Option<ReleaseHash>,
-    /// The server's setting: how many staging copies need no seat.
-    pub staging_sites: u32,
+    /// The server's setting.
+    pub staging: &'a StagingRule,
     /// The time of the request.
     pub now: DateTime<Utc>,
 }
@@ -48,7 +51,7 @@ impl<'a> SeatRequest<'a> {
             license,
             host,
             release_hash: None,
-            staging_sites: 0,
+            staging: &NO_COPIES,
             now,
         }
     }
@@ -60,7 +63,7 @@ pub(crate) struct WantedSeat {
     pub license: License,
     pub host: SiteHost,
     pub release_hash: Option<ReleaseHash>,
-    pub staging_sites: u32,
+    pub staging: StagingRule,
     pub now: DateTime<Utc>,
 }
 
@@ -70,7 +73,7 @@ impl From<SeatRequest<'_>> for WantedSeat {
             license: seat.license.clone(),
             host: seat.host.clone(),
             release_hash: seat.release_hash,
-            staging_sites: seat.staging_sites,
+            staging: seat.staging.clone(),
             now: seat.now,
         }
     }
@@ -88,7 +91,7 @@ impl LedgerCommand for WantedSeat {
         let now = draft.now(self.now);
         let stored = draft.stored(&license.id);
         let under_way = draft.under_way.entry(license.id).or_default();
-        let first = match license.seat_beside(&stored, under_way, self.staging_sites, host) {
+        let first = match license.seat_beside(&stored, under_way, &self.staging, host) {
             Seat::Held => return BindOutcome::Bound,
             Seat::Free => {
                 let bound_at = site_moves::bound_at(license, &stored, host, now);
@@ -115,7 +118,7 @@ impl WantedSeat {
     fn take_back(&self, current: &License, draft: &mut CommitDraft<'_>, now: DateTime<Utc>) -> bool {
         let license = current.id;
         let stored = draft.stored_with(license);
-        let leaving = site_moves::leaving(current, &stored, self.staging_sites, &self.host, now);
+        let leaving = site_moves::leaving(current, &stored, &self.staging, &self.host, now);
         // What it shares would live on, and each change below would copy all bindings of the license.
         drop(stored);
         let Some(releases) = leaving.filter(|releases| releases.len() <= draft.copies_may_leave + 1) else {

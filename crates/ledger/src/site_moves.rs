@@ -11,6 +11,7 @@ use countersign_model::license::License;
 use countersign_model::seat::Seat;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{self, MOST_RELEASES, ReleaseHash, ReleasedBy, SiteRelease};
+use countersign_model::staging_hosts::StagingRule;
 
 use crate::bindings::BoundSites;
 use crate::command::{CommitTurn, LedgerCommand};
@@ -45,8 +46,8 @@ pub enum Releaser {
     Vendor {
         /// The site that gets the seat.
         successor: Option<SiteHost>,
-        /// The server's setting: how many staging copies need no seat.
-        staging_sites: u32,
+        /// The server's setting about staging copies.
+        staging: StagingRule,
     },
 }
 
@@ -132,10 +133,9 @@ fn release(
             };
             Ok(release.map(decided))
         }
-        Releaser::Vendor {
-            successor,
-            staging_sites,
-        } => by_vendor(&request.host, successor.as_ref(), *staging_sites, license, stored, now),
+        Releaser::Vendor { successor, staging } => {
+            by_vendor(&request.host, successor.as_ref(), staging, license, stored, now)
+        }
     }
 }
 
@@ -155,14 +155,14 @@ pub(crate) fn bound_at(
 fn by_vendor(
     host: &SiteHost,
     successor: Option<&SiteHost>,
-    staging_sites: u32,
+    staging: &StagingRule,
     license: &License,
     stored: &BoundSites<'_>,
     now: DateTime<Utc>,
 ) -> Result<Option<DecidedRelease>, ReleaseRefusal> {
     let Some(binding) = stored.find(host).filter(|binding| !license.is_void(binding)) else {
         let is_done = match successor {
-            Some(successor) => license.seat(stored, staging_sites, successor) == Seat::Held,
+            Some(successor) => license.seat(stored, staging, successor) == Seat::Held,
             None => license.knows_site(host, stored.all()),
         };
         return is_done.then_some(None).ok_or(ReleaseRefusal::NotBound);
@@ -182,7 +182,7 @@ fn by_vendor(
     let mut after = stored.to_changed().ok_or(ReleaseRefusal::NotBound)?;
     after.release(release.clone());
     let after = BoundSites::changed(after);
-    let successor = match license.seat(&after, staging_sites, successor) {
+    let successor = match license.seat(&after, staging, successor) {
         Seat::Held => None,
         Seat::Free => {
             let time = bound_at(license, &after, successor, now);
@@ -241,11 +241,11 @@ pub(crate) fn may_return<'s>(
 }
 
 /// What ends so that `host` gets back the seat that it may take back; `None` if nothing helps. The first site that was bound
-/// since, and, as far as they hold the seat with it, sites under it or above it that were bound since, too.
+/// since, and, as far as they hold the seat with it, its staging copies and sites that it is a copy of, if they were bound since, too.
 pub(crate) fn leaving(
     license: &License,
     stored: &BoundSites<'_>,
-    staging_sites: u32,
+    staging: &StagingRule,
     host: &SiteHost,
     now: DateTime<Utc>,
 ) -> Option<Vec<SiteRelease>> {
@@ -254,9 +254,9 @@ pub(crate) fn leaving(
         |binding: &&Binding| binding.bound_at >= taken_back.time && !license.details.hosts.contains(&binding.host);
     let valid = || stored.iter().filter(|binding| !license.is_void(binding));
     let first = valid().find(came_later)?;
-    let is_under = |host: &SiteHost, other: &SiteHost| host.parents().any(|parent| parent == other.as_str());
+    let is_copy = |host: &SiteHost, site: &SiteHost| staging.hosts.is_copy_beside(host, site);
     let is_with_first = |binding: &&Binding| {
-        binding.host == first.host || is_under(&binding.host, &first.host) || is_under(&first.host, &binding.host)
+        binding.host == first.host || is_copy(&binding.host, &first.host) || is_copy(&first.host, &binding.host)
     };
     let mut after = stored.to_changed()?;
     let mut leaving = Vec::new();
@@ -268,7 +268,7 @@ pub(crate) fn leaving(
         };
         leaving.push(release.clone());
         after.release(release);
-        if license.seat(&BoundSites::changed(after.clone()), staging_sites, host) == Seat::Free {
+        if license.seat(&BoundSites::changed(after.clone()), staging, host) == Seat::Free {
             return Some(leaving);
         }
     }

@@ -20,6 +20,7 @@ use crate::license_key::LicenseId;
 use crate::license_step::after;
 use crate::seat::Seat;
 use crate::site_host::SiteHost;
+use crate::staging_hosts::StagingRule;
 
 /// What a declaration grants, in the order of RFC 8785.
 #[derive(Serialize)]
@@ -75,7 +76,7 @@ impl License {
     pub fn adopted(
         &self,
         stored: &(impl Stored + ?Sized),
-        staging_sites: u32,
+        staging: &StagingRule,
         by: &Arc<ChangeScope>,
         now: DateTime<Utc>,
     ) -> IssuedLicense {
@@ -86,7 +87,7 @@ impl License {
         if !license.details.note.is_empty() {
             license.details.note.clear();
         }
-        let has_given_way = |host: &SiteHost| self.seat(stored, staging_sites, host) != Seat::Held;
+        let has_given_way = |host: &SiteHost| self.seat(stored, staging, host) != Seat::Held;
         let valid = stored.all().iter().filter(|binding| !self.is_void(binding));
         for binding in valid.filter(|binding| has_given_way(&binding.host)) {
             let time = after(binding.bound_at);
@@ -208,21 +209,38 @@ mod tests {
         license.details.hosts = vec![host("listed.com")].into();
         let bound = [Binding::new(host("early.com"), at(5))];
         assert!(matches!(
-            license.seat(&bound[..], 0, &host("early.com")),
+            license.seat(&bound[..], &StagingRule::NONE, &host("early.com")),
             Seat::Taken { .. }
         ));
-        let adopted = license.adopted(&bound[..], 0, &by, at(9));
-        let early = adopted.license.seat(&bound[..], 0, &host("early.com"));
+        let adopted = license.adopted(&bound[..], &StagingRule::NONE, &by, at(9));
+        let early = adopted.license.seat(&bound[..], &StagingRule::NONE, &host("early.com"));
         assert!(matches!(early, Seat::Taken { .. }), "{early:?}");
         assert_eq!(adopted.adopted_grant(), Some(license.grant_digest()));
         assert_eq!((adopted.revision, adopted.status_by), (0, None));
         // With a seat for both, nobody gives way.
         license.sites = SiteLimit::Limited(NonZeroU32::new(2).unwrap());
-        let adopted = license.adopted(&bound[..], 0, &by, at(9));
+        let adopted = license.adopted(&bound[..], &StagingRule::NONE, &by, at(9));
         assert!(adopted.license.details.released.is_empty());
         let mut imported = adopted.clone();
         imported.origin.key = Hex128([9; 16]);
         assert_eq!(imported.adopted_grant(), None);
         assert!(imported.differs_from(&license) && !adopted.differs_from(&license));
+    }
+
+    #[test]
+    fn a_staging_copy_stays_where_the_file_lists_its_site() {
+        let mut license = declared();
+        license.details.hosts = vec![host("shop.example")].into();
+        let bound = [Binding::new(host("stg.kinsta.cloud"), at(1))];
+        let by = Arc::new(ChangeScope::operator());
+        let one = StagingRule {
+            sites: 1,
+            hosts: ["*.kinsta.cloud".parse().unwrap()].into_iter().collect(),
+        };
+        for (rule, held) in [(one, true), (StagingRule::from(1), false)] {
+            let adopted = license.adopted(&bound[..], &rule, &by, at(9)).license;
+            let seat = adopted.seat(&bound[..], &rule, &host("stg.kinsta.cloud"));
+            assert_eq!(seat == Seat::Held, held);
+        }
     }
 }

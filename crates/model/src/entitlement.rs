@@ -9,6 +9,7 @@ use crate::plugin::Plugin;
 use crate::seat::Seat;
 use crate::site_host::SiteHost;
 use crate::slug::Slug;
+use crate::staging_hosts::StagingRule;
 
 /// Proof that a site may have the manifest of one plugin. Only [`decide`] makes one.
 ///
@@ -86,17 +87,17 @@ pub fn require_active(license: Option<&License>, today: NaiveDate) -> Result<&Li
 /// Makes the five entitlement checks of the interface (section 4.2).
 ///
 /// The license and its binding are checked first, so that a stranger does not learn which plugins exist. `stored` are
-/// the license's durable bindings; `staging_sites` is the server's setting; `today` is the day in UTC.
+/// the license's durable bindings; `staging` is the server's setting; `today` is the day in UTC.
 pub fn decide<'a>(
     license: Option<&License>,
     stored: &(impl Stored + ?Sized),
-    staging_sites: u32,
+    staging: &StagingRule,
     host: &SiteHost,
     plugin: Option<&'a Plugin>,
     today: NaiveDate,
 ) -> Result<Entitlement<'a>, Refusal> {
     let license = require_active(license, today)?;
-    let slug = held_and_covered(license, stored, staging_sites, host, plugin)?;
+    let slug = held_and_covered(license, stored, staging, host, plugin)?;
     Ok(Entitlement { slug })
 }
 
@@ -155,7 +156,7 @@ pub fn decide_notice<'a>(
     today: NaiveDate,
 ) -> Option<NoticeEntitlement<'a>> {
     let license = license.filter(|license| matches!(license.state(today), LicenseState::Expired))?;
-    let slug = held_and_covered(license, stored, 0, host, plugin).ok()?;
+    let slug = held_and_covered(license, stored, &StagingRule::NONE, host, plugin).ok()?;
     Some(NoticeEntitlement { slug })
 }
 
@@ -163,11 +164,11 @@ pub fn decide_notice<'a>(
 fn held_and_covered<'a>(
     license: &License,
     stored: &(impl Stored + ?Sized),
-    staging_sites: u32,
+    staging: &StagingRule,
     host: &SiteHost,
     plugin: Option<&'a Plugin>,
 ) -> Result<&'a Slug, Refusal> {
-    match license.seat(stored, staging_sites, host) {
+    match license.seat(stored, staging, host) {
         Seat::Held => {}
         Seat::Free => return Err(Refusal::LicenseNotBound),
         Seat::Taken { .. } => return Err(Refusal::BoundElsewhere),

@@ -50,6 +50,7 @@ pub mod site_host;
 pub mod site_release;
 pub mod slug;
 pub mod stage;
+pub mod staging_hosts;
 pub mod statement;
 pub mod stored_text;
 pub mod tag_pattern;

@@ -14,6 +14,7 @@ use crate::license::{License, LicenseStatus, Modules, SiteLimit};
 use crate::period::deserialize_last_day;
 use crate::seat::Seat;
 use crate::site_host::SiteHost;
+use crate::staging_hosts::StagingRule;
 
 /// A step of a license.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,8 +40,8 @@ pub enum LicenseStep {
         from: SiteHost,
         /// The site that is bound instead.
         to: SiteHost,
-        /// The server's setting: how many staging copies need no seat.
-        staging_sites: u32,
+        /// The server's setting.
+        staging: StagingRule,
     },
     /// Other terms; what is absent stays.
     Edit(LicenseTerms),
@@ -130,11 +131,7 @@ impl LicenseStep {
             Self::ReleaseOne | Self::ReleaseAll => released(license, None, bound, now),
             Self::ReleaseHost(host) if !license.knows_site(host, bound) => return Err(StepRefusal::NotBound),
             Self::ReleaseHost(host) => released(license, Some(host), bound, now),
-            Self::Move {
-                from,
-                to,
-                staging_sites,
-            } => moved(license, from, to, *staging_sites, bound, now)?,
+            Self::Move { from, to, staging } => moved(license, from, to, staging, bound, now)?,
             Self::Edit(terms) => terms.applied(license, now)?,
         };
         Ok((after != *license).then_some(after))
@@ -189,11 +186,11 @@ fn moved(
     license: &License,
     from: &SiteHost,
     to: &SiteHost,
-    staging_sites: u32,
+    staging: &StagingRule,
     bound: &[Binding],
     now: DateTime<Utc>,
 ) -> Result<License, StepRefusal> {
-    let is_held = |host: &SiteHost| license.seat(bound, staging_sites, host) == Seat::Held;
+    let is_held = |host: &SiteHost| license.seat(bound, staging, host) == Seat::Held;
     if !is_held(from) {
         return match license.details.hosts.contains(to) {
             true => Ok(license.clone()),
@@ -206,7 +203,7 @@ fn moved(
     let time = release_time(license, Some(from), bound, now);
     moved.details.released.hosts.insert(from.clone(), time);
     // If the vendor has lowered the number, a move between bound sites must still be possible.
-    match moved.fits(bound, staging_sites) || is_held(to) {
+    match moved.fits(bound, staging) || is_held(to) {
         true => Ok(moved),
         false => Err(StepRefusal::NoSeat),
     }
@@ -340,7 +337,7 @@ mod tests {
         let step = LicenseStep::Move {
             from: host("a.com"),
             to: host("b.com"),
-            staging_sites: 1,
+            staging: 1.into(),
         };
         let one = bound(&["a.com"]);
         let moved = step.applied(&license(), &one, now()).unwrap().unwrap();

@@ -92,9 +92,9 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     }
     let registry = Registry::load_licenses(&config.paths.registry)?;
     let known = |id: &LicenseId| registry.license(id).cloned();
-    let staging_sites = license_defaults(config).staging_sites;
-    let repaired = countersign_ledger::repair_shared(address, &files, &known, staging_sites, args.dry_run)
-        .map_err(store_failure)?;
+    let staging = license_defaults(config).staging;
+    let repaired =
+        countersign_ledger::repair_shared(address, &files, &known, &staging, args.dry_run).map_err(store_failure)?;
     if !args.dry_run {
         set_aside(&own);
     }

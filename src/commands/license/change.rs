@@ -252,9 +252,7 @@ fn surplus_seats(license: &License, config: &Config) -> Option<String> {
         return None;
     };
     let bound = countersign_ledger::bindings_of(store_source(&config.paths), &license.id).ok()?;
-    let used = license
-        .seat_use(&bound[..], license_defaults(config).staging_sites)
-        .seats;
+    let used = license.seat_use(&bound[..], &license_defaults(config).staging).seats;
     (used > limit.get() as usize)
         .then(|| format!("its sites use {used} seats; they stay bound until they are released"))
 }
@@ -332,7 +330,7 @@ impl ChangeVerb<'_> {
                 let step = LicenseStep::Move {
                     from: from.clone(),
                     to: to.clone(),
-                    staging_sites: license_defaults(config).staging_sites,
+                    staging: license_defaults(config).staging,
                 };
                 planned(step, &format!("moved from {from} to {to}"))
             }

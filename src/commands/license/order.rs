@@ -99,7 +99,7 @@ fn own_tools<'a>(config: &Config, registry: &'a Registry, bindings: &'a Ledger) 
             .map(Arc::new),
         mail: mail.map(Arc::new),
         pages: first_copy_pages(config),
-        staging_sites: config.serve.staging_sites,
+        staging: config.serve.staging.clone(),
         user: server_questions::own_user(),
     })
 }

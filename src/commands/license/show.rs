@@ -91,7 +91,7 @@ pub(super) fn show(
     let stored = bindings(&license.id).map_err(|error| format!("Its bindings cannot be read: {error}"));
     let bindings: Vec<Binding> = stored.iter().flatten().map(|(binding, _)| binding.clone()).collect();
     let defaults = license_defaults(config);
-    let used = license.seat_use(&bindings[..], defaults.staging_sites);
+    let used = license.seat_use(&bindings[..], &defaults.staging);
     let future = times_in_the_future(license, stored.as_deref().unwrap_or_default(), now);
     if args.json {
         let bindings = stored.as_deref().ok().map(|stored| {
@@ -114,7 +114,7 @@ pub(super) fn show(
         .collect::<String>();
     Ok(format!(
         "{}\n{}{notes}",
-        fields(license, &view, stored.is_ok().then_some(&used), defaults, now),
+        fields(license, &view, stored.is_ok().then_some(&used), &defaults, now),
         bindings_text(license, &used, &stored)
     ))
 }
@@ -145,7 +145,7 @@ fn fields(
     license: &License,
     view: &View<'_>,
     used: Option<&SeatUse<'_>>,
-    defaults: LicenseDefaults,
+    defaults: &LicenseDefaults,
     now: DateTime<Utc>,
 ) -> String {
     let seats = match used {
@@ -156,7 +156,7 @@ fn fields(
         Some(own) => own.to_string(),
         None => format!("{servers} (the server's setting)"),
     };
-    let staging = own_or_servers(license.details.staging_sites, defaults.staging_sites);
+    let staging = own_or_servers(license.details.staging_sites, defaults.staging.sites);
     let moves = own_or_servers(license.details.site_moves, defaults.site_moves);
     let hosts = license
         .details

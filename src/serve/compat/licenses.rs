@@ -228,7 +228,7 @@ impl Service {
 /// How many sites use a seat of a license. EDD does not count staging copies either.
 fn sites(license: &License, gate: &Gate) -> usize {
     let bound = gate.bindings().of(&license.id);
-    license.used_seats(&bound, gate.rules().staging_sites)
+    license.used_seats(&bound, &gate.rules().staging)
 }
 
 /// The members of every answer, and those about a known license. Name and address of the customer are there for clients that

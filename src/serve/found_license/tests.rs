@@ -15,6 +15,7 @@ use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::LicenseStatus;
 use countersign_model::license_step::LicenseStep;
+use countersign_model::staging_hosts::StagingRule;
 
 /// What happens, each once, on one of two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +131,7 @@ fn tools<'a>(registry: &'a Registry, bindings: &'a Ledger) -> LedgerTools<'a> {
         secrets: None,
         mail: None,
         pages: None,
-        staging_sites: 0,
+        staging: StagingRule::NONE,
         user: USER.clone(),
     }
 }

@@ -16,7 +16,7 @@ impl Gate {
             return true;
         }
         let bound = self.bindings.of(&license.id);
-        let is_held = license.seat(&bound, self.rules.staging_sites, host) == Seat::Held;
+        let is_held = license.seat(&bound, &self.rules.staging, host) == Seat::Held;
         if is_held {
             self.bindings.report(&license.id, &bound, host, check_in);
         }

@@ -28,6 +28,7 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::offer::SalesMode;
 use countersign_model::remarks::{Author, MAX_NOTE, MAX_REASON, NamedText, check_remark};
+use countersign_model::staging_hosts::StagingRule;
 use countersign_registry::Registry;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
@@ -158,8 +159,8 @@ pub struct LedgerTools<'a> {
     pub mail: Option<Arc<MailQueue>>,
     /// `None` where there are no pages with first copies.
     pub pages: Option<FirstCopyPages>,
-    /// The server's setting: how many staging copies need no seat.
-    pub staging_sites: u32,
+    /// The server's setting about staging copies.
+    pub staging: StagingRule,
     /// Who gives the orders.
     pub user: CommandUser,
 }
@@ -173,7 +174,7 @@ impl<'a> LedgerTools<'a> {
             secrets: snapshot.secrets.licensing.clone(),
             mail: service.mail.get().cloned(),
             pages: service.first_copy_pages(snapshot),
-            staging_sites: service.gate.rules().staging_sites,
+            staging: service.gate.rules().staging.clone(),
             user,
         }
     }
@@ -280,7 +281,7 @@ impl LedgerTools<'_> {
         let adopting = Adopting {
             grant,
             note,
-            staging_sites: self.staging_sites,
+            staging: self.staging.clone(),
             scope: &Arc::new(ChangeScope::operator()),
             author,
         };

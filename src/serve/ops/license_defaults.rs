@@ -5,15 +5,16 @@
 use serde::{Deserialize, Serialize};
 
 use crate::serve::state::Service;
+use countersign_model::staging_hosts::StagingRule;
 use countersign_settings::config::ServeConfig;
 
 /// The settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LicenseDefaults {
     /// Hours that a site may go on without an answer.
     pub grace_period_hours: u32,
-    /// How many staging copies need no seat.
-    pub staging_sites: u32,
+    /// Which sites are staging copies, and how many of them need no seat.
+    pub staging: StagingRule,
     /// How often a license may move in 30 days by itself.
     pub site_moves: u32,
 }
@@ -22,7 +23,7 @@ impl From<&ServeConfig> for LicenseDefaults {
     fn from(config: &ServeConfig) -> Self {
         Self {
             grace_period_hours: config.grace_period_hours,
-            staging_sites: config.staging_sites,
+            staging: config.staging.clone(),
             site_moves: config.site_moves,
         }
     }
@@ -33,7 +34,7 @@ impl From<&Service> for LicenseDefaults {
         let rules = service.gate.rules();
         Self {
             grace_period_hours: service.grace_period_hours,
-            staging_sites: rules.staging_sites,
+            staging: rules.staging.clone(),
             site_moves: rules.site_moves,
         }
     }

@@ -382,7 +382,8 @@ fn licenses_that_were_lost_come_back_unless_they_were_changed_since() {
     is_recorded(other.change(changed(&since, 1, LicenseStatus::Revoked)));
 
     let files = countersign_ledger::kept_files(node.folder.path()).unwrap();
-    let repaired = countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, 1, false).unwrap();
+    let repaired =
+        countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, &1.into(), false).unwrap();
     assert_eq!(
         (repaired.licenses, repaired.bound, repaired.unfit.len()),
         (2, 1, 0),
@@ -412,6 +413,7 @@ fn licenses_that_were_lost_come_back_unless_they_were_changed_since() {
         let again = node.change(new.clone());
         assert!(matches!(again, ChangeOutcome::Repeated(_)), "{again:?}");
     }
-    let again = countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, 1, false).unwrap();
+    let again =
+        countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, &1.into(), false).unwrap();
     assert_eq!((again.licenses, again.bound, again.anew), (0, 0, false), "{again:?}");
 }

@@ -79,7 +79,7 @@ impl OwnNode {
     fn repaired(&self, cluster: &Cluster, dry_run: bool) -> RepairOutcome {
         let files = countersign_ledger::kept_files(self.folder.path()).unwrap();
         assert_eq!(files.len(), 1);
-        countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, 1, dry_run).unwrap()
+        countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, &1.into(), dry_run).unwrap()
     }
 }
 

@@ -32,6 +32,7 @@ use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::seat::Seat;
 use countersign_model::site_host::SiteHost;
+use countersign_model::staging_hosts::StagingRule;
 
 /// Requests of one transaction, so that a node waits for a tenth of a second at most.
 pub(super) const BATCH: usize = 500;
@@ -51,14 +52,14 @@ pub(super) struct Repair<'a> {
     pub memory: BindingMemory,
     registry: FileLicenses<'a>,
     /// The servers' setting.
-    staging_sites: u32,
+    staging: &'a StagingRule,
     /// The time of the log, where nothing is to be appended.
     dry_run: Option<DateTime<Utc>>,
     pub outcome: RepairOutcome,
 }
 
 /// Appends from these files, which nodes kept, what the log lacks. `registry` has the licenses of files, and
-/// `staging_sites` is the servers' setting. With `dry_run` nothing changes.
+/// `staging` is the servers' setting. With `dry_run` nothing changes.
 ///
 /// # Errors
 ///
@@ -68,7 +69,7 @@ pub fn repair_shared(
     address: &str,
     files: &[PathBuf],
     registry: &dyn Fn(&LicenseId) -> Option<License>,
-    staging_sites: u32,
+    staging: &StagingRule,
     dry_run: bool,
 ) -> Result<RepairOutcome, StoreError> {
     let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
@@ -77,7 +78,7 @@ pub fn repair_shared(
     let repaired = runtime.block_on(async {
         let session = Session::open(&settings, KnownLog::none(), None).await?;
         require_owner(&session).await?;
-        Box::pin(repair(settings, session, files, (registry, staging_sites), dry_run)).await
+        Box::pin(repair(settings, session, files, (registry, staging), dry_run)).await
     });
     repaired.map_err(StoreError::shared)
 }
@@ -86,7 +87,7 @@ async fn repair(
     settings: DatabaseSettings,
     session: Session,
     files: &[PathBuf],
-    (registry, staging_sites): (FileLicenses<'_>, u32),
+    (registry, staging): (FileLicenses<'_>, &StagingRule),
     dry_run: bool,
 ) -> Result<RepairOutcome, BackendError> {
     let loaded = load::all(&session.client).await?;
@@ -107,7 +108,7 @@ async fn repair(
         node: NodeState::new(Some(session), known, KeptLines::in_folder(Path::new("")), true),
         memory,
         registry,
-        staging_sites,
+        staging,
         dry_run: dry_run.then(|| head.now()),
         outcome: RepairOutcome {
             anew,
@@ -171,12 +172,12 @@ impl Repair<'_> {
                     self.outcome.released += 1;
                     continue;
                 }
-                if license.seat(&self.memory.of(id), self.staging_sites, &binding.host) == Seat::Held {
+                if license.seat(&self.memory.of(id), self.staging, &binding.host) == Seat::Held {
                     continue;
                 }
                 binds.push(WantedSeat::from(SeatRequest {
                     release_hash: binding.release_hash(),
-                    staging_sites: self.staging_sites,
+                    staging: self.staging,
                     ..SeatRequest::new(&license, &binding.host, binding.bound_at)
                 }));
                 asked.push(unfit);

@@ -20,7 +20,7 @@ fn adoption(declared: &License, then: Option<AdoptedStep>) -> AdoptionRequest {
     AdoptionRequest {
         note: None,
         declared: declared.clone(),
-        staging_sites: 0,
+        staging: 0.into(),
         then,
         scope: Arc::new(ChangeScope::operator()),
         author: Author::default(),
@@ -175,7 +175,7 @@ async fn what_another_node_adopted_counts_in_the_same_commit() {
     let memory = BindingMemory::new(LedgerTables::default());
     let declared = declared();
     let scope = Arc::new(ChangeScope::operator());
-    let mut revoked = declared.adopted(&[][..], 0, &scope, at(3));
+    let mut revoked = declared.adopted(&[][..], &0.into(), &scope, at(3));
     revoked.revision = 1;
     revoked.license.status = LicenseStatus::Revoked;
     let (adopting, adopted) = waiting(adoption(&declared, None));

@@ -40,7 +40,7 @@ fn a_site_among_20_000_costs_much_the_same_as_one_among_100() {
         let rounds = (0..50).map(|round| {
             let new = host(&format!("new-{round}.com"));
             let started = std::time::Instant::now();
-            assert_eq!(license.seat(&held.of(&license.id), 0, &last), Seat::Held);
+            assert_eq!(license.seat(&held.of(&license.id), &0.into(), &last), Seat::Held);
             let looked_up = started.elapsed();
             bind(&held, &license, &new);
             (looked_up, started.elapsed() - looked_up)

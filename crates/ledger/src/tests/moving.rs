@@ -1,11 +1,14 @@
 //! Tests of sites that their clients release: with a secret or the key alone, often, at once, and after a restart.
 
+use std::sync::LazyLock;
+
 use super::*;
 use crate::testing::issued;
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::site_release::{ReleaseHash, ReleasedBy};
+use countersign_model::staging_hosts::StagingRule;
 
 const HOUR: i64 = 3_600;
 
@@ -369,10 +372,15 @@ async fn a_node_learns_what_another_one_released() {
 
 fn with_copies<'a>(license: &'a License, host: &'a SiteHost, seconds: i64) -> SeatRequest<'a> {
     SeatRequest {
-        staging_sites: 1,
+        staging: &ONE_COPY,
         ..SeatRequest::new(license, host, at(seconds))
     }
 }
+
+static ONE_COPY: LazyLock<StagingRule> = LazyLock::new(|| StagingRule {
+    sites: 1,
+    hosts: ["*.stage.example".parse().unwrap()].into_iter().collect(),
+});
 
 /// Asks memory, which may say yes, and then the thread that commits, which must say the same.
 async fn bind_beside_copies(store: &Ledger, license: &License, name: &str, seconds: i64) -> BindOutcome {
@@ -382,13 +390,34 @@ async fn bind_beside_copies(store: &Ledger, license: &License, name: &str, secon
 
 #[tokio::test]
 async fn memory_and_the_committing_thread_agree_about_staging_copies() {
-    let names = [
-        "example.com",
-        "a.example.com",
-        "b.example.com",
-        "other.com",
-        "x.a.example.com",
-    ];
+    for names in [
+        [
+            "example.com",
+            "a.example.com",
+            "b.example.com",
+            "other.com",
+            "x.a.example.com",
+        ],
+        [
+            "example.com",
+            "a.stage.example",
+            "b.stage.example",
+            "other.com",
+            "x.a.stage.example",
+        ],
+        [
+            "stage.example",
+            "a.stage.example",
+            "b.stage.example",
+            "c.stage.example",
+            "x.a.stage.example",
+        ],
+    ] {
+        all_orders_agree(names).await;
+    }
+}
+
+async fn all_orders_agree(names: [&str; 5]) {
     // Every order of asking, each also with all that ask in one commit.
     for first in 0..names.len() {
         for second in (0..names.len()).filter(|second| *second != first) {
@@ -398,13 +427,16 @@ async fn memory_and_the_committing_thread_agree_about_staging_copies() {
             let (_, store) = on_memory();
             let mut bound = Vec::new();
             for name in &order {
-                let is_free = license.seat(&store.of(&license.id), 1, &host(name)) == Seat::Free;
+                let is_free = license.seat(&store.of(&license.id), &ONE_COPY, &host(name)) == Seat::Free;
                 let outcome = bind_beside_copies(&store, &license, name, 1).await;
                 assert_eq!(outcome == BindOutcome::Bound, is_free, "{order:?} {name}");
                 bound.extend((outcome == BindOutcome::Bound).then(|| (*name).to_owned()));
             }
             assert_eq!(hosts_of(&store, &license), bound, "{order:?}");
-            assert!(license.seat_use(&store.of(&license.id), 1).seats <= 2, "{order:?}");
+            assert!(
+                license.seat_use(&store.of(&license.id), &ONE_COPY).seats <= 2,
+                "{order:?}"
+            );
 
             let (memory, store) = on_memory();
             memory.hold();
@@ -429,7 +461,13 @@ async fn memory_and_the_committing_thread_agree_about_staging_copies() {
 
 #[tokio::test]
 async fn who_takes_a_seat_back_takes_it_from_a_site_and_its_staging_copy() {
-    for thieves in [["thief.com", "a.thief.com"], ["a.thief.com", "thief.com"]] {
+    // A copy leaves only if its seat is needed; under a staging host, it is a copy of whoever is elsewhere.
+    for (thieves, stays) in [
+        (["thief.com", "a.thief.com"], false),
+        (["a.thief.com", "thief.com"], false),
+        (["thief.com", "a.stage.example"], true),
+        (["a.stage.example", "thief.com"], false),
+    ] {
         let (_, store) = on_memory();
         let license = license(1, 1);
         bind_beside_copies(&store, &license, "old.com", 1).await;
@@ -441,33 +479,70 @@ async fn who_takes_a_seat_back_takes_it_from_a_site_and_its_staging_copy() {
             bind_beside_copies(&store, &license, "old.com", 4).await,
             BindOutcome::Bound
         );
-        let held = |name: &str| license.seat(&store.of(&license.id), 1, &host(name)) == Seat::Held;
-        assert_eq!(["old.com", "thief.com", "a.thief.com"].map(held), [true, false, false]);
+        let held = |name: &str| license.seat(&store.of(&license.id), &ONE_COPY, &host(name)) == Seat::Held;
+        let copy = thieves.iter().find(|thief| thief.starts_with("a.")).unwrap();
+        assert_eq!(
+            ["old.com", "thief.com", copy].map(held),
+            [true, false, stays],
+            "{thieves:?}"
+        );
         assert_eq!(
             bind_beside_copies(&store, &license, "thief.com", 5).await,
-            elsewhere("old.com")
+            elsewhere(if stays { copy } else { "old.com" })
         );
     }
 }
 
 #[tokio::test]
 async fn a_copy_that_stays_when_its_site_leaves_keeps_the_seat() {
-    let (_, store) = on_memory();
-    let license = license(1, 1);
-    for name in ["example.com", "staging.example.com"] {
-        assert_eq!(bind_beside_copies(&store, &license, name, 1).await, BindOutcome::Bound);
+    for (copy, other) in [
+        ("staging.example.com", "other.com"),
+        ("a.stage.example", "b.stage.example"),
+    ] {
+        let (_, store) = on_memory();
+        let license = license(1, 1);
+        for name in ["example.com", copy] {
+            assert_eq!(bind_beside_copies(&store, &license, name, 1).await, BindOutcome::Bound);
+        }
+        assert_eq!(release(&store, leaves(&license, "example.com", None, 2)).await, Ok(()));
+        assert_eq!(bind_beside_copies(&store, &license, other, 3).await, elsewhere(copy));
+        assert_eq!(release(&store, leaves(&license, copy, None, 4)).await, Ok(()));
+        assert_eq!(bind_beside_copies(&store, &license, other, 5).await, BindOutcome::Bound);
     }
-    assert_eq!(release(&store, leaves(&license, "example.com", None, 2)).await, Ok(()));
-    let first = || elsewhere("staging.example.com");
-    assert_eq!(bind_beside_copies(&store, &license, "other.com", 3).await, first());
-    assert_eq!(
-        release(&store, leaves(&license, "staging.example.com", None, 4)).await,
-        Ok(())
-    );
-    assert_eq!(
-        bind_beside_copies(&store, &license, "other.com", 5).await,
-        BindOutcome::Bound
-    );
+}
+
+#[tokio::test]
+async fn of_200_sites_under_a_staging_host_that_ask_in_one_commit_one_needs_no_seat() {
+    // Alone, each needs a seat; beside a site elsewhere, one does not, whenever that site asks.
+    for (elsewhere, expected) in [(None, 1), (Some(0), 2), (Some(100), 2), (Some(200), 2)] {
+        let (memory, store) = on_memory();
+        let license = license(1, 1);
+        let mut names: Vec<_> = (0..200).map(|number| format!("s{number}.stage.example")).collect();
+        if let Some(place) = elsewhere {
+            names.insert(place, "example.com".to_owned());
+        }
+        let hosts: Vec<_> = names.iter().map(|name| host(name)).collect();
+        memory.hold();
+        let mut asked: Vec<_> = hosts
+            .iter()
+            .map(|host| Box::pin(store.bind(with_copies(&license, host, 1))))
+            .collect();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        for request in &mut asked {
+            let _ = request.as_mut().poll(&mut context);
+        }
+        memory.let_go();
+        let mut bound = 0;
+        for request in asked {
+            bound += usize::from(request.await.unwrap() == BindOutcome::Bound);
+        }
+        assert_eq!(
+            (bound, hosts_of(&store, &license).len()),
+            (expected, expected),
+            "{elsewhere:?}"
+        );
+        assert_eq!(license.used_seats(&store.of(&license.id), &ONE_COPY), 1);
+    }
 }
 
 /// A move of a license of the ledger from a.com to b.com.
@@ -484,7 +559,7 @@ fn moving(license: &IssuedLicense, seconds: i64) -> LedgerChange {
             step: LicenseStep::Move {
                 from: host("a.com"),
                 to: host("b.com"),
-                staging_sites: 1,
+                staging: 1.into(),
             },
             revision: None,
         },

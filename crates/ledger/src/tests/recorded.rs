@@ -215,11 +215,11 @@ async fn begin(store: &Ledger) -> Vec<String> {
     let move_to = LicenseStep::Move {
         from: host("e.com"),
         to: host("d.com"),
-        staging_sites: 0,
+        staging: 0.into(),
     };
     let vendor = Releaser::Vendor {
         successor: Some(host("e.com")),
-        staging_sites: 0,
+        staging: 0.into(),
     };
     for request in [
         leaves(&first.license, "a.com", site(Some("wrong")), 405),

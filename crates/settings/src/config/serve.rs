@@ -10,6 +10,7 @@ use crate::config::address::{AdminHost, AdminListen, Listen, Network};
 use crate::config::error::ConfigError;
 use crate::config::public_url::{PublicUrl, PublicUrlSetting};
 use crate::config::serve_settings::{self, CompatProtocol, FirstCopyRule, LocalHosts, LogFormat, ServeSettings};
+use countersign_model::staging_hosts::{StagingHosts, StagingRule};
 
 /// The files of the server's TLS certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,14 +22,14 @@ pub struct TlsFiles {
 }
 
 /// The server's settings about seats.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SeatRules {
     /// How hosts on private networks are treated.
     pub local_hosts: LocalHosts,
     /// How often a license may move in 30 days by itself.
     pub site_moves: u32,
-    /// How many staging copies of a license need no seat.
-    pub staging_sites: u32,
+    /// Which sites of a license are staging copies, and how many of them need no seat.
+    pub staging: StagingRule,
 }
 
 /// The resolved settings of `[serve]`.
@@ -46,7 +47,8 @@ pub struct ServeConfig {
     pub local_hosts: LocalHosts,
     pub site_moves: u32,
     pub foreign_keys: bool,
-    pub staging_sites: u32,
+    /// `staging_sites` and `staging_hosts`.
+    pub staging: StagingRule,
     pub first_copies: FirstCopyRule,
     pub compat: Vec<CompatProtocol>,
     pub requests_per_minute: NonZeroU32,
@@ -83,7 +85,7 @@ impl ServeConfig {
         SeatRules {
             local_hosts: self.local_hosts,
             site_moves: self.site_moves,
-            staging_sites: self.staging_sites,
+            staging: self.staging.clone(),
         }
     }
 
@@ -155,10 +157,13 @@ impl ServeConfig {
                 .foreign_keys
                 .or(file.foreign_keys)
                 .unwrap_or(serve_settings::FOREIGN_KEYS),
-            staging_sites: given
-                .staging_sites
-                .or(file.staging_sites)
-                .unwrap_or(serve_settings::STAGING_SITES),
+            staging: StagingRule {
+                sites: given
+                    .staging_sites
+                    .or(file.staging_sites)
+                    .unwrap_or(serve_settings::STAGING_SITES),
+                hosts: StagingHosts::of_setting(given.staging_hosts.as_deref().or(file.staging_hosts.as_deref())),
+            },
             first_copies: given
                 .first_copies
                 .or(file.first_copies)

@@ -14,6 +14,7 @@ use toml::Value;
 use crate::config::address::{self, AdminHost, AdminListen, Listen, Network};
 use crate::config::public_url::PublicUrlSetting;
 use crate::config::value::{self, Setting};
+use countersign_model::staging_hosts::StagingEntry;
 
 pub(super) const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
 pub(super) const ADMIN_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8081));
@@ -107,9 +108,13 @@ pub struct ServeSettings {
     #[serde(deserialize_with = "value::one")]
     pub foreign_keys: Option<bool>,
     #[arg(long, env = "COUNTERSIGN_STAGING_SITES", value_name = "N", value_parser = value::parse::<u32>,
-        help = value::with_default("How many subdomains of its other sites a license may bind without a seat", STAGING_SITES))]
+        help = value::with_default("How many staging copies a license may bind without a seat: subdomains of its other sites, and sites on staging hosts", STAGING_SITES))]
     #[serde(deserialize_with = "value::one")]
     pub staging_sites: Option<u32>,
+    #[arg(long, env = "COUNTERSIGN_STAGING_HOSTS", value_name = "PATTERN,...", value_delimiter = ',',
+        help = value::with_default("Where a site is a staging copy, if its license has a site elsewhere: hosts, *.NAME for all under a name, or \"default\" for the list of web hosts", "default"))]
+    #[serde(deserialize_with = "address::many")]
+    pub staging_hosts: Option<Vec<StagingEntry>>,
     #[arg(long, env = "COUNTERSIGN_FIRST_COPIES", value_name = "RULE",
         help = value::with_default("Whether a buyer gets packages before a site is bound: by a link in the license mail, or by the key", value::name(FIRST_COPIES)))]
     #[serde(deserialize_with = "value::one")]

@@ -13,6 +13,7 @@ use countersign_model::license::{License, LicenseState, LicenseStatus, Modules};
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::remarks::Metadata;
 use countersign_model::site_host::SiteHost;
+use countersign_model::staging_hosts::StagingRule;
 use countersign_registry::Registry;
 
 /// What is known of sites at a moment.
@@ -20,7 +21,7 @@ use countersign_registry::Registry;
 pub(super) struct KnownSites<'b> {
     pub(super) bindings: &'b Ledger,
     /// The server's setting.
-    pub(super) staging_sites: u32,
+    pub(super) staging: &'b StagingRule,
     pub(super) now: DateTime<Utc>,
 }
 
@@ -29,7 +30,7 @@ impl<'b> KnownSites<'b> {
     pub(super) fn of(gate: &'b Gate) -> Self {
         Self {
             bindings: gate.bindings(),
-            staging_sites: gate.rules().staging_sites,
+            staging: &gate.rules().staging,
             now: Utc::now(),
         }
     }
@@ -188,7 +189,7 @@ impl<'a> LicenseDocument<'a> {
             staging_sites: details.staging_sites,
             site_moves: details.site_moves,
             bound,
-            used_seats: license.used_seats(&stored, sites.staging_sites),
+            used_seats: license.used_seats(&stored, sites.staging),
             hosts: hosts.take(MOST_SITES).collect(),
             replaces: details.replaces,
             reference: None,

@@ -62,14 +62,14 @@ pub(super) async fn reply(service: &Service, query: &str) -> Result<LicenseAnswe
     let wanted = Wanted::parse(query, snapshot.secrets.licensing.as_deref())?;
     refresh(service.gate.bindings()).await?;
     let bindings = service.gate.shared_bindings();
-    let staging_sites = service.gate.rules().staging_sites;
+    let staging = service.gate.rules().staging.clone();
     let turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
     let work = move || {
         // Until the page is made, also if nobody waits for it any more.
         let _turn = turn;
         let sites = KnownSites {
             bindings: &bindings,
-            staging_sites,
+            staging: &staging,
             now: Utc::now(),
         };
         let page = wanted.page(&snapshot.registry, sites)?;
