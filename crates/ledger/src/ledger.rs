@@ -31,7 +31,7 @@ use crate::health::{Figures, StoreHealth};
 use crate::issued_licenses::LedgerLicense;
 use crate::ledger_change::{ChangeOutcome, LedgerChange};
 use crate::ledger_state::LedgerState;
-use crate::ledger_tables::KnownFacts;
+use crate::ledger_tables::{KnownFacts, KnownSale};
 use crate::license_imports::{self, ImportInTurn, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
 use crate::log::Position;
 use crate::memory::BindingMemory;
@@ -175,8 +175,8 @@ impl Ledger {
         self.memory.events().sales.of(name)
     }
 
-    /// Every sale.
-    pub fn sales(&self) -> Vec<(Hex128, KnownFacts)> {
+    /// Every sale, by id.
+    pub fn sales(&self) -> Vec<KnownSale> {
         self.memory.events().sales.all()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A kind of event is registered here and in [`record`](crate::log::record).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -108,10 +108,25 @@ impl TokenTable {
 /// What is known of a sale.
 pub type KnownFacts = Arc<SaleFacts<Hex128>>;
 
+/// A sale of a shop.
+#[derive(Clone, Debug)]
+pub struct KnownSale {
+    /// Its id.
+    pub id: Hex128,
+    /// What is known of it.
+    pub facts: KnownFacts,
+    /// Who told of it; `None` where only a repair did.
+    pub shop: Option<Arc<ChangeScope>>,
+}
+
 /// The sales of shops.
 #[derive(Debug, Default)]
 pub(crate) struct SaleTable {
     sales: HashMap<Hex128, KnownFacts>,
+    /// The shop that told of a sale.
+    shops: HashMap<Hex128, Arc<ChangeScope>>,
+    /// The shops, which their sales share.
+    scopes: HashSet<Arc<ChangeScope>>,
     /// From a name to the sale that it was first known of.
     names: HashMap<Hex128, Hex128>,
 }
@@ -133,8 +148,17 @@ impl SaleTable {
             // A sale that turned out to be this one.
             if *name != id {
                 parts.extend(self.sales.remove(name));
+                self.shops.remove(name);
             }
             self.names.insert(*name, id);
+        }
+        if entry.scope.is_shop() {
+            if !self.scopes.contains(&entry.scope) {
+                self.scopes.insert(Arc::clone(&entry.scope));
+            }
+            // Each line that was read has a copy of its own.
+            let scope = self.scopes.get(&entry.scope).unwrap_or(&entry.scope);
+            self.shops.entry(id).or_insert_with(|| Arc::clone(scope));
         }
         if let Some(after) = &entry.after {
             self.sales.insert(id, Arc::clone(after));
@@ -173,12 +197,19 @@ impl SaleTable {
         Some((id, self.facts(id)?))
     }
 
-    /// Every sale.
-    pub(crate) fn all(&self) -> Vec<(Hex128, KnownFacts)> {
-        self.sales.iter().map(|(id, facts)| (*id, Arc::clone(facts))).collect()
+    /// Every sale, by id.
+    pub(crate) fn all(&self) -> Vec<KnownSale> {
+        let sales = self.sales.iter().map(|(id, facts)| KnownSale {
+            id: *id,
+            facts: Arc::clone(facts),
+            shop: self.shops.get(id).cloned(),
+        });
+        let mut sales: Vec<_> = sales.collect();
+        sales.sort_unstable_by_key(|sale| sale.id);
+        sales
     }
 
-    /// Lines that say all that is known, each short enough.
+    /// Lines that say all that is known, each short enough. `scope` is who says it where no shop is known.
     pub(crate) fn entries(&self, scope: &Arc<ChangeScope>, now: DateTime<Utc>) -> Vec<SaleEntry> {
         let mut names: HashMap<Hex128, Vec<Hex128>> = HashMap::new();
         for name in self.names.keys() {
@@ -196,7 +227,7 @@ impl SaleTable {
                 terms: Vec::new(),
                 is_earlier: facts.is_earlier,
                 after: None,
-                scope: Arc::clone(scope),
+                scope: Arc::clone(self.shops.get(sale).unwrap_or(scope)),
                 time: now,
             };
             let mut of_sale = names.remove(sale).unwrap_or_default();

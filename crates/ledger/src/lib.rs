@@ -54,6 +54,7 @@ mod site_moves;
 mod sleep_watch;
 mod source;
 pub mod stored_reports;
+mod stored_sales;
 mod telemetry;
 #[cfg(test)]
 mod testing;
@@ -88,12 +89,15 @@ pub use postgres::{shared_compaction::compact_shared, shared_repair::repair_shar
 pub use texts::erasure::{ErasedText, FoundTexts, TextErasure};
 pub use texts::new_texts::named_at_random;
 
-pub use ledger_tables::KnownFacts;
+pub use ledger_tables::{KnownFacts, KnownSale};
 pub use log::MAX_NAMES;
 pub use sales::{HiddenId, SaleChange, SaleOutcome};
 pub use seats::{BindOutcome, SeatRequest};
 pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome};
 pub use sleep_watch::since_boot;
-pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, history, issued_licenses, read_only, texts};
+pub use source::{
+    StoreReader, StoreSource, bindings_of, has_bindings, history, issued_licenses, read_only, stored_sales, texts,
+};
+pub use stored_sales::StoredSales;
 pub use telemetry::{FirstCopiesByLicense, RefusedByLicense};
 pub use token_changes::{MAX_TOKENS, TokenChange, TokenOutcome, TokenRefusal, TokenStep};

@@ -16,7 +16,7 @@ use countersign_model::sale::terms::Terms;
 
 use crate::command::{CommitTurn, LedgerCommand};
 use crate::draft::CommitDraft;
-use crate::ledger_tables::{KnownFacts, SaleTable};
+use crate::ledger_tables::{KnownFacts, KnownSale, SaleTable};
 use crate::log::record::{self, LedgerEvent};
 use crate::log::{SaleEntry, SoldTerms, sale_line};
 
@@ -77,14 +77,14 @@ impl SaleChange {
     }
 
     /// A sale as a node knew it.
-    pub(crate) fn restored(sale: Hex128, known: KnownFacts) -> Self {
+    pub(crate) fn restored(known: KnownSale) -> Self {
         Self {
             facts: Vec::new(),
             terms: BTreeMap::new(),
             regranted: Vec::new(),
-            sale: Some(sale),
-            restored: Some(known),
-            scope: Arc::new(ChangeScope::operator()),
+            sale: Some(known.id),
+            restored: Some(known.facts),
+            scope: known.shop.unwrap_or_else(|| Arc::new(ChangeScope::operator())),
             now: Utc::now(),
         }
     }

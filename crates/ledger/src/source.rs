@@ -19,6 +19,7 @@ use crate::log::record::LedgerEvent;
 use crate::log::{LedgerEntry, ReleaseEntry};
 use crate::postgres::shared_reader::SharedReader;
 use crate::reader::{self, FolderReader, VerifiedLedger};
+use crate::stored_sales::StoredSales;
 use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
 use crate::texts::erasure::FoundTexts;
 use crate::texts::table;
@@ -73,6 +74,14 @@ pub fn issued_licenses(source: StoreSource<'_>) -> Result<Vec<IssuedLicense>, St
     match source {
         StoreSource::Folder(path) => reader::issued_licenses(path),
         StoreSource::Database(address) => SharedReader::open(address)?.issued_licenses(),
+    }
+}
+
+/// The sales of shops and their licenses; none where there is no store. Reads every line, also while servers run.
+pub fn stored_sales(source: StoreSource<'_>) -> Result<StoredSales, StoreError> {
+    match source {
+        StoreSource::Folder(path) => crate::stored_sales::in_folder(path),
+        StoreSource::Database(address) => SharedReader::open(address)?.stored_sales(),
     }
 }
 

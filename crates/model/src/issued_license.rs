@@ -98,6 +98,11 @@ impl ChangeScope {
         self.0.starts_with("shop:") || self.0.starts_with("surplus:")
     }
 
+    /// The name of the shop, if it is one.
+    pub fn shop(&self) -> Option<Slug> {
+        self.0.strip_prefix("shop:")?.parse().ok()
+    }
+
     /// Who has the token of this name.
     pub fn of_token(name: &Name) -> Self {
         Self(format!("token:{name}").into())

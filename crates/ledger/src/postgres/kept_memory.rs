@@ -170,9 +170,7 @@ fn write_lines(file: &File, end: Position, memory: &BindingMemory, now: DateTime
         written: Ok(()),
     };
     let tokens = memory.events().tokens.all();
-    // Memory does not say which shop told of a sale.
-    let shop: Arc<ChangeScope> = Arc::new("shop:kept".parse().map_err(io::Error::other)?);
-    let sales = memory.events().sales.entries(&shop, now);
+    let sales = memory.events().sales.entries(&Arc::new(ChangeScope::operator()), now);
     let mut kept = (memory.issued.len() + tokens.len() + sales.len()) as u64;
     memory.each(|_, sites| kept += (sites.len() + sites.moves().len()) as u64);
     lines.put(LedgerEvent::Compacted(Compaction { kept, time: now }));

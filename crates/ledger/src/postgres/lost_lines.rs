@@ -90,9 +90,8 @@ impl LostLines {
             .sales
             .all()
             .into_iter()
-            .filter(|(id, facts)| is_sale_lost(*id, facts, &log.sales));
-        self.sales
-            .extend(lost.map(|(id, facts)| SaleChange::restored(id, facts)));
+            .filter(|sale| is_sale_lost(sale.id, &sale.facts, &log.sales));
+        self.sales.extend(lost.map(SaleChange::restored));
     }
 
     fn add_sites(&mut self, license: LicenseId, sites: &BoundSites<'_>, log: &BoundSites<'_>) {

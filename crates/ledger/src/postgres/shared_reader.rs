@@ -23,6 +23,7 @@ use crate::postgres::reports;
 use crate::postgres::session::Session;
 use crate::postgres::text_rows;
 use crate::reader::{IndexState, VerifiedLedger};
+use crate::stored_sales::{StoredSales, StoredSalesBuilder};
 use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
 use crate::texts::erasure::FoundTexts;
 use countersign_model::binding::{Binding, SiteReport};
@@ -203,6 +204,14 @@ impl SharedReader {
             }
         })?;
         Ok(builder.finish().into_licenses())
+    }
+
+    /// The sales of shops and their licenses.
+    pub(crate) fn stored_sales(&self) -> Result<StoredSales, StoreError> {
+        let mut builder = StoredSalesBuilder::default();
+        self.query(self.session.client.batch_execute(BEGIN))?;
+        self.read(|change| builder.take(change))?;
+        Ok(builder.finish())
     }
 
     /// Checks the chain up to the head.
