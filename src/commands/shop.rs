@@ -4,6 +4,8 @@ mod check;
 mod checked_delivery;
 mod offers;
 mod parked;
+mod remainder;
+mod stored;
 
 use crate::commands::{Exit, Failure};
 use countersign_settings::config::Config;
@@ -13,6 +15,7 @@ use countersign_settings::config::Config;
 #[command(after_help = "Examples:
   countersign shop offers
   countersign shop check stripe delivery.json
+  countersign shop remainder list
   countersign shop parked list")]
 pub struct Args {
     #[command(subcommand)]
@@ -54,6 +57,15 @@ Examples:
 A running server applies them within five seconds. What is applied twice changes nothing."
     )]
     Parked(crate::commands::parked::Verb),
+    /// List what was sold that no license follows
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  countersign shop remainder list
+  countersign shop remainder list --json"
+    )]
+    Remainder(remainder::Verb),
 }
 
 /// Runs the verb.
@@ -62,5 +74,6 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Offers(args) => offers::run(args, config),
         Verb::Check(args) => check::run(args, config),
         Verb::Parked(verb) => parked::run(verb, config),
+        Verb::Remainder(verb) => remainder::run(verb, config),
     }
 }

@@ -208,6 +208,10 @@ fn every_command_prints_what_the_page_of_json_says() {
     );
     checker.fails(3, &["shop", "check", "paddle", file.to_str().unwrap()]);
     checker.fails(2, &["shop", "check", "my-shop", file.to_str().unwrap()]);
+    assert_eq!(
+        checker.done("shop-remainder-list", &["shop", "remainder", "list"]),
+        json!([])
+    );
     assert_eq!(checker.done("shop-parked-list", &["shop", "parked", "list"]), json!([]));
     assert_eq!(
         checker.done("parked-retry", &["shop", "parked", "retry", "--all"])["retried"],

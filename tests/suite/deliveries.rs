@@ -26,7 +26,7 @@ pub struct Issued {
 }
 
 impl Shop {
-    fn open() -> Self {
+    pub fn open() -> Self {
         let instance = Instance::new();
         add_shop(&instance);
         Self::of(instance)
@@ -37,7 +37,7 @@ impl Shop {
         Self { instance, server }
     }
 
-    fn deliver(&self, kind: &str, second: i64, object: &Value) {
+    pub fn deliver(&self, kind: &str, second: i64, object: &Value) {
         assert_eq!(
             deliver(&self.server, kind, second, object),
             200,
@@ -98,7 +98,7 @@ impl Shop {
     }
 
     /// Waits for what the log says of a parked delivery, once it is durably parked.
-    fn log_says(&self, words: &str) {
+    pub fn log_says(&self, words: &str) {
         eventually(words, Duration::from_secs(20), || self.server.log().contains(words));
     }
 

@@ -59,6 +59,7 @@ mod replaced;
 mod report_api;
 mod sales;
 mod sellers;
+mod shop_verbs;
 mod signature;
 mod site_moves;
 mod slow;

@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, Utc};
+
 use crate::license_key::LicenseId;
 use crate::offer::ShopId;
 use crate::sale::fact::{
     CheckoutSession, Dispute, Fact, Names, Past, Payment, PlaceName, Refund, SalePlace, ShopKey, SoldAs, Subscription,
-    TimePairs, Word,
+    SubscriptionStatus, TimePairs, Word,
 };
 use crate::sale::terms::Terms;
 
@@ -242,6 +244,44 @@ impl<I: Ord + Clone> SaleFacts<I> {
     /// Whether it is known that it was sold: by a payment, by a subscription that names its end, or by an older version.
     pub fn is_sold(&self) -> bool {
         self.is_earlier || !self.ends.is_empty() || self.payments.values().any(|payment| payment.paid.is_some())
+    }
+
+    /// Everything that was ever sold, with repetitions.
+    pub fn sold(&self) -> impl Iterator<Item = SoldAs<'_>> {
+        let lines = self.payments.values().flat_map(|payment| &payment.lines);
+        let items = self.subscriptions.values().flat_map(|word| &word.items);
+        lines.map(|line| line.thing()).chain(items.map(|item| item.thing()))
+    }
+
+    /// When the shop first named it, as far as is known: the day it was paid, or the time of its first word.
+    pub fn began(&self) -> Option<DateTime<Utc>> {
+        self.times(|_| true).min()
+    }
+
+    /// The prices of a payment, by its smallest name, each once.
+    pub fn prices_of(&self, payment: &I) -> BTreeSet<&ShopId> {
+        let words = self.payments.values().filter(|word| self.root(&word.id) == *payment);
+        words.flat_map(|word| &word.lines).map(|line| &line.price).collect()
+    }
+
+    /// Whether a subscription of it goes on, or is to begin, and no payment is known yet.
+    pub fn awaits_payment(&self) -> bool {
+        let may_be_paid = |status: SubscriptionStatus| status.goes_on() || status == SubscriptionStatus::Incomplete;
+        !self.is_sold() && self.subscriptions.values().any(|word| may_be_paid(word.status))
+    }
+
+    /// The times of payments and subscriptions that have something of this kind.
+    pub(super) fn times(&self, is_meant: impl Fn(&SoldAs<'_>) -> bool + Copy) -> impl Iterator<Item = DateTime<Utc>> {
+        let payments = self
+            .payments
+            .values()
+            .filter(move |word| word.lines.iter().any(|line| is_meant(&line.thing())));
+        let subscriptions = self
+            .subscriptions
+            .values()
+            .filter(move |word| word.items.iter().any(|item| is_meant(&item.thing())));
+        let paid = payments.map(|word| word.paid.unwrap_or(word.at));
+        paid.chain(subscriptions.map(|word| word.at))
     }
 
     /// What this price of this subscription or payment grants from now on. What is remembered stays.

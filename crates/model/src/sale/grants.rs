@@ -154,6 +154,17 @@ impl<I: Ord + Clone> SaleFacts<I> {
         SaleView::of(self).grants()
     }
 
+    /// When it was first named that no license follows, as far as is known.
+    pub fn remains_since(&self, remainder: &Remainder<I>) -> Option<DateTime<Utc>> {
+        match remainder {
+            Remainder::NoOffer(price) | Remainder::TooMany(price) => self.times(|sold| sold.price == price).min(),
+            Remainder::PartialRefund(payment) => {
+                let of_payment = |refund: &&Refund<I>| self.root(&refund.of) == *payment;
+                self.refunds.values().filter(of_payment).map(|refund| refund.at).min()
+            }
+        }
+    }
+
     /// Gives each item of the subscriptions a place: an item keeps its place; else it takes its product's; else one that nothing
     /// holds; else a new one.
     pub fn assign_places(&mut self) {
