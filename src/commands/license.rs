@@ -19,7 +19,7 @@ mod selector;
 mod show;
 pub(super) mod texts;
 mod verb;
-mod view;
+pub(super) mod view;
 
 use std::collections::HashMap;
 

@@ -5,6 +5,7 @@ mod checked_delivery;
 mod offers;
 mod parked;
 mod remainder;
+mod sales;
 mod stored;
 
 use crate::commands::{Exit, Failure};
@@ -15,6 +16,7 @@ use countersign_settings::config::Config;
 #[command(after_help = "Examples:
   countersign shop offers
   countersign shop check stripe delivery.json
+  countersign shop sales list
   countersign shop remainder list
   countersign shop parked list")]
 pub struct Args {
@@ -66,6 +68,16 @@ Examples:
   countersign shop remainder list --json"
     )]
     Remainder(remainder::Verb),
+    /// List the latest sales with their licenses, or those that wait for something
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  countersign shop sales list
+  countersign shop sales list --limit 200 --json
+  countersign shop sales list --waiting"
+    )]
+    Sales(sales::Verb),
 }
 
 /// Runs the verb.
@@ -75,5 +87,6 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Check(args) => check::run(args, config),
         Verb::Parked(verb) => parked::run(verb, config),
         Verb::Remainder(verb) => remainder::run(verb, config),
+        Verb::Sales(verb) => sales::run(verb, config),
     }
 }

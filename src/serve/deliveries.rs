@@ -25,7 +25,7 @@ use crate::serve::hooks::Hook;
 use crate::serve::hooks::shop_client::ShopError;
 use crate::serve::state::Service;
 use countersign_files::queue::WholeItem;
-use countersign_files::spool::{Spool, SpoolError};
+use countersign_files::spool::{AwaitedThing, Delivery, Spool, SpoolError};
 use countersign_model::issued_license::Hex128;
 use countersign_shops::event::Content;
 use countersign_shops::shop::ShopQuestion;
@@ -134,7 +134,13 @@ async fn apply(service: &Arc<Service>, id: Hex128) -> Result<(), ApplyError> {
         .hooks
         .find(queued.item.shop.as_str())
         .ok_or(ParkReason::UnknownShop)?;
-    let answers = answers(service, hook, &body)?;
+    let answers = match answers(service, hook, &body) {
+        Ok(answers) => answers,
+        Err(error) => {
+            note_wait(service, &queued.item, Some(AwaitedThing::Answer)).await?;
+            return Err(error.into());
+        }
+    };
     let parsed = countersign_shops::read_with(hook.config.kind, &body, answers)?;
     let mut has_news = false;
     match &parsed.content {
@@ -147,7 +153,11 @@ async fn apply(service: &Arc<Service>, id: Hex128) -> Result<(), ApplyError> {
                 mode: parsed.mode,
                 record,
             };
-            has_news = fold::fold(service, &delivered).await?;
+            let folded = fold::fold(service, &delivered).await;
+            if let Err(error) = &folded {
+                note_wait(service, &queued.item, error.waits_for()).await?;
+            }
+            has_news = folded?;
         }
     }
     in_spool(service, move |spool| spool.remove(id)).await?;
@@ -155,6 +165,22 @@ async fn apply(service: &Arc<Service>, id: Hex128) -> Result<(), ApplyError> {
         service.hooks.announce();
     }
     Ok(())
+}
+
+/// Notes what a delivery waits for.
+async fn note_wait(
+    service: &Arc<Service>,
+    delivery: &Delivery,
+    waits_for: Option<AwaitedThing>,
+) -> Result<(), SpoolError> {
+    if delivery.waits_for == waits_for {
+        return Ok(());
+    }
+    let id = delivery.id;
+    in_spool(service, move |spool| {
+        spool.update(id, |delivery| delivery.waits_for = waits_for)
+    })
+    .await
 }
 
 /// What the shop answers to the questions of a delivery; nothing where there is no API key.

@@ -212,6 +212,9 @@ fn every_command_prints_what_the_page_of_json_says() {
         checker.done("shop-remainder-list", &["shop", "remainder", "list"]),
         json!([])
     );
+    assert_eq!(checker.done("shop-sales-list", &["shop", "sales", "list"]), json!([]));
+    let waiting = ["shop", "sales", "list", "--waiting"];
+    assert_eq!(checker.done("shop-sales-waiting", &waiting), json!([]));
     assert_eq!(checker.done("shop-parked-list", &["shop", "parked", "list"]), json!([]));
     assert_eq!(
         checker.done("parked-retry", &["shop", "parked", "retry", "--all"])["retried"],

@@ -58,7 +58,7 @@ impl Shop {
         eventually("every delivery is applied or waits", Duration::from_secs(60), || {
             self.deliveries("waiting")
                 .iter()
-                .all(|delivery| delivery["is_early"] == true)
+                .all(|delivery| delivery["waits_for"] == "first_payment")
         });
     }
 
@@ -534,7 +534,7 @@ fn a_renewal_of_a_subscription_that_nobody_knows_is_parked_until_a_person_says_t
     );
     eventually("it waits for the first payment", Duration::from_secs(20), || {
         let waiting = shop.deliveries("waiting");
-        waiting.len() == 1 && waiting[0]["is_early"] == true
+        waiting.len() == 1 && waiting[0]["waits_for"] == "first_payment"
     });
     // An hour later.
     let mut delivery = shop.deliveries("waiting").remove(0);

@@ -37,7 +37,7 @@ fn invoice_of_two() -> Value {
 }
 
 #[test]
-fn what_no_license_follows_is_listed_once() {
+fn what_no_license_follows_is_listed_once_and_so_is_what_waits() {
     let shop = Shop::open();
     shop.deliver("invoice.paid", 1, &invoice_of_two());
     let payment = json!({ "invoice": "in_1", "payment": { "payment_intent": "pi_1" } });
@@ -45,6 +45,11 @@ fn what_no_license_follows_is_listed_once() {
     let part = json!({ "id": "ch_1", "payment_intent": "pi_1", "amount": 3_800, "amount_refunded": 500 });
     shop.deliver("charge.refunded", 4, &part);
     shop.settle();
+    let mut unknown = invoice("in_9", "subscription_cycle", "price_small", 1, 60);
+    unknown["parent"]["subscription_details"]["subscription"] = json!("sub_9");
+    shop.deliver("invoice.paid", 5, &unknown);
+    shop.settle_but_what_waits();
+
     let instance = &shop.instance;
     let list = printed(instance, "shop-remainder-list", &["shop", "remainder", "list"]);
     let mut kinds: Vec<_> = list.as_array().unwrap().iter().map(|left| &left["kind"]).collect();
@@ -62,4 +67,31 @@ fn what_no_license_follows_is_listed_once() {
         table.starts_with("SHOP") && table.contains("no offer") && table.contains("price_maps"),
         "{table}"
     );
+
+    let latest = printed(instance, "shop-sales-list", &["shop", "sales", "list"]);
+    assert_eq!(latest.as_array().unwrap().len(), 1, "{latest}");
+    assert_eq!(latest[0]["licenses"][0]["standing"], "active");
+    assert_eq!(latest[0]["licenses"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&latest[0]["order"], &latest[0]["sale"]),
+        (&json!("sub_1"), &left("no_offer")["sale"])
+    );
+    assert!(text(instance, &["shop", "sales", "list"]).contains("sub_1"));
+
+    let waiting = printed(instance, "shop-sales-waiting", &["shop", "sales", "list", "--waiting"]);
+    let waits: Vec<_> = waiting
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|wait| &wait["waits_for"])
+        .collect();
+    assert_eq!(waits, ["offer", "first_payment"], "{waiting}");
+    assert!(waiting[0]["sale"].is_string() && waiting[1]["delivery"].is_string());
+    let one = ["shop", "sales", "list", "--waiting", "--limit", "1"];
+    assert_eq!(
+        printed(instance, "shop-sales-waiting", &one).as_array().unwrap().len(),
+        1
+    );
+    let table = text(instance, &["shop", "sales", "list", "--waiting"]);
+    assert!(table.contains("first payment") && table.contains(" min"), "{table}");
 }

@@ -35,9 +35,6 @@ pub struct Delivery {
     pub id: Hex128,
     /// The name of the shop.
     pub shop: Slug,
-    /// Whether it waits for the first payment of its subscription.
-    #[serde(default)]
-    pub is_early: bool,
     /// Whether it was parked because nobody knows its subscription: a person who retries it says that it is a sale.
     #[serde(default)]
     pub is_sale: bool,
@@ -46,6 +43,38 @@ pub struct Delivery {
     /// sale, as the idempotency key of its license names it.
     #[serde(default)]
     pub owed: Vec<String>,
+    /// What it waits for, as the last attempt found.
+    #[serde(default)]
+    pub waits_for: Option<AwaitedThing>,
+}
+
+/// What a delivery waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AwaitedThing {
+    /// The buyer's mail address, which the shop is asked for.
+    Address,
+    /// The shop's answer to what the delivery does not say, such as the lines of a session.
+    Answer,
+    /// The first payment of its subscription.
+    FirstPayment,
+    /// The license key that the shop makes.
+    Key,
+    /// An offer for what was sold.
+    Offer,
+}
+
+impl AwaitedThing {
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::Answer => "answer of the shop",
+            Self::FirstPayment => "first payment",
+            Self::Key => "key",
+            Self::Offer => "offer",
+        }
+    }
 }
 
 impl Delivery {
@@ -57,9 +86,9 @@ impl Delivery {
         Self {
             id: Hex128(id),
             shop: shop.clone(),
-            is_early: false,
             is_sale: false,
             owed: Vec::new(),
+            waits_for: None,
         }
     }
 }

@@ -163,7 +163,7 @@ impl<'a> View<'a> {
 }
 
 /// The license's state as a word.
-pub(super) fn state(license: &License, today: NaiveDate) -> &'static str {
+pub(in crate::commands) fn state(license: &License, today: NaiveDate) -> &'static str {
     match license.state(today) {
         LicenseState::Active => "active",
         LicenseState::Expired => "expired",

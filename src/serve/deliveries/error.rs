@@ -5,7 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::serve::deliveries::delivered::SHOPS_TRY_FOR;
 use crate::serve::found_license::ChangeError;
 use crate::serve::hooks::shop_client::ShopError;
-use countersign_files::spool::SpoolError;
+use countersign_files::spool::{AwaitedThing, SpoolError};
 use countersign_ledger::{ChangeRefusal, StoreError};
 use countersign_mail::mail_queue_error::MailQueueError;
 use countersign_model::foreign_key::ForeignKeyError;
@@ -98,6 +98,17 @@ impl ApplyError {
                 is_late: age > TimeDelta::hours(1),
             },
             other => other,
+        }
+    }
+
+    /// What would end the wait of a sale that was read, if one thing does.
+    pub(super) fn waits_for(&self) -> Option<AwaitedThing> {
+        match self {
+            Self::Shop(_) => Some(AwaitedThing::Address),
+            Self::NoKeyYet { .. } => Some(AwaitedThing::Key),
+            Self::Early => Some(AwaitedThing::FirstPayment),
+            Self::Parked(ParkReason::NoOffer { .. }) => Some(AwaitedThing::Offer),
+            _ => None,
         }
     }
 

@@ -61,20 +61,14 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         sale.is_some_and(|(_, facts)| facts.is_sold())
     });
     if record.is_renewal && !is_known && !queued.item.is_sale {
-        let id = queued.item.id;
         if Utc::now() - received > OVERTAKEN_FOR {
+            let id = queued.item.id;
             // Who retries it says that it is a sale.
             in_spool(service, move |spool| {
                 spool.update(id, |delivery| delivery.is_sale = true)
             })
             .await?;
             return Err(ParkReason::UnknownSubscription.into());
-        }
-        if !queued.item.is_early {
-            in_spool(service, move |spool| {
-                spool.update(id, |delivery| delivery.is_early = true)
-            })
-            .await?;
         }
         return Err(ApplyError::Early);
     }

@@ -1,0 +1,264 @@
+//! `countersign shop sales`: sales of the ledger with their licenses, and what waits: in the ledger, or in this node's spool.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use serde::Serialize;
+
+use crate::commands::license::texts::KeptTexts;
+use crate::commands::license::view;
+use crate::commands::output::{self, Table};
+use crate::commands::shop::stored;
+use crate::commands::{Exit, Failure};
+use countersign_files::queue::{Queue, QueueState};
+use countersign_files::spool::{self, AwaitedThing, Delivery};
+use countersign_ledger::{KnownSale, StoredSales};
+use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
+use countersign_model::sale::grants::Remainder;
+use countersign_model::stored_text::StoredText;
+use countersign_model::text::printable::Printable;
+use countersign_model::text::stderr;
+use countersign_settings::config::Config;
+
+#[derive(clap::Subcommand, Debug)]
+pub(super) enum Verb {
+    /// List sales, the latest first
+    #[command(after_help = "\
+Examples:
+  countersign shop sales list
+  countersign shop sales list --limit 200 --json
+  countersign shop sales list --waiting
+
+A sale waits for an address, an answer of the shop, a key, a first payment or an offer.
+Deliveries wait on the node that took them: ask there.")]
+    List(Args),
+}
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Only what waits, the oldest first, and what it waits for
+    #[arg(long)]
+    waiting: bool,
+    /// How many to list at most
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// A sale with its licenses.
+#[derive(Serialize)]
+struct ListedSale<'a> {
+    sale: Hex128,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shop: Option<String>,
+    /// When it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<DateTime<Utc>>,
+    /// The shop's order, if its text is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<&'a str>,
+    licenses: Vec<ListedLicense>,
+}
+
+#[derive(Serialize)]
+struct ListedLicense {
+    id: LicenseId,
+    standing: &'static str,
+    expires: NaiveDate,
+}
+
+/// What waits.
+#[derive(Serialize)]
+struct ListedWait {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shop: Option<String>,
+    /// The sale, if the ledger has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sale: Option<Hex128>,
+    /// The delivery, if it waits on this node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delivery: Option<Hex128>,
+    waits_for: AwaitedThing,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<DateTime<Utc>>,
+}
+
+/// Prints sales, or what waits.
+pub(super) fn run(verb: &Verb, config: &Config) -> Result<Exit, Failure> {
+    let Verb::List(args) = verb;
+    let stored = stored::sales(config)?;
+    match args.waiting {
+        true => print_waiting(args, &stored, config),
+        false => print_latest(args, &stored, config),
+    }
+}
+
+/// Leaves so many, and tells of the others.
+fn shorten<T>(listed: &mut Vec<T>, args: &Args) {
+    let limit = args.limit as usize;
+    if listed.len() > limit {
+        let more = listed.len() - limit;
+        stderr::line(format_args!(
+            "note: {more} more are not listed: --limit {}",
+            listed.len()
+        ));
+        listed.truncate(limit);
+    }
+}
+
+fn print_latest(args: &Args, stored: &StoredSales, config: &Config) -> Result<Exit, Failure> {
+    let mut sales: Vec<_> = stored
+        .all()
+        .into_iter()
+        .map(|sale| (sale.facts.began(), sale))
+        .collect();
+    sales.sort_by_key(|(began, _)| std::cmp::Reverse(*began));
+    shorten(&mut sales, args);
+    let mut licenses: BTreeMap<Hex128, Vec<&IssuedLicense>> =
+        sales.iter().map(|(_, sale)| (sale.id, Vec::new())).collect();
+    for (sale, issued) in stored.licenses() {
+        licenses.entry(sale).and_modify(|of_sale| of_sale.push(issued));
+    }
+    let texts = KeptTexts::of_orders(licenses.values().flatten().copied(), config);
+    let today = Utc::now().date_naive();
+    let listed: Vec<_> = sales
+        .iter()
+        .map(|(began, sale)| {
+            let licenses = licenses.remove(&sale.id).unwrap_or_default();
+            let mut orders = licenses.iter().filter_map(|issued| texts.order(issued));
+            ListedSale {
+                sale: sale.id,
+                shop: stored::shop_of(sale),
+                since: *began,
+                order: orders.find_map(StoredText::text),
+                licenses: licenses
+                    .iter()
+                    .map(|issued| listed_license(&issued.license, today))
+                    .collect(),
+            }
+        })
+        .collect();
+    output::print(&match args.json {
+        true => output::json(&listed)?,
+        false => latest_text(&listed),
+    })
+}
+
+fn listed_license(license: &License, today: NaiveDate) -> ListedLicense {
+    ListedLicense {
+        id: license.id,
+        standing: view::state(license, today),
+        expires: license.expires,
+    }
+}
+
+fn latest_text(listed: &[ListedSale<'_>]) -> String {
+    if listed.is_empty() {
+        return "No shop told of a sale yet.\n".to_owned();
+    }
+    let mut table = Table::new(["SALE", "SHOP", "SINCE", "ORDER", "LICENSES"]);
+    for sale in listed {
+        let licenses = sale.licenses.iter().map(|license| {
+            let ListedLicense { id, standing, expires } = license;
+            format!("{} {standing} {expires}", id.log_tag())
+        });
+        let licenses: Vec<_> = licenses.collect();
+        table.row([
+            &stored::short(sale.sale),
+            &sale.shop.as_deref().unwrap_or("-"),
+            &stored::day(sale.since),
+            &Printable(sale.order.unwrap_or("-")),
+            &if licenses.is_empty() {
+                "-".to_owned()
+            } else {
+                licenses.join(", ")
+            },
+        ]);
+    }
+    table.to_string()
+}
+
+fn print_waiting(args: &Args, stored: &StoredSales, config: &Config) -> Result<Exit, Failure> {
+    let mut listed = in_spool(config)?;
+    listed.extend(stored.all().iter().flat_map(in_ledger));
+    listed.sort_by_key(|wait| wait.since);
+    shorten(&mut listed, args);
+    output::print(&match args.json {
+        true => output::json(&listed)?,
+        false => waiting_text(&listed, Utc::now()),
+    })
+}
+
+/// What the deliveries of this node wait for. One without an offer is parked, and its sale is in the ledger.
+fn in_spool(config: &Config) -> Result<Vec<ListedWait>, Failure> {
+    let mut listed = Vec::new();
+    let Some(queue) = Queue::<Delivery>::existing(spool::folder(&config.paths.store)) else {
+        return Ok(listed);
+    };
+    for (id, _) in queue.list().map_err(Failure::environment)? {
+        // `shop parked list` tells of one that cannot be read.
+        let Ok(Some(queued)) = queue.read(id) else { continue };
+        if queued.state != QueueState::Waiting {
+            continue;
+        }
+        listed.extend(queued.item.waits_for.map(|waits_for| ListedWait {
+            shop: Some(queued.item.shop.to_string()),
+            sale: None,
+            delivery: Some(id),
+            waits_for,
+            since: Some(queued.queued),
+        }));
+    }
+    Ok(listed)
+}
+
+/// What a sale of the ledger waits for.
+fn in_ledger(sale: &KnownSale) -> Option<ListedWait> {
+    let mut lacking = sale.facts.grants().remainder;
+    lacking.retain(|remainder| matches!(remainder, Remainder::NoOffer(_)));
+    let since = lacking
+        .iter()
+        .filter_map(|remainder| sale.facts.remains_since(remainder));
+    let (waits_for, since) = match since.min() {
+        _ if sale.facts.awaits_payment() => (AwaitedThing::FirstPayment, sale.facts.began()),
+        None if lacking.is_empty() => return None,
+        since => (AwaitedThing::Offer, since),
+    };
+    Some(ListedWait {
+        shop: stored::shop_of(sale),
+        sale: Some(sale.id),
+        delivery: None,
+        waits_for,
+        since,
+    })
+}
+
+fn waiting_text(listed: &[ListedWait], now: DateTime<Utc>) -> String {
+    if listed.is_empty() {
+        return "No sale waits.\n".to_owned();
+    }
+    let mut table = Table::new(["SHOP", "SALE OR DELIVERY", "WAITS FOR", "SINCE", "AGE"]);
+    for wait in listed {
+        let id = wait.sale.or(wait.delivery);
+        table.row([
+            &wait.shop.as_deref().unwrap_or("-"),
+            &id.map_or_else(|| "-".to_owned(), stored::short),
+            &wait.waits_for.words(),
+            &stored::day(wait.since),
+            &wait.since.map_or_else(|| "-".to_owned(), |since| age(now - since)),
+        ]);
+    }
+    table.to_string()
+}
+
+fn age(age: TimeDelta) -> String {
+    match age.num_hours() {
+        ..1 => format!("{} min", age.num_minutes().max(0)),
+        hours @ 1..48 => format!("{hours} h"),
+        _ => format!("{} d", age.num_days()),
+    }
+}
