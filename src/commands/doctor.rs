@@ -88,7 +88,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         findings.extend(offers::findings(registry, config));
     }
     findings.extend(mail::findings(config));
-    findings.extend(shops::findings(config));
+    findings.extend(shops::findings(registry.as_ref().ok().map(Registry::offers), config));
     findings.extend(webhooks::findings(config));
     findings.extend(registry.iter().flat_map(repositories::findings));
     findings.extend(space::findings(paths));

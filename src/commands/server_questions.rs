@@ -26,6 +26,7 @@ use crate::serve::ops::commands::{CLAIMED_USER, FolderIdentity, ServerGreeting, 
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
 use crate::serve::ops::license_answers::{AdoptionOrder, AdoptionReply, LicenseOrder, LicenseReply};
 use crate::serve::ops::license_defaults::LicenseDefaults;
+use crate::serve::ops::regrant_answers::{RegrantOrder, RegrantReply};
 use crate::serve::ops::reports::{FirstCopiesPage, RefusedPage, ReportPage};
 use crate::serve::ops::text_answers::{ErasureOrder, ErasureReply};
 use crate::serve::ops::token_answers::{TokenOrder, TokenReply, ToldToken};
@@ -182,6 +183,11 @@ pub(super) fn change_license(config: &Config, order: &LicenseOrder) -> Result<Li
 /// Has the server issue a license.
 pub(super) fn issue_license(config: &Config, order: &IssueOrder) -> Result<IssueReply, QuestionError> {
     ask(config, async |server| server.order("/licenses/new", order).await)
+}
+
+/// Has the server grant sales anew.
+pub(super) fn regrant(config: &Config, order: &RegrantOrder) -> Result<RegrantReply, QuestionError> {
+    ask(config, async |server| server.order("/regrants", order).await)
 }
 
 /// Has the server take declared licenses into the ledger.

@@ -4,6 +4,7 @@ mod check;
 mod checked_delivery;
 mod offers;
 mod parked;
+mod regrant;
 mod remainder;
 mod sales;
 mod stored;
@@ -59,6 +60,17 @@ Examples:
 A running server applies them within five seconds. What is applied twice changes nothing."
     )]
     Parked(crate::commands::parked::Verb),
+    /// Give what was sold under an offer the terms that the offer has today
+    #[command(after_help = "\
+Examples:
+  countersign shop regrant forms-plus --dry-run
+  countersign shop regrant forms-plus
+
+Editing an offer changes nothing that was sold before. This does, for all sales of the offer and of its prices.
+What people changed of a license stays while the shop says what it said then.
+Nothing is issued: if more licenses are granted than were, the sale's next delivery issues them.
+Exit codes: 0 done, 3 there is no such offer, or some licenses cannot be changed.")]
+    Regrant(regrant::Args),
     /// List what was sold that no license follows
     #[command(
         subcommand,
@@ -86,6 +98,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Offers(args) => offers::run(args, config),
         Verb::Check(args) => check::run(args, config),
         Verb::Parked(verb) => parked::run(verb, config),
+        Verb::Regrant(args) => regrant::run(args, config),
         Verb::Remainder(verb) => remainder::run(verb, config),
         Verb::Sales(verb) => sales::run(verb, config),
     }

@@ -9,6 +9,7 @@ mod delivered;
 mod error;
 mod fold;
 mod key_debt;
+pub(in crate::serve) mod regranting;
 mod sale_licenses;
 mod sale_places;
 mod sale_requests;

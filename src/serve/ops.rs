@@ -8,6 +8,7 @@ pub mod issue_answers;
 pub mod license_answers;
 pub mod license_defaults;
 pub mod openmetrics;
+pub mod regrant_answers;
 pub mod reports;
 pub mod text_answers;
 pub mod token_answers;

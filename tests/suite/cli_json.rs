@@ -208,6 +208,7 @@ fn every_command_prints_what_the_page_of_json_says() {
     );
     checker.fails(3, &["shop", "check", "paddle", file.to_str().unwrap()]);
     checker.fails(2, &["shop", "check", "my-shop", file.to_str().unwrap()]);
+    checker.fails(3, &["shop", "regrant", "no-offer"]);
     assert_eq!(
         checker.done("shop-remainder-list", &["shop", "remainder", "list"]),
         json!([])

@@ -6,7 +6,8 @@ use crate::deliveries::Shop;
 use crate::support::cli_json::Page;
 use crate::support::server::countersign;
 use crate::support::shop::invoice;
-use crate::support::Instance;
+use crate::support::{Instance, eventually};
+use std::time::Duration;
 
 /// What a command prints with `--json`, after its check against a schema.
 fn printed(instance: &Instance, schema: &str, arguments: &[&str]) -> Value {
@@ -94,4 +95,128 @@ fn what_no_license_follows_is_listed_once_and_so_is_what_waits() {
     );
     let table = text(instance, &["shop", "sales", "list", "--waiting"]);
     assert!(table.contains("first payment") && table.contains(" min"), "{table}");
+}
+
+/// Changes the offer of `price_small`, and waits until the server has it in force.
+fn edit_small(shop: &Shop, more: &str) {
+    let text = format!("shop = 'stripe'\nprices = ['price_small']\nperiod = '1y'\nmodules.forms = []\n{more}");
+    shop.instance.write("registry/offers/small.toml", &text);
+}
+
+/// What `shop regrant small` prints once the server has the offer in force.
+fn regrant(shop: &Shop, arguments: &[&str]) -> Value {
+    let all = [&["shop", "regrant", "small", "--json"], arguments].concat();
+    let mut printed = Value::Null;
+    eventually("the offer is in force", Duration::from_secs(20), || {
+        let output = countersign(&shop.instance).args(&all).output().unwrap();
+        if output.status.success() {
+            printed = serde_json::from_slice(&output.stdout).unwrap();
+        }
+        output.status.success()
+    });
+    Page::read().check("shop-regrant", &printed);
+    printed
+}
+
+#[test]
+fn what_was_sold_gets_the_terms_of_today_only_when_a_person_says_so() {
+    let shop = Shop::open();
+    shop.deliver(
+        "invoice.paid",
+        1,
+        &invoice("in_1", "subscription_create", "price_small", 1, 30),
+    );
+    let mut other = invoice("in_2", "subscription_create", "price_small", 1, 30);
+    other["parent"]["subscription_details"]["subscription"] = json!("sub_2");
+    shop.deliver("invoice.paid", 2, &other);
+    let mut large = invoice("in_3", "subscription_create", "price_large", 1, 30);
+    large["parent"]["subscription_details"]["subscription"] = json!("sub_3");
+    shop.deliver("invoice.paid", 3, &large);
+    shop.settle();
+    let ids: Vec<_> = shop
+        .licenses()
+        .iter()
+        .map(|issued| issued.line["license"].clone())
+        .collect();
+    assert_eq!(ids.len(), 3);
+    let sites = |shop: &Shop| -> Vec<Value> {
+        shop.licenses()
+            .iter()
+            .map(|issued| issued.line["sites"].clone())
+            .collect()
+    };
+    let small = |sites: Vec<Value>| -> Vec<Value> { sites.into_iter().filter(|sites| *sites != json!(5)).collect() };
+    // A person gave one of them more time.
+    let id = shop
+        .licenses()
+        .iter()
+        .find(|issued| issued.line["sites"] == json!(1))
+        .map(|issued| issued.line["license"].as_str().unwrap().to_owned())
+        .unwrap();
+    text(&shop.instance, &["license", "renew", &id, "--expires", "2090-12-31"]);
+
+    edit_small(&shop, "sites = 3\nmodules.maps = []\n");
+    let planned = regrant(&shop, &["--dry-run"]);
+    assert_eq!((&planned["changed"], &planned["dry_run"]), (&json!(2), &json!(true)));
+    assert_eq!(planned["licenses"][0]["before"]["sites"], json!(1));
+    assert_eq!(planned["licenses"][0]["after"]["sites"], json!(3));
+    assert_eq!(small(sites(&shop)), [json!(1), json!(1)], "nothing is changed");
+    let doctor = countersign(&shop.instance).arg("doctor").output().unwrap();
+    let doctor = String::from_utf8(doctor.stdout).unwrap();
+    assert!(
+        doctor.contains("have today: 2; `countersign shop regrant small --dry-run`"),
+        "{doctor}"
+    );
+    // The next delivery keeps what was sold.
+    shop.deliver(
+        "invoice.paid",
+        4,
+        &invoice("in_4", "subscription_cycle", "price_small", 1, 60),
+    );
+    shop.settle();
+    assert_eq!(small(sites(&shop)), [json!(1), json!(1)]);
+
+    assert_eq!(regrant(&shop, &[])["changed"], json!(2));
+    assert_eq!(small(sites(&shop)), [json!(3), json!(3)]);
+    let changed = shop.licenses();
+    let changed = changed
+        .iter()
+        .find(|issued| issued.line["license"] == json!(id))
+        .unwrap();
+    assert_eq!(changed.line["scope"], "operator:cli");
+    assert!(changed.line["who"].is_string(), "{}", changed.line);
+    assert_eq!(changed.line["expires"], "2090-12-31");
+    assert_eq!(changed.line["modules"], json!({ "forms": [], "maps": [] }));
+    assert_eq!(regrant(&shop, &[])["changed"], json!(0));
+    // What was bought later has it, too, and a delivery changes nothing of it.
+    shop.deliver(
+        "invoice.paid",
+        5,
+        &invoice("in_5", "subscription_cycle", "price_small", 1, 90),
+    );
+    shop.settle();
+    assert_eq!(small(sites(&shop)), [json!(3), json!(3)]);
+    let table = text(&shop.instance, &["shop", "regrant", "small"]);
+    assert!(table.contains("terms of today"), "{table}");
+
+    // Without a server the command does it itself.
+    let instance = shop.instance;
+    drop(shop.server);
+    instance.write(
+        "registry/offers/small.toml",
+        "shop = 'stripe'\nprices = ['price_small']\nperiod = '1y'\nsites = 7\nmodules.forms = []\n",
+    );
+    let table = text(&instance, &["shop", "regrant", "small", "--dry-run"]);
+    assert!(
+        table.contains("2 licenses would change.") && table.contains("7 sites"),
+        "{table}"
+    );
+    let table = text(&instance, &["shop", "regrant", "small"]);
+    assert!(table.contains("2 licenses changed."), "{table}");
+    let verified = countersign(&instance).args(["bindings", "verify"]).output().unwrap();
+    assert!(
+        verified.status.success(),
+        "{}",
+        String::from_utf8_lossy(&verified.stderr)
+    );
 }

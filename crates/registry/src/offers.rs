@@ -2,7 +2,7 @@
 //!
 //! The folder may be missing. No two offers of a shop and a mode have the same product or price.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,6 +10,8 @@ use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::license_key::LicenseKey;
 use countersign_model::offer::{LicenseTerm, NoOffer, Offer, QuantityMeaning, SalesMode, ShopId};
 use countersign_model::period::Period;
+use countersign_model::sale::fact::SoldAs;
+use countersign_model::sale::facts::SaleFacts;
 use countersign_model::sale::terms::DEFAULT_GRACE_DAYS;
 use countersign_model::slug::Slug;
 
@@ -181,8 +183,56 @@ impl Offers {
         }
     }
 
+    /// The offers that the prices of a sale have today: each the one that sells it now, or else the one that sold it. None where it
+    /// cannot be told whether the sale is a test.
+    pub fn of_sale<I: Ord + Clone>(&self, shop: &Slug, facts: &SaleFacts<I>) -> BTreeMap<ShopId, &Offer> {
+        let Some(mode) = self.mode_of(shop, facts) else {
+            return BTreeMap::new();
+        };
+        let mut offers = BTreeMap::new();
+        for SoldAs { offer, price, product } in facts.sold() {
+            let named = offer.map(ShopId::as_str);
+            if let Ok(offer) = self.of_line(shop, mode, named, Some(price), Some(product)) {
+                offers.entry(price.clone()).or_insert(offer);
+            }
+        }
+        for ((_, price), terms) in facts.terms() {
+            if let Some(offer) = self.of_shop(shop, &terms.offer) {
+                offers.entry(price.clone()).or_insert(offer);
+            }
+        }
+        offers
+    }
+
+    /// The mode of a sale: that of the offers that sold it; or else the only one whose offers sell it now.
+    pub fn mode_of<I: Ord + Clone>(&self, shop: &Slug, facts: &SaleFacts<I>) -> Option<SalesMode> {
+        let mut sold_by = facts.terms().values();
+        if let Some(offer) = sold_by.find_map(|terms| self.of_shop(shop, &terms.offer)) {
+            return Some(offer.mode);
+        }
+        let sells = |mode| {
+            facts.sold().any(|SoldAs { offer, price, product }| {
+                let named = offer.map(ShopId::as_str);
+                self.of_line(shop, mode, named, Some(price), Some(product)).is_ok()
+            })
+        };
+        match (sells(SalesMode::Live), sells(SalesMode::Test)) {
+            (true, false) => Some(SalesMode::Live),
+            (false, true) => Some(SalesMode::Test),
+            _ => None,
+        }
+    }
+
+    fn of_shop(&self, shop: &Slug, name: &Slug) -> Option<&Offer> {
+        let mut offers = self.offers.iter().map(|(offer, _)| offer);
+        offers.find(|offer| offer.name == *name && offer.shop == *shop)
+    }
+
     /// The offer with that name.
-    fn named(&self, name: &str) -> Result<&Offer, NoOffer> {
+    ///
+    /// # Errors
+    /// There is none, or the text cannot be a name.
+    pub fn named(&self, name: &str) -> Result<&Offer, NoOffer> {
         let mut offers = self.offers.iter().map(|(offer, _)| offer);
         if let Some(found) = offers.find(|offer| offer.name.as_str() == name) {
             return Ok(found);

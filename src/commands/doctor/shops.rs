@@ -1,20 +1,67 @@
 //! Checks shops: the secret and the API key of each, whether its keys work and its buyers get them, and what is parked.
 
+use std::collections::BTreeSet;
+
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::serve::shops::{FOREIGN_KEYS, check_keys, lacks_addresses, lacks_api_key};
+use crate::commands::store_source::store_source;
 use countersign_files::json_folder::JsonFolderError;
 use countersign_files::queue::{Queue, QueueState};
 use countersign_files::spool::{self, Delivery};
+use countersign_model::offer::ShopId;
+use countersign_model::sale::facts::SaleFacts;
+use countersign_model::sale::grants::SoldLicense;
+use countersign_model::sale::terms::Terms;
+use countersign_registry::offers::Offers;
 use countersign_settings::config::{Config, ShopConfig};
 use countersign_settings::keys::shop_secrets;
 
 /// The findings; none without shops.
-pub(super) fn findings(config: &Config) -> Vec<Finding> {
+pub(super) fn findings(offers: Option<&Offers>, config: &Config) -> Vec<Finding> {
     if config.shops.is_empty() {
         return Vec::new();
     }
     let shops = config.shops.iter().flat_map(|shop| of_shop(shop, config));
-    shops.chain(parked(config)).collect()
+    let others = offers.and_then(|offers| other_terms(offers, config));
+    shops.chain(parked(config)).chain(others).collect()
+}
+
+/// How many licenses were sold by other terms than their offer has today. A store that cannot be read is another finding.
+fn other_terms(offers: &Offers, config: &Config) -> Option<Finding> {
+    let stored = countersign_ledger::stored_sales(store_source(&config.paths)).ok()?;
+    let mut count = 0_u64;
+    let mut names = BTreeSet::new();
+    for sale in stored.all() {
+        let Some(shop) = sale.shop.as_ref().and_then(|shop| shop.shop()) else {
+            continue;
+        };
+        let today = offers.of_sale(&shop, &sale.facts);
+        let mut facts = SaleFacts::clone(&sale.facts);
+        if facts.regrant(|price| today.get(price).map(|offer| Terms::from(*offer))) == 0 {
+            continue;
+        }
+        let is_other = |((_, price), terms): &(&(_, ShopId), &Terms)| {
+            sale.facts
+                .terms()
+                .iter()
+                .any(|((_, of), before)| of == price && before != *terms)
+        };
+        let changed = facts.terms().iter().filter(is_other);
+        let of_offers = changed.filter_map(|((_, price), _)| today.get(price));
+        names.extend(of_offers.map(|offer| &offer.name));
+        let before = sale.facts.grants().licenses;
+        let differs = |after: &&SoldLicense<_>| {
+            before
+                .iter()
+                .any(|sold| sold.place == after.place && sold.copy == after.copy && sold.grant != after.grant)
+        };
+        count += facts.grants().licenses.iter().filter(differs).count() as u64;
+    }
+    let first = names.first().filter(|_| count > 0)?;
+    let said = format!(
+        "licenses with other terms than their offers have today: {count}; `countersign shop regrant {first} --dry-run`"
+    );
+    Some(ok("shop", said))
 }
 
 fn of_shop(shop: &ShopConfig, config: &Config) -> Vec<Finding> {

@@ -86,7 +86,11 @@ pub(in crate::commands) fn issue(config: &Config, order: &IssueOrder) -> Result<
 }
 
 /// What a command without a server carries out orders with, or why it cannot.
-fn own_tools<'a>(config: &Config, registry: &'a Registry, bindings: &'a Ledger) -> Result<LedgerTools<'a>, String> {
+pub(in crate::commands) fn own_tools<'a>(
+    config: &Config,
+    registry: &'a Registry,
+    bindings: &'a Ledger,
+) -> Result<LedgerTools<'a>, String> {
     let mail = match &config.mail {
         Some(_) => Some(MailQueue::open(&config.paths.store, Utc::now()).map_err(|error| error.to_string())?),
         None => None,

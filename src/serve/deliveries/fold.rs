@@ -88,7 +88,8 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         KeyIssuer::Shop => SaleKey::OfShop,
     };
     let places = SalePlaces {
-        gate,
+        registry: &snapshot.registry,
+        bindings: gate.bindings(),
         requests: &requests,
         sale,
         is_earlier: facts.is_earlier,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use chrono::Utc;
 
-use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, KnownFacts, LedgerChange};
-use countersign_model::issued_license::{Hex128, IssueOrigin, IssuedLicense};
+use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, KnownFacts, LedgerChange, LedgerLicense};
+use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{Details, License, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::period::NEVER;
@@ -36,11 +36,44 @@ pub(super) struct SaleLicenses<'a> {
     /// The shop's id of the order.
     order: Option<&'a String>,
     key: SaleKey,
+    by: SaleChanger,
+}
+
+/// Who has licenses follow their sale.
+pub(super) struct SaleChanger {
+    pub(super) scope: Arc<ChangeScope>,
+    pub(super) author: Author,
+}
+
+/// A license that follows its sale.
+pub(in crate::serve) struct FollowedLicense {
+    /// As it is.
+    pub(in crate::serve) found: LedgerLicense,
+    /// As it follows.
+    pub(in crate::serve) license: License,
+    sold: Sold,
+    /// What the shop grants.
+    of_shop: LicenseStatus,
 }
 
 impl<'a> SaleLicenses<'a> {
+    /// Those that a delivery changes.
     pub(super) fn new(places: SalePlaces<'a>, order: Option<&'a String>, key: SaleKey) -> Self {
-        Self { places, order, key }
+        let by = SaleChanger {
+            scope: Arc::clone(places.requests.scope()),
+            author: Author::default(),
+        };
+        Self { places, order, key, by }
+    }
+
+    /// Those that somebody else changes.
+    pub(super) fn changed_for(places: SalePlaces<'a>, by: SaleChanger) -> Self {
+        Self {
+            places,
+            order: None,
+            key: SaleKey::Own,
+            by,
+        }
     }
 
     /// The sale.
@@ -50,7 +83,7 @@ impl<'a> SaleLicenses<'a> {
 
     /// What is known of the sale now.
     fn facts(&self) -> KnownFacts {
-        let known = self.places.gate.bindings().sale(self.places.sale);
+        let known = self.places.bindings.sale(self.places.sale);
         known.map(|(_, facts)| facts).unwrap_or_default()
     }
 
@@ -94,24 +127,41 @@ impl<'a> SaleLicenses<'a> {
 
     /// Has every license of the sale be as the facts say.
     pub(super) async fn update_all(&self) -> Result<(), ApplyError> {
-        let facts = self.facts();
-        let mut copies: BTreeMap<PlaceName<Hex128>, u32> = BTreeMap::new();
+        for (place, copy) in self.copies(&self.facts()) {
+            self.update(&place, copy).await?;
+        }
+        Ok(())
+    }
+
+    /// The licenses that would be other ones than they are if this were known of the sale.
+    pub(super) fn changed_by(&self, facts: &KnownFacts) -> Vec<FollowedLicense> {
+        let followed = self.copies(facts).into_iter();
+        let followed = followed.filter_map(|(place, copy)| self.followed(&place, copy, || Arc::clone(facts)));
+        followed
+            .filter(|followed| followed.license != followed.found.license)
+            .collect()
+    }
+
+    /// Every copy of a place that these facts name, or that has a license.
+    fn copies(&self, facts: &KnownFacts) -> Vec<(PlaceName<Hex128>, u32)> {
+        let mut counts: BTreeMap<PlaceName<Hex128>, u32> = BTreeMap::new();
         for sold in facts.grants().licenses {
-            let copies = copies.entry(sold.place).or_default();
-            *copies = (*copies).max(sold.copy + 1);
+            let count = counts.entry(sold.place).or_default();
+            *count = (*count).max(sold.copy + 1);
         }
         for place in facts.all_places() {
-            copies.entry(place).or_default();
+            counts.entry(place).or_default();
         }
-        for (place, sold) in copies {
+        let mut copies = Vec::new();
+        for (place, sold) in counts {
             let mut copy = 0;
             // Beyond what is sold there may be copies that were.
             while copy < sold || self.places.find(&place, copy).is_some() {
-                self.update(&place, copy).await?;
+                copies.push((place.clone(), copy));
                 copy += 1;
             }
         }
-        Ok(())
+        copies
     }
 
     /// Issues one license; `None` if another node issued it meanwhile.
@@ -174,44 +224,21 @@ impl<'a> SaleLicenses<'a> {
         }
     }
 
-    /// Has a license be as the facts say, however many change it at the same time. The facts are read after the license: lines of a
-    /// sale precede those of its licenses, so that what is older than a license's revision is never written over it, whichever node
-    /// applied the other delivery.
+    /// Has a license be as the facts say, however many change it at the same time.
     async fn update(&self, place: &PlaceName<Hex128>, copy: u32) -> Result<(), ApplyError> {
         let shop = self.places.requests.scope();
         for _ in 0..ATTEMPTS {
-            let Some(found) = self.places.find(place, copy) else {
+            let Some(followed) = self.followed(place, copy, || self.facts()) else {
                 return Ok(());
             };
-            if let (SaleKey::OfShop, Some(key)) = (self.key, self.facts().key()) {
-                self.places.warn_of_other_key(&found, key);
-            }
-            let found = self.places.successor_of(found);
+            let FollowedLicense {
+                found,
+                license,
+                sold,
+                of_shop,
+            } = followed;
             let current: &IssuedLicense = &found;
-            // For good.
-            if current.license.status == LicenseStatus::Revoked {
-                return Ok(());
-            }
-            let known = current.license.details.remarks().sold.as_deref();
-            let sold = known.cloned().unwrap_or_else(|| self.sold(current));
-            let granted = self.facts().grants().licenses;
-            let granted = granted
-                .into_iter()
-                .find(|sold| sold.place == *place && sold.copy == copy);
-            // What is not sold anymore is suspended.
-            let granted = granted.map_or_else(
-                || SoldGrant {
-                    status: LicenseStatus::Suspended,
-                    renewal_days: None,
-                    ..sold.granted(&current.license.sold_grant())
-                },
-                |sold| sold.grant,
-            );
-            let of_shop = granted.status;
-            let mut license = current.license.clone();
-            let (sold, in_force) = sold.after_shop(granted);
-            license.take_sold(&in_force);
-            if license == current.license && known == Some(&sold) {
+            if license == current.license && current.license.details.remarks().sold.as_deref() == Some(&sold) {
                 return Ok(());
             }
             let by_shop = license.status == of_shop;
@@ -225,11 +252,11 @@ impl<'a> SaleLicenses<'a> {
                     sold: Some(Box::new(sold)),
                     ..NewRemarks::default()
                 },
-                author: Author::default(),
+                author: self.by.author.clone(),
                 status_by: status_by.cloned(),
                 license,
                 reference: None,
-                scope: Arc::clone(shop),
+                scope: Arc::clone(&self.by.scope),
                 now: Utc::now(),
                 basis: ChangeBasis::Revision(current.revision),
             };
@@ -241,6 +268,52 @@ impl<'a> SaleLicenses<'a> {
             }
         }
         Err(countersign_ledger::StoreError::Busy.into())
+    }
+
+    /// A license as the facts have it; `None` if there is none, or it is revoked. The facts are read after the license: lines of a
+    /// sale precede those of its licenses, so that what is older than a license's revision is never written over it, whichever node
+    /// applied the other delivery.
+    fn followed(
+        &self,
+        place: &PlaceName<Hex128>,
+        copy: u32,
+        facts: impl FnOnce() -> KnownFacts,
+    ) -> Option<FollowedLicense> {
+        let found = self.places.find(place, copy)?;
+        if let (SaleKey::OfShop, Some(key)) = (self.key, self.facts().key()) {
+            self.places.warn_of_other_key(&found, key);
+        }
+        let found = self.places.successor_of(found);
+        let current: &IssuedLicense = &found;
+        // For good.
+        if current.license.status == LicenseStatus::Revoked {
+            return None;
+        }
+        let known = current.license.details.remarks().sold.as_deref();
+        let sold = known.cloned().unwrap_or_else(|| self.sold(current));
+        let granted = facts().grants().licenses;
+        let granted = granted
+            .into_iter()
+            .find(|sold| sold.place == *place && sold.copy == copy);
+        // What is not sold anymore is suspended.
+        let granted = granted.map_or_else(
+            || SoldGrant {
+                status: LicenseStatus::Suspended,
+                renewal_days: None,
+                ..sold.granted(&current.license.sold_grant())
+            },
+            |sold| sold.grant,
+        );
+        let of_shop = granted.status;
+        let mut license = current.license.clone();
+        let (sold, in_force) = sold.after_shop(granted);
+        license.take_sold(&in_force);
+        Some(FollowedLicense {
+            found,
+            license,
+            sold,
+            of_shop,
+        })
     }
 
     /// A license that was sold before facts were kept. If somebody else withdrew it, it stays so.

@@ -2,14 +2,14 @@
 //! however often and wherever it is applied, issues a second one.
 
 use crate::serve::deliveries::sale_requests::SaleRequests;
-use crate::serve::found_license::ChangeError;
-use crate::serve::gate::Gate;
-use countersign_ledger::{ChangeOutcome, LedgerChange, LedgerLicense};
+use crate::serve::found_license::{self, ChangeError};
+use countersign_ledger::{ChangeOutcome, Ledger, LedgerChange, LedgerLicense};
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{License, LicenseStatus};
 use countersign_model::license_key::LicenseId;
 use countersign_model::sale::fact::PlaceName;
+use countersign_registry::Registry;
 
 /// How many new keys of a customer are followed.
 const MOST_KEYS: usize = 16;
@@ -17,7 +17,8 @@ const MOST_KEYS: usize = 16;
 /// The places of one sale.
 #[derive(Clone, Copy)]
 pub(super) struct SalePlaces<'a> {
-    pub(super) gate: &'a Gate,
+    pub(super) registry: &'a Registry,
+    pub(super) bindings: &'a Ledger,
     pub(super) requests: &'a SaleRequests<'a>,
     pub(super) sale: Hex128,
     /// Whether deliveries of it were applied before facts were kept: places had other names then.
@@ -46,7 +47,7 @@ impl SalePlaces<'_> {
     /// The license of this place, whichever secret it was issued with.
     pub(super) fn find_key(&self, place: &str) -> Option<LedgerLicense> {
         let keys = self.requests.secrets().request_keys(&self.requests.of(place));
-        keys.into_iter().find_map(|key| self.gate.bindings().issued_for(key))
+        keys.into_iter().find_map(|key| self.bindings.issued_for(key))
     }
 
     /// The license that took the place of this one when somebody gave the customer a new key; the same one if nobody did.
@@ -59,7 +60,7 @@ impl SalePlaces<'_> {
                 break;
             }
             let replaces = |license: &License| license.details.replaces == Some(current.id);
-            match self.gate.bindings().issued_after(None, 1, &replaces).pop() {
+            match self.bindings.issued_after(None, 1, &replaces).pop() {
                 Some(successor) => found = successor,
                 None => break,
             }
@@ -74,7 +75,7 @@ impl SalePlaces<'_> {
         change: LedgerChange,
         before: Option<LicenseStatus>,
     ) -> Result<ChangeOutcome, ChangeError> {
-        let outcome = self.gate.change_license(change).await?;
+        let outcome = found_license::change(self.registry, self.bindings, change).await?;
         if let ChangeOutcome::Recorded(recorded) = &outcome {
             let license = recorded.license.id.log_tag();
             let shop = self.requests.shop().as_str();
@@ -101,7 +102,7 @@ impl SalePlaces<'_> {
 
     /// The salt of what this node issues for a place, by which it knows its own licenses; `None` if there is no other node.
     pub(super) fn own_salt(&self, place: &str) -> Option<Hex128> {
-        let node = self.gate.bindings().node()?;
+        let node = self.bindings.node()?;
         let digest = Digest::of(format!("salt\n{node}\n{place}").as_bytes());
         Some(Hex128::first_half(digest))
     }
