@@ -77,7 +77,9 @@ Exit codes: 0 done, 3 there is no such offer, or some licenses cannot be changed
         after_help = "\
 Examples:
   countersign shop remainder list
-  countersign shop remainder list --json"
+  countersign shop remainder list --json
+
+Once an offer is added for a price, a running server grants what was sold before."
     )]
     Remainder(remainder::Verb),
     /// List the latest sales with their licenses, or those that wait for something

@@ -9,6 +9,7 @@ mod delivered;
 mod error;
 mod fold;
 mod key_debt;
+mod later_offers;
 pub(in crate::serve) mod regranting;
 mod sale_licenses;
 mod sale_places;
@@ -34,6 +35,7 @@ use serde_json::Value;
 
 use delivered::Delivered;
 use error::{ApplyError, ParkReason};
+use later_offers::LaterOffers;
 use spool_work::in_spool;
 
 /// Deliveries that are applied at once, so that they share commits.
@@ -48,14 +50,23 @@ pub(super) async fn run(service: Arc<Service>) {
         return;
     }
     let mut next_look = Instant::now();
+    let mut offers = LaterOffers::default();
     loop {
         // What the server itself changes it knows.
         let is_look_due = Instant::now() >= next_look;
+        let are_offers_new = is_look_due && offers.are_new(&service);
+        if are_offers_new && let Err(error) = LaterOffers::retry_parked(&service).await {
+            service.hooks.delay(&error);
+        }
         match waiting(&service, is_look_due).await {
             Ok(waiting) => while_store_answers(waiting, |id| apply_or_park(&service, id)).await,
             Err(error) => service.hooks.delay(&error),
         }
+        if are_offers_new {
+            offers.find(&service).await;
+        }
         if is_look_due {
+            offers.grant(&service).await;
             next_look = Instant::now() + PAUSE;
         }
         let _ = timeout_at(next_look, service.hooks.arrived()).await;

@@ -220,3 +220,37 @@ fn what_was_sold_gets_the_terms_of_today_only_when_a_person_says_so() {
         String::from_utf8_lossy(&verified.stderr)
     );
 }
+
+#[test]
+fn an_offer_that_is_added_later_grants_what_was_sold_before() {
+    let shop = Shop::open();
+    shop.deliver("invoice.paid", 1, &invoice_of_two());
+    let mut unsold = invoice("in_7", "subscription_create", "price_maps", 1, 30);
+    unsold["parent"]["subscription_details"]["subscription"] = json!("sub_7");
+    shop.deliver("invoice.paid", 2, &unsold);
+    shop.settle();
+    assert_eq!((shop.licenses().len(), shop.deliveries("parked").len()), (1, 1));
+    shop.instance.write(
+        "registry/offers/maps.toml",
+        "shop = 'stripe'\nprices = ['price_maps']\nperiod = '1y'\nsites = 2\nmodules.maps = []\n",
+    );
+    eventually("both are granted", Duration::from_secs(60), || {
+        shop.licenses().len() == 3
+    });
+    let licenses = shop.licenses();
+    let of_maps = licenses
+        .iter()
+        .filter(|issued| issued.line["modules"] == json!({ "maps": [] }));
+    assert_eq!(of_maps.count(), 2, "{}", shop.server.log());
+    eventually("nothing is parked", Duration::from_secs(20), || {
+        shop.deliveries("parked").is_empty() && shop.deliveries("waiting").is_empty()
+    });
+    shop.log_says("offers grant what was sold before they were added sales=1 licenses=1");
+    shop.log_says("nobody was sent the keys");
+    let list = ["shop", "remainder", "list"];
+    assert_eq!(printed(&shop.instance, "shop-remainder-list", &list), json!([]));
+    // A delivery of the sale changes nothing of it.
+    shop.deliver("invoice.paid", 3, &invoice_of_two());
+    shop.settle();
+    assert_eq!(shop.licenses().len(), 3);
+}

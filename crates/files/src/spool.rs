@@ -236,6 +236,23 @@ impl Spool {
         Ok(is_parked)
     }
 
+    /// Has parked deliveries tried again that wait for this.
+    ///
+    /// # Errors
+    /// The disk fails, or one cannot be read.
+    pub fn retry_those_for(&self, thing: AwaitedThing, now: DateTime<Utc>) -> Result<(), SpoolError> {
+        let ids: Vec<Hex128> = {
+            let view = self.view();
+            let parked = view.in_state(QueueState::Parked);
+            let awaiting = parked.filter(|(_, queued)| queued.item.waits_for == Some(thing));
+            awaiting.map(|(id, _)| id).collect()
+        };
+        for id in ids {
+            self.replace(id, |queued| queued.retried(now))?;
+        }
+        Ok(())
+    }
+
     fn replace(
         &self,
         id: Hex128,

@@ -104,7 +104,8 @@ impl KeyDebt {
     }
 }
 
-fn nobody(licenses: &[LicenseId], reason: &'static str) {
+/// Tells of licenses whose keys nobody got.
+pub(super) fn nobody(licenses: &[LicenseId], reason: &'static str) {
     if licenses.is_empty() {
         return;
     }

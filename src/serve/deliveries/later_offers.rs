@@ -1,0 +1,185 @@
+//! Grants what had no offer when it was sold, once an offer is added for it.
+//!
+//! Deliveries that are parked for want of an offer are tried again first: they know the buyer's address. Then sales follow of which
+//! something was granted before, because their deliveries are gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::Utc;
+use futures_util::{StreamExt as _, stream};
+use tokio::task::spawn_blocking;
+
+use crate::serve::deliveries::error::ApplyError;
+use crate::serve::deliveries::key_debt;
+use crate::serve::deliveries::sale_licenses::{SaleKey, SaleLicenses};
+use crate::serve::deliveries::sale_places::SalePlaces;
+use crate::serve::deliveries::sale_requests::SaleRequests;
+use crate::serve::deliveries::spool_work::in_spool;
+use crate::serve::state::Service;
+use countersign_files::spool::{AwaitedThing, SpoolError};
+use countersign_ledger::{KnownSale, SaleChange, SaleOutcome};
+use countersign_model::license_key::LicenseId;
+use countersign_model::offer::{SalesMode, ShopId};
+use countersign_model::sale::fact::SoldAs;
+use countersign_model::sale::terms::Terms;
+use countersign_model::slug::Slug;
+use countersign_registry::Registry;
+use countersign_registry::offers::Offers;
+use countersign_settings::config::KeyIssuer;
+
+/// Sales that follow after one look, so that deliveries do not wait long.
+const MOST_SALES: usize = 500;
+
+/// Sales at once, so that they share commits.
+const AT_ONCE: usize = 32;
+
+/// Offers that were followed, and sales that are still to follow them.
+#[derive(Default)]
+pub(super) struct LaterOffers {
+    followed: Option<Arc<Registry>>,
+    left: Vec<LaterSale>,
+}
+
+/// A sale that has an offer for more than before.
+struct LaterSale {
+    sale: KnownSale,
+    shop: Slug,
+    mode: SalesMode,
+    terms: BTreeMap<ShopId, Terms>,
+}
+
+impl LaterOffers {
+    /// Whether there are other offers than at the last look. The first look finds some.
+    pub(super) fn are_new(&mut self, service: &Service) -> bool {
+        let registry = Arc::clone(&service.gate.snapshot().registry);
+        let offers = |registry: &Registry| -> Vec<_> {
+            registry.offers().all().iter().map(|(offer, _)| offer.clone()).collect()
+        };
+        let is_same = self
+            .followed
+            .as_ref()
+            .is_some_and(|followed| Arc::ptr_eq(followed, &registry) || offers(followed) == offers(&registry));
+        self.followed = Some(registry);
+        !is_same
+    }
+
+    /// Has parked deliveries tried again that wait for an offer.
+    pub(super) async fn retry_parked(service: &Arc<Service>) -> Result<(), SpoolError> {
+        in_spool(service, |spool| spool.retry_those_for(AwaitedThing::Offer, Utc::now())).await?;
+        Ok(())
+    }
+
+    /// Finds the sales that have an offer for more than before.
+    pub(super) async fn find(&mut self, service: &Arc<Service>) {
+        let service = Arc::clone(service);
+        // It looks at every sale.
+        let found = spawn_blocking(move || {
+            let snapshot = service.gate.snapshot();
+            let sales = service.gate.bindings().sales().into_iter();
+            sales
+                .filter_map(|sale| later_sale(sale, snapshot.registry.offers()))
+                .collect()
+        });
+        self.left = found.await.unwrap_or_default();
+    }
+
+    /// Has some of them follow. The log says how many.
+    pub(super) async fn grant(&mut self, service: &Arc<Service>) {
+        if self.left.is_empty() {
+            return;
+        }
+        let rest = self.left.split_off(self.left.len().min(MOST_SALES));
+        let some = std::mem::replace(&mut self.left, rest);
+        let granted = stream::iter(some).map(async |later| {
+            let granted = grant(service, &later).await;
+            (later, granted)
+        });
+        let mut granted = std::pin::pin!(granted.buffered(AT_ONCE));
+        let mut issued = Vec::new();
+        let mut sales = 0_usize;
+        while let Some((later, granted)) = granted.next().await {
+            match granted {
+                Ok(licenses) => {
+                    sales += 1;
+                    issued.extend(licenses);
+                }
+                Err(error) => {
+                    if matches!(error, ApplyError::Store(_)) {
+                        self.left.push(later);
+                    }
+                    service.hooks.delay(&error);
+                }
+            }
+        }
+        if sales > 0 {
+            tracing::info!(
+                sales,
+                licenses = issued.len(),
+                "offers grant what was sold before they were added"
+            );
+        }
+        key_debt::nobody(
+            &issued,
+            "what they were sold for had no offer, and the buyer's mail address is not kept",
+        );
+    }
+}
+
+/// `None` if no offer is for more than before, or nothing was granted yet: then its delivery is parked.
+fn later_sale(sale: KnownSale, offers: &Offers) -> Option<LaterSale> {
+    if sale.facts.terms().is_empty() {
+        return None;
+    }
+    let shop = sale.shop.as_ref()?.shop()?;
+    let without = sale.facts.without_terms();
+    if without.is_empty() {
+        return None;
+    }
+    let mode = offers.mode_of(&shop, &sale.facts)?;
+    let mut terms = BTreeMap::new();
+    for (_, SoldAs { offer, price, product }) in without {
+        let named = offer.map(ShopId::as_str);
+        if let Ok(offer) = offers.of_line(&shop, mode, named, Some(price), Some(product)) {
+            terms.entry(price.clone()).or_insert_with(|| Terms::from(offer));
+        }
+    }
+    (!terms.is_empty()).then_some(LaterSale {
+        sale,
+        shop,
+        mode,
+        terms,
+    })
+}
+
+/// Remembers what the offers grant, and has the licenses follow. Gives those that are new.
+async fn grant(service: &Arc<Service>, later: &LaterSale) -> Result<Vec<LicenseId>, ApplyError> {
+    let Some((hook, _)) = service.hooks.find(later.shop.as_str()) else {
+        return Ok(Vec::new());
+    };
+    let snapshot = service.gate.snapshot();
+    let secrets = snapshot.secrets.licensing.as_deref().ok_or(ApplyError::NoSecrets)?;
+    let requests = SaleRequests::new(secrets, &later.shop, later.mode);
+    let bindings = service.gate.bindings();
+    let scope = Arc::clone(requests.scope());
+    let mut change = SaleChange::new(Vec::new(), later.terms.clone(), scope, Utc::now());
+    change.sale = Some(later.sale.id);
+    let SaleOutcome::Recorded { sale, facts, .. } = bindings.record_sale(change).await? else {
+        return Ok(Vec::new());
+    };
+    let places = SalePlaces {
+        registry: &snapshot.registry,
+        bindings,
+        requests: &requests,
+        sale,
+        is_earlier: facts.is_earlier,
+    };
+    let key = match hook.config.keys {
+        KeyIssuer::Own => SaleKey::Own,
+        KeyIssuer::Shop => SaleKey::OfShop,
+    };
+    let _turn = service.hooks.turns.of(sale).await;
+    let licenses = SaleLicenses::new(places, None, key);
+    licenses.update_all().await?;
+    licenses.issue_missing().await
+}
