@@ -49,7 +49,7 @@ pub fn find<'a>(registry: &'a Registry, bindings: &Ledger, id: &LicenseId) -> Op
 }
 
 /// The license whose id begins so.
-pub fn beginning_with<'a>(registry: &'a Registry, bindings: &Ledger, beginning: &[u8; 16]) -> Option<FoundLicense<'a>> {
+pub fn beginning_with<'a>(registry: &'a Registry, bindings: &Ledger, beginning: &[u8]) -> Option<FoundLicense<'a>> {
     let declared = || registry.license_beginning_with(beginning).map(FoundLicense::Declared);
     let issued = bindings.issued_beginning_with(beginning);
     issued.map(FoundLicense::Ledger).or_else(declared)

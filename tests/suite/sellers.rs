@@ -2,6 +2,7 @@
 
 mod asked_buyers;
 mod asked_stripe;
+mod bought_for;
 mod seller;
 mod shop_keys;
 

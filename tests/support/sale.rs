@@ -10,12 +10,12 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::offer::{QuantityMeaning, ShopId};
 use countersign_model::sale::edits::Edits;
 use countersign_model::sale::fact::{
-    CheckoutSession, Dispute, DisputeStatus, Fact, Names, PaidLine, Payment, PlaceName, Refund, SoldItem, Subscription,
-    SubscriptionStatus,
+    BoughtFor, CheckoutSession, Dispute, DisputeStatus, Fact, LicenseBase, Names, PaidLine, Payment, PlaceName, Refund,
+    SoldItem, Subscription, SubscriptionStatus,
 };
 use countersign_model::sale::facts::SaleFacts;
-use countersign_model::sale::grants::{Remainder, SoldGrant};
-use countersign_model::sale::terms::Terms;
+use countersign_model::sale::grants::Remainder;
+use countersign_model::sale::terms::{SoldGrant, Terms};
 use serde_json::Value;
 
 type Offers = BTreeMap<String, Terms>;
@@ -58,8 +58,13 @@ fn quantity(value: &Value) -> u32 {
     u32::try_from(value["quantity"].as_u64().unwrap()).unwrap()
 }
 
-/// `cs1:year.0` or `s#0`.
+/// `cs1:year.0`, `s#0` or `license`.
 fn place(name: &str) -> PlaceName<String> {
+    if name == LICENSE {
+        return PlaceName::License {
+            license: LICENSE.to_owned(),
+        };
+    }
     if let Some((subscription, number)) = name.split_once('#') {
         return PlaceName::Item {
             number: number.parse().unwrap(),
@@ -75,8 +80,14 @@ fn place(name: &str) -> PlaceName<String> {
     }
 }
 
-fn place_of(value: &Value) -> Option<PlaceName<String>> {
-    value["license"].as_str().map(place)
+/// Every offer of the scenarios has a module in common with every license.
+fn place_of(value: &Value) -> Option<BoughtFor<String>> {
+    let name = value["license"].as_str()?;
+    Some(BoughtFor {
+        copy: value["copy"].as_u64().unwrap_or(0).try_into().unwrap(),
+        modules: ["extra", "forms", "maps"].map(|name| name.parse().unwrap()).into(),
+        place: place(name),
+    })
 }
 
 fn line(line: &Value) -> PaidLine<String> {
@@ -179,6 +190,19 @@ fn fact(word: &Value) -> Fact<String> {
         "alias" => Fact::Names(Names {
             ids: texts(word, "names"),
         }),
+        "base" => Fact::Base(LicenseBase {
+            grant: SoldGrant {
+                expires: text(word, "end").unwrap().parse().unwrap(),
+                modules: modules(&texts(word, "modules")),
+                renewal_days: None,
+                site_moves: Some(7),
+                sites: sites(&word["sites"]),
+                staging_sites: None,
+                status: LicenseStatus::Active,
+            },
+            license: LICENSE.to_owned(),
+            shop: "shop".to_owned(),
+        }),
         other => panic!("{other}"),
     }
 }
@@ -213,10 +237,14 @@ fn offers(value: &Value) -> Offers {
         .collect()
 }
 
+/// The license that no shop sold.
+const LICENSE: &str = "license";
+
 fn place_text(place: &PlaceName<String>, copy: u32) -> String {
     match place {
         PlaceName::Item { number, subscription } => format!("{subscription}#{number}/{copy}"),
         PlaceName::Line { number, payment, price } => format!("{payment}:{price}.{number}/{copy}"),
+        PlaceName::License { license } => format!("{license}/{copy}"),
     }
 }
 

@@ -271,7 +271,8 @@ class Facts:
         out, told = {}, set()
         groups = self.groups()
 
-        def grant(place, sale, price, quantity, end, stands, sub=None, paid="", lasts=None, sold=True, paid_up=True):
+        def grant(place, license, sale, price, quantity, end, stands, sub=None, paid="", since="", lasts=None, sold=True,
+                  paid_up=True):
             offer = self.terms_of(sale, price)
             if offer is None:
                 if sold:
@@ -281,9 +282,10 @@ class Facts:
                 return
             n, factor = (quantity, 1) if offer.quantity == "licenses" else (1, quantity)
             for copy in range(n):
-                out.setdefault(f"{place}/{copy}", []).append(dict(
+                # The first copy is for the license that it was bought for.
+                out.setdefault(f"{license if license and copy == 0 else place}/{copy}", []).append(dict(
                     modules=offer.modules, sites=offer.sites * factor, end=end, stands=stands, sub=sub, paid=paid, offer=offer,
-                    lasts=lasts, sold=sold, paid_up=paid_up))
+                    lasts=lasts, sold=sold, paid_up=paid_up, since=since))
 
         # Subscriptions.
         issued = set()
@@ -296,12 +298,18 @@ class Facts:
                     continue
                 # A link to buy for a license names it in the session alone.
                 named = [w["license"] for w in self.of_kind("session") if self.chain(w["sub"]) == root]
-                place = (sub or {}).get("license") or (named[0] if named else f"{root}#{n}")
+                license = (sub or {}).get("license") or (named[0] if named else None)
+                groups_of_sub = self.payments_of(root)
+                since = min((g["paid"] for g in groups_of_sub), default="")
+                # Paused, it adds nothing to a license that something else was bought for.
+                paused = sub is not None and sub["status"] == "paused" and not sub.get("free")
                 if line is None:                                     # not sold any more
-                    grant(place, root, p["price"], p["quantity"], end, False, sub, sold=False, paid_up=paid_up)
+                    grant(f"{root}#{n}", license, root, p["price"], p["quantity"], end, False, sub, since=since, sold=False,
+                          paid_up=paid_up)
                 else:
-                    newest = max((g["paid"] for g in groups.values() if g["stands"]), default="")
-                    grant(place, root, line["price"], line["quantity"], end, stands, sub, newest, paid_up=paid_up)
+                    newest = max((g["paid"] for g in groups_of_sub if g["stands"]), default="")
+                    grant(f"{root}#{n}", license, root, line["price"], line["quantity"], end, stands and not paused, sub, newest,
+                          since=since, paid_up=paid_up)
         # What is paid once: an order line that no subscription claims. Several names of one payment say the same lines.
         claimed = {}
         for w in self.of_kind("sub"):
@@ -321,8 +329,8 @@ class Facts:
                 offer = self.terms_of(name, price)
                 if offer is not None and offer.period == "subscription":
                     continue                                         # its subscription grants it
-                place = l["license"] or f"{name}:{price}.{k}"
-                grant(place, name, price, l["quantity"], None, g["stands"], None, g["paid"], (offer or Offer("")).period)
+                grant(f"{name}:{price}.{k}", l["license"], name, price, l["quantity"], None, g["stands"], None, g["paid"],
+                      g["paid"], (offer or Offer("")).period)
         for g in groups.values():
             if g["part"]:
                 told.add(("partial refund", g["name"]))
@@ -331,17 +339,19 @@ class Facts:
         for place, lines in sorted(out.items()):
             standing = [l for l in lines if l["stands"]]
             terms = max(standing or lines, key=lambda l: (l["paid"], l["sites"]))
-            ends, end = [l["end"] for l in (standing or lines) if l["end"]], None
-            for l in sorted((l for l in (standing or lines) if l["lasts"]), key=lambda l: (l["paid"], l["offer"].name)):
-                start = l["paid"][:10] if end is None else max(end, l["paid"][:10])   # paid early: added at the end
-                end = plus(start, l["lasts"])
-            end = max([*ends, *([end] if end else [])])
+            # What is paid once adds its time to what the same offer granted before; the latest end counts.
+            ends = {}
+            for l in sorted(standing or lines, key=lambda l: (l["since"], l["lasts"] is not None)):
+                before = ends.get(l["offer"].name, "")
+                ends[l["offer"].name] = (plus(max(before, l["paid"][:10]), l["lasts"]) if l["lasts"]
+                                         else max(before, l["end"]))
+            end = max(ends.values())
             lic = dict(modules=terms["modules"], sites=terms["sites"], end=end)
             if not raw:
                 self._follow_people(place, lic)
             status, until = "active", lic["end"]
             sub = terms["sub"]
-            if not standing or (sub is not None and sub["status"] == "paused" and not sub.get("free")):
+            if not standing:
                 status = "suspended"
             elif (sub is not None and sub["status"] in ("active", "trialing", "past_due", "on-hold")
                   and sub.get("renewing", True) and terms["paid_up"]):

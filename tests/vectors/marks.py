@@ -38,6 +38,12 @@ def first_copy_link():
     return base64.urlsafe_b64encode(head + mac(derived("link"), message)[:16]).decode()
 
 
+def renewal_token():
+    license = bytes(range(32))
+    token = license[:8] + mac(derived("link"), b"countersign renew 1\0" + license)[:8]
+    return "r1-" + base64.b32encode(token).decode().rstrip("=").lower()
+
+
 def build_id():
     day = (date(2026, 11, 23) - date(2026, 1, 1)).days
     release = mac(derived("release"), b"acme-forms\0" + b"1.2.0")[:2].hex()
@@ -57,4 +63,5 @@ def build_id():
             return "-".join([text[:8], text[8:12], text[12:16], text[16:20], text[20:]])
 
 
-print({"download_link": download_link, "first_copy_link": first_copy_link, "build_id": build_id}[sys.argv[1]]())
+VECTORS = [download_link, first_copy_link, renewal_token, build_id]
+print({vector.__name__: vector for vector in VECTORS}[sys.argv[1]]())

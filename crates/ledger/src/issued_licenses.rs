@@ -149,12 +149,10 @@ impl IssuedLicenses {
     }
 
     /// The license whose id begins so.
-    pub(crate) fn beginning_with(&self, beginning: &[u8; 16]) -> Option<LedgerLicense> {
+    pub(crate) fn beginning_with(&self, beginning: &[u8]) -> Option<LedgerLicense> {
         let state = self.state();
         let settled = state.settled.held.beginning_with(beginning).map(|held| held.license.id);
-        let mut first = [0; 32];
-        first[..16].copy_from_slice(beginning);
-        let mut changed = state.changed.range(LicenseId::from_bytes(first)..);
+        let mut changed = state.changed.range(LicenseId::first_with(beginning)..);
         let is_meant = |id: &LicenseId| id.as_bytes().starts_with(beginning);
         let changed = changed.next().map(|(id, _)| *id).filter(is_meant);
         let id = settled.or(changed)?;

@@ -161,7 +161,7 @@ impl Ledger {
     }
 
     /// The license of the ledger whose id begins so.
-    pub fn issued_beginning_with(&self, beginning: &[u8; 16]) -> Option<LedgerLicense> {
+    pub fn issued_beginning_with(&self, beginning: &[u8]) -> Option<LedgerLicense> {
         self.memory.issued.beginning_with(beginning)
     }
 

@@ -184,7 +184,10 @@ impl LedgerCommand for SaleChange {
     fn decide(&self, draft: &mut CommitDraft<'_>) -> SaleOutcome {
         let facts = self.resolved(draft);
         let restored: Vec<_> = self.restored.iter().flat_map(|restored| restored.facts()).collect();
-        let named = facts.iter().flat_map(Fact::ids).chain(&self.sale);
+        // What was bought for a license joins its sale, which keeps its id: earlier versions named places by it.
+        let bought = facts.iter().filter_map(Fact::bought_for);
+        let named = bought.map(|bought| bought.place.origin());
+        let named = named.chain(facts.iter().flat_map(Fact::ids)).chain(&self.sale);
         let named = named.chain(restored.iter().flat_map(Fact::ids));
         let mut names: Vec<Hex128> = named.copied().collect();
         names.dedup();

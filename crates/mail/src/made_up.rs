@@ -39,6 +39,7 @@ pub fn licenses(plugin: Option<&Plugin>, published: Option<&str>, count: u8) -> 
             key,
             plugins: vec![name.to_owned()],
             download_page: has_page.then(|| "https://licenses.example.com/first-copy/made-up".to_owned()),
+            renewal_token: has_page.then(|| "r1-aaaaaaaaaaaaaaaaaaaaaaaaaa".to_owned()),
         }
     };
     (1..=count).map(license).collect()

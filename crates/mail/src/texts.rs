@@ -433,6 +433,7 @@ mod tests {
                 key,
                 plugins: vec!["Acme <Forms> & \"Maps\"".to_owned()],
                 download_page: (number > 0).then(|| "https://a.example/first-copy/x".to_owned()),
+                renewal_token: None,
             }
         };
         (0..count).map(license).collect()

@@ -20,6 +20,8 @@ pub struct MailedLicense {
     pub plugins: Vec<String>,
     /// The page from which the buyer downloads the plugins; `None` if there is none.
     pub download_page: Option<String>,
+    /// What is bought with it is bought for this license; `None` if there is none.
+    pub renewal_token: Option<String>,
 }
 
 /// All that a text can name.
@@ -44,6 +46,8 @@ struct LicenseValues<'a> {
     expires: Option<String>,
     /// None where this server gives no first copies.
     download_page: Option<&'a str>,
+    /// None where this server makes none.
+    renewal_token: Option<&'a str>,
 }
 
 #[derive(Clone, Serialize)]
@@ -79,6 +83,7 @@ impl<'a> LicenseValues<'a> {
             },
             expires: (license.expires != NO_END).then(|| license.expires.to_string()),
             download_page: mailed.download_page.as_deref(),
+            renewal_token: mailed.renewal_token.as_deref(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Keys derived from the secret of downloads, `keys/downloads.key`: one for each use, so that none reveals another.
 //!
-//! [`download_link`](crate::download_link), [`first_copy_link`](crate::first_copy_link) and [`build_id`](crate::build_id) use
-//! them.
+//! [`download_link`](crate::download_link), [`first_copy_link`](crate::first_copy_link), [`renewal_token`](crate::renewal_token) and
+//! [`build_id`](crate::build_id) use them.
 
 use aes::Aes128;
 use aes::cipher::{BlockDecrypt as _, BlockEncrypt as _, KeyInit as _};
@@ -15,6 +15,9 @@ use crate::site_host::SiteHost;
 
 /// What the MAC of a page with first copies begins with.
 const FIRST_COPY: &[u8] = b"countersign first copy 1\0";
+
+/// What the MAC of a renewal token begins with.
+const RENEW: &[u8] = b"countersign renew 1\0";
 
 /// Makes and reads links and build ids.
 #[derive(Clone)]
@@ -96,6 +99,20 @@ impl DownloadKey {
         let mut mac = self.links.clone();
         mac.update(FIRST_COPY);
         mac.update(token);
+        mac.verify_truncated_left(claimed).is_ok()
+    }
+
+    /// The MAC of a license's renewal token.
+    pub(crate) fn renewal_mac(&self, license: &LicenseId) -> [u8; 8] {
+        let mac: [u8; 32] = mac(&self.links, &[RENEW, license.as_bytes()]);
+        first(&mac)
+    }
+
+    /// Whether this is the [MAC of such a token](Self::renewal_mac), in constant time.
+    pub(crate) fn is_renewal_mac(&self, license: &LicenseId, claimed: &[u8; 8]) -> bool {
+        let mut mac = self.links.clone();
+        mac.update(RENEW);
+        mac.update(license.as_bytes());
         mac.verify_truncated_left(claimed).is_ok()
     }
 

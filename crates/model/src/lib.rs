@@ -43,6 +43,7 @@ pub mod refused_hosts;
 pub mod release_key;
 pub mod release_list;
 pub mod remarks;
+pub mod renewal_token;
 pub mod sale;
 pub mod seat;
 pub mod seat_counts;

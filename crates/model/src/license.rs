@@ -11,7 +11,7 @@ use crate::host_index::HostSet;
 use crate::license_key::LicenseId;
 use crate::period::{self, NEVER};
 use crate::remarks::Remarks;
-use crate::sale::grants::SoldGrant;
+use crate::sale::terms::SoldGrant;
 use crate::site_host::SiteHost;
 
 pub use crate::license_terms::{LicenseStatus, Modules, SiteLimit};

@@ -320,6 +320,11 @@ impl LicenseId {
         Self(Digest::from_bytes(bytes))
     }
 
+    /// The smallest id that begins so, with at most 32 bytes.
+    pub fn first_with(beginning: &[u8]) -> Self {
+        Self::from_bytes(std::array::from_fn(|at| beginning.get(at).copied().unwrap_or_default()))
+    }
+
     /// The 32 bytes of the digest.
     pub fn as_bytes(&self) -> &[u8; 32] {
         self.0.as_bytes()

@@ -56,10 +56,8 @@ impl<T: OfLicense> LicenseTable<T> {
     }
 
     /// What belongs to the license whose id begins so.
-    pub fn beginning_with(&self, beginning: &[u8; 16]) -> Option<&T> {
-        let mut first = [0; 32];
-        first[..16].copy_from_slice(beginning);
-        let first = LicenseId::from_bytes(first);
+    pub fn beginning_with(&self, beginning: &[u8]) -> Option<&T> {
+        let first = LicenseId::first_with(beginning);
         let behind = self.held.iter().skip(self.index.of(&first));
         let found = behind.into_iter().find(|thing| *thing.license_id() >= first);
         found.filter(|thing| thing.license_id().as_bytes().starts_with(beginning))

@@ -9,7 +9,7 @@ use crate::name::Name;
 pub type Modules = BTreeMap<Name, Vec<Name>>;
 
 /// The status that the vendor set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LicenseStatus {
     /// In use.

@@ -155,7 +155,7 @@ impl Registry {
     }
 
     /// The license whose id begins so.
-    pub fn license_beginning_with(&self, beginning: &[u8; 16]) -> Option<&License> {
+    pub fn license_beginning_with(&self, beginning: &[u8]) -> Option<&License> {
         self.licenses.beginning_with(beginning)
     }
 

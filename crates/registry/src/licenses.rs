@@ -77,7 +77,7 @@ impl Licenses {
     }
 
     /// The license whose id begins with these bytes.
-    pub(super) fn beginning_with(&self, beginning: &[u8; 16]) -> Option<&License> {
+    pub(super) fn beginning_with(&self, beginning: &[u8]) -> Option<&License> {
         self.held.beginning_with(beginning).map(|held| &held.0)
     }
 

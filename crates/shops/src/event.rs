@@ -7,6 +7,7 @@ use std::fmt;
 
 use countersign_model::foreign_key::ForeignKeyError;
 use countersign_model::offer::SalesMode;
+use countersign_model::renewal_token::{NotARenewalToken, RenewalToken};
 use countersign_model::sale::fact::Fact;
 
 /// Size limit of a delivery in bytes. Orders of shops have some kilobytes.
@@ -76,6 +77,9 @@ pub struct ReportedSale {
     /// Who bought it.
     #[serde(skip)]
     pub buyer: Buyer,
+    /// The renewal token of the license that all of it was bought for, as the buyer's link had it.
+    #[serde(skip)]
+    pub bought_for: Option<Result<RenewalToken, NotARenewalToken>>,
     /// Why the shop's key, which this delivery is about, cannot be a license.
     #[serde(skip)]
     pub bad_key: Option<ForeignKeyError>,
@@ -104,6 +108,17 @@ impl Content {
             facts: facts.into_iter().collect(),
             ..ReportedSale::default()
         })
+    }
+
+    /// The same, bought for a license.
+    pub(crate) fn bought_for(self, token: Option<Result<RenewalToken, NotARenewalToken>>) -> Self {
+        match self {
+            Self::Record(record) => Self::Record(ReportedSale {
+                bought_for: token,
+                ..record
+            }),
+            other => other,
+        }
     }
 
     /// Its facts; none if it is to be parked or ignored.

@@ -9,6 +9,7 @@ use crate::event::DeliveryError;
 use countersign_model::license_key::LicenseKey;
 use countersign_model::offer::ShopId;
 use countersign_model::period;
+use countersign_model::renewal_token::{NotARenewalToken, RenewalToken};
 
 /// The longest id or name that is taken, in bytes.
 const MAX_ID: usize = 255;
@@ -127,6 +128,15 @@ pub(super) fn address(value: &Value, path: &str) -> Option<String> {
     // SECURITY: addresses are stored.
     let is_plain = is_plain && !LicenseKey::is_in(text);
     is_plain.then(|| text.to_owned())
+}
+
+/// The renewal token at the first of some paths that has a text.
+// SECURITY: the buyer can write it, so only its MAC says that it is one.
+pub(super) fn renewal_token(value: &Value, paths: &[&str]) -> Option<Result<RenewalToken, NotARenewalToken>> {
+    let found = paths
+        .iter()
+        .find_map(|path| text(value, path).filter(|text| !text.is_empty()));
+    found.map(str::parse)
 }
 
 /// The array at a path; empty if there is none.

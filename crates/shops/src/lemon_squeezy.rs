@@ -7,7 +7,9 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
-use crate::json::{ItemNames, above_zero, address, amount, at, id, quantity, required, shop_id, text, time};
+use crate::json::{
+    ItemNames, above_zero, address, amount, at, id, quantity, renewal_token, required, shop_id, text, time,
+};
 use crate::shop::{Shop, SignatureScheme};
 use countersign_model::foreign_key::{self, ForeignKeyError};
 use countersign_model::offer::SalesMode;
@@ -39,7 +41,8 @@ fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
         event: kind.to_owned(),
         id: id(event, "meta.webhook_id"),
         mode: test.map(|is_test| if is_test { SalesMode::Test } else { SalesMode::Live }),
-        content: content(kind, of, id(event, "data.id").as_deref(), attributes)?,
+        content: content(kind, of, id(event, "data.id").as_deref(), attributes)?
+            .bought_for(renewal_token(event, &["meta.custom_data.countersign"])),
     })
 }
 

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
-    ItemNames, MAX_LINES, above_zero, amount, at, id, ids, is_of_path, list, quantity, required, shop_id, text, time,
+    ItemNames, MAX_LINES, above_zero, amount, at, id, ids, is_of_path, list, quantity, renewal_token, required,
+    shop_id, text, time,
 };
 use crate::shop::{CustomerQuestion, NotACustomer, Shop, ShopApi, SignatureScheme};
 use countersign_model::offer::ShopId;
@@ -17,6 +18,9 @@ use countersign_model::sale::fact::{
 
 /// Codes of an answer 404 that says that there is no such customer (<https://developer.paddle.com/errors/shared>).
 const NO_CUSTOMER: [&str; 2] = ["entity_not_found", "not_found"];
+
+/// Where a transaction or a subscription has a renewal token.
+const RENEWS: [&str; 1] = ["custom_data.countersign"];
 
 /// Paddle Billing
 pub(crate) const PADDLE: Shop = Shop {
@@ -74,7 +78,7 @@ fn customer_address(customer: &str, answer: &Value) -> Result<Option<String>, No
 
 fn content(kind: &str, data: &Value, said: DateTime<Utc>) -> Content {
     match kind {
-        "transaction.completed" => transaction(data, said),
+        "transaction.completed" => transaction(data, said).bought_for(renewal_token(data, &RENEWS)),
         "subscription.created"
         | "subscription.activated"
         | "subscription.trialing"
@@ -83,7 +87,7 @@ fn content(kind: &str, data: &Value, said: DateTime<Utc>) -> Content {
         | "subscription.past_due"
         | "subscription.paused"
         | "subscription.resumed"
-        | "subscription.canceled" => subscription(data, said),
+        | "subscription.canceled" => subscription(data, said).bought_for(renewal_token(data, &RENEWS)),
         "adjustment.created" | "adjustment.updated" => adjustment(data, said),
         "customer.created" | "customer.updated" => Content::Ignore {
             reason: "the address of a buyer is asked where a key is to be mailed",
@@ -145,7 +149,7 @@ fn transaction(transaction: &Value, said: DateTime<Utc>) -> Content {
         is_renewal: origin == "subscription_recurring",
         order: named.first().cloned(),
         buyer: buyer(transaction),
-        bad_key: None,
+        ..ReportedSale::default()
     })
 }
 

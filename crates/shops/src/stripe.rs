@@ -8,10 +8,11 @@ use serde_json::Value;
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
     ItemNames, MAX_LINES, above_zero, address, amount, at, first_id, id, ids, is_true, list, path_id, quantity,
-    required, seconds, shop_id, text,
+    renewal_token, required, seconds, shop_id, text,
 };
 use crate::shop::{Shop, ShopApi, ShopQuestion, SignatureScheme};
 use countersign_model::offer::{SalesMode, ShopId};
+use countersign_model::renewal_token::{NotARenewalToken, PREFIX, RenewalToken};
 use countersign_model::sale::fact::{
     CheckoutSession, Dispute, DisputeStatus, Fact, Names, PaidLine, Payment, Refund, SoldItem, Subscription,
     SubscriptionStatus,
@@ -32,6 +33,26 @@ const PRORATION: [&str; 3] = [
     "parent.invoice_item_details.proration",
     "proration",
 ];
+
+/// Where metadata have a renewal token: those of a session, a subscription or an invoice, and those of an invoice's subscription
+/// since 2025-03-31, and before.
+const RENEWS: [&str; 3] = [
+    "metadata.countersign",
+    "parent.subscription_details.metadata.countersign",
+    "subscription_details.metadata.countersign",
+];
+
+/// The renewal token of an object. A link of payments can set no metadata, but a session's reference, which vendors also use for
+/// ids of their own.
+fn bought_for(object: &Value) -> Option<Result<RenewalToken, NotARenewalToken>> {
+    let by_reference = || {
+        let reference = text(object, "client_reference_id");
+        reference.filter(|text| text.starts_with(PREFIX)).map(str::parse)
+    };
+    // An invoice may have been told the session that made its subscription.
+    let by_session = || bought_for(list(object, "checkout_sessions.data").first()?);
+    renewal_token(object, &RENEWS).or_else(by_reference).or_else(by_session)
+}
 
 /// Why a session without the name of an offer is parked.
 const NO_LINES: &str = "a session has no lines: write offer = \"NAME\" into the metadata of the payment link, or of the session that \
@@ -138,14 +159,16 @@ fn refunds_of(charge: &str) -> String {
 
 fn content(kind: &str, object: &Value, said: DateTime<Utc>) -> Content {
     match kind {
-        "checkout.session.completed" | "checkout.session.async_payment_succeeded" => checkout(object, said),
-        "invoice.paid" => invoice(object, said),
+        "checkout.session.completed" | "checkout.session.async_payment_succeeded" => {
+            checkout(object, said).bought_for(bought_for(object))
+        }
+        "invoice.paid" => invoice(object, said).bought_for(bought_for(object)),
         "invoice_payment.paid" => names(ids(object, &["invoice", "payment.payment_intent", "payment.charge"])),
         "customer.subscription.created"
         | "customer.subscription.updated"
         | "customer.subscription.deleted"
         | "customer.subscription.paused"
-        | "customer.subscription.resumed" => subscription(object, said),
+        | "customer.subscription.resumed" => subscription(object, said).bought_for(bought_for(object)),
         "charge.refunded" => charge(object, said),
         // Before 2024-10-28, the last one alone tells of refunds of charges.
         "refund.updated" | "refund.failed" | "charge.refund.updated" => refund(object, said),
@@ -363,7 +386,7 @@ fn invoice(invoice: &Value, said: DateTime<Utc>) -> Content {
             address: address(invoice, "customer_email"),
             customer: id(invoice, "customer"),
         },
-        bad_key: None,
+        ..ReportedSale::default()
     })
 }
 
@@ -690,6 +713,34 @@ mod tests {
     #[test]
     fn samples_are_read_as_written_beside_them() {
         testing::compare(&STRIPE);
+    }
+
+    #[test]
+    fn the_token_of_a_link_is_in_its_session_and_in_an_invoice_that_was_told_the_session() {
+        let token = include_str!("../../../tests/vectors/renewal_token.txt").trim();
+        let named = |kind: &str, object: Value| {
+            let content = read_as(kind, object);
+            let token = content.record().unwrap_or_else(|| panic!("{content:?}")).bought_for;
+            token.map(|token| token.map(|token| token.reveal()).map_err(|error| error.to_string()))
+        };
+        let session =
+            json!({ "id": "cs_1", "mode": "subscription", "subscription": "sub_1", "client_reference_id": token });
+        let mut invoice = json!({ "id": "in_1", "billing_reason": "subscription_create", "total": 100,
+            "parent": { "subscription_details": { "subscription": "sub_1" } },
+            "lines": { "data": [{ "pricing": { "price_details": { "price": "p" } }, "amount": 100,
+                "parent": { "subscription_item_details": { "subscription_item": "si_1" } }, "quantity": 1,
+                "period": { "start": 1, "end": 2 } }] } });
+        assert_eq!(named("invoice.paid", invoice.clone()), None);
+        invoice["checkout_sessions"] = json!({ "data": [session.clone()] });
+        for (kind, object) in [("checkout.session.completed", &session), ("invoice.paid", &invoice)] {
+            assert_eq!(named(kind, object.clone()), Some(Ok(token.to_owned())), "{kind}");
+        }
+        // Vendors have references of their own; what is no token in our own field is told.
+        let mut other = session.clone();
+        other["client_reference_id"] = json!("user-7");
+        assert_eq!(named("checkout.session.completed", other.clone()), None);
+        other["metadata"] = json!({ "countersign": "user-7" });
+        assert!(named("checkout.session.completed", other).is_some_and(|token| token.is_err()));
     }
 
     #[test]

@@ -35,6 +35,9 @@ fn shown(delivery: &ShopDelivery) -> String {
         shown["order"] = json!(record.order);
         shown["buyer"] = json!([record.buyer.address, record.buyer.customer]);
         shown["bad_key"] = json!(record.bad_key.map(|error| error.to_string()));
+        if let Some(token) = record.bought_for {
+            shown["bought_for"] = json!(token.map_or_else(|error| error.to_string(), |token| token.reveal()));
+        }
     }
     format!("{shown:#}\n")
 }

@@ -7,9 +7,12 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
-use crate::json::{ItemNames, MAX_LINES, above_zero, address, at, id, list, quantity, shop_id, text, time};
+use crate::json::{
+    ItemNames, MAX_LINES, above_zero, address, at, id, list, quantity, renewal_token, shop_id, text, time,
+};
 use crate::shop::{Shop, SignatureScheme};
 use countersign_model::offer::ShopId;
+use countersign_model::renewal_token::{NotARenewalToken, RenewalToken};
 use countersign_model::sale::fact::{Fact, PaidLine, Payment, Refund, SoldItem, Subscription, SubscriptionStatus};
 
 /// Currencies without a smaller unit, and those with 1,000 of them; all others have 100 (ISO 4217, list one,
@@ -61,7 +64,7 @@ fn read(object: &Value) -> Result<ShopDelivery, DeliveryError> {
             let said = time(object, "date_modified_gmt").or_else(|| time(object, "date_created_gmt"));
             let said = said.ok_or(DeliveryError::Missing("date_modified_gmt"))?;
             let read = if is_subscription { subscription } else { order };
-            read(object, &number, status, said)
+            read(object, &number, status, said).bought_for(bought_for(object))
         }
     };
     Ok(ShopDelivery {
@@ -115,7 +118,7 @@ fn order(order: &Value, number: &str, status: &str, said: DateTime<Utc>) -> Cont
         is_renewal,
         order: Some(own),
         buyer: buyer(order),
-        bad_key: None,
+        ..ReportedSale::default()
     })
 }
 
@@ -222,6 +225,13 @@ fn subscription(subscription: &Value, number: &str, status: &str, said: DateTime
         buyer: buyer(subscription),
         ..ReportedSale::default()
     })
+}
+
+/// The renewal token of an order or a subscription.
+fn bought_for(object: &Value) -> Option<Result<RenewalToken, NotARenewalToken>> {
+    let mut fields = list(object, "meta_data").iter();
+    let field = fields.find(|field| text(field, "key") == Some("_countersign_renew"))?;
+    renewal_token(field, &["value"])
 }
 
 /// The subscriptions that one of an order's own fields names. It may be there several times.

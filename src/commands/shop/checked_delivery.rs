@@ -85,6 +85,7 @@ impl From<SoldLicense<String>> for CheckedLicense {
                 price,
             } => format!("{payment} {price}"),
             PlaceName::Line { number, payment, price } => format!("{payment} {price} line {}", number + 1),
+            PlaceName::License { license } => format!("license {license}"),
         };
         Self {
             sold: match sold.copy {
@@ -189,5 +190,6 @@ fn fact_text(fact: &Fact<String>) -> String {
         Fact::Names(names) => format!("one payment: {}", names.ids.join(", ")),
         Fact::Key(key) => format!("key of {}: license {}", key.of, key.license),
         Fact::Past(past) => format!("earlier words about {}", past.id),
+        Fact::Base(base) => format!("what license {} granted before", base.license),
     }
 }

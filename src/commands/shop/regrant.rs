@@ -8,7 +8,7 @@ use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure, ledger_access, server_questions};
 use crate::serve::ops::regrant_answers::{RegrantOrder, RegrantReply, RegrantedLicense, RegrantedSales, SHOWN};
 use countersign_model::license::{Modules, SiteLimit};
-use countersign_model::sale::grants::SoldGrant;
+use countersign_model::sale::terms::SoldGrant;
 use countersign_model::sale::terms::Terms;
 use countersign_model::slug::Slug;
 use countersign_registry::Registry;

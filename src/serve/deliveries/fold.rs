@@ -14,6 +14,7 @@ use countersign_model::sale::terms::Terms;
 use countersign_registry::offers::Offers;
 use countersign_settings::config::KeyIssuer;
 
+use crate::serve::deliveries::bought_license::BoughtLicense;
 use crate::serve::deliveries::delivered::Delivered;
 use crate::serve::deliveries::error::{ApplyError, ParkReason};
 use crate::serve::deliveries::key_debt::KeyDebt;
@@ -48,7 +49,12 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
     }
     let requests = SaleRequests::new(secrets, &shop.name, mode);
     let hidden = record.facts.iter().cloned();
-    let hidden: Vec<Fact<HiddenId>> = hidden.map(|fact| fact.map(&mut |id| requests.hide(&id))).collect();
+    let mut hidden: Vec<Fact<HiddenId>> = hidden.map(|fact| fact.map(&mut |id| requests.hide(&id))).collect();
+    let (terms, unsold) = terms(snapshot.registry.offers(), hook, mode, &record.facts);
+    let own: Vec<HiddenId> = hidden.iter().flat_map(Fact::ids).cloned().collect();
+    if let Some(token) = record.bought_for {
+        BoughtLicense::new(gate, &snapshot, &requests, shop.keys).name(&mut hidden, token, &terms);
+    }
     let ids: Vec<&HiddenId> = hidden.iter().flat_map(Fact::ids).collect();
     if ids.len() > MAX_NAMES {
         return Err(ParkReason::TooLong.into());
@@ -60,7 +66,8 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         let sale = gate.bindings().sale(*id);
         sale.is_some_and(|(_, facts)| facts.is_sold())
     });
-    if record.is_renewal && !is_known && !queued.item.is_sale {
+    let is_bought = hidden.iter().any(|fact| fact.bought_for().is_some());
+    if record.is_renewal && !is_known && !is_bought && !queued.item.is_sale {
         if Utc::now() - received > OVERTAKEN_FOR {
             let id = queued.item.id;
             // Who retries it says that it is a sale.
@@ -72,7 +79,6 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         }
         return Err(ApplyError::Early);
     }
-    let (terms, unsold) = terms(snapshot.registry.offers(), hook, mode, &record.facts);
     let change = SaleChange::new(hidden, terms, Arc::clone(requests.scope()), Utc::now());
     let (sale, facts, is_news) = match gate.bindings().record_sale(change).await? {
         SaleOutcome::Recorded { sale, facts, is_news } => (sale, facts, is_news),
@@ -95,7 +101,10 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         is_earlier: facts.is_earlier,
     };
     let _turn = service.hooks.turns.of(sale).await;
-    let licenses = SaleLicenses::new(places, record.order.as_ref(), key);
+    let objects = own
+        .iter()
+        .flat_map(|id| std::iter::once(id.current).chain(id.retired.iter().copied()));
+    let licenses = SaleLicenses::new(places, objects.collect(), record.order.as_ref(), key);
     // What needs no address does not wait for one.
     licenses.update_all().await?;
     let debt = KeyDebt::of(service, delivered, &licenses).await?;

@@ -21,6 +21,7 @@ use countersign_files::spool::{AwaitedThing, SpoolError};
 use countersign_ledger::{KnownSale, SaleChange, SaleOutcome};
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::{SalesMode, ShopId};
+use countersign_model::sale::fact::Fact;
 use countersign_model::sale::fact::SoldAs;
 use countersign_model::sale::terms::Terms;
 use countersign_model::slug::Slug;
@@ -179,7 +180,10 @@ async fn grant(service: &Arc<Service>, later: &LaterSale) -> Result<Vec<LicenseI
         KeyIssuer::Shop => SaleKey::OfShop,
     };
     let _turn = service.hooks.turns.of(sale).await;
-    let licenses = SaleLicenses::new(places, None, key);
+    // Nobody is sent a key here.
+    let named = facts.facts();
+    let objects = named.iter().flat_map(Fact::ids).copied().collect();
+    let licenses = SaleLicenses::new(places, objects, None, key);
     licenses.update_all().await?;
     licenses.issue_missing().await
 }

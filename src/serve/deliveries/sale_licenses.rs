@@ -13,7 +13,8 @@ use countersign_model::period::NEVER;
 use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::sale::edits::Sold;
 use countersign_model::sale::fact::PlaceName;
-use countersign_model::sale::grants::{SoldGrant, SoldLicense};
+use countersign_model::sale::grants::SoldLicense;
+use countersign_model::sale::terms::SoldGrant;
 
 use crate::serve::deliveries::error::{ApplyError, NotOneLicense, ParkReason};
 use crate::serve::deliveries::sale_places::{SalePlaces, place_key};
@@ -33,6 +34,8 @@ pub(super) enum SaleKey {
 /// The licenses of one sale.
 pub(super) struct SaleLicenses<'a> {
     places: SalePlaces<'a>,
+    /// The objects of the shop that the delivery names.
+    objects: Vec<Hex128>,
     /// The shop's id of the order.
     order: Option<&'a String>,
     key: SaleKey,
@@ -58,18 +61,25 @@ pub(in crate::serve) struct FollowedLicense {
 
 impl<'a> SaleLicenses<'a> {
     /// Those that a delivery changes.
-    pub(super) fn new(places: SalePlaces<'a>, order: Option<&'a String>, key: SaleKey) -> Self {
+    pub(super) fn new(places: SalePlaces<'a>, objects: Vec<Hex128>, order: Option<&'a String>, key: SaleKey) -> Self {
         let by = SaleChanger {
             scope: Arc::clone(places.requests.scope()),
             author: Author::default(),
         };
-        Self { places, order, key, by }
+        Self {
+            places,
+            objects,
+            order,
+            key,
+            by,
+        }
     }
 
     /// Those that somebody else changes.
     pub(super) fn changed_for(places: SalePlaces<'a>, by: SaleChanger) -> Self {
         Self {
             places,
+            objects: Vec::new(),
             order: None,
             key: SaleKey::Own,
             by,
@@ -89,14 +99,17 @@ impl<'a> SaleLicenses<'a> {
 
     /// The places whose license is missing, and is to be issued.
     pub(super) fn missing(&self) -> Result<Vec<SoldLicense<Hex128>>, NotOneLicense> {
-        let licenses = self.facts().grants().licenses;
+        let facts = self.facts();
+        let licenses = facts.grants().licenses;
         let is_active = |sold: &&SoldLicense<_>| sold.grant.status == LicenseStatus::Active;
         let active = licenses.iter().filter(is_active).count();
         if self.key == SaleKey::OfShop && active > 1 {
             return Err(NotOneLicense(active));
         }
         let mut missing = licenses;
-        missing.retain(|sold| is_active(&sold) && self.places.find(&sold.place, sold.copy).is_none());
+        // SECURITY: who buys for a license of somebody else gets no key of their sale.
+        let is_own = |sold: &SoldLicense<_>| !facts.has_bought() || facts.is_place_of(&sold.place, &self.objects);
+        missing.retain(|sold| is_active(&sold) && is_own(sold) && self.places.find(&sold.place, sold.copy).is_none());
         Ok(missing)
     }
 
@@ -290,6 +303,15 @@ impl<'a> SaleLicenses<'a> {
             return None;
         }
         let known = current.license.details.remarks().sold.as_deref();
+        if known.is_some_and(|sold| self.places.is_of_other(sold.sale)) {
+            // Something was bought for it before the facts of this sale were known.
+            let license = current.license.id.log_tag();
+            tracing::warn!(
+                license,
+                "a license follows another sale: what this one says changes nothing of it"
+            );
+            return None;
+        }
         let sold = known.cloned().unwrap_or_else(|| self.sold(current));
         let granted = facts().grants().licenses;
         let granted = granted

@@ -30,18 +30,35 @@ pub(super) fn place_key(place: &PlaceName<Hex128>, copy: u32) -> String {
     match place {
         PlaceName::Item { number, subscription } => format!("item/{subscription}/{number}/{copy}"),
         PlaceName::Line { number, payment, price } => format!("line/{payment}/{price}/{number}/{copy}"),
+        // Nothing is issued for it.
+        PlaceName::License { license } => format!("license/{license}/{copy}"),
     }
 }
 
 impl SalePlaces<'_> {
     /// The license of a copy of a place.
     pub(super) fn find(&self, place: &PlaceName<Hex128>, copy: u32) -> Option<LedgerLicense> {
-        let found = self.find_key(&place_key(place, copy));
-        let earlier = || match place {
-            PlaceName::Item { number, .. } => self.find_key(&format!("{}/{number}/{copy}", self.sale)),
-            PlaceName::Line { number, .. } => self.find_key(&format!("{}/{number}/{copy}", self.sale)),
+        let number = match place {
+            PlaceName::License { license } if copy == 0 => {
+                return self.bindings.issued_beginning_with(&license.0);
+            }
+            PlaceName::License { .. } => return None,
+            PlaceName::Item { number, .. } | PlaceName::Line { number, .. } => number,
         };
-        found.or_else(|| self.is_earlier.then(earlier).flatten())
+        let found = self.find_key(&place_key(place, copy));
+        let earlier = || self.find_key(&format!("{}/{number}/{copy}", self.sale));
+        // Nothing was bought for a license then: such a place is another one.
+        let is_bought = || {
+            let known = self.bindings.sale(self.sale);
+            known.is_some_and(|(_, facts)| facts.is_bought(place))
+        };
+        found.or_else(|| (self.is_earlier && !is_bought()).then(earlier).flatten())
+    }
+
+    /// Whether this is the name of another sale.
+    pub(super) fn is_of_other(&self, name: Hex128) -> bool {
+        let known = self.bindings.sale(name);
+        known.is_some_and(|(sale, _)| sale != self.sale)
     }
 
     /// The license of this place, whichever secret it was issued with.

@@ -48,6 +48,10 @@ impl<'a> SaleRequests<'a> {
         }
     }
 
+    pub(super) fn mode(&self) -> SalesMode {
+        self.mode
+    }
+
     pub(super) fn scope(&self) -> &Arc<ChangeScope> {
         &self.scope
     }

@@ -13,7 +13,7 @@ use crate::serve::state::Service;
 use countersign_ledger::{KnownSale, StoreError};
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
-use countersign_model::sale::grants::SoldGrant;
+use countersign_model::sale::terms::SoldGrant;
 use countersign_model::sale::terms::Terms;
 use countersign_model::slug::Slug;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::hex128::Hex128;
 use crate::license_terms::{LicenseStatus, Modules, SiteLimit};
 use crate::name::Name;
-use crate::sale::grants::SoldGrant;
+use crate::sale::terms::SoldGrant;
 
 /// A person's value, and what the shop said at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::license_key::LicenseId;
+use crate::name::Name;
 use crate::offer::ShopId;
+use crate::sale::terms::SoldGrant;
 
 /// What a shop said about one object. Newer words about the object replace older ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,6 +33,8 @@ pub enum Fact<I> {
     Key(ShopKey<I>),
     /// What older words about a subscription said, where only their sum is kept.
     Past(Past<I>),
+    /// What a license granted before something was bought for it.
+    Base(LicenseBase<I>),
 }
 
 /// A payment. Facts of one moment: see [`Word`].
@@ -56,9 +60,9 @@ pub struct Payment<I> {
     /// When it was paid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paid: Option<DateTime<Utc>>,
-    /// The place whose license it was bought for.
+    /// The license that it was bought for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub place: Option<PlaceName<I>>,
+    pub place: Option<BoughtFor<I>>,
     /// Subscriptions that this order renews.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub renews: Vec<I>,
@@ -170,9 +174,9 @@ pub struct Subscription<I> {
     /// The order that it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<I>,
-    /// The place whose license it was bought for.
+    /// The license that it was bought for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub place: Option<PlaceName<I>>,
+    pub place: Option<BoughtFor<I>>,
     /// Products that it had.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<ShopId>,
@@ -260,9 +264,9 @@ pub struct CheckoutSession<I> {
     pub at: DateTime<Utc>,
     /// Its id.
     pub id: I,
-    /// The place whose license it was bought for.
+    /// The license that it was bought for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub place: Option<PlaceName<I>>,
+    pub place: Option<BoughtFor<I>>,
     /// The subscription.
     pub subscription: I,
 }
@@ -299,6 +303,31 @@ pub struct Past<I> {
     pub id: I,
 }
 
+/// What a license that no shop had sold granted before something was bought for it. The first word counts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LicenseBase<I> {
+    /// What it granted.
+    pub grant: SoldGrant,
+    /// As in [`PlaceName::License`].
+    pub license: I,
+    /// The shop and mode that sold something for it first.
+    pub shop: I,
+}
+
+/// The license that something was bought for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoughtFor<I> {
+    /// The number of the copy in its place.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub copy: u32,
+    /// What the license covered then. A line that has none of it is not for this license.
+    pub modules: BTreeSet<Name>,
+    /// Its place.
+    pub place: PlaceName<I>,
+}
+
 /// Pairs of times.
 pub type TimePairs = BTreeSet<(DateTime<Utc>, DateTime<Utc>)>;
 
@@ -332,6 +361,11 @@ pub enum PlaceName<I> {
         payment: I,
         /// What was sold.
         price: ShopId,
+    },
+    /// Of a license that no shop sold.
+    License {
+        /// The first half of its id.
+        license: I,
     },
 }
 
@@ -400,6 +434,31 @@ impl<I> Fact<I> {
                 free: past.free,
                 id: to(past.id),
             }),
+            Self::Base(base) => Fact::Base(LicenseBase {
+                grant: base.grant,
+                license: to(base.license),
+                shop: to(base.shop),
+            }),
+        }
+    }
+
+    /// The license that it was bought for.
+    pub fn bought_for(&self) -> Option<&BoughtFor<I>> {
+        match self {
+            Self::Payment(payment) => payment.place.as_ref(),
+            Self::Subscription(subscription) => subscription.place.as_ref(),
+            Self::Session(session) => session.place.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// What can be bought for a license: the object's id, and where the license stands.
+    pub fn purchase(&mut self) -> Option<(&I, &mut Option<BoughtFor<I>>)> {
+        match self {
+            Self::Payment(payment) => Some((&payment.id, &mut payment.place)),
+            Self::Subscription(subscription) => Some((&subscription.id, &mut subscription.place)),
+            Self::Session(session) => Some((&session.id, &mut session.place)),
+            _ => None,
         }
     }
 
@@ -410,7 +469,7 @@ impl<I> Fact<I> {
             Self::Payment(payment) => {
                 ids.push(&payment.id);
                 ids.extend(payment.names.iter().chain(&payment.renews).chain(&payment.subscription));
-                ids.extend(payment.place.as_ref().map(PlaceName::origin));
+                ids.extend(payment.place.as_ref().map(|bought| bought.place.origin()));
             }
             Self::Refund(refund) => {
                 ids.extend([&refund.of, &refund.id]);
@@ -423,15 +482,16 @@ impl<I> Fact<I> {
             Self::Subscription(subscription) => {
                 ids.push(&subscription.id);
                 ids.extend(subscription.parent.iter().chain(&subscription.resubscribes));
-                ids.extend(subscription.place.as_ref().map(PlaceName::origin));
+                ids.extend(subscription.place.as_ref().map(|bought| bought.place.origin()));
             }
             Self::Session(session) => {
                 ids.extend([&session.subscription, &session.id]);
-                ids.extend(session.place.as_ref().map(PlaceName::origin));
+                ids.extend(session.place.as_ref().map(|bought| bought.place.origin()));
             }
             Self::Names(names) => ids.extend(&names.ids),
             Self::Key(key) => ids.push(&key.of),
             Self::Past(past) => ids.push(&past.id),
+            Self::Base(base) => ids.push(&base.license),
         }
         ids
     }
@@ -496,8 +556,19 @@ impl<I> SoldItem<I> {
     }
 }
 
+impl<I> BoughtFor<I> {
+    fn map<J>(self, to: &mut impl FnMut(I) -> J) -> BoughtFor<J> {
+        BoughtFor {
+            copy: self.copy,
+            modules: self.modules,
+            place: self.place.map(to),
+        }
+    }
+}
+
 impl<I> PlaceName<I> {
-    fn map<J>(self, to: &mut impl FnMut(I) -> J) -> PlaceName<J> {
+    /// The same with other ids.
+    pub fn map<J>(self, to: &mut impl FnMut(I) -> J) -> PlaceName<J> {
         match self {
             Self::Item { number, subscription } => PlaceName::Item {
                 number,
@@ -508,6 +579,7 @@ impl<I> PlaceName<I> {
                 payment: to(payment),
                 price,
             },
+            Self::License { license } => PlaceName::License { license: to(license) },
         }
     }
 
@@ -516,6 +588,7 @@ impl<I> PlaceName<I> {
         match self {
             Self::Item { subscription, .. } => subscription,
             Self::Line { payment, .. } => payment,
+            Self::License { license } => license,
         }
     }
 }
@@ -527,6 +600,11 @@ fn yes() -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_yes(value: &bool) -> bool {
     *value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

@@ -8,8 +8,8 @@ use chrono::{DateTime, Utc};
 use crate::license_key::LicenseId;
 use crate::offer::ShopId;
 use crate::sale::fact::{
-    CheckoutSession, Dispute, Fact, Names, Past, Payment, PlaceName, Refund, SalePlace, ShopKey, SoldAs, Subscription,
-    SubscriptionStatus, TimePairs, Word,
+    BoughtFor, CheckoutSession, Dispute, Fact, LicenseBase, Names, Past, Payment, PlaceName, Refund, SalePlace,
+    ShopKey, SoldAs, Subscription, SubscriptionStatus, TimePairs, Word,
 };
 use crate::sale::terms::Terms;
 
@@ -39,6 +39,10 @@ pub struct SaleFacts<I> {
     key: Option<(I, LicenseId)>,
     /// Every line that was ever paid once, by payment, price and number.
     pub(super) once: BTreeSet<(I, ShopId, u16)>,
+    /// The licenses that payments, subscriptions and sessions were bought for, whichever word said so.
+    pub(super) bought: BTreeMap<I, BoughtFor<I>>,
+    /// What licenses granted that no shop had sold, each with the shop that sold something for it first.
+    pub(super) bases: BTreeMap<I, LicenseBase<I>>,
     /// Whether deliveries of it were applied before facts were kept.
     pub is_earlier: bool,
 }
@@ -60,6 +64,8 @@ impl<I> Default for SaleFacts<I> {
             terms: BTreeMap::new(),
             key: None,
             once: BTreeSet::new(),
+            bought: BTreeMap::new(),
+            bases: BTreeMap::new(),
             is_earlier: false,
         }
     }
@@ -86,7 +92,16 @@ fn newer<I: Ord, W: Word>(words: &mut BTreeMap<I, W>, id: I, word: W) {
 
 impl<I: Ord + Clone> SaleFacts<I> {
     /// Takes a fact. What is older than what is known changes nothing.
-    pub fn take(&mut self, fact: Fact<I>) {
+    pub fn take(&mut self, mut fact: Fact<I>) {
+        if let Some((id, place)) = fact.purchase()
+            && let Some(bought) = place.take()
+        {
+            // Of two words, whichever came first, the same one counts.
+            let known = self.bought.entry(id.clone());
+            known
+                .and_modify(|known| *known = bought.clone().min(known.clone()))
+                .or_insert(bought);
+        }
         match fact {
             Fact::Payment(payment) => {
                 let id = payment.id.clone();
@@ -130,6 +145,9 @@ impl<I: Ord + Clone> SaleFacts<I> {
                 }
                 self.claims.entry(past.id).or_default().extend(past.claims);
             }
+            Fact::Base(base) => {
+                self.bases.entry(base.license.clone()).or_insert(base);
+            }
         }
     }
 
@@ -169,6 +187,10 @@ impl<I: Ord + Clone> SaleFacts<I> {
         facts.extend(self.disputes.values().cloned().map(Fact::Dispute));
         facts.extend(self.subscriptions.values().cloned().map(Fact::Subscription));
         facts.extend(self.sessions.values().cloned().map(Fact::Session));
+        for (id, place) in facts.iter_mut().filter_map(Fact::purchase) {
+            *place = self.bought.get(id).cloned();
+        }
+        facts.extend(self.bases.values().cloned().map(Fact::Base));
         let of_key = self.key.iter().cloned();
         facts.extend(of_key.map(|(of, license)| Fact::Key(ShopKey { license, of })));
         for (name, smaller) in &self.alias {
@@ -218,7 +240,50 @@ impl<I: Ord + Clone> SaleFacts<I> {
             payment: payment.clone(),
             price: price.clone(),
         });
-        items.chain(lines).collect()
+        let licenses = self.bases.keys().map(|license| PlaceName::License {
+            license: license.clone(),
+        });
+        items.chain(lines).chain(licenses).collect()
+    }
+
+    /// The license that this payment, subscription or session was bought for.
+    pub fn bought_for(&self, id: &I) -> Option<&BoughtFor<I>> {
+        self.bought.get(id)
+    }
+
+    /// Whether something was bought for a license: the facts may be of several buyers.
+    pub fn has_bought(&self) -> bool {
+        !self.bought.is_empty()
+    }
+
+    /// Whether this place is of something that was bought for a license.
+    pub fn is_bought(&self, place: &PlaceName<I>) -> bool {
+        let objects = self.bought.keys().flat_map(|id| {
+            let of_session = self.sessions.get(id).map(|word| &word.subscription);
+            let of_payment = self.payments.get(id).and_then(|word| word.subscription.as_ref());
+            [Some(id), of_session, of_payment].into_iter().flatten().cloned()
+        });
+        self.is_place_of(place, &objects.collect::<Vec<_>>())
+    }
+
+    /// What this license, which no shop had sold, granted when something was bought for it first.
+    pub fn base(&self, license: &I) -> Option<&LicenseBase<I>> {
+        self.bases.get(license)
+    }
+
+    /// Whether this place is of one of these objects, by whichever name.
+    pub fn is_place_of(&self, place: &PlaceName<I>, objects: &[I]) -> bool {
+        match place {
+            PlaceName::Item { subscription, .. } => {
+                let first = self.chain(subscription);
+                objects.iter().any(|id| self.chain(id) == first)
+            }
+            PlaceName::Line { payment, .. } => {
+                let root = self.root(payment);
+                objects.iter().any(|id| self.root(id) == root)
+            }
+            PlaceName::License { .. } => false,
+        }
     }
 
     /// Every id of an item that is known.

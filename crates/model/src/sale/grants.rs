@@ -5,7 +5,8 @@
 //!   neither open nor lost.
 //! - A line of a subscription ends when the newest stretch ends that stands, but not later than a fallen stretch that began after
 //!   it: a refund never makes a license end later.
-//! - Lines paid once add up: `end = max(end, day paid) + period`, in the order of their payments.
+//! - Lines paid once add up: `end = max(end, day paid) + period`, in the order of their payments. Of a license that several offers
+//!   were bought for, each offer adds up alone, and the latest end counts: what falls away never makes it end later.
 //! - A license goes on for some days after its end only while a renewal is to come and the newest payment stands.
 //! - If payments are known and none stands, the license is suspended. A shop never revokes.
 
@@ -13,16 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
-use serde::{Deserialize, Serialize};
 
-use crate::license_terms::{LicenseStatus, Modules, SiteLimit};
+use crate::license_terms::{LicenseStatus, SiteLimit};
 use crate::offer::{LicenseTerm, ShopId};
 use crate::sale::fact::{
-    CheckoutSession, Dispute, DisputeStatus, PaidLine, Payment, PlaceName, Refund, SalePlace, SoldItem, Subscription,
+    BoughtFor, Dispute, DisputeStatus, PaidLine, Payment, PlaceName, Refund, SalePlace, SoldItem, Subscription,
     SubscriptionStatus, Word as _,
 };
 use crate::sale::facts::{SaleFacts, place_name};
-use crate::sale::terms::{Terms, shared_modules};
+use crate::sale::terms::{SoldGrant, Terms};
+use crate::slug::Slug;
 
 /// Licenses that one line grants at most. More are a mistake, or somebody's test.
 pub const MOST_LICENSES: u32 = 1_000;
@@ -38,30 +39,6 @@ pub struct SoldLicense<I> {
     pub is_sold: bool,
     /// What it grants.
     pub grant: SoldGrant,
-}
-
-/// What a shop grants to one license.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SoldGrant {
-    /// The last day that is paid.
-    pub expires: NaiveDate,
-    /// What it covers.
-    #[serde(with = "shared_modules")]
-    pub modules: Arc<Modules>,
-    /// If a renewal is to come: days that the license goes on without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub renewal_days: Option<u16>,
-    /// How often it may move by itself; `None` for the server's setting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub site_moves: Option<u16>,
-    /// How many sites.
-    pub sites: SiteLimit,
-    /// How many staging copies need no seat; `None` for the server's setting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub staging_sites: Option<u16>,
-    /// Active or suspended.
-    pub status: LicenseStatus,
 }
 
 /// What a sale has that no license follows.
@@ -107,8 +84,10 @@ struct GrantLine<'f, I> {
     subscription: Option<&'f Subscription<I>>,
     /// Whether the newest payment of the subscription stands.
     is_paid_up: bool,
-    /// The newest standing payment.
+    /// Its newest standing payment.
     paid: Option<DateTime<Utc>>,
+    /// Its first payment, whether it stands or not.
+    since: Option<DateTime<Utc>>,
 }
 
 /// The end of one line of a subscription.
@@ -133,13 +112,6 @@ struct Stretch<'f, I> {
     is_free: bool,
     /// The payment; `None` for one that was given away.
     name: Option<&'f I>,
-}
-
-/// A line that is paid once, by all names of its payment.
-struct SoldOnce<'f, I> {
-    quantity: u32,
-    /// The place whose license it was bought for.
-    place: Option<&'f PlaceName<I>>,
 }
 
 /// The facts with their payments grouped.
@@ -437,19 +409,23 @@ impl<'f, I: Ord + Clone> SaleView<'f, I> {
         })
     }
 
-    /// The place whose license the subscriptions after this first one were bought for.
-    fn bought_for(&self, root: &I) -> Option<PlaceName<I>> {
-        let named = self
-            .facts
-            .newest_subscription(root)
-            .and_then(|word| word.place.as_ref());
-        let by_session = || {
-            let of_root = |word: &&CheckoutSession<I>| self.facts.chain(&word.subscription) == *root;
-            let mut sessions = self.facts.sessions.values().filter(of_root);
-            sessions.find_map(|word| word.place.as_ref())
-        };
-        let place = named.or_else(by_session)?;
-        Some(self.lasting(place.clone()))
+    /// The license that the subscriptions after this first one were bought for. What a subscription says goes before its
+    /// session, and that before its payments.
+    fn bought_for(&self, root: &I, subscriptions: &BTreeSet<&I>) -> Option<BoughtFor<I>> {
+        let of_root = |id: &I| self.facts.chain(id) == *root;
+        let sessions = self.facts.sessions.values().filter(|word| of_root(&word.subscription));
+        let payments = self.facts.payments.values().filter(|word| {
+            let mut names = word.subscription.iter().chain(&word.renews);
+            names.any(of_root)
+        });
+        let first = |ids: &mut dyn Iterator<Item = &I>| ids.filter_map(|id| self.facts.bought.get(id)).min().cloned();
+        let named = first(&mut subscriptions.iter().copied())
+            .or_else(|| first(&mut sessions.map(|word| &word.id)))
+            .or_else(|| first(&mut payments.map(|word| &word.id)))?;
+        Some(BoughtFor {
+            place: self.lasting(named.place),
+            ..named
+        })
     }
 
     /// The name of the place that its payment's first name gives.
@@ -464,23 +440,32 @@ impl<'f, I: Ord + Clone> SaleView<'f, I> {
                     price,
                 }
             }
-            item @ PlaceName::Item { .. } => item,
+            place @ (PlaceName::Item { .. } | PlaceName::License { .. }) => place,
         }
     }
 
     fn grants(&self) -> SaleGrants<I> {
         let mut granted = Granted::default();
+        for license in self.facts.bases.keys().cloned() {
+            granted.places.insert((PlaceName::License { license }, 0), Vec::new());
+        }
         self.grant_subscriptions(&mut granted);
         self.grant_lines(&mut granted);
         let parts = self.groups.iter().filter(|group| group.is_refunded_in_part);
         granted
             .remainder
             .extend(parts.map(|group| Remainder::PartialRefund(group.name.clone())));
-        let licenses = granted.places.into_iter().map(|((place, copy), lines)| SoldLicense {
-            place,
-            copy,
-            is_sold: lines.iter().any(|line| line.is_sold),
-            grant: of_lines(&lines),
+        let licenses = granted.places.into_iter().map(|((place, copy), lines)| {
+            let base = match &place {
+                PlaceName::License { license } => self.facts.bases.get(license),
+                _ => None,
+            };
+            SoldLicense {
+                copy,
+                is_sold: base.is_some() || lines.iter().any(|line| line.is_sold),
+                grant: of_lines(&lines, base.map(|base| &base.grant)),
+                place,
+            }
         });
         SaleGrants {
             licenses: licenses.collect(),
@@ -489,25 +474,25 @@ impl<'f, I: Ord + Clone> SaleView<'f, I> {
     }
 
     fn grant_subscriptions(&self, granted: &mut Granted<'f, I>) {
-        let newest = self
-            .groups
-            .iter()
-            .filter(|group| group.stands)
-            .map(|group| group.paid)
-            .max();
         for (root, places) in &self.facts.places {
             let subscription = self.facts.newest_subscription(root);
             let now = self.sold_now(root);
-            let bought_for = self.bought_for(root);
             let subscriptions = self.chained(root);
+            let bought_for = self.bought_for(root, &subscriptions);
             let groups = self.payments_of(&subscriptions);
             let is_paid_up = are_paid_up(&groups);
+            let standing = groups.iter().filter(|group| group.stands);
+            let newest = standing.map(|group| group.paid).max();
+            let since = groups.iter().map(|group| group.paid).min();
+            // Paused, it adds nothing to a license that something else was bought for.
+            let is_paused =
+                subscription.is_some_and(|word| word.status == SubscriptionStatus::Paused && word.free.is_none());
             for (number, place) in (0_u16..).zip(places) {
                 let end = self.end_of(root, &place.item.item, &subscriptions, &groups);
                 let Some(LineEnd { end, stands }) = end else {
                     continue;
                 };
-                let name = bought_for.clone().unwrap_or_else(|| place_name(root, number, place));
+                let name = place_name(root, number, place);
                 let item = now.iter().find(|item| item.item == place.item.item);
                 let is_sold = item.is_some();
                 let item = item.unwrap_or(&place.item);
@@ -521,13 +506,14 @@ impl<'f, I: Ord + Clone> SaleView<'f, I> {
                     sites: terms.sites_of(item.quantity),
                     end: Some(end),
                     lasts: None,
-                    stands: stands && is_sold,
+                    stands: stands && is_sold && !is_paused,
                     is_sold,
                     subscription,
                     is_paid_up,
                     paid: newest.filter(|_| is_sold),
+                    since,
                 };
-                granted.add(name, &item.price, item.quantity, terms.map(line));
+                granted.add(name, bought_for.as_ref(), &item.price, item.quantity, terms.map(line));
             }
         }
     }
@@ -541,7 +527,12 @@ impl<'f, I: Ord + Clone> SaleView<'f, I> {
             }
         }
         for group in &self.groups {
-            let mut lines: BTreeMap<(&ShopId, u16), SoldOnce<'_, I>> = BTreeMap::new();
+            let mut lines: BTreeMap<(&ShopId, u16), u32> = BTreeMap::new();
+            let named = group.words.iter().filter_map(|word| self.facts.bought.get(&word.id));
+            let bought_for = named.min().map(|bought| BoughtFor {
+                place: self.lasting(bought.place.clone()),
+                ..bought.clone()
+            });
             // A session names the offer alone; its invoice may say what was sold.
             let is_named = |word: &&&Payment<I>| word.lines.iter().all(|line| line.price.is_offer());
             let says_more = !group.words.iter().all(|word| is_named(&word));
@@ -560,26 +551,21 @@ impl<'f, I: Ord + Clone> SaleView<'f, I> {
                     if is_claimed(&line) {
                         continue;
                     }
-                    let known = lines.entry((&line.price, number)).or_insert(SoldOnce {
-                        quantity: 0,
-                        place: None,
-                    });
-                    known.quantity = known.quantity.max(line.quantity);
-                    known.place = word.place.as_ref().or(known.place);
+                    let quantity = lines.entry((&line.price, number)).or_default();
+                    *quantity = line.quantity.max(*quantity);
                 }
             }
-            for ((price, number), SoldOnce { quantity, place }) in lines {
+            for ((price, number), quantity) in lines {
                 let terms = granted.terms(self.facts, &group.name, price);
                 // Its subscription grants it.
                 if terms.is_some_and(|terms| terms.lasts == LicenseTerm::Subscription) {
                     continue;
                 }
-                let own = || PlaceName::Line {
+                let place = self.lasting(PlaceName::Line {
                     number,
                     payment: group.name.clone(),
                     price: price.clone(),
-                };
-                let place = self.lasting(place.cloned().unwrap_or_else(own));
+                });
                 let line = |terms: &'f Terms| GrantLine {
                     terms,
                     sites: terms.sites_of(quantity),
@@ -590,8 +576,9 @@ impl<'f, I: Ord + Clone> SaleView<'f, I> {
                     subscription: None,
                     is_paid_up: true,
                     paid: Some(group.paid),
+                    since: Some(group.paid),
                 };
-                granted.add(place, price, quantity, terms.map(line));
+                granted.add(place, bought_for.as_ref(), price, quantity, terms.map(line));
             }
         }
     }
@@ -648,46 +635,71 @@ impl<'f, I: Ord + Clone> Granted<'f, I> {
         terms.filter(|terms| !terms.is_nothing)
     }
 
-    fn add(&mut self, place: PlaceName<I>, price: &ShopId, quantity: u32, line: Option<GrantLine<'f, I>>) {
+    /// Grants a line to its own place, or the first of its copies to the license that it was bought for.
+    fn add(
+        &mut self,
+        own: PlaceName<I>,
+        bought_for: Option<&BoughtFor<I>>,
+        price: &ShopId,
+        quantity: u32,
+        line: Option<GrantLine<'f, I>>,
+    ) {
         let Some(line) = line else {
             return;
         };
+        let is_common = |bought: &&BoughtFor<I>| line.terms.modules.keys().any(|name| bought.modules.contains(name));
+        let bought_for = bought_for.filter(is_common);
         let count = line.terms.licenses_of(quantity);
         if count > MOST_LICENSES {
             self.remainder.insert(Remainder::TooMany(price.clone()));
             return;
         }
         for copy in 0..count {
-            let lines = self.places.entry((place.clone(), copy)).or_default();
+            let place = match bought_for.filter(|_| copy == 0) {
+                Some(bought) => (bought.place.clone(), bought.copy),
+                None => (own.clone(), copy),
+            };
+            let lines = self.places.entry(place).or_default();
             lines.push(GrantLine { ..line });
         }
     }
 }
 
-/// One license of all lines of its place: those that stand, or else all.
-fn of_lines<I>(lines: &[GrantLine<'_, I>]) -> SoldGrant {
+/// The end of these lines. What is paid once adds its time to what the same offer granted before; the latest end counts.
+fn end_of_lines<I>(lines: &[&GrantLine<'_, I>], base: Option<&SoldGrant>) -> Option<NaiveDate> {
+    let mut lines = lines.to_vec();
+    lines.sort_by_key(|line| (line.since, line.lasts.is_some()));
+    let mut ends: BTreeMap<&Slug, NaiveDate> = BTreeMap::new();
+    for line in lines {
+        // A license that no shop sold names no offer.
+        let is_same = |base: &&SoldGrant| base.modules == line.terms.modules && base.sites == line.sites;
+        let before = base.filter(is_same).map(|base| base.expires);
+        let before = before.max(ends.get(&line.terms.offer).copied());
+        let end = match (line.lasts, line.paid) {
+            (Some(lasts), Some(paid)) => Some(lasts.last_day(paid.date_naive().max(before.unwrap_or(NaiveDate::MIN)))),
+            _ => line.end.max(before),
+        };
+        ends.extend(end.map(|end| (&line.terms.offer, end)));
+    }
+    ends.into_values().max().max(base.map(|base| base.expires))
+}
+
+/// One license of all lines of its place: those that stand, or else all; and of what it granted before something was bought for it.
+fn of_lines<I>(lines: &[GrantLine<'_, I>], base: Option<&SoldGrant>) -> SoldGrant {
     let stands = lines.iter().any(|line| line.stands);
-    let counted: Vec<_> = lines.iter().filter(|line| line.stands || !stands).collect();
-    let of_subscriptions = counted.iter().filter_map(|line| line.end).max();
-    let mut once: Vec<_> = counted
+    let counted: Vec<_> = lines
         .iter()
-        .filter_map(|line| Some((line.paid?, &line.terms.offer, line.lasts?)))
+        .filter(|line| line.stands || !(stands || base.is_some()))
         .collect();
-    once.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
-    // Paid early, time is added at the end.
-    let of_lines = once.iter().fold(None, |end: Option<NaiveDate>, (paid, _, lasts)| {
-        let paid = paid.date_naive();
-        Some(lasts.last_day(end.map_or(paid, |end| end.max(paid))))
-    });
-    // `lines` is never empty, and each has an end or a term.
-    let expires = of_subscriptions.max(of_lines).unwrap_or_default();
+    // Without a base, there are lines, and each has an end or a term.
+    let expires = end_of_lines(&counted, base).unwrap_or_default();
     let rank = |line: &GrantLine<'_, I>| (line.paid, line.sites);
     let newest = counted
         .iter()
         .copied()
         .reduce(|newest, line| if rank(line) > rank(newest) { line } else { newest });
     let Some(newest) = newest else {
-        return SoldGrant {
+        return base.cloned().unwrap_or(SoldGrant {
             status: LicenseStatus::Suspended,
             expires,
             renewal_days: None,
@@ -695,13 +707,12 @@ fn of_lines<I>(lines: &[GrantLine<'_, I>]) -> SoldGrant {
             sites: SiteLimit::DEFAULT,
             staging_sites: None,
             site_moves: None,
-        };
+        });
     };
-    let subscription = newest.subscription;
-    let is_paused = subscription.is_some_and(|word| word.status == SubscriptionStatus::Paused && word.free.is_none());
-    let is_active = stands && !is_paused;
+    let is_active = stands || base.is_some();
     let is_paid_up = is_active && newest.is_paid_up;
-    let renewing = subscription.filter(|word| is_paid_up && word.renews && word.status.goes_on());
+    let renewing = newest.subscription;
+    let renewing = renewing.filter(|word| is_paid_up && word.renews && word.status.goes_on());
     SoldGrant {
         status: match is_active {
             true => LicenseStatus::Active,

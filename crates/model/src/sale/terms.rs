@@ -1,11 +1,12 @@
-//! What a price granted when a sale first named it. Editing the offer changes nothing that was sold.
+//! What a price granted when a sale first named it, and what a license has of it. Editing the offer changes nothing that was sold.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use chrono::NaiveDate;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::license_terms::{Modules, SiteLimit};
+use crate::license_terms::{LicenseStatus, Modules, SiteLimit};
 use crate::offer::{LicenseTerm, Offer, QuantityMeaning};
 use crate::slug::Slug;
 
@@ -79,15 +80,39 @@ impl From<&Offer> for Terms {
     }
 }
 
+/// What a shop grants to one license.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SoldGrant {
+    /// The last day that is paid.
+    pub expires: NaiveDate,
+    /// What it covers.
+    #[serde(with = "shared_modules")]
+    pub modules: Arc<Modules>,
+    /// If a renewal is to come: days that the license goes on without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewal_days: Option<u16>,
+    /// How often it may move by itself; `None` for the server's setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site_moves: Option<u16>,
+    /// How many sites.
+    pub sites: SiteLimit,
+    /// How many staging copies need no seat; `None` for the server's setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staging_sites: Option<u16>,
+    /// Active or suspended.
+    pub status: LicenseStatus,
+}
+
 /// Modules that licenses share.
-pub(super) mod shared_modules {
+mod shared_modules {
     use super::{Arc, Deserialize as _, Deserializer, Modules, Serialize as _, Serializer};
 
-    pub(in crate::sale) fn serialize<S: Serializer>(modules: &Arc<Modules>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(modules: &Arc<Modules>, serializer: S) -> Result<S::Ok, S::Error> {
         (**modules).serialize(serializer)
     }
 
-    pub(in crate::sale) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Modules>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Modules>, D::Error> {
         Modules::deserialize(deserializer).map(Arc::new)
     }
 }

@@ -223,6 +223,7 @@ async fn apply(
     let current = ledger::find(service, &id).await?;
     let texts = OrderTexts::of(service.gate.bindings(), [current.reference]).await?;
     let issued = ledger::apply(service, by, id, expected, step).await?;
-    let document = LicenseDocument::issued(&issued, &texts, KnownSites::of(&service.gate));
+    let snapshot = service.gate.snapshot();
+    let document = LicenseDocument::issued(&issued, &texts, KnownSites::of(&service.gate, &snapshot));
     Ok(answer(StatusCode::OK, &document))
 }

@@ -5,16 +5,18 @@ use serde::Serialize;
 
 use crate::serve::api::licenses::fields::SiteCount;
 use crate::serve::found_license::FoundLicense;
-use crate::serve::gate::Gate;
+use crate::serve::gate::{Gate, Snapshot};
 use crate::serve::order_texts::OrderTexts;
 use countersign_ledger::Ledger;
 use countersign_model::issued_license::{ChangeScope, IssuedLicense};
 use countersign_model::license::{License, LicenseState, LicenseStatus, Modules};
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::remarks::Metadata;
+use countersign_model::renewal_token::RenewalToken;
 use countersign_model::site_host::SiteHost;
 use countersign_model::staging_hosts::StagingRule;
 use countersign_registry::Registry;
+use countersign_settings::keys::secret_keys::DownloadKeys;
 
 /// What is known of sites at a moment.
 #[derive(Clone, Copy)]
@@ -22,15 +24,18 @@ pub(super) struct KnownSites<'b> {
     pub(super) bindings: &'b Ledger,
     /// The server's setting.
     pub(super) staging: &'b StagingRule,
+    /// What renewal tokens are made with.
+    pub(super) downloads: Option<&'b DownloadKeys>,
     pub(super) now: DateTime<Utc>,
 }
 
 impl<'b> KnownSites<'b> {
     /// Now.
-    pub(super) fn of(gate: &'b Gate) -> Self {
+    pub(super) fn of(gate: &'b Gate, snapshot: &'b Snapshot) -> Self {
         Self {
             bindings: gate.bindings(),
             staging: &gate.rules().staging,
+            downloads: snapshot.secrets.downloads.as_deref(),
             now: Utc::now(),
         }
     }
@@ -54,6 +59,9 @@ pub(super) struct LicenseDocument<'a> {
     /// The state today: also `expired`.
     standing: &'static str,
     expires: NaiveDate,
+    /// What is bought with it is bought for this license.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    renewal_token: Option<String>,
     /// Whether a renewal is to come.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     renews: bool,
@@ -150,8 +158,12 @@ impl<'a> LicenseDocument<'a> {
 
     /// A license of the ledger.
     pub(super) fn issued(issued: &'a IssuedLicense, texts: &'a OrderTexts, sites: KnownSites<'_>) -> Self {
+        let id = &issued.license.id;
+        let may_renew = issued.license.status != LicenseStatus::Revoked;
+        let keys = sites.downloads.filter(|_| may_renew);
         Self {
             reference: texts.of_license(issued),
+            renewal_token: keys.map(|keys| RenewalToken::new(keys.current(), id).reveal()),
             ..Self::with_source(&issued.license, Source::of_ledger(issued), sites)
         }
     }
@@ -182,6 +194,7 @@ impl<'a> LicenseDocument<'a> {
             status: license.status,
             standing: standing(license.state(sites.now.date_naive())),
             expires: license.expires,
+            renewal_token: None,
             renews: license.renews(),
             modules: &license.modules,
             sites: license.sites.into(),

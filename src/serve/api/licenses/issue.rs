@@ -127,8 +127,9 @@ pub(super) fn told(
     new: &NewOrigin,
     (outcome, texts): (ChangeOutcome, &OrderTexts),
 ) -> Result<LicenseAnswer, Problem> {
-    let sites = KnownSites::of(&service.gate);
-    let pages = service.first_copy_pages(&service.gate.snapshot());
+    let snapshot = service.gate.snapshot();
+    let sites = KnownSites::of(&service.gate, &snapshot);
+    let pages = service.first_copy_pages(&snapshot);
     let page = |license: &License| pages.as_ref()?.link(license, sites.now.date_naive());
     match outcome {
         ChangeOutcome::Recorded(issued) => {

@@ -70,6 +70,7 @@ pub(super) async fn reply(service: &Service, query: &str) -> Result<LicenseAnswe
         let sites = KnownSites {
             bindings: &bindings,
             staging: &staging,
+            downloads: snapshot.secrets.downloads.as_deref(),
             now: Utc::now(),
         };
         let page = wanted.page(&snapshot.registry, sites)?;

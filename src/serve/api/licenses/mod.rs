@@ -120,7 +120,12 @@ async fn one(service: &Service, id: LicenseId) -> Result<LicenseAnswer, Problem>
     }
     let found = service.gate.license(&snapshot, &id).ok_or(Problem::NoSuchLicense)?;
     let texts = OrderTexts::of(service.gate.bindings(), [found.order()]).await?;
-    let document = LicenseDocument::new(&found, &texts, &snapshot.registry, KnownSites::of(&service.gate));
+    let document = LicenseDocument::new(
+        &found,
+        &texts,
+        &snapshot.registry,
+        KnownSites::of(&service.gate, &snapshot),
+    );
     Ok(answer(StatusCode::OK, &document))
 }
 

@@ -71,7 +71,8 @@ pub(super) async fn reply(
         Err(error) => return Err(Problem::internal(&error)),
     }
     tracing::info!(license = id.log_tag(), by = %caller.scope, "the license key will be mailed again");
-    let document = LicenseDocument::issued(&found, &texts, KnownSites::of(&service.gate));
+    let snapshot = service.gate.snapshot();
+    let document = LicenseDocument::issued(&found, &texts, KnownSites::of(&service.gate, &snapshot));
     Ok(answer(StatusCode::ACCEPTED, &document))
 }
 
