@@ -10,8 +10,8 @@ use clap::{Args as _, CommandFactory as _, Parser, Subcommand};
 use crate::commands::Exit;
 use crate::commands::output::error_json;
 use crate::commands::{
-    bindings, build, completions, doctor, init, keys, license, mail, manual, package, preview, review, serve, shop,
-    sign, token, trace, usage, verify, wait, webhook,
+    bindings, build, completions, customer, doctor, init, keys, license, mail, manual, package, preview, review, serve,
+    shop, sign, token, trace, usage, verify, wait, webhook,
 };
 use countersign_model::license_key::LicenseKey;
 use countersign_model::text::stderr;
@@ -145,6 +145,8 @@ pub enum Command {
     Serve(Box<serve::Args>),
     /// Issue, list and change licenses
     License(license::Args),
+    /// Show and erase customers
+    Customer(customer::Args),
     /// Verify, export and maintain the bindings of sites
     Bindings(bindings::Args),
     /// Create, list, rotate and publish keys

@@ -4,6 +4,7 @@
 //! makes them itself. Only a person changes a license that a file of the registry declares.
 
 mod arguments;
+mod assign;
 mod change;
 mod expires;
 mod forget;
@@ -23,10 +24,13 @@ pub(super) mod view;
 
 use std::collections::HashMap;
 
-use chrono::Utc;
+use chrono::{NaiveDate, Utc};
+use serde::Serialize;
 
 use countersign_ledger::StoreError;
 use countersign_model::binding::{Binding, SiteReport};
+use countersign_model::issued_license::Hex128;
+use countersign_model::license::{License, Modules};
 use countersign_model::license_key::LicenseId;
 use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::printable::Printable;
@@ -67,6 +71,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Issue(args) => issue::run(args, config, now),
         Verb::Import(args) => import::run(args, config, now),
+        Verb::Assign(args) => assign::run(args, config, today),
         Verb::Rekey(args) => rekey::rekey(args, config),
         Verb::Resend(args) => rekey::resend(args, config),
         Verb::Forget(args) => forget::run(args, config),
@@ -81,6 +86,38 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Move(args) => change(ChangeVerb::Move(args)),
         Verb::Sites(args) => change(ChangeVerb::Sites(args)),
     }
+}
+
+/// A license of a customer.
+#[derive(Debug, Serialize)]
+pub(super) struct LicenseOf {
+    pub id: LicenseId,
+    pub standing: &'static str,
+    pub expires: NaiveDate,
+    pub modules: Modules,
+    #[serde(skip)]
+    words: String,
+}
+
+impl LicenseOf {
+    /// Modules with their features, for people.
+    pub(super) fn modules_text(&self) -> &str {
+        &self.words
+    }
+}
+
+/// The licenses of the customer with this number, sorted by id.
+pub(super) fn of_customer(number: Hex128, config: &Config, today: NaiveDate) -> Result<Vec<LicenseOf>, Failure> {
+    let licenses = issued::licenses(config)?.into_iter().map(|issued| issued.license);
+    let of_customer = licenses.filter(|license| license.details.remarks().holder == Some(number));
+    let shown = |license: License| LicenseOf {
+        id: license.id,
+        standing: view::state(&license, today),
+        expires: license.expires,
+        words: view::modules(&license),
+        modules: Modules::clone(&license.modules),
+    };
+    Ok(of_customer.map(shown).collect())
 }
 
 /// A license's bindings with what its sites reported.

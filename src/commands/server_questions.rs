@@ -23,6 +23,7 @@ use crate::serve::imports::{ImportOrder, ImportReply};
 use crate::serve::ops::admin_socket::{self, ConnectError};
 use crate::serve::ops::command_user::CommandUser;
 use crate::serve::ops::commands::{CLAIMED_USER, FolderIdentity, ServerGreeting, is_user_name};
+use crate::serve::ops::customer_answers::{CustomerOrder, CustomerReply};
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
 use crate::serve::ops::license_answers::{AdoptionOrder, AdoptionReply, LicenseOrder, LicenseReply};
 use crate::serve::ops::license_defaults::LicenseDefaults;
@@ -198,6 +199,11 @@ pub(super) fn adopt(config: &Config, order: &AdoptionOrder) -> Result<Vec<Adopti
 /// Has the server erase texts.
 pub(super) fn erase_texts(config: &Config, order: &ErasureOrder) -> Result<ErasureReply, QuestionError> {
     ask(config, async |server| server.order("/texts", order).await)
+}
+
+/// Has the server erase a customer.
+pub(super) fn erase_customer(config: &Config, order: &CustomerOrder) -> Result<CustomerReply, QuestionError> {
+    ask(config, async |server| server.order("/customers", order).await)
 }
 
 /// Has the server import licenses of another system.

@@ -4,18 +4,21 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_ledger::{ImportOutcome, ImportRequest, Ledger, LicenseImport, MAX_IMPORT_LINES, StoreError};
-use countersign_model::issued_license::Hex128;
+use countersign_model::customer::CustomerAddress;
+use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license::{License, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
-use countersign_model::order_reference::OrderReference;
 use countersign_model::period::deserialize_last_day;
 use countersign_model::site_host::SiteHost;
 use countersign_registry::Registry;
+use countersign_settings::config::CustomerRule;
+use countersign_settings::keys::secret_keys::ReferenceKeys;
 
 /// Licenses to import in one commit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -42,6 +45,12 @@ pub struct ImportedLicense {
     pub sites: Option<NonZeroU32>,
     /// What the other system calls it.
     pub reference: Option<String>,
+    /// The customer's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub customer: Option<CustomerAddress>,
+    /// The customer's name. It is kept with an address only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// A digest of what the other system says of it.
     pub content: Hex128,
     /// The sites that are active there, and since when.
@@ -63,9 +72,6 @@ pub enum ImportReply {
     },
 }
 
-/// Gives the text of a reference its names, which the ledger has.
-pub type NameReference<'a> = dyn Fn(&str) -> OrderReference + Sync + 'a;
-
 /// Why an order was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportOrderError {
@@ -77,18 +83,23 @@ pub enum ImportOrderError {
     Store(#[from] StoreError),
 }
 
-/// Imports the licenses of an order. `name` gives a reference its names; without it, licenses have no reference.
+/// Imports the licenses of an order. `keys` give references and customers their names; without them, licenses have neither.
 ///
 /// # Errors
-/// Nothing was written.
+/// No license was written.
 pub async fn carry_out(
     registry: &Registry,
     bindings: &Ledger,
-    name: Option<&NameReference<'_>>,
+    keys: Option<&ReferenceKeys>,
+    customers: CustomerRule,
     order: ImportOrder,
 ) -> Result<Vec<ImportReply>, ImportOrderError> {
     if !bindings.may_issue() {
         return Err(StoreError::Differs.into());
+    }
+    let lines: usize = order.licenses.iter().map(|license| 1 + license.hosts.len()).sum();
+    if lines > MAX_IMPORT_LINES {
+        return Err(ImportOrderError::TooManyLines);
     }
     let in_file = |id: &LicenseId| {
         let (file, line) = registry.place(id).filter(|_| bindings.issued(id).is_none())?;
@@ -101,13 +112,19 @@ pub async fn carry_out(
         .into_iter()
         .zip(&places)
         .filter(|(_, place)| place.is_none());
+    let licenses: Vec<_> = of_ledger.map(|(license, _)| license).collect();
+    let holders = match keys {
+        Some(keys) if !order.dry_run => holders(bindings, keys, customers, &licenses).await?,
+        _ => HashMap::new(),
+    };
+    let import = |license: ImportedLicense| {
+        let holder = holders.get(&license.id).copied();
+        license.into_import(keys, holder)
+    };
     let import = ImportRequest {
-        licenses: of_ledger.map(|(license, _)| license.into_import(name)).collect(),
+        licenses: licenses.into_iter().map(import).collect(),
         now: Utc::now(),
     };
-    if import.lines() > MAX_IMPORT_LINES {
-        return Err(ImportOrderError::TooManyLines);
-    }
     let outcomes = match order.dry_run {
         true => bindings.preview_import(&import),
         false if import.licenses.is_empty() => Vec::new(),
@@ -123,8 +140,35 @@ pub async fn carry_out(
     Ok(replies.flatten().collect())
 }
 
+/// The numbers of the customers of licenses that the ledger lacks. An import of what is there keeps nobody: who was erased stays so.
+async fn holders(
+    bindings: &Ledger,
+    keys: &ReferenceKeys,
+    rule: CustomerRule,
+    licenses: &[ImportedLicense],
+) -> Result<HashMap<LicenseId, Hex128>, StoreError> {
+    let mut ids = Vec::new();
+    let mut new = Vec::new();
+    for license in licenses {
+        let Some(address) = license
+            .customer
+            .as_ref()
+            .filter(|_| bindings.issued(&license.id).is_none())
+        else {
+            continue;
+        };
+        let customer = keys.customer(address, license.name.as_deref(), &ChangeScope::importer(), rule);
+        new.push(customer.map_err(|error| StoreError::NotDurable(error.to_string().into()))?);
+        ids.push(license.id);
+    }
+    match new.is_empty() {
+        true => Ok(HashMap::new()),
+        false => Ok(ids.into_iter().zip(bindings.keep_customers(new).await?).collect()),
+    }
+}
+
 impl ImportedLicense {
-    fn into_import(self, name: Option<&NameReference<'_>>) -> LicenseImport {
+    fn into_import(self, keys: Option<&ReferenceKeys>, holder: Option<Hex128>) -> LicenseImport {
         LicenseImport {
             license: License {
                 id: self.id,
@@ -139,8 +183,9 @@ impl ImportedLicense {
             reference: self
                 .reference
                 .as_deref()
-                .zip(name)
-                .map(|(reference, name)| name(reference)),
+                .zip(keys)
+                .map(|(reference, keys)| keys.reference(reference)),
+            holder,
             content: self.content,
             sites: self.hosts,
         }

@@ -8,6 +8,7 @@ pub mod api;
 mod background;
 mod coarse_clock;
 mod compat;
+mod customer_numbers;
 mod deliveries;
 pub mod differing_declarations;
 mod first_copies;
@@ -173,6 +174,7 @@ impl Server {
             request_timeout: config.request_timeout,
             grace_period_hours: config.grace_period_hours,
             first_copies: FirstCopyCounts::new(config.first_copies),
+            customers: config.customers,
             local_hosts: config.local_hosts,
             foreign_keys: config.foreign_keys,
             answers_edd: config.compat.contains(&CompatProtocol::Edd),

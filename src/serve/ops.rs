@@ -3,6 +3,7 @@
 pub mod admin_socket;
 pub mod command_user;
 pub mod commands;
+pub mod customer_answers;
 mod import_answers;
 pub mod issue_answers;
 pub mod license_answers;

@@ -24,7 +24,7 @@ use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::endpoint_counts::EndpointCounts;
 use countersign_ledger::{LedgerLook, StoreError};
 use countersign_mail::queue::MailQueue;
-use countersign_settings::config::LocalHosts;
+use countersign_settings::config::{CustomerRule, LocalHosts};
 
 /// How long a request waits for a look at the shared ledger after this machine slept.
 const CATCH_UP_PATIENCE: Duration = Duration::from_secs(2);
@@ -55,6 +55,8 @@ pub struct Service {
     pub(crate) request_timeout: Duration,
     pub(crate) grace_period_hours: u32,
     pub(crate) first_copies: FirstCopyCounts,
+    /// What is kept of customers.
+    pub(crate) customers: CustomerRule,
     pub(crate) local_hosts: LocalHosts,
     /// Whether keys of another system work.
     pub(crate) foreign_keys: bool,

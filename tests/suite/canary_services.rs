@@ -170,8 +170,16 @@ fn secrets_of_services_and_buyers_are_in_their_own_files_only() {
         ),
         Canary::text("a key of the import", &keys[0], imported),
         Canary::text("a key of a rejected row", &keys[1], imported),
-        Canary::text("a customer of the import", CUSTOMER, imported),
-        Canary::text("the buyer's address", BUYER, &["store/mail", "store/deliveries"]),
+        Canary::text(
+            "a customer of the import",
+            CUSTOMER,
+            &["export.csv", "rejects.csv", "store/texts.jsonl"],
+        ),
+        Canary::text(
+            "the buyer's address",
+            BUYER,
+            &["store/mail", "store/deliveries", "store/texts.jsonl"],
+        ),
     ];
     let server = Server::start_with(&instance, &["--foreign-keys", "true"]);
 
@@ -234,7 +242,9 @@ fn secrets_of_services_and_buyers_are_in_their_own_files_only() {
         &["shop", "offers"],
         &["license", "list", "--json"],
         &["license", "list", "--reference", "sub_1"],
+        &["license", "list", "--find", "nobody", "--json"],
         &["license", "show", &bought.id],
+        &["customer", "show", "nobody@buyer.example"],
         &["token", "list"],
         &["keys", "list", "--json"],
         &["bindings", "export", "--all"],

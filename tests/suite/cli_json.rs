@@ -43,7 +43,7 @@ impl Checker<'_> {
     fn run(&mut self, arguments: &[&str]) -> Output {
         let is_group = matches!(
             arguments[0],
-            "license" | "bindings" | "keys" | "package" | "shop" | "mail" | "token" | "webhook"
+            "license" | "customer" | "bindings" | "keys" | "package" | "shop" | "mail" | "token" | "webhook"
         );
         self.verbs.insert(arguments[..if is_group { 2 } else { 1 }].join(" "));
         // After `--`, it would be a value.
@@ -127,6 +127,21 @@ fn every_command_prints_what_the_page_of_json_says() {
         "license-issue",
         &["license", "issue", "--module", "acme-forms", "--expires", "+1y"],
     );
+    let customer = "anna@buyer.example";
+    let assign = [
+        "license",
+        "assign",
+        issued["id"].as_str().unwrap(),
+        "--customer",
+        customer,
+    ];
+    checker.done("license-changed", &assign);
+    checker.done("license-list", &["license", "list", "--customer", customer]);
+    checker.done("license-list", &["license", "list", "--find", "anna"]);
+    checker.done("customer-show", &["customer", "show", customer]);
+    checker.done("customer-forget", &["customer", "forget", customer, "--yes"]);
+    checker.fails(3, &["customer", "show", customer]);
+    checker.fails(2, &["customer", "forget", issued["id"].as_str().unwrap()]);
     let declare = [
         "license",
         "issue",

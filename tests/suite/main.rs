@@ -13,6 +13,7 @@ mod canary;
 mod canary_services;
 mod cli_json;
 mod commands;
+mod customers;
 mod deep_inputs;
 mod deliveries;
 mod dependencies;

@@ -44,6 +44,7 @@ fn bind(store: &Ledger, license: &License, sites: usize) {
             is_declared: false,
         },
         reference: None,
+        holder: None,
         content: Hex128([1; 16]),
         sites: sites.into_iter().map(|host| (host, now)).collect(),
     };

@@ -96,7 +96,7 @@ fn the_configuration_file_has_every_setting_with_its_default() {
 }
 
 /// Settings of the server that are neither a limit nor a time-out.
-const NO_LIMITS: [&str; 20] = [
+const NO_LIMITS: [&str; 21] = [
     "compat",
     "foreign_keys",
     "allowed_git_hosts",
@@ -111,6 +111,7 @@ const NO_LIMITS: [&str; 20] = [
     "tls_key",
     "grace_period_hours",
     "first_copies",
+    "customers",
     "local_hosts",
     "staging_hosts",
     "proxies",

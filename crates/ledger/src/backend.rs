@@ -15,7 +15,9 @@ use crate::postgres::nodes::NodeSecrets;
 use crate::sleep_watch::SleepWatch;
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
+use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
+use countersign_model::customer::NewCustomer;
 use countersign_model::issued_license::Hex128;
 
 /// The storage that the thread of `commit_writer` writes to: the log of bindings, the index and the reports.
@@ -27,6 +29,12 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn find_texts(&self, names: &[Hex128]) -> Result<FoundTexts, BackendError>;
     /// Erases the text of an order, so that it survives a power failure; `None` if the order is unknown.
     fn erase_texts(&self, erasure: &TextErasure) -> Result<Option<ErasedText>, BackendError>;
+    /// Keeps customers, so that they survive a power failure. Gives their numbers: those of known ones, or the new ones.
+    fn keep_customers(&self, new: &[NewCustomer]) -> Result<Vec<Hex128>, BackendError>;
+    /// The rows of customers that a query wants.
+    fn find_customers(&self, query: &CustomerQuery) -> Result<FoundCustomers, BackendError>;
+    /// Deletes the rows of customers with these numbers, so that it survives a power failure. Gives how many there were.
+    fn forget_customers(&self, numbers: &[Hex128]) -> Result<usize, BackendError>;
     /// Passes on what other nodes appended before this call.
     fn follow(&self, _batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
         Ok(())

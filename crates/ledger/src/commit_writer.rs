@@ -164,6 +164,15 @@ impl<B: Backend> CommitWriter<B> {
             TextRequest::Erase(erasure, answer) => {
                 drop(answer.send(self.backend.erase_texts(&erasure).map_err(reason)));
             }
+            TextRequest::KeepCustomers(new, answer) => {
+                drop(answer.send(self.backend.keep_customers(&new).map_err(reason)));
+            }
+            TextRequest::FindCustomers(query, answer) => {
+                drop(answer.send(self.backend.find_customers(&query).map_err(reason)));
+            }
+            TextRequest::ForgetCustomers(numbers, answer) => {
+                drop(answer.send(self.backend.forget_customers(&numbers).map_err(reason)));
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use countersign_files::durable_file::{self, Access};
+use countersign_model::customer::NewCustomer;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license_table::OfLicense;
 
@@ -29,6 +30,7 @@ use crate::log::{LedgerEntry, Position};
 use crate::recovery::{self, RecoveredLedger};
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
+use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
 use crate::texts::table::TextTable;
 use crate::unindexed::Unindexed;
@@ -117,7 +119,16 @@ impl StoreDisk {
             );
             ledger.cut().map_err(failed)?;
         }
-        let texts = TextTable::open(path, !loaded.tables.issued.by_order.is_empty())?;
+        let mut texts = TextTable::open(path, !loaded.tables.issued.by_order.is_empty())?;
+        // A backup may have brought them back, or the process that erased them was killed.
+        let erased = loaded.tables.events.erased.numbers();
+        let again = texts.forget_customers(&erased).map_err(failed)?;
+        if again > 0 {
+            tracing::info!(
+                rows = again,
+                "deleted rows of customers that the ledger says are erased"
+            );
+        }
         let disk = Self {
             path: path.to_owned(),
             texts: Mutex::new(texts),
@@ -175,6 +186,19 @@ impl Backend for StoreDisk {
 
     fn erase_texts(&self, erasure: &TextErasure) -> Result<Option<ErasedText>, BackendError> {
         Ok(lock_mutex(&self.texts).erase(erasure)?)
+    }
+
+    fn keep_customers(&self, new: &[NewCustomer]) -> Result<Vec<Hex128>, BackendError> {
+        Ok(lock_mutex(&self.texts).keep_customers(new)?)
+    }
+
+    fn find_customers(&self, query: &CustomerQuery) -> Result<FoundCustomers, BackendError> {
+        Ok(lock_mutex(&self.texts).find_customers(query))
+    }
+
+    fn forget_customers(&self, numbers: &[Hex128]) -> Result<usize, BackendError> {
+        let numbers = numbers.iter().copied().collect();
+        Ok(lock_mutex(&self.texts).forget_customers(&numbers)?)
     }
 
     fn end(&self) -> Option<Position> {

@@ -17,7 +17,7 @@ impl LedgerEvent {
             Self::Bound(entry) => Some(&entry.license),
             Self::Released(entry) => Some(&entry.license),
             Self::License(issued) => Some(&issued.license.id),
-            Self::Sale(_) | Self::Token(_) | Self::Compacted(_) => None,
+            Self::Sale(_) | Self::Token(_) | Self::Erased(_) | Self::Compacted(_) => None,
         }
     }
 

@@ -12,6 +12,7 @@ use chrono::{DateTime, Utc};
 
 use countersign_model::api_token::ApiToken;
 use countersign_model::binding::CheckIn;
+use countersign_model::customer::NewCustomer;
 use countersign_model::digest::Digest;
 use countersign_model::first_copies::FirstCopies;
 use countersign_model::issued_license::Hex128;
@@ -25,6 +26,7 @@ use crate::adoptions::AdoptionRequest;
 use crate::answer::pending;
 use crate::backend::Backend;
 use crate::bindings::BoundSites;
+use crate::customer_erasure::CustomerErasure;
 use crate::error::StoreError;
 use crate::group_commit::{self, GroupCommit};
 use crate::health::{Figures, StoreHealth};
@@ -42,6 +44,7 @@ use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
 use crate::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
 use crate::stored_reports::StoredReports;
 use crate::telemetry::Reports;
+use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
 use crate::texts::requests::TextRequest;
 use crate::token_changes::{TokenChange, TokenOutcome};
@@ -272,6 +275,49 @@ impl Ledger {
     /// Errors: as [`Self::bind`]; the same request may be sent again.
     pub async fn erase_texts(&self, erasure: TextErasure) -> Result<Option<ErasedText>, StoreError> {
         let (request, pending) = TextRequest::erase(erasure);
+        self.group_commit.enqueue(Message::Text(request))?;
+        pending.wait().await.map_err(|error| match error {
+            StoreError::NotDurable(reason) => StoreError::NotErased(reason),
+            error => error,
+        })
+    }
+
+    /// Keeps customers, and gives their numbers: those of known ones, or the new ones. When it returns, this is durable; the line of a
+    /// license is written after it.
+    ///
+    /// Errors: as [`Self::bind`].
+    pub async fn keep_customers(&self, new: Vec<NewCustomer>) -> Result<Vec<Hex128>, StoreError> {
+        let (request, pending) = TextRequest::keep_customers(new);
+        self.group_commit.enqueue(Message::Text(request))?;
+        pending.wait().await
+    }
+
+    /// The same for one customer.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub async fn keep_customer(&self, new: NewCustomer) -> Result<Hex128, StoreError> {
+        let number = self.keep_customers(vec![new]).await?.pop();
+        number.ok_or_else(|| StoreError::NotDurable("no number of the customer".into()))
+    }
+
+    /// The rows of customers that a query wants.
+    ///
+    /// Errors: as [`Self::bind`].
+    pub async fn customers(&self, query: CustomerQuery) -> Result<FoundCustomers, StoreError> {
+        let (request, pending) = TextRequest::find_customers(query.for_scan());
+        self.group_commit.enqueue(Message::Text(request))?;
+        pending.wait().await
+    }
+
+    /// Erases a customer: the ledger says so from then on, and the rows are deleted, durably. Gives how many there were.
+    ///
+    /// Errors: as [`Self::bind`]; the same request may be sent again.
+    pub async fn erase_customer(&self, erasure: CustomerErasure) -> Result<usize, StoreError> {
+        let number = erasure.number;
+        // First: whatever happens then, the next start deletes the rows.
+        self.group_commit.ask(erasure).await?;
+        let (request, pending) = TextRequest::forget_customers(vec![number]);
         self.group_commit.enqueue(Message::Text(request))?;
         pending.wait().await.map_err(|error| match error {
             StoreError::NotDurable(reason) => StoreError::NotErased(reason),

@@ -2,7 +2,7 @@
 //!
 //! A kind of event is registered here and in [`record`](crate::log::record).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -15,7 +15,7 @@ use countersign_model::sale::facts::SaleFacts;
 use crate::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::issued_table::{IssuedBuilder, IssuedTable};
 use crate::log::record::LedgerEvent;
-use crate::log::{MAX_NAMES, SaleEntry, SoldTerms};
+use crate::log::{ErasureEntry, MAX_NAMES, SaleEntry, SoldTerms};
 
 /// Everything that a ledger has.
 #[derive(Debug, Default)]
@@ -33,6 +33,8 @@ pub(crate) struct EventTables {
     pub sales: SaleTable,
     /// The tokens of the management API.
     pub tokens: TokenTable,
+    /// The customers that were erased.
+    pub erased: ErasedCustomers,
 }
 
 impl EventTables {
@@ -41,6 +43,7 @@ impl EventTables {
         match event {
             LedgerEvent::Sale(entry) => self.sales.take(entry),
             LedgerEvent::Token(token) => self.tokens.take(token),
+            LedgerEvent::Erased(entry) => self.erased.take(entry),
             LedgerEvent::Bound(_) | LedgerEvent::Released(_) | LedgerEvent::License(_) | LedgerEvent::Compacted(_) => {}
         }
     }
@@ -102,6 +105,31 @@ impl TokenTable {
     pub(crate) fn len_with(&self, other: &Self) -> usize {
         let is_new = |name: &&Name| !self.0.contains_key(*name);
         self.0.len() + other.0.keys().filter(is_new).count()
+    }
+}
+
+/// The customers that were erased, by number.
+#[derive(Debug, Default)]
+pub(crate) struct ErasedCustomers(BTreeMap<Hex128, ErasureEntry>);
+
+impl ErasedCustomers {
+    fn take(&mut self, entry: &ErasureEntry) {
+        self.0.entry(entry.number).or_insert(*entry);
+    }
+
+    /// Whether this customer was erased.
+    pub(crate) fn has(&self, number: Hex128) -> bool {
+        self.0.contains_key(&number)
+    }
+
+    /// Their numbers.
+    pub(crate) fn numbers(&self) -> BTreeSet<Hex128> {
+        self.0.keys().copied().collect()
+    }
+
+    /// Every one.
+    pub(crate) fn all(&self) -> Vec<ErasureEntry> {
+        self.0.values().copied().collect()
     }
 }
 

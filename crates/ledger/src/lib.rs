@@ -20,6 +20,7 @@ mod commit_status;
 mod commit_writer;
 mod copy_outcome;
 pub mod copying;
+mod customer_erasure;
 mod disk;
 mod draft;
 mod error;
@@ -68,6 +69,7 @@ pub use accepted::{Accepted, AcceptedReleases, accept_releases, accepted_release
 pub use adoptions::{AdoptedStep, AdoptionRequest};
 pub use bindings::BoundSites;
 pub use clock_lead::ClockLead;
+pub use customer_erasure::CustomerErasure;
 pub use error::StoreError;
 pub use health::{Figures, StoreHealth};
 pub use index::SiteReports;
@@ -86,6 +88,7 @@ pub use postgres::repair_outcome::{RepairOutcome, UnfitBinding, kept_files, set_
 pub use postgres::schema::{script as shared_schema, upgrade_script as shared_schema_upgrade};
 pub use postgres::{inspection, role_rights, settings::SettingsError};
 pub use postgres::{shared_compaction::compact_shared, shared_repair::repair_shared};
+pub use texts::customers::{CustomerQuery, FoundCustomers};
 pub use texts::erasure::{ErasedText, FoundTexts, TextErasure};
 pub use texts::new_texts::named_at_random;
 
@@ -96,7 +99,8 @@ pub use seats::{BindOutcome, SeatRequest};
 pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome};
 pub use sleep_watch::since_boot;
 pub use source::{
-    StoreReader, StoreSource, bindings_of, has_bindings, history, issued_licenses, read_only, stored_sales, texts,
+    StoreReader, StoreSource, bindings_of, customers, has_bindings, history, issued_licenses, read_only, stored_sales,
+    texts,
 };
 pub use stored_sales::StoredSales;
 pub use telemetry::{FirstCopiesByLicense, RefusedByLicense};

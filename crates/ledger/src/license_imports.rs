@@ -18,6 +18,7 @@ use countersign_model::license::License;
 use countersign_model::license::LicenseStatus;
 use countersign_model::license_key::LicenseId;
 use countersign_model::order_reference::OrderReference;
+use countersign_model::remarks::Remarks;
 use countersign_model::site_host::SiteHost;
 
 use crate::bindings::BoundSites;
@@ -36,6 +37,8 @@ pub struct LicenseImport {
     pub license: License,
     /// What the other system calls it.
     pub reference: Option<OrderReference>,
+    /// The customer's number, for a license that is new. A later import does not alter it.
+    pub holder: Option<Hex128>,
     /// A digest of what the other system says of it, sites included.
     pub content: Hex128,
     /// The sites that are active there, and since when.
@@ -203,6 +206,11 @@ fn of_license(
     let is_withdrawn = license.status != LicenseStatus::Active;
     let (result, issued) = match current {
         None => {
+            let remarks = Remarks {
+                holder: import.holder,
+                ..Remarks::NONE
+            };
+            license.set_remarks(remarks);
             let origin = IssueOrigin {
                 body: import.content,
                 key: request_key(&license.id),

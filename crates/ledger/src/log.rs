@@ -46,6 +46,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod compaction;
+mod erasure_line;
 mod event;
 pub(crate) mod file;
 pub(crate) mod license_line;
@@ -99,6 +100,17 @@ pub struct ReleaseEntry {
     pub license: LicenseId,
     /// The site, when, and how.
     pub release: SiteRelease,
+}
+
+/// A customer was erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErasureEntry {
+    /// The customer's number.
+    pub number: Hex128,
+    /// When.
+    pub time: DateTime<Utc>,
+    /// The number of the person who did it.
+    pub who: Option<Hex128>,
 }
 
 /// A line about a sale: what became known.

@@ -21,6 +21,7 @@ use crate::postgres::shared_reader::SharedReader;
 use crate::reader::{self, FolderReader, VerifiedLedger};
 use crate::stored_sales::StoredSales;
 use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
+use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::erasure::FoundTexts;
 use crate::texts::table;
 
@@ -104,6 +105,15 @@ pub fn texts(source: StoreSource<'_>, names: &[Hex128]) -> Result<FoundTexts, St
             Ok(names.iter().filter_map(|name| stored.remove_entry(name)).collect())
         }
         StoreSource::Database(address) => SharedReader::open(address)?.texts(names),
+    }
+}
+
+/// The rows of customers that a query wants, also while servers run; none where there is no store.
+pub fn customers(source: StoreSource<'_>, query: CustomerQuery) -> Result<FoundCustomers, StoreError> {
+    let query = query.for_scan();
+    match source {
+        StoreSource::Folder(path) => Ok(table::customers_in(&table::read(path)?, &query)),
+        StoreSource::Database(address) => SharedReader::open(address)?.customers(&query),
     }
 }
 

@@ -25,8 +25,10 @@ use crate::memory::BindingMemory;
 use crate::pending::QUEUE;
 use crate::seats::WantedSeat;
 use crate::telemetry::Reports;
+use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::binding::{Binding, CheckIn, SiteReport, Stored};
+use countersign_model::customer::NewCustomer;
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
@@ -167,6 +169,18 @@ impl Backend for Arc<Memory> {
 
     fn erase_texts(&self, _: &TextErasure) -> Result<Option<ErasedText>, BackendError> {
         Ok(None)
+    }
+
+    fn keep_customers(&self, _: &[NewCustomer]) -> Result<Vec<Hex128>, BackendError> {
+        Ok(Vec::new())
+    }
+
+    fn find_customers(&self, _: &CustomerQuery) -> Result<FoundCustomers, BackendError> {
+        Ok(FoundCustomers::default())
+    }
+
+    fn forget_customers(&self, _: &[Hex128]) -> Result<usize, BackendError> {
+        Ok(0)
     }
 
     fn probe(&self) -> Result<(), BackendError> {

@@ -10,6 +10,7 @@ use hmac::Hmac;
 use sha2::Sha256;
 use zeroize::{Zeroize as _, Zeroizing};
 
+use crate::customer::CustomerAddress;
 use crate::issued_license::{ChangeScope, Hex128, IssueOrigin};
 use crate::keyed_mac::{SECRET_LENGTH, derived, first, keyed, mac};
 use crate::license_key::LicenseKey;
@@ -100,11 +101,12 @@ impl IssuingKey {
     }
 }
 
-/// Hides the orders of shops, and the names of persons.
+/// Hides the orders of shops, the names of persons, and the addresses of customers.
 #[derive(Clone)]
 pub struct ReferenceKey {
     references: Hmac<Sha256>,
     persons: Hmac<Sha256>,
+    customers: Hmac<Sha256>,
     fingerprint: [u8; 8],
 }
 
@@ -114,6 +116,7 @@ impl ReferenceKey {
         Self {
             references: derived(secret, "countersign reference key 1"),
             persons: derived(secret, "countersign person key 1"),
+            customers: derived(secret, "countersign customer key 1"),
             fingerprint: first(&mac(&keyed(secret), &[b"countersign references fingerprint 1"])),
         }
     }
@@ -131,6 +134,11 @@ impl ReferenceKey {
     /// The number of a person in lines of the ledger. It is another one than that of an order with the same text.
     pub fn person(&self, name: &str) -> Hex128 {
         Hex128(first(&mac(&self.persons, &[name.as_bytes()])))
+    }
+
+    /// The name of a customer's row in the table of texts. No line of the ledger has it.
+    pub fn customer(&self, address: &CustomerAddress) -> Hex128 {
+        Hex128(first(&mac(&self.customers, &[address.normal().as_bytes()])))
     }
 }
 

@@ -9,6 +9,7 @@ pub mod binding;
 pub mod build_id;
 pub mod change_kind;
 mod checked_text;
+pub mod customer;
 pub mod digest;
 pub mod download_key;
 pub mod download_link;

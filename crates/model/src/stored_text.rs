@@ -1,8 +1,10 @@
-//! A text that the store keeps beside the ledger, so that it can be erased: an order, a reason, a note, the name of a person.
+//! A text that the store keeps beside the ledger, so that it can be erased: an order, a reason, a note, the name of a person, a customer.
 
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+
+use crate::customer::CustomerRow;
 
 /// What the store keeps of a text.
 #[derive(Clone, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub enum StoredText {
     Text(Box<str>),
     /// Only that the text was erased, and when.
     Erased(DateTime<Utc>),
+    /// A customer. It is deleted rather than erased.
+    Customer(Box<CustomerRow>),
 }
 
 impl StoredText {
@@ -18,15 +22,23 @@ impl StoredText {
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
-            Self::Erased(_) => None,
+            Self::Erased(_) | Self::Customer(_) => None,
         }
     }
 
     /// When it was erased.
     pub fn erased_at(&self) -> Option<DateTime<Utc>> {
         match self {
-            Self::Text(_) => None,
             Self::Erased(time) => Some(*time),
+            Self::Text(_) | Self::Customer(_) => None,
+        }
+    }
+
+    /// The customer, if it is one.
+    pub fn customer(&self) -> Option<&CustomerRow> {
+        match self {
+            Self::Customer(row) => Some(row),
+            Self::Text(_) | Self::Erased(_) => None,
         }
     }
 }
@@ -37,6 +49,7 @@ impl fmt::Debug for StoredText {
         match self {
             Self::Text(_) => f.write_str("Text(redacted)"),
             Self::Erased(time) => write!(f, "Erased({time})"),
+            Self::Customer(row) => write!(f, "{row:?}"),
         }
     }
 }

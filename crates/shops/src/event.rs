@@ -91,6 +91,8 @@ pub struct ReportedSale {
 pub struct Buyer {
     /// The mail address, if the delivery has it.
     pub address: Option<String>,
+    /// The name, if the delivery has it.
+    pub name: Option<String>,
     /// The shop's id of the customer.
     pub customer: Option<String>,
 }

@@ -139,6 +139,16 @@ pub(super) fn renewal_token(value: &Value, paths: &[&str]) -> Option<Result<Rene
     found.map(str::parse)
 }
 
+/// A person's name of these parts; `None` if all are missing or empty.
+pub(super) fn name(value: &Value, paths: &[&str]) -> Option<String> {
+    let parts: Vec<_> = paths
+        .iter()
+        .filter_map(|path| text(value, path))
+        .filter(|part| !part.is_empty())
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
 /// The array at a path; empty if there is none.
 pub(super) fn list<'v>(value: &'v Value, path: &str) -> &'v [Value] {
     at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)

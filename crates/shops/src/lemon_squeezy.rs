@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
-    ItemNames, above_zero, address, amount, at, id, quantity, renewal_token, required, shop_id, text, time,
+    ItemNames, above_zero, address, amount, at, id, name, quantity, renewal_token, required, shop_id, text, time,
 };
 use crate::shop::{Shop, SignatureScheme};
 use countersign_model::foreign_key::{self, ForeignKeyError};
@@ -305,6 +305,7 @@ fn sold(product: &Value, item: &Value) -> Option<SoldItem<String>> {
 fn buyer(attributes: &Value) -> Buyer {
     Buyer {
         address: address(attributes, "user_email"),
+        name: name(attributes, &["user_name"]),
         customer: id(attributes, "customer_id"),
     }
 }

@@ -101,6 +101,7 @@ fn content(kind: &str, data: &Value, said: DateTime<Utc>) -> Content {
 fn buyer(data: &Value) -> Buyer {
     Buyer {
         address: None,
+        name: None,
         customer: id(data, "customer_id"),
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
-    ItemNames, MAX_LINES, above_zero, address, amount, at, first_id, id, ids, is_true, list, path_id, quantity,
+    ItemNames, MAX_LINES, above_zero, address, amount, at, first_id, id, ids, is_true, list, name, path_id, quantity,
     renewal_token, required, seconds, shop_id, text,
 };
 use crate::shop::{Shop, ShopApi, ShopQuestion, SignatureScheme};
@@ -198,6 +198,7 @@ fn checkout(session: &Value, said: DateTime<Utc>) -> Content {
     };
     let buyer = Buyer {
         address: address(session, "customer_details.email").or_else(|| address(session, "customer_email")),
+        name: name(session, &["customer_details.name"]),
         customer: id(session, "customer"),
     };
     match text(session, "mode") {
@@ -384,6 +385,7 @@ fn invoice(invoice: &Value, said: DateTime<Utc>) -> Content {
         order: Some(subscription.unwrap_or(own)),
         buyer: Buyer {
             address: address(invoice, "customer_email"),
+            name: name(invoice, &["customer_name"]),
             customer: id(invoice, "customer"),
         },
         ..ReportedSale::default()
@@ -504,6 +506,7 @@ fn subscription(subscription: &Value, said: DateTime<Utc>) -> Content {
         order: Some(own),
         buyer: Buyer {
             address: None,
+            name: None,
             customer: id(subscription, "customer"),
         },
         ..ReportedSale::default()

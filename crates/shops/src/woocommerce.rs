@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
-    ItemNames, MAX_LINES, above_zero, address, at, id, list, quantity, renewal_token, shop_id, text, time,
+    ItemNames, MAX_LINES, above_zero, address, at, id, list, name, quantity, renewal_token, shop_id, text, time,
 };
 use crate::shop::{Shop, SignatureScheme};
 use countersign_model::offer::ShopId;
@@ -303,6 +303,7 @@ impl Money {
 fn buyer(order: &Value) -> Buyer {
     Buyer {
         address: address(order, "billing.email"),
+        name: name(order, &["billing.first_name", "billing.last_name"]),
         customer: id(order, "customer_id"),
     }
 }

@@ -196,7 +196,15 @@ fn issue(config: &Config, note: &str, sites: u32, modules: &[(&str, &[&str])]) -
     };
     let request = format!("demo: {note}");
     let typed = request.clone();
-    match order::issue(config, &IssueOrder { request, typed, grant })? {
+    match order::issue(
+        config,
+        &IssueOrder {
+            request,
+            typed,
+            grant,
+            customer: None,
+        },
+    )? {
         IssueReply::Issued { new, .. } => Ok(new),
         IssueReply::Refused(reason) => Err(Failure::environment(reason)),
     }

@@ -75,7 +75,7 @@ impl TermOptions {
 }
 
 impl ChangeOptions {
-    fn order(&self, license: LicenseId, action: LicenseAction) -> LicenseOrder {
+    pub(super) fn order(&self, license: LicenseId, action: LicenseAction) -> LicenseOrder {
         LicenseOrder {
             license,
             action,
@@ -220,7 +220,8 @@ pub(super) fn run(verb: ChangeVerb<'_>, config: &Config, now: DateTime<Utc>) -> 
     )
 }
 
-fn report(
+/// Prints what became of a license.
+pub(super) fn report(
     options: &ChangeOptions,
     changed: bool,
     message: &str,

@@ -25,7 +25,7 @@ use clap::builder::PossibleValue;
 
 use crate::commands::license::arguments::parse_sites;
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
-use crate::serve::imports::{self, ImportOrderError, NameReference};
+use crate::serve::imports::{self, ImportOrderError};
 use countersign_files::regular_file;
 use countersign_ledger::StoreError;
 use countersign_model::license::SiteLimit;
@@ -237,10 +237,10 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
         false => None,
     };
     let mut notes = Vec::new();
-    let has_references = columns.has(ExportField::Reference) || columns.has(ExportField::Order);
-    if has_references && references.is_none() {
+    let named = [ExportField::Reference, ExportField::Order, ExportField::Customer];
+    if named.iter().any(|field| columns.has(*field)) && references.is_none() {
         notes.push(
-            "references are left out, because this instance has no keys/references.key; after `countersign keys generate \
+            "references and customers are left out, because this instance has no keys/references.key; after `countersign keys generate \
              --references`, import the file again"
                 .to_owned(),
         );
@@ -265,10 +265,7 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
         .naming_orders(references.is_some())
         .at(now);
     let batches = RefCell::new(batches);
-    let name = references
-        .as_ref()
-        .map(|keys| |reference: &str| keys.reference(reference));
-    let name = name.as_ref().map(|name| name as &NameReference<'_>);
+    let customers = config.serve.customers;
     // An order that no server answered is carried out by this command.
     let unanswered = RefCell::new(None);
     let next = || unanswered.take().or_else(|| batches.borrow_mut().order());
@@ -288,7 +285,7 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
         },
         async |bindings| {
             while let Some(order) = next() {
-                let replies = imports::carry_out(&registry, bindings, name, order).await;
+                let replies = imports::carry_out(&registry, bindings, references.as_ref(), customers, order).await;
                 let replies = replies.map_err(|error| match error {
                     ImportOrderError::Store(error) => error,
                     ImportOrderError::TooManyLines => StoreError::Busy,

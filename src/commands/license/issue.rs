@@ -7,6 +7,7 @@ use clap_complete::engine::ArgValueCompleter;
 use serde::Serialize;
 
 use crate::build::counted;
+use crate::commands::kept_customers::CustomerArg;
 use crate::commands::{Exit, Failure, candidates, output};
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply, LicenseGrant};
 use crate::serve::ops::license_answers::NewKey;
@@ -59,6 +60,9 @@ pub(super) struct Args {
     /// A note for yourself
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = note)]
     note: String,
+    /// The customer's mail address; '-' reads it from stdin
+    #[arg(long, value_name = "ADDRESS|-", conflicts_with = "declare")]
+    customer: Option<CustomerArg>,
     /// A name for this request: the same command with the same name prints the same key and issues nothing
     #[arg(long, value_name = "NAME", value_parser = request_name)]
     request: Option<String>,
@@ -117,6 +121,7 @@ fn issue(args: &Args, grant: LicenseGrant, config: &Config) -> Result<Exit, Fail
         typed: typed(args)?,
         grant,
         request,
+        customer: args.customer.as_ref().map(CustomerArg::address).transpose()?,
     };
     let request = &order.request;
     let (new, earlier) = match order::issue(config, &order)? {

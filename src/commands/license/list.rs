@@ -8,11 +8,12 @@ use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
 
 use crate::commands::candidates;
+use crate::commands::kept_customers::{self, CustomerArg};
 use crate::commands::known_licenses::KnownLicenses;
 use crate::commands::output;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
-use countersign_ledger::StoreError;
+use countersign_ledger::{CustomerQuery, StoreError};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::LicenseId;
@@ -24,7 +25,7 @@ use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::printable::Printable;
 use countersign_model::text::stderr;
 use countersign_registry::{Registry, RegistryFiles, plugins};
-use countersign_settings::config::Config;
+use countersign_settings::config::{Config, CustomerRule};
 use countersign_settings::keys::secret_keys::ReferenceKeys;
 
 use crate::commands::keys::secrets;
@@ -33,6 +34,9 @@ use crate::commands::license::issued;
 use crate::commands::license::list_table::{Listed, table};
 use crate::commands::license::texts::KeptTexts;
 use crate::commands::license::view::View;
+
+/// The most rows of customers that `--find` takes.
+const MOST_CUSTOMERS: usize = 1_000;
 
 /// Arguments of `list`.
 #[derive(clap::Args, Debug)]
@@ -61,6 +65,12 @@ pub(super) struct Args {
     /// Only licenses that programs issued for this order of a shop
     #[arg(long, value_name = "ORDER")]
     reference: Option<String>,
+    /// Only licenses of the customer with this mail address; '-' reads it from stdin
+    #[arg(long, value_name = "ADDRESS|-")]
+    customer: Option<CustomerArg>,
+    /// Only licenses of customers whose address or name contains this text, in upper or lower case
+    #[arg(long, value_name = "TEXT", conflicts_with = "customer")]
+    find: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -157,8 +167,16 @@ fn list(
         None => true,
         Some(orders) => issued.reference.is_some_and(|order| orders.contains(&order)),
     };
-    let issued = known.issued().iter().filter(is_of_order);
-    let of_files = known.declared().filter(|_| orders.is_none());
+    let customers = customers(args, config)?;
+    let is_of_customer = |issued: &&IssuedLicense| match &customers {
+        None => true,
+        Some(numbers) => {
+            let holder = issued.license.details.remarks().holder;
+            holder.is_some_and(|number| numbers.contains(&number))
+        }
+    };
+    let issued = known.issued().iter().filter(is_of_order).filter(is_of_customer);
+    let of_files = known.declared().filter(|_| orders.is_none() && customers.is_none());
     let licenses: Vec<Listed<'_>> = of_files
         .map(|license| Listed { license, issued: None })
         .chain(issued.map(|issued| Listed {
@@ -172,6 +190,35 @@ fn list(
         return json(&licenses, known.registry(), &orders, today, out);
     }
     Ok(table(&licenses, today, width, out))
+}
+
+/// The numbers of the customers that are asked for; `None` for all licenses.
+fn customers(args: &Args, config: &Config) -> Result<Option<HashSet<Hex128>>, Failure> {
+    if let Some(customer) = &args.customer {
+        let number = kept_customers::number_of(&customer.address()?, config)?;
+        return Ok(Some(number.into_iter().collect()));
+    }
+    let Some(text) = &args.find else { return Ok(None) };
+    if text.trim().is_empty() {
+        return Err(Failure::usage("--find has no text"));
+    }
+    if config.serve.customers == CustomerRule::Hash {
+        return Err(Failure::usage(
+            "no part of an address can be found: [serve] customers is \"hash\", so no text is kept",
+        )
+        .hint("--customer finds the whole address"));
+    }
+    let found = kept_customers::find(
+        CustomerQuery::Containing(text.trim().to_owned(), MOST_CUSTOMERS),
+        config,
+    )?;
+    if found.left_off > 0 {
+        stderr::line(format_args!(
+            "note: {} more addresses have this text and are left off: give more of it",
+            found.left_off
+        ));
+    }
+    Ok(Some(found.rows.into_iter().map(|row| row.number).collect()))
 }
 
 /// How lines of the ledger may name this order.

@@ -104,6 +104,7 @@ pub(in crate::commands) fn own_tools<'a>(
         mail: mail.map(Arc::new),
         pages: first_copy_pages(config),
         staging: config.serve.staging.clone(),
+        customers: config.serve.customers,
         user: server_questions::own_user(),
     })
 }
@@ -119,7 +120,7 @@ fn first_copy_pages(config: &Config) -> Option<FirstCopyPages> {
 }
 
 /// The secrets that licenses are issued with; `None` if there are none.
-fn license_secrets(config: &Config) -> Result<Option<LicenseSecrets>, SecretKeyError> {
+pub(in crate::commands) fn license_secrets(config: &Config) -> Result<Option<LicenseSecrets>, SecretKeyError> {
     let paths = &config.paths;
     let issuing = match IssuingKeys::load(&paths.issuing_key, &paths.retired_keys) {
         Err(SecretKeyError::Missing { .. }) => return Ok(None),

@@ -31,6 +31,11 @@ pub(super) struct LicenseArg {
 }
 
 impl LicenseArg {
+    /// Whether it is read from stdin.
+    pub(super) fn is_stdin(&self) -> bool {
+        self.license.given.as_str() == "-"
+    }
+
     /// The selected license. `issued` are all of the ledger.
     ///
     /// # Errors

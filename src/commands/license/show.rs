@@ -197,6 +197,10 @@ fn fields(
         ("issued", view.issued()),
         ("changed", view.changed()),
         ("order", view.order()),
+        (
+            "customer",
+            view.customer().map_or(String::new(), |number| number.to_string()),
+        ),
     ];
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
     shown

@@ -1,6 +1,6 @@
 //! The verbs of `license`, and their help.
 
-use crate::commands::license::{change, forget, history, import, issue, list, rekey, show};
+use crate::commands::license::{assign, change, forget, history, import, issue, list, rekey, show};
 
 /// A verb and its arguments.
 #[derive(clap::Subcommand, Debug)]
@@ -10,6 +10,7 @@ pub(super) enum Verb {
   countersign license issue --module forms=pdf,api --module base --expires 2027-12-31
   countersign license issue --module base --expires +1y --sites unlimited --note 'Order 1234'
   countersign license issue --module base --expires +1y --request order-1234
+  echo anna@example.com | countersign license issue --module base --expires +1y --customer -
   countersign license issue --module base --expires +1y --declare >>registry/licenses/licenses.toml
 
 The license is in the ledger, and the key goes to stdout. The key is stored nowhere: the server derives \
@@ -33,7 +34,9 @@ then the exit code is 3.")]
     #[command(after_help = "Examples:
   countersign license list --status active --module forms
   countersign license list --plugin acme-forms --expires-within 30d --json
-  countersign license list --host shop.example.com")]
+  countersign license list --host shop.example.com
+  countersign license list --customer anna@example.com
+  countersign license list --find anna")]
     List(list::Args),
     /// Show one license and the sites that use it
     #[command(after_help = "Examples:
@@ -80,6 +83,14 @@ The new site has the seat at once, before its first validation.")]
 A limit that is not named stays. 'default' removes the license's own limit: then the server's \
 setting counts. Bound sites stay bound, even if a new limit allows fewer.")]
     Sites(change::SitesArgs),
+    /// Say whose a license is
+    #[command(after_help = "Examples:
+  countersign license assign 3f9a0c21d4e5 --customer anna@example.com
+  echo anna@example.com | countersign license assign 3f9a0c21d4e5 --customer -
+
+The ledger gets a random number of the customer. The address stands beside it and can be erased: \
+`countersign customer forget`. The same address is the same customer.")]
+    Assign(assign::Args),
     /// Give a license a new key, and revoke the old one
     #[command(after_help = "Example:
   countersign license rekey 3f9a0c21d4e5

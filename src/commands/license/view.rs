@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
-use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseState, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
@@ -52,6 +52,9 @@ pub(super) struct View<'a> {
     changed_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<u32>,
+    /// The customer's number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    customer: Option<Hex128>,
     /// The shop's order, and when its text was erased.
     #[serde(skip_serializing_if = "Option::is_none")]
     reference: Option<&'a str>,
@@ -105,9 +108,15 @@ impl<'a> View<'a> {
             changed_by: None,
             changed_at: None,
             revision: None,
+            customer: license.details.remarks().holder,
             reference: None,
             reference_erased: None,
         }
+    }
+
+    /// The customer's number.
+    pub(super) fn customer(&self) -> Option<Hex128> {
+        self.customer
     }
 
     /// The same with what is kept of its order.

@@ -108,7 +108,11 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
     // What needs no address does not wait for one.
     licenses.update_all().await?;
     let debt = KeyDebt::of(service, delivered, &licenses).await?;
-    let issued = licenses.issue_missing().await;
+    let said = record.buyer.address.as_ref().and_then(|address| address.parse().ok());
+    let address = debt.address().or(said.as_ref());
+    let name = record.buyer.name.as_deref();
+    let customer = licenses.customer(address, name, service.customers).await?;
+    let issued = licenses.issue_missing(customer).await;
     let issued = issued.map_err(|error| error.of_delivery(received))?;
     debt.pay(&licenses, &issued).await?;
     // What is sold beside is granted; the rest is the remainder. What a price granted is remembered without its offer.

@@ -73,6 +73,14 @@ impl KeyDebt {
         })
     }
 
+    /// The address that the keys are mailed to.
+    pub(super) fn address(&self) -> Option<&MailAddress> {
+        match self {
+            Self::Owed(_, address, _) => Some(address),
+            Self::None | Self::NoServer | Self::NoAddress(_) => None,
+        }
+    }
+
     /// Has the keys mailed, so many in a mail as one can have. When it returns, the mails are on disk.
     pub(super) async fn pay(self, licenses: &SaleLicenses<'_>, issued: &[LicenseId]) -> Result<(), ApplyError> {
         let (queue, address, owed) = match self {

@@ -185,5 +185,5 @@ async fn grant(service: &Arc<Service>, later: &LaterSale) -> Result<Vec<LicenseI
     let objects = named.iter().flat_map(Fact::ids).copied().collect();
     let licenses = SaleLicenses::new(places, objects, None, key);
     licenses.update_all().await?;
-    licenses.issue_missing().await
+    licenses.issue_missing(None).await
 }

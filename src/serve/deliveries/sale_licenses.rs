@@ -6,6 +6,8 @@ use std::sync::Arc;
 use chrono::Utc;
 
 use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, KnownFacts, LedgerChange, LedgerLicense};
+use countersign_mail::address::MailAddress;
+use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{Details, License, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
@@ -15,7 +17,9 @@ use countersign_model::sale::edits::Sold;
 use countersign_model::sale::fact::PlaceName;
 use countersign_model::sale::grants::SoldLicense;
 use countersign_model::sale::terms::SoldGrant;
+use countersign_settings::config::CustomerRule;
 
+use crate::serve::customer_numbers::{self, SaidCustomer};
 use crate::serve::deliveries::error::{ApplyError, NotOneLicense, ParkReason};
 use crate::serve::deliveries::sale_places::{SalePlaces, place_key};
 
@@ -86,6 +90,30 @@ impl<'a> SaleLicenses<'a> {
         }
     }
 
+    /// The number of the buyer, if a license is to be issued. The row with the address is durable then.
+    pub(super) async fn customer(
+        &self,
+        address: Option<&MailAddress>,
+        name: Option<&str>,
+        rule: CustomerRule,
+    ) -> Result<Option<Hex128>, ApplyError> {
+        // An address that mail can be sent to and nobody can be found by is no reason to issue nothing.
+        let address = address.and_then(|address| address.reveal().parse::<CustomerAddress>().ok());
+        let Some(address) = address else { return Ok(None) };
+        if self.missing().map_err(ParkReason::from)?.is_empty() {
+            return Ok(None);
+        }
+        let said = SaidCustomer {
+            address: &address,
+            name,
+            by: self.places.requests.scope(),
+        };
+        let secrets = self.places.requests.secrets();
+        Ok(Some(
+            customer_numbers::number(self.places.bindings, secrets, said, rule).await?,
+        ))
+    }
+
     /// The sale.
     pub(super) fn sale(&self) -> Hex128 {
         self.places.sale
@@ -127,11 +155,11 @@ impl<'a> SaleLicenses<'a> {
         salt.is_none_or(|salt| found.origin.salt == salt)
     }
 
-    /// Issues what is missing. Gives the licenses that this node issued.
-    pub(super) async fn issue_missing(&self) -> Result<Vec<LicenseId>, ApplyError> {
+    /// Issues what is missing for a customer, who is the same whatever the shop says later. Gives the licenses that this node issued.
+    pub(super) async fn issue_missing(&self, customer: Option<Hex128>) -> Result<Vec<LicenseId>, ApplyError> {
         let mut issued = Vec::new();
         for sold in self.missing().map_err(ParkReason::from)? {
-            issued.extend(self.issue(&sold).await?);
+            issued.extend(self.issue(&sold, customer).await?);
             // Another node may have recorded a refund meanwhile, and did not see this license yet.
             self.update(&sold.place, sold.copy).await?;
         }
@@ -178,7 +206,11 @@ impl<'a> SaleLicenses<'a> {
     }
 
     /// Issues one license; `None` if another node issued it meanwhile.
-    async fn issue(&self, sold: &SoldLicense<Hex128>) -> Result<Option<LicenseId>, ApplyError> {
+    async fn issue(
+        &self,
+        sold: &SoldLicense<Hex128>,
+        customer: Option<Hex128>,
+    ) -> Result<Option<LicenseId>, ApplyError> {
         let place = place_key(&sold.place, sold.copy);
         let request = self.places.requests.of(&place);
         let secrets = self.places.requests.secrets();
@@ -215,6 +247,7 @@ impl<'a> SaleLicenses<'a> {
         license.take_sold(&in_force);
         let change = LedgerChange {
             remarks: NewRemarks {
+                holder: customer,
                 sold: Some(Box::new(of_sale)),
                 ..NewRemarks::default()
             },

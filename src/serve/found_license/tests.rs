@@ -16,6 +16,7 @@ use countersign_model::issued_license::Hex128;
 use countersign_model::license::LicenseStatus;
 use countersign_model::license_step::LicenseStep;
 use countersign_model::staging_hosts::StagingRule;
+use countersign_settings::config::CustomerRule;
 
 /// What happens, each once, on one of two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +133,7 @@ fn tools<'a>(registry: &'a Registry, bindings: &'a Ledger) -> LedgerTools<'a> {
         mail: None,
         pages: None,
         staging: StagingRule::NONE,
+        customers: CustomerRule::Keep,
         user: USER.clone(),
     }
 }

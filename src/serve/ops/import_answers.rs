@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::serve::imports::{self, ImportOrder, ImportOrderError, ImportReply, NameReference};
+use crate::serve::imports::{self, ImportOrder, ImportOrderError, ImportReply};
 use crate::serve::ops::command_user::GivenOrder;
 use crate::serve::state::Service;
 
@@ -13,9 +13,13 @@ pub(super) async fn import(
 ) -> Result<Vec<ImportReply>, ImportOrderError> {
     let snapshot = service.gate.snapshot();
     let secrets = snapshot.secrets.licensing.clone();
-    let name = secrets
-        .as_ref()
-        .map(|secrets| |reference: &str| secrets.reference(reference));
-    let name = name.as_ref().map(|name| name as &NameReference<'_>);
-    imports::carry_out(&snapshot.registry, service.gate.bindings(), name, given.order).await
+    let keys = secrets.as_ref().map(|secrets| secrets.references());
+    imports::carry_out(
+        &snapshot.registry,
+        service.gate.bindings(),
+        keys,
+        service.customers,
+        given.order,
+    )
+    .await
 }

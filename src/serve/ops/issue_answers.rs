@@ -13,6 +13,7 @@ use crate::serve::ops::command_user::GivenOrder;
 use crate::serve::ops::license_answers::{LedgerTools, NO_SECRETS, NewKey, named_note};
 use crate::serve::state::Service;
 use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, StoreError};
+use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::ChangeScope;
 use countersign_model::issuing_key::IssueRequest;
 use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
@@ -30,6 +31,9 @@ pub struct IssueOrder {
     pub typed: String,
     /// The license, as it is today.
     pub grant: LicenseGrant,
+    /// The address of its customer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub customer: Option<CustomerAddress>,
 }
 
 /// What a new license grants.
@@ -118,9 +122,11 @@ impl LedgerTools<'_> {
             Ok(author) => author,
             Err(reason) => return Ok(IssueReply::Refused(reason)),
         };
+        let holder = self.customer(order.customer.as_ref()).await?;
         let change = LedgerChange {
             license: order.grant.license(new.key.id()),
             remarks: NewRemarks {
+                holder,
                 note,
                 ..NewRemarks::default()
             },

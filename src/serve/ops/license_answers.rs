@@ -11,6 +11,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
+use crate::serve::customer_numbers::{self, SaidCustomer};
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use crate::serve::gate::Snapshot;
 use crate::serve::ledger_licenses::{self, Adopting, Changer, ExpectedRevision, LicenseChangeError, refresh};
@@ -21,15 +22,17 @@ use countersign_ledger::{AdoptedStep, ChangeOutcome, ChangeRefusal, Ledger, Stor
 use countersign_mail::NO_MAIL_SERVER;
 use countersign_mail::address::MailAddress;
 use countersign_mail::queue::MailQueue;
+use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::issuing_key::IssueRequest;
 use countersign_model::license::{License, LicenseStatus};
 use countersign_model::license_key::LicenseId;
-use countersign_model::license_step::{LicenseStep, StepRefusal};
+use countersign_model::license_step::{LicenseStep, LicenseTerms, StepRefusal};
 use countersign_model::offer::SalesMode;
-use countersign_model::remarks::{Author, MAX_NOTE, MAX_REASON, NamedText, check_remark};
+use countersign_model::remarks::{Author, MAX_NOTE, MAX_REASON, NamedText, NewRemarks, check_remark};
 use countersign_model::staging_hosts::StagingRule;
 use countersign_registry::Registry;
+use countersign_settings::config::CustomerRule;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
 /// What to do with a license.
@@ -109,6 +112,8 @@ pub enum LicenseAction {
     Rekey,
     /// Its key is mailed to this address.
     Resend(MailAddress),
+    /// It is for the customer with this address.
+    Assign(CustomerAddress),
 }
 
 /// What became of an order.
@@ -161,6 +166,8 @@ pub struct LedgerTools<'a> {
     pub pages: Option<FirstCopyPages>,
     /// The server's setting about staging copies.
     pub staging: StagingRule,
+    /// The setting: what is kept of customers.
+    pub customers: CustomerRule,
     /// Who gives the orders.
     pub user: CommandUser,
 }
@@ -175,6 +182,7 @@ impl<'a> LedgerTools<'a> {
             mail: service.mail.get().cloned(),
             pages: service.first_copy_pages(snapshot),
             staging: service.gate.rules().staging.clone(),
+            customers: service.customers,
             user,
         }
     }
@@ -238,6 +246,7 @@ impl LedgerTools<'_> {
             LicenseAction::Step(step) => self.step(license, step, adopt, author).await,
             LicenseAction::Rekey => self.rekey(license, adopt, author).await,
             LicenseAction::Resend(address) => self.resend(license, address).await,
+            LicenseAction::Assign(address) => self.assign(license, &address, author).await,
         };
         match done {
             Ok(reply) => Ok(reply),
@@ -369,6 +378,52 @@ impl LedgerTools<'_> {
             ChangeOutcome::Refused(ChangeRefusal::Revoked) => Err(StepRefusal::Revoked.into()),
             ChangeOutcome::Refused(refusal) => Err(LicenseChangeError::Refused(refusal)),
         }
+    }
+
+    async fn assign(
+        &self,
+        id: LicenseId,
+        address: &CustomerAddress,
+        author: Author,
+    ) -> Result<LicenseReply, LicenseChangeError> {
+        let found = ledger_licenses::find(self.registry, self.bindings, &id).await?;
+        if found.license.status == LicenseStatus::Revoked {
+            return Err(StepRefusal::Revoked.into());
+        }
+        let Some(holder) = self.customer(Some(address)).await? else {
+            return Ok(LicenseReply::Refused(NO_SECRETS.to_owned()));
+        };
+        let by = Changer {
+            author,
+            remarks: NewRemarks {
+                holder: Some(holder),
+                ..NewRemarks::default()
+            },
+            ..Changer::from(Arc::new(ChangeScope::operator()))
+        };
+        let step = LicenseStep::Edit(LicenseTerms::default());
+        let any = ExpectedRevision::Any;
+        let (_, changed) = ledger_licenses::apply(self.registry, self.bindings, &by, id, any, &step).await?;
+        Ok(LicenseReply::Done { changed })
+    }
+
+    /// The number of a customer whom a person names; `None` without one, or without secrets.
+    pub(super) async fn customer(&self, address: Option<&CustomerAddress>) -> Result<Option<Hex128>, StoreError> {
+        let (Some(address), Some(secrets)) = (address, &self.secrets) else {
+            return Ok(None);
+        };
+        if !self.bindings.may_issue() {
+            return Err(StoreError::Differs);
+        }
+        let by = &ChangeScope::operator();
+        let said = SaidCustomer {
+            address,
+            name: None,
+            by,
+        };
+        customer_numbers::number(self.bindings, secrets, said, self.customers)
+            .await
+            .map(Some)
     }
 
     async fn resend(&self, id: LicenseId, address: MailAddress) -> Result<LicenseReply, LicenseChangeError> {

@@ -42,7 +42,7 @@ pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
             ))
         }
         LedgerEvent::License(issued) => Some(license_event(issued)),
-        LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Compacted(_) => None,
+        LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Erased(_) | LedgerEvent::Compacted(_) => None,
     }
 }
 

@@ -12,7 +12,7 @@ use super::database::prepared_cluster;
 use super::node::{code, instance, start};
 use crate::support::http::request;
 use crate::support::instance::{Instance, License};
-use crate::support::server::Server;
+use crate::support::server::{Server, countersign};
 use crate::support::shop::{SECRET, add_shop, deliver, invoice};
 use crate::support::{eventually, random::Random};
 use crate::tools::postgres::Cluster;
@@ -107,6 +107,65 @@ fn one_sale_that_several_nodes_hear_of_is_one_license_and_a_database_that_is_awa
     let license = License::new();
     assert_eq!(code(&nodes[1].validate(&license, "a.com")), "unknown_license");
     assert!(nodes.iter().all(|node| !node.log().contains("CANARY")));
+}
+
+#[test]
+fn a_buyer_whom_two_nodes_hear_of_at_once_is_one_customer_and_erased_on_both() {
+    let cluster = prepared_cluster();
+    let instances = two_instances();
+    let nodes = instances
+        .each_ref()
+        .map(|instance| start(instance, &cluster.url("node")));
+    let sale = |number: i64, buyer: &str| {
+        let mut sale = invoice(&format!("in_{number}"), "subscription_create", "price_small", 1, 30);
+        sale["parent"]["subscription_details"]["subscription"] = json!(format!("sub_{number}"));
+        sale["customer_email"] = json!(buyer);
+        sale
+    };
+    // Each buyer buys twice at the same moment, at one node each.
+    for pair in 0..20 {
+        std::thread::scope(|scope| {
+            for (node, spelled) in nodes.iter().zip(["anna", "ANNA"]) {
+                let number = 2 * pair + i64::from(spelled == "ANNA");
+                let buyer = format!("CANARY-{spelled}-{pair}@buyer.example");
+                scope.spawn(move || assert_eq!(deliver(node, "invoice.paid", number, &sale(number, &buyer)), 200));
+            }
+        });
+    }
+    eventually("all are applied", WELL_AGAIN, || {
+        nodes.iter().all(|node| waiting(node) == 0.0)
+    });
+    let lines = last_lines(&cluster);
+    let mut customers: Vec<_> = lines.iter().map(|line| line["holder"].as_str().unwrap()).collect();
+    assert_eq!(customers.len(), 40);
+    customers.sort_unstable();
+    customers.dedup();
+    assert_eq!(customers.len(), 20, "{customers:?}");
+    let rows = "SELECT count(*), count(DISTINCT customer) FROM countersign.texts WHERE customer IS NOT NULL";
+    assert_eq!(cluster.psql(rows), "20|20");
+    assert!(nodes.iter().all(|node| !node.log().contains("CANARY")));
+
+    // Erased through one node, gone for both, and a dump that has the row brings nobody back.
+    let erased = customers[0];
+    let kept = format!("SELECT name, text, customer FROM countersign.texts WHERE customer = '{erased}'");
+    cluster.psql(&format!("CREATE TABLE public.dump AS {kept}"));
+    let mut command = countersign(&instances[1]);
+    command.env("COUNTERSIGN_STORE", cluster.url("node"));
+    let forgotten = command
+        .args(["customer", "forget", "--yes", "--json", erased])
+        .output()
+        .unwrap();
+    assert!(forgotten.status.success(), "{forgotten:?}");
+    let told: Value = serde_json::from_slice(&forgotten.stdout).unwrap();
+    assert_eq!((&told["addresses"], &told["licenses"]), (&json!(1), &json!(2)));
+    assert_eq!(cluster.psql(&kept), "");
+    cluster.psql("INSERT INTO countersign.texts (name, text, customer) SELECT * FROM public.dump");
+    assert_ne!(cluster.psql(&kept), "");
+    let [first, second] = nodes;
+    first.stop();
+    let first = start(&instances[0], &cluster.url("node"));
+    assert_eq!(cluster.psql(&kept), "", "{}", first.log());
+    drop(second);
 }
 
 /// The last line of each license, in the order of their first lines.

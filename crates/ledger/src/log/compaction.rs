@@ -79,8 +79,9 @@ pub(crate) struct LatestLines {
     past_licenses: BTreeMap<u64, DateTime<Utc>>,
     /// The last line of each token.
     tokens: HashMap<Name, u64>,
-    /// How many lines are about sales. Each has names that no other line has, so all of them stay.
-    sales: usize,
+    /// How many lines are of a kind of which all stay: those of sales, each of which has names that no other line has, and those of erased
+    /// customers, whom a backup may have.
+    lasting: usize,
 }
 
 impl LatestLines {
@@ -105,7 +106,7 @@ impl LatestLines {
                     self.past_licenses.insert(number, time);
                 }
             }
-            LedgerEvent::Sale(_) => self.sales += 1,
+            LedgerEvent::Sale(_) | LedgerEvent::Erased(_) => self.lasting += 1,
             LedgerEvent::Token(token) => {
                 self.tokens.insert(token.name.clone(), sequence);
             }
@@ -124,7 +125,7 @@ impl LatestLines {
     /// How many lines stay.
     fn len(&self) -> usize {
         let sites = self.bindings.len() + self.releases.len() + self.moves.len();
-        sites + self.licenses.len() + self.past_licenses.len() + self.tokens.len() + self.sales
+        sites + self.licenses.len() + self.past_licenses.len() + self.tokens.len() + self.lasting
     }
 
     /// Whether the line with this number stays.
@@ -141,7 +142,7 @@ impl LatestLines {
                 let latest = self.licenses.get(&issued.license.id);
                 latest.is_some_and(|(number, _)| *number == sequence) || self.past_licenses.contains_key(&sequence)
             }
-            LedgerEvent::Sale(_) => true,
+            LedgerEvent::Sale(_) | LedgerEvent::Erased(_) => true,
             LedgerEvent::Token(token) => self.tokens.get(&token.name) == Some(&sequence),
             LedgerEvent::Compacted(_) => false,
         }

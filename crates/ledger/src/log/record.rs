@@ -13,6 +13,7 @@ use countersign_model::site_release::ReleaseHash;
 
 pub use crate::log::event::LedgerEvent;
 
+use crate::log::erasure_line::ErasureLine;
 use crate::log::event::EventLine;
 use crate::log::license_line::LicenseLine;
 use crate::log::line_members::{self, LineMembers};
@@ -92,12 +93,13 @@ impl LineKind {
 }
 
 /// The kinds of lines that this version knows, the most frequent first.
-const KINDS: [LineKind; 7] = [
+const KINDS: [LineKind; 8] = [
     LineKind::of::<BoundLine>("bound"),
     LineKind::of::<LicenseLine>("license"),
     LineKind::of::<ReleaseLine>("released"),
     LineKind::of::<SaleLine>("sold"),
     LineKind::of::<TokenLine>("token"),
+    LineKind::of::<ErasureLine>("erased"),
     LineKind::of::<CompactedLine>("compacted"),
     LineKind::of::<EarlierSaleLine>("sale"),
 ];
@@ -160,6 +162,7 @@ impl LedgerRecord {
             LedgerEvent::License(issued) => append(bytes, &LicenseLine::new(issued, previous, synced)),
             LedgerEvent::Sale(entry) => append(bytes, &SaleLine::new(entry, previous, synced)),
             LedgerEvent::Token(token) => append(bytes, &TokenLine::new(token, previous, synced)),
+            LedgerEvent::Erased(entry) => append(bytes, &ErasureLine::new(entry, previous, synced)),
             LedgerEvent::Compacted(compaction) => append(bytes, &CompactedLine::new(*compaction, previous)),
         }?;
         Ok(previous.after(&bytes[start..]))

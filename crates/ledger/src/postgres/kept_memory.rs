@@ -171,11 +171,15 @@ fn write_lines(file: &File, end: Position, memory: &BindingMemory, now: DateTime
     };
     let tokens = memory.events().tokens.all();
     let sales = memory.events().sales.entries(&Arc::new(ChangeScope::operator()), now);
-    let mut kept = (memory.issued.len() + tokens.len() + sales.len()) as u64;
+    let erased = memory.events().erased.all();
+    let mut kept = (memory.issued.len() + tokens.len() + sales.len() + erased.len()) as u64;
     memory.each(|_, sites| kept += (sites.len() + sites.moves().len()) as u64);
     lines.put(LedgerEvent::Compacted(Compaction { kept, time: now }));
     for token in tokens {
         lines.put(LedgerEvent::Token(token));
+    }
+    for entry in erased {
+        lines.put(LedgerEvent::Erased(entry));
     }
     for entry in sales {
         lines.put(LedgerEvent::Sale(Arc::new(entry)));

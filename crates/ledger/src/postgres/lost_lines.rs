@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use crate::backend_error::BackendError;
 use crate::bindings::BoundSites;
+use crate::customer_erasure::CustomerErasure;
 use crate::ledger_state::LedgerState;
 use crate::ledger_tables::{EventTables, SaleTable};
 use crate::memory::BindingMemory;
@@ -39,6 +40,8 @@ pub(super) struct LostLines {
     pub releases: Vec<(LicenseId, SiteHost)>,
     /// What was known of sales.
     pub sales: Vec<SaleChange>,
+    /// Customers that were erased.
+    pub erased: Vec<CustomerErasure>,
     /// The newest epoch of a node.
     pub epoch: i32,
 }
@@ -83,6 +86,16 @@ impl LostLines {
     }
 
     fn add_events(&mut self, kept: &EventTables, log: &EventTables) {
+        let erased = kept
+            .erased
+            .all()
+            .into_iter()
+            .filter(|entry| !log.erased.has(entry.number));
+        self.erased.extend(erased.map(|entry| CustomerErasure {
+            number: entry.number,
+            author: Author::default(),
+            now: entry.time,
+        }));
         let tokens = kept.tokens.all();
         let lost = |token: &Arc<ApiToken>| lost_step(token, log.tokens.of(&token.name).as_deref());
         self.tokens.extend(tokens.iter().filter_map(lost));

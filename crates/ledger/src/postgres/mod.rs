@@ -55,7 +55,9 @@ use crate::log::Position;
 use crate::sleep_watch::{SleepWatch, since_boot};
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
+use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
+use countersign_model::customer::NewCustomer;
 use countersign_model::issued_license::Hex128;
 
 use failure::failure;
@@ -187,6 +189,21 @@ impl Backend for PostgresLog {
     fn erase_texts(&self, erasure: &TextErasure) -> Result<Option<ErasedText>, BackendError> {
         let mut node = self.node();
         self.wait_for(node.erase_texts(&self.settings, erasure))
+    }
+
+    fn keep_customers(&self, new: &[NewCustomer]) -> Result<Vec<Hex128>, BackendError> {
+        let mut node = self.node();
+        self.wait_for(node.keep_customers(&self.settings, new))
+    }
+
+    fn find_customers(&self, query: &CustomerQuery) -> Result<FoundCustomers, BackendError> {
+        let mut node = self.node();
+        self.wait_for(node.find_customers(&self.settings, query))
+    }
+
+    fn forget_customers(&self, numbers: &[Hex128]) -> Result<usize, BackendError> {
+        let mut node = self.node();
+        self.wait_for(node.forget_customers(&self.settings, numbers))
     }
 
     fn end(&self) -> Option<Position> {

@@ -56,6 +56,8 @@ CREATE TABLE IF NOT EXISTS countersign.texts (
   erased timestamptz,
   CHECK ((text IS NULL) <> (erased IS NULL))
 );
+ALTER TABLE countersign.texts ADD COLUMN IF NOT EXISTS customer text COLLATE "C";
+CREATE INDEX IF NOT EXISTS texts_customer ON countersign.texts (customer, name) WHERE customer IS NOT NULL;
 CREATE TABLE IF NOT EXISTS countersign.nodes (
   name text PRIMARY KEY,
   instance text NOT NULL,
@@ -111,6 +113,8 @@ CREATE INDEX ledger_license ON countersign.ledger (license, sequence) WHERE lice
 ALTER TABLE countersign.order_references RENAME TO texts;
 ALTER TABLE countersign.texts RENAME COLUMN reference TO text;
 ALTER INDEX countersign.order_references_pkey RENAME TO texts_pkey;
+ALTER TABLE countersign.texts ADD COLUMN customer text COLLATE "C";
+CREATE INDEX texts_customer ON countersign.texts (customer, name) WHERE customer IS NOT NULL;
 CREATE TABLE countersign.first_copies (
   license text COLLATE "C" PRIMARY KEY,
   copies jsonb NOT NULL
@@ -118,7 +122,7 @@ CREATE TABLE countersign.first_copies (
 DO $$ DECLARE node text; BEGIN
   FOR node IN SELECT grantee FROM information_schema.role_table_grants
     WHERE table_schema = 'countersign' AND table_name = 'refused' AND privilege_type = 'DELETE' LOOP
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.first_copies TO %I', node);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.first_copies, countersign.texts TO %I', node);
   END LOOP;
 END $$;
 UPDATE countersign.head SET format = NUMBER;
@@ -133,9 +137,9 @@ pub(super) const GRANTS: &str = r"
 GRANT USAGE ON SCHEMA countersign TO NODE;
 GRANT SELECT, INSERT ON countersign.ledger TO NODE;
 GRANT SELECT, UPDATE (sequence, digest, time) ON countersign.head TO NODE;
-GRANT SELECT, INSERT, UPDATE ON countersign.nodes, countersign.reports, countersign.texts TO NODE;
+GRANT SELECT, INSERT, UPDATE ON countersign.nodes, countersign.reports TO NODE;
 GRANT SELECT, INSERT, UPDATE ON countersign.webhook_cursors TO NODE;
-GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.refused, countersign.first_copies TO NODE;
+GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.texts, countersign.refused, countersign.first_copies TO NODE;
 ";
 
 /// What a node's role must be allowed, as `GRANTS` has it: tables, each with a privilege.
@@ -199,7 +203,7 @@ mod tests {
             ("head", "UPDATE"),
             ("nodes", "UPDATE"),
             ("reports", "INSERT"),
-            ("texts", "UPDATE"),
+            ("texts", "DELETE"),
             ("refused", "DELETE"),
             ("first_copies", "DELETE"),
             ("webhook_cursors", "UPDATE"),

@@ -25,6 +25,7 @@ use crate::postgres::text_rows;
 use crate::reader::{IndexState, VerifiedLedger};
 use crate::stored_sales::{StoredSales, StoredSalesBuilder};
 use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
+use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::erasure::FoundTexts;
 use countersign_model::binding::{Binding, SiteReport};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
@@ -167,6 +168,11 @@ impl SharedReader {
     /// What is kept of these orders.
     pub(crate) fn texts(&self, names: &[Hex128]) -> Result<FoundTexts, StoreError> {
         self.query(text_rows::find(&self.session.client, names))
+    }
+
+    /// The rows of customers that a query wants.
+    pub(crate) fn customers(&self, query: &CustomerQuery) -> Result<FoundCustomers, StoreError> {
+        self.query(text_rows::customers_of(&self.session.client, query))
     }
 
     /// Passes on every event that is not superseded, in their order. Checks every line first.

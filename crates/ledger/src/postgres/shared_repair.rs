@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
 use crate::command::{self, LedgerCommand};
+use crate::customer_erasure::CustomerErasure;
 use crate::error::StoreError;
 use crate::ledger_state::LedgerState;
 use crate::memory::BindingMemory;
@@ -119,6 +120,7 @@ async fn repair(
     repair.licenses(&lost.licenses).await?;
     repair.tokens(lost.tokens).await?;
     repair.sales(&lost.sales).await?;
+    repair.erasures(lost.erased).await?;
     repair.releases(&lost.releases).await?;
     repair.bindings(&lost.bindings).await?;
     if anew && !dry_run {
@@ -195,6 +197,18 @@ impl Repair<'_> {
     fn license(&self, id: &LicenseId) -> Option<License> {
         let of_ledger = self.memory.issued.of(id).map(|issued| issued.license.clone());
         of_ledger.or_else(|| (self.registry)(id))
+    }
+
+    /// Appends lost erasures of customers, and deletes the rows that a backup brought back.
+    async fn erasures(&mut self, lost: Vec<CustomerErasure>) -> Result<(), BackendError> {
+        if !lost.is_empty() {
+            self.decide(lost).await?;
+        }
+        let numbers: Vec<_> = self.memory.events().erased.numbers().into_iter().collect();
+        if self.dry_run.is_none() && !numbers.is_empty() {
+            self.node.forget_customers(&self.settings, &numbers).await?;
+        }
+        Ok(())
     }
 
     /// Commits requests as one batch, or only decides them; returns their outcomes in order.

@@ -10,6 +10,7 @@ use crate::postgres::load::{self, LoadedLog};
 use crate::postgres::node_state::prove_in_time;
 use crate::postgres::session::{KnownLog, Session};
 use crate::postgres::settings::DatabaseSettings;
+use crate::postgres::text_erasure;
 
 /// What a node knows when it starts.
 pub(super) struct NodeStart {
@@ -72,6 +73,11 @@ async fn read(session: Session) -> Result<NodeStart, BackendError> {
     let loaded = load::all(&session.client).await?;
     // What was read is proved: a primary that was replaced does not commit.
     let epoch = prove_in_time(&session).await?.epoch;
+    // A backup may have brought them back, or the process that erased them was killed.
+    let erased: Vec<_> = loaded.tables.events.erased.numbers().into_iter().collect();
+    if !erased.is_empty() {
+        text_erasure::forget_in_time(&session, &erased).await?;
+    }
     tracing::info!(
         server = session.server,
         lines = loaded.end.sequence,

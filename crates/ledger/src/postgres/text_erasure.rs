@@ -1,17 +1,20 @@
-//! Reads and erases texts of orders for a node, and copies those of another store.
+//! Reads and erases texts of orders for a node, keeps and deletes its customers, and copies the texts of another store.
 //!
 //! Who changes the table locks the head as a commit does: a text that was erased on one node is not kept by another.
 
 use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
 
 use crate::backend_error::BackendError;
 use crate::postgres::failure::TransactionFailure;
-use crate::postgres::node_state::{DEADLINE, NodeState};
+use crate::postgres::node_state::{DEADLINE, NodeState, no_answer};
 use crate::postgres::session::Session;
 use crate::postgres::settings::DatabaseSettings;
-use crate::postgres::text_rows::{ROWS, find, storable, texts_of};
+use crate::postgres::text_rows::{ROWS, customers_of, find, number_of, text_of, texts_of};
 use crate::postgres::transaction;
+use crate::texts::customers::{self, CustomerQuery, FoundCustomers};
 use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
+use countersign_model::customer::NewCustomer;
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
 
@@ -20,8 +23,8 @@ const ERASE: &str = "INSERT INTO countersign.texts AS known (name, erased) \
      ON CONFLICT (name) DO UPDATE SET text = NULL, erased = coalesce(known.erased, excluded.erased)";
 
 /// Copies what another store keeps. An erased text stays erased, wherever it was erased.
-const PUT: &str = "INSERT INTO countersign.texts AS known (name, text, erased) \
-     SELECT * FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS new(name, text, erased) ORDER BY name \
+const PUT: &str = "INSERT INTO countersign.texts AS known (name, text, erased, customer) \
+     SELECT * FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[]) AS new(name, text, erased, customer) ORDER BY name \
      ON CONFLICT (name) DO UPDATE SET text = NULL, erased = coalesce(known.erased, excluded.erased) \
      WHERE excluded.erased IS NOT NULL";
 
@@ -29,13 +32,54 @@ const PUT: &str = "INSERT INTO countersign.texts AS known (name, text, erased) \
 pub(super) async fn put(session: &Session, all: &[(Hex128, StoredText)]) -> Result<(), TransactionFailure> {
     for part in all.chunks(ROWS) {
         let names: Vec<_> = part.iter().map(|(name, _)| name.to_string()).collect();
-        let texts: Vec<_> = part.iter().map(|(_, stored)| stored.text().map(storable)).collect();
+        let texts: Vec<_> = part.iter().map(|(_, stored)| text_of(stored)).collect();
         let erased: Vec<_> = part.iter().map(|(_, stored)| stored.erased_at()).collect();
+        let customers: Vec<_> = part.iter().map(|(_, stored)| number_of(stored)).collect();
         transaction::lock_head(session).await?;
-        session.client.execute(PUT, &[&names, &texts, &erased]).await?;
+        let rows: [&(dyn ToSql + Sync); 4] = [&names, &texts, &erased, &customers];
+        session.client.execute(PUT, &rows).await?;
         transaction::commit(session).await?;
     }
     Ok(())
+}
+
+/// Keeps rows of customers.
+const KEEP_CUSTOMERS: &str = "INSERT INTO countersign.texts (name, text, customer) \
+     SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS new(name, text, customer) ORDER BY name \
+     ON CONFLICT (name) DO UPDATE SET text = excluded.text, customer = excluded.customer, erased = NULL";
+
+const FORGET_CUSTOMERS: &str = "DELETE FROM countersign.texts WHERE customer = ANY ($1)";
+
+async fn keep_customers(session: &Session, new: &[NewCustomer]) -> Result<Vec<Hex128>, TransactionFailure> {
+    transaction::lock_head(session).await?;
+    let names: Vec<_> = new.iter().flat_map(|new| new.names.iter().copied()).collect();
+    let (rows, numbers) = customers::rows_of(find(&session.client, &names).await?, new);
+    if !rows.is_empty() {
+        let names: Vec<_> = rows.keys().map(Hex128::to_string).collect();
+        let texts: Vec<_> = rows.values().map(text_of).collect();
+        let customers: Vec<_> = rows.values().map(number_of).collect();
+        session
+            .client
+            .execute(KEEP_CUSTOMERS, &[&names, &texts, &customers])
+            .await?;
+    }
+    transaction::commit(session).await?;
+    Ok(numbers)
+}
+
+async fn forget_customers(session: &Session, numbers: &[Hex128]) -> Result<usize, TransactionFailure> {
+    transaction::lock_head(session).await?;
+    let gone = session.client.execute(FORGET_CUSTOMERS, &[&texts_of(numbers)]).await?;
+    transaction::commit(session).await?;
+    Ok(usize::try_from(gone).unwrap_or(usize::MAX))
+}
+
+/// Deletes the rows of customers with these numbers, where the node has no state yet.
+pub(super) async fn forget_in_time(session: &Session, numbers: &[Hex128]) -> Result<usize, BackendError> {
+    match timeout(DEADLINE, forget_customers(session, numbers)).await {
+        Ok(done) => done.map_err(TransactionFailure::error),
+        Err(_) => Err(no_answer(session)),
+    }
 }
 
 async fn erase(session: &Session, erasure: &TextErasure) -> Result<Option<ErasedText>, TransactionFailure> {
@@ -69,6 +113,42 @@ impl NodeState {
     ) -> Result<Option<ErasedText>, BackendError> {
         self.with_session(settings, async |session: &Session| erase(session, erasure).await)
             .await
+    }
+
+    /// Keeps customers, and gives their numbers.
+    pub(super) async fn keep_customers(
+        &mut self,
+        settings: &DatabaseSettings,
+        new: &[NewCustomer],
+    ) -> Result<Vec<Hex128>, BackendError> {
+        self.with_session(settings, async |session: &Session| keep_customers(session, new).await)
+            .await
+    }
+
+    /// The rows of customers that a query wants.
+    pub(super) async fn find_customers(
+        &mut self,
+        settings: &DatabaseSettings,
+        query: &CustomerQuery,
+    ) -> Result<FoundCustomers, BackendError> {
+        let question = async |session: &Session| {
+            customers_of(&session.client, query)
+                .await
+                .map_err(TransactionFailure::from)
+        };
+        self.with_session(settings, question).await
+    }
+
+    /// Deletes the rows of customers with these numbers.
+    pub(super) async fn forget_customers(
+        &mut self,
+        settings: &DatabaseSettings,
+        numbers: &[Hex128],
+    ) -> Result<usize, BackendError> {
+        self.with_session(settings, async |session: &Session| {
+            forget_customers(session, numbers).await
+        })
+        .await
     }
 
     /// Does work that may be done twice. A connection may have ended while nobody used it.

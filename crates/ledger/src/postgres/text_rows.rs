@@ -5,8 +5,10 @@
 use chrono::{DateTime, Utc};
 use tokio_postgres::{Client, Error, Row};
 
+use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::erasure::FoundTexts;
 use crate::texts::new_texts::NewText;
+use countersign_model::customer::CustomerRow;
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
 
@@ -19,9 +21,16 @@ pub(super) const KEEP: &str = "INSERT INTO countersign.texts (name, text, erased
      JOIN countersign.texts AS known ON known.name = pair.other GROUP BY pair.name) AS gone ON gone.name = new.name \
      ORDER BY new.name ON CONFLICT (name) DO NOTHING";
 
-const FIND: &str = "SELECT name, text, erased FROM countersign.texts WHERE name = ANY ($1)";
+const FIND: &str = "SELECT name, text, erased, customer FROM countersign.texts WHERE name = ANY ($1)";
 
-const PAGE: &str = "SELECT name, text, erased FROM countersign.texts WHERE name > $1 ORDER BY name LIMIT $2";
+const PAGE: &str = "SELECT name, text, erased, customer FROM countersign.texts WHERE name > $1 ORDER BY name LIMIT $2";
+
+const CUSTOMERS: &str =
+    "SELECT name, text, erased, customer FROM countersign.texts WHERE customer = ANY ($1) ORDER BY customer, name";
+
+/// The index has the rows in this order.
+const CUSTOMERS_PAGE: &str = "SELECT name, text, erased, customer FROM countersign.texts \
+     WHERE customer IS NOT NULL AND (customer, name) > ($1, $2) ORDER BY customer, name LIMIT $3";
 
 /// Rows of one page or one statement.
 pub(super) const ROWS: usize = 10_000;
@@ -55,8 +64,25 @@ pub(super) fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
+/// The text of a row: that of a customer is JSON.
+pub(super) fn text_of(stored: &StoredText) -> Option<String> {
+    match stored {
+        StoredText::Customer(row) => serde_json::to_string(row).ok(),
+        stored => stored.text().map(storable),
+    }
+}
+
+/// The number of a customer's row.
+pub(super) fn number_of(stored: &StoredText) -> Option<String> {
+    stored.customer().map(|row| row.number.to_string())
+}
+
 fn stored(row: &Row) -> Option<(Hex128, StoredText)> {
     let name = row.get::<_, &str>(0).parse().ok()?;
+    if row.get::<_, Option<&str>>(3).is_some() {
+        let customer = serde_json::from_str::<CustomerRow>(row.get::<_, Option<&str>>(1)?);
+        return Some((name, StoredText::Customer(Box::new(customer.ok()?))));
+    }
     let stored = match (row.get::<_, Option<&str>>(1), row.get::<_, Option<DateTime<Utc>>>(2)) {
         (Some(text), None) => StoredText::Text(text.into()),
         (_, Some(time)) => StoredText::Erased(time),
@@ -73,6 +99,33 @@ pub(super) fn texts_of(names: &[Hex128]) -> Vec<String> {
 pub(super) async fn find(client: &Client, names: &[Hex128]) -> Result<FoundTexts, Error> {
     let rows = client.query(FIND, &[&texts_of(names)]).await?;
     Ok(rows.iter().filter_map(stored).collect())
+}
+
+/// The rows of customers that a query wants.
+pub(super) async fn customers_of(client: &Client, query: &CustomerQuery) -> Result<FoundCustomers, Error> {
+    let mut found = FoundCustomers::default();
+    let mut take = |rows: &[Row]| {
+        for (_, stored) in rows.iter().filter_map(stored) {
+            stored
+                .customer()
+                .into_iter()
+                .for_each(|row| query.take(row, &mut found));
+        }
+    };
+    if let CustomerQuery::Numbers(numbers) = query {
+        take(&client.query(CUSTOMERS, &[&texts_of(numbers)]).await?);
+        return Ok(found);
+    }
+    let mut last = [String::new(), String::new()];
+    loop {
+        let [customer, name] = &last;
+        let rows = client.query(CUSTOMERS_PAGE, &[customer, name, &(ROWS as i64)]).await?;
+        take(&rows);
+        match rows.last() {
+            Some(row) if rows.len() == ROWS => last = [row.get(3), row.get(0)],
+            _ => return Ok(found),
+        }
+    }
 }
 
 /// Of how many orders something is kept.

@@ -113,6 +113,7 @@ fn import(numbers: &[u8], content: u8, seconds: i64) -> ImportRequest {
     let license = |number: &u8| LicenseImport {
         license: license(*number, 3),
         reference: Some(Hex128([*number; 16]).into()),
+        holder: None,
         content: Hex128([content; 16]),
         sites: vec![
             (host(&format!("old-{number}.com")), at(50)),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! {"chain":"<64 hex>","name":"<32 hex>","synced":6,"text":"order 7"}
+//! {"chain":"<64 hex>","customer":{"address":"a@b.example","by":"operator:cli","number":"<32 hex>"},"name":"<32 hex>","synced":6}
 //! {"chain":"<64 hex>","erased":"2026-11-25T10:00:00Z","name":"<32 hex>","synced":6}
 //! ```
 //!
@@ -22,6 +23,7 @@ use crate::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::log::record;
 use crate::log::writer::Medium;
 use countersign_files::regular_file;
+use countersign_model::customer::CustomerRow;
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
@@ -43,6 +45,8 @@ const BEGINNING: &[u8] = b"{\"chain\":\"";
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RestOfLine {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    customer: Option<CustomerRow>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     erased: Option<DateTime<Utc>>,
     name: Hex128,
@@ -91,6 +95,7 @@ pub(crate) fn write(
     stored: &StoredText,
 ) -> io::Result<Position> {
     let rest = RestOfLine {
+        customer: stored.customer().cloned(),
         erased: stored.erased_at(),
         name,
         synced,
@@ -124,9 +129,10 @@ fn accept(previous: Position, bytes: &[u8]) -> Result<(Position, Hex128, StoredT
     }
     // What serde says of a bad line may have the text in it.
     let rest: RestOfLine = serde_json::from_slice(&[b"{", rest].concat()).map_err(|_| false)?;
-    let stored = match (rest.erased, rest.text) {
-        (Some(time), None) => StoredText::Erased(time),
-        (None, Some(text)) => StoredText::Text(text),
+    let stored = match (rest.erased, rest.text, rest.customer) {
+        (Some(time), None, None) => StoredText::Erased(time),
+        (None, Some(text), None) => StoredText::Text(text),
+        (None, None, Some(row)) => StoredText::Customer(Box::new(row)),
         _ => return Err(false),
     };
     let position = Position {

@@ -2,7 +2,7 @@
 //!
 //! A text is on disk before the lines of its commit. To erase one, the file is written anew without it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,13 @@ use crate::log::Position;
 use crate::log::file::LedgerFile;
 use crate::log::reader::LedgerFault;
 use crate::log::writer::{LedgerWriter, Medium as _};
+use crate::texts::customers::{self, CustomerQuery, FoundCustomers};
 use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
 use crate::texts::file::{self, TextFile};
 use crate::texts::new_texts::NewText;
 use countersign_files::durable_file::{self, Access};
 use countersign_files::regular_file;
+use countersign_model::customer::NewCustomer;
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
 
@@ -60,8 +62,8 @@ fn read_file(path: &Path, genesis: Position) -> Result<TextsByName, StoreError> 
 fn add(stored: &mut TextsByName, others: TextsByName) {
     for (name, other) in others {
         match (stored.get(&name), &other) {
-            (Some(StoredText::Erased(_)), _) | (Some(StoredText::Text(_)), StoredText::Text(_)) => {}
-            (None, _) | (Some(StoredText::Text(_)), StoredText::Erased(_)) => drop(stored.insert(name, other)),
+            (Some(StoredText::Text(_)), StoredText::Erased(_)) | (None, _) => drop(stored.insert(name, other)),
+            (Some(_), _) => {}
         }
     }
 }
@@ -104,6 +106,14 @@ fn convert_old_file(folder: &Path) -> Result<(), StoreError> {
         "the texts of orders are in texts.jsonl now"
     );
     Ok(())
+}
+
+/// The rows of customers that a query wants.
+pub(crate) fn customers_in(stored: &TextsByName, query: &CustomerQuery) -> FoundCustomers {
+    let mut found = FoundCustomers::default();
+    let rows = stored.values().filter_map(StoredText::customer);
+    rows.for_each(|row| query.take(row, &mut found));
+    found
 }
 
 fn fault_in(path: &Path, fault: LedgerFault) -> StoreError {
@@ -178,18 +188,7 @@ impl TextTable {
             let stored = erased.map_or_else(|| StoredText::Text(text.text.clone()), StoredText::Erased);
             new.insert(text.name, stored);
         }
-        if new.is_empty() {
-            return Ok(());
-        }
-        let synced = self.writer.end().sequence;
-        let mut end = self.writer.end();
-        let mut bytes = Vec::new();
-        for (name, stored) in &new {
-            end = file::write(&mut bytes, end, synced, *name, stored)?;
-        }
-        self.writer.append_bytes(&bytes, end)?;
-        self.stored.append(&mut new);
-        Ok(())
+        self.append(new)
     }
 
     /// Erases the text of an order under all its names; `None` if nothing is known of it. When it returns, no file of the
@@ -222,6 +221,60 @@ impl TextTable {
         // Also if it was erased before: that attempt may have failed here.
         self.sync_folder()?;
         Ok(Some(erased))
+    }
+
+    /// Keeps customers. When it returns, their rows survive a power failure. Gives their numbers.
+    pub(crate) fn keep_customers(&mut self, new: &[NewCustomer]) -> io::Result<Vec<Hex128>> {
+        self.writer.make_ready()?;
+        let names: Vec<_> = new.iter().flat_map(|new| new.names.iter().copied()).collect();
+        let (rows, numbers) = customers::rows_of(self.find(&names), new);
+        self.append(rows)?;
+        Ok(numbers)
+    }
+
+    /// The rows of customers that a query wants.
+    pub(crate) fn find_customers(&self, query: &CustomerQuery) -> FoundCustomers {
+        customers_in(&self.stored, query)
+    }
+
+    /// Deletes the rows of customers with these numbers. When it returns, no file of the store has them. Gives how many there were.
+    pub(crate) fn forget_customers(&mut self, numbers: &BTreeSet<Hex128>) -> io::Result<usize> {
+        let is_meant = |stored: &StoredText| stored.customer().is_some_and(|row| numbers.contains(&row.number));
+        let gone: TextsByName = self
+            .stored
+            .iter()
+            .filter(|(_, stored)| is_meant(stored))
+            .map(|(name, stored)| (*name, stored.clone()))
+            .collect();
+        if !gone.is_empty() {
+            self.writer.make_ready()?;
+            gone.keys().for_each(|name| drop(self.stored.remove(name)));
+            match self.new_file() {
+                Ok(writer) => self.leave_old_file(writer)?,
+                Err(error) => {
+                    self.stored.extend(gone);
+                    return Err(error);
+                }
+            }
+        }
+        self.sync_folder()?;
+        Ok(gone.len())
+    }
+
+    /// Appends rows, and syncs them.
+    fn append(&mut self, mut new: TextsByName) -> io::Result<()> {
+        if new.is_empty() {
+            return Ok(());
+        }
+        let synced = self.writer.end().sequence;
+        let mut end = self.writer.end();
+        let mut bytes = Vec::new();
+        for (name, stored) in &new {
+            end = file::write(&mut bytes, end, synced, *name, stored)?;
+        }
+        self.writer.append_bytes(&bytes, end)?;
+        self.stored.append(&mut new);
+        Ok(())
     }
 
     fn is_erased(&self, name: &Hex128) -> bool {
@@ -274,6 +327,8 @@ mod tests {
     use std::io::Write as _;
 
     use chrono::{DateTime, Utc};
+    use countersign_model::customer::CustomerRow;
+    use countersign_model::issued_license::ChangeScope;
 
     use super::*;
 
@@ -329,6 +384,52 @@ mod tests {
         assert_eq!(table.erase(&erasure(&[1], true)).unwrap().unwrap().had_texts, 0);
         let all = fs::read_to_string(file::path_in(folder.path())).unwrap();
         assert!(!all.contains("order 1") && all.contains("order 2"), "{all}");
+    }
+
+    fn customer(name: u8, number: u8, address: &str) -> NewCustomer {
+        NewCustomer {
+            names: vec![Hex128([name; 16])],
+            row: CustomerRow {
+                address: Some(address.into()),
+                by: ChangeScope::operator(),
+                name: None,
+                number: Hex128([number; 16]),
+            },
+        }
+    }
+
+    #[test]
+    fn a_customer_is_found_after_a_restart_and_after_the_erasure_the_same_address_is_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || TextTable::open(folder.path(), false).unwrap();
+        let numbers = |number: u8| vec![Hex128([number; 16])];
+        let mut table = open();
+        table.keep(&[new(1, &[1], "order 1")]).unwrap();
+        let both = [customer(2, 20, "anna@a.example"), customer(3, 30, "bert@a.example")];
+        assert_eq!(
+            table.keep_customers(&both).unwrap(),
+            [20, 30].map(|number| Hex128([number; 16]))
+        );
+        drop(table);
+        let mut table = open();
+        let again = customer(2, 21, "anna@a.example");
+        assert_eq!(table.keep_customers(std::slice::from_ref(&again)).unwrap(), numbers(20));
+        let of_number = CustomerQuery::Numbers(numbers(20));
+        assert_eq!(table.find_customers(&of_number).rows, [both[0].row.clone()]);
+        assert_eq!(table.forget_customers(&numbers(20).into_iter().collect()).unwrap(), 1);
+        assert_eq!(table.forget_customers(&numbers(20).into_iter().collect()).unwrap(), 0);
+        let all = fs::read_to_string(file::path_in(folder.path())).unwrap();
+        assert!(
+            !all.contains("anna") && all.contains("bert") && all.contains("order 1"),
+            "{all}"
+        );
+        assert!(
+            !all.contains(&Hex128([2; 16]).to_string()),
+            "nothing reminds of the address"
+        );
+        assert_eq!(table.keep_customers(&[again]).unwrap(), numbers(21));
+        drop(table);
+        assert_eq!(open().find_customers(&of_number).rows, []);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub use mail::{MailConfig, MailTls};
 pub use paths::{FILE, PathSettings, Paths};
 pub use public_url::{PublicUrl, PublicUrlSetting};
 pub use serve::{SeatRules, ServeConfig, TlsFiles};
-pub use serve_settings::{CompatProtocol, FirstCopyRule, LocalHosts, LogFormat, ServeSettings};
+pub use serve_settings::{CompatProtocol, CustomerRule, FirstCopyRule, LocalHosts, LogFormat, ServeSettings};
 pub use service_url::ServiceUrl;
 pub use shops::{ApiSettings, KeyIssuer, ShopConfig};
 pub use store::{StoreConfig, StoreSettings, Synchronous};

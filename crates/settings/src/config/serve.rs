@@ -9,7 +9,9 @@ use ipnet::IpNet;
 use crate::config::address::{AdminHost, AdminListen, Listen, Network};
 use crate::config::error::ConfigError;
 use crate::config::public_url::{PublicUrl, PublicUrlSetting};
-use crate::config::serve_settings::{self, CompatProtocol, FirstCopyRule, LocalHosts, LogFormat, ServeSettings};
+use crate::config::serve_settings::{
+    self, CompatProtocol, CustomerRule, FirstCopyRule, LocalHosts, LogFormat, ServeSettings,
+};
 use countersign_model::staging_hosts::{StagingHosts, StagingRule};
 
 /// The files of the server's TLS certificate.
@@ -50,6 +52,7 @@ pub struct ServeConfig {
     /// `staging_sites` and `staging_hosts`.
     pub staging: StagingRule,
     pub first_copies: FirstCopyRule,
+    pub customers: CustomerRule,
     pub compat: Vec<CompatProtocol>,
     pub requests_per_minute: NonZeroU32,
     pub requests_per_license: NonZeroU32,
@@ -164,6 +167,7 @@ impl ServeConfig {
                     .unwrap_or(serve_settings::STAGING_SITES),
                 hosts: StagingHosts::of_setting(given.staging_hosts.as_deref().or(file.staging_hosts.as_deref())),
             },
+            customers: given.customers.or(file.customers).unwrap_or(serve_settings::CUSTOMERS),
             first_copies: given
                 .first_copies
                 .or(file.first_copies)

@@ -23,6 +23,7 @@ pub(super) const SITE_MOVES: u32 = 5;
 pub(super) const FOREIGN_KEYS: bool = false;
 pub(super) const STAGING_SITES: u32 = 1;
 pub(super) const LOCAL_HOSTS: LocalHosts = LocalHosts::Bind;
+pub(super) const CUSTOMERS: CustomerRule = CustomerRule::Keep;
 pub(super) const FIRST_COPIES: FirstCopyRule = FirstCopyRule::On;
 pub(super) const REQUESTS_PER_MINUTE: NonZeroU32 = positive(6_000);
 pub(super) const REQUESTS_PER_LICENSE: NonZeroU32 = positive(600);
@@ -119,6 +120,10 @@ pub struct ServeSettings {
         help = value::with_default("Whether a buyer gets packages before a site is bound: by a link in the license mail, or by the key", value::name(FIRST_COPIES)))]
     #[serde(deserialize_with = "value::one")]
     pub first_copies: Option<FirstCopyRule>,
+    #[arg(long, env = "COUNTERSIGN_CUSTOMERS", value_name = "RULE",
+        help = value::with_default("Whether addresses and names of customers are kept, or only an HMAC of the address", value::name(CUSTOMERS)))]
+    #[serde(deserialize_with = "value::one")]
+    pub customers: Option<CustomerRule>,
     #[arg(long, env = "COUNTERSIGN_COMPAT", value_name = "SYSTEM,...", value_delimiter = ',',
         help = value::with_default("Other systems whose clients are answered: edd", "none"))]
     #[serde(deserialize_with = "address::many")]
@@ -217,6 +222,15 @@ pub enum FirstCopyRule {
     Off,
 }
 
+/// What is kept of customers beside the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CustomerRule {
+    /// Address and name
+    Keep,
+    /// Only an HMAC of the address: a customer is found by the whole address alone
+    Hash,
+}
+
 /// A system whose clients are answered, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompatProtocol {
@@ -246,6 +260,18 @@ pub enum LogFormat {
 
 impl Setting for LocalHosts {
     const EXPECTED: &'static str = "expected \"bind\", \"allow\" or \"refuse\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        clap::ValueEnum::from_str(text, false).ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
+
+impl Setting for CustomerRule {
+    const EXPECTED: &'static str = "expected \"keep\" or \"hash\"";
 
     fn from_text(text: &str) -> Option<Self> {
         clap::ValueEnum::from_str(text, false).ok()

@@ -90,6 +90,11 @@ impl LicenseSecrets {
         self.references.person(name)
     }
 
+    /// The secrets of references.
+    pub fn references(&self) -> &ReferenceKeys {
+        &self.references
+    }
+
     /// What other servers may know of the secrets: both fingerprints.
     pub fn fingerprint(&self) -> String {
         let issuing = self.issuing.current().fingerprint();

@@ -6,6 +6,7 @@ use std::fmt;
 use chrono::{DateTime, Days, NaiveDate, Utc};
 use csv::ByteRecord;
 
+use countersign_model::customer::CustomerAddress;
 use countersign_model::digest::Digest;
 use countersign_model::edd_items::EddName;
 use countersign_model::foreign_key;
@@ -410,7 +411,7 @@ impl<'a> RowCells<'a> {
         let is_one = |text: &String| {
             text.len() <= MAX_ADDRESS && !text.chars().any(char::is_control) && !LicenseKey::is_in(text)
         };
-        let is_address = |text: &String| field != ExportField::Customer || (text.contains('@') && !text.contains(' '));
+        let is_address = |text: &String| field != ExportField::Customer || text.parse::<CustomerAddress>().is_ok();
         let person = text.ok().filter(is_one).filter(is_address);
         if person.is_none() {
             left_out.push(match field {

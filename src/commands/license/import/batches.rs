@@ -109,7 +109,7 @@ impl<'f, 't> Batches<'f, 't> {
         Self { merged_end, ..self }
     }
 
-    /// Whether the ledger can have names of orders.
+    /// Whether the ledger can have names of orders, and numbers of customers.
     pub(super) fn naming_orders(self, names_orders: bool) -> Self {
         Self { names_orders, ..self }
     }
@@ -290,6 +290,8 @@ impl<'f, 't> Batches<'f, 't> {
                 SiteLimit::Unlimited => None,
             },
             reference: license.reference.or(license.order),
+            customer: license.customer.and_then(|address| address.parse().ok()),
+            name: license.name,
             content,
             hosts: Vec::new(),
         };

@@ -114,8 +114,11 @@ impl Totals {
         }
         let has_reference = license.reference.is_some();
         let left_out = [
-            ("customer", license.customer.is_some()),
-            ("name", license.name.is_some()),
+            ("customer", license.customer.is_some() && !names_orders),
+            (
+                "name",
+                license.name.is_some() && (license.customer.is_none() || !names_orders),
+            ),
             ("subscription", license.subscription.is_some()),
             ("reference", has_reference && !names_orders),
             ("order", license.order.is_some() && (has_reference || !names_orders)),

@@ -1,0 +1,89 @@
+//! The line of a customer who was erased, in the order of RFC 8785: the number, which says nothing of the person.
+//!
+//! [`record`](crate::log::record) calls this.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use countersign_model::digest::Digest;
+use countersign_model::issued_license::Hex128;
+
+use crate::log::event::{EventLine, LedgerEvent};
+use crate::log::{ErasureEntry, Position};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ErasureLine {
+    event: ErasureTag,
+    number: Hex128,
+    previous: Digest,
+    sequence: u64,
+    synced: u64,
+    time: DateTime<Utc>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    who: Option<Hex128>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ErasureTag {
+    Erased,
+}
+
+impl ErasureLine {
+    /// The line of this erasure after `previous`.
+    pub(super) fn new(entry: &ErasureEntry, previous: Position, synced: u64) -> Self {
+        Self {
+            event: ErasureTag::Erased,
+            number: entry.number,
+            previous: previous.digest,
+            sequence: previous.sequence + 1,
+            synced,
+            time: entry.time,
+            who: entry.who,
+        }
+    }
+}
+
+impl EventLine for ErasureLine {
+    fn place(&self) -> (u64, Digest, u64) {
+        (self.sequence, self.previous, self.synced)
+    }
+
+    fn event(self) -> serde_json::Result<LedgerEvent> {
+        Ok(LedgerEvent::Erased(ErasureEntry {
+            number: self.number,
+            time: self.time,
+            who: self.who,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::record::LedgerRecord;
+
+    #[test]
+    fn a_line_is_canonical_json_and_is_read_back() {
+        for who in [None, Some(Hex128([2; 16]))] {
+            let entry = ErasureEntry {
+                number: Hex128([1; 16]),
+                time: DateTime::UNIX_EPOCH,
+                who,
+            };
+            let record = LedgerRecord {
+                previous: Position::genesis(),
+                synced: 0,
+                change: LedgerEvent::Erased(entry),
+            };
+            let mut line = Vec::new();
+            record.write(&mut line).unwrap();
+            assert!(line.starts_with(b"{\"event\":\"erased\""));
+            let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
+            let canonical = serde_json_canonicalizer::to_string(&value).unwrap() + "\n";
+            assert_eq!(String::from_utf8(line.clone()).unwrap(), canonical);
+            assert_eq!(LedgerRecord::read(&line).unwrap(), record);
+        }
+    }
+}

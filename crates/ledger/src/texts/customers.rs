@@ -1,0 +1,135 @@
+//! Rows of customers in the table of texts: what is asked for, and what is written.
+//!
+//! A row has the HMAC of an address as its name, so one address is one customer, on all nodes. It is written before the line of a license
+//! that has the customer's number. An erased customer has no row: nothing reminds of the address.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::texts::erasure::FoundTexts;
+use countersign_model::customer::{CustomerRow, NewCustomer};
+use countersign_model::issued_license::Hex128;
+use countersign_model::stored_text::StoredText;
+
+/// Which rows are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CustomerQuery {
+    /// Those of these customers.
+    Numbers(Vec<Hex128>),
+    /// At most so many whose address or name contains this text in upper or lower case. Looks at every row.
+    Containing(String, usize),
+}
+
+/// The rows that were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundCustomers {
+    /// The rows.
+    pub rows: Vec<CustomerRow>,
+    /// How many more there are.
+    pub left_off: usize,
+}
+
+impl CustomerQuery {
+    /// Takes a row of a scan, if it is wanted.
+    pub(crate) fn take(&self, row: &CustomerRow, found: &mut FoundCustomers) {
+        let (is_wanted, limit) = match self {
+            Self::Numbers(numbers) => (numbers.contains(&row.number), usize::MAX),
+            Self::Containing(text, limit) => (row.contains(text), *limit),
+        };
+        match is_wanted {
+            true if found.rows.len() < limit => found.rows.push(row.clone()),
+            true => found.left_off += 1,
+            false => {}
+        }
+    }
+
+    /// The same query as scans compare it.
+    pub(crate) fn for_scan(self) -> Self {
+        match self {
+            Self::Containing(text, limit) => Self::Containing(text.to_lowercase(), limit),
+            numbers @ Self::Numbers(_) => numbers,
+        }
+    }
+}
+
+/// The rows to write for customers who may be known, and the number of each. `known` has the rows with their names.
+pub(crate) fn rows_of(known: FoundTexts, new: &[NewCustomer]) -> (BTreeMap<Hex128, StoredText>, Vec<Hex128>) {
+    let of_customer = |(name, stored): (Hex128, StoredText)| Some((name, stored.customer()?.clone()));
+    let mut known: HashMap<Hex128, CustomerRow> = known.into_iter().filter_map(of_customer).collect();
+    let mut rows = BTreeMap::new();
+    let mut numbers = Vec::new();
+    for NewCustomer { names, row } in new {
+        let found = names.iter().find_map(|name| known.get(name));
+        let row = found.map_or_else(|| row.clone(), |found| found.with(row));
+        numbers.push(row.number);
+        // Also where a retired secret named it.
+        if let Some(name) = names.first()
+            && known.get(name) != Some(&row)
+        {
+            rows.insert(*name, StoredText::Customer(Box::new(row.clone())));
+            known.insert(*name, row);
+        }
+    }
+    (rows, numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countersign_model::issued_license::ChangeScope;
+
+    fn row(number: u8, address: Option<&str>) -> CustomerRow {
+        CustomerRow {
+            address: address.map(Box::from),
+            by: ChangeScope::operator(),
+            name: None,
+            number: Hex128([number; 16]),
+        }
+    }
+
+    fn new(names: &[u8], row: CustomerRow) -> NewCustomer {
+        NewCustomer {
+            names: names.iter().map(|name| Hex128([*name; 16])).collect(),
+            row,
+        }
+    }
+
+    fn kept(row: CustomerRow) -> StoredText {
+        StoredText::Customer(Box::new(row))
+    }
+
+    #[test]
+    fn a_known_customer_keeps_the_number_and_gets_what_is_missing() {
+        let known = vec![(Hex128([1; 16]), kept(row(10, None)))];
+        let (rows, numbers) = rows_of(known, &[new(&[1], row(11, Some("a@b.c")))]);
+        assert_eq!(numbers, [Hex128([10; 16])]);
+        assert_eq!(rows[&Hex128([1; 16])], kept(row(10, Some("a@b.c"))));
+        let known = rows.into_iter().collect();
+        let (rows, numbers) = rows_of(known, &[new(&[1], row(11, Some("A@b.c")))]);
+        assert_eq!((rows.len(), numbers), (0, vec![Hex128([10; 16])]));
+    }
+
+    #[test]
+    fn a_row_under_a_retired_secret_is_written_anew_and_two_of_one_request_are_one_customer() {
+        let known = vec![(Hex128([1; 16]), kept(row(10, Some("a@b.c"))))];
+        let again = new(&[2, 1], row(11, Some("a@b.c")));
+        let stranger = new(&[3], row(12, Some("d@b.c")));
+        let twice = new(&[3], row(13, Some("d@b.c")));
+        let (rows, numbers) = rows_of(known, &[again, stranger, twice]);
+        assert_eq!(numbers, [10, 12, 12].map(|number| Hex128([number; 16])));
+        assert_eq!(
+            rows.keys().copied().collect::<Vec<_>>(),
+            [2, 3].map(|name| Hex128([name; 16]))
+        );
+    }
+
+    #[test]
+    fn a_scan_ends_at_its_limit_and_says_what_it_left_off() {
+        let query = CustomerQuery::Containing("A@".into(), 2).for_scan();
+        let mut found = FoundCustomers::default();
+        for number in 1..=5 {
+            let address = if number == 3 { "b@b.c" } else { "a@b.c" };
+            query.take(&row(number, Some(address)), &mut found);
+        }
+        assert_eq!((found.rows.len(), found.left_off), (2, 2));
+    }
+}
