@@ -53,6 +53,10 @@ ci: ## What CI runs: lint, deny, test; lint holds the oldest Rust, too
 soak: rust tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads, failovers of nodes; three hours
 	timeout 5h $(RELEASE) cargo test --release --test suite --test external soak:: -- --ignored --nocapture --test-threads=1
 
+.PHONY: broken-rules
+broken-rules: rust ## Break each rule of what sales grant, and show that the scenarios notice; ten minutes
+	python3 -B tests/tools/break_rules.py
+
 .PHONY: fuzz
 FUZZ_SECONDS ?= 60
 fuzz: ## Fuzz every parser for FUZZ_SECONDS each (needs cargo-fuzz); what is found is kept in fuzz/artifacts

@@ -130,7 +130,7 @@ fn subscription(word: &Value) -> Subscription<String> {
     let free = texts(word, "free");
     Subscription {
         at: at(word, "at").unwrap(),
-        due_days: None,
+        due_days: word["due"].as_u64().map(|days| u16::try_from(days).unwrap()),
         ended: at(word, "ended"),
         ends: at(word, "ends"),
         free: (!free.is_empty()).then(|| (time(&free[0]), time(&free[1]))),
@@ -299,6 +299,9 @@ impl Customer {
         let set = &word["set"];
         if let Some(end) = text(set, "end") {
             license.expires = end.parse().unwrap();
+        }
+        if set["status"] == "suspended" {
+            license.status = LicenseStatus::Suspended;
         }
         if set["sites"].is_number() {
             license.sites = sites(&set["sites"]);

@@ -45,6 +45,18 @@ def rank(word):
     return (word["at"], generous.get(word.get("status"), 0), repr(sorted(word.items(), key=str)))
 
 
+def first_place(words):
+    """The license that the first of these words in the order of places was bought for: `s#0` before `c1:year.0`."""
+    def key(name):
+        if "#" in name:
+            sub, number = name.split("#")
+            return (0, int(number), sub, "")
+        payment, line = name.split(":")
+        price, number = line.rsplit(".", 1)
+        return (1, int(number), payment, price)
+    return min((w["license"] for w in words if w.get("license")), key=key, default=None)
+
+
 class Facts:
     """The newest word about each object, and sets that only grow: the order of facts changes nothing, nor does a second copy."""
 
@@ -297,8 +309,9 @@ class Facts:
                 if not known:
                     continue
                 # A link to buy for a license names it in the session alone.
-                named = [w["license"] for w in self.of_kind("session") if self.chain(w["sub"]) == root]
-                license = (sub or {}).get("license") or (named[0] if named else None)
+                sessions = [w for w in self.of_kind("session") if self.chain(w["sub"]) == root]
+                members = [w for w in self.of_kind("sub") if self.chain(w["id"]) == root]
+                license = first_place(members) or first_place(sessions)
                 groups_of_sub = self.payments_of(root)
                 since = min((g["paid"] for g in groups_of_sub), default="")
                 # Paused, it adds nothing to a license that something else was bought for.
