@@ -1,4 +1,4 @@
-//! Asks a shop for what its deliveries lack, such as a buyer's address. [`ShopApi`](countersign_shops::shop::ShopApi) declares what.
+//! Asks a shop for what its deliveries lack, such as a buyer's address. [`ShopApi`] declares what.
 
 use std::io;
 use std::path::PathBuf;
