@@ -58,61 +58,43 @@ impl DownloadKey {
 
     /// The MAC of a link's token. A NUL separates the parts; only the last part may contain one.
     pub(crate) fn link_mac(&self, slug: &str, version: &str, token: &[u8]) -> [u8; 16] {
-        let mac: [u8; 32] = mac(
-            &self.links,
-            &[
-                b"countersign link 1\0",
-                slug.as_bytes(),
-                b"\0",
-                version.as_bytes(),
-                b"\0",
-                token,
-            ],
-        );
-        first(&mac)
+        self.mac_of(&link_parts(slug, version, token))
     }
 
     /// Whether this is the [MAC of a link](Self::link_mac), in constant time.
     pub(crate) fn is_link_mac(&self, slug: &str, version: &str, token: &[u8], claimed: &[u8; 16]) -> bool {
-        let mut mac = self.links.clone();
-        for part in [
-            &b"countersign link 1\0"[..],
-            slug.as_bytes(),
-            b"\0",
-            version.as_bytes(),
-            b"\0",
-            token,
-        ] {
-            mac.update(part);
-        }
-        mac.verify_truncated_left(claimed).is_ok()
+        self.is_mac_of(&link_parts(slug, version, token), claimed)
     }
 
     /// The MAC of the token of a page with first copies.
     pub(crate) fn first_copy_mac(&self, token: &[u8]) -> [u8; 16] {
-        let mac: [u8; 32] = mac(&self.links, &[FIRST_COPY, token]);
-        first(&mac)
+        self.mac_of(&[FIRST_COPY, token])
     }
 
-    /// Whether this is the [MAC of such a token](Self::first_copy_mac), in constant time.
+    /// Whether this is the [MAC of a page's token](Self::first_copy_mac), in constant time.
     pub(crate) fn is_first_copy_mac(&self, token: &[u8], claimed: &[u8; 16]) -> bool {
-        let mut mac = self.links.clone();
-        mac.update(FIRST_COPY);
-        mac.update(token);
-        mac.verify_truncated_left(claimed).is_ok()
+        self.is_mac_of(&[FIRST_COPY, token], claimed)
     }
 
     /// The MAC of a license's renewal token.
     pub(crate) fn renewal_mac(&self, license: &LicenseId) -> [u8; 8] {
-        let mac: [u8; 32] = mac(&self.links, &[RENEW, license.as_bytes()]);
+        self.mac_of(&[RENEW, license.as_bytes()])
+    }
+
+    /// Whether this is the [MAC of a license's renewal token](Self::renewal_mac), in constant time.
+    pub(crate) fn is_renewal_mac(&self, license: &LicenseId, claimed: &[u8; 8]) -> bool {
+        self.is_mac_of(&[RENEW, license.as_bytes()], claimed)
+    }
+
+    fn mac_of<const N: usize>(&self, parts: &[&[u8]]) -> [u8; N] {
+        let mac: [u8; 32] = mac(&self.links, parts);
         first(&mac)
     }
 
-    /// Whether this is the [MAC of such a token](Self::renewal_mac), in constant time.
-    pub(crate) fn is_renewal_mac(&self, license: &LicenseId, claimed: &[u8; 8]) -> bool {
+    /// Whether these are the first bytes of the MAC, in constant time.
+    fn is_mac_of(&self, parts: &[&[u8]], claimed: &[u8]) -> bool {
         let mut mac = self.links.clone();
-        mac.update(RENEW);
-        mac.update(license.as_bytes());
+        parts.iter().for_each(|part| mac.update(part));
         mac.verify_truncated_left(claimed).is_ok()
     }
 
@@ -178,6 +160,17 @@ impl std::fmt::Debug for DownloadKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("DownloadKey(redacted)")
     }
+}
+
+fn link_parts<'a>(slug: &'a str, version: &'a str, token: &'a [u8]) -> [&'a [u8]; 6] {
+    [
+        b"countersign link 1\0",
+        slug.as_bytes(),
+        b"\0",
+        version.as_bytes(),
+        b"\0",
+        token,
+    ]
 }
 
 fn cipher(key: &[u8; 32]) -> Aes128 {
