@@ -292,7 +292,7 @@ impl Ledger {
         pending.wait().await
     }
 
-    /// The same for one customer.
+    /// Keeps one customer, and gives the number. When it returns, this is durable.
     ///
     /// # Errors
     /// As [`Self::bind`].

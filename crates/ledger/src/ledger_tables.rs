@@ -143,7 +143,7 @@ pub struct KnownSale {
     pub id: Hex128,
     /// What is known of it.
     pub facts: KnownFacts,
-    /// Who told of it; `None` where only a repair did.
+    /// The shop that reported it; `None` if only a repair wrote it.
     pub shop: Option<Arc<ChangeScope>>,
 }
 
@@ -151,7 +151,7 @@ pub struct KnownSale {
 #[derive(Debug, Default)]
 pub(crate) struct SaleTable {
     sales: HashMap<Hex128, KnownFacts>,
-    /// The shop that told of a sale.
+    /// The shop that reported a sale, by the sale.
     shops: HashMap<Hex128, Arc<ChangeScope>>,
     /// The shops, which their sales share.
     scopes: HashSet<Arc<ChangeScope>>,

@@ -128,7 +128,7 @@ pub struct SaleEntry {
     pub terms: Vec<SoldTerms>,
     /// Whether deliveries of it were applied before facts were kept.
     pub is_earlier: bool,
-    /// What is known of the sale after this line, if the node that decided it has it. It is not written.
+    /// What is known of the sale after this line. Only the node that wrote the line has it; it is in no file.
     pub after: Option<Arc<SaleFacts<Hex128>>>,
     /// The shop.
     pub scope: Arc<ChangeScope>,

@@ -126,7 +126,7 @@ impl SaleChange {
         parts
     }
 
-    /// Its facts with the ids that the ledger has: one that an older secret made is known by it.
+    /// Its facts with the ids that the ledger has. An object that is stored under an id of a retired secret keeps that id.
     fn resolved(&self, draft: &CommitDraft<'_>) -> Vec<Fact<Hex128>> {
         let is_name = |id: &Hex128| known(draft, *id).is_some();
         let facts = self.facts.iter().cloned();

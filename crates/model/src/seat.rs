@@ -606,7 +606,7 @@ mod tests {
         }
     }
 
-    /// The same by another rule.
+    /// Which of these hosts are bound in turn under a rule, and how many seats they use.
     fn bound_under(license: &License, rule: &StagingRule, hosts: &[&str]) -> (Vec<bool>, usize) {
         let mut stored = Vec::new();
         let asked = hosts.iter().map(|name| {

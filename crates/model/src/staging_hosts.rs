@@ -175,7 +175,7 @@ impl StagingHosts {
         !self.has(host) && !host.parents().any(|parent| patterns.hosts.contains(parent))
     }
 
-    /// Whether `host` is a staging copy where a license has both sites.
+    /// Whether `host` is a staging copy beside `site`, if a license has both.
     pub fn is_copy_beside(&self, host: &SiteHost, site: &SiteHost) -> bool {
         host.parents().any(|parent| parent == site.as_str()) || (self.has(host) && self.is_outside(site))
     }

@@ -183,8 +183,8 @@ impl Offers {
         }
     }
 
-    /// The offers that the prices of a sale have today: each the one that sells it now, or else the one that sold it. None where it
-    /// cannot be told whether the sale is a test.
+    /// The offers that the prices of a sale have today: each the one that sells it now, or else the one that sold it. None if nothing
+    /// says whether the sale is a test.
     pub fn of_sale<I: Ord + Clone>(&self, shop: &Slug, facts: &SaleFacts<I>) -> BTreeMap<ShopId, &Offer> {
         let Some(mode) = self.mode_of(shop, facts) else {
             return BTreeMap::new();

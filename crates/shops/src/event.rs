@@ -112,7 +112,7 @@ impl Content {
         })
     }
 
-    /// The same, bought for a license.
+    /// Adds the renewal token of the license that it was bought for.
     pub(crate) fn bought_for(self, token: Option<Result<RenewalToken, NotARenewalToken>>) -> Self {
         match self {
             Self::Record(record) => Self::Record(ReportedSale {

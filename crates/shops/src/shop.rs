@@ -55,7 +55,7 @@ pub struct ShopApi {
     pub live: &'static str,
     /// The address of the API for the test mode.
     pub test: &'static str,
-    /// A header that names the version of the API whose answers are read.
+    /// The header that asks for the version of the API which the readers know.
     pub version: Option<(&'static str, &'static str)>,
     /// What the API key must be allowed to read, as messages name it.
     pub reads: &'static str,

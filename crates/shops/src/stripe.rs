@@ -49,7 +49,7 @@ fn bought_for(object: &Value) -> Option<Result<RenewalToken, NotARenewalToken>> 
         let reference = text(object, "client_reference_id");
         reference.filter(|text| text.starts_with(PREFIX)).map(str::parse)
     };
-    // An invoice may have been told the session that made its subscription.
+    // Stripe may have answered with the session that made the invoice's subscription.
     let by_session = || bought_for(list(object, "checkout_sessions.data").first()?);
     renewal_token(object, &RENEWS).or_else(by_reference).or_else(by_session)
 }
@@ -557,7 +557,7 @@ fn sum_of_refunds(object: &Value) -> Option<u64> {
     Some(amounts?.into_iter().fold(0, u64::saturating_add))
 }
 
-/// More than any payment: what went back of a charge that does not say its amount.
+/// The amount of a whole refund if the charge does not say its amount: more than any payment.
 const WHOLE: u64 = 1 << 50;
 
 /// All that went back of a charge. One word for the charge, because later ones have the sum.

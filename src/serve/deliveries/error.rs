@@ -101,7 +101,7 @@ impl ApplyError {
         }
     }
 
-    /// What would end the wait of a sale that was read, if one thing does.
+    /// What a sale waits for; `None` if nothing that can be named ends the wait.
     pub(super) fn waits_for(&self) -> Option<AwaitedThing> {
         match self {
             Self::Shop(_) => Some(AwaitedThing::Address),

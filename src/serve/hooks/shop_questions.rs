@@ -17,7 +17,7 @@ const REST: Duration = Duration::from_secs(5);
 /// Deliveries whose questions are open, or whose answers were not taken yet.
 const MOST: usize = 8;
 
-/// How long an answer is kept for its delivery, which a person may have dropped meanwhile.
+/// How long answers are kept for their delivery. A person may drop it before it takes them.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// The answers to the questions of a delivery; `None` where the shop has no such object.

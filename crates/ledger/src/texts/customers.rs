@@ -42,7 +42,7 @@ impl CustomerQuery {
         }
     }
 
-    /// The same query as scans compare it.
+    /// The query with its text in lower case, as a scan compares it.
     pub(crate) fn for_scan(self) -> Self {
         match self {
             Self::Containing(text, limit) => Self::Containing(text.to_lowercase(), limit),

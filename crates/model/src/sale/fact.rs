@@ -75,7 +75,7 @@ pub struct Payment<I> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaidLine<I> {
-    /// What it costs, in the currency's smallest unit. Negative: money of an earlier period went back.
+    /// The price of the line, in the currency's smallest unit. A negative one gives money of an earlier period back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub amount: Option<i64>,
     /// The start of the period that it pays.
@@ -370,7 +370,7 @@ pub enum PlaceName<I> {
 }
 
 impl<I> Fact<I> {
-    /// The same with other ids.
+    /// Replaces every id.
     pub fn map<J>(self, to: &mut impl FnMut(I) -> J) -> Fact<J> {
         match self {
             Self::Payment(payment) => Fact::Payment(Payment {
@@ -567,7 +567,7 @@ impl<I> BoughtFor<I> {
 }
 
 impl<I> PlaceName<I> {
-    /// The same with other ids.
+    /// Replaces every id.
     pub fn map<J>(self, to: &mut impl FnMut(I) -> J) -> PlaceName<J> {
         match self {
             Self::Item { number, subscription } => PlaceName::Item {

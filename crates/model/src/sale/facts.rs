@@ -1,5 +1,5 @@
-//! The facts of one sale: the newest word about each object of the shop, and sets that only grow. Taking facts in any order and
-//! any number of times gives the same, but for the numbers of places and terms, which the ledger's order decides.
+//! The facts of one sale: the newest word about each object of the shop, and sets that only grow. The order of facts, and how often
+//! one comes, change nothing but the numbers of places and the remembered terms, which follow the ledger's order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -335,7 +335,7 @@ impl<I: Ord + Clone> SaleFacts<I> {
         !self.is_sold() && self.subscriptions.values().any(|word| may_be_paid(word.status))
     }
 
-    /// The times of payments and subscriptions that have something of this kind.
+    /// When payments for something of this kind were made, and when subscriptions that have it were reported.
     pub(super) fn times(&self, is_meant: impl Fn(&SoldAs<'_>) -> bool + Copy) -> impl Iterator<Item = DateTime<Utc>> {
         let payments = self
             .payments

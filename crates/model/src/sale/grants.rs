@@ -204,7 +204,7 @@ impl<'f, I: Ord + Clone> SaleView<'f, I> {
         }
     }
 
-    /// The items that the subscriptions after this first one have now; before any word about them, those of the newest payment.
+    /// The items that this first subscription and its successors have now. If only payments are known, those of the newest payment.
     fn sold_now(&self, root: &I) -> Vec<SoldItem<I>> {
         if let Some(subscription) = self.facts.newest_subscription(root) {
             return subscription.items.clone();
