@@ -21,23 +21,23 @@ const SHOWN_DIGITS: usize = 12;
 pub(super) enum Verb {
     /// List what is parked, and why
     #[command(after_help = "\
-Examples, alike for shop, mail and webhook:
-  countersign shop parked list
-  countersign mail parked list --all --json")]
+Examples, alike for mail and webhook:
+  countersign mail parked list
+  countersign webhook parked list --all --json")]
     List(ListArgs),
     /// Have it tried again at once, after you mended the reason
     #[command(after_help = "\
-Examples, alike for shop, mail and webhook:
-  countersign shop parked retry 5f0c2b7e
-  countersign mail parked retry --all
+Examples, alike for mail and webhook:
+  countersign mail parked retry 5f0c2b7e
+  countersign webhook parked retry --all
 
 A running server notices within five seconds.")]
     Retry(ChosenArgs),
     /// Delete it: nothing of it is done
     #[command(after_help = "\
-Examples, alike for shop, mail and webhook:
-  countersign shop parked drop 5f0c2b7e
-  countersign mail parked drop --all")]
+Examples, alike for mail and webhook:
+  countersign mail parked drop 5f0c2b7e
+  countersign webhook parked drop --all")]
     Drop(ChosenArgs),
 }
 
@@ -106,6 +106,9 @@ pub(super) struct About {
     pub whose: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
+    /// The subscription that it renews, as the shop shows it, where no license has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subscription: Option<String>,
     /// The members that only such an item has.
     #[serde(flatten)]
     pub members: serde_json::Map<String, Value>,
@@ -172,12 +175,23 @@ pub(super) fn listed<'q, T: QueueItem + 'q>(
 pub(super) fn run(verb: &Verb, words: &QueueWords, items: Vec<ListedItem<'_>>) -> Result<Exit, Failure> {
     match verb {
         Verb::List(args) => list(args, words, items),
-        Verb::Retry(args) => each(args, words, &items, true),
-        Verb::Drop(args) => each(args, words, &items, false),
+        Verb::Retry(args) => retry(args, words, &items),
+        Verb::Drop(args) => discard(args, words, &items),
     }
 }
 
-fn list(args: &ListArgs, words: &QueueWords, mut items: Vec<ListedItem<'_>>) -> Result<Exit, Failure> {
+/// Has the chosen items tried again.
+pub(super) fn retry(args: &ChosenArgs, words: &QueueWords, items: &[ListedItem<'_>]) -> Result<Exit, Failure> {
+    each(args, words, items, true)
+}
+
+/// Deletes the chosen items.
+pub(super) fn discard(args: &ChosenArgs, words: &QueueWords, items: &[ListedItem<'_>]) -> Result<Exit, Failure> {
+    each(args, words, items, false)
+}
+
+/// Lists the items that are parked, or all.
+pub(super) fn list(args: &ListArgs, words: &QueueWords, mut items: Vec<ListedItem<'_>>) -> Result<Exit, Failure> {
     items.retain(|item| args.all || item.state != ListedState::Waiting);
     output::print(&if args.json {
         output::json(&items)?
@@ -202,7 +216,7 @@ fn text(words: &QueueWords, items: &[ListedItem<'_>]) -> String {
             &item.id.get(..SHOWN_DIGITS).unwrap_or(&item.id),
             &item.state,
             &Printable(shown(&item.about.whose)),
-            &Printable(shown(&item.about.event)),
+            &Printable(event(&item.about)),
             &shown(&time(item.queued)),
             &shown(&item.attempts.map(|attempts| attempts.to_string())),
             &shown(&time(item.next)),
@@ -210,6 +224,14 @@ fn text(words: &QueueWords, items: &[ListedItem<'_>]) -> String {
         ]);
     }
     table.to_string()
+}
+
+fn event(about: &About) -> String {
+    let event = about.event.as_deref().unwrap_or("-");
+    match &about.subscription {
+        Some(subscription) => format!("{event} of {subscription}"),
+        None => event.to_owned(),
+    }
 }
 
 /// Has each chosen item tried again, or deletes it. One that fails stops no others, and the first failure is the command's.

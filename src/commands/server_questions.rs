@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use crate::commands::Failure;
 use crate::serve::imports::{ImportOrder, ImportReply};
 use crate::serve::ops::admin_socket::{self, ConnectError};
+use crate::serve::ops::attach_answers::{AttachOrder, AttachReply};
 use crate::serve::ops::command_user::CommandUser;
 use crate::serve::ops::commands::{CLAIMED_USER, FolderIdentity, ServerGreeting, is_user_name};
 use crate::serve::ops::customer_answers::{CustomerOrder, CustomerReply};
@@ -184,6 +185,11 @@ pub(super) fn change_license(config: &Config, order: &LicenseOrder) -> Result<Li
 /// Has the server issue a license.
 pub(super) fn issue_license(config: &Config, order: &IssueOrder) -> Result<IssueReply, QuestionError> {
     ask(config, async |server| server.order("/licenses/new", order).await)
+}
+
+/// Has the server say which licenses subscriptions renew.
+pub(super) fn attach(config: &Config, order: &AttachOrder) -> Result<Vec<AttachReply>, QuestionError> {
+    ask(config, async |server| server.order("/attachments", order).await)
 }
 
 /// Has the server grant sales anew.

@@ -1,9 +1,10 @@
 //! `countersign shop`: what shops sell, what their deliveries would do, and those that wait for a person.
 
+pub(in crate::commands) mod attach;
 mod check;
 mod checked_delivery;
 mod offers;
-mod parked;
+pub(in crate::commands) mod parked;
 mod regrant;
 mod remainder;
 mod sales;
@@ -48,6 +49,18 @@ A file is the body of a request, byte for byte. Several are taken as deliveries 
 Mail addresses in them are not printed.
 Exit codes: 0 it was read, 3 it is no delivery of this shop, or its signature is not accepted.")]
     Check(Box<check::Args>),
+    /// Say which license a subscription renews
+    #[command(after_help = "\
+Examples:
+  countersign shop attach sub_1MowQVLkdIwHu7ix 4f1c9a02
+  countersign shop attach 1207 4f1c9a02 --shop my-shop --reason 'imported without its subscription'
+
+A license that was imported or issued by hand has no subscription: its renewals are parked.
+Each payment of the subscription adds to what the license grants now.
+Parked renewals of the subscription are tried again.
+This cannot be undone: a subscription renews the same license for as long as it is paid.
+Exit codes: 0 done, 3 there is no such license, or the subscription renews another one.")]
+    Attach(attach::Args),
     /// List, retry or drop deliveries that a person has to decide
     #[command(
         subcommand,
@@ -55,11 +68,12 @@ Exit codes: 0 it was read, 3 it is no delivery of this shop, or its signature is
 Examples:
   countersign shop parked list
   countersign shop parked retry 5f0c2b7e
+  countersign shop parked retry 5f0c2b7e --issue
   countersign shop parked drop --all
 
 A running server applies them within five seconds. What is applied twice changes nothing."
     )]
-    Parked(crate::commands::parked::Verb),
+    Parked(parked::Verb),
     /// Give what was sold under an offer the terms that the offer has today
     #[command(after_help = "\
 Examples:
@@ -99,6 +113,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Offers(args) => offers::run(args, config),
         Verb::Check(args) => check::run(args, config),
+        Verb::Attach(args) => attach::run(args, config),
         Verb::Parked(verb) => parked::run(verb, config),
         Verb::Regrant(args) => regrant::run(args, config),
         Verb::Remainder(verb) => remainder::run(verb, config),

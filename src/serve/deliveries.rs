@@ -4,6 +4,7 @@
 //! A delivery is applied again after a crash, and by any node: nothing is issued twice, because a license is issued for a place
 //! in a sale ([`sale_licenses`]). What a machine cannot decide is parked, and told.
 
+pub(in crate::serve) mod attaching;
 mod bought_license;
 mod buyer_address;
 mod delivered;

@@ -1,6 +1,7 @@
 //! What the operator asks: health, readiness and metrics on the admin listener, and commands on the admin socket.
 
 pub mod admin_socket;
+pub mod attach_answers;
 pub mod command_user;
 pub mod commands;
 pub mod customer_answers;

@@ -224,6 +224,7 @@ fn every_command_prints_what_the_page_of_json_says() {
     checker.fails(3, &["shop", "check", "paddle", file.to_str().unwrap()]);
     checker.fails(2, &["shop", "check", "my-shop", file.to_str().unwrap()]);
     checker.fails(3, &["shop", "regrant", "no-offer"]);
+    checker.fails(3, &["shop", "attach", "sub_1", "4f1c9a02"]);
     assert_eq!(
         checker.done("shop-remainder-list", &["shop", "remainder", "list"]),
         json!([])

@@ -550,8 +550,22 @@ fn a_renewal_of_a_subscription_that_nobody_knows_is_parked_until_a_person_says_t
     let listed = shop.parked(&["list"]);
     let reason = listed[0]["reason"].as_str().unwrap();
     assert!(reason.contains("a subscription that nobody here knows"), "{reason}");
+    assert_eq!(listed[0]["subscription"], "sub_1");
+    let table = countersign(&shop.instance)
+        .args(["shop", "parked", "list"])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&table.stdout).contains("invoice.paid of sub_1"));
     let id = listed[0]["id"].as_str().unwrap();
-    assert_eq!(shop.parked(&["retry", id])["retried"], json!([id]));
+    assert_eq!(shop.parked(&["retry", "--all"])["retried"], json!([id]));
+    shop.settle();
+    assert_eq!(
+        shop.parked(&["list"])[0]["id"],
+        json!(id),
+        "a retry issues nothing by itself"
+    );
+    assert!(shop.licenses().is_empty());
+    assert_eq!(shop.parked(&["retry", id, "--issue"])["retried"], json!([id]));
     shop.settle();
     assert_eq!(shop.licenses().len(), 1, "{}", shop.server.log());
     assert_eq!(shop.parked(&["list"]), json!([]));

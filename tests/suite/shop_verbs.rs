@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::deliveries::Shop;
+use crate::deliveries::{Shop, day};
 use crate::support::cli_json::Page;
 use crate::support::server::countersign;
 use crate::support::shop::invoice;
@@ -253,4 +253,128 @@ fn an_offer_that_is_added_later_grants_what_was_sold_before() {
     shop.deliver("invoice.paid", 3, &invoice_of_two());
     shop.settle();
     assert_eq!(shop.licenses().len(), 3);
+}
+
+/// A renewal of a subscription that was sold before the server knew of it.
+fn renewal(subscription: &str, id: &str, days: u64) -> Value {
+    let mut renewal = invoice(id, "subscription_cycle", "price_small", 1, days);
+    renewal["parent"]["subscription_details"]["subscription"] = json!(subscription);
+    renewal
+}
+
+/// The license of a line of the ledger, as `license show` has it.
+fn shown(instance: &Instance, id: &str) -> Value {
+    let output = countersign(instance)
+        .args(["license", "show", id, "--json"])
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refused(instance: &Instance, arguments: &[&str]) -> String {
+    let output = countersign(instance).args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_subscription_that_a_person_attaches_renews_the_imported_license() {
+    let shop = Shop::open();
+    let instance = &shop.instance;
+    let first = "imported-key-number-0001";
+    let second = "imported-key-number-0002";
+    let export = format!(
+        "key,status,expires,modules,subscription\n{first},active,{},forms,\n{second},active,{},forms,sub_8\n",
+        day(5),
+        day(5)
+    );
+    instance.write("export.csv", &export);
+    let import = ["license", "import", "export.csv", "--from", "csv", "--shop", "stripe"];
+    let file = instance.file("export.csv");
+    let import = import.map(|part| {
+        if part == "export.csv" {
+            file.to_str().unwrap()
+        } else {
+            part
+        }
+    });
+    let planned = printed(instance, "license-import", &[&import[..], &["--dry-run"]].concat());
+    assert_eq!(
+        (&planned["subscriptions"], &planned["changed"]),
+        (&json!(1), &json!(false))
+    );
+    let imported = printed(instance, "license-import", &import);
+    assert_eq!(imported["subscriptions"], json!(1), "{imported}");
+    assert_eq!(imported["not_taken_over"], json!([]));
+    assert!(text(instance, &import).contains("1 subscription renews its license."));
+
+    shop.deliver("invoice.paid", 1, &renewal("sub_8", "in_8", 35));
+    shop.deliver("invoice.paid", 2, &renewal("sub_9", "in_9", 35));
+    shop.settle_but_what_waits();
+    assert_eq!(shop.licenses().len(), 2, "no second key");
+    assert_eq!(shown(instance, second)["expires"], json!(day(35)));
+    assert_eq!(shown(instance, first)["expires"], json!(day(5)));
+    let waiting = printed(instance, "shop-sales-waiting", &["shop", "sales", "list", "--waiting"]);
+    assert_eq!(waiting[0]["waits_for"], "first_payment");
+
+    // Mistakes change nothing.
+    let wrong = refused(instance, &["shop", "attach", "sub_8", first]);
+    assert!(wrong.contains("the subscription renews another license"), "{wrong}");
+    let wrong = refused(instance, &["shop", "attach", "sub_9", second]);
+    assert!(wrong.contains("a subscription renews the license already"), "{wrong}");
+    let usage = countersign(instance)
+        .args(["shop", "attach", "1207", first])
+        .output()
+        .unwrap();
+    assert_eq!(usage.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&usage.stderr).contains("such as sub_1MowQVLkdIwHu7ix"));
+
+    let attached = printed(instance, "shop-attach", &["shop", "attach", "sub_9", first]);
+    assert_eq!(attached["changed"], json!(true));
+    shop.settle();
+    let license = shown(instance, first);
+    assert_eq!(license["expires"], json!(day(35)), "{license}");
+    assert_eq!(shop.licenses().len(), 2);
+    assert_eq!(
+        printed(instance, "shop-attach", &["shop", "attach", "sub_9", first])["changed"],
+        json!(false)
+    );
+
+    // A refund of the renewal leaves what the import said.
+    let payment = json!({ "invoice": "in_9", "payment": { "payment_intent": "pi_9" } });
+    shop.deliver("invoice_payment.paid", 3, &payment);
+    let refund =
+        json!({ "id": "ch_9", "payment_intent": "pi_9", "amount": 1_900, "amount_refunded": 1_900, "refunded": true });
+    shop.deliver("charge.refunded", 4, &refund);
+    shop.settle();
+    let license = shown(instance, first);
+    assert_eq!(
+        (&license["expires"], &license["status"]),
+        (&json!(day(5)), &json!("active"))
+    );
+
+    // A subscription that was sold here has its license.
+    shop.deliver(
+        "invoice.paid",
+        5,
+        &invoice("in_1", "subscription_create", "price_small", 1, 30),
+    );
+    shop.settle();
+    let wrong = refused(instance, &["shop", "attach", "sub_1", first]);
+    assert!(wrong.contains("the subscription has a license already"), "{wrong}");
+
+    // Without a server the command does it itself, and the ledger is whole.
+    let issued = printed(
+        instance,
+        "license-issue",
+        &["license", "issue", "--module", "forms", "--expires", &day(9)],
+    );
+    let instance = shop.instance;
+    drop(shop.server);
+    let id = issued["id"].as_str().unwrap();
+    assert_eq!(
+        printed(&instance, "shop-attach", &["shop", "attach", "sub_10", id])["changed"],
+        json!(true)
+    );
+    text(&instance, &["bindings", "verify"]);
 }

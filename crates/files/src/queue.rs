@@ -262,6 +262,25 @@ impl<T: QueueItem> Queue<T> {
         }
     }
 
+    /// Changes a parked item, and has it tried again at once; `false` if it is gone or not parked. A running server notices.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and the disk fails.
+    pub fn retry_changed(
+        &self,
+        name: T::Name,
+        now: DateTime<Utc>,
+        change: impl FnOnce(&mut T),
+    ) -> Result<bool, JsonFolderError> {
+        match self.read(name)? {
+            Some(mut queued) if queued.state == QueueState::Parked => {
+                change(&mut queued.item);
+                self.replace(name, &queued.retried(now))
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Deletes an item that a person does not want, durably; `false` if it is gone. A running server notices.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ pub struct Delivery {
     pub id: Hex128,
     /// The name of the shop.
     pub shop: Slug,
-    /// Whether it was parked because nobody knows its subscription: a person who retries it says that it is a sale.
+    /// Whether a person said that it is a sale, although nobody knows the subscription that it renews.
     #[serde(default)]
     pub is_sale: bool,
     /// Which licenses it was about to issue: their keys are owed to the buyer. Written before they are issued, so that none is

@@ -76,7 +76,7 @@ pub enum NoOffer {
 }
 
 /// Whether money flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SalesMode {
     /// It does.

@@ -10,7 +10,7 @@ use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
     ItemNames, above_zero, address, amount, at, id, name, quantity, renewal_token, required, shop_id, text, time,
 };
-use crate::shop::{Shop, SignatureScheme};
+use crate::shop::{Shop, SignatureScheme, SubscriptionIds, numbered};
 use countersign_model::foreign_key::{self, ForeignKeyError};
 use countersign_model::offer::SalesMode;
 use countersign_model::sale::fact::{
@@ -25,6 +25,7 @@ pub(crate) const LEMON_SQUEEZY: Shop = Shop {
     signature_scheme: SignatureScheme::Hex,
     is_ping: None,
     makes_keys: true,
+    subscriptions: SubscriptionIds::Number,
     api: None,
     read,
 };
@@ -166,7 +167,7 @@ fn went_back(paid: &Value, total: Option<u64>) -> Option<u64> {
 }
 
 fn subscription(own: &str, subscription: &Value, said: DateTime<Utc>) -> Content {
-    let own = format!("subscription:{own}");
+    let own = numbered(own);
     let parent = id(subscription, "order_id").map(|id| format!("order:{id}"));
     let park = |reason| Content::Park {
         names: parent.iter().cloned().chain([own.clone()]).collect(),
@@ -231,7 +232,7 @@ fn initial(subscription: &str) -> String {
 
 fn invoice(own: &str, invoice: &Value, said: DateTime<Utc>) -> Content {
     let own = format!("invoice:{own}");
-    let Some(subscription) = id(invoice, "subscription_id").map(|id| format!("subscription:{id}")) else {
+    let Some(subscription) = id(invoice, "subscription_id").map(numbered) else {
         return Content::Park {
             names: vec![own],
             reason: "it names no subscription",

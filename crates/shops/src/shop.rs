@@ -20,10 +20,64 @@ pub struct Shop {
     pub is_ping: Option<fn(&[u8]) -> bool>,
     /// Whether it can make the license keys of its sales, so that `keys = "shop"` may be set.
     pub makes_keys: bool,
+    /// How it numbers subscriptions.
+    pub subscriptions: SubscriptionIds,
     /// How to ask it for what its deliveries lack. `None`: they lack nothing.
     pub api: Option<ShopApi>,
     /// Reads a delivery: a JSON object whose signature was checked.
     pub(crate) read: fn(&Value) -> Result<ShopDelivery, DeliveryError>,
+}
+
+/// How a shop numbers subscriptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubscriptionIds {
+    /// Texts that begin with `sub_`.
+    Text,
+    /// Numbers. Other objects have the same ones.
+    Number,
+}
+
+/// Not an id of a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotASubscription {
+    /// It does not begin with `sub_`.
+    #[error("expected the id of a subscription, such as sub_1MowQVLkdIwHu7ix")]
+    Text,
+    /// It is no number.
+    #[error("expected the number of a subscription, such as 1207")]
+    Number,
+}
+
+impl SubscriptionIds {
+    /// What facts name the subscription, by the id that the shop shows.
+    ///
+    /// # Errors
+    /// It is no such id.
+    pub fn name(self, id: &str) -> Result<String, NotASubscription> {
+        let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        match self {
+            Self::Text if id.strip_prefix("sub_").is_some_and(is_word) => Ok(id.to_owned()),
+            Self::Text => Err(NotASubscription::Text),
+            Self::Number if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) => Ok(numbered(id)),
+            Self::Number => Err(NotASubscription::Number),
+        }
+    }
+
+    /// The id that the shop shows, by the name in facts.
+    pub fn id(self, name: &str) -> &str {
+        match self {
+            Self::Text => name,
+            Self::Number => name.strip_prefix(NUMBERED).unwrap_or(name),
+        }
+    }
+}
+
+/// What precedes a number in the name of a subscription.
+const NUMBERED: &str = "subscription:";
+
+/// The name of a subscription whose id is a number.
+pub(crate) fn numbered(id: impl std::fmt::Display) -> String {
+    format!("{NUMBERED}{id}")
 }
 
 /// How the header of a delivery spells the HMAC-SHA256.

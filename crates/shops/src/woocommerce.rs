@@ -10,7 +10,7 @@ use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
     ItemNames, MAX_LINES, above_zero, address, at, id, list, name, quantity, renewal_token, shop_id, text, time,
 };
-use crate::shop::{Shop, SignatureScheme};
+use crate::shop::{Shop, SignatureScheme, SubscriptionIds, numbered};
 use countersign_model::offer::ShopId;
 use countersign_model::renewal_token::{NotARenewalToken, RenewalToken};
 use countersign_model::sale::fact::{Fact, PaidLine, Payment, Refund, SoldItem, Subscription, SubscriptionStatus};
@@ -40,6 +40,7 @@ pub(crate) const WOOCOMMERCE: Shop = Shop {
     signature_scheme: SignatureScheme::Base64,
     is_ping: Some(is_ping),
     makes_keys: false,
+    subscriptions: SubscriptionIds::Number,
     api: None,
     read,
 };
@@ -165,7 +166,7 @@ fn refunds(order: &Value, money: &Money, own: &str, said: DateTime<Utc>) -> Opti
 }
 
 fn subscription(subscription: &Value, number: &str, status: &str, said: DateTime<Utc>) -> Content {
-    let own = format!("subscription:{number}");
+    let own = numbered(number);
     let parent = id(subscription, "parent_id").map(|id| format!("order:{id}"));
     let park = |reason| Content::Park {
         names: parent.iter().cloned().chain([own.clone()]).collect(),
@@ -200,7 +201,7 @@ fn subscription(subscription: &Value, number: &str, status: &str, said: DateTime
     let is_over = matches!(status, SubscriptionStatus::Canceled | SubscriptionStatus::Expired);
     let removed = list(subscription, "removed_line_items").iter();
     let mut resubscribed = related(subscription, "_subscription_resubscribe").into_iter();
-    let resubscribes = id(subscription, "resubscribed_from").map(|id| format!("subscription:{id}"));
+    let resubscribes = id(subscription, "resubscribed_from").map(numbered);
     let fact = Subscription {
         at: said,
         due_days: None,
@@ -239,7 +240,7 @@ fn related(order: &Value, key: &str) -> Vec<String> {
     let fields = list(order, "meta_data").iter();
     let fields = fields.filter(|field| text(field, "key") == Some(key));
     let numbers = fields.filter_map(|field| id(field, "value"));
-    numbers.map(|number| format!("subscription:{number}")).collect()
+    numbers.map(numbered).collect()
 }
 
 /// What the lines sell, each beside its line. `None` if there are too many, or a quantity is not whole.

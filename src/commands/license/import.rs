@@ -24,15 +24,19 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
 use crate::commands::license::arguments::parse_sites;
+use crate::commands::shop::{attach, parked};
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
 use crate::serve::imports::{self, ImportOrderError};
+use crate::serve::ops::attach_answers::{AttachOrder, MAX_ATTACHED};
 use countersign_files::regular_file;
 use countersign_ledger::StoreError;
 use countersign_model::license::SiteLimit;
+use countersign_model::offer::SalesMode;
 use countersign_model::period::{self, NEVER};
+use countersign_model::slug::Slug;
 use countersign_model::text::stderr;
 use countersign_registry::Registry;
-use countersign_settings::config::{Config, LocalHosts};
+use countersign_settings::config::{Config, LocalHosts, ShopConfig};
 use countersign_settings::keys::secret_keys::{ReferenceKeys, SecretKeys};
 use countersign_shops::import::columns::ColumnError;
 use countersign_shops::import::csv_rows::CsvError;
@@ -82,6 +86,9 @@ pub(super) struct Args {
     /// How many sites a license has whose row does not say it
     #[arg(long, value_name = "N|unlimited", value_parser = parse_sites)]
     sites: Option<SiteLimit>,
+    /// The shop whose subscriptions the export has: each renews its license from then on
+    #[arg(long, value_name = "NAME")]
+    shop: Option<Slug>,
     /// What separates the columns: one character, or 'tab'
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     delimiter: u8,
@@ -202,7 +209,7 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
         From::Registry => {
             if args.is_for_exports() {
                 return Err(Failure::usage(
-                    "--map, --column, --no-end, --date-format, --merge, --status, --sites and --rejects are for exports of other \
+                    "--map, --column, --no-end, --date-format, --merge, --status, --sites, --shop and --rejects are for exports of other \
                      systems",
                 ));
             }
@@ -213,6 +220,11 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
         return Err(Failure::usage("an import reads one file").hint("join the files, or import one after the other"));
     };
     let registry = Registry::load(&config.paths.registry)?;
+    let shop = args
+        .shop
+        .as_ref()
+        .map(|name| attach::shop(Some(name), config))
+        .transpose()?;
     let text = read_whole(file)?;
     let given: BTreeMap<_, _> = args
         .column
@@ -263,6 +275,7 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
         .dry(args.dry_run)
         .with_local_hosts(config.serve.local_hosts == LocalHosts::Bind)
         .naming_orders(references.is_some())
+        .with_subscriptions(shop.map(|shop| shop.kind.subscriptions))
         .at(now);
     let batches = RefCell::new(batches);
     let customers = config.serve.customers;
@@ -295,7 +308,9 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
             Ok(())
         },
     );
-    let (totals, unread_rest) = batches.into_inner().finish()?;
+    let mut batches = batches.into_inner();
+    let attached = shop.map_or(Ok(()), |shop| attach_all(&mut batches, shop, &registry, config));
+    let (totals, unread_rest) = batches.finish()?;
     let of_modules = totals.modules.notes(&registry.sold_modules(), totals.counts);
     of_modules.iter().for_each(tell);
     notes.extend(of_modules);
@@ -313,6 +328,7 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
     };
     // What was imported before stays, and the same import again goes on behind it.
     imported?;
+    attached?;
     if let Some(error) = unread_rest {
         return Err(unread(error));
     }
@@ -321,6 +337,30 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
     } else {
         Exit::Input
     })
+}
+
+/// Attaches the subscriptions of licenses that the ledger took.
+fn attach_all(
+    batches: &mut Batches<'_, '_>,
+    shop: &ShopConfig,
+    registry: &Registry,
+    config: &Config,
+) -> Result<(), Failure> {
+    let subscriptions = batches.subscriptions();
+    for some in subscriptions.chunks(MAX_ATTACHED) {
+        let order = AttachOrder {
+            shop: shop.name.clone(),
+            mode: shop.mode.unwrap_or(SalesMode::Live),
+            subscriptions: some.to_vec(),
+            reason: None,
+        };
+        let replies = attach::carry_out(&order, registry, config)?;
+        replies.into_iter().for_each(|reply| batches.take_attached(reply));
+    }
+    match subscriptions.is_empty() {
+        true => Ok(()),
+        false => parked::retry_renewals(config),
+    }
 }
 
 fn tell(note: &String) {
@@ -337,6 +377,7 @@ impl Args {
             self.date_format.is_none(),
             self.merge.is_none(),
             self.sites.is_none(),
+            self.shop.is_none(),
         ];
         lists.contains(&false) || options.contains(&false)
     }

@@ -11,7 +11,7 @@ use countersign_model::text::stderr;
 use countersign_settings::config::Config;
 
 /// Every license of the ledger with its note, sorted by id; none where there is no store.
-pub(super) fn licenses(config: &Config) -> Result<Vec<IssuedLicense>, Failure> {
+pub(in crate::commands) fn licenses(config: &Config) -> Result<Vec<IssuedLicense>, Failure> {
     let licenses = countersign_ledger::issued_licenses(store_source(&config.paths)).map_err(|error| {
         let hint = store_hint(&error);
         Failure::of_store(error).hint(hint)

@@ -24,7 +24,7 @@ const MAX_STDIN: u64 = 1_024;
 
 /// The argument that selects a license.
 #[derive(clap::Args, Clone, Debug)]
-pub(super) struct LicenseArg {
+pub(in crate::commands) struct LicenseArg {
     /// The license's key, its id, or the first 8 or more digits of its id; '-' reads one of these from stdin
     #[arg(value_name = "KEY|ID|-", add = ArgValueCompleter::new(candidates::licenses))]
     license: Selector,
@@ -32,7 +32,7 @@ pub(super) struct LicenseArg {
 
 impl LicenseArg {
     /// Whether it is read from stdin.
-    pub(super) fn is_stdin(&self) -> bool {
+    pub(in crate::commands) fn is_stdin(&self) -> bool {
         self.license.given.as_str() == "-"
     }
 
@@ -40,7 +40,7 @@ impl LicenseArg {
     ///
     /// # Errors
     /// There is none, or the digits are those of several.
-    pub(super) fn select<'l>(
+    pub(in crate::commands) fn select<'l>(
         &self,
         issued: &'l [IssuedLicense],
         registry: &'l Registry,
@@ -59,7 +59,7 @@ impl From<&str> for LicenseArg {
 
 /// The license that an argument selects.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum SelectedLicense<'l> {
+pub(in crate::commands) enum SelectedLicense<'l> {
     /// The ledger has it.
     Ledger(&'l IssuedLicense),
     /// Only a file of the registry has it.
@@ -68,7 +68,7 @@ pub(super) enum SelectedLicense<'l> {
 
 impl SelectedLicense<'_> {
     /// The license.
-    pub(super) fn license(&self) -> &License {
+    pub(in crate::commands) fn license(&self) -> &License {
         match self {
             Self::Ledger(issued) => &issued.license,
             Self::Declared(license) => license,

@@ -29,6 +29,7 @@ fn about(mail: QueuedMail) -> About {
     About {
         whose: Some(address.to_owned()),
         event: Some(mail.event),
+        subscription: None,
         members: [("address", json!(address)), ("licenses", json!(mail.licenses))]
             .map(|(name, value)| (name.to_owned(), value))
             .into_iter()

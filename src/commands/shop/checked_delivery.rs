@@ -191,5 +191,6 @@ fn fact_text(fact: &Fact<String>) -> String {
         Fact::Key(key) => format!("key of {}: license {}", key.of, key.license),
         Fact::Past(past) => format!("earlier words about {}", past.id),
         Fact::Base(base) => format!("what license {} granted before", base.license),
+        Fact::Attached(attached) => format!("subscription {} renews a license", attached.id),
     }
 }

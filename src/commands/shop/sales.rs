@@ -202,7 +202,8 @@ fn in_spool(config: &Config) -> Result<Vec<ListedWait>, Failure> {
     for (id, _) in queue.list().map_err(Failure::environment)? {
         // `shop parked list` tells of one that cannot be read.
         let Ok(Some(queued)) = queue.read(id) else { continue };
-        if queued.state != QueueState::Waiting {
+        // A parked renewal has no sale in the ledger.
+        if queued.state != QueueState::Waiting && queued.item.waits_for != Some(AwaitedThing::FirstPayment) {
             continue;
         }
         listed.extend(queued.item.waits_for.map(|waits_for| ListedWait {

@@ -31,6 +31,7 @@ fn about(webhook: &Slug, kept: KeptEvent) -> About {
     About {
         whose: Some(webhook.to_string()),
         event: Some(kept.kind),
+        subscription: None,
         members: [("webhook", json!(webhook)), ("license", json!(kept.license))]
             .map(|(name, value)| (name.to_owned(), value))
             .into_iter()

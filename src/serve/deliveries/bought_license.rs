@@ -1,11 +1,10 @@
-//! What is bought with a renewal token is bought for a license that the customer has: one more line of its place.
+//! What is bought for a license that the customer has, with a renewal token or because a person says so: one more line of its place.
 
 use std::collections::BTreeMap;
 
 use crate::serve::deliveries::sale_places::SalePlaces;
 use crate::serve::deliveries::sale_requests::SaleRequests;
-use crate::serve::gate::{Gate, Snapshot};
-use countersign_ledger::{HiddenId, KnownFacts, LedgerLicense};
+use countersign_ledger::{HiddenId, KnownFacts, Ledger, LedgerLicense};
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::LicenseStatus;
 use countersign_model::license_key::LicenseId;
@@ -14,14 +13,16 @@ use countersign_model::renewal_token::{NotARenewalToken, RenewalToken};
 use countersign_model::sale::fact::{BoughtFor, Fact, LicenseBase, PlaceName};
 use countersign_model::sale::grants::MOST_LICENSES;
 use countersign_model::sale::terms::{SoldGrant, Terms};
+use countersign_registry::Registry;
 use countersign_settings::config::KeyIssuer;
+use countersign_settings::keys::secret_keys::DownloadKeys;
 
 /// How many earlier keys of a customer are followed.
 const MOST_KEYS: usize = 16;
 
 /// Why something was not bought for a license, but is a sale of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum NotForLicense {
+pub(super) enum NotForLicense {
     #[error(transparent)]
     NoToken(#[from] NotARenewalToken),
     #[error("no license has this renewal token")]
@@ -40,16 +41,16 @@ enum NotForLicense {
     KeysOfShop,
 }
 
-/// Finds the license of a token, and its place.
+/// Finds licenses that something is bought for, and their places.
 pub(super) struct BoughtLicense<'a> {
-    gate: &'a Gate,
-    snapshot: &'a Snapshot,
+    registry: &'a Registry,
+    bindings: &'a Ledger,
     requests: &'a SaleRequests<'a>,
     keys: KeyIssuer,
 }
 
 /// A license that something may be bought for.
-struct FoundPlace {
+pub(super) struct FoundPlace {
     place: PlaceName<Hex128>,
     copy: u32,
     license: LedgerLicense,
@@ -57,22 +58,51 @@ struct FoundPlace {
     base: Option<SoldGrant>,
 }
 
+impl FoundPlace {
+    /// What is bought for it, as facts say it.
+    pub(super) fn bought(&self) -> BoughtFor<HiddenId> {
+        BoughtFor {
+            copy: self.copy,
+            modules: self.license.license.modules.keys().cloned().collect(),
+            place: self.place.clone().map(&mut HiddenId::from),
+        }
+    }
+
+    /// Whether this is its place.
+    pub(super) fn is_at(&self, bought: &BoughtFor<Hex128>) -> bool {
+        (&bought.place, bought.copy) == (&self.place, self.copy)
+    }
+
+    /// Whether a subscription renews it.
+    pub(super) fn is_renewed(&self, bindings: &Ledger) -> bool {
+        let sale = bindings.sale(*self.place.origin());
+        sale.is_some_and(|(_, facts)| facts.is_renewed(&self.place, self.copy))
+    }
+}
+
 impl<'a> BoughtLicense<'a> {
-    pub(super) fn new(gate: &'a Gate, snapshot: &'a Snapshot, requests: &'a SaleRequests<'a>, keys: KeyIssuer) -> Self {
+    pub(super) fn new(
+        registry: &'a Registry,
+        bindings: &'a Ledger,
+        requests: &'a SaleRequests<'a>,
+        keys: KeyIssuer,
+    ) -> Self {
         Self {
-            gate,
-            snapshot,
+            registry,
+            bindings,
             requests,
             keys,
         }
     }
 
     /// Names the license in the facts of a delivery, unless the ledger knows already what the same objects were bought for. `terms`
-    /// is what the prices of the facts grant. The log tells of a sale that names a license and is a sale of its own.
+    /// is what the prices of the facts grant, `secrets` are what genuine tokens are made with. The log tells of a sale that names a
+    /// license and is a sale of its own.
     pub(super) fn name(
         &self,
         facts: &mut Vec<Fact<HiddenId>>,
         token: Result<RenewalToken, NotARenewalToken>,
+        secrets: Option<&DownloadKeys>,
         terms: &BTreeMap<ShopId, Terms>,
     ) {
         let mut objects: Vec<_> = facts.iter_mut().filter_map(Fact::purchase).collect();
@@ -85,7 +115,10 @@ impl<'a> BoughtLicense<'a> {
             return;
         }
         let shop = self.requests.shop().as_str();
-        let found = match token.map_err(NotForLicense::from).and_then(|token| self.find(token)) {
+        let found = match token
+            .map_err(NotForLicense::from)
+            .and_then(|token| self.find(token, secrets))
+        {
             Ok(found) => found,
             Err(reason) => {
                 // Each later word about it says the same.
@@ -106,28 +139,30 @@ impl<'a> BoughtLicense<'a> {
             }
             return;
         }
-        let bought = BoughtFor {
-            copy: found.copy,
-            modules: covered.keys().cloned().collect(),
-            place: found.place.clone().map(&mut HiddenId::from),
-        };
+        let bought = found.bought();
         for (_, place) in objects {
             *place = Some(bought.clone());
         }
-        if let (PlaceName::License { license }, Some(grant)) = (found.place, found.base) {
-            facts.push(Fact::Base(LicenseBase {
-                grant,
-                license: license.into(),
-                shop: self.shop(),
-            }));
-        }
+        facts.extend(self.base(&found));
         tracing::info!(shop, license = tag, "bought for a license");
     }
 
     /// What is known of an object, and the id that the ledger has for it.
-    fn known(&self, id: &HiddenId) -> Option<(Hex128, KnownFacts)> {
+    pub(super) fn known(&self, id: &HiddenId) -> Option<(Hex128, KnownFacts)> {
         let mut ids = std::iter::once(id.current).chain(id.retired.iter().copied());
-        ids.find_map(|id| Some((id, self.gate.bindings().sale(id)?.1)))
+        ids.find_map(|id| Some((id, self.bindings.sale(id)?.1)))
+    }
+
+    /// What a license grants, for the first thing that is bought for it where no shop had sold it.
+    pub(super) fn base(&self, found: &FoundPlace) -> Option<Fact<HiddenId>> {
+        match (&found.place, &found.base) {
+            (PlaceName::License { license }, Some(grant)) => Some(Fact::Base(LicenseBase {
+                grant: grant.clone(),
+                license: (*license).into(),
+                shop: self.shop(),
+            })),
+            _ => None,
+        }
     }
 
     /// This shop and mode, as a license's base names them.
@@ -135,20 +170,24 @@ impl<'a> BoughtLicense<'a> {
         self.requests.hide("shop")
     }
 
-    fn find(&self, token: RenewalToken) -> Result<FoundPlace, NotForLicense> {
+    fn find(&self, token: RenewalToken, keys: Option<&DownloadKeys>) -> Result<FoundPlace, NotForLicense> {
         if self.keys == KeyIssuer::Shop {
             return Err(NotForLicense::KeysOfShop);
         }
-        let keys = self.snapshot.secrets.downloads.as_deref();
         let is_genuine = |id: &LicenseId| keys.is_some_and(|keys| keys.all().any(|key| token.is_of(key, id)));
-        let issued = self.gate.bindings().issued_beginning_with(token.beginning());
+        let issued = self.bindings.issued_beginning_with(token.beginning());
         let Some(named) = issued.filter(|found| is_genuine(&found.license.id)) else {
-            let declared = self.snapshot.registry.license_beginning_with(token.beginning());
+            let declared = self.registry.license_beginning_with(token.beginning());
             return Err(match declared.filter(|license| is_genuine(&license.id)) {
                 Some(_) => NotForLicense::Declared,
                 None => NotForLicense::Unknown,
             });
         };
+        self.place_of(named)
+    }
+
+    /// The place of a license, or of the one with a newer key that took its place.
+    pub(super) fn place_of(&self, named: LedgerLicense) -> Result<FoundPlace, NotForLicense> {
         let first = self.first(named.license.id, named.license.details.replaces);
         // Of no sale yet: only to follow new keys.
         let current = self.places(Hex128([0; 16]), false).successor_of(named);
@@ -156,7 +195,7 @@ impl<'a> BoughtLicense<'a> {
             return Err(NotForLicense::Revoked);
         }
         let sold = current.license.details.remarks().sold.as_deref();
-        let sale = sold.and_then(|sold| self.gate.bindings().sale(sold.sale));
+        let sale = sold.and_then(|sold| self.bindings.sale(sold.sale));
         let id = first_half(&first);
         let own = PlaceName::License { license: id };
         match (sold, sale) {
@@ -201,8 +240,8 @@ impl<'a> BoughtLicense<'a> {
 
     fn places(&self, sale: Hex128, is_earlier: bool) -> SalePlaces<'_> {
         SalePlaces {
-            registry: &self.snapshot.registry,
-            bindings: self.gate.bindings(),
+            registry: self.registry,
+            bindings: self.bindings,
             requests: self.requests,
             sale,
             is_earlier,
@@ -212,7 +251,7 @@ impl<'a> BoughtLicense<'a> {
     /// The license that the customer had first, whose key others took the place of.
     fn first(&self, mut first: LicenseId, mut before: Option<LicenseId>) -> LicenseId {
         for _ in 0..MOST_KEYS {
-            let Some(found) = before.and_then(|id| self.gate.bindings().issued(&id)) else {
+            let Some(found) = before.and_then(|id| self.bindings.issued(&id)) else {
                 break;
             };
             first = found.license.id;

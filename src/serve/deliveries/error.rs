@@ -59,7 +59,8 @@ pub(super) enum ParkReason {
     #[error("it has more lines than the ledger can keep at once")]
     TooLong,
     #[error(
-        "it renews a subscription that nobody here knows: retry it to issue a license, drop it if the customer has one"
+        "it renews a subscription that nobody here knows: `countersign shop attach` says which license it renews, `shop parked retry --issue` \
+         issues a new one"
     )]
     UnknownSubscription,
     #[error("it names no sale")]
@@ -106,7 +107,7 @@ impl ApplyError {
         match self {
             Self::Shop(_) => Some(AwaitedThing::Address),
             Self::NoKeyYet { .. } => Some(AwaitedThing::Key),
-            Self::Early => Some(AwaitedThing::FirstPayment),
+            Self::Early | Self::Parked(ParkReason::UnknownSubscription) => Some(AwaitedThing::FirstPayment),
             Self::Parked(ParkReason::NoOffer { .. }) => Some(AwaitedThing::Offer),
             _ => None,
         }

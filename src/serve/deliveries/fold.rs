@@ -21,7 +21,6 @@ use crate::serve::deliveries::key_debt::KeyDebt;
 use crate::serve::deliveries::sale_licenses::{SaleKey, SaleLicenses};
 use crate::serve::deliveries::sale_places::SalePlaces;
 use crate::serve::deliveries::sale_requests::SaleRequests;
-use crate::serve::deliveries::spool_work::in_spool;
 
 /// How long a renewal waits for the first payment of its subscription: deliveries overtake each other by minutes.
 const OVERTAKEN_FOR: TimeDelta = TimeDelta::hours(1);
@@ -53,7 +52,9 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
     let (terms, unsold) = terms(snapshot.registry.offers(), hook, mode, &record.facts);
     let own: Vec<HiddenId> = hidden.iter().flat_map(Fact::ids).cloned().collect();
     if let Some(token) = record.bought_for {
-        BoughtLicense::new(gate, &snapshot, &requests, shop.keys).name(&mut hidden, token, &terms);
+        let keys = snapshot.secrets.downloads.as_deref();
+        let finder = BoughtLicense::new(&snapshot.registry, gate.bindings(), &requests, shop.keys);
+        finder.name(&mut hidden, token, keys, &terms);
     }
     let ids: Vec<&HiddenId> = hidden.iter().flat_map(Fact::ids).collect();
     if ids.len() > MAX_NAMES {
@@ -64,17 +65,11 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         .flat_map(|id| std::iter::once(&id.current).chain(&id.retired));
     let is_known = known.into_iter().any(|id| {
         let sale = gate.bindings().sale(*id);
-        sale.is_some_and(|(_, facts)| facts.is_sold())
+        sale.is_some_and(|(_, facts)| facts.is_sold() || facts.bought_for(id).is_some())
     });
     let is_bought = hidden.iter().any(|fact| fact.bought_for().is_some());
     if record.is_renewal && !is_known && !is_bought && !queued.item.is_sale {
         if Utc::now() - received > OVERTAKEN_FOR {
-            let id = queued.item.id;
-            // Who retries it says that it is a sale.
-            in_spool(service, move |spool| {
-                spool.update(id, |delivery| delivery.is_sale = true)
-            })
-            .await?;
             return Err(ParkReason::UnknownSubscription.into());
         }
         return Err(ApplyError::Early);

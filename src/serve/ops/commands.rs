@@ -35,8 +35,8 @@ use crate::serve::ops::command_user::{CommandUser, GivenOrder};
 use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::serve::ops::reports::{PageQuery, ReportAnswers};
 use crate::serve::ops::{
-    customer_answers, import_answers, issue_answers, license_answers, readiness, regrant_answers, text_answers,
-    token_answers,
+    attach_answers, customer_answers, import_answers, issue_answers, license_answers, readiness, regrant_answers,
+    text_answers, token_answers,
 };
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::Response;
@@ -197,6 +197,7 @@ impl CommandAnswers {
             (&Method::POST, "/licenses/new") => self.order(uid, request, MAX_ORDER, issue_answers::issue).await,
             (&Method::POST, "/adoptions") => self.order(uid, request, MAX_ADOPTION, license_answers::adopt).await,
             (&Method::POST, "/tokens") => self.order(uid, request, MAX_ORDER, token_answers::change).await,
+            (&Method::POST, "/attachments") => self.order(uid, request, MAX_ADOPTION, attach_answers::attach).await,
             (&Method::POST, "/regrants") => self.order(uid, request, MAX_ORDER, regrant_answers::regrant).await,
             (&Method::POST, "/texts") => self.order(uid, request, MAX_ORDER, text_answers::carry_out).await,
             (&Method::POST, "/customers") => self.order(uid, request, MAX_ORDER, customer_answers::carry_out).await,

@@ -35,6 +35,8 @@ pub enum Fact<I> {
     Past(Past<I>),
     /// What a license granted before something was bought for it.
     Base(LicenseBase<I>),
+    /// A person said which license a subscription renews.
+    Attached(Attachment<I>),
 }
 
 /// A payment. Facts of one moment: see [`Word`].
@@ -303,6 +305,16 @@ pub struct Past<I> {
     pub id: I,
 }
 
+/// A subscription that renews a license because a person said so.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attachment<I> {
+    /// The subscription.
+    pub id: I,
+    /// The license.
+    pub place: BoughtFor<I>,
+}
+
 /// What a license that no shop had sold granted before something was bought for it. The first word counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -439,6 +451,10 @@ impl<I> Fact<I> {
                 license: to(base.license),
                 shop: to(base.shop),
             }),
+            Self::Attached(attached) => Fact::Attached(Attachment {
+                id: to(attached.id),
+                place: attached.place.map(to),
+            }),
         }
     }
 
@@ -448,6 +464,7 @@ impl<I> Fact<I> {
             Self::Payment(payment) => payment.place.as_ref(),
             Self::Subscription(subscription) => subscription.place.as_ref(),
             Self::Session(session) => session.place.as_ref(),
+            Self::Attached(attached) => Some(&attached.place),
             _ => None,
         }
     }
@@ -492,6 +509,7 @@ impl<I> Fact<I> {
             Self::Key(key) => ids.push(&key.of),
             Self::Past(past) => ids.push(&past.id),
             Self::Base(base) => ids.push(&base.license),
+            Self::Attached(attached) => ids.extend([&attached.id, attached.place.place.origin()]),
         }
         ids
     }

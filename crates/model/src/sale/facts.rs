@@ -8,8 +8,8 @@ use chrono::{DateTime, Utc};
 use crate::license_key::LicenseId;
 use crate::offer::ShopId;
 use crate::sale::fact::{
-    BoughtFor, CheckoutSession, Dispute, Fact, LicenseBase, Names, Past, Payment, PlaceName, Refund, SalePlace,
-    ShopKey, SoldAs, Subscription, SubscriptionStatus, TimePairs, Word,
+    Attachment, BoughtFor, CheckoutSession, Dispute, Fact, LicenseBase, Names, Past, Payment, PlaceName, Refund,
+    SalePlace, ShopKey, SoldAs, Subscription, SubscriptionStatus, TimePairs, Word,
 };
 use crate::sale::terms::Terms;
 
@@ -96,11 +96,8 @@ impl<I: Ord + Clone> SaleFacts<I> {
         if let Some((id, place)) = fact.purchase()
             && let Some(bought) = place.take()
         {
-            // Of two words, whichever came first, the same one counts.
-            let known = self.bought.entry(id.clone());
-            known
-                .and_modify(|known| *known = bought.clone().min(known.clone()))
-                .or_insert(bought);
+            let id = id.clone();
+            self.take_bought(id, bought);
         }
         match fact {
             Fact::Payment(payment) => {
@@ -148,7 +145,16 @@ impl<I: Ord + Clone> SaleFacts<I> {
             Fact::Base(base) => {
                 self.bases.entry(base.license.clone()).or_insert(base);
             }
+            Fact::Attached(attached) => self.take_bought(attached.id, attached.place),
         }
+    }
+
+    /// Of two words about what an object was bought for, whichever came first, the same one counts.
+    fn take_bought(&mut self, id: I, bought: BoughtFor<I>) {
+        let known = self.bought.entry(id);
+        known
+            .and_modify(|known| *known = bought.clone().min(known.clone()))
+            .or_insert(bought);
     }
 
     fn take_subscription(&mut self, subscription: Subscription<I>) {
@@ -187,9 +193,18 @@ impl<I: Ord + Clone> SaleFacts<I> {
         facts.extend(self.disputes.values().cloned().map(Fact::Dispute));
         facts.extend(self.subscriptions.values().cloned().map(Fact::Subscription));
         facts.extend(self.sessions.values().cloned().map(Fact::Session));
+        let mut unsaid: BTreeMap<&I, &BoughtFor<I>> = self.bought.iter().collect();
         for (id, place) in facts.iter_mut().filter_map(Fact::purchase) {
             *place = self.bought.get(id).cloned();
+            unsaid.remove(id);
         }
+        // Only a person said it.
+        facts.extend(unsaid.into_iter().map(|(id, place)| {
+            Fact::Attached(Attachment {
+                id: id.clone(),
+                place: place.clone(),
+            })
+        }));
         facts.extend(self.bases.values().cloned().map(Fact::Base));
         let of_key = self.key.iter().cloned();
         facts.extend(of_key.map(|(of, license)| Fact::Key(ShopKey { license, of })));
@@ -264,6 +279,23 @@ impl<I: Ord + Clone> SaleFacts<I> {
             [Some(id), of_session, of_payment].into_iter().flatten().cloned()
         });
         self.is_place_of(place, &objects.collect::<Vec<_>>())
+    }
+
+    /// Whether a subscription that is not over renews the license of this place.
+    pub fn is_renewed(&self, place: &PlaceName<I>, copy: u32) -> bool {
+        let goes_on = |id: &I| {
+            self.newest_subscription(&self.chain(id))
+                .is_none_or(|word| word.status.goes_on())
+        };
+        let is_own = |place: &PlaceName<I>| match place {
+            PlaceName::Item { subscription, .. } => goes_on(subscription),
+            PlaceName::Line { .. } | PlaceName::License { .. } => false,
+        };
+        let is_here = |bought: &BoughtFor<I>| (&bought.place, bought.copy) == (place, copy);
+        let mut bought = self.bought.iter().filter(|(_, bought)| is_here(bought));
+        // A subscription may be known by an attachment alone.
+        let is_other = |id: &I| self.payments.contains_key(id) || self.sessions.contains_key(id);
+        is_own(place) || bought.any(|(id, _)| !is_other(id) && goes_on(id))
     }
 
     /// What this license, which no shop had sold, granted when something was bought for it first.

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 
 use crate::commands::Failure;
 use crate::serve::imports::{ImportOrder, ImportReply, ImportedLicense};
+use crate::serve::ops::attach_answers::AttachReply;
 use countersign_ledger::{ImportOutcome, ImportResult, MAX_IMPORT_LINES};
 use countersign_model::license::SiteLimit;
 use countersign_model::license_key::LicenseId;
@@ -16,6 +17,7 @@ use countersign_shops::import::csv_rows::CsvError;
 use countersign_shops::import::export_file::{ExportFile, ExportRow, ExportRows};
 use countersign_shops::import::exported_license::{ExportedLicense, RowRules};
 use countersign_shops::import::same_key::{self, MergedEnd};
+use countersign_shops::shop::SubscriptionIds;
 
 use crate::commands::license::import::keys::{KeyVerdict, Keys};
 use crate::commands::license::import::preview::{MOST_SHOWN, PreviewedLicense};
@@ -32,6 +34,8 @@ struct PlacedRows<'t> {
     shown: Option<usize>,
     /// Whether an earlier part of the license was in an order: a license may have more sites than an order has lines.
     goes_on: bool,
+    /// The subscription that renews it, by its name in facts.
+    subscription: Option<String>,
 }
 
 /// A part of a license that no order had room for. What the parts share is kept once: there may be hundreds of a long row.
@@ -55,6 +59,10 @@ pub(super) struct Batches<'f, 't> {
     counts: &'static str,
     binds_local_hosts: bool,
     names_orders: bool,
+    /// How the shop of the export numbers subscriptions.
+    subscriptions: Option<SubscriptionIds>,
+    /// Those of licenses that the ledger took.
+    taken: Vec<(String, LicenseId)>,
     dry_run: bool,
     now: DateTime<Utc>,
     /// The order that is not answered yet.
@@ -92,6 +100,8 @@ impl<'f, 't> Batches<'f, 't> {
             counts: file.columns().preset().form.counts(),
             binds_local_hosts: true,
             names_orders: false,
+            subscriptions: None,
+            taken: Vec::new(),
             dry_run: false,
             now: DateTime::UNIX_EPOCH,
             current: ImportOrder::default(),
@@ -112,6 +122,25 @@ impl<'f, 't> Batches<'f, 't> {
     /// Whether the ledger can have names of orders, and numbers of customers.
     pub(super) fn naming_orders(self, names_orders: bool) -> Self {
         Self { names_orders, ..self }
+    }
+
+    /// Says how the shop of the export numbers the subscriptions that renew licenses.
+    pub(super) fn with_subscriptions(mut self, subscriptions: Option<SubscriptionIds>) -> Self {
+        self.totals.attaches = subscriptions.is_some();
+        Self { subscriptions, ..self }
+    }
+
+    /// The subscriptions of licenses that the ledger took.
+    pub(super) fn subscriptions(&mut self) -> Vec<(String, LicenseId)> {
+        std::mem::take(&mut self.taken)
+    }
+
+    /// What became of a subscription.
+    pub(super) fn take_attached(&mut self, reply: AttachReply) {
+        match reply {
+            AttachReply::Done { .. } => self.totals.subscriptions += 1,
+            AttachReply::Refused(reason) => self.totals.leave_out(format!("subscription: {reason}")),
+        }
     }
 
     pub(super) fn dry(self, dry_run: bool) -> Self {
@@ -140,8 +169,9 @@ impl<'f, 't> Batches<'f, 't> {
 
     /// Takes the replies to the order.
     pub(super) fn take(&mut self, replies: Vec<ImportReply>) {
-        self.current = ImportOrder::default();
-        for (placed, reply) in std::mem::take(&mut self.placed).into_iter().zip(replies) {
+        let order = std::mem::take(&mut self.current);
+        let placed = std::mem::take(&mut self.placed).into_iter().zip(order.licenses);
+        for ((placed, ordered), reply) in placed.zip(replies) {
             let reason = match reply {
                 ImportReply::Ledger(ImportOutcome { license, bound }) => {
                     self.totals.sites_bound += bound as u64;
@@ -159,6 +189,10 @@ impl<'f, 't> Batches<'f, 't> {
                         self.totals.merged += placed.rows.len() as u64 - 1;
                         if let Some(shown) = placed.shown.and_then(|number| self.totals.shown.get_mut(number)) {
                             shown.result = word;
+                        }
+                        match placed.subscription {
+                            Some(_) if self.dry_run => self.totals.subscriptions += 1,
+                            subscription => self.taken.extend(subscription.map(|name| (name, ordered.id))),
                         }
                     }
                     refusal(license)
@@ -278,6 +312,7 @@ impl<'f, 't> Batches<'f, 't> {
         let line = rows.first().map_or(0, |row| row.line);
         self.totals.modules.add(line, &license.modules);
         self.totals.count(&license, self.names_orders);
+        let subscription = self.subscription(license.subscription.as_deref());
         let content = license.content(&license.modules);
         let hosts = self.hosts(&license);
         let whole = ImportedLicense {
@@ -307,6 +342,7 @@ impl<'f, 't> Batches<'f, 't> {
             rows: Arc::new(rows),
             shown,
             goes_on: false,
+            subscription,
         };
         let license = Arc::new(whole);
         let parts = parts.into_iter().enumerate().map(|(number, hosts)| LicensePart {
@@ -318,6 +354,17 @@ impl<'f, 't> Batches<'f, 't> {
             hosts,
         });
         self.rest = parts.rev().collect();
+    }
+
+    /// The name in facts of a subscription, if it can be attached.
+    fn subscription(&mut self, id: Option<&str>) -> Option<String> {
+        match self.subscriptions?.name(id?) {
+            Ok(name) => Some(name),
+            Err(error) => {
+                self.totals.leave_out(format!("subscription: {error}"));
+                None
+            }
+        }
     }
 
     /// The sites to bind, and since when.

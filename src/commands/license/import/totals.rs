@@ -31,6 +31,10 @@ pub(super) struct Totals {
     /// Rows whose license another row of the same key has, too.
     pub merged: u64,
     pub sites_bound: u64,
+    /// Licenses that a subscription renews from then on.
+    pub subscriptions: u64,
+    /// Whether subscriptions are attached.
+    pub attaches: bool,
     /// Sites that only their own network reaches, which need no seat.
     pub local_sites: u64,
     /// The modules of all rows, except those that were rejected at once.
@@ -76,6 +80,7 @@ pub(super) struct TotalsDocument<'a> {
     skipped_rows: u64,
     sites_bound: u64,
     local_sites: u64,
+    subscriptions: u64,
     /// The first ten of a dry run.
     licenses: &'a [PreviewedLicense],
     assumed: Vec<CountedRows>,
@@ -119,7 +124,7 @@ impl Totals {
                 "name",
                 license.name.is_some() && (license.customer.is_none() || !names_orders),
             ),
-            ("subscription", license.subscription.is_some()),
+            ("subscription", license.subscription.is_some() && !self.attaches),
             ("reference", has_reference && !names_orders),
             ("order", license.order.is_some() && (has_reference || !names_orders)),
         ];
@@ -127,6 +132,11 @@ impl Totals {
         for what in of_license.map(|(what, _)| what).chain(&license.left_out) {
             *self.left_out.entry((*what).to_owned()).or_default() += 1;
         }
+    }
+
+    /// Counts what a row says and no license has.
+    pub(super) fn leave_out(&mut self, what: String) {
+        *self.left_out.entry(what).or_default() += 1;
     }
 
     /// Counts a row that was not taken.
@@ -162,6 +172,7 @@ impl Totals {
             skipped_rows: self.skipped,
             sites_bound: self.sites_bound,
             local_sites: self.local_sites,
+            subscriptions: self.subscriptions,
             licenses: &self.shown,
             assumed: counted_rows(&self.assumed),
             not_taken_over: counted_rows(&self.left_out),
@@ -213,6 +224,15 @@ impl Totals {
                     count => format!("{count} licenses end"),
                 }
             );
+        }
+        if self.subscriptions > 0 {
+            let renewed = counted(self.subscriptions, "subscription");
+            let verb = if self.subscriptions == 1 {
+                "renews its license"
+            } else {
+                "renew their licenses"
+            };
+            text += &format!("{renewed} {verb}.\n");
         }
         if self.local_sites > 0 {
             text += &format!(
