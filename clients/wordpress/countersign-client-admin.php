@@ -2161,8 +2161,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				$security = $manifest['security'] ?? false;
 				echo ' ', $security ? '<strong>' . esc_html( $this->config->texts->get( 'security' ) ) . '</strong> ' : '';
 				echo esc_html( $this->expired( $memory ) );
-				if ( '' !== $this->config->renew_url ) {
-					printf( ' <a href="%s">%s</a>', esc_url( $this->config->renew_url ), esc_html( $this->config->texts->get( 'renew' ) ) );
+				if ( '' !== $memory->renew_url( $this->config ) ) {
+					echo wp_kses_post( Settings_Page::anchor( $memory->renew_url( $this->config ), $this->config->texts->get( 'renew' ) ) );
 				}
 			}
 		}
@@ -2298,8 +2298,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			$manifest  = $this->known( $installed ) ?? $this->ask( $installed );
 			$memory    = $this->license->memory();
 			if ( 'expired' === $memory->condition() ) {
-				$renew = '' === $this->config->renew_url ? '' : ' ' . $this->config->renew_url;
-				return new \WP_Error( 'countersign_expired', esc_html( $this->expired( $memory ) . $renew ) );
+				$renew = $memory->renew_url( $this->config );
+				return new \WP_Error( 'countersign_expired', esc_html( trim( $this->expired( $memory ) . ' ' . $renew ) ) );
 			}
 			if ( ! $memory->is_active() ) {
 				return $this->error( 'no_update', [ '{reason}' => Settings_Page::plain( $this->config, $memory ) ] );
@@ -2925,6 +2925,10 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				$this->show_row( 'modules', implode( ', ', array_map( [ $this->config, 'name_of' ], $memory->statement['modules'] ) ) );
 				'' !== self::day( $memory ) && $this->show_row( 'expires', self::day( $memory ) );
 			}
+			if ( '' !== $memory->upgrade_url() ) {
+				$link = self::anchor( $memory->upgrade_url(), $this->text( 'upgrade' ) );
+				printf( '<tr><th scope="row">%s</th><td>%s</td></tr>', esc_html( $this->text( 'more' ) ), wp_kses_post( $link ) );
+			}
 			if ( $memory->statement ) {
 				$this->show_row( $memory->grants() ? 'last_confirmed' : 'last_answer', self::moment( (int) strtotime( $memory->statement['issued_at'] ) ) );
 			}
@@ -3078,7 +3082,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		private function help( Memory $memory ): string {
 			$concern = $memory->concern();
 			if ( 'expired' === $concern || 0 === strpos( $concern, 'ends_' ) ) {
-				return '' === $this->config->renew_url ? '' : self::anchor( $this->config->renew_url, $this->text( 'renew' ) );
+				$url = $memory->renew_url( $this->config );
+				return '' === $url ? '' : self::anchor( $url, $this->text( 'renew' ) );
 			}
 			$of_account = in_array( $concern, [ 'no_key', 'bound_elsewhere', 'unknown_license', 'suspended', 'revoked' ], true );
 			return $of_account && '' !== $this->config->account_url
@@ -3448,6 +3453,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				'remove_only'        => __( 'Remove it here all the same', $d ),
 				'cancel'             => __( 'Cancel', $d ),
 				'renew'              => __( 'Renew the license', $d ),
+				'more'               => __( 'More sites or features', $d ),
+				'upgrade'            => __( 'Upgrade the license', $d ),
 				'account'            => __( 'Manage your licenses', $d ),
 				'forbidden'          => __( 'Sorry, you are not allowed to change this license.', $d ),
 				'constant_used'      => __( 'Set in wp-config.php ({constant}); it ends in {end}.', $d ),

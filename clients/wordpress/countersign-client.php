@@ -800,6 +800,22 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $this->grants() && $last ? intdiv( $last - $now, DAY_IN_SECONDS ) : null;
 		}
 
+		/** Where the license is renewed: for this license, as the server says, or else as the plugin says for all; empty if neither does. */
+		public function renew_url( Config $config ): string {
+			$url = $this->shop_url( 'renew_url' );
+			return '' === $url ? $config->renew_url : $url;
+		}
+
+		/** Where something else is bought for this license; empty if the server does not say it. */
+		public function upgrade_url(): string {
+			return $this->grants() ? $this->shop_url( 'upgrade_url' ) : '';
+		}
+
+		private function shop_url( string $member ): string {
+			$url = $this->statement[ $member ] ?? '';
+			return is_string( $url ) && Config::is_safe( $url ) ? $url : '';
+		}
+
 		/** What an administrator should be told of: the condition, or that the license ends in 30, 7 or 1 days. */
 		public function concern(): string {
 			$condition = $this->condition();

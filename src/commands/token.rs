@@ -46,6 +46,7 @@ enum Verb {
 Scopes:
   licenses:read    read licenses
   licenses:write   issue and change licenses, and read them
+  customers:read   read names and addresses of the customers of licenses
   reports:read     read what sites reported
   keys:read        tell again the keys of licenses that were issued more than seven days ago
 
@@ -109,7 +110,7 @@ fn parse_name(text: &str) -> Result<Name, String> {
 
 fn parse_scope(text: &str) -> Result<TokenScope, String> {
     text.parse()
-        .map_err(|_| "expected licenses:read, licenses:write, reports:read or keys:read".to_owned())
+        .map_err(|_| "expected licenses:read, licenses:write, customers:read, reports:read or keys:read".to_owned())
 }
 
 /// Runs the verb.

@@ -13,12 +13,16 @@ use chrono::{DateTime, NaiveDate, Utc};
 use crate::serve::reply::body::Payload;
 use countersign_model::download_link::DownloadLink;
 use countersign_model::first_copy_link::{self, FirstCopyLink};
-use countersign_model::license::License;
+use countersign_model::license::{License, LicenseStatus};
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
+use countersign_model::period::NEVER;
 use countersign_model::plugin::Plugin;
+use countersign_model::renewal_token::RenewalToken;
+use countersign_model::shop_link::{LicenseLinks, ShopLinks};
 use countersign_model::site_host::SiteHost;
 use countersign_package::catalog::Offered;
+use countersign_registry::offers::Offers;
 use countersign_settings::config::PublicUrl;
 use countersign_settings::keys::secret_keys::DownloadKeys;
 
@@ -62,6 +66,35 @@ impl FirstCopyPages {
         covered.find(|module| self.modules.contains(*module))?;
         let token = FirstCopyLink::new(&license.id, day).token(self.keys.current())?;
         Some(format!("{}{}{token}", self.public_url.as_str(), first_copy_link::PATH))
+    }
+}
+
+/// Where a license is renewed and upgraded: as its offer says, or else as the server's settings do. A license that is withdrawn has no
+/// such page.
+pub fn license_links(
+    license: &License,
+    offers: &Offers,
+    settings: &ShopLinks,
+    keys: Option<&DownloadKeys>,
+) -> LicenseLinks {
+    // What a file declares is not changed by a sale.
+    if license.is_declared || license.status == LicenseStatus::Revoked {
+        return LicenseLinks::default();
+    }
+    let sold = license.details.remarks().sold.as_deref();
+    let offer = sold.and_then(|sold| offers.named(sold.offer.as_ref()?.as_str()).ok());
+    let renew = offer
+        .and_then(|offer| offer.links.renew.as_ref())
+        .or(settings.renew.as_ref());
+    let upgrade = offer
+        .and_then(|offer| offer.links.upgrade.as_ref())
+        .or(settings.upgrade.as_ref());
+    let token = keys.map(|keys| RenewalToken::new(keys.current(), &license.id));
+    let has_end = license.expires != NEVER && !license.renews();
+    LicenseLinks {
+        token,
+        renew: renew.filter(|_| has_end).and_then(|link| link.with(token)),
+        upgrade: upgrade.and_then(|link| link.with(token)),
     }
 }
 

@@ -9,7 +9,6 @@ use countersign_mail::MailedLicense;
 use countersign_mail::license_source::LicenseSource;
 use countersign_model::license::{LicenseStatus, Modules};
 use countersign_model::license_key::LicenseId;
-use countersign_model::renewal_token::RenewalToken;
 use countersign_package::catalog::Catalog;
 use countersign_registry::Registry;
 
@@ -31,14 +30,13 @@ impl LicenseSource for MailedLicenses {
         let secrets = snapshot.secrets.licensing.as_ref();
         let key = secrets.and_then(|secrets| secrets.license_key(&issued.origin));
         let key = key.ok_or("the secret that its key is derived with is not here")?;
-        let downloads = snapshot.secrets.downloads.as_deref();
         Ok(Some(MailedLicense {
             key,
             download_page: self
                 .0
                 .first_copy_pages(&snapshot)
                 .and_then(|pages| pages.link(&issued.license, Utc::now().date_naive())),
-            renewal_token: downloads.map(|keys| RenewalToken::new(keys.current(), id).reveal()),
+            links: self.0.license_links(&snapshot, &issued.license),
             plugins: plugins(&snapshot.registry, &snapshot.catalog, &issued.license.modules),
             license: issued.license.clone(),
         }))

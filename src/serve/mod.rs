@@ -19,12 +19,12 @@ pub mod health;
 pub mod hooks;
 pub mod imports;
 pub mod ledger_licenses;
+mod license_texts;
 pub mod links;
 mod mailed_licenses;
 pub mod metrics;
 pub mod net;
 pub mod ops;
-mod order_texts;
 pub(crate) mod package_answer;
 mod package_check;
 mod package_faults;
@@ -174,6 +174,7 @@ impl Server {
             request_timeout: config.request_timeout,
             grace_period_hours: config.grace_period_hours,
             first_copies: FirstCopyCounts::new(config.first_copies),
+            shop_links: config.shop_links.clone(),
             customers: config.customers,
             local_hosts: config.local_hosts,
             foreign_keys: config.foreign_keys,

@@ -11,7 +11,7 @@ use crate::serve::first_copies::FirstCopyCounts;
 use crate::serve::gate::{Gate, Snapshot};
 use crate::serve::health::{Health, LedgerReading, Part, Readiness, State};
 use crate::serve::hooks::Hooks;
-use crate::serve::links::{FirstCopyPages, PackageLinks};
+use crate::serve::links::{self, FirstCopyPages, PackageLinks};
 use crate::serve::metrics::Metrics;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Tls;
@@ -24,6 +24,8 @@ use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::endpoint_counts::EndpointCounts;
 use countersign_ledger::{LedgerLook, StoreError};
 use countersign_mail::queue::MailQueue;
+use countersign_model::license::License;
+use countersign_model::shop_link::{LicenseLinks, ShopLinks};
 use countersign_settings::config::{CustomerRule, LocalHosts};
 
 /// How long a request waits for a look at the shared ledger after this machine slept.
@@ -55,6 +57,8 @@ pub struct Service {
     pub(crate) request_timeout: Duration,
     pub(crate) grace_period_hours: u32,
     pub(crate) first_copies: FirstCopyCounts,
+    /// Where licenses are renewed and upgraded whose offer does not say it.
+    pub(crate) shop_links: ShopLinks,
     /// What is kept of customers.
     pub(crate) customers: CustomerRule,
     pub(crate) local_hosts: LocalHosts,
@@ -70,6 +74,12 @@ impl Service {
         let public_url = self.links.public_url().filter(|_| self.first_copies.are_on())?.clone();
         let keys = snapshot.secrets.downloads.clone()?;
         Some(FirstCopyPages::new(public_url, keys, snapshot.registry.plugins()))
+    }
+
+    /// Where a license is renewed and upgraded.
+    pub(crate) fn license_links(&self, snapshot: &Snapshot, license: &License) -> LicenseLinks {
+        let keys = snapshot.secrets.downloads.as_deref();
+        links::license_links(license, snapshot.registry.offers(), &self.shop_links, keys)
     }
 
     /// The current state of every part.

@@ -56,6 +56,7 @@ mod readme;
 mod registry;
 mod reload;
 mod remote;
+mod renew_links;
 mod replaced;
 mod report_api;
 mod sales;

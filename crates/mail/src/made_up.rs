@@ -9,6 +9,7 @@ use countersign_model::license::{Details, License, LicenseStatus, Modules, SiteL
 use countersign_model::license_key::LicenseKey;
 use countersign_model::name::Name;
 use countersign_model::plugin::Plugin;
+use countersign_model::shop_link::LicenseLinks;
 
 /// Made-up licenses of a plugin, `count` of them; of "Acme Forms" where there is no plugin. `published` is the plugin's name in its
 /// latest release. The keys are always the same and belong to nobody.
@@ -39,7 +40,13 @@ pub fn licenses(plugin: Option<&Plugin>, published: Option<&str>, count: u8) -> 
             key,
             plugins: vec![name.to_owned()],
             download_page: has_page.then(|| "https://licenses.example.com/first-copy/made-up".to_owned()),
-            renewal_token: has_page.then(|| "r1-aaaaaaaaaaaaaaaaaaaaaaaaaa".to_owned()),
+            links: LicenseLinks {
+                token: "r1-aaaaaaaaaaaaaaaaaaaaaaaaaa".parse().ok().filter(|_| has_page),
+                renew: has_page
+                    .then(|| "https://shop.example.com/renew?license=r1-aaaaaaaaaaaaaaaaaaaaaaaaaa".to_owned()),
+                upgrade: has_page
+                    .then(|| "https://shop.example.com/upgrade?license=r1-aaaaaaaaaaaaaaaaaaaaaaaaaa".to_owned()),
+            },
         }
     };
     (1..=count).map(license).collect()

@@ -415,6 +415,7 @@ mod tests {
     use super::*;
     use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
     use countersign_model::license_key::LicenseKey;
+    use countersign_model::shop_link::LicenseLinks;
 
     fn licenses(count: u8) -> Vec<MailedLicense> {
         let license = |number: u8| {
@@ -433,7 +434,7 @@ mod tests {
                 key,
                 plugins: vec!["Acme <Forms> & \"Maps\"".to_owned()],
                 download_page: (number > 0).then(|| "https://a.example/first-copy/x".to_owned()),
-                renewal_token: None,
+                links: LicenseLinks::default(),
             }
         };
         (0..count).map(license).collect()

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use countersign_model::license::{License, SiteLimit};
 use countersign_model::license_key::LicenseKey;
+use countersign_model::shop_link::LicenseLinks;
 
 /// The last day of a license without an end.
 const NO_END: NaiveDate = NaiveDate::from_ymd_opt(9999, 12, 31).unwrap();
@@ -20,8 +21,8 @@ pub struct MailedLicense {
     pub plugins: Vec<String>,
     /// The page from which the buyer downloads the plugins; `None` if there is none.
     pub download_page: Option<String>,
-    /// What is bought with it is bought for this license; `None` if there is none.
-    pub renewal_token: Option<String>,
+    /// What is bought for this license, and where.
+    pub links: LicenseLinks,
 }
 
 /// All that a text can name.
@@ -47,7 +48,11 @@ struct LicenseValues<'a> {
     /// None where this server gives no first copies.
     download_page: Option<&'a str>,
     /// None where this server makes none.
-    renewal_token: Option<&'a str>,
+    renewal_token: Option<String>,
+    /// None if the vendor names no page, or it renews by itself.
+    renew_url: Option<&'a str>,
+    /// None if the vendor names no page.
+    upgrade_url: Option<&'a str>,
 }
 
 #[derive(Clone, Serialize)]
@@ -83,7 +88,9 @@ impl<'a> LicenseValues<'a> {
             },
             expires: (license.expires != NO_END).then(|| license.expires.to_string()),
             download_page: mailed.download_page.as_deref(),
-            renewal_token: mailed.renewal_token.as_deref(),
+            renewal_token: mailed.links.token.map(|token| token.reveal()),
+            renew_url: mailed.links.renew.as_deref(),
+            upgrade_url: mailed.links.upgrade.as_deref(),
         }
     }
 }

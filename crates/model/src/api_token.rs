@@ -59,6 +59,10 @@ pub struct ApiToken {
     serde::Deserialize,
 )]
 pub enum TokenScope {
+    /// Read names and addresses of customers.
+    #[strum(serialize = "customers:read")]
+    #[serde(rename = "customers:read")]
+    CustomersRead,
     /// Tell license keys again that were told more than seven days ago.
     #[strum(serialize = "keys:read")]
     #[serde(rename = "keys:read")]

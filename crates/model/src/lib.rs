@@ -48,6 +48,7 @@ pub mod renewal_token;
 pub mod sale;
 pub mod seat;
 pub mod seat_counts;
+pub mod shop_link;
 pub mod site_host;
 pub mod site_release;
 pub mod slug;

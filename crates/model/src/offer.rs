@@ -9,6 +9,7 @@ use chrono::NaiveDate;
 use crate::checked_text::{checked_text, serde_as_text};
 use crate::license_terms::{Modules, SiteLimit};
 use crate::period::{NEVER, Period};
+use crate::shop_link::ShopLinks;
 use crate::slug::Slug;
 
 /// One entry of `registry/offers/<name>.toml`.
@@ -40,6 +41,8 @@ pub struct Offer {
     pub grace_days: u16,
     /// Whether it grants no license.
     pub is_nothing: bool,
+    /// Where its licenses are renewed and upgraded, if not where the server says.
+    pub links: ShopLinks,
 }
 
 /// Why no offer is for a line of a sale.

@@ -87,6 +87,10 @@ pub struct Statement<'a> {
     pub expires: Option<NaiveDate>,
     /// Whether a renewal is to come, so that `expires` is no end.
     pub renews: bool,
+    /// Where the license is renewed.
+    pub renew_url: Option<&'a str>,
+    /// Where something else is bought for it.
+    pub upgrade_url: Option<&'a str>,
     /// When the statement was made.
     pub issued_at: DateTime<Utc>,
     /// The request's nonce, if it sent one.
@@ -124,6 +128,8 @@ struct Head<'a> {
     modules: Vec<&'a Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nonce: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    renew_url: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     renews: bool,
 }
@@ -133,6 +139,8 @@ struct Head<'a> {
 struct Tail<'a> {
     site_url: &'a str,
     status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upgrade_url: Option<&'a str>,
 }
 
 fn milliseconds<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -161,11 +169,13 @@ impl Statement<'_> {
             message: self.verdict.message(),
             modules: modules.into_iter().flat_map(Modules::keys).collect(),
             nonce: self.nonce,
+            renew_url: self.renew_url,
             renews: self.renews,
         };
         let tail = Tail {
             site_url: self.site_url,
             status: self.verdict.status(),
+            upgrade_url: self.upgrade_url,
         };
         let mut bytes = Vec::with_capacity(USUAL_LENGTH);
         append(&head, &mut bytes);
@@ -242,6 +252,8 @@ mod tests {
             }),
             expires: NaiveDate::from_ymd_opt(2027, 1, 31),
             renews: false,
+            renew_url: None,
+            upgrade_url: None,
             issued_at: DateTime::from_timestamp_millis(1_795_169_823_123).unwrap(),
             nonce,
             site_url,

@@ -13,6 +13,7 @@ use countersign_model::period::Period;
 use countersign_model::sale::fact::SoldAs;
 use countersign_model::sale::facts::SaleFacts;
 use countersign_model::sale::terms::DEFAULT_GRACE_DAYS;
+use countersign_model::shop_link::{NotAShopLink, ShopLink, ShopLinks};
 use countersign_model::slug::Slug;
 
 use crate::diagnostic::Diagnostic;
@@ -36,6 +37,8 @@ const FIELDS: &[&str] = &[
     "quantity",
     "grace",
     "grants",
+    "renew_url",
+    "upgrade_url",
 ];
 
 /// The longest grace: a payment is tried again for two months at most.
@@ -299,6 +302,10 @@ fn offer(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, name: Slug) 
         false => lasts(reader, table),
     };
     let grace_days = grace(reader, table);
+    let links = ShopLinks {
+        renew: link(reader, table, "renew_url"),
+        upgrade: link(reader, table, "upgrade_url"),
+    };
     Some(Offer {
         name,
         shop: shop?,
@@ -313,7 +320,16 @@ fn offer(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, name: Slug) 
         quantity: quantity.unwrap_or(QuantityMeaning::Licenses),
         grace_days: grace_days.unwrap_or(DEFAULT_GRACE_DAYS),
         is_nothing,
+        links,
     })
+}
+
+/// The address of a page of the shop.
+fn link(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, name: &str) -> Option<ShopLink> {
+    let (at, text) = reader.string(table, name)?;
+    let link = text.parse();
+    link.map_err(|error: NotAShopLink| reader.complain(at, format!("{name:?}: {error}")))
+        .ok()
 }
 
 /// One of some words.

@@ -6,16 +6,19 @@ use serde::Serialize;
 use crate::commands::Failure;
 use crate::commands::license_defaults::license_defaults;
 use crate::commands::output::{self, Table};
+use crate::serve::links::license_links;
 use crate::serve::ops::license_defaults::LicenseDefaults;
 use countersign_ledger::StoreError;
 use countersign_model::binding::{Binding, SiteReport};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::seat::SeatUse;
+use countersign_model::shop_link::LicenseLinks;
 use countersign_model::site_host::SiteHost;
 use countersign_model::text::printable::Printable;
 use countersign_registry::Registry;
 use countersign_settings::config::Config;
+use countersign_settings::keys::secret_keys::DownloadKeys;
 
 use crate::commands::license::issued;
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
@@ -82,7 +85,9 @@ pub(super) fn show(
     let view = match selected {
         SelectedLicense::Ledger(found) => {
             orders = KeptTexts::of_orders(std::iter::once(found), config);
-            View::of_ledger(found, now.date_naive()).with_order(orders.order(found))
+            View::of_ledger(found, now.date_naive())
+                .with_order(orders.order(found))
+                .with_links(links(&found.license, config))
         }
         SelectedLicense::Declared(license) => View::new(license, &registry, now.date_naive()),
     };
@@ -117,6 +122,15 @@ pub(super) fn show(
         fields(license, &view, stored.is_ok().then_some(&used), &defaults, now),
         bindings_text(license, &used, &stored)
     ))
+}
+
+/// Where a license is renewed and upgraded; without the token where its secret cannot be read, and by the settings where offers cannot.
+fn links(license: &License, config: &Config) -> LicenseLinks {
+    let paths = &config.paths;
+    let keys = DownloadKeys::load(&paths.downloads_key, &paths.retired_keys).ok();
+    let offers = Registry::load_offers(&paths.registry).unwrap_or_default();
+    let keys = keys.as_ref().map(|(keys, _)| keys);
+    license_links(license, &offers, &config.serve.shop_links, keys)
 }
 
 /// Release times and bindings in the future: a clock was ahead, or a time was mistyped.
@@ -202,7 +216,8 @@ fn fields(
             view.customer().map_or(String::new(), |number| number.to_string()),
         ),
     ];
-    let shown = lines.iter().filter(|(_, value)| !value.is_empty());
+    let lines = lines.into_iter().chain(view.links());
+    let shown = lines.filter(|(_, value)| !value.is_empty());
     shown
         .map(|(name, value)| format!("{name:<13}{}\n", Printable(value)))
         .collect()

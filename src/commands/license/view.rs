@@ -8,7 +8,9 @@ use serde::Serialize;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseState, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::shop_link::LicenseLinks;
 use countersign_model::site_host::SiteHost;
+use countersign_model::slug::Slug;
 use countersign_model::stored_text::StoredText;
 use countersign_registry::Registry;
 
@@ -55,6 +57,16 @@ pub(super) struct View<'a> {
     /// The customer's number.
     #[serde(skip_serializing_if = "Option::is_none")]
     customer: Option<Hex128>,
+    /// The offer that it was sold under.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offer: Option<&'a Slug>,
+    /// What is bought with it is bought for this license.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    renewal_token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    renew_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upgrade_url: Option<String>,
     /// The shop's order, and when its text was erased.
     #[serde(skip_serializing_if = "Option::is_none")]
     reference: Option<&'a str>,
@@ -109,6 +121,15 @@ impl<'a> View<'a> {
             changed_at: None,
             revision: None,
             customer: license.details.remarks().holder,
+            offer: license
+                .details
+                .remarks()
+                .sold
+                .as_deref()
+                .and_then(|sold| sold.offer.as_ref()),
+            renewal_token: None,
+            renew_url: None,
+            upgrade_url: None,
             reference: None,
             reference_erased: None,
         }
@@ -117,6 +138,27 @@ impl<'a> View<'a> {
     /// The customer's number.
     pub(super) fn customer(&self) -> Option<Hex128> {
         self.customer
+    }
+
+    /// The same with where it is renewed and upgraded.
+    pub(super) fn with_links(self, links: LicenseLinks) -> Self {
+        Self {
+            renewal_token: links.token.map(|token| token.reveal()),
+            renew_url: links.renew,
+            upgrade_url: links.upgrade,
+            ..self
+        }
+    }
+
+    /// The offer, the addresses and the token, for people.
+    pub(super) fn links(&self) -> [(&'static str, String); 4] {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        [
+            ("offer", self.offer.map(ToString::to_string).unwrap_or_default()),
+            ("renew at", text(&self.renew_url)),
+            ("upgrade at", text(&self.upgrade_url)),
+            ("token", text(&self.renewal_token)),
+        ]
     }
 
     /// The same with what is kept of its order.

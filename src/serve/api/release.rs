@@ -61,6 +61,8 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         grant: None,
         expires: Some(license.end_on(now.date_naive())),
         renews: false,
+        renew_url: None,
+        upgrade_url: None,
         issued_at: now,
         nonce: question.nonce.as_deref(),
         site_url,

@@ -73,6 +73,11 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         tracing::debug!(license = id.log_tag(), site = %host, code = decision.verdict.code(), "validated");
     }
 
+    // SECURITY: who has the key of a license that another site uses learns no more of it.
+    let links = license.filter(|_| matches!(decision.verdict, Verdict::Ok | Verdict::Expired));
+    let links = links
+        .map(|license| service.license_links(&snapshot, license))
+        .unwrap_or_default();
     let statement = Statement {
         verdict: decision.verdict,
         grant: license
@@ -83,6 +88,8 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
             }),
         expires: license.map(|license| license.end_on(now.date_naive())),
         renews: license.is_some_and(License::renews) && decision.verdict == Verdict::Ok,
+        renew_url: links.renew.as_deref(),
+        upgrade_url: links.upgrade.as_deref(),
         issued_at: now,
         nonce: question.nonce.as_deref(),
         site_url,

@@ -243,7 +243,9 @@ impl<'a> SaleLicenses<'a> {
             details: Details::default(),
             is_declared: false,
         };
-        let (of_sale, in_force) = Sold::of(self.places.sale).after_shop(sold.grant.clone());
+        let mut of_sale = Sold::of(self.places.sale);
+        of_sale.offer.clone_from(&sold.offer);
+        let (of_sale, in_force) = of_sale.after_shop(sold.grant.clone());
         license.take_sold(&in_force);
         let change = LedgerChange {
             remarks: NewRemarks {
@@ -345,20 +347,23 @@ impl<'a> SaleLicenses<'a> {
             );
             return None;
         }
-        let sold = known.cloned().unwrap_or_else(|| self.sold(current));
+        let mut sold = known.cloned().unwrap_or_else(|| self.sold(current));
         let granted = facts().grants().licenses;
         let granted = granted
             .into_iter()
             .find(|sold| sold.place == *place && sold.copy == copy);
         // What is not sold anymore is suspended.
-        let granted = granted.map_or_else(
-            || SoldGrant {
+        let granted = match granted {
+            Some(granted) => {
+                sold.offer = granted.offer;
+                granted.grant
+            }
+            None => SoldGrant {
                 status: LicenseStatus::Suspended,
                 renewal_days: None,
                 ..sold.granted(&current.license.sold_grant())
             },
-            |sold| sold.grant,
-        );
+        };
         let of_shop = granted.status;
         let mut license = current.license.clone();
         let (sold, in_force) = sold.after_shop(granted);

@@ -20,7 +20,8 @@ fn who_buys_at_the_shop_has_the_plugin_active_by_the_mail_alone() {
     let (front, instance) = Vendor::hosting(&["# none\n".to_owned()]).leave();
     add_shop(&instance);
     let settings = format!(
-        "[shops.stripe]\n[mail]\nserver = \"localhost\"\nport = {}\ntls = \"none\"\nfrom = \"licenses@acme.example\"\n",
+        "[serve]\nrenew_url = \"https://shop.example/renew?license={{token}}&now=1\"\nupgrade_url = \"https://shop.example/up/{{token}}\"\n\
+         [shops.stripe]\n[mail]\nserver = \"localhost\"\nport = {}\ntls = \"none\"\nfrom = \"licenses@acme.example\"\n",
         mail.port
     );
     instance.write("countersign.toml", &settings);
@@ -57,6 +58,26 @@ fn who_buys_at_the_shop_has_the_plugin_active_by_the_mail_alone() {
     assert_eq!(site.press("acme-forms", "activate", key).notices(), [ACTIVE]);
     assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
     assert_eq!(site.complaints(), [""; 0]);
+
+    // The site links to the vendor's shop, for this license.
+    let shown = site.admin.get(&site.license_page("acme-forms"));
+    assert!(
+        shown.html.contains("<a href=\"https://shop.example/up/r1-"),
+        "{}",
+        shown.html
+    );
+    assert!(shown.text().contains("Upgrade the license"));
+    let notice = site.admin.get("/wp-admin/tools.php");
+    assert!(
+        notice.html.contains("<a href=\"https://shop.example/renew?license=r1-"),
+        "{}",
+        notice.html
+    );
+    assert!(
+        notice.html.contains("&#038;now=1\">Renew the license</a>"),
+        "{}",
+        notice.html
+    );
 
     // The package says whose it is.
     let leaked = instance.file("leaked.zip");

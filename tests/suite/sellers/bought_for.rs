@@ -334,3 +334,46 @@ fn what_is_no_token_of_a_license_is_a_new_sale_and_the_log_says_so_without_it() 
         assert!(!log.contains(text), "{text}");
     }
 }
+
+#[test]
+fn who_has_a_new_key_buys_with_the_old_token_and_another_shop_sells_a_license_of_its_own() {
+    let shop = open();
+    let seller = Seller::Paddle;
+    shop.hear(seller, &ShopSale::new(seller, 10).paid_once(SMALL, 1));
+    let first = shop.licenses()[0].line["license"].clone();
+    let token = token(&shop, &first);
+    let rekeyed = countersign(&shop.instance)
+        .args(["license", "rekey", first.as_str().unwrap(), "--json"])
+        .output()
+        .unwrap();
+    assert!(rekeyed.status.success(), "{}", String::from_utf8_lossy(&rekeyed.stderr));
+    eventually("the new key", std::time::Duration::from_secs(20), || {
+        shop.licenses().len() == 2
+    });
+    let renewal = ShopSale::new(seller, 20);
+    shop.hear(seller, &carrying(seller, &renewal.paid_once(SMALL, 1), &token));
+    let licenses = shop.licenses();
+    assert_eq!(licenses.len(), 2);
+    assert_eq!(has(&licenses[0]).0, "revoked");
+    assert_eq!(has(&licenses[1]), ("active", "2025-11-14", &json!(1)));
+    for body in renewal.bodies(Told::Refunded(1), 9) {
+        shop.hear(seller, &body);
+    }
+    assert_eq!(has(&shop.licenses()[1]), ("active", "2024-11-14", &json!(1)));
+
+    for (number, other) in (3..).zip(SELLERS.into_iter().filter(|other| *other != seller)) {
+        let sale = ShopSale::new(other, 30);
+        shop.hear(other, &carrying(other, &sale.paid_once(SMALL, 1), &token));
+        let licenses = shop.licenses();
+        assert_eq!(licenses.len(), number, "{other:?}");
+        assert_eq!(has(&licenses[1]), ("active", "2024-11-14", &json!(1)), "{other:?}");
+    }
+    let log = shop.server.log();
+    assert_eq!(
+        log.matches("another shop, or the other mode of this one, sold the license")
+            .count(),
+        3,
+        "{log}"
+    );
+    assert!(!log.contains(&token));
+}

@@ -10,6 +10,7 @@ use crate::hex128::Hex128;
 use crate::license_terms::{LicenseStatus, Modules, SiteLimit};
 use crate::name::Name;
 use crate::sale::terms::SoldGrant;
+use crate::slug::Slug;
 
 /// A person's value, and what the shop said at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,6 +173,9 @@ pub struct Sold {
     /// What people changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     edited: Option<Edited>,
+    /// The offer that it was sold under last, by its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<Slug>,
     /// The sale.
     pub sale: Hex128,
 }
@@ -187,7 +191,11 @@ struct Edited {
 impl Sold {
     /// Nobody changed anything.
     pub fn of(sale: Hex128) -> Self {
-        Self { edited: None, sale }
+        Self {
+            edited: None,
+            offer: None,
+            sale,
+        }
     }
 
     /// Somebody withdrew a license that was like this.
@@ -199,6 +207,7 @@ impl Sold {
         let granted = license.clone();
         Self {
             edited: Some(Edited { edits, granted }),
+            offer: None,
             sale,
         }
     }
@@ -237,6 +246,7 @@ impl Sold {
         let edited = (!edits.is_empty()).then_some(Edited { edits, granted });
         let sold = Self {
             edited,
+            offer: self.offer.clone(),
             sale: self.sale,
         };
         (sold, in_force)

@@ -39,6 +39,8 @@ pub struct SoldLicense<I> {
     pub is_sold: bool,
     /// What it grants.
     pub grant: SoldGrant,
+    /// The offer of what counts; `None` if nothing was bought for a license that no shop sold, or nothing of it stands.
+    pub offer: Option<Slug>,
 }
 
 /// What a sale has that no license follows.
@@ -460,10 +462,12 @@ impl<'f, I: Ord + Clone> SaleView<'f, I> {
                 PlaceName::License { license } => self.facts.bases.get(license),
                 _ => None,
             };
+            let (grant, offer) = of_lines(&lines, base.map(|base| &base.grant));
             SoldLicense {
                 copy,
                 is_sold: base.is_some() || lines.iter().any(|line| line.is_sold),
-                grant: of_lines(&lines, base.map(|base| &base.grant)),
+                grant,
+                offer: offer.cloned(),
                 place,
             }
         });
@@ -685,7 +689,8 @@ fn end_of_lines<I>(lines: &[&GrantLine<'_, I>], base: Option<&SoldGrant>) -> Opt
 }
 
 /// One license of all lines of its place: those that stand, or else all; and of what it granted before something was bought for it.
-fn of_lines<I>(lines: &[GrantLine<'_, I>], base: Option<&SoldGrant>) -> SoldGrant {
+/// Gives the offer of the line that decides, too.
+fn of_lines<'f, I>(lines: &[GrantLine<'f, I>], base: Option<&SoldGrant>) -> (SoldGrant, Option<&'f Slug>) {
     let stands = lines.iter().any(|line| line.stands);
     let counted: Vec<_> = lines
         .iter()
@@ -699,7 +704,7 @@ fn of_lines<I>(lines: &[GrantLine<'_, I>], base: Option<&SoldGrant>) -> SoldGran
         .copied()
         .reduce(|newest, line| if rank(line) > rank(newest) { line } else { newest });
     let Some(newest) = newest else {
-        return base.cloned().unwrap_or(SoldGrant {
+        let nothing = SoldGrant {
             status: LicenseStatus::Suspended,
             expires,
             renewal_days: None,
@@ -707,13 +712,14 @@ fn of_lines<I>(lines: &[GrantLine<'_, I>], base: Option<&SoldGrant>) -> SoldGran
             sites: SiteLimit::DEFAULT,
             staging_sites: None,
             site_moves: None,
-        });
+        };
+        return (base.cloned().unwrap_or(nothing), None);
     };
     let is_active = stands || base.is_some();
     let is_paid_up = is_active && newest.is_paid_up;
     let renewing = newest.subscription;
     let renewing = renewing.filter(|word| is_paid_up && word.renews && word.status.goes_on());
-    SoldGrant {
+    let grant = SoldGrant {
         status: match is_active {
             true => LicenseStatus::Active,
             false => LicenseStatus::Suspended,
@@ -724,5 +730,6 @@ fn of_lines<I>(lines: &[GrantLine<'_, I>], base: Option<&SoldGrant>) -> SoldGran
         sites: newest.sites,
         staging_sites: newest.terms.staging_sites,
         site_moves: newest.terms.site_moves,
-    }
+    };
+    (grant, Some(&newest.terms.offer))
 }

@@ -12,6 +12,7 @@ use crate::config::public_url::{PublicUrl, PublicUrlSetting};
 use crate::config::serve_settings::{
     self, CompatProtocol, CustomerRule, FirstCopyRule, LocalHosts, LogFormat, ServeSettings,
 };
+use countersign_model::shop_link::ShopLinks;
 use countersign_model::staging_hosts::{StagingHosts, StagingRule};
 
 /// The files of the server's TLS certificate.
@@ -52,6 +53,8 @@ pub struct ServeConfig {
     /// `staging_sites` and `staging_hosts`.
     pub staging: StagingRule,
     pub first_copies: FirstCopyRule,
+    /// Where licenses are renewed and upgraded whose offer does not say it.
+    pub shop_links: ShopLinks,
     pub customers: CustomerRule,
     pub compat: Vec<CompatProtocol>,
     pub requests_per_minute: NonZeroU32,
@@ -172,6 +175,10 @@ impl ServeConfig {
                 .first_copies
                 .or(file.first_copies)
                 .unwrap_or(serve_settings::FIRST_COPIES),
+            shop_links: ShopLinks {
+                renew: given.renew_url.clone().or(file.renew_url),
+                upgrade: given.upgrade_url.clone().or(file.upgrade_url),
+            },
             compat: given.compat.clone().or(file.compat).unwrap_or_default(),
             requests_per_minute: given
                 .requests_per_minute

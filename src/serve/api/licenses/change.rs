@@ -16,10 +16,11 @@ use crate::serve::api::licenses::rekey;
 use crate::serve::api::licenses::resend;
 use crate::serve::api::licenses::unsold_modules;
 use crate::serve::ledger_licenses::{Changer, ExpectedRevision};
-use crate::serve::order_texts::OrderTexts;
+use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_ledger::named_at_random;
+use countersign_model::api_token::TokenScope;
 use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, LicenseTerms};
@@ -133,7 +134,7 @@ pub(super) async fn patch(
         },
         ..Changer::from(Arc::clone(&caller.scope))
     };
-    let answer = apply(service, &by, id, expected, &LicenseStep::Edit(terms)).await?;
+    let answer = apply(service, caller, &by, id, expected, &LicenseStep::Edit(terms)).await?;
     if let Some(modules) = &given {
         unsold_modules::warn(service, caller, &id, modules);
     }
@@ -190,7 +191,7 @@ pub(super) async fn step(
         author: author(reason)?,
         ..Changer::from(Arc::clone(&caller.scope))
     };
-    apply(service, &by, id, expected, &step).await
+    apply(service, caller, &by, id, expected, &step).await
 }
 
 /// The author of a change with this reason. The token's name is in the line; no person is.
@@ -214,6 +215,7 @@ fn author(reason: Option<String>) -> Result<Author, Problem> {
 
 async fn apply(
     service: &Service,
+    caller: &Caller,
     by: &Changer,
     id: LicenseId,
     expected: ExpectedRevision,
@@ -221,9 +223,13 @@ async fn apply(
 ) -> Result<LicenseAnswer, Problem> {
     // Before the change: if the texts cannot be read, nothing has happened.
     let current = ledger::find(service, &id).await?;
-    let texts = OrderTexts::of(service.gate.bindings(), [current.reference]).await?;
+    let bindings = service.gate.bindings();
+    let mut texts = LicenseTexts::of(bindings, [&*current]).await?;
+    if caller.may(TokenScope::CustomersRead) {
+        texts = texts.with_customers(bindings, [&current.license]).await?;
+    }
     let issued = ledger::apply(service, by, id, expected, step).await?;
     let snapshot = service.gate.snapshot();
-    let document = LicenseDocument::issued(&issued, &texts, KnownSites::of(&service.gate, &snapshot));
+    let document = LicenseDocument::issued(&issued, &texts, KnownSites::of(service, &snapshot));
     Ok(answer(StatusCode::OK, &document))
 }

@@ -5,15 +5,18 @@ use serde::Serialize;
 
 use crate::serve::api::licenses::fields::SiteCount;
 use crate::serve::found_license::FoundLicense;
-use crate::serve::gate::{Gate, Snapshot};
-use crate::serve::order_texts::OrderTexts;
+use crate::serve::gate::Snapshot;
+use crate::serve::license_texts::LicenseTexts;
+use crate::serve::links::license_links;
+use crate::serve::state::Service;
 use countersign_ledger::Ledger;
-use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseState, LicenseStatus, Modules};
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::remarks::Metadata;
-use countersign_model::renewal_token::RenewalToken;
+use countersign_model::shop_link::ShopLinks;
 use countersign_model::site_host::SiteHost;
+use countersign_model::slug::Slug;
 use countersign_model::staging_hosts::StagingRule;
 use countersign_registry::Registry;
 use countersign_settings::keys::secret_keys::DownloadKeys;
@@ -24,6 +27,9 @@ pub(super) struct KnownSites<'b> {
     pub(super) bindings: &'b Ledger,
     /// The server's setting.
     pub(super) staging: &'b StagingRule,
+    pub(super) registry: &'b Registry,
+    /// Where licenses are renewed and upgraded whose offer does not say it.
+    pub(super) shop_links: &'b ShopLinks,
     /// What renewal tokens are made with.
     pub(super) downloads: Option<&'b DownloadKeys>,
     pub(super) now: DateTime<Utc>,
@@ -31,10 +37,13 @@ pub(super) struct KnownSites<'b> {
 
 impl<'b> KnownSites<'b> {
     /// Now.
-    pub(super) fn of(gate: &'b Gate, snapshot: &'b Snapshot) -> Self {
+    pub(super) fn of(service: &'b Service, snapshot: &'b Snapshot) -> Self {
+        let gate = &service.gate;
         Self {
             bindings: gate.bindings(),
             staging: &gate.rules().staging,
+            registry: &snapshot.registry,
+            shop_links: &service.shop_links,
             downloads: snapshot.secrets.downloads.as_deref(),
             now: Utc::now(),
         }
@@ -59,9 +68,19 @@ pub(super) struct LicenseDocument<'a> {
     /// The state today: also `expired`.
     standing: &'static str,
     expires: NaiveDate,
+    /// The offer that it was sold under.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offer: Option<&'a Slug>,
     /// What is bought with it is bought for this license.
     #[serde(skip_serializing_if = "Option::is_none")]
     renewal_token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    renew_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upgrade_url: Option<String>,
+    /// Whose license it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    customer: Option<CustomerEntry<'a>>,
     /// Whether a renewal is to come.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     renews: bool,
@@ -98,6 +117,30 @@ struct SiteEntry {
     /// Absent if a file of the registry names the host, and it has not asked yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_at: Option<DateTime<Utc>>,
+}
+
+/// A customer. Addresses and names are only for callers who may read them.
+#[derive(Debug, Serialize)]
+struct CustomerEntry<'a> {
+    number: Hex128,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    /// As they are written. One who buys with several addresses has several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    addresses: Vec<&'a str>,
+}
+
+impl<'a> CustomerEntry<'a> {
+    fn new(number: Hex128, texts: &'a LicenseTexts) -> Self {
+        Self {
+            number,
+            name: texts.customer(number).find_map(|row| row.name.as_deref()),
+            addresses: texts
+                .customer(number)
+                .filter_map(|row| row.address.as_deref())
+                .collect(),
+        }
+    }
 }
 
 /// Where a license comes from.
@@ -144,26 +187,31 @@ impl<'a> Source<'a> {
 
 impl<'a> LicenseDocument<'a> {
     /// A license that was looked up.
-    pub(super) fn new(
-        found: &'a FoundLicense<'_>,
-        texts: &'a OrderTexts,
-        registry: &Registry,
-        sites: KnownSites<'_>,
-    ) -> Self {
+    pub(super) fn new(found: &'a FoundLicense<'_>, texts: &'a LicenseTexts, sites: KnownSites<'_>) -> Self {
         match found {
-            FoundLicense::Declared(license) => Self::with_source(license, Source::of_file(registry, license), sites),
+            FoundLicense::Declared(license) => {
+                Self::with_source(license, Source::of_file(sites.registry, license), sites)
+            }
             FoundLicense::Ledger(issued) => Self::issued(issued, texts, sites),
         }
     }
 
     /// A license of the ledger.
-    pub(super) fn issued(issued: &'a IssuedLicense, texts: &'a OrderTexts, sites: KnownSites<'_>) -> Self {
-        let id = &issued.license.id;
-        let may_renew = issued.license.status != LicenseStatus::Revoked;
-        let keys = sites.downloads.filter(|_| may_renew);
+    pub(super) fn issued(issued: &'a IssuedLicense, texts: &'a LicenseTexts, sites: KnownSites<'_>) -> Self {
+        let links = license_links(
+            &issued.license,
+            sites.registry.offers(),
+            sites.shop_links,
+            sites.downloads,
+        );
+        let remarks = issued.license.details.remarks();
         Self {
-            reference: texts.of_license(issued),
-            renewal_token: keys.map(|keys| RenewalToken::new(keys.current(), id).reveal()),
+            reference: texts.order(issued),
+            offer: remarks.sold.as_deref().and_then(|sold| sold.offer.as_ref()),
+            renewal_token: links.token.map(|token| token.reveal()),
+            renew_url: links.renew,
+            upgrade_url: links.upgrade,
+            customer: remarks.holder.map(|number| CustomerEntry::new(number, texts)),
             ..Self::with_source(&issued.license, Source::of_ledger(issued), sites)
         }
     }
@@ -194,7 +242,11 @@ impl<'a> LicenseDocument<'a> {
             status: license.status,
             standing: standing(license.state(sites.now.date_naive())),
             expires: license.expires,
+            offer: None,
             renewal_token: None,
+            renew_url: None,
+            upgrade_url: None,
+            customer: None,
             renews: license.renews(),
             modules: &license.modules,
             sites: license.sites.into(),

@@ -17,7 +17,7 @@ use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
 use crate::serve::api::licenses::fields::{GraceHours, LastDay, SiteCount, present};
 use crate::serve::api::licenses::ledger::{changed_nothing, refused};
 use crate::serve::api::licenses::unsold_modules;
-use crate::serve::order_texts::OrderTexts;
+use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_ledger::{ChangeBasis, ChangeOutcome, LedgerChange};
@@ -84,7 +84,7 @@ pub(super) async fn reply(
         .map_err(|error| Problem::internal(&error))?;
     let reference = wanted.reference.as_deref().map(|text| secrets.reference(text));
     // Before the license is issued: if the texts cannot be read, nothing has happened.
-    let texts = OrderTexts::of_order(service.gate.bindings(), reference.as_ref()).await?;
+    let texts = LicenseTexts::of_order(service.gate.bindings(), reference.as_ref()).await?;
     let license = wanted.license(new.key.id());
     let change = LedgerChange {
         remarks: NewRemarks {
@@ -125,10 +125,10 @@ pub(super) fn told(
     caller: &Caller,
     secrets: &LicenseSecrets,
     new: &NewOrigin,
-    (outcome, texts): (ChangeOutcome, &OrderTexts),
+    (outcome, texts): (ChangeOutcome, &LicenseTexts),
 ) -> Result<LicenseAnswer, Problem> {
     let snapshot = service.gate.snapshot();
-    let sites = KnownSites::of(&service.gate, &snapshot);
+    let sites = KnownSites::of(service, &snapshot);
     let pages = service.first_copy_pages(&snapshot);
     let page = |license: &License| pages.as_ref()?.link(license, sites.now.date_naive());
     match outcome {

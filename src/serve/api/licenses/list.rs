@@ -12,14 +12,17 @@ use url::form_urlencoded;
 use warp::http::StatusCode;
 
 use crate::serve::api::licenses::answer::LicenseAnswer;
+use crate::serve::api::licenses::caller::Caller;
 use crate::serve::api::licenses::document::{KnownSites, LicenseDocument, standing};
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::ledger_licenses::refresh;
-use crate::serve::order_texts::OrderTexts;
+use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
 use countersign_ledger::{Ledger, StoreError};
+use countersign_model::api_token::TokenScope;
+use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::{Hex128, MAX_REFERENCE};
 use countersign_model::license::License;
 use countersign_model::license_key::{LicenseId, LicenseKey};
@@ -42,10 +45,20 @@ struct Wanted {
     /// How lines of the ledger may name the order.
     references: Option<Vec<Hex128>>,
     host: Option<SiteHost>,
+    customer: Option<CustomerFilter>,
     /// As `standing` in a license.
     status: Option<&'static str>,
     after: Option<LicenseId>,
     limit: usize,
+}
+
+/// Whose licenses are wanted.
+#[derive(Debug, PartialEq, Eq)]
+enum CustomerFilter {
+    /// How the rows of an address may be named.
+    Address(Vec<Hex128>),
+    /// The customer's number.
+    Number(Hex128),
 }
 
 #[derive(Serialize)]
@@ -57,12 +70,18 @@ struct LicensePage {
 }
 
 /// Answers with a page.
-pub(super) async fn reply(service: &Service, query: &str) -> Result<LicenseAnswer, Problem> {
+pub(super) async fn reply(service: &Service, caller: &Caller, query: &str) -> Result<LicenseAnswer, Problem> {
     let snapshot = service.gate.snapshot();
-    let wanted = Wanted::parse(query, snapshot.secrets.licensing.as_deref())?;
+    let mut wanted = Wanted::parse(query, snapshot.secrets.licensing.as_deref())?;
+    let shows_customers = caller.may(TokenScope::CustomersRead);
+    if let Some(CustomerFilter::Address(_)) = &wanted.customer {
+        caller.require(TokenScope::CustomersRead)?;
+    }
     refresh(service.gate.bindings()).await?;
+    wanted.find_customer(service.gate.bindings()).await?;
     let bindings = service.gate.shared_bindings();
     let staging = service.gate.rules().staging.clone();
+    let shop_links = service.shop_links.clone();
     let turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
     let work = move || {
         // Until the page is made, also if nobody waits for it any more.
@@ -70,10 +89,12 @@ pub(super) async fn reply(service: &Service, query: &str) -> Result<LicenseAnswe
         let sites = KnownSites {
             bindings: &bindings,
             staging: &staging,
+            registry: &snapshot.registry,
+            shop_links: &shop_links,
             downloads: snapshot.secrets.downloads.as_deref(),
             now: Utc::now(),
         };
-        let page = wanted.page(&snapshot.registry, sites)?;
+        let page = wanted.page(sites, shows_customers)?;
         Ok::<_, StoreError>(serde_json::to_vec(&page))
     };
     let body = spawn_blocking(work)
@@ -124,6 +145,15 @@ impl Wanted {
                         })?;
                     wanted.host = Some(host);
                 }
+                "customer" => {
+                    let address = || {
+                        let address: CustomerAddress = value.parse().ok()?;
+                        let names = secrets.map(|secrets| secrets.references().customer_names(&address));
+                        Some(CustomerFilter::Address(names.unwrap_or_default()))
+                    };
+                    let filter = value.parse().ok().map(CustomerFilter::Number).or_else(address);
+                    wanted.customer = Some(filter.ok_or_else(|| malformed("a customer's number or mail address"))?);
+                }
                 "status" => {
                     let known = ["active", "expired", "suspended", "revoked"];
                     let status = known.into_iter().find(|known| *known == value);
@@ -136,7 +166,8 @@ impl Wanted {
                 }
                 _ => {
                     return Err(Problem::Malformed(
-                        "The query may have 'reference', 'host', 'status', 'cursor' and 'limit'.".to_owned(),
+                        "The query may have 'reference', 'host', 'customer', 'status', 'cursor' and 'limit'."
+                            .to_owned(),
                     ));
                 }
             }
@@ -148,11 +179,37 @@ impl Wanted {
         Ok(wanted)
     }
 
-    fn page(&self, registry: &Registry, sites: KnownSites<'_>) -> Result<LicensePage, StoreError> {
-        let KnownSites { bindings, now, .. } = sites;
+    /// Looks up the number of the customer with the wanted address. Nobody has a license of an unknown one.
+    async fn find_customer(&mut self, bindings: &Ledger) -> Result<(), StoreError> {
+        let Some(CustomerFilter::Address(names)) = &self.customer else {
+            return Ok(());
+        };
+        let found = bindings.texts(names.clone()).await?;
+        let row = found.iter().find_map(|(_, stored)| stored.customer());
+        if let Some(row) = row {
+            self.customer = Some(CustomerFilter::Number(row.number));
+        }
+        Ok(())
+    }
+
+    fn is_of_customer(&self, license: &License) -> bool {
+        match &self.customer {
+            None => true,
+            Some(CustomerFilter::Number(number)) => license.details.remarks().holder == Some(*number),
+            Some(CustomerFilter::Address(_)) => false,
+        }
+    }
+
+    fn page(&self, sites: KnownSites<'_>, shows_customers: bool) -> Result<LicensePage, StoreError> {
+        let KnownSites {
+            bindings,
+            now,
+            registry,
+            ..
+        } = sites;
         let is_wanted = |license: &License| {
             let status = standing(license.state(now.date_naive()));
-            self.status.is_none_or(|wanted| wanted == status)
+            self.status.is_none_or(|wanted| wanted == status) && self.is_of_customer(license)
         };
         let mut found = match (&self.references, &self.host) {
             (None, None) => self.all(registry, bindings, &is_wanted),
@@ -161,10 +218,15 @@ impl Wanted {
         let has_more = found.len() > self.limit;
         found.truncate(self.limit);
         let next = found.last().filter(|_| has_more).map(|last| last.id);
-        let orders = found.iter().map(FoundLicense::order);
-        let texts = Handle::current().block_on(OrderTexts::of(bindings, orders))?;
+        let texts = Handle::current().block_on(async {
+            let texts = LicenseTexts::of_found(bindings, &found).await?;
+            match shows_customers {
+                true => texts.with_customers(bindings, found.iter().map(|found| &**found)).await,
+                false => Ok(texts),
+            }
+        })?;
         let document = |found: &FoundLicense<'_>| {
-            let document = LicenseDocument::new(found, &texts, registry, sites);
+            let document = LicenseDocument::new(found, &texts, sites);
             // Texts, numbers and times always serialize.
             serde_json::to_value(document).unwrap_or_default()
         };
@@ -266,6 +328,7 @@ mod tests {
             "cursor=ab",
             "host=",
             "more=1",
+            "customer=anna",
             "limit=1&limit=1",
         ] {
             assert!(Wanted::parse(bad, None).is_err(), "{bad}");

@@ -24,7 +24,7 @@ use crate::serve::api::licenses::answer::answer;
 use crate::serve::api::licenses::caller::Caller;
 use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
 use crate::serve::ledger_licenses::refresh;
-use crate::serve::order_texts::OrderTexts;
+use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_model::api_token::TokenScope;
@@ -74,7 +74,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<Lice
     match target {
         ApiTarget::All if is_get => {
             caller.require(TokenScope::LicensesRead)?;
-            list::reply(service, query).await
+            list::reply(service, &caller, query).await
         }
         ApiTarget::All if head.method == Method::POST => {
             caller.require(TokenScope::LicensesWrite)?;
@@ -83,7 +83,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<Lice
         ApiTarget::All => Err(Problem::MethodNotAllowed("GET, HEAD, POST")),
         ApiTarget::One(id) if is_get => {
             caller.require(TokenScope::LicensesRead)?;
-            one(service, license_id(id)?).await
+            one(service, &caller, license_id(id)?).await
         }
         ApiTarget::One(id) if head.method == Method::PATCH => {
             caller.require(TokenScope::LicensesWrite)?;
@@ -112,20 +112,19 @@ fn license_id(text: &str) -> Result<LicenseId, Problem> {
 }
 
 /// One license.
-async fn one(service: &Service, id: LicenseId) -> Result<LicenseAnswer, Problem> {
+async fn one(service: &Service, caller: &Caller, id: LicenseId) -> Result<LicenseAnswer, Problem> {
     let snapshot = service.gate.snapshot();
     if service.gate.license(&snapshot, &id).is_none() {
         // Another node may have issued it a moment ago.
         refresh(service.gate.bindings()).await?;
     }
     let found = service.gate.license(&snapshot, &id).ok_or(Problem::NoSuchLicense)?;
-    let texts = OrderTexts::of(service.gate.bindings(), [found.order()]).await?;
-    let document = LicenseDocument::new(
-        &found,
-        &texts,
-        &snapshot.registry,
-        KnownSites::of(&service.gate, &snapshot),
-    );
+    let bindings = service.gate.bindings();
+    let mut texts = LicenseTexts::of_found(bindings, std::slice::from_ref(&found)).await?;
+    if caller.may(TokenScope::CustomersRead) {
+        texts = texts.with_customers(bindings, [&*found]).await?;
+    }
+    let document = LicenseDocument::new(&found, &texts, KnownSites::of(service, &snapshot));
     Ok(answer(StatusCode::OK, &document))
 }
 

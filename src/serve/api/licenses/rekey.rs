@@ -10,7 +10,7 @@ use crate::serve::api::licenses::caller::Caller;
 use crate::serve::api::licenses::issue::{secrets, told};
 use crate::serve::api::licenses::ledger;
 use crate::serve::ledger_licenses::{self, ExpectedRevision};
-use crate::serve::order_texts::OrderTexts;
+use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_model::issuing_key::IssueRequest;
@@ -42,7 +42,7 @@ pub(super) async fn reply(
     let snapshot = service.gate.snapshot();
     let bindings = service.gate.bindings();
     let old = ledger::find(service, &id).await?;
-    let texts = OrderTexts::of(bindings, [old.reference]).await?;
+    let texts = LicenseTexts::of(bindings, [&*old]).await?;
     let outcome = ledger_licenses::rekey(&snapshot.registry, bindings, &new, id, expected, author).await;
     let outcome = outcome.map_err(ledger::problem)?;
     told(service, caller, &secrets, &new, (outcome, &texts))

@@ -15,7 +15,7 @@ use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
 use crate::serve::api::licenses::issue::secrets;
 use crate::serve::api::licenses::ledger;
 use crate::serve::ledger_licenses::ExpectedRevision;
-use crate::serve::order_texts::OrderTexts;
+use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_mail::address::MailAddress;
@@ -56,7 +56,7 @@ pub(super) async fn reply(
             "The secret that this license was issued with is not on the server.",
         ));
     }
-    let texts = OrderTexts::of(service.gate.bindings(), [found.reference]).await?;
+    let texts = LicenseTexts::of(service.gate.bindings(), [&*found]).await?;
     let queue = service.mail.get().map(Arc::clone);
     let queue = queue.ok_or_else(|| {
         conflict("This server sends no mail: `server` in table [mail] of countersign.toml is not set.")
@@ -72,7 +72,7 @@ pub(super) async fn reply(
     }
     tracing::info!(license = id.log_tag(), by = %caller.scope, "the license key will be mailed again");
     let snapshot = service.gate.snapshot();
-    let document = LicenseDocument::issued(&found, &texts, KnownSites::of(&service.gate, &snapshot));
+    let document = LicenseDocument::issued(&found, &texts, KnownSites::of(service, &snapshot));
     Ok(answer(StatusCode::ACCEPTED, &document))
 }
 
