@@ -8,7 +8,7 @@ pub(in crate::commands) mod parked;
 mod regrant;
 mod remainder;
 mod sales;
-mod stored;
+pub(in crate::commands) mod stored;
 
 use crate::commands::{Exit, Failure};
 use countersign_settings::config::Config;

@@ -67,6 +67,11 @@ pub enum HookError {
 }
 
 impl Hooks {
+    /// Every shop.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Hook> {
+        self.shops.values()
+    }
+
     /// No shop.
     pub fn none() -> Self {
         Self {

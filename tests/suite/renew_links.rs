@@ -144,6 +144,10 @@ fn a_token_with_the_scope_reads_whose_a_license_is_and_others_a_number() {
         .collect();
     assert!(addresses.contains(&"Other@shop.example"), "{known}");
     let one = all["licenses"][0].clone();
+    for (name, count) in [("cs_1", 1), ("cs_2", 1), ("cs_3", 0)] {
+        let (_, of_order) = list(&reader, &format!("?reference={name}"));
+        assert_eq!(of_order["licenses"].as_array().unwrap().len(), count, "{name}");
+    }
     let (_, of_number) = list(&reader, &format!("?customer={}", number(&one)));
     assert_eq!(of_number["licenses"].as_array().unwrap().len(), 1);
     assert_eq!(of_number["licenses"][0]["id"], one["id"]);

@@ -340,6 +340,21 @@ fn a_subscription_that_a_person_attaches_renews_the_imported_license() {
         json!(false)
     );
 
+    // Every name of the sale finds it.
+    for name in ["sub_9", "in_9", "sub_8"] {
+        let found = printed(instance, "license-list", &["license", "list", "--reference", name]);
+        let found = found.as_array().unwrap();
+        assert_eq!(
+            (found.len(), found[0]["expires"].as_str()),
+            (1, Some(&*day(35))),
+            "{name}"
+        );
+    }
+    for name in ["in_10", "9", "subscription:9"] {
+        let list = ["license", "list", "--reference", name];
+        assert_eq!(printed(instance, "license-list", &list), json!([]), "{name}");
+    }
+
     // A refund of the renewal leaves what the import said.
     let payment = json!({ "invoice": "in_9", "payment": { "payment_intent": "pi_9" } });
     shop.deliver("invoice_payment.paid", 3, &payment);

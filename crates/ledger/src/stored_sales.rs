@@ -23,6 +23,11 @@ impl StoredSales {
         self.events.sales.all()
     }
 
+    /// The sale that has an object with this name.
+    pub fn sale_of(&self, name: Hex128) -> Option<Hex128> {
+        self.events.sales.id_of(name)
+    }
+
     /// Every license with the sale that it is of now, sorted by its id; licenses of no sale are left out.
     pub fn licenses(&self) -> impl Iterator<Item = (Hex128, &IssuedLicense)> {
         self.licenses.iter().filter_map(|issued| {

@@ -10,7 +10,7 @@ use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
     ItemNames, above_zero, address, amount, at, id, name, quantity, renewal_token, required, shop_id, text, time,
 };
-use crate::shop::{Shop, SignatureScheme, SubscriptionIds, numbered};
+use crate::shop::{ObjectIds, Shop, SignatureScheme, numbered};
 use countersign_model::foreign_key::{self, ForeignKeyError};
 use countersign_model::offer::SalesMode;
 use countersign_model::sale::fact::{
@@ -25,7 +25,7 @@ pub(crate) const LEMON_SQUEEZY: Shop = Shop {
     signature_scheme: SignatureScheme::Hex,
     is_ping: None,
     makes_keys: true,
-    subscriptions: SubscriptionIds::Number,
+    ids: ObjectIds::Number,
     api: None,
     read,
 };

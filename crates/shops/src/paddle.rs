@@ -10,7 +10,7 @@ use crate::json::{
     ItemNames, MAX_LINES, above_zero, amount, at, id, ids, is_of_path, list, quantity, renewal_token, required,
     shop_id, text, time,
 };
-use crate::shop::{CustomerQuestion, NotACustomer, Shop, ShopApi, SignatureScheme, SubscriptionIds};
+use crate::shop::{CustomerQuestion, NotACustomer, ObjectIds, Shop, ShopApi, SignatureScheme};
 use countersign_model::offer::ShopId;
 use countersign_model::sale::fact::{
     Dispute, DisputeStatus, Fact, PaidLine, Payment, Refund, SoldItem, Subscription, SubscriptionStatus,
@@ -37,7 +37,7 @@ pub(crate) const PADDLE: Shop = Shop {
     },
     is_ping: None,
     makes_keys: false,
-    subscriptions: SubscriptionIds::Text,
+    ids: ObjectIds::Text,
     api: Some(ShopApi {
         live: "https://api.paddle.com/",
         test: "https://sandbox-api.paddle.com/",

@@ -20,20 +20,20 @@ pub struct Shop {
     pub is_ping: Option<fn(&[u8]) -> bool>,
     /// Whether it can make the license keys of its sales, so that `keys = "shop"` may be set.
     pub makes_keys: bool,
-    /// How it numbers subscriptions.
-    pub subscriptions: SubscriptionIds,
+    /// How it numbers its objects.
+    pub ids: ObjectIds,
     /// How to ask it for what its deliveries lack. `None`: they lack nothing.
     pub api: Option<ShopApi>,
     /// Reads a delivery: a JSON object whose signature was checked.
     pub(crate) read: fn(&Value) -> Result<ShopDelivery, DeliveryError>,
 }
 
-/// How a shop numbers subscriptions.
+/// How a shop numbers its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubscriptionIds {
-    /// Texts that begin with `sub_`.
+pub enum ObjectIds {
+    /// Texts. Those of subscriptions begin with `sub_`.
     Text,
-    /// Numbers. Other objects have the same ones.
+    /// Numbers. Objects of several kinds have the same ones, so facts name the kind, too.
     Number,
 }
 
@@ -48,12 +48,20 @@ pub enum NotASubscription {
     Number,
 }
 
-impl SubscriptionIds {
+impl ObjectIds {
+    /// What facts may name an object, by the id that the shop shows.
+    pub fn names(self, id: &str) -> Vec<String> {
+        match self {
+            Self::Text => vec![id.to_owned()],
+            Self::Number => KINDS.iter().map(|kind| format!("{kind}{id}")).collect(),
+        }
+    }
+
     /// What facts name the subscription, by the id that the shop shows.
     ///
     /// # Errors
     /// It is no such id.
-    pub fn name(self, id: &str) -> Result<String, NotASubscription> {
+    pub fn subscription(self, id: &str) -> Result<String, NotASubscription> {
         let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         match self {
             Self::Text if id.strip_prefix("sub_").is_some_and(is_word) => Ok(id.to_owned()),
@@ -63,8 +71,8 @@ impl SubscriptionIds {
         }
     }
 
-    /// The id that the shop shows, by the name in facts.
-    pub fn id(self, name: &str) -> &str {
+    /// The id of a subscription that the shop shows, by the name in facts.
+    pub fn subscription_id(self, name: &str) -> &str {
         match self {
             Self::Text => name,
             Self::Number => name.strip_prefix(NUMBERED).unwrap_or(name),
@@ -74,6 +82,9 @@ impl SubscriptionIds {
 
 /// What precedes a number in the name of a subscription.
 const NUMBERED: &str = "subscription:";
+
+/// What precedes a number in the name of an object that a sale is known by.
+const KINDS: [&str; 3] = ["order:", NUMBERED, "invoice:"];
 
 /// The name of a subscription whose id is a number.
 pub(crate) fn numbered(id: impl std::fmt::Display) -> String {

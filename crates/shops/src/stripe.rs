@@ -10,7 +10,7 @@ use crate::json::{
     ItemNames, MAX_LINES, above_zero, address, amount, at, first_id, id, ids, is_true, list, name, path_id, quantity,
     renewal_token, required, seconds, shop_id, text,
 };
-use crate::shop::{Shop, ShopApi, ShopQuestion, SignatureScheme, SubscriptionIds};
+use crate::shop::{ObjectIds, Shop, ShopApi, ShopQuestion, SignatureScheme};
 use countersign_model::offer::{SalesMode, ShopId};
 use countersign_model::renewal_token::{NotARenewalToken, PREFIX, RenewalToken};
 use countersign_model::sale::fact::{
@@ -75,7 +75,7 @@ pub(crate) const STRIPE: Shop = Shop {
     },
     is_ping: None,
     makes_keys: false,
-    subscriptions: SubscriptionIds::Text,
+    ids: ObjectIds::Text,
     api: Some(ShopApi {
         live: "https://api.stripe.com/",
         // The API key says which mode it is for.

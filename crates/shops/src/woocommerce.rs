@@ -10,7 +10,7 @@ use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
     ItemNames, MAX_LINES, above_zero, address, at, id, list, name, quantity, renewal_token, shop_id, text, time,
 };
-use crate::shop::{Shop, SignatureScheme, SubscriptionIds, numbered};
+use crate::shop::{ObjectIds, Shop, SignatureScheme, numbered};
 use countersign_model::offer::ShopId;
 use countersign_model::renewal_token::{NotARenewalToken, RenewalToken};
 use countersign_model::sale::fact::{Fact, PaidLine, Payment, Refund, SoldItem, Subscription, SubscriptionStatus};
@@ -40,7 +40,7 @@ pub(crate) const WOOCOMMERCE: Shop = Shop {
     signature_scheme: SignatureScheme::Base64,
     is_ping: Some(is_ping),
     makes_keys: false,
-    subscriptions: SubscriptionIds::Number,
+    ids: ObjectIds::Number,
     api: None,
     read,
 };

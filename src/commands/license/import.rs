@@ -275,7 +275,7 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
         .dry(args.dry_run)
         .with_local_hosts(config.serve.local_hosts == LocalHosts::Bind)
         .naming_orders(references.is_some())
-        .with_subscriptions(shop.map(|shop| shop.kind.subscriptions))
+        .with_subscriptions(shop.map(|shop| shop.kind.ids))
         .at(now);
     let batches = RefCell::new(batches);
     let customers = config.serve.customers;

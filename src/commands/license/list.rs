@@ -11,6 +11,7 @@ use crate::commands::candidates;
 use crate::commands::kept_customers::{self, CustomerArg};
 use crate::commands::known_licenses::KnownLicenses;
 use crate::commands::output;
+use crate::commands::shop::stored;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
 use countersign_ledger::{CustomerQuery, StoreError};
@@ -62,7 +63,7 @@ pub(super) struct Args {
     /// Only licenses whose note contains this text, in upper or lower case
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Only licenses that programs issued for this order of a shop
+    /// Only licenses of this order: as a program named it, or the id of a payment, an invoice or a subscription in a shop
     #[arg(long, value_name = "ORDER")]
     reference: Option<String>,
     /// Only licenses of the customer with this mail address; '-' reads it from stdin
@@ -165,7 +166,7 @@ fn list(
         .transpose()?;
     let is_of_order = |issued: &&IssuedLicense| match &orders {
         None => true,
-        Some(orders) => issued.reference.is_some_and(|order| orders.contains(&order)),
+        Some(orders) => orders.has(issued),
     };
     let customers = customers(args, config)?;
     let is_of_customer = |issued: &&IssuedLicense| match &customers {
@@ -221,12 +222,37 @@ fn customers(args: &Args, config: &Config) -> Result<Option<HashSet<Hex128>>, Fa
     Ok(Some(found.rows.into_iter().map(|row| row.number).collect()))
 }
 
-/// How lines of the ledger may name this order.
-fn orders(order: &str, config: &Config) -> Result<Vec<Hex128>, Failure> {
+/// The licenses of an order.
+struct OfOrder {
+    /// How their lines may name it.
+    names: Vec<Hex128>,
+    /// Those of the sale that has an object with this id.
+    sold: HashSet<LicenseId>,
+}
+
+impl OfOrder {
+    fn has(&self, issued: &IssuedLicense) -> bool {
+        self.sold.contains(&issued.license.id) || issued.reference.is_some_and(|order| self.names.contains(&order))
+    }
+}
+
+fn orders(order: &str, config: &Config) -> Result<OfOrder, Failure> {
     let paths = &config.paths;
     let loaded = ReferenceKeys::load(&paths.references_key, &paths.retired_keys);
     let (keys, _) = loaded.map_err(secrets::failure)?;
-    Ok(keys.names(order))
+    let objects = config.shops.iter().flat_map(|shop| shop.sale_names(order));
+    let objects: Vec<Hex128> = objects.flat_map(|name| keys.names(&name)).collect();
+    let mut sold = HashSet::new();
+    if !objects.is_empty() {
+        let stored = stored::sales(config)?;
+        let sales: HashSet<Hex128> = objects.into_iter().filter_map(|name| stored.sale_of(name)).collect();
+        let licenses = stored.licenses().filter(|(sale, _)| sales.contains(sale));
+        sold.extend(licenses.map(|(_, issued)| issued.license.id));
+    }
+    Ok(OfOrder {
+        names: keys.names(order),
+        sold,
+    })
 }
 
 /// One array with a license on each line, written piece by piece.

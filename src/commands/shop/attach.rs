@@ -55,7 +55,7 @@ struct Attached<'a> {
 /// Has the subscription renew the license, and parked renewals of it tried again.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let shop = shop(args.shop.as_ref(), config)?;
-    let name = shop.kind.subscriptions.name(&args.subscription);
+    let name = shop.kind.ids.subscription(&args.subscription);
     let subscription = name.map_err(|error| Failure::usage(format!("{}: {error}", args.subscription)))?;
     let registry = Registry::load_licenses(&config.paths.registry)?;
     let issued = licenses(config)?;

@@ -122,7 +122,7 @@ fn about(delivery: &Delivery, body: &[u8], config: &Config) -> About {
         && let Some(name) = record.facts.iter().find_map(renewed)
         && let Some(settings) = settings
     {
-        about.subscription = Some(settings.kind.subscriptions.id(name).to_owned());
+        about.subscription = Some(settings.kind.ids.subscription_id(name).to_owned());
     }
     about
 }

@@ -13,7 +13,7 @@ use countersign_settings::config::Config;
 const SHOWN_DIGITS: usize = 8;
 
 /// The sales and their licenses; none where there is no store.
-pub(super) fn sales(config: &Config) -> Result<StoredSales, Failure> {
+pub(in crate::commands) fn sales(config: &Config) -> Result<StoredSales, Failure> {
     countersign_ledger::stored_sales(store_source(&config.paths)).map_err(|error| {
         let hint = store_hint(&error);
         Failure::of_store(error).hint(hint)

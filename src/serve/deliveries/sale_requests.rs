@@ -7,6 +7,7 @@ use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::issuing_key::IssueRequest;
 use countersign_model::offer::SalesMode;
 use countersign_model::slug::Slug;
+use countersign_settings::config::ShopConfig;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
 /// What requests of one shop and mode have in common.
@@ -63,8 +64,7 @@ impl<'a> SaleRequests<'a> {
 
     /// HMACs of an id of the shop.
     pub(super) fn hide(&self, id: &str) -> HiddenId {
-        // Shops and modes never meet: the same id of another shop is another sale.
-        let whole = format!("{}\n{}\n{id}", self.scope, self.mode.as_str());
+        let whole = ShopConfig::sale_name(self.shop, self.mode, id);
         let current: Hex128 = self.secrets.hide(&whole);
         let mut retired: Vec<Hex128> = self.secrets.hidden(&whole).into_iter().collect();
         retired.retain(|id| *id != current);

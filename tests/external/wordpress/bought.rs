@@ -74,7 +74,7 @@ fn who_buys_at_the_shop_has_the_plugin_active_by_the_mail_alone() {
         notice.html
     );
     assert!(
-        notice.html.contains("&#038;now=1\">Renew the license</a>"),
+        notice.html.contains("&amp;now=1\">Renew the license</a>"),
         "{}",
         notice.html
     );

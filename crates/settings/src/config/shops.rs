@@ -7,6 +7,7 @@ use toml::Value;
 use crate::config::service_url::ServiceUrl;
 use crate::config::tables::settings_table;
 use crate::config::value::Setting;
+use countersign_model::issued_license::ChangeScope;
 use countersign_model::offer::SalesMode;
 use countersign_model::slug::Slug;
 use countersign_shops::shop::Shop;
@@ -63,6 +64,19 @@ pub struct ApiSettings {
 }
 
 impl ShopConfig {
+    /// What the ledger's name of an object is an HMAC of. Shops and modes never meet: the same id of another shop is another sale.
+    pub fn sale_name(shop: &Slug, mode: SalesMode, id: &str) -> String {
+        format!("{}\n{}\n{id}", ChangeScope::of_shop(shop), mode.as_str())
+    }
+
+    /// The texts of [`Self::sale_name`] for all objects of this shop that may have this id, live and test.
+    pub fn sale_names(&self, id: &str) -> Vec<String> {
+        let names = self.kind.ids.names(id);
+        let modes = [SalesMode::Live, SalesMode::Test];
+        let of_mode = |mode| names.iter().map(move |name| Self::sale_name(&self.name, mode, name));
+        modes.into_iter().flat_map(of_mode).collect()
+    }
+
     /// Resolves a table: its paths are relative to `instance`, and a missing setting has its default.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use countersign_shops::import::csv_rows::CsvError;
 use countersign_shops::import::export_file::{ExportFile, ExportRow, ExportRows};
 use countersign_shops::import::exported_license::{ExportedLicense, RowRules};
 use countersign_shops::import::same_key::{self, MergedEnd};
-use countersign_shops::shop::SubscriptionIds;
+use countersign_shops::shop::ObjectIds;
 
 use crate::commands::license::import::keys::{KeyVerdict, Keys};
 use crate::commands::license::import::preview::{MOST_SHOWN, PreviewedLicense};
@@ -60,7 +60,7 @@ pub(super) struct Batches<'f, 't> {
     binds_local_hosts: bool,
     names_orders: bool,
     /// How the shop of the export numbers subscriptions.
-    subscriptions: Option<SubscriptionIds>,
+    subscriptions: Option<ObjectIds>,
     /// Those of licenses that the ledger took.
     taken: Vec<(String, LicenseId)>,
     dry_run: bool,
@@ -125,7 +125,7 @@ impl<'f, 't> Batches<'f, 't> {
     }
 
     /// Says how the shop of the export numbers the subscriptions that renew licenses.
-    pub(super) fn with_subscriptions(mut self, subscriptions: Option<SubscriptionIds>) -> Self {
+    pub(super) fn with_subscriptions(mut self, subscriptions: Option<ObjectIds>) -> Self {
         self.totals.attaches = subscriptions.is_some();
         Self { subscriptions, ..self }
     }
@@ -358,7 +358,7 @@ impl<'f, 't> Batches<'f, 't> {
 
     /// The name in facts of a subscription, if it can be attached.
     fn subscription(&mut self, id: Option<&str>) -> Option<String> {
-        match self.subscriptions?.name(id?) {
+        match self.subscriptions?.subscription(id?) {
             Ok(name) => Some(name),
             Err(error) => {
                 self.totals.leave_out(format!("subscription: {error}"));

@@ -15,6 +15,7 @@ use crate::serve::api::licenses::answer::LicenseAnswer;
 use crate::serve::api::licenses::caller::Caller;
 use crate::serve::api::licenses::document::{KnownSites, LicenseDocument, standing};
 use crate::serve::found_license::{self, FoundLicense};
+use crate::serve::hooks::Hooks;
 use crate::serve::ledger_licenses::refresh;
 use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
@@ -42,14 +43,51 @@ static TURN: Semaphore = Semaphore::const_new(1);
 /// Which licenses are wanted.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Wanted {
-    /// How lines of the ledger may name the order.
-    references: Option<Vec<Hex128>>,
+    /// The order.
+    reference: Option<WantedOrder>,
     host: Option<SiteHost>,
     customer: Option<CustomerFilter>,
     /// As `standing` in a license.
     status: Option<&'static str>,
     after: Option<LicenseId>,
     limit: usize,
+}
+
+/// How the ledger may name an order.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct WantedOrder {
+    /// In lines of licenses.
+    references: Vec<Hex128>,
+    /// As an object of a shop.
+    sales: Vec<Hex128>,
+}
+
+impl WantedOrder {
+    fn new(text: &str, secrets: &LicenseSecrets, hooks: &Hooks) -> Self {
+        let objects = hooks.all().flat_map(|hook| hook.config.sale_names(text));
+        Self {
+            references: secrets.hidden(text),
+            sales: objects.flat_map(|name| secrets.hidden(&name)).collect(),
+        }
+    }
+
+    /// The licenses of the order, and of the sale that has an object of this name.
+    fn licenses(&self, bindings: &Ledger) -> Vec<LicenseId> {
+        let mut found = bindings.issued_of_order(&self.references);
+        let sales = self.sales.iter().filter_map(|name| Some(bindings.sale(*name)?.0));
+        let sales: Vec<_> = sales.collect();
+        if sales.is_empty() {
+            return found;
+        }
+        let is_of_sale = |license: &License| {
+            let sold = license.details.remarks().sold.as_deref();
+            let sale = sold.and_then(|sold| bindings.sale(sold.sale));
+            sale.is_some_and(|(sale, _)| sales.contains(&sale))
+        };
+        let of_sales = bindings.issued_after(None, usize::MAX, &is_of_sale);
+        found.extend(of_sales.iter().map(|issued| issued.license.id));
+        found
+    }
 }
 
 /// Whose licenses are wanted.
@@ -72,7 +110,7 @@ struct LicensePage {
 /// Answers with a page.
 pub(super) async fn reply(service: &Service, caller: &Caller, query: &str) -> Result<LicenseAnswer, Problem> {
     let snapshot = service.gate.snapshot();
-    let mut wanted = Wanted::parse(query, snapshot.secrets.licensing.as_deref())?;
+    let mut wanted = Wanted::parse(query, snapshot.secrets.licensing.as_deref(), &service.hooks)?;
     let shows_customers = caller.may(TokenScope::CustomersRead);
     if let Some(CustomerFilter::Address(_)) = &wanted.customer {
         caller.require(TokenScope::CustomersRead)?;
@@ -111,7 +149,7 @@ pub(super) async fn reply(service: &Service, caller: &Caller, query: &str) -> Re
 }
 
 impl Wanted {
-    fn parse(query: &str, secrets: Option<&LicenseSecrets>) -> Result<Self, Problem> {
+    fn parse(query: &str, secrets: Option<&LicenseSecrets>, hooks: &Hooks) -> Result<Self, Problem> {
         let mut wanted = Self {
             limit: PAGE,
             ..Self::default()
@@ -134,7 +172,8 @@ impl Wanted {
                     });
                 }
                 "reference" => {
-                    wanted.references = Some(secrets.map(|secrets| secrets.hidden(&value)).unwrap_or_default());
+                    let order = secrets.map(|secrets| WantedOrder::new(&value, secrets, hooks));
+                    wanted.reference = Some(order.unwrap_or_default());
                 }
                 "host" => {
                     let host = value
@@ -211,7 +250,7 @@ impl Wanted {
             let status = standing(license.state(now.date_naive()));
             self.status.is_none_or(|wanted| wanted == status) && self.is_of_customer(license)
         };
-        let mut found = match (&self.references, &self.host) {
+        let mut found = match (&self.reference, &self.host) {
             (None, None) => self.all(registry, bindings, &is_wanted),
             _ => self.named(registry, bindings, &is_wanted),
         };
@@ -277,10 +316,7 @@ impl Wanted {
             ids.extend(issued.iter().map(|issued| issued.license.id));
             ids
         });
-        let of_order = self
-            .references
-            .as_ref()
-            .map(|references| bindings.issued_of_order(references));
+        let of_order = self.reference.as_ref().map(|order| order.licenses(bindings));
         let mut ids = match (of_host, of_order) {
             (Some(hosts), Some(orders)) => orders.into_iter().filter(|id| hosts.contains(id)).collect(),
             (Some(ids), None) | (None, Some(ids)) => ids,
@@ -313,12 +349,13 @@ mod tests {
         let wanted = Wanted::parse(
             &format!("status=expired&host=https://www.A.com/x&cursor={id}&limit=500"),
             None,
+            &Hooks::none(),
         );
         let wanted = wanted.unwrap();
         assert_eq!(wanted.host.as_ref().map(SiteHost::as_str), Some("a.com"));
         assert_eq!((wanted.status, wanted.limit), (Some("expired"), 500));
         assert_eq!(wanted.after, Some(id.parse().unwrap()));
-        assert_eq!(Wanted::parse("", None).unwrap().limit, PAGE);
+        assert_eq!(Wanted::parse("", None, &Hooks::none()).unwrap().limit, PAGE);
         for bad in [
             "limit=0",
             "limit=501",
@@ -331,7 +368,7 @@ mod tests {
             "customer=anna",
             "limit=1&limit=1",
         ] {
-            assert!(Wanted::parse(bad, None).is_err(), "{bad}");
+            assert!(Wanted::parse(bad, None, &Hooks::none()).is_err(), "{bad}");
         }
     }
 }
