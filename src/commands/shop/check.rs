@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, Utc};
 
 use crate::commands::output;
-use crate::commands::shop::checked_delivery::{CheckedDelivery, CheckedSales, text};
+use crate::commands::shop::checked_delivery::{CheckedDelivery, CheckedSales, renewal_token, text};
 use crate::commands::{Exit, Failure};
 use countersign_files::regular_file;
 use countersign_model::offer::{SalesMode, ShopId};
@@ -112,6 +112,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             file: output::path_text(file),
             signature,
             offers_of: mode,
+            renewal_token: renewal_token(&delivery.content),
             delivery,
         });
     }

@@ -31,8 +31,21 @@ pub(super) struct CheckedDelivery {
     pub(super) signature: String,
     /// The mode whose offers were looked through.
     pub(super) offers_of: SalesMode,
+    /// What names the license that it was bought for, or why that names none. Whose it is, only a server knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) renewal_token: Option<String>,
     #[serde(flatten)]
     pub(super) delivery: ShopDelivery,
+}
+
+/// The text of a renewal token in a delivery, or why it is none.
+pub(super) fn renewal_token(content: &Content) -> Option<String> {
+    let Content::Record(record) = content else { return None };
+    let token = record.bought_for.as_ref()?;
+    Some(match token {
+        Ok(token) => token.reveal(),
+        Err(error) => error.to_string(),
+    })
 }
 
 /// A license that would be issued, or would be as it says.
@@ -117,7 +130,12 @@ pub(super) fn text(checked: &CheckedSales<'_>) -> String {
     let mut deliveries = Table::new(["FILE", "EVENT", "MODE", "SIGNATURE", "SAYS"]);
     for checked in &checked.deliveries {
         let says = match &checked.delivery.content {
-            Content::Record(record) => record.facts.iter().map(fact_text).collect::<Vec<_>>().join("; "),
+            Content::Record(record) => {
+                let token = checked.renewal_token.iter();
+                let token = token.map(|token| format!("bought for a license: {token}"));
+                let said: Vec<_> = record.facts.iter().map(fact_text).chain(token).collect();
+                said.join("; ")
+            }
             Content::Park { reason, .. } => format!("PARKED: {reason}"),
             Content::Ignore { reason } => format!("nothing: {reason}"),
         };

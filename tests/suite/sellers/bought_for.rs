@@ -377,3 +377,23 @@ fn who_has_a_new_key_buys_with_the_old_token_and_another_shop_sells_a_license_of
     );
     assert!(!log.contains(&token));
 }
+
+#[test]
+fn a_check_of_a_saved_delivery_shows_the_token_that_it_carries() {
+    let instance = with_sellers("");
+    for seller in SELLERS {
+        let body = ShopSale::new(seller, 10).paid_once(SMALL, 1);
+        for (text, is_token) in [("r1-aaaqeayeaudapwdu7nnbw2dvqy", true), ("r1-none", false)] {
+            instance.write("sale.json", &carrying(seller, &body, text));
+            let file = instance.file("sale.json");
+            let check = ["shop", "check", seller.name(), file.to_str().unwrap()];
+            let output = countersign(&instance).args(check).arg("--json").output().unwrap();
+            let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let shown = printed["deliveries"][0]["renewal_token"].as_str().unwrap();
+            assert_eq!(shown == text, is_token, "{seller:?} {shown}");
+            let output = countersign(&instance).args(check).output().unwrap();
+            let table = String::from_utf8(output.stdout).unwrap();
+            assert!(table.contains("bought for a license: "), "{table}");
+        }
+    }
+}
