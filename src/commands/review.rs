@@ -73,16 +73,27 @@ struct MovedLicense {
     license: LicenseId,
     note: String,
     /// In the last 30 days, the latest last.
-    moves: Vec<SiteMove>,
+    moves: Vec<ReviewedMove>,
 }
 
 /// A site that gave its seat back.
 #[derive(Debug, Serialize)]
-struct SiteMove {
+struct ReviewedMove {
     host: SiteHost,
     time: DateTime<Utc>,
     /// `secret`, or `key` where the license key alone was enough.
     by: ReleasedBy,
+    /// The host that got the seat in the same event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<SiteHost>,
+}
+
+impl From<SiteRelease> for ReviewedMove {
+    fn from(release: SiteRelease) -> Self {
+        let SiteRelease { host, time, by, moved } = release;
+        let to = moved.map(|moved| moved.to);
+        Self { host, time, by, to }
+    }
 }
 
 /// A license that many hosts ask for which it is not bound to.
@@ -211,10 +222,7 @@ fn many_moves(moves: MovesByLicense, known: &KnownCopies) -> Vec<MovedLicense> {
             .licenses
             .with_id(&license)
             .map_or(String::new(), |license| license.details.note.clone()),
-        moves: moves
-            .into_iter()
-            .map(|SiteRelease { host, time, by }| SiteMove { host, time, by })
-            .collect(),
+        moves: moves.into_iter().map(ReviewedMove::from).collect(),
     });
     let mut moved: Vec<_> = moved.collect();
     moved.sort_by_key(|moved| (Reverse(moved.moves.len()), moved.license));

@@ -76,6 +76,15 @@ pub struct LicenseRequest<'a> {
     pub check_in: CheckIn<'a>,
 }
 
+/// What a site sends of its secrets with a validation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SeatClaim {
+    /// The hash of the secret that shall release the site, if this validation binds it.
+    pub release_hash: Option<ReleaseHash>,
+    /// The hash of the secret with which a person takes the seat back that the site moved away from.
+    pub proof: Option<ReleaseHash>,
+}
+
 /// The result of a validation.
 #[derive(Debug)]
 pub struct Decision {
@@ -166,15 +175,15 @@ impl Gate {
         found_license::change(&self.snapshot().registry, &self.bindings, change).await
     }
 
-    /// Checks a license for a site, and binds the site if there is a free seat. Only an active license binds. The secret
-    /// of `release_hash` then releases this binding.
+    /// Checks a license for a site, and binds the site if there is a free seat, or one that it may take back. Only an active
+    /// license binds.
     ///
     /// # Errors
     /// The binding could not be written to disk; nothing was decided.
     pub async fn validate(
         &self,
         license_request: &LicenseRequest<'_>,
-        release_hash: Option<ReleaseHash>,
+        claim: SeatClaim,
     ) -> Result<Decision, StoreError> {
         let LicenseRequest {
             id,
@@ -195,7 +204,8 @@ impl Gate {
         let request = SeatRequest {
             license,
             host,
-            release_hash,
+            release_hash: claim.release_hash,
+            proof: claim.proof,
             staging: &self.rules.staging,
             now,
         };

@@ -201,6 +201,7 @@ async fn leave(store: &Ledger, license: &Granted, host: String) -> What {
         by: Releaser::Site {
             proof: secret(&host),
             most_moves: MOVES,
+            successor: None,
         },
         now: Utc::now(),
     };

@@ -639,3 +639,315 @@ fn a_license_that_moves_often_is_reviewed_with_each_release() {
     crate::management::run(&instance, &["bindings", "compact"]);
     assert_eq!(reviewed(), found);
 }
+
+/// A move of a client: the old site's secret, and the hash of the new one's.
+fn moving(license: &License, [from, to]: [&str; 2], [old, new]: [&str; 2]) -> Value {
+    let mut body = leaving(license, from, old);
+    body["new_site_url"] = to.into();
+    body["release_hash"] = Digest::of(new.as_bytes()).to_string().into();
+    body
+}
+
+/// A person's click on the old site: its old secret, and the hash of a new one.
+fn taking_back(license: &License, site: &str, [old, new]: [&str; 2]) -> Value {
+    let mut body = guarded(license, site, new);
+    body["release_secret"] = old.into();
+    body
+}
+
+fn history(instance: &Instance, license: &License) -> Vec<Value> {
+    let events = crate::management::stdout_json(instance, &["license", "history", &license.id])["events"].clone();
+    let said = |event: &Value| json!([event["event"], event["what"][0]]);
+    events.as_array().unwrap().iter().map(said).collect()
+}
+
+fn ledger(instance: &Instance) -> String {
+    std::fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap()
+}
+
+#[test]
+fn a_site_moves_in_one_event_and_the_answer_is_that_of_a_validation() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    instance.publish("2.0.0");
+    let mut server = Server::start(&instance);
+    assert_eq!(server.ask(&guarded(&license, "old.com", SECRET)).code(), "ok");
+    let body = moving(&license, ["https://old.com/", "https://new.com/shop"], [SECRET, "new"]);
+    let before = ledger(&instance).lines().count();
+    // The second time is a retry, and the third one comes after a restart and a compaction.
+    for round in 0..3 {
+        let answer = post_json(server.address, RELEASE, &body);
+        let statement = answer.json();
+        let expected = json!({
+            "status": "active", "code": "ok", "message": "ok", "modules": ["forms"],
+            "expires": "2099-12-31", "nonce": "n-1", "site_url": "https://new.com/shop", "domain": "new.com",
+            "license_id": license.id,
+        });
+        for (member, value) in expected.as_object().unwrap() {
+            assert_eq!(statement[member], *value, "{round} {member}");
+        }
+        assert!(statement["signature"].is_string(), "{statement}");
+        if round == 1 {
+            assert_eq!(ledger(&instance).lines().count(), before + 1);
+            assert!(server.stop().success());
+            crate::management::run(&instance, &["bindings", "compact"]);
+            server = Server::start(&instance);
+        }
+    }
+    assert!(!server.log().contains("rebuilding"), "{}", server.log());
+    let lines = released(&instance);
+    assert_eq!(lines.len(), 1);
+    let hash = |secret: &str| json!(Digest::of(secret.as_bytes()).to_string());
+    for (member, value) in [
+        ("host", json!("old.com")),
+        ("to", json!("new.com")),
+        ("how", json!("secret")),
+        ("returns", hash(SECRET)),
+        ("release_hash", hash("new")),
+    ] {
+        assert_eq!(lines[0][member], value);
+    }
+    assert_eq!(server.updates(&license, "new.com", "").status, 200);
+    assert_eq!(server.updates(&license, "old.com", "").code(), "bound_elsewhere");
+    // What the old site does by itself, as ever, takes nothing back.
+    assert_eq!(
+        server.ask(&guarded(&license, "old.com", SECRET)).code(),
+        "bound_elsewhere"
+    );
+    assert_eq!(
+        release(&server, &license, "new.com", SECRET).code(),
+        "wrong_release_secret"
+    );
+    assert_eq!(
+        history(&instance, &license)[0],
+        json!(["moved", "old.com moved to new.com"])
+    );
+    assert_eq!(release(&server, &license, "new.com", "new").code(), "released");
+}
+
+#[test]
+fn every_refusal_of_a_move_changes_nothing() {
+    let all: Vec<License> = (0..9).map(|_| License::new()).collect();
+    let [good, expired, suspended, revoked, ahead, unknown, full, still, two] = &all[..] else {
+        unreachable!()
+    };
+    let tables = |is_over: bool| {
+        let of = |license: &License, extra: &str| match is_over {
+            true => license.toml(extra),
+            false => license.toml(""),
+        };
+        let expired = match is_over {
+            true => expired.toml_with("2001-01-01", "", "forms = []"),
+            false => expired.toml(""),
+        };
+        [
+            good.toml(""),
+            expired,
+            of(suspended, "status = \"suspended\""),
+            of(revoked, "status = \"revoked\""),
+            ahead.toml("hosts = [\"a.com\"]"),
+            full.toml("staging_sites = 1"),
+            still.toml("site_moves = 0"),
+            two.toml("sites = 2"),
+        ]
+    };
+    let instance = Instance::with_licenses(&tables(false));
+    let server = Server::start_with(
+        &instance,
+        &["--local-hosts", "refuse", "--failures-per-minute", "100000"],
+    );
+    for license in [good, expired, suspended, revoked, full, still, two] {
+        assert_eq!(server.ask(&guarded(license, "a.com", SECRET)).code(), "ok");
+    }
+    assert_eq!(server.ask(&guarded(full, "staging.a.com", SECRET)).code(), "ok");
+    assert!(server.stop().success());
+    instance.write_licenses(&tables(true));
+    let server = Server::start_with(
+        &instance,
+        &["--local-hosts", "refuse", "--failures-per-minute", "100000"],
+    );
+    let before = ledger(&instance);
+    for (license, hosts, secret, status, code) in [
+        (unknown, ["a.com", "b.com"], SECRET, 403, "unknown_license"),
+        (expired, ["a.com", "b.com"], SECRET, 403, "license_expired"),
+        (suspended, ["a.com", "b.com"], SECRET, 403, "license_suspended"),
+        (revoked, ["a.com", "b.com"], SECRET, 403, "license_revoked"),
+        // A stranger who has the key, and knows the victim's address.
+        (good, ["a.com", "evil.com"], "", 403, "wrong_release_secret"),
+        (good, ["a.com", "evil.com"], "guessed", 403, "wrong_release_secret"),
+        (good, ["evil.com", "worse.com"], SECRET, 403, "license_not_bound"),
+        (ahead, ["a.com", "b.com"], SECRET, 403, "bound_by_vendor"),
+        // A staging copy holds no seat that it could give.
+        (full, ["staging.a.com", "b.com"], SECRET, 403, "bound_elsewhere"),
+        (still, ["a.com", "b.com"], SECRET, 403, "too_many_moves"),
+        (good, ["a.com", "https://www.a.com/x"], SECRET, 400, "malformed_request"),
+        (good, ["a.com", "localhost"], SECRET, 422, "malformed_site_url"),
+        (good, ["a.com", "no host"], SECRET, 422, "malformed_site_url"),
+        (good, ["a.com", "ftp://b.com"], SECRET, 422, "malformed_site_url"),
+        (good, ["a.com", &good.key], SECRET, 422, "malformed_site_url"),
+    ] {
+        let refused = post_json(server.address, RELEASE, &moving(license, hosts, [secret, "new"]));
+        assert_eq!((refused.status, refused.code()), (status, code.into()), "{hosts:?}");
+        assert!(refused.json()["detail"].as_str().unwrap().ends_with('.'));
+    }
+    let mut odd = moving(good, ["a.com", "b.com"], [SECRET, "new"]);
+    odd["release_hash"] = "AB".into();
+    assert_eq!(
+        post_json(server.address, RELEASE, &odd).code(),
+        "malformed_release_hash"
+    );
+    odd["new_site_url"] = json!(["b.com"]);
+    assert_eq!(post_json(server.address, RELEASE, &odd).status, 400);
+    assert_eq!(ledger(&instance), before);
+    for license in [good, full, still, two] {
+        assert_eq!(server.validate(license, "a.com").code(), "ok");
+    }
+
+    // A host that has a seat already keeps it as it is, and the old site gives up its own.
+    assert_eq!(server.ask(&guarded(two, "b.com", "theirs")).code(), "ok");
+    let body = moving(two, ["a.com", "b.com"], [SECRET, "new"]);
+    for _ in 0..2 {
+        assert_eq!(post_json(server.address, RELEASE, &body).code(), "ok");
+    }
+    assert_eq!(release(&server, two, "b.com", "new").code(), "wrong_release_secret");
+    assert_eq!(server.validate(two, "c.com").code(), "ok");
+    // A subdomain is a site like any other.
+    let body = moving(good, ["a.com", "shop.a.com"], [SECRET, "new"]);
+    assert_eq!(post_json(server.address, RELEASE, &body).code(), "ok");
+    assert_eq!(
+        server.validate(good, "a.com").code(),
+        "ok",
+        "and is its staging copy now"
+    );
+}
+
+#[test]
+fn a_local_host_takes_no_seat_and_gives_none_when_a_site_moves() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start_with(&instance, &["--local-hosts", "allow"]);
+    assert_eq!(server.ask(&guarded(&license, "a.com", SECRET)).code(), "ok");
+    // A copy on the owner's own machine, and the wrong button.
+    let body = moving(&license, ["a.com", "localhost"], [SECRET, "new"]);
+    assert_eq!(post_json(server.address, RELEASE, &body).code(), "ok");
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    assert!(released(&instance).is_empty());
+    // From there to a live site, which needs a seat.
+    let body = moving(&license, ["localhost", "b.com"], [SECRET, "new"]);
+    assert_eq!(post_json(server.address, RELEASE, &body).code(), "bound_elsewhere");
+    assert_eq!(release(&server, &license, "a.com", SECRET).code(), "released");
+    assert_eq!(post_json(server.address, RELEASE, &body).code(), "ok");
+    assert_eq!(release(&server, &license, "b.com", "new").code(), "released");
+}
+
+#[test]
+fn the_old_site_takes_its_seat_back_once_and_only_with_its_secret() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start_with(&instance, &["--site-moves", "2"]);
+    assert_eq!(server.ask(&guarded(&license, "old.com", SECRET)).code(), "ok");
+    // The secret was in a backup that somebody has.
+    let theft = moving(&license, ["old.com", "evil.com"], [SECRET, "evil"]);
+    assert_eq!(post_json(server.address, RELEASE, &theft).code(), "ok");
+    for (site, secrets) in [
+        ("old.com", ["evil", "fresh"]),
+        ("old.com", ["", "fresh"]),
+        ("other.com", [SECRET, "fresh"]),
+    ] {
+        let refused = server.ask(&taking_back(&license, site, secrets));
+        assert_eq!(refused.code(), "bound_elsewhere", "{site} {secrets:?}");
+    }
+    assert!(server.stop().success());
+    crate::management::run(&instance, &["bindings", "compact"]);
+    let server = Server::start_with(&instance, &["--site-moves", "2"]);
+    for _ in 0..2 {
+        let back = server.ask(&taking_back(&license, "old.com", [SECRET, "fresh"]));
+        assert_eq!(back.code(), "ok", "{}", back.text());
+    }
+    assert_eq!(server.validate(&license, "evil.com").code(), "bound_elsewhere");
+    // The stolen secret is worth nothing any more. The return was no move, so there is one left.
+    assert_eq!(
+        post_json(server.address, RELEASE, &theft).code(),
+        "wrong_release_secret"
+    );
+    let second = moving(&license, ["old.com", "new.com"], ["fresh", "new"]);
+    assert_eq!(post_json(server.address, RELEASE, &second).code(), "ok");
+    let again = server.ask(&taking_back(&license, "old.com", [SECRET, "x"]));
+    assert_eq!(again.code(), "bound_elsewhere", "once for a move");
+    let third = moving(&license, ["new.com", "newer.com"], ["new", "newer"]);
+    assert_eq!(post_json(server.address, RELEASE, &third).code(), "too_many_moves");
+    let how: Vec<_> = released(&instance)
+        .iter()
+        .map(|line| json!([line["host"], line["how"], line["to"]]))
+        .collect();
+    assert_eq!(
+        how,
+        [
+            json!(["old.com", "secret", "evil.com"]),
+            json!(["evil.com", "return", null]),
+            json!(["old.com", "secret", "new.com"])
+        ]
+    );
+}
+
+/// Each license moves ten times while others ask for its seat.
+#[test]
+fn of_a_thousand_requests_for_the_seat_none_comes_between_release_and_binding() {
+    const LICENSES: usize = 10;
+    const MOVES: usize = 10;
+    const OTHERS: usize = 4;
+    const AT_LEAST: usize = 1_000;
+    let licenses: Vec<License> = (0..LICENSES).map(|_| License::new()).collect();
+    let tables: Vec<String> = licenses
+        .iter()
+        .map(|license| license.toml("site_moves = 100"))
+        .collect();
+    let instance = Instance::with_licenses(&tables);
+    let server = start_for_races(&instance);
+    for license in &licenses {
+        assert_eq!(server.ask(&guarded(license, "site-0.com", "secret 0")).code(), "ok");
+    }
+    let has_moved = AtomicBool::new(false);
+    let refused = Mutex::new(0);
+    thread::scope(|scope| {
+        for number in 0..OTHERS {
+            let has_moved = &has_moved;
+            let refused = &refused;
+            let licenses = &licenses;
+            let address = server.address;
+            scope.spawn(move || {
+                let mut client = Client::connect(address);
+                let site = format!("other-{number}.com");
+                let mut count = 0;
+                while !has_moved.load(Ordering::Relaxed) || count < AT_LEAST / OTHERS {
+                    for license in licenses {
+                        let answer = client.post_json(VALIDATE, &question(license, &site));
+                        assert_eq!(answer.code(), "bound_elsewhere");
+                        count += 1;
+                    }
+                }
+                *refused.lock().unwrap() += count;
+            });
+        }
+        let mut client = Client::connect(server.address);
+        for number in 1..=MOVES {
+            let names = [number - 1, number].map(|number| format!("site-{number}.com"));
+            let secrets = [number - 1, number].map(|number| format!("secret {number}"));
+            for license in &licenses {
+                let body = moving(
+                    license,
+                    names.each_ref().map(|name| &**name),
+                    secrets.each_ref().map(|text| &**text),
+                );
+                assert_eq!(client.post_json(RELEASE, &body).code(), "ok");
+            }
+        }
+        has_moved.store(true, Ordering::Relaxed);
+    });
+    let refused = refused.into_inner().unwrap();
+    assert!(refused >= AT_LEAST, "{refused}");
+    assert_eq!(released(&instance).len(), LICENSES * MOVES);
+    for license in &licenses {
+        assert_eq!(server.validate(license, "site-10.com").code(), "ok");
+    }
+}

@@ -35,6 +35,9 @@ impl BindingsBuilder {
         let place = self.entries.len();
         let releases = self.releases.entry(entry.license).or_default();
         releases.push((place, entry.release));
+        let license = entry.license;
+        self.entries
+            .extend(entry.successor.map(|binding| LedgerEntry { license, binding }));
     }
 
     /// Takes the event of a line, if it changes a binding.

@@ -130,9 +130,15 @@ impl Ledger {
     pub async fn bind(&self, request: SeatRequest<'_>) -> Result<BindOutcome, StoreError> {
         #[cfg(feature = "testing")]
         self.fail().await?;
-        let SeatRequest { license, host, now, .. } = request;
+        let SeatRequest {
+            license,
+            host,
+            proof,
+            now,
+            ..
+        } = request;
         let stored = self.memory.of(&license.id);
-        let returns = || site_moves::may_return(license, &stored, host, now).is_some();
+        let returns = || site_moves::may_return(license, &stored, host, proof, now).is_some();
         let outcome = match license.seat(&stored, request.staging, host) {
             Seat::Held => return Ok(BindOutcome::Bound),
             // Only a log that nobody else writes to is known as a whole.

@@ -96,7 +96,7 @@ pub use ledger_tables::{KnownFacts, KnownSale};
 pub use log::MAX_NAMES;
 pub use sales::{HiddenId, SaleChange, SaleOutcome};
 pub use seats::{BindOutcome, SeatRequest};
-pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome};
+pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, Successor};
 pub use sleep_watch::since_boot;
 pub use source::{
     StoreReader, StoreSource, bindings_of, customers, has_bindings, history, issued_licenses, read_only, stored_sales,

@@ -93,13 +93,26 @@ pub struct LedgerEntry {
     pub binding: Binding,
 }
 
-/// A client released a site of a license.
+/// A client released a site of a license, or moved it to another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseEntry {
     /// The license.
     pub license: LicenseId,
     /// The site, when, and how.
     pub release: SiteRelease,
+    /// The binding of the new host, if the site moved and this binding was not superseded.
+    pub successor: Option<Binding>,
+}
+
+impl ReleaseEntry {
+    /// The release of a site. Where it moved, the line binds the new host, without a hash unless `successor` has one.
+    pub fn new(license: LicenseId, release: SiteRelease) -> Self {
+        Self {
+            license,
+            release,
+            successor: None,
+        }
+    }
 }
 
 /// A customer was erased.

@@ -195,6 +195,15 @@ pub(crate) fn changed(bindings: Option<LicenseBindings>, change: LedgerEvent) ->
         (None, LedgerEvent::Bound(LedgerEntry { license, binding })) => {
             Some(LicenseBindings::new(license, vec![binding], Vec::new()))
         }
+        // A compaction dropped the binding of the old host, which was bound again later.
+        (
+            None,
+            LedgerEvent::Released(ReleaseEntry {
+                license,
+                release,
+                successor: Some(binding),
+            }),
+        ) => Some(LicenseBindings::new(license, vec![binding], vec![release])),
         (None, _) => None,
     }
 }
@@ -203,7 +212,12 @@ pub(crate) fn changed(bindings: Option<LicenseBindings>, change: LedgerEvent) ->
 pub(crate) fn apply(bindings: &mut LicenseBindings, change: LedgerEvent) {
     match change {
         LedgerEvent::Bound(LedgerEntry { binding, .. }) => bindings.add(binding),
-        LedgerEvent::Released(ReleaseEntry { release, .. }) => bindings.release(release),
+        LedgerEvent::Released(ReleaseEntry { release, successor, .. }) => {
+            bindings.release(release);
+            if let Some(binding) = successor {
+                bindings.add(binding);
+            }
+        }
         _ => {}
     }
 }

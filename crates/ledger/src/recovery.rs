@@ -30,10 +30,10 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedg
     let read = read(path, |position, change| {
         differs |= known.is_some_and(|known| known.sequence == position.sequence && known.digest != position.digest);
         let Some(change) = change else { return };
-        if let LedgerEvent::Bound(entry) = &change
-            && known.is_some_and(|known| known.sequence < position.sequence)
+        if known.is_some_and(|known| known.sequence < position.sequence)
+            && let Some(entry) = change.clone().binding()
         {
-            lacking.push((entry.clone(), position));
+            lacking.push((entry, position));
         }
         builder.take(change);
     });

@@ -38,6 +38,8 @@ pub struct SeatRequest<'a> {
     pub host: &'a SiteHost,
     /// The hash of the secret that shall release the site. It counts if this request binds.
     pub release_hash: Option<ReleaseHash>,
+    /// The hash of the secret with which the site takes back the seat that it moved away from.
+    pub proof: Option<ReleaseHash>,
     /// The server's setting.
     pub staging: &'a StagingRule,
     /// The time of the request.
@@ -51,6 +53,7 @@ impl<'a> SeatRequest<'a> {
             license,
             host,
             release_hash: None,
+            proof: None,
             staging: &NO_COPIES,
             now,
         }
@@ -63,6 +66,7 @@ pub(crate) struct WantedSeat {
     pub license: License,
     pub host: SiteHost,
     pub release_hash: Option<ReleaseHash>,
+    pub proof: Option<ReleaseHash>,
     pub staging: StagingRule,
     pub now: DateTime<Utc>,
 }
@@ -73,6 +77,7 @@ impl From<SeatRequest<'_>> for WantedSeat {
             license: seat.license.clone(),
             host: seat.host.clone(),
             release_hash: seat.release_hash,
+            proof: seat.proof,
             staging: seat.staging.clone(),
             now: seat.now,
         }
@@ -105,7 +110,7 @@ impl LedgerCommand for WantedSeat {
             }
             Seat::Taken { first } => first.clone(),
         };
-        let is_returning = site_moves::may_return(license, &stored, host, now).is_some();
+        let is_returning = site_moves::may_return(license, &stored, host, self.proof, now).is_some();
         if is_returning && self.take_back(license, draft, now) {
             return self.decide(draft);
         }
@@ -114,11 +119,11 @@ impl LedgerCommand for WantedSeat {
 }
 
 impl WantedSeat {
-    /// Frees a seat for a host that was released by the key alone; whether there is one then.
+    /// Frees a seat for a host that may take its own back; whether there is one then.
     fn take_back(&self, current: &License, draft: &mut CommitDraft<'_>, now: DateTime<Utc>) -> bool {
         let license = current.id;
         let stored = draft.stored_with(license);
-        let leaving = site_moves::leaving(current, &stored, &self.staging, &self.host, now);
+        let leaving = site_moves::leaving(current, &stored, &self.staging, (&self.host, self.proof), now);
         // What it shares would live on, and each change below would copy all bindings of the license.
         drop(stored);
         let Some(releases) = leaving.filter(|releases| releases.len() <= draft.copies_may_leave + 1) else {
@@ -126,7 +131,7 @@ impl WantedSeat {
         };
         draft.copies_may_leave -= releases.len() - 1;
         for release in releases {
-            draft.append(LedgerEvent::Released(ReleaseEntry { license, release }));
+            draft.append(LedgerEvent::Released(ReleaseEntry::new(license, release)));
         }
         true
     }

@@ -1,7 +1,8 @@
 //! Releases of sites: who may release a site, and who may take a seat back. Decided by the committing thread.
 //!
 //! A binding with a release hash needs its secret. Another one is released by the key alone, and then the old host may
-//! take its seat back for 72 hours. The vendor needs neither, and may give the seat to another site in the same commit.
+//! take its seat back for 72 hours. A site that moves gives its seat to its new host in one line, and the old host may take it
+//! back with the old secret, once. The vendor needs neither, and may give the seat to another site in the same commit.
 //! The lines are added to the [`draft`](crate::draft) of the commit.
 
 use chrono::{DateTime, Utc};
@@ -10,7 +11,7 @@ use countersign_model::binding::{Binding, Stored};
 use countersign_model::license::License;
 use countersign_model::seat::Seat;
 use countersign_model::site_host::SiteHost;
-use countersign_model::site_release::{self, MOST_RELEASES, ReleaseHash, ReleasedBy, SiteRelease};
+use countersign_model::site_release::{self, MOST_RELEASES, ReleaseHash, ReleasedBy, SiteMove, SiteRelease};
 use countersign_model::staging_hosts::StagingRule;
 
 use crate::bindings::BoundSites;
@@ -41,6 +42,8 @@ pub enum Releaser {
         proof: Option<ReleaseHash>,
         /// How many moves the license has in 30 days.
         most_moves: u32,
+        /// The host that the site moves to, which gets the seat in the same line.
+        successor: Option<Successor>,
     },
     /// The vendor.
     Vendor {
@@ -49,6 +52,17 @@ pub enum Releaser {
         /// The server's setting about staging copies.
         staging: StagingRule,
     },
+}
+
+/// The host that a site moves to.
+#[derive(Clone, Debug)]
+pub struct Successor {
+    /// The host.
+    pub host: SiteHost,
+    /// The hash of the secret that shall release it.
+    pub release_hash: Option<ReleaseHash>,
+    /// The server's setting about staging copies.
+    pub staging: StagingRule,
 }
 
 /// The result of a release.
@@ -82,8 +96,17 @@ pub enum ReleaseRefusal {
 struct DecidedRelease {
     /// The site that leaves.
     release: SiteRelease,
-    /// The binding of its successor, unless that site is bound already.
+    /// The binding of its successor, unless that site is bound already. It is part of the release's line if the site moved.
     successor: Option<Binding>,
+}
+
+impl DecidedRelease {
+    fn of_one(release: SiteRelease) -> Self {
+        Self {
+            release,
+            successor: None,
+        }
+    }
 }
 
 impl LedgerCommand for ReleaseRequest {
@@ -102,7 +125,13 @@ impl LedgerCommand for ReleaseRequest {
             Err(refusal) => SiteReleaseOutcome::Refused(refusal),
             Ok(None) => SiteReleaseOutcome::AlreadyReleased,
             Ok(Some(DecidedRelease { release, successor })) => {
-                draft.append(LedgerEvent::Released(ReleaseEntry { license, release }));
+                let mut entry = ReleaseEntry::new(license, release);
+                if entry.release.moved.is_some() {
+                    entry.successor = successor;
+                    draft.append(LedgerEvent::Released(entry));
+                    return SiteReleaseOutcome::Released;
+                }
+                draft.append(LedgerEvent::Released(entry));
                 if let Some(binding) = successor {
                     draft.append(LedgerEvent::Bound(LedgerEntry { license, binding }));
                 }
@@ -125,17 +154,74 @@ fn release(
         return Err(ReleaseRefusal::BoundByVendor);
     }
     match &request.by {
-        Releaser::Site { proof, most_moves } => {
+        Releaser::Site {
+            proof,
+            most_moves,
+            successor,
+        } => {
             let release = by_site(&request.host, *proof, *most_moves, license, stored, now)?;
-            let decided = |release| DecidedRelease {
-                release,
-                successor: None,
-            };
-            Ok(release.map(decided))
+            match (successor, release) {
+                (None, release) => Ok(release.map(DecidedRelease::of_one)),
+                // The answer to the first request may have been lost.
+                (Some(Successor { host, staging, .. }), None) => {
+                    let is_done = license.seat(stored, staging, host) == Seat::Held;
+                    is_done.then_some(None).ok_or(ReleaseRefusal::NotBound)
+                }
+                (Some(successor), Some(release)) => moved(release, successor, license, stored, now).map(Some),
+            }
         }
         Releaser::Vendor { successor, staging } => {
             by_vendor(&request.host, successor.as_ref(), staging, license, stored, now)
         }
+    }
+}
+
+/// The move of a site whose release is allowed, to a host that has a seat then.
+fn moved(
+    mut release: SiteRelease,
+    successor: &Successor,
+    license: &License,
+    stored: &BoundSites<'_>,
+    now: DateTime<Utc>,
+) -> Result<DecidedRelease, ReleaseRefusal> {
+    let Successor {
+        host,
+        release_hash,
+        staging,
+    } = successor;
+    match seat_after(&release, host, staging, license, stored, now)? {
+        None => Ok(DecidedRelease::of_one(release)),
+        Some(time) => {
+            // A line has one time, and the old host takes back what was bound since.
+            release.time = time;
+            release.moved = Some(Box::new(SiteMove {
+                to: host.clone(),
+                hash: stored.find(&release.host).and_then(Binding::release_hash),
+            }));
+            Ok(DecidedRelease {
+                release,
+                successor: Some(Binding::new(host.clone(), time).guarded(*release_hash)),
+            })
+        }
+    }
+}
+
+/// The time of the successor's binding after the release; `None` if it is bound already.
+fn seat_after(
+    release: &SiteRelease,
+    successor: &SiteHost,
+    staging: &StagingRule,
+    license: &License,
+    stored: &BoundSites<'_>,
+    now: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, ReleaseRefusal> {
+    let mut after = stored.to_changed().ok_or(ReleaseRefusal::NotBound)?;
+    after.release(release.clone());
+    let after = BoundSites::changed(after);
+    match license.seat(&after, staging, successor) {
+        Seat::Held => Ok(None),
+        Seat::Free => Ok(Some(bound_at(license, &after, successor, now))),
+        Seat::Taken { .. } => Err(ReleaseRefusal::NoSeat),
     }
 }
 
@@ -167,29 +253,13 @@ fn by_vendor(
         };
         return is_done.then_some(None).ok_or(ReleaseRefusal::NotBound);
     };
-    let release = SiteRelease {
-        host: host.clone(),
-        time: now.max(binding.bound_at),
-        by: ReleasedBy::Taken,
-    };
+    let release = SiteRelease::new(host.clone(), now.max(binding.bound_at), ReleasedBy::Taken);
     let Some(successor) = successor else {
         // Without a copy of all sites: the vendor may release one after the other.
-        return Ok(Some(DecidedRelease {
-            release,
-            successor: None,
-        }));
+        return Ok(Some(DecidedRelease::of_one(release)));
     };
-    let mut after = stored.to_changed().ok_or(ReleaseRefusal::NotBound)?;
-    after.release(release.clone());
-    let after = BoundSites::changed(after);
-    let successor = match license.seat(&after, staging, successor) {
-        Seat::Held => None,
-        Seat::Free => {
-            let time = bound_at(license, &after, successor, now);
-            Some(Binding::new(successor.clone(), time))
-        }
-        Seat::Taken { .. } => return Err(ReleaseRefusal::NoSeat),
-    };
+    let time = seat_after(&release, successor, staging, license, stored, now)?;
+    let successor = time.map(|time| Binding::new(successor.clone(), time));
     Ok(Some(DecidedRelease { release, successor }))
 }
 
@@ -220,40 +290,42 @@ fn by_site(
     if moves >= most_moves as usize || releases.count() >= MOST_RELEASES.max(most_moves as usize) {
         return Err(ReleaseRefusal::TooManyMoves);
     }
-    Ok(Some(SiteRelease {
-        host: host.clone(),
-        // Never before the binding, whatever happens to the clock.
-        time: now.max(binding.bound_at),
-        by,
-    }))
+    // Never before the binding, whatever happens to the clock.
+    let time = now.max(binding.bound_at);
+    Ok(Some(SiteRelease::new(host.clone(), time, by)))
 }
 
-/// The release that `host` may take back: by the key alone, within 72 hours. The vendor's own release ends that.
+/// The release that `host` may take back within 72 hours: one by the key alone, or a move if `proof` is the old secret's. It is
+/// the last one of the host, so each is taken back once. The vendor's own release ends that.
 pub(crate) fn may_return<'s>(
     license: &License,
     stored: &'s BoundSites<'_>,
     host: &SiteHost,
+    proof: Option<ReleaseHash>,
     now: DateTime<Utc>,
 ) -> Option<&'s SiteRelease> {
     let latest = stored.moves().iter().rfind(|release| release.host == *host)?;
     let binding = stored.find(host).filter(|binding| binding.is_released())?;
-    (latest.may_return_at(now) && !license.details.released.voids(binding)).then_some(latest)
+    (latest.may_return_at(proof, now) && !license.details.released.voids(binding)).then_some(latest)
 }
 
-/// What ends so that `host` gets back the seat that it may take back; `None` if nothing helps. The first site that was bound
-/// since, and, as far as they hold the seat with it, its staging copies and sites that it is a copy of, if they were bound since, too.
+/// What ends so that `host` gets back the seat that it may take back; `None` if nothing helps. The host that it moved to, or else
+/// the first site that was bound since, and, as far as they hold the seat with it, its staging copies and sites that it is a copy of, if they were bound since, too.
 pub(crate) fn leaving(
     license: &License,
     stored: &BoundSites<'_>,
     staging: &StagingRule,
-    host: &SiteHost,
+    returning: (&SiteHost, Option<ReleaseHash>),
     now: DateTime<Utc>,
 ) -> Option<Vec<SiteRelease>> {
-    let taken_back = may_return(license, stored, host, now)?;
+    let (host, proof) = returning;
+    let taken_back = may_return(license, stored, host, proof, now)?;
     let came_later =
         |binding: &&Binding| binding.bound_at >= taken_back.time && !license.details.hosts.contains(&binding.host);
     let valid = || stored.iter().filter(|binding| !license.is_void(binding));
-    let first = valid().find(came_later)?;
+    let moved_to = taken_back.moved.as_deref().map(|moved| &moved.to);
+    let is_moved_to = |binding: &&Binding| came_later(binding) && Some(&binding.host) == moved_to;
+    let first = valid().find(is_moved_to).or_else(|| valid().find(came_later))?;
     let is_copy = |host: &SiteHost, site: &SiteHost| staging.hosts.is_copy_beside(host, site);
     let is_with_first = |binding: &&Binding| {
         binding.host == first.host || is_copy(&binding.host, &first.host) || is_copy(&first.host, &binding.host)
@@ -261,11 +333,7 @@ pub(crate) fn leaving(
     let mut after = stored.to_changed()?;
     let mut leaving = Vec::new();
     for binding in valid().filter(came_later).filter(is_with_first) {
-        let release = SiteRelease {
-            host: binding.host.clone(),
-            time: now.max(binding.bound_at),
-            by: ReleasedBy::Taken,
-        };
+        let release = SiteRelease::new(binding.host.clone(), now.max(binding.bound_at), ReleasedBy::Taken);
         leaving.push(release.clone());
         after.release(release);
         if license.seat(&BoundSites::changed(after.clone()), staging, host) == Seat::Free {

@@ -173,8 +173,14 @@ impl StoreReader {
         let mut released: HashMap<LicenseId, Vec<SiteRelease>> = HashMap::new();
         let mut came_back = HashSet::new();
         self.current(|change| match change {
-            LedgerEvent::Released(ReleaseEntry { license, release }) => {
+            LedgerEvent::Released(ReleaseEntry {
+                license,
+                release,
+                successor,
+            }) => {
                 released.entry(license).or_default().push(release);
+                let held = successor.filter(|binding| !binding.is_released());
+                came_back.extend(held.map(|binding| (license, binding.host)));
             }
             LedgerEvent::Bound(LedgerEntry { license, binding })
                 if !binding.is_released() && released.contains_key(&license) =>

@@ -41,6 +41,9 @@ pub enum EventKind {
     /// A site gave its seat back, or lost it.
     #[strum(serialize = "site.released")]
     Released,
+    /// A site moved to another host, which has its seat now.
+    #[strum(serialize = "site.moved")]
+    Moved,
     /// Sent by `countersign webhook test` alone.
     #[strum(serialize = "webhook.test")]
     Test,

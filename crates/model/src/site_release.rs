@@ -21,7 +21,7 @@ pub const MANY_MOVES: usize = 3;
 /// The most releases of a license in [`MOVE_PERIOD`], those that are no moves included. It bounds the ledger.
 pub const MOST_RELEASES: usize = 100;
 
-/// How long a host that was released by the key alone may take its seat back.
+/// How long a host may take its seat back that was released by the key alone, or that another site moved away from.
 pub const RETURN_PERIOD: TimeDelta = TimeDelta::hours(72);
 
 /// The SHA-256 of a release secret. It is no secret.
@@ -77,6 +77,17 @@ pub struct SiteRelease {
     pub time: DateTime<Utc>,
     /// How.
     pub by: ReleasedBy,
+    /// Where the site moved, if the same event bound the new host. In a box, because most releases have none.
+    pub moved: Option<Box<SiteMove>>,
+}
+
+/// The new host of a site that moved, and what takes the seat back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteMove {
+    /// The host that got the seat.
+    pub to: SiteHost,
+    /// The hash that the old binding had: its secret takes the seat back. `None`: the key alone does.
+    pub hash: Option<ReleaseHash>,
 }
 
 /// The releases that count as moves of their license at `now`. `releases` are all that are known, in the order of the ledger,
@@ -94,7 +105,8 @@ pub fn moves<'r>(
         // Only a host that came back can leave again.
         let came_back = || next.map_or_else(|| is_held(&release.host), |next| next.host == release.host);
         let is_move = match release.by {
-            ReleasedBy::Secret => !came_back(),
+            // SECURITY: whoever has a copy of the secret could otherwise move the site as often as it comes back.
+            ReleasedBy::Secret => release.moved.is_some() || !came_back(),
             // SECURITY: whoever has the key alone could otherwise release the site as often as it comes back.
             ReleasedBy::Key => true,
             ReleasedBy::Taken => false,
@@ -110,9 +122,24 @@ impl SiteRelease {
         now.signed_duration_since(self.time) < MOVE_PERIOD
     }
 
-    /// Whether the host may take its seat back at `now`.
-    pub fn may_return_at(&self, now: DateTime<Utc>) -> bool {
-        self.by == ReleasedBy::Key && now.signed_duration_since(self.time) < RETURN_PERIOD
+    /// A release that is no move to another host.
+    pub fn new(host: SiteHost, time: DateTime<Utc>, by: ReleasedBy) -> Self {
+        Self {
+            host,
+            time,
+            by,
+            moved: None,
+        }
+    }
+
+    /// Whether the host may take its seat back at `now`. `proof` is the hash of the secret that came with the request.
+    pub fn may_return_at(&self, proof: Option<ReleaseHash>, now: DateTime<Utc>) -> bool {
+        let is_proved = match self.moved.as_deref().and_then(|moved| moved.hash) {
+            // A site that still runs on the old host asks by itself, so that needs what only a person's click sends.
+            Some(hash) => proof == Some(hash),
+            None => self.by == ReleasedBy::Key,
+        };
+        is_proved && now.signed_duration_since(self.time) < RETURN_PERIOD
     }
 }
 
@@ -139,11 +166,7 @@ mod tests {
     }
 
     fn left(host: &str, by: ReleasedBy) -> SiteRelease {
-        SiteRelease {
-            host: host.parse().unwrap(),
-            time: DateTime::UNIX_EPOCH,
-            by,
-        }
+        SiteRelease::new(host.parse().unwrap(), DateTime::UNIX_EPOCH, by)
     }
 
     #[test]
@@ -161,14 +184,49 @@ mod tests {
     fn a_release_counts_for_30_days_and_only_one_by_the_key_may_be_taken_back_for_72_hours() {
         let after = |hours| DateTime::UNIX_EPOCH + TimeDelta::hours(hours);
         let key = released(ReleasedBy::Key);
-        assert_eq!([71, 72].map(|hours| key.may_return_at(after(hours))), [true, false]);
+        assert_eq!(
+            [71, 72].map(|hours| key.may_return_at(None, after(hours))),
+            [true, false]
+        );
         let is_move =
             |release: &SiteRelease, hours| moves(std::slice::from_ref(release), |_| false, after(hours)).count() == 1;
         assert_eq!([719, 720].map(|hours| is_move(&key, hours)), [true, false]);
         let secret = released(ReleasedBy::Secret);
-        assert!(is_move(&secret, 1) && !secret.may_return_at(after(1)));
+        assert!(is_move(&secret, 1) && !secret.may_return_at(None, after(1)));
         let taken_back = released(ReleasedBy::Taken);
-        assert!(!is_move(&taken_back, 1) && !taken_back.may_return_at(after(1)));
+        assert!(!is_move(&taken_back, 1) && !taken_back.may_return_at(None, after(1)));
+    }
+
+    #[test]
+    fn a_site_that_moved_counts_once_and_its_old_secret_takes_the_seat_back_for_72_hours() {
+        let after = |hours| DateTime::UNIX_EPOCH + TimeDelta::hours(hours);
+        let right = Some(ReleaseHash::of("right"));
+        let mut moved = left("old.com", ReleasedBy::Secret);
+        moved.moved = Some(Box::new(SiteMove {
+            to: "new.com".parse().unwrap(),
+            hash: right,
+        }));
+        assert_eq!(
+            [71, 72].map(|hours| moved.may_return_at(right, after(hours))),
+            [true, false]
+        );
+        for wrong in [None, Some(ReleaseHash::of("wrong"))] {
+            assert!(!moved.may_return_at(wrong, after(1)));
+        }
+        // Also where the old host has its seat again, in whatever way.
+        let count = |held: &str| moves(std::slice::from_ref(&moved), |host| host.as_str() == held, after(1)).count();
+        assert_eq!([count("new.com"), count("old.com")], [1, 1]);
+        // A binding without a hash moved by the key alone.
+        let by_key = |moved: &SiteRelease| SiteRelease {
+            by: ReleasedBy::Key,
+            moved: Some(Box::new(SiteMove {
+                to: "new.com".parse().unwrap(),
+                hash: None,
+            })),
+            ..moved.clone()
+        };
+        let by_key = by_key(&moved);
+        assert!(by_key.may_return_at(None, after(71)) && !by_key.may_return_at(None, after(72)));
     }
 
     #[test]

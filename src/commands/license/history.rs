@@ -152,11 +152,14 @@ fn event<'a>(events: &'a [LedgerEvent], number: usize, texts: &'a KeptTexts) -> 
         }
         LedgerEvent::Bound(LedgerEntry { binding, .. }) => ("bound", vec![format!("{} bound", binding.host)], None),
         LedgerEvent::Released(ReleaseEntry { release, .. }) => {
-            let how = match release.by {
-                ReleasedBy::Secret | ReleasedBy::Key => "gave its seat back",
-                ReleasedBy::Taken => "lost its seat",
+            let (word, what) = match (&release.moved, release.by) {
+                (Some(moved), _) => ("moved", format!("{} moved to {}", release.host, moved.to)),
+                (None, ReleasedBy::Secret | ReleasedBy::Key) => {
+                    ("released", format!("{} gave its seat back", release.host))
+                }
+                (None, ReleasedBy::Taken) => ("released", format!("{} lost its seat", release.host)),
             };
-            ("released", vec![format!("{} {how}", release.host)], None)
+            (word, vec![what], None)
         }
         LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Erased(_) | LedgerEvent::Compacted(_) => {
             ("changed", Vec::new(), None)

@@ -22,9 +22,10 @@ pub const MAX_NONCE: usize = 128;
 const MAX_SECRET: usize = 128;
 
 /// The fields of a request body.
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 9] = [
     "license_key",
     "site_url",
+    "new_site_url",
     "domain",
     "plugin_version",
     "build_id",
@@ -41,6 +42,9 @@ pub struct Question<'a> {
     pub license_key: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text")]
     pub site_url: Option<Cow<'a, str>>,
+    /// Of a release: the address that the site moves to.
+    #[serde(borrow, default, deserialize_with = "text")]
+    pub new_site_url: Option<Cow<'a, str>>,
     /// Legacy alias of `site_url`, which wins.
     #[serde(borrow, default, deserialize_with = "text")]
     pub domain: Option<Cow<'a, str>>,
@@ -50,10 +54,10 @@ pub struct Question<'a> {
     pub build_id: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text")]
     pub nonce: Option<Cow<'a, str>>,
-    /// Of a validation.
+    /// Of a validation, or of a release for the site at `new_site_url`.
     #[serde(borrow, default, deserialize_with = "text")]
     pub release_hash: Option<Cow<'a, str>>,
-    /// Of a release.
+    /// Of a release, or of a validation that takes a seat back.
     #[serde(borrow, default, deserialize_with = "text")]
     pub release_secret: Option<Cow<'a, str>>,
 }
@@ -73,7 +77,12 @@ impl Question<'_> {
         }
     }
 
-    /// The hash of the secret that comes with a release; an empty one counts as not sent.
+    /// The address that the site moves to; an empty one counts as not sent.
+    pub fn new_site_url(&self) -> Option<&str> {
+        self.new_site_url.as_deref().filter(|address| !address.is_empty())
+    }
+
+    /// The hash of the secret that came with the request; an empty one counts as not sent.
     pub fn release_proof(&self) -> Result<Option<ReleaseHash>, Problem> {
         let secret = self.release_secret.as_deref().filter(|secret| !secret.is_empty());
         at_most(MAX_SECRET, "release_secret", secret)?;

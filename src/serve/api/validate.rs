@@ -2,7 +2,7 @@
 //!
 //! Every well-formed request gets a signed answer. An unsigned answer decides nothing. Cheap checks come first.
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use hyper::body::Incoming;
 use warp::http::Request;
 
@@ -10,7 +10,7 @@ use crate::serve::api::params::{
     MAX_VERSION, at_most, build_id, find_license, license_id, reported_version, site_host,
 };
 use crate::serve::api::question::{MAX_NONCE, parse, read_body};
-use crate::serve::gate::LicenseRequest;
+use crate::serve::gate::{Decision, LicenseRequest, SeatClaim, Snapshot};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
@@ -20,6 +20,8 @@ use crate::serve::state::Service;
 use countersign_ledger::LedgerLook;
 use countersign_model::binding::CheckIn;
 use countersign_model::license::{License, LicenseState};
+use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
 use countersign_model::statement::{Grant, Statement, Verdict};
 
 /// Answers a validation. The future may be dropped early: the binding is completed.
@@ -33,7 +35,10 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
     at_most(MAX_NONCE, "nonce", question.nonce.as_deref())?;
     at_most(MAX_VERSION, "plugin_version", question.plugin_version.as_deref())?;
     let build_id = build_id(question.build_id.as_deref())?;
-    let release_hash = question.release_hash()?;
+    let claim = SeatClaim {
+        release_hash: question.release_hash()?,
+        proof: question.release_proof()?,
+    };
 
     let now = Utc::now();
     let snapshot = service.gate.snapshot();
@@ -65,7 +70,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         &snapshot,
         &license_request,
     );
-    let decision = service.gate.validate(&license_request, release_hash).await?;
+    let decision = service.gate.validate(&license_request, claim).await?;
     if decision.verdict == Verdict::BoundElsewhere {
         // For abuse review: which build is used on which foreign site.
         tracing::info!(license = id.log_tag(), site = %host, build_id = build_id.map(tracing::field::display), "bound elsewhere");
@@ -73,39 +78,78 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         tracing::debug!(license = id.log_tag(), site = %host, code = decision.verdict.code(), "validated");
     }
 
-    // SECURITY: who has the key of a license that another site uses learns no more of it.
-    let links = license.filter(|_| matches!(decision.verdict, Verdict::Ok | Verdict::Expired));
-    let links = links
-        .map(|license| service.license_links(&snapshot, license))
-        .unwrap_or_default();
-    let statement = Statement {
-        verdict: decision.verdict,
-        grant: license
-            .filter(|_| decision.verdict == Verdict::Ok)
-            .map(|license| Grant {
-                modules: &license.modules,
-                grace_period_hours: license.grace_period_hours.map_or(service.grace_period_hours, u32::from),
-            }),
-        expires: license.map(|license| license.end_on(now.date_naive())),
-        renews: license.is_some_and(License::renews) && decision.verdict == Verdict::Ok,
-        renew_url: links.renew.as_deref(),
-        upgrade_url: links.upgrade.as_deref(),
-        issued_at: now,
-        nonce: question.nonce.as_deref(),
+    let answered = AnsweredSite {
+        id: &id,
+        license,
         site_url,
         domain: &host,
-        bound_domain: decision.bound_domain.as_ref(),
-        key_id: snapshot.key.public().key_id(),
-        license_id: &id,
+        nonce: question.nonce.as_deref(),
+        now,
     };
-    let lane = if license.is_some() {
-        Lane::Licensed
-    } else {
-        Lane::Unknown
-    };
-    let signed = service
-        .signer
-        .sign(lane, snapshot.key.clone(), statement.to_unsigned())
-        .await?;
-    Ok((decision.verdict.into(), JSON.answer(signed)))
+    Ok((
+        decision.verdict.into(),
+        answered.sign(service, &snapshot, &decision).await?,
+    ))
+}
+
+/// A site that gets the answer to a validation.
+pub(super) struct AnsweredSite<'a> {
+    /// The license.
+    pub id: &'a LicenseId,
+    /// The same, if its key is known.
+    pub license: Option<&'a License>,
+    /// The address as it was sent.
+    pub site_url: &'a str,
+    /// Its host.
+    pub domain: &'a SiteHost,
+    /// The request's nonce.
+    pub nonce: Option<&'a str>,
+    /// The time of the request.
+    pub now: DateTime<Utc>,
+}
+
+impl AnsweredSite<'_> {
+    /// The signed statement about a decision.
+    pub(super) async fn sign(
+        &self,
+        service: &Service,
+        snapshot: &Snapshot,
+        decision: &Decision,
+    ) -> Result<Response, Problem> {
+        let Self { license, now, .. } = *self;
+        // SECURITY: who has the key of a license that another site uses learns no more of it.
+        let links = license.filter(|_| matches!(decision.verdict, Verdict::Ok | Verdict::Expired));
+        let links = links
+            .map(|license| service.license_links(snapshot, license))
+            .unwrap_or_default();
+        let statement = Statement {
+            verdict: decision.verdict,
+            grant: license
+                .filter(|_| decision.verdict == Verdict::Ok)
+                .map(|license| Grant {
+                    modules: &license.modules,
+                    grace_period_hours: license.grace_period_hours.map_or(service.grace_period_hours, u32::from),
+                }),
+            expires: license.map(|license| license.end_on(now.date_naive())),
+            renews: license.is_some_and(License::renews) && decision.verdict == Verdict::Ok,
+            renew_url: links.renew.as_deref(),
+            upgrade_url: links.upgrade.as_deref(),
+            issued_at: now,
+            nonce: self.nonce,
+            site_url: self.site_url,
+            domain: self.domain,
+            bound_domain: decision.bound_domain.as_ref(),
+            key_id: snapshot.key.public().key_id(),
+            license_id: self.id,
+        };
+        let lane = match license {
+            Some(_) => Lane::Licensed,
+            None => Lane::Unknown,
+        };
+        let signed = service
+            .signer
+            .sign(lane, snapshot.key.clone(), statement.to_unsigned())
+            .await?;
+        Ok(JSON.answer(signed))
+    }
 }

@@ -1,13 +1,14 @@
-//! Releases of sites by their clients: whether the license allows it. The store decides about the binding.
+//! Releases and moves of sites by their clients: whether the license allows it. The store decides about the binding.
 
 use chrono::{DateTime, Utc};
 
-use crate::serve::gate::Gate;
-use countersign_ledger::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError};
-use countersign_model::entitlement::Refusal;
+use crate::serve::gate::{Decision, Gate, LicenseRequest, SeatClaim};
+use countersign_ledger::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError, Successor};
+use countersign_model::entitlement::{self, Refusal};
 use countersign_model::license::{License, LicenseState};
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
+use countersign_model::statement::Verdict;
 use countersign_settings::config::LocalHosts;
 
 /// Why a site was not released.
@@ -49,12 +50,74 @@ impl Gate {
         if self.is_exempt(host) {
             return Ok(false);
         }
+        self.leave(license, host, proof, None, now).await
+    }
+
+    /// Gives the seat of the site `from` to the host that asks, in one event. `proof` is the hash of the secret that `from` has, and
+    /// the secret of `release_hash` then releases the new binding. Only an active license moves. The answer is that of a validation,
+    /// and whether the site moved just now. A host that needs no seat takes none, and gives none.
+    ///
+    /// # Errors
+    /// Nothing was changed.
+    pub async fn move_site(
+        &self,
+        license_request: &LicenseRequest<'_>,
+        from: &SiteHost,
+        proof: Option<ReleaseHash>,
+        release_hash: Option<ReleaseHash>,
+    ) -> Result<(Decision, bool), NotReleased> {
+        let LicenseRequest {
+            id,
+            license,
+            host,
+            check_in,
+        } = license_request;
+        if !self.bindings.may_issue() {
+            return Err(StoreError::Differs.into());
+        }
+        let license =
+            entitlement::require_active(*license, check_in.time.date_naive()).map_err(NotReleased::License)?;
+        if self.is_exempt(from) || self.is_exempt(host) {
+            let decision = self
+                .validate(
+                    license_request,
+                    SeatClaim {
+                        release_hash,
+                        proof: None,
+                    },
+                )
+                .await?;
+            return Ok((decision, false));
+        }
+        let successor = Successor {
+            host: (*host).clone(),
+            release_hash,
+            staging: self.rules.staging.clone(),
+        };
+        let has_moved = self.leave(license, from, proof, Some(successor), check_in.time).await?;
+        self.bindings.report(id, &self.bindings.of(id), host, check_in);
+        let decision = Decision {
+            verdict: Verdict::Ok,
+            bound_domain: None,
+        };
+        Ok((decision, has_moved))
+    }
+
+    async fn leave(
+        &self,
+        license: &License,
+        host: &SiteHost,
+        proof: Option<ReleaseHash>,
+        successor: Option<Successor>,
+        now: DateTime<Utc>,
+    ) -> Result<bool, NotReleased> {
         let request = ReleaseRequest {
             license: license.clone(),
             host: host.clone(),
             by: Releaser::Site {
                 proof,
                 most_moves: license.most_moves(self.rules.site_moves),
+                successor,
             },
             now,
         };

@@ -220,7 +220,8 @@ impl Problem {
             Self::BuildId => (S::UNPROCESSABLE_ENTITY, C::MalformedBuildId),
             Self::ReleaseHash => (S::UNPROCESSABLE_ENTITY, C::MalformedReleaseHash),
             Self::NotReleased(refusal) => match refusal {
-                ReleaseRefusal::NotBound | ReleaseRefusal::NoSeat => (S::FORBIDDEN, C::LicenseNotBound),
+                ReleaseRefusal::NotBound => (S::FORBIDDEN, C::LicenseNotBound),
+                ReleaseRefusal::NoSeat => (S::FORBIDDEN, C::BoundElsewhere),
                 ReleaseRefusal::BoundByVendor => (S::FORBIDDEN, C::BoundByVendor),
                 ReleaseRefusal::WrongSecret => (S::FORBIDDEN, C::WrongReleaseSecret),
                 ReleaseRefusal::TooManyMoves => (S::FORBIDDEN, C::TooManyMoves),

@@ -95,13 +95,18 @@ fn first_copy_detail(limit: FirstCopyLimit) -> String {
 
 fn release_detail(refusal: ReleaseRefusal) -> &'static str {
     match refusal {
-        ReleaseRefusal::NotBound | ReleaseRefusal::NoSeat => "This license is not bound to this site.",
-        ReleaseRefusal::BoundByVendor => "The vendor bound this license to this site. Ask the vendor to release it.",
+        ReleaseRefusal::NotBound => "This site does not use this license, so it has nothing to give back.",
+        ReleaseRefusal::NoSeat => {
+            "All sites that this license is for are in use, and the new address needs one more. Give up one of them first, or ask \
+             the vendor."
+        }
+        ReleaseRefusal::BoundByVendor => "The vendor entered this site by hand. Only the vendor can free it.",
         ReleaseRefusal::WrongSecret => {
-            "Only this site can release itself, with its own secret. Or ask the vendor to release it."
+            "Only the site itself can give up its license, and this request does not come from it. Deactivate the license there, or ask \
+             the vendor."
         }
         ReleaseRefusal::TooManyMoves => {
-            "This license has moved too often in 30 days. Ask the vendor to release the site."
+            "This license has moved to other sites too often in 30 days. Ask the vendor to move it."
         }
     }
 }

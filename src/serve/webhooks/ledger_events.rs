@@ -32,14 +32,11 @@ pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
                 "released {} {} {}",
                 entry.license, release.host, release.time
             ));
-            let data = json!({ "host": release.host, "by": by });
-            Some(WebhookEvent::new(
-                id,
-                EventKind::Released,
-                entry.license,
-                release.time,
-                data,
-            ))
+            let (kind, data) = match &release.moved {
+                Some(moved) => (EventKind::Moved, json!({ "host": moved.to, "from": release.host })),
+                None => (EventKind::Released, json!({ "host": release.host, "by": by })),
+            };
+            Some(WebhookEvent::new(id, kind, entry.license, release.time, data))
         }
         LedgerEvent::License(issued) => Some(license_event(issued)),
         LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Erased(_) | LedgerEvent::Compacted(_) => None,

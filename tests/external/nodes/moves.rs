@@ -194,3 +194,54 @@ fn what_sites_gave_back_to_any_node_is_reviewed_on_each() {
         );
     }
 }
+
+#[test]
+fn a_site_moves_through_one_node_and_takes_its_seat_back_through_another() {
+    let cluster = prepared_cluster();
+    let licenses: Vec<License> = (0..10).map(|_| License::new()).collect();
+    let all: Vec<&License> = licenses.iter().collect();
+    let instances = [instance(&all), instance(&all)];
+    let nodes = instances
+        .each_ref()
+        .map(|instance| start(instance, &cluster.url("node")));
+    let hash = |secret: &str| Digest::of(secret.as_bytes()).to_string();
+    for license in &licenses {
+        assert_eq!(code(&nodes[0].ask(&guarded(license, "old.com"))), "ok");
+        let mut body = leaving(license, "old.com", SECRET);
+        body["new_site_url"] = "new.com".into();
+        body["release_hash"] = hash("new").into();
+        // The same request at both at once, beside sites that ask for the seat.
+        thread::scope(|scope| {
+            for node in &nodes {
+                let body = &body;
+                scope.spawn(move || {
+                    let answer = post_json(node.address, RELEASE, body);
+                    assert_eq!(code(&answer), "ok", "{}", answer.text());
+                });
+                scope.spawn(move || {
+                    for number in 0..5 {
+                        let site = format!("site-{number}.com");
+                        assert_eq!(code(&node.validate(license, &site)), "bound_elsewhere");
+                    }
+                });
+            }
+        });
+        // By itself the old site takes nothing back, at whichever node.
+        for node in &nodes {
+            assert_eq!(code(&node.ask(&guarded(license, "old.com"))), "bound_elsewhere");
+        }
+        let mut back = question(license, "old.com");
+        back["release_hash"] = hash("fresh").into();
+        back["release_secret"] = SECRET.into();
+        assert_eq!(code(&nodes[1].ask(&back)), "ok");
+        eventually("the other node knows", A_SECOND, || {
+            code(&nodes[0].validate(license, "new.com")) == "bound_elsewhere"
+        });
+        assert_eq!(
+            code(&post_json(nodes[0].address, RELEASE, &body)),
+            "wrong_release_secret"
+        );
+    }
+    let count = cluster.psql("SELECT count(*) FROM countersign.ledger WHERE line LIKE '%\"to\":\"new.com\"%'");
+    assert_eq!(count.trim(), licenses.len().to_string(), "each moved once");
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use countersign_ledger::{
     self, BindOutcome, HiddenId, KnownFacts, LedgerChange, LedgerState, ReleaseRequest, Releaser, RepairOutcome,
-    SaleChange, SaleOutcome, SeatRequest, SiteReleaseOutcome,
+    SaleChange, SaleOutcome, SeatRequest, SiteReleaseOutcome, Successor,
 };
 use countersign_model::issued_license::Hex128;
 use countersign_model::sale::fact::{Fact, Names, Payment, Refund, Subscription, SubscriptionStatus};
@@ -49,6 +49,26 @@ impl OwnNode {
             by: Releaser::Site {
                 proof: Some(ReleaseHash::of(secret)),
                 most_moves: 3,
+                successor: None,
+            },
+            now: Utc::now(),
+        };
+        let outcome = self.runtime.block_on(self.bindings.release(request)).unwrap();
+        assert_eq!(outcome, SiteReleaseOutcome::Released);
+    }
+
+    fn moves(&self, issued: &LedgerChange, [from, to]: [&str; 2], [old, new]: [&str; 2]) {
+        let request = ReleaseRequest {
+            license: issued.license.clone(),
+            host: from.parse().unwrap(),
+            by: Releaser::Site {
+                proof: Some(ReleaseHash::of(old)),
+                most_moves: 3,
+                successor: Some(Successor {
+                    host: to.parse().unwrap(),
+                    release_hash: Some(ReleaseHash::of(new)),
+                    staging: 1.into(),
+                }),
             },
             now: Utc::now(),
         };
@@ -188,8 +208,8 @@ fn what_shops_said_of_lost_sales_counts_again() {
 fn seats_that_sites_gave_back_are_free_again() {
     let cluster = prepared_cluster();
     let node = OwnNode::start(&cluster);
-    let [left, taken_again, moved] = [issue(1), issue(2), issue(3)];
-    for issued in [&left, &taken_again, &moved] {
+    let [left, taken_again, moved, at_once] = [issue(1), issue(2), issue(3), issue(4)];
+    for issued in [&left, &taken_again, &moved, &at_once] {
         node.runtime
             .block_on(node.bindings.change_license(issued.clone()))
             .unwrap();
@@ -201,16 +221,18 @@ fn seats_that_sites_gave_back_are_free_again() {
     assert!(node.bind(&taken_again, "old.example", "another secret"));
     node.release(&moved, "old.example", "a secret");
     assert!(node.bind(&moved, "new.example", "a secret"));
+    node.moves(&at_once, ["old.example", "new.example"], ["a secret", "a new secret"]);
     dump.restore(&cluster);
     node.has_lost_lines();
     let other = OwnNode::start(&cluster);
     assert_eq!(other.holders(&moved), ["old.example"]);
 
     let repaired = node.repaired(&cluster, false);
-    assert_eq!((repaired.freed, repaired.bound), (3, 2), "{repaired:?}");
+    assert_eq!((repaired.freed, repaired.bound), (4, 2), "{repaired:?}");
     for node in [&node, &other] {
         node.serves();
         eventually("it knows who moved", SOON, || node.holders(&moved) == ["new.example"]);
+        assert_eq!(node.holders(&at_once), ["new.example"]);
         assert_eq!(node.holders(&left), [""; 0]);
         assert_eq!(node.holders(&taken_again), ["old.example"]);
     }
@@ -218,6 +240,9 @@ fn seats_that_sites_gave_back_are_free_again() {
     other.release(&taken_again, "old.example", "another secret");
     assert!(other.bind(&left, "next.example", "a secret"));
     let lines = cluster.psql("SELECT line FROM countersign.ledger WHERE line LIKE '%\"event\":\"released\"%'");
-    assert_eq!(lines.lines().count(), 4, "three, and the one just now");
+    assert_eq!(lines.lines().count(), 5, "four, and the one just now");
+    // The move is one still, so the old host may take its seat back, and the new one moves on with its own secret.
+    assert_eq!(lines.matches("\"to\":\"new.example\"").count(), 1);
+    other.moves(&at_once, ["new.example", "newer.example"], ["a new secret", "x"]);
     assert!(lines.lines().all(|line| line.contains("\"how\":\"secret\"")), "{lines}");
 }

@@ -9,6 +9,7 @@ use std::io::{self, BufWriter, Read, Write};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use countersign_model::binding::Binding;
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
 use countersign_model::site_host::SiteHost;
@@ -27,8 +28,8 @@ pub(crate) fn current<R: Read>(
     mut each: impl FnMut(LedgerEvent),
 ) -> Result<(), LedgerFault> {
     let (_, latest) = latest(open().map_err(LedgerFault::Io)?, None)?;
-    hand_over(open().map_err(LedgerFault::Io)?, &latest, |change| {
-        each(latest.as_now(change));
+    hand_over(open().map_err(LedgerFault::Io)?, &latest, |number, change| {
+        each(latest.as_now(number, change));
         Ok(())
     })
 }
@@ -56,7 +57,7 @@ pub(crate) fn write<R: Read>(
     };
     let kept = latest.len() as u64;
     let mut end = put(old.end, LedgerEvent::Compacted(Compaction { kept, time })).map_err(LedgerFault::Io)?;
-    hand_over(open().map_err(LedgerFault::Io)?, &latest, |change| {
+    hand_over(open().map_err(LedgerFault::Io)?, &latest, |_, change| {
         end = put(end, change)?;
         Ok(())
     })?;
@@ -73,6 +74,8 @@ pub(crate) struct LatestLines {
     releases: HashMap<(LicenseId, SiteHost), (u64, SiteRelease)>,
     /// Releases that count as moves, unless they are among `releases`.
     moves: BTreeMap<u64, DateTime<Utc>>,
+    /// The lines that release one host and bind another one: the license, the old host and the new one.
+    joint: BTreeMap<u64, (LicenseId, SiteHost, SiteHost)>,
     /// The last line of each license that a machine issued.
     licenses: HashMap<LicenseId, (u64, DateTime<Utc>)>,
     /// Their lines before that.
@@ -89,16 +92,21 @@ impl LatestLines {
     pub(crate) fn take(&mut self, sequence: u64, change: &LedgerEvent) {
         match change {
             LedgerEvent::Bound(LedgerEntry { license, binding }) => {
-                let site = (*license, binding.host.clone());
-                if let Some((number, release)) = self.releases.remove(&site) {
-                    self.moves.insert(number, release.time);
-                }
-                self.bindings.insert(site, sequence);
+                self.bind(*license, &binding.host, sequence);
             }
-            LedgerEvent::Released(ReleaseEntry { license, release }) => {
+            LedgerEvent::Released(ReleaseEntry {
+                license,
+                release,
+                successor,
+            }) => {
                 let site = (*license, release.host.clone());
                 if let Some((number, release)) = self.releases.insert(site, (sequence, release.clone())) {
                     self.moves.insert(number, release.time);
+                }
+                if let Some(Binding { host, .. }) = successor {
+                    let hosts = (*license, release.host.clone(), host.clone());
+                    self.joint.insert(sequence, hosts);
+                    self.bind(*license, host, sequence);
                 }
             }
             LedgerEvent::License(issued) => {
@@ -114,6 +122,25 @@ impl LatestLines {
         }
     }
 
+    fn bind(&mut self, license: LicenseId, host: &SiteHost, sequence: u64) {
+        let site = (license, host.clone());
+        if let Some((number, release)) = self.releases.remove(&site) {
+            self.moves.insert(number, release.time);
+        }
+        self.bindings.insert(site, sequence);
+    }
+
+    /// Whether the line with this number has the last binding of the site.
+    fn binds(&self, license: LicenseId, host: &SiteHost, sequence: u64) -> bool {
+        self.bindings.get(&(license, host.clone())) == Some(&sequence)
+    }
+
+    /// Whether the line with this number has a release that counts.
+    fn releases(&self, license: LicenseId, host: &SiteHost, sequence: u64) -> bool {
+        let latest = self.releases.get(&(license, host.clone()));
+        latest.is_some_and(|(number, _)| *number == sequence) || self.moves.contains_key(&sequence)
+    }
+
     /// Forgets the moves that no longer count at `now`, and what is history for too long.
     fn forget_past(&mut self, now: DateTime<Utc>) {
         self.moves
@@ -124,19 +151,27 @@ impl LatestLines {
 
     /// How many lines stay.
     fn len(&self) -> usize {
-        let sites = self.bindings.len() + self.releases.len() + self.moves.len();
+        let is_twice = |(number, (license, old, new)): &(&u64, &(LicenseId, SiteHost, SiteHost))| {
+            self.binds(*license, new, **number) && self.releases(*license, old, **number)
+        };
+        let twice = self.joint.iter().filter(is_twice).count();
+        let sites = self.bindings.len() + self.releases.len() + self.moves.len() - twice;
         sites + self.licenses.len() + self.past_licenses.len() + self.tokens.len() + self.lasting
     }
 
     /// Whether the line with this number stays.
     pub(crate) fn has(&self, sequence: u64, change: &LedgerEvent) -> bool {
         match change {
-            LedgerEvent::Bound(LedgerEntry { license, binding }) => {
-                self.bindings.get(&(*license, binding.host.clone())) == Some(&sequence)
-            }
-            LedgerEvent::Released(ReleaseEntry { license, release }) => {
-                let latest = self.releases.get(&(*license, release.host.clone()));
-                latest.is_some_and(|(number, _)| *number == sequence) || self.moves.contains_key(&sequence)
+            LedgerEvent::Bound(LedgerEntry { license, binding }) => self.binds(*license, &binding.host, sequence),
+            LedgerEvent::Released(ReleaseEntry {
+                license,
+                release,
+                successor,
+            }) => {
+                self.releases(*license, &release.host, sequence)
+                    || successor
+                        .as_ref()
+                        .is_some_and(|binding| self.binds(*license, &binding.host, sequence))
             }
             LedgerEvent::License(issued) => {
                 let latest = self.licenses.get(&issued.license.id);
@@ -148,16 +183,24 @@ impl LatestLines {
         }
     }
 
-    /// The event of a line that stays. A binding is as it is now.
-    pub(crate) fn as_now(&self, change: LedgerEvent) -> LedgerEvent {
-        let LedgerEvent::Bound(mut entry) = change else {
-            return change;
+    /// The event of the line with this number, which stays. A binding is as it is now; a move does not have one that is superseded.
+    pub(crate) fn as_now(&self, sequence: u64, mut change: LedgerEvent) -> LedgerEvent {
+        let (license, binding) = match &mut change {
+            LedgerEvent::Bound(LedgerEntry { license, binding }) => (*license, binding),
+            LedgerEvent::Released(ReleaseEntry { license, successor, .. }) => {
+                let license = *license;
+                successor.take_if(|binding| !self.binds(license, &binding.host, sequence));
+                match successor {
+                    Some(binding) => (license, binding),
+                    None => return change,
+                }
+            }
+            _ => return change,
         };
-        let site = (entry.license, entry.binding.host.clone());
-        if let Some((_, release)) = self.releases.get(&site) {
-            entry.binding.end(release);
+        if let Some((_, release)) = self.releases.get(&(license, binding.host.clone())) {
+            binding.end(release);
         }
-        LedgerEvent::Bound(entry)
+        change
     }
 }
 
@@ -178,13 +221,13 @@ fn latest(ledger: impl Read, now: Option<DateTime<Utc>>) -> Result<(LedgerExtent
 fn hand_over(
     ledger: impl Read,
     latest: &LatestLines,
-    mut each: impl FnMut(LedgerEvent) -> io::Result<()>,
+    mut each: impl FnMut(u64, LedgerEvent) -> io::Result<()>,
 ) -> Result<(), LedgerFault> {
     let mut result = Ok(());
     reader::read(ledger, |position, change| {
         let stays = |change: &LedgerEvent| latest.has(position.sequence, change);
         if let Some(change) = change.filter(|change| result.is_ok() && stays(change)) {
-            result = each(change);
+            result = each(position.sequence, change);
         }
     })?;
     result.map_err(LedgerFault::Io)

@@ -16,7 +16,7 @@ use crate::log::{Compaction, ErasureEntry, LedgerEntry, ReleaseEntry, SaleEntry}
 pub enum LedgerEvent {
     /// A site was bound.
     Bound(LedgerEntry),
-    /// A client released a site.
+    /// A client released a site, or moved it to another host.
     Released(ReleaseEntry),
     /// A license was issued or changed: the whole license as it is now.
     License(Arc<IssuedLicense>),
@@ -31,10 +31,13 @@ pub enum LedgerEvent {
 }
 
 impl LedgerEvent {
-    /// The binding, if it is one.
+    /// The binding, if it makes one.
     pub fn binding(self) -> Option<LedgerEntry> {
         match self {
             Self::Bound(entry) => Some(entry),
+            Self::Released(ReleaseEntry { license, successor, .. }) => {
+                successor.map(|binding| LedgerEntry { license, binding })
+            }
             _ => None,
         }
     }

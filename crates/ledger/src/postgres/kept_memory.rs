@@ -211,8 +211,8 @@ impl<W: Write> MemoryLines<W> {
     /// Bindings and releases by their times. A release stands after the binding that it ended.
     fn put_sites(&mut self, license: LicenseId, sites: &BoundSites<'_>) {
         let released = |release: &SiteRelease| {
-            let release = release.clone();
-            LedgerEvent::Released(ReleaseEntry { license, release })
+            // The binding of a host that a site moved to has a line of its own after it.
+            LedgerEvent::Released(ReleaseEntry::new(license, release.clone()))
         };
         let mut moves = sites.moves().iter().peekable();
         for binding in sites.iter() {

@@ -36,8 +36,8 @@ pub(super) struct LostLines {
     pub tokens: Vec<TokenChange>,
     /// In the order of binding.
     pub bindings: Vec<(LicenseId, Binding)>,
-    /// Sites that had given their seats back, and hold them in the log.
-    pub releases: Vec<(LicenseId, SiteHost)>,
+    /// Sites that had given their seats back, and hold them in the log, with the host that they had moved to.
+    pub releases: Vec<(LicenseId, SiteHost, Option<SiteHost>)>,
     /// What was known of sales.
     pub sales: Vec<SaleChange>,
     /// Customers that were erased.
@@ -114,17 +114,19 @@ impl LostLines {
                 if held.is_none_or(|held| held.bound_at < binding.bound_at) {
                     // It left and came back, perhaps with another secret.
                     if held.is_some_and(|held| !held.is_released()) {
-                        self.releases.push((license, binding.host.clone()));
+                        self.releases.push((license, binding.host.clone(), None));
                     }
                     self.bindings.push((license, binding.clone()));
                 }
                 continue;
             }
-            let released_at = sites.moves().iter().rfind(|release| release.host == binding.host);
-            let released_at = released_at.map_or(binding.bound_at, |release| release.time);
+            let release = sites.moves().iter().rfind(|release| release.host == binding.host);
+            let released_at = release.map_or(binding.bound_at, |release| release.time);
+            let moved = release.and_then(|release| release.moved.as_deref());
             // One that was bound since keeps its seat.
             if held.is_some_and(|held| !held.is_released() && held.bound_at <= released_at) {
-                self.releases.push((license, binding.host.clone()));
+                self.releases
+                    .push((license, binding.host.clone(), moved.map(|moved| moved.to.clone())));
             }
         }
     }

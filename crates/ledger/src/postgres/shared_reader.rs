@@ -189,13 +189,13 @@ impl SharedReader {
         self.read(|change| {
             number += 1;
             if latest.has(number, &change) {
-                wanted.push(change);
+                wanted.push((number, change));
             }
         })?;
         // The caller may take long to process the lines; the snapshot ends first.
         drop(self);
-        for change in wanted {
-            each(latest.as_now(change));
+        for (number, change) in wanted {
+            each(latest.as_now(number, change));
         }
         Ok(())
     }

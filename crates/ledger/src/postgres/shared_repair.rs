@@ -3,6 +3,7 @@
 //! `repair_records` appends licenses, tokens and sales. Who gets a seat is decided as for a site that asks (`seats`).
 //! At the end the head's epoch rises, and every node reads the log anew.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::postgres::settings::DatabaseSettings;
 use crate::postgres::shared_compaction::require_owner;
 use crate::postgres::{load, transaction};
 use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
-use crate::site_moves::{ReleaseRequest, Releaser, SiteReleaseOutcome};
+use crate::site_moves::{ReleaseRequest, Releaser, SiteReleaseOutcome, Successor};
 use countersign_model::binding::{Binding, Stored as _};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
@@ -121,7 +122,7 @@ async fn repair(
     repair.tokens(lost.tokens).await?;
     repair.sales(&lost.sales).await?;
     repair.erasures(lost.erased).await?;
-    repair.releases(&lost.releases).await?;
+    repair.releases(&lost.releases, &lost.bindings).await?;
     repair.bindings(&lost.bindings).await?;
     if anew && !dry_run {
         repair.raise_epoch(lost.epoch).await?;
@@ -132,17 +133,32 @@ async fn repair(
 
 impl Repair<'_> {
     /// If the log still has the binding, its own hash of the secret counts.
-    async fn releases(&mut self, lost: &[(LicenseId, SiteHost)]) -> Result<(), BackendError> {
+    async fn releases(
+        &mut self,
+        lost: &[(LicenseId, SiteHost, Option<SiteHost>)],
+        bindings: &[(LicenseId, Binding)],
+    ) -> Result<(), BackendError> {
+        let bound: HashMap<_, _> = bindings
+            .iter()
+            .map(|(license, binding)| ((*license, binding.host.clone()), binding))
+            .collect();
         for part in lost.chunks(BATCH) {
             let mut releases = Vec::new();
-            for (id, host) in part {
+            for (id, host, moved_to) in part {
                 let Some(license) = self.license(id) else { continue };
+                // A site that has left its new host, too, has not moved there any more.
+                let new = moved_to.clone().and_then(|host| bound.get(&(*id, host)));
                 releases.push(ReleaseRequest {
                     license,
                     host: host.clone(),
                     by: Releaser::Site {
                         proof: self.memory.of(id).find(host).and_then(Binding::release_hash),
                         most_moves: u32::MAX,
+                        successor: new.map(|binding| Successor {
+                            host: binding.host.clone(),
+                            release_hash: binding.release_hash(),
+                            staging: self.staging.clone(),
+                        }),
                     },
                     now: Utc::now(),
                 });

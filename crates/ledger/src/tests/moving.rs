@@ -3,11 +3,13 @@
 use std::sync::LazyLock;
 
 use super::*;
+use crate::log::ReleaseEntry;
+use crate::reader::IndexState;
 use crate::testing::issued;
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::remarks::{Author, NewRemarks};
-use countersign_model::site_release::{ReleaseHash, ReleasedBy};
+use countersign_model::site_release::{ReleaseHash, ReleasedBy, SiteMove, SiteRelease};
 use countersign_model::staging_hosts::StagingRule;
 
 const HOUR: i64 = 3_600;
@@ -26,9 +28,43 @@ fn leaves(license: &License, name: &str, secret: Option<&str>, seconds: i64) -> 
         by: Releaser::Site {
             proof: secret.map(ReleaseHash::of),
             most_moves: 5,
+            successor: None,
         },
         now: at(seconds),
     }
+}
+
+/// The same, and `to` gets the seat with the hash of `secret`.
+fn moves_to(
+    license: &License,
+    from: &str,
+    proof: Option<&str>,
+    to: &str,
+    secret: &str,
+    seconds: i64,
+) -> ReleaseRequest {
+    ReleaseRequest {
+        by: Releaser::Site {
+            proof: proof.map(ReleaseHash::of),
+            most_moves: 5,
+            successor: Some(Successor {
+                host: host(to),
+                release_hash: Some(ReleaseHash::of(secret)),
+                staging: StagingRule::NONE,
+            }),
+        },
+        ..leaves(license, from, None, seconds)
+    }
+}
+
+/// A person's click on the old host: its old secret, and the hash of a new one.
+async fn takes_back(store: &Ledger, license: &License, name: &str, secrets: [&str; 2], seconds: i64) -> BindOutcome {
+    let host = host(name);
+    let request = SeatRequest {
+        proof: Some(ReleaseHash::of(secrets[0])),
+        ..guarded(license, &host, secrets[1], seconds)
+    };
+    store.bind(request).await.unwrap()
 }
 
 async fn bind(store: &Ledger, license: &License, name: &str, seconds: i64) -> BindOutcome {
@@ -338,6 +374,349 @@ async fn releases_and_hashes_outlive_a_restart_a_lost_index_and_a_compaction() {
     );
 }
 
+#[tokio::test]
+async fn a_move_gives_the_seat_to_the_new_host_in_one_line_and_counts_once() {
+    let (_, store) = on_memory();
+    let license = license(1, 1);
+    let old = host("old.com");
+    store.bind(guarded(&license, &old, "old", 1)).await.unwrap();
+    for wrong in [None, Some("thief")] {
+        let refused = release(&store, moves_to(&license, "old.com", wrong, "evil.com", "evil", 2)).await;
+        assert_eq!(refused, Err(ReleaseRefusal::WrongSecret), "{wrong:?}");
+    }
+    let stranger = moves_to(&license, "stranger.com", Some("old"), "evil.com", "evil", 2);
+    assert_eq!(release(&store, stranger).await, Err(ReleaseRefusal::NotBound));
+    assert_eq!(bind(&store, &license, "new.com", 2).await, elsewhere("old.com"));
+
+    let request = || moves_to(&license, "old.com", Some("old"), "new.com", "new", 3);
+    let outcomes = [
+        store.release(request()).await.unwrap(),
+        store.release(request()).await.unwrap(),
+    ];
+    assert_eq!(
+        outcomes,
+        [SiteReleaseOutcome::Released, SiteReleaseOutcome::AlreadyReleased]
+    );
+    let held = store.of(&license.id);
+    let new = held.find(&host("new.com")).unwrap();
+    assert_eq!(
+        (new.bound_at, new.release_hash()),
+        (at(3), Some(ReleaseHash::of("new")))
+    );
+    let moved = held.moves()[0].moved.clone().unwrap();
+    assert_eq!(
+        (moved.to.as_str(), moved.hash),
+        ("new.com", Some(ReleaseHash::of("old")))
+    );
+    assert_eq!((held.moves().len(), store.moves(at(4))[0].1.len()), (1, 1));
+    drop(held);
+    // The old host asks as ever: its secret was not sent, so nothing comes back by itself.
+    let asks = guarded(&license, &old, "old", 5);
+    assert_eq!(store.bind(asks).await.unwrap(), elsewhere("new.com"));
+    // The new host moves on with its own secret only.
+    let refused = release(
+        &store,
+        moves_to(&license, "new.com", Some("old"), "evil.com", "evil", 6),
+    )
+    .await;
+    assert_eq!(refused, Err(ReleaseRefusal::WrongSecret));
+}
+
+#[tokio::test]
+async fn a_refused_move_leaves_everything_as_it_was() {
+    let (_, store) = on_memory();
+    let mut license = license(1, 2);
+    let staging = StagingRule::from(1);
+    for (name, seconds) in [("a.com", 1), ("old.com", 2)] {
+        store
+            .bind(guarded(&license, &host(name), "right", seconds))
+            .await
+            .unwrap();
+    }
+    // A staging copy holds no seat, so its move needs one more.
+    let copy = host("staging.old.com");
+    let request = SeatRequest {
+        staging: &staging,
+        ..guarded(&license, &copy, "right", 3)
+    };
+    assert_eq!(store.bind(request).await.unwrap(), BindOutcome::Bound);
+    let with_copies = |from: &str, to: &str| {
+        let mut request = moves_to(&license, from, Some("right"), to, "new", 4);
+        if let Releaser::Site {
+            successor: Some(successor),
+            ..
+        } = &mut request.by
+        {
+            successor.staging = staging.clone();
+        }
+        request
+    };
+    let before = store.of(&license.id).to_vec();
+    let refused = release(&store, with_copies("staging.old.com", "new.com")).await;
+    assert_eq!(refused, Err(ReleaseRefusal::NoSeat));
+    assert_eq!(
+        (store.of(&license.id).to_vec(), moves(&store, &license)),
+        (before, Vec::new())
+    );
+    // The site itself moves below its own name, and the copy stays.
+    assert_eq!(
+        release(&store, with_copies("old.com", "shop.old.com")).await,
+        Err(ReleaseRefusal::NoSeat)
+    );
+    assert_eq!(
+        release(&store, with_copies("old.com", "old.example.com")).await,
+        Err(ReleaseRefusal::NoSeat)
+    );
+    license.sites = SiteLimit::Limited(NonZeroU32::new(3).unwrap());
+    assert_eq!(
+        release(
+            &store,
+            moves_to(&license, "old.com", Some("right"), "shop.old.com", "new", 5)
+        )
+        .await,
+        Ok(())
+    );
+    // A host that is bound keeps its place and its hash.
+    assert_eq!(
+        release(
+            &store,
+            moves_to(&license, "shop.old.com", Some("new"), "a.com", "other", 6)
+        )
+        .await,
+        Ok(())
+    );
+    let held = store.of(&license.id);
+    let kept = held.find(&host("a.com")).unwrap();
+    assert_eq!(
+        (kept.bound_at, kept.release_hash()),
+        (at(1), Some(ReleaseHash::of("right")))
+    );
+    assert!(held.moves().last().is_some_and(|release| release.moved.is_none()));
+}
+
+#[tokio::test]
+async fn the_old_host_takes_its_seat_back_once_with_its_old_secret_within_72_hours() {
+    let (_, store) = on_memory();
+    let license = license(1, 2);
+    let old = host("old.com");
+    bind(&store, &license, "a.com", 1).await;
+    store.bind(guarded(&license, &old, "old", 1)).await.unwrap();
+    assert_eq!(
+        release(&store, moves_to(&license, "old.com", Some("old"), "new.com", "new", 10)).await,
+        Ok(())
+    );
+    let just_in_time = 10 + 72 * HOUR - 1;
+    for wrong in ["new", "thief", ""] {
+        let refused = takes_back(&store, &license, "old.com", [wrong, "fresh"], just_in_time).await;
+        assert_eq!(refused, elsewhere("a.com"), "{wrong}");
+    }
+    let elsewhere_too = takes_back(&store, &license, "evil.com", ["old", "evil"], just_in_time).await;
+    assert_eq!(elsewhere_too, elsewhere("a.com"), "the secret is the old host's only");
+    assert_eq!(
+        takes_back(&store, &license, "old.com", ["old", "fresh"], just_in_time).await,
+        BindOutcome::Bound
+    );
+    assert_eq!(
+        bind(&store, &license, "new.com", just_in_time).await,
+        elsewhere("a.com")
+    );
+    assert_eq!(
+        moves(&store, &license),
+        [
+            ("old.com".into(), ReleasedBy::Secret),
+            ("new.com".into(), ReleasedBy::Taken)
+        ]
+    );
+    assert_eq!(store.moves(at(just_in_time))[0].1.len(), 1, "the return is no move");
+    // Once: the old secret is worth nothing any more, neither to move nor to return.
+    let again = moves_to(&license, "old.com", Some("old"), "new.com", "new", just_in_time);
+    assert_eq!(release(&store, again).await, Err(ReleaseRefusal::WrongSecret));
+    let onwards = moves_to(&license, "old.com", Some("fresh"), "new.com", "new", just_in_time);
+    assert_eq!(release(&store, onwards).await, Ok(()));
+    assert_eq!(
+        takes_back(&store, &license, "old.com", ["old", "fresher"], just_in_time).await,
+        elsewhere("a.com")
+    );
+    let late = just_in_time + 72 * HOUR;
+    assert_eq!(
+        takes_back(&store, &license, "old.com", ["fresh", "fresher"], late).await,
+        elsewhere("a.com")
+    );
+}
+
+#[tokio::test]
+async fn a_thief_who_moves_on_at_once_does_not_keep_the_seat() {
+    let (_, store) = on_memory();
+    let license = license(1, 1);
+    store
+        .bind(guarded(&license, &host("old.com"), "backup", 1))
+        .await
+        .unwrap();
+    for (from, proof, to, secret) in [
+        ("old.com", "backup", "evil.com", "evil"),
+        ("evil.com", "evil", "worse.com", "worse"),
+    ] {
+        assert_eq!(
+            release(&store, moves_to(&license, from, Some(proof), to, secret, 2)).await,
+            Ok(())
+        );
+    }
+    assert_eq!(
+        takes_back(&store, &license, "old.com", ["backup", "fresh"], 3).await,
+        BindOutcome::Bound
+    );
+    assert_eq!(bind(&store, &license, "worse.com", 4).await, elsewhere("old.com"));
+    // The thief has left evil.com himself, and may take that back only from worse.com, which holds nothing.
+    assert_eq!(
+        takes_back(&store, &license, "worse.com", ["worse", "x"], 4).await,
+        elsewhere("old.com")
+    );
+}
+
+#[tokio::test]
+async fn a_seat_released_by_the_key_alone_is_taken_back_once_for_each_release() {
+    let (_, store) = on_memory();
+    let license = license(1, 1);
+    bind(&store, &license, "old.com", 1).await;
+    let mut second = 1;
+    for _ in 0..5 {
+        second += 1;
+        assert_eq!(
+            release(
+                &store,
+                moves_to(&license, "old.com", None, "thief.com", "thief", second)
+            )
+            .await,
+            Ok(())
+        );
+        assert_eq!(bind(&store, &license, "old.com", second + 1).await, BindOutcome::Bound);
+        assert_eq!(
+            bind(&store, &license, "thief.com", second + 2).await,
+            elsewhere("old.com")
+        );
+        second += 2;
+    }
+    let refused = release(
+        &store,
+        moves_to(&license, "old.com", None, "thief.com", "thief", second),
+    )
+    .await;
+    assert_eq!(refused, Err(ReleaseRefusal::TooManyMoves));
+}
+
+#[tokio::test]
+async fn no_other_site_gets_the_seat_between_release_and_binding() {
+    let (memory, store) = on_memory();
+    let license = license(1, 1);
+    store.bind(guarded(&license, &host("old.com"), "old", 1)).await.unwrap();
+    memory.hold();
+    let first = start_binding(&store, &super::license(2, 1), "busy.com").await;
+    memory.wait_for("sync begins", 2);
+    // These share one commit with the move.
+    let mut others = Vec::new();
+    for name in ["x.com", "y.com", "old.com"] {
+        others.push(start_binding(&store, &license, name).await);
+    }
+    let moving = tokio::spawn({
+        let store = store.clone();
+        let request = moves_to(&license, "old.com", Some("old"), "new.com", "new", 2);
+        async move { store.release(request).await }
+    });
+    tokio::task::yield_now().await;
+    memory.let_go();
+    assert_eq!(moving.await.unwrap().unwrap(), SiteReleaseOutcome::Released);
+    first.await.unwrap().unwrap();
+    for other in others {
+        let outcome = other.await.unwrap().unwrap();
+        let is_old = outcome == BindOutcome::Bound;
+        // old.com may have asked before the move was decided.
+        assert!(
+            is_old || outcome == elsewhere("old.com") || outcome == elsewhere("new.com"),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(bind(&store, &license, "x.com", 3).await, elsewhere("new.com"));
+    assert_eq!(bind(&store, &license, "new.com", 3).await, BindOutcome::Bound);
+}
+
+#[tokio::test]
+async fn moves_outlive_a_restart_a_lost_index_compactions_and_an_import_of_lines() {
+    let folder = TempDir::new().unwrap();
+    let license = license(1, 1);
+    {
+        let store = open(folder.path()).unwrap();
+        store.bind(guarded(&license, &host("old.com"), "old", 1)).await.unwrap();
+        for (from, proof, to, secret, seconds) in [
+            ("old.com", "old", "new.com", "new", 10),
+            ("new.com", "new", "newer.com", "newer", 20),
+        ] {
+            let request = moves_to(&license, from, Some(proof), to, secret, seconds);
+            assert_eq!(release(&store, request).await, Ok(()));
+        }
+        store.close().unwrap();
+    }
+    let state = |path: &Path| {
+        let store = open(path).unwrap();
+        let bound = store.of(&license.id);
+        let bindings: Vec<_> = bound
+            .iter()
+            .map(|binding| (binding.host.to_string(), binding.bound_at, binding.release_hash()))
+            .collect();
+        let found = (bindings, bound.moves().to_vec(), store.moves(at(30)).len());
+        drop(bound);
+        store.close().unwrap();
+        found
+    };
+    let exported = |path: &Path| {
+        let mut found = Vec::new();
+        let reader = read_only(StoreSource::Folder(path)).unwrap();
+        reader
+            .export(|_, binding| found.push((binding.host.to_string(), binding.is_released())))
+            .unwrap();
+        found
+    };
+    let expected = state(folder.path());
+    let hosts: Vec<_> = expected.0.iter().map(|(host, ..)| host.as_str()).collect();
+    assert_eq!(hosts, ["old.com", "new.com", "newer.com"]);
+    assert_eq!((expected.0[2].2, expected.1.len()), (Some(ReleaseHash::of("newer")), 2));
+    let held = [("old.com", true), ("new.com", true), ("newer.com", false)].map(|(host, void)| (host.to_owned(), void));
+    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+    assert_eq!(state(folder.path()), expected, "lost index");
+    for compaction in 0..2 {
+        assert_eq!(exported(folder.path()), held, "{compaction}");
+        let compacted = maintenance::compact(folder.path(), at(30)).unwrap();
+        assert_eq!(compacted.kept, 3);
+        assert_eq!(state(folder.path()), expected, "{compaction}");
+        let verified = read_only(StoreSource::Folder(folder.path())).unwrap().verify().unwrap();
+        assert_eq!((verified.index, verified.bindings), (IndexState::Agrees, 3));
+    }
+    let mut lines = String::new();
+    let reader = read_only(StoreSource::Folder(folder.path())).unwrap();
+    reader.event_lines(|line| lines.push_str(line)).unwrap();
+    assert_eq!(lines.matches("\"to\":").count(), 2, "{lines}");
+
+    // Much later old.com is bound again: only what still binds or ends a binding is kept.
+    let month = 40 * 24 * HOUR;
+    {
+        let store = open(folder.path()).unwrap();
+        let request = moves_to(&license, "newer.com", Some("newer"), "old.com", "oldest", month);
+        assert_eq!(release(&store, request).await, Ok(()));
+        store.close().unwrap();
+    }
+    maintenance::compact(folder.path(), at(2 * month)).unwrap();
+    let (bindings, releases, moves) = state(folder.path());
+    let hosts: Vec<_> = bindings.iter().map(|(host, ..)| host.as_str()).collect();
+    let said: Vec<_> = releases.iter().map(|release| release.host.as_str()).collect();
+    assert_eq!(hosts, ["new.com", "newer.com", "old.com"]);
+    assert_eq!(
+        (said, moves),
+        (vec!["newer.com"], 1),
+        "the earlier ones are too old to count"
+    );
+    let store = open(folder.path()).unwrap();
+    assert_eq!(bind(&store, &license, "x.com", 2 * month).await, elsewhere("old.com"));
+}
+
 fn bound_by(license: &License, name: &str, seconds: i64) -> LedgerEvent {
     LedgerEvent::Bound(LedgerEntry {
         license: license.id,
@@ -354,20 +733,50 @@ async fn a_node_learns_what_another_one_released() {
     let mut batch = BindingBatch::new(&memory, vec![request]);
     let bound = |name: &str, seconds| bound_by(&license, name, seconds);
     batch.learn(bound("a.com", 1));
-    batch.learn(LedgerEvent::Released(crate::log::ReleaseEntry {
-        license: license.id,
-        release: countersign_model::site_release::SiteRelease {
-            host: host("a.com"),
-            time: at(2),
-            by: ReleasedBy::Key,
-        },
-    }));
+    let release = SiteRelease::new(host("a.com"), at(2), ReleasedBy::Key);
+    batch.learn(LedgerEvent::Released(ReleaseEntry::new(license.id, release)));
     assert_eq!(batch.decide(Some(at(5))), [bound("new.com", 5)]);
     batch.complete(Ok(()));
     assert_eq!(pending.wait().await.unwrap(), BindOutcome::Bound);
     let held = memory.of(&license.id);
     assert_eq!((held.len(), held.moves().len()), (2, 1));
     assert!(held[0].is_released() && !held[1].is_released());
+}
+
+#[tokio::test]
+async fn a_node_learns_where_another_one_moved_a_site() {
+    let memory = BindingMemory::new(LedgerTables::default());
+    let license = license(1, 1);
+    let old = host("old.com");
+    let takes_back = SeatRequest {
+        proof: Some(ReleaseHash::of("old")),
+        ..SeatRequest::new(&license, &old, at(9))
+    };
+    let (request, pending) = waiting(WantedSeat::from(takes_back));
+    let mut batch = BindingBatch::new(&memory, vec![request]);
+    let mut binding = LedgerEntry {
+        license: license.id,
+        binding: Binding::new(old.clone(), at(1)).guarded(Some(ReleaseHash::of("old"))),
+    };
+    batch.learn(LedgerEvent::Bound(binding.clone()));
+    let mut release = SiteRelease::new(old.clone(), at(2), ReleasedBy::Secret);
+    release.moved = Some(Box::new(SiteMove {
+        to: host("new.com"),
+        hash: binding.binding.release_hash(),
+    }));
+    binding.binding = Binding::new(host("new.com"), at(2));
+    batch.learn(LedgerEvent::Released(ReleaseEntry {
+        successor: Some(binding.binding),
+        ..ReleaseEntry::new(license.id, release)
+    }));
+    let left = SiteRelease::new(host("new.com"), at(5), ReleasedBy::Taken);
+    let expected = [
+        LedgerEvent::Released(ReleaseEntry::new(license.id, left)),
+        bound_by(&license, "old.com", 5),
+    ];
+    assert_eq!(batch.decide(Some(at(5))), expected);
+    batch.complete(Ok(()));
+    assert_eq!(pending.wait().await.unwrap(), BindOutcome::Bound);
 }
 
 fn with_copies<'a>(license: &'a License, host: &'a SiteHost, seconds: i64) -> SeatRequest<'a> {

@@ -106,6 +106,7 @@ fn site(secret: Option<&str>) -> Releaser {
     Releaser::Site {
         proof: secret.map(ReleaseHash::of),
         most_moves: 2,
+        successor: None,
     }
 }
 

@@ -94,15 +94,8 @@ async fn what_an_unconfirmed_attempt_decided_counts_if_its_line_is_in_the_log() 
             batch.read_to(sent);
         }
         // Others went on from it: the site left, and another one took the seat.
-        let release = SiteRelease {
-            host: host("a.com"),
-            time: at(6),
-            by: ReleasedBy::Secret,
-        };
-        batch.learn(LedgerEvent::Released(ReleaseEntry {
-            license: license.id,
-            release,
-        }));
+        let release = SiteRelease::new(host("a.com"), at(6), ReleasedBy::Secret);
+        batch.learn(LedgerEvent::Released(ReleaseEntry::new(license.id, release)));
         batch.learn(LedgerEvent::Bound(entry(&license, "b.com")));
         batch.read_to(other);
         assert_eq!(batch.decide(Some(at(7))).len(), 0);

@@ -87,6 +87,8 @@ struct ToldMove {
     host: SiteHost,
     time: DateTime<Utc>,
     by: ReleasedBy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<SiteHost>,
 }
 
 /// The answer to the path below [`REPORTS`].
@@ -182,6 +184,7 @@ async fn review(service: &Service) -> Result<LicenseAnswer, Problem> {
                 host: release.host,
                 time: release.time,
                 by: release.by,
+                to: release.moved.map(|moved| moved.to),
             })
             .collect(),
     });
