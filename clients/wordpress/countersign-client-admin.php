@@ -78,6 +78,9 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 	 * The secret that lets this site, and no other, release its seat. Its option is not loaded with any page; the server knows
 	 * only its hash. Plugins of one site that share a license share its secret, too, because the server
 	 * keeps the hash of the first of them.
+	 *
+	 * While a person moves the site or takes its seat back, there are two: the old one, which the server wants, and the next one, which
+	 * counts from when the server has signed that it knows its hash. Whatever is lost on the way, the person can try again.
 	 */
 	final class Secret {
 
@@ -95,9 +98,35 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			return Config::name_for( $slug ) . '_secret';
 		}
 
+		public static function next_name_for( string $slug ): string {
+			return self::name_for( $slug ) . '_next';
+		}
+
 		/** The secret that is kept; empty where there is none. */
 		public function read(): string {
 			return $this->kept_as( $this->name );
+		}
+
+		/**
+		 * The secret that follows: that of another plugin of this site which has the license already, or a new one. The same each time,
+		 * until keep() has taken it.
+		 *
+		 * @param bool $may_share Whether it may be another plugin's.
+		 * @return string Empty if it cannot be stored: then its hash must not be sent.
+		 */
+		public function next( string $key, bool $may_share = true ): string {
+			$name = self::next_name_for( $this->config->slug );
+			$next = $may_share ? $this->of_another_plugin( $key ) : '';
+			$next = '' !== $next ? $next : $this->kept_as( $name );
+			if ( $next !== $this->kept_as( $name ) || '' === $next ) {
+				$this->store( $name, '' !== $next ? $next : bin2hex( random_bytes( 32 ) ) );
+			}
+			return $this->kept_as( $name );
+		}
+
+		/** Whether a secret is the next one, which does not count until the server has signed that the license is active here. */
+		public function is_next( string $secret ): bool {
+			return '' !== $secret && $secret === $this->kept_as( self::next_name_for( $this->config->slug ) ) && $secret !== $this->read();
 		}
 
 		/**
@@ -107,41 +136,78 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 * @return string Empty if it cannot be stored: then its hash must not be sent.
 		 */
 		public function of( string $key, bool $is_new ): string {
+			// The server may know the hash of the next one, and its answer was lost.
+			$next = $is_new ? '' : $this->kept_as( self::next_name_for( $this->config->slug ) );
+			if ( '' !== $next ) {
+				return $next;
+			}
 			$own    = $this->read();
 			$shared = '' === $own || $is_new ? $this->of_another_plugin( $key ) : '';
 			if ( '' !== $shared ) {
 				return $shared;
 			}
 			if ( '' === $own ) {
-				$this->keep( bin2hex( random_bytes( 32 ) ) );
-				// SECURITY: a hash whose secret is lost would keep the site from ever giving its place back.
-				wp_cache_delete( $this->name, 'options' );
-				wp_cache_delete( get_current_network_id() . ':' . $this->name, 'site-options' );
+				$this->store( $this->name, bin2hex( random_bytes( 32 ) ) );
 			}
 			return $this->read();
 		}
 
+		/** Makes a secret the one that counts. */
 		public function keep( string $secret ): void {
-			if ( '' !== $secret && $secret !== $this->read() ) {
-				$this->forget();
-				$this->network ? add_site_option( $this->name, $secret ) : add_option( $this->name, $secret, '', false );
+			if ( '' === $secret ) {
+				return;
+			}
+			if ( $secret !== $this->read() ) {
+				$this->store( $this->name, $secret );
+			}
+			if ( $secret === $this->read() ) {
+				$this->remove( self::next_name_for( $this->config->slug ) );
+			}
+		}
+
+		/** Gives the secret to the other plugins of this site that have the license. */
+		public function share( string $key, string $secret ): void {
+			foreach ( $this->other_plugins( $key ) as $name ) {
+				$this->store( $name, $secret );
 			}
 		}
 
 		public function forget(): void {
-			$this->network ? delete_site_option( $this->name ) : delete_option( $this->name );
+			$this->remove( $this->name );
+			$this->remove( self::next_name_for( $this->config->slug ) );
+		}
+
+		private function store( string $name, string $secret ): void {
+			$this->remove( $name );
+			$this->network ? add_site_option( $name, $secret ) : add_option( $name, $secret, '', false );
+			// SECURITY: a hash whose secret is lost would keep the site from ever giving its place back.
+			wp_cache_delete( $name, 'options' );
+			wp_cache_delete( get_current_network_id() . ':' . $name, 'site-options' );
+		}
+
+		private function remove( string $name ): void {
+			$this->network ? delete_site_option( $name ) : delete_option( $name );
 		}
 
 		private function of_another_plugin( string $key ): string {
-			$here = Statement::host( $this->config->site_url() );
-			foreach ( self::memories( $this->network ) as $name => $memory ) {
-				$secret = $name . '_secret' === $this->name ? '' : $this->kept_as( $name . '_secret' );
-				// SECURITY: one that has not said whether the site has moved or is a copy has another site's secret.
-				if ( '' !== $secret && $memory->key === $key && $memory->host() === $here ) {
-					return $secret;
-				}
+			foreach ( $this->other_plugins( $key ) as $name ) {
+				return $this->kept_as( $name );
 			}
 			return '';
+		}
+
+		/** @return string[] The options with the secrets of other plugins of this site that have the license. */
+		private function other_plugins( string $key ): array {
+			$here  = Statement::host( $this->config->site_url() );
+			$names = [];
+			foreach ( self::memories( $this->network ) as $name => $memory ) {
+				$name .= '_secret';
+				// SECURITY: one that has not said whether the site has moved or is a copy has another site's secret.
+				if ( $name !== $this->name && '' !== $this->kept_as( $name ) && $memory->key === $key && $memory->host() === $here ) {
+					$names[] = $name;
+				}
+			}
+			return $names;
 		}
 
 		private function kept_as( string $name ): string {
@@ -234,8 +300,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		}
 
 		/**
-		 * Takes the license along to the host that the site has now, because a person says that the site has moved: its old place
-		 * is given back first, with the secret that came along in the database.
+		 * Takes the license along to the host that the site has now, because a person says that the site has moved. The server gives this
+		 * host the old place in one step, for the secret that came along in the database.
 		 *
 		 * @return string What came of it: a Texts name.
 		 */
@@ -248,26 +314,59 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 					if ( ! $this->config->is_elsewhere( $memory ) || '' === $memory->host() ) {
 						return $this->take( $memory->key, $memory );
 					}
-					if ( ! $this->save( $memory ) ) {
-						// The old place would be given back, and the site could not take the new one.
+					$next = $this->secret->next( $memory->key );
+					if ( '' === $next || ! $this->save( $memory ) ) {
+						// The server would give the place to this host, and the site would not know it.
 						return 'not_saved';
 					}
-					$old    = 'https://' . $memory->host();
-					$answer = $this->server->release( $memory->key, $memory, $this->secret->read(), $old );
-					if ( $answer->statement ) {
-						// The next binding gets a secret of its own.
-						$this->secret->forget();
-					} elseif ( ! in_array( $answer->status, [ 403, 404 ], true ) ) {
+					$answer = $this->server->move( $memory->key, $memory, [ $this->secret->read(), $next ], 'https://' . $memory->host() );
+					if ( 'license_not_bound' === $answer->code() ) {
+						// The old host has no place any more, so nobody can come in between.
+						return $this->take( $memory->key, $memory );
+					}
+					if ( ! $answer->statement ) {
+						$memory->trouble = '' !== $answer->detail() ? $answer->detail() : $answer->trouble;
+						return '' !== $answer->code() && in_array( $answer->status, [ 400, 403, 422 ], true ) ? 'not_moved' : 'no_answer';
+					}
+					if ( 'active' === $answer->statement['status'] ) {
+						$this->accept( $memory->key, $memory, $answer->statement, $next );
+					}
+					return $answer->statement['code'];
+				}
+			);
+		}
+
+		/**
+		 * Takes the place back that was moved to another site, because a person says that this site is the one. The server does that once for
+		 * a move, for three days. This site never asks for it by itself: it may be the one that was left.
+		 *
+		 * @return string What came of it: a Texts name.
+		 */
+		public function take_back(): string {
+			return $this->exclusively(
+				function ( Memory $memory ): string {
+					if ( '' === $memory->key ) {
+						return Memory::CONDITION_NO_KEY;
+					}
+					if ( $this->config->is_elsewhere( $memory ) ) {
+						return 'moved';
+					}
+					// SECURITY: a new one for all plugins here. Whoever moved the license may have the old one.
+					$next = $this->secret->next( $memory->key, false );
+					if ( '' === $next || ! $this->save( $memory ) ) {
+						return 'not_saved';
+					}
+					$answer = $this->server->validate( $memory->key, $memory, $next, $this->secret->read() );
+					if ( ! $answer->statement ) {
 						$memory->trouble = $answer->trouble;
 						return 'no_answer';
 					}
-					// Where the server did not release the old place, there may be another one.
-					$outcome = $this->take( $memory->key, $memory );
-					if ( 'bound_elsewhere' === $outcome && ! $answer->statement ) {
-						$memory->trouble = $answer->detail();
-						return 'not_moved';
+					$is_back = 'active' === $answer->statement['status'];
+					$this->accept( $memory->key, $memory, $answer->statement, $is_back ? $next : '' );
+					if ( $is_back ) {
+						$this->secret->share( $memory->key, $next );
 					}
-					return $outcome;
+					return 'bound_elsewhere' === $answer->statement['code'] ? 'not_taken_back' : $answer->statement['code'];
 				}
 			);
 		}
@@ -284,7 +383,9 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 					if ( '' === $memory->key || ! $this->config->is_elsewhere( $memory ) ) {
 						return '' === $memory->key ? Memory::CONDITION_NO_KEY : $this->ask( $memory );
 					}
+					$next = $this->secret->next( $memory->key );
 					$this->secret->forget();
+					$this->secret->keep( $next );
 					$memory->host = Statement::host( $this->config->site_url() );
 					// What was said of the other site is not said of this one.
 					$memory->statement = null;
@@ -300,12 +401,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			$is_moved = $key === $memory->key && $this->config->is_elsewhere( $memory );
 			$keeps    = $memory->is_active() || ( $is_moved && 'bound_elsewhere' === ( $answer->statement['code'] ?? 'bound_elsewhere' ) );
 			if ( $answer->statement && ( 'active' === $answer->statement['status'] || ! $keeps ) ) {
-				$memory->learn( $key, $answer->statement );
-				$this->secret->keep( $secret );
-				$this->plan( $memory );
-				$this->announce( 'activated', $answer->statement );
-				// A license opens the way to updates: let WordPress look again.
-				delete_site_transient( 'update_plugins' );
+				$this->accept( $key, $memory, $answer->statement, $secret );
 			} elseif ( isset( self::NO_KEY[ $answer->code() ] ) ) {
 				// Nothing is signed about a key that the server does not know, and nothing changes.
 				return self::NO_KEY[ $answer->code() ];
@@ -319,6 +415,16 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			return $answer->statement ? $answer->statement['code'] : 'no_answer';
 		}
 
+		/** @param array<string, mixed> $statement What the server signed of this host, because a person asked. */
+		private function accept( string $key, Memory $memory, array $statement, string $secret ): void {
+			$memory->learn( $key, $statement );
+			$this->secret->keep( $secret );
+			$this->plan( $memory );
+			$this->announce( 'activated', $statement );
+			// A license opens the way to updates: let WordPress look again.
+			delete_site_transient( 'update_plugins' );
+		}
+
 		/**
 		 * Asks about the key that is kept, because a person wants to know.
 		 *
@@ -326,6 +432,12 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 */
 		public function validate(): string {
 			return $this->exclusively( [ $this, 'ask' ] );
+		}
+
+		/** Whether the license is in use on another site, and this one has a secret that may take it back. */
+		public function may_take_back(): bool {
+			$memory = $this->memory();
+			return 'bound_elsewhere' === $memory->condition() && ! $this->is_elsewhere() && '' !== $this->secret->read();
 		}
 
 		/** Asks in the background. Each site of a network may plan that, and one that asked has asked for all. */
@@ -352,7 +464,9 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			}
 			$secret = $this->secret->of( $memory->key, false );
 			$answer = $this->server->validate( $memory->key, $memory, $secret );
-			$this->secret->keep( $secret );
+			if ( ! $this->secret->is_next( $secret ) || 'active' === ( $answer->statement['status'] ?? '' ) ) {
+				$this->secret->keep( $secret );
+			}
 			if ( ! $answer->statement ) {
 				$this->fail( $memory, $answer );
 				return 'no_answer';
@@ -743,12 +857,13 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		}
 
 		private function forget_secret( int $site ): void {
+			$names = [ Secret::name_for( $this->slug ), Secret::next_name_for( $this->slug ) ];
 			if ( 0 === $site ) {
-				delete_site_option( Secret::name_for( $this->slug ) );
+				array_map( 'delete_site_option', $names );
 				return;
 			}
 			is_multisite() && switch_to_blog( $site );
-			delete_option( Secret::name_for( $this->slug ) );
+			array_map( 'delete_option', $names );
 			is_multisite() && restore_current_blog();
 		}
 	}
@@ -764,20 +879,43 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			$this->config = $config;
 		}
 
-		/** Whether the license is good for this site. The request has the hash of the secret that releases the site. */
-		public function validate( string $key, Memory $memory, string $secret ): Answer {
+		/**
+		 * Whether the license is good for this site. The request has the hash of the secret that releases the site.
+		 *
+		 * @param string $old_secret Takes a place back; only where a person asks for that.
+		 */
+		public function validate( string $key, Memory $memory, string $secret, string $old_secret = '' ): Answer {
+			$question = $this->about_this_site( $secret ) + array_filter( [ 'release_secret' => $old_secret ], 'strlen' );
+			return $this->ask_about( $key, $memory, '/api/v1/validate-license', $question, [] );
+		}
+
+		/** Gives this site's place back; there is a statement only where the server signed that it did. */
+		public function release( string $key, Memory $memory, string $secret ): Answer {
+			$question = array_filter( [ 'release_secret' => $secret ], 'strlen' );
+			return $this->ask_about( $key, $memory, '/api/v1/release-site', $question, [ 'status' => 'released' ] );
+		}
+
+		/**
+		 * Gives this site the place of its old address, in one step. The answer is as that of a validation.
+		 *
+		 * @param string[] $secrets That of the old address, and the next one.
+		 */
+		public function move( string $key, Memory $memory, array $secrets, string $old_url ): Answer {
 			$question = [
+				'site_url'       => $old_url,
+				'new_site_url'   => $this->config->site_url(),
+				'release_secret' => $secrets[0],
+			] + $this->about_this_site( $secrets[1] );
+			return $this->ask_about( $key, $memory, '/api/v1/release-site', array_filter( $question, 'strlen' ), [] );
+		}
+
+		/** @return array<string, string> */
+		private function about_this_site( string $secret ): array {
+			return [
 				'plugin_version' => $this->config->header( 'Version' ),
 				'build_id'       => $this->config->build_id(),
 				'release_hash'   => '' === $secret ? '' : hash( 'sha256', $secret ),
 			];
-			return $this->ask_about( $key, $memory, '/api/v1/validate-license', $question, [] );
-		}
-
-		/** Gives a site's place back, by default this one's; there is a statement only where the server signed that it did. */
-		public function release( string $key, Memory $memory, string $secret, string $site_url = '' ): Answer {
-			$question = array_filter( [ 'release_secret' => $secret, 'site_url' => $site_url ], 'strlen' );
-			return $this->ask_about( $key, $memory, '/api/v1/release-site', $question, [ 'status' => 'released' ] );
 		}
 
 		/**
@@ -788,8 +926,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 */
 		private function ask_about( string $key, Memory $memory, string $target, array $question, array $expected ): Answer {
 			$nonce    = bin2hex( random_bytes( 16 ) );
-			$site_url = $question['site_url'] ?? $this->config->site_url();
-			$question = [ 'license_key' => $key, 'site_url' => $site_url, 'nonce' => $nonce ] + $question;
+			$site_url = $this->config->site_url();
+			$question = [ 'license_key' => $key, 'nonce' => $nonce ] + $question + [ 'site_url' => $site_url ];
 			$answer   = $this->request(
 				$target,
 				[
@@ -2819,6 +2957,9 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				case 'copy':
 					$this->outcome = $this->license->copy();
 					break;
+				case 'take_back':
+					$this->outcome = $this->license->take_back();
+					break;
 				case 'remove':
 					$this->outcome = 'remove_really';
 					break;
@@ -2952,7 +3093,11 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			} else {
 				$this->show_key_field( $memory );
 			}
-			$this->license->is_elsewhere() && $this->show_answers( $memory );
+			if ( $this->license->is_elsewhere() ) {
+				$this->show_answers( $memory, 'moved_question', [ 'move', 'copy' ] );
+			} elseif ( $this->license->may_take_back() ) {
+				$this->show_answers( $memory, 'take_back_question', [ 'take_back' ] );
+			}
 			echo '</table><p class="submit">';
 			if ( '' !== $memory->key && ! $this->license->is_elsewhere() ) {
 				$this->show_button( 'check', 'button' );
@@ -2962,14 +3107,20 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			echo '</p>';
 		}
 
-		/** Asks whether the site has moved or is a copy. Only the answer says which license is whose. */
-		private function show_answers( Memory $memory ): void {
-			printf( '<tr><th scope="row">%s</th><td>', esc_html( $this->text( 'moved_question' ) ) );
-			foreach ( [ 'move', 'copy' ] as $answer ) {
+		/**
+		 * Asks whether the site has moved or is a copy, or whether its license was taken by mistake. Only the answer says which license is
+		 * whose.
+		 *
+		 * @param string[] $answers The buttons.
+		 */
+		private function show_answers( Memory $memory, string $question, array $answers ): void {
+			printf( '<tr><th scope="row">%s</th><td>', esc_html( $this->text( $question ) ) );
+			foreach ( $answers as $answer ) {
 				$hint = $this->page() . '-' . $answer;
 				echo '<p>';
 				$this->show_button( $answer, 'button', $hint );
-				printf( '</p><p class="description" id="%s">%s</p><br>', esc_attr( $hint ), esc_html( $this->text( $answer . '_hint', [ '{host}' => $memory->host() ] ) ) );
+				$values = [ '{host}' => $memory->host(), '{domain}' => (string) ( $memory->statement['bound_domain'] ?? '' ) ];
+				printf( '</p><p class="description" id="%s">%s</p><br>', esc_attr( $hint ), esc_html( $this->text( $answer . '_hint', $values ) ) );
 			}
 			echo '</td></tr>';
 		}
@@ -3402,6 +3553,15 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		}
 
 		/**
+		 * Takes the license back that was moved to another site by mistake, in the last three days.
+		 *
+		 * @subcommand take-back
+		 */
+		public function take_back(): void {
+			$this->tell( $this->license->take_back() );
+		}
+
+		/**
 		 * Removes the license from this site without asking the license server.
 		 */
 		public function remove(): void {
@@ -3444,9 +3604,12 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				'check'              => __( 'Check now', $d ),
 				'moved_question'     => __( 'Has the site moved?', $d ),
 				'move'               => __( 'The site has moved here', $d ),
-				'move_hint'          => __( 'The license comes along, and {host} loses it.', $d ),
+				'move_hint'          => __( 'Choose this if the site has a new address and the old one is gone, or soon will be. The license comes along, and {host} loses it.', $d ),
 				'copy'               => __( 'This is a copy', $d ),
-				'copy_hint'          => __( 'The license stays on {host}, and this site counts as another one.', $d ),
+				'copy_hint'          => __( 'Choose this if {host} goes on, and this is a second site, such as one for tests. The license stays there, and this site counts as another one.', $d ),
+				'take_back_question' => __( 'Was that a mistake?', $d ),
+				'take_back'          => __( 'Use the license here again', $d ),
+				'take_back_hint'     => __( 'If somebody said on a copy of this site that the site had moved, take the license back here. That works once, for three days, and the other site loses it.', $d ),
 				'remove'             => __( 'Deactivate on this site…', $d ),
 				'remove_question'    => __( 'Deactivate the license on this site? It can then be used on another site. The plugin gets no updates here any more, and what the license covers stops working here.', $d ),
 				'remove_really'      => __( 'Deactivate on this site', $d ),
@@ -3498,7 +3661,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				'busy'               => __( 'The license is being checked at this moment. Please try again in a minute.', $d ),
 				'deactivated'        => __( 'The license was removed from this site. It can be used on another site now.', $d ),
 				'removed'            => __( 'The license was removed from this site. If another site cannot use it, enter the key here again and deactivate it while the license server answers, or ask the vendor to release this site.', $d ),
-				'not_moved'          => __( 'The license server did not release {host}: {reason} Deactivate the license there, or ask the vendor to release that site.', $d ),
+				'not_moved'          => __( 'The license is still on {host}, and nothing was changed: {reason} You can try again here later. If you cannot open {host} any more, ask the vendor to move the license.', $d ),
+				'not_taken_back'     => __( 'The license stays on the other site, and nothing was changed. It can be taken back for three days after a move, and once. Deactivate it on the other site, or ask the vendor.', $d ),
 				'not_released'       => __( 'The license server did not release this site, so the license is still here: {reason} Please try again, or ask the vendor to release the site.', $d ),
 				'key_missing'        => __( 'Please enter a license key.', $d ),
 				'key_malformed'      => __( 'A license key has five groups of five letters or digits.', $d ),

@@ -126,6 +126,17 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $license ? $license->copy() : Loader::INCOMPLETE;
 		}
 
+		/**
+		 * Takes the license back that was moved to another site by mistake, in the last three days. Call it only where a person in wp-admin
+		 * says so.
+		 *
+		 * @return string What came of it: `ok`, or why not, by its name in Texts.
+		 */
+		public function take_back(): string {
+			$license = $this->loader->license();
+			return $license ? $license->take_back() : Loader::INCOMPLETE;
+		}
+
 		/** Whether the license is for another host than this request's, so that nothing changes until a person moves it. */
 		public function is_elsewhere(): bool {
 			return $this->stored->is_elsewhere();

@@ -1,19 +1,23 @@
 //! A site whose address comes from each request: a forged host does not change its license, but a person can move it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{Days, Utc};
+use countersign_model::digest::Digest;
 
-use super::front::{Answer, Asked, Front};
+use super::front::{Answer, Asked, Front, response};
 use super::site::{CORES, Core, Site};
 use super::vendor::{Vendor, with_settings};
-use super::{ACTIVE, HOST, LICENSE};
+use super::{ACTIVE, HOST, active_site, licensed};
 use crate::support::instance::shared_keys;
+use crate::support::server::countersign;
 use crate::support::{License, eventually};
 
 const MOVED: &str = "This license was activated on customer.example, and this site is new.example now. Please say on the \
                      license page whether the site has moved or is a copy.";
 const SECRET: &str = "echo get_option('countersign_acme-forms_secret');";
+const NEXT: &str = "echo get_option('countersign_acme-forms_secret_next');";
 const FORGED: &str = "forged.example";
 const DAY: i64 = 86_400;
 
@@ -153,7 +157,11 @@ fn a_site_that_moved_takes_its_license_along_when_a_person_says_so() {
         assert!(moved(site.admin.get("/wp-admin/tools.php").notices(), "Acme Forms: "));
         let page = site.admin.get(&site.license_page("acme-forms"));
         assert!(moved(page.notices(), ""));
-        for answer in ["The site has moved here", "This is a copy", "customer.example loses it"] {
+        for answer in [
+            "The site has moved here",
+            "This is a copy",
+            "and customer.example loses it",
+        ] {
             assert!(page.text().contains(answer), "{}", page.text());
         }
         assert!(moved(site.press("acme-forms", "check", "").notices(), ""));
@@ -166,14 +174,22 @@ fn a_site_that_moved_takes_its_license_along_when_a_person_says_so() {
         let secret = site.run(SECRET);
         assert_eq!(site.press("acme-forms", "move", "").notices(), [ACTIVE]);
         let asked = vendor.front.take_asked();
-        let release = asked[0].json();
+        let moves: Vec<_> = asked
+            .iter()
+            .filter(|asked| asked.target == "/api/v1/release-site")
+            .collect();
+        let [step] = moves[..] else { panic!("{asked:?}") };
+        let step = step.json();
         assert_eq!(
-            (&*asked[0].target, &release["site_url"]),
-            ("/api/v1/release-site", &"https://customer.example".into())
+            [&step["site_url"], &step["new_site_url"]],
+            ["https://customer.example", "http://new.example"]
         );
-        assert_eq!(release["release_secret"], *secret);
-        assert_eq!(asked[1].json()["site_url"], "http://new.example");
-        assert_ne!(site.run(SECRET), secret, "the new place has a secret of its own");
+        assert_eq!(step["release_secret"], *secret);
+        assert!(!asked.iter().any(Asked::is_validation), "one step does all: {asked:?}");
+        let new = site.run(SECRET);
+        assert_ne!(new, secret, "the new place has a secret of its own");
+        assert_eq!(step["release_hash"], Digest::of(new.as_bytes()).to_string());
+        assert_eq!(site.run(NEXT), "", "and no other one");
         assert_eq!(released(&vendor), [HOST]);
         let page = site.admin.get(&site.license_page("acme-forms"));
         assert!(!page.text().contains("This is a copy"), "{}", page.text());
@@ -199,21 +215,135 @@ fn a_moved_site_frees_its_only_seat_itself_and_tries_again_where_the_server_is_s
         page.notices()
     );
     assert!(page.text().contains("The site has moved here"), "{}", page.text());
-    vendor.front.answer_with(Answer::Forward);
-    // The old place was given back, and the answer to the validation was lost.
-    site.run(&format!(
-        "{LICENSE} (function () {{ $this->exclusively(function ($memory) {{ \
-         return $this->server->release($memory->key, $memory, $this->secret->read(), 'https://customer.example')->trouble; }}); }})->call($license);"
-    ));
+    let secrets = (site.run(SECRET), site.run(NEXT));
+    assert!(released(&vendor).is_empty());
+    // The server did it, and its answer was lost.
+    vendor
+        .front
+        .answer_with(Answer::Made(Arc::new(|_, _| response(502, &[], ""))));
+    let page = site.press("acme-forms", "move", "");
+    assert!(
+        page.notices()[0].contains("gave no answer that can be trusted"),
+        "{:?}",
+        page.notices()
+    );
     assert_eq!(released(&vendor), [HOST]);
+    assert_eq!((site.run(SECRET), site.run(NEXT)), secrets, "none is lost");
+    vendor.front.answer_with(Answer::Forward);
     assert_eq!(site.press("acme-forms", "move", "").notices(), [ACTIVE]);
+    assert_eq!((site.run(SECRET), site.run(NEXT)), (secrets.1, String::new()));
     assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
     assert_eq!(
         vendor.server.validate(&license, HOST).json()["bound_domain"],
         "new.example"
     );
-    assert_eq!(released(&vendor), [HOST]);
+    assert_eq!(released(&vendor), [HOST], "it moved once");
+    // The secret is the one that the server knows.
+    let page = site.press("acme-forms", "remove_really", "");
+    assert!(
+        page.notices()[0].contains("It can be used on another site now."),
+        "{:?}",
+        page.notices()
+    );
     assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_moved_site_whose_old_place_the_vendor_freed_takes_one_that_is_free() {
+    let (license, vendor, mut site) = site_of_license(Core::Newest, "'build_id' => ''", "");
+    site.press("acme-forms", "activate", &license.key);
+    let freed = countersign(&vendor.instance)
+        .args(["license", "release", &license.id])
+        .output()
+        .unwrap();
+    assert!(freed.status.success(), "{}", String::from_utf8_lossy(&freed.stderr));
+    site.moved_to("new.example");
+    assert_eq!(site.press("acme-forms", "move", "").notices(), [ACTIVE]);
+    let page = site.press("acme-forms", "remove_really", "");
+    assert!(page.notices()[0].contains("It can be used on another site now."));
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+/// Another WordPress whose database has what the client keeps in this one's.
+fn clone_of(site: &Site, host: &str, vendor: &Vendor) -> Site {
+    let names = "['countersign_acme-forms', 'countersign_acme-forms_secret']";
+    let kept = site.run(&format!(
+        "echo base64_encode(serialize(array_map('get_option', {names})));"
+    ));
+    let mut clone = Site::new(Core::Newest, host, &vendor.front);
+    clone.install("acme-forms", &vendor.archive("1.0.0"));
+    clone.run(&format!(
+        "$kept = unserialize(base64_decode('{kept}')); foreach ({names} as $at => $name) {{ delete_option($name); \
+         add_option($name, $kept[$at]); }}"
+    ));
+    clone
+}
+
+#[test]
+fn a_clone_does_nothing_by_itself_and_what_a_wrong_click_took_comes_back_by_a_click() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    let mut site = active_site(Core::Newest, &vendor, HOST, &license.key);
+    let mut clone = clone_of(&site, "clone.example", &vendor);
+    vendor.front.take_asked();
+    // WP-Cron, visitors and an administrator, for two days.
+    clone.visited_as("clone.example");
+    for page in ["/wp-admin/", "/wp-admin/plugins.php", "/wp-admin/update-core.php"] {
+        assert!(clone.admin.get(page).text().contains("is clone.example now"), "{page}");
+    }
+    let page = clone.admin.get(&clone.license_page("acme-forms"));
+    assert!(
+        page.text().contains("Choose this if customer.example goes on"),
+        "{}",
+        page.text()
+    );
+    let asked = vendor.front.take_asked();
+    assert!(
+        asked
+            .iter()
+            .all(|asked| !asked.is_validation() && asked.target != "/api/v1/release-site"),
+        "{asked:?}"
+    );
+    assert!(released(&vendor).is_empty());
+    assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
+
+    // The wrong button. The site itself goes on asking for days, and takes nothing back by itself.
+    assert_eq!(clone.press("acme-forms", "move", "").notices(), [ACTIVE]);
+    site.visited_as(HOST);
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "bound_elsewhere");
+    assert_eq!(clone.press("acme-forms", "check", "").notices(), [ACTIVE]);
+    let page = site.admin.get(&site.license_page("acme-forms"));
+    for said in ["(clone.example)", "Was that a mistake?", "Use the license here again"] {
+        assert!(page.text().contains(said), "{}", page.text());
+    }
+    let old = site.run(SECRET);
+    // An answer that is lost costs nothing.
+    vendor
+        .front
+        .answer_with(Answer::Made(Arc::new(|_, _| response(502, &[], ""))));
+    assert!(site.press("acme-forms", "take_back", "").notices()[0].contains("gave no answer that can be trusted"));
+    vendor.front.answer_with(Answer::Forward);
+    assert_eq!(site.press("acme-forms", "take_back", "").notices(), [ACTIVE]);
+    assert_ne!(site.run(SECRET), old);
+    assert_eq!(site.run(NEXT), "");
+    assert!(clone.press("acme-forms", "check", "").notices()[0].contains("in use on another site (customer.example)"));
+    let page = clone.press("acme-forms", "take_back", "");
+    assert!(
+        page.notices()[0].contains("The license stays on the other site, and nothing was changed."),
+        "{:?}",
+        page.notices()
+    );
+    assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
+    // With its new secret the site goes when it wants.
+    let page = site.press("acme-forms", "remove_really", "");
+    assert!(
+        page.notices()[0].contains("It can be used on another site now."),
+        "{:?}",
+        page.notices()
+    );
+    for site in [&site, &clone] {
+        assert_eq!(site.complaints(), [""; 0]);
+    }
 }
 
 #[test]
@@ -262,7 +392,7 @@ fn a_moved_site_without_its_secret_says_why_the_old_seat_stays() {
         let page = site.press("acme-forms", "move", "");
         let said = &page.notices()[0];
         assert!(
-            said.starts_with("The license server did not release customer.example: Only this site can release itself"),
+            said.starts_with("The license is still on customer.example, and nothing was changed: Only the site itself can give up its license"),
             "{said}"
         );
         assert!(page.text().contains("The site has moved here"), "{}", page.text());

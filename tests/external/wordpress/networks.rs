@@ -1,11 +1,14 @@
 //! Networks of sites: one license for all or one for each, with requests, schedules and settings on every site.
 
+use countersign_model::digest::Digest;
+use serde_json::json;
+
 use super::front::{Asked, Front};
 use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
 use super::{ACTIVE, HOST, LICENSE, licensed};
-use crate::support::License;
 use crate::support::instance::shared_keys;
+use crate::support::{License, post_json};
 
 /// Where the sites of a network are.
 const PATHS: [&str; 3] = ["/", "/second/", "/third/"];
@@ -209,5 +212,45 @@ fn each_site_of_a_network_may_have_a_license_of_its_own() {
         "ok",
         "the seat is free"
     );
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_network_that_moved_takes_its_license_along_when_a_person_says_so() {
+    let (license, vendor, mut site) = network("");
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE]);
+    let option = |name: &str| format!("echo get_site_option('countersign_acme-forms_secret{name}');");
+    let old = site.run(&option(""));
+    // It was activated at another address, and the server knows that one.
+    let hash = Digest::of(old.as_bytes()).to_string();
+    let mut leave = json!({ "license_key": license.key, "site_url": HOST, "release_secret": old });
+    leave["new_site_url"] = "old.example".into();
+    leave["release_hash"] = hash.into();
+    assert_eq!(
+        post_json(vendor.server.address, "/api/v1/release-site", &leave).json()["code"],
+        "ok"
+    );
+    site.run(
+        "$memory = get_site_option('countersign_acme-forms'); $memory['host'] = 'old.example'; \
+         $memory['statement']['domain'] = 'old.example'; update_site_option('countersign_acme-forms', $memory);",
+    );
+    validations(&vendor);
+    site.visit_all();
+    site.pass(25 * HOUR);
+    site.cron_of_all();
+    assert!(validations(&vendor).is_empty(), "nobody has said anything yet");
+    let page = site.admin.get(&site.license_page("acme-forms"));
+    assert!(page.text().contains("and old.example loses it"), "{}", page.text());
+    assert_eq!(site.press("acme-forms", "move", "").notices(), [ACTIVE]);
+    assert_ne!(site.run(&option("")), old);
+    assert_eq!(site.run(&option("_next")), "");
+    assert_eq!(
+        vendor.server.validate(&license, "old.example").json()["code"],
+        "bound_elsewhere"
+    );
+    assert_eq!(vendor.server.validate(&license, HOST).json()["code"], "ok");
+    site.delete("acme-forms");
+    assert_eq!(site.kept(), ";;;");
     assert_eq!(site.complaints(), [""; 0]);
 }

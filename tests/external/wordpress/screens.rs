@@ -139,12 +139,14 @@ fn a_site_that_has_moved_is_asked_one_question_with_two_answers() {
     browser.evaluate("document.querySelector('[value=move]').focus()");
     assert_eq!(
         browser.evaluate(hint),
-        "The license comes along, and customer.example loses it."
+        "Choose this if the site has a new address and the old one is gone, or soon will be. The license comes along, and \
+         customer.example loses it."
     );
     browser.does("press", &["Tab"]);
     assert_eq!(
         browser.evaluate(hint),
-        "The license stays on customer.example, and this site counts as another one."
+        "Choose this if customer.example goes on, and this is a second site, such as one for tests. The license stays there, and \
+         this site counts as another one."
     );
     browser.does("press", &["Shift+Tab"]);
     browser.does("press", &["Enter"]);

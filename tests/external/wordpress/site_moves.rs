@@ -99,7 +99,7 @@ fn without_a_signed_answer_the_license_stays_until_a_person_removes_it_all_the_s
     site.run(&format!("update_option('{SECRET}', str_repeat('0', 64));"));
     let page = site.press("acme-forms", "remove_really", "");
     assert!(
-        page.notices()[0].contains("Only this site can release itself"),
+        page.notices()[0].contains("Only the site itself can give up its license"),
         "{:?}",
         page.notices()
     );

@@ -259,8 +259,8 @@ fn the_license_is_managed_from_the_command_line() {
     );
     assert!(!status.to_string().contains(&license.key));
     assert_eq!(
-        [run("move()"), run("copy()")],
-        [(); 2].map(|()| format!("Success: {ACTIVE}")),
+        [run("move()"), run("copy()"), run("take_back()")],
+        [(); 3].map(|()| format!("Success: {ACTIVE}")),
         "it is where it was"
     );
     assert!(run("remove()").starts_with("Success: The license was removed from this site."));
