@@ -13,10 +13,12 @@ use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId};
 use crate::commands::output::Table;
 use crate::commands::stored_sites::MovesByLicense;
 use crate::commands::{Exit, Failure, output, stored_sites};
+use countersign_ledger::log::ClaimEntry;
 use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense};
 use countersign_model::first_copies::{DAYS, MANY_NETWORKS};
 use countersign_model::license_key::LicenseId;
 use countersign_model::refused_hosts::{MANY_HOSTS, MOST_HOSTS};
+use countersign_model::site_claim::{CLAIM_PERIOD, ClaimStep};
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{MANY_MOVES, ReleasedBy, SiteRelease};
 use countersign_settings::config::Config;
@@ -49,6 +51,7 @@ struct Findings {
     many_hosts: Vec<WantedLicense>,
     many_moves: Vec<MovedLicense>,
     many_first_copies: Vec<CopiedLicense>,
+    claims: Vec<ReviewedClaim>,
 }
 
 /// A license that gave many first copies.
@@ -74,6 +77,19 @@ struct MovedLicense {
     note: String,
     /// In the last 30 days, the latest last.
     moves: Vec<ReviewedMove>,
+}
+
+/// A site that was installed again, and asks for its seat with another secret.
+#[derive(Debug, Serialize)]
+struct ReviewedClaim {
+    license: LicenseId,
+    note: String,
+    host: SiteHost,
+    step: ClaimStep,
+    time: DateTime<Utc>,
+    /// While it waits: when it is carried out if the old secret is not seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<DateTime<Utc>>,
 }
 
 /// A site that gave its seat back.
@@ -152,12 +168,14 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let now = Utc::now();
     let many_moves = many_moves(stored_sites::moves(config, now)?, &known);
     let many_first_copies = many_first_copies(stored_sites::first_copies(config)?, &known, now);
+    let claims = claims(stored_sites::claims(config, now)?, &known);
     let odd_reports = odd_reports(&known, reported);
     let findings = Findings {
         odd_reports,
         many_hosts,
         many_moves,
         many_first_copies,
+        claims,
     };
     output::print(&if args.json {
         output::json(&findings)?
@@ -166,6 +184,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             + &many_hosts_text(&findings.many_hosts)
             + &many_moves_text(&findings.many_moves)
             + &many_first_copies_text(&findings.many_first_copies)
+            + &claims_text(&findings.claims)
     })
 }
 
@@ -331,6 +350,45 @@ fn many_moves_text(moved: &[MovedLicense]) -> String {
             &last.time.date_naive(),
             &hosts.join(" "),
             &license.note,
+        ]);
+    }
+    format!("\n{table}")
+}
+
+/// The claims, those that wait first.
+fn claims(claims: Vec<ClaimEntry>, known: &KnownCopies) -> Vec<ReviewedClaim> {
+    let reviewed = claims.into_iter().map(|ClaimEntry { license, claim }| ReviewedClaim {
+        license,
+        note: known
+            .licenses
+            .with_id(&license)
+            .map_or(String::new(), |license| license.details.note.clone()),
+        until: (claim.step == ClaimStep::Begun).then(|| claim.time + CLAIM_PERIOD),
+        host: claim.host,
+        step: claim.step,
+        time: claim.time,
+    });
+    let mut reviewed: Vec<_> = reviewed.collect();
+    reviewed.sort_by_key(|claim| (claim.until.is_none(), Reverse(claim.time), claim.license));
+    reviewed
+}
+
+fn claims_text(claims: &[ReviewedClaim]) -> String {
+    if claims.is_empty() {
+        return "No site that was installed again waits for its seat.\n".to_owned();
+    }
+    let mut table = Table::new(["LICENSE", "INSTALLED AGAIN", "STATE", "SINCE", "CARRIED OUT", "NOTE"]);
+    for claim in claims {
+        let until = claim
+            .until
+            .map_or("-".to_owned(), |until| until.date_naive().to_string());
+        table.row([
+            &claim.license.log_tag(),
+            &claim.host,
+            &<&str>::from(claim.step),
+            &claim.time.date_naive(),
+            &until,
+            &claim.note,
         ]);
     }
     format!("\n{table}")

@@ -9,6 +9,7 @@ use crate::commands::Failure;
 use crate::commands::serve::store_hint;
 use crate::commands::server_questions::{self, QuestionError};
 use crate::commands::store_source::store_source;
+use countersign_ledger::log::ClaimEntry;
 use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense, SiteReports, StoreError, StoreReader};
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license_key::LicenseId;
@@ -74,6 +75,12 @@ pub(super) fn issued_licenses(config: &Config) -> Result<Vec<IssuedLicense>, Fai
 pub(super) fn moves(config: &Config, now: DateTime<Utc>) -> Result<MovesByLicense, Failure> {
     let moves = opened(config)?.map(|store| store.moves(now)).transpose();
     Ok(moves.map_err(failed)?.unwrap_or_default())
+}
+
+/// The claims of sites that were installed again: those that wait, and those of the last 30 days.
+pub(super) fn claims(config: &Config, now: DateTime<Utc>) -> Result<Vec<ClaimEntry>, Failure> {
+    let claims = opened(config)?.map(|store| store.claims(now)).transpose();
+    Ok(claims.map_err(failed)?.unwrap_or_default())
 }
 
 /// What every site reported; nothing where no server has run.

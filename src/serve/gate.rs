@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use countersign_ledger::{
-    BindOutcome, BoundSites, ChangeOutcome, Ledger, LedgerChange, NodeSecrets, SeatRequest, StoreError,
+    BindOutcome, BoundSites, ChangeOutcome, Ledger, LedgerChange, NodeSecrets, SeatRequest, SeenHash, StoreError,
 };
 use countersign_model::binding::{CheckIn, Stored};
 use countersign_model::download_key::DownloadKey;
@@ -78,7 +78,7 @@ pub struct LicenseRequest<'a> {
 
 /// What a site sends of its secrets with a validation.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SeatClaim {
+pub struct SentHashes {
     /// The hash of the secret that shall release the site, if this validation binds it.
     pub release_hash: Option<ReleaseHash>,
     /// The hash of the secret with which a person takes the seat back that the site moved away from.
@@ -183,7 +183,7 @@ impl Gate {
     pub async fn validate(
         &self,
         license_request: &LicenseRequest<'_>,
-        claim: SeatClaim,
+        sent: SentHashes,
     ) -> Result<Decision, StoreError> {
         let LicenseRequest {
             id,
@@ -201,15 +201,16 @@ impl Gate {
             });
         };
         let now = check_in.time;
+        let state = license.state(now.date_naive());
         let request = SeatRequest {
             license,
             host,
-            release_hash: claim.release_hash,
-            proof: claim.proof,
+            release_hash: sent.release_hash,
+            proof: sent.proof,
             staging: &self.rules.staging,
             now,
         };
-        let (verdict, bound_domain) = match license.state(now.date_naive()) {
+        let (verdict, bound_domain) = match state {
             LicenseState::Expired => (Verdict::Expired, None),
             LicenseState::Suspended => (Verdict::Suspended, None),
             LicenseState::Revoked => (Verdict::Revoked, None),
@@ -222,6 +223,19 @@ impl Gate {
                 BindOutcome::Elsewhere { first } => (Verdict::BoundElsewhere, Some(first)),
             },
         };
+        if let Some(hash) = sent.release_hash.filter(|_| !self.is_exempt(host)) {
+            // Whatever the license's state is: who has the bound hash ends a claim.
+            let seen = SeenHash {
+                license,
+                host,
+                hash,
+                is_active: state == LicenseState::Active,
+                now,
+            };
+            if let Some(step) = self.bindings.see_hash(seen).await? {
+                tracing::info!(license = id.log_tag(), site = %host, step = <&str>::from(step), "a site that was installed again");
+            }
+        }
         Ok(Decision { verdict, bound_domain })
     }
 

@@ -951,3 +951,118 @@ fn of_a_thousand_requests_for_the_seat_none_comes_between_release_and_binding() 
         assert_eq!(server.validate(license, "site-10.com").code(), "ok");
     }
 }
+
+/// A validation with the hash of this secret, so many days ago.
+async fn seen(
+    store: &countersign_ledger::Ledger,
+    license: &countersign_model::license::License,
+    secret: &str,
+    days: i64,
+) {
+    let seen = countersign_ledger::SeenHash {
+        license,
+        host: &"a.com".parse().unwrap(),
+        hash: countersign_model::site_release::ReleaseHash::of(secret),
+        is_active: true,
+        now: Utc::now() - chrono::TimeDelta::days(days),
+    };
+    store.see_hash(seen).await.unwrap();
+}
+
+/// A ledger whose license is bound to a.com with `SECRET`, and claimed with another secret so many days ago.
+fn claimed(instance: &Instance, license: &License, days: i64, last_seen: Option<i64>) {
+    let store = countersign_ledger::open(&instance.file("store")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let issued = issue(license);
+        store.change_license(issued.clone()).await.unwrap();
+        let host = "a.com".parse().unwrap();
+        let bound = Utc::now() - chrono::TimeDelta::days(days + 1);
+        let request = countersign_ledger::SeatRequest {
+            release_hash: Some(countersign_model::site_release::ReleaseHash::of(SECRET)),
+            ..countersign_ledger::SeatRequest::new(&issued.license, &host, bound)
+        };
+        store.bind(request).await.unwrap();
+        seen(&store, &issued.license, "anew", days).await;
+        if let Some(days) = last_seen {
+            seen(&store, &issued.license, SECRET, days).await;
+        }
+    });
+    store.close().unwrap();
+}
+
+fn claims(instance: &Instance) -> Vec<Value> {
+    let claims = crate::management::stdout_json(instance, &["review"])["claims"].clone();
+    let said = |claim: &Value| json!([claim["host"], claim["step"], claim["until"].is_string()]);
+    claims.as_array().unwrap().iter().map(said).collect()
+}
+
+#[test]
+fn a_site_that_was_installed_again_has_its_new_secret_after_14_days_of_silence() {
+    let license = License::new();
+    let instance = Instance::new();
+    claimed(&instance, &license, 13, None);
+    let server = Server::start(&instance);
+    assert_eq!(server.ask(&guarded(&license, "a.com", "anew")).code(), "ok");
+    assert_eq!(
+        release(&server, &license, "a.com", "anew").code(),
+        "wrong_release_secret"
+    );
+    assert_eq!(claims(&instance), [json!(["a.com", "begun", true])]);
+    assert_eq!(history(&instance, &license)[0][0], "claimed");
+
+    let instance = Instance::new();
+    claimed(&instance, &license, 14, None);
+    let mut server = Server::start(&instance);
+    assert_eq!(server.ask(&guarded(&license, "a.com", "anew")).code(), "ok");
+    assert_eq!(claims(&instance), [json!(["a.com", "taken", false])]);
+    assert_eq!(
+        release(&server, &license, "a.com", SECRET).code(),
+        "wrong_release_secret"
+    );
+    assert!(server.stop().success());
+    crate::management::run(&instance, &["bindings", "compact"]);
+    server = Server::start(&instance);
+    assert!(!server.log().contains("rebuilding"), "{}", server.log());
+    // The site was alive all the same.
+    for _ in 0..2 {
+        assert_eq!(server.ask(&guarded(&license, "a.com", SECRET)).code(), "ok");
+    }
+    assert_eq!(claims(&instance), [json!(["a.com", "returned", false])]);
+    assert_eq!(
+        release(&server, &license, "a.com", "anew").code(),
+        "wrong_release_secret"
+    );
+    assert_eq!(release(&server, &license, "a.com", SECRET).code(), "released");
+}
+
+#[test]
+fn a_site_that_is_alive_ends_each_claim_of_its_binding() {
+    let license = License::new();
+    let instance = Instance::new();
+    claimed(&instance, &license, 20, Some(7));
+    let server = Server::start(&instance);
+    let lines = |instance: &Instance| ledger(instance).matches("\"event\":\"claimed\"").count();
+    // The stranger asks on, and the site itself: nothing begins again, and nothing is written.
+    for secret in ["anew", SECRET, "third", "anew", ""] {
+        assert_eq!(server.ask(&guarded(&license, "a.com", secret)).code(), "ok");
+    }
+    assert_eq!(lines(&instance), 2);
+    assert_eq!(claims(&instance), [json!(["a.com", "ended", false])]);
+    for wrong in ["anew", "third"] {
+        assert_eq!(
+            release(&server, &license, "a.com", wrong).code(),
+            "wrong_release_secret"
+        );
+    }
+
+    // Two strangers are in each other's way, and the site may be silent.
+    let instance = Instance::new();
+    claimed(&instance, &license, 20, None);
+    let server = Server::start(&instance);
+    for secret in ["third", "anew"] {
+        assert_eq!(server.ask(&guarded(&license, "a.com", secret)).code(), "ok");
+    }
+    assert_eq!(claims(&instance), [json!(["a.com", "ended", false])]);
+    assert_eq!(release(&server, &license, "a.com", SECRET).code(), "released");
+}

@@ -10,6 +10,7 @@ use countersign_model::binding::Binding;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
+use countersign_model::site_claim::SiteClaim;
 
 use crate::bindings::{BindingsRef, BoundSites, LicenseBindings};
 use crate::issued_licenses::IssuedLicenses;
@@ -129,6 +130,15 @@ impl<'m> CommitDraft<'m> {
             self.apply_to_sites(license, LedgerEvent::Bound(LedgerEntry { license, binding }));
         }
         self.stored(&license)
+    }
+
+    /// The claims of a license's sites as they are before this request.
+    pub(crate) fn claims_of(&self, license: &LicenseId) -> Vec<SiteClaim> {
+        let ahead = self.events.claims.of(license);
+        let is_ahead = |claim: &SiteClaim| ahead.iter().any(|newer| newer.host == claim.host);
+        let memory = self.memory.events();
+        let known = memory.claims.of(license).iter().filter(|claim| !is_ahead(claim));
+        known.chain(ahead).cloned().collect()
     }
 
     /// The current version of a request's license, which may have changed, or been adopted, while the request waited.

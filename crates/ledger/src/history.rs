@@ -16,6 +16,7 @@ impl LedgerEvent {
         match self {
             Self::Bound(entry) => Some(&entry.license),
             Self::Released(entry) => Some(&entry.license),
+            Self::Claimed(entry) => Some(&entry.license),
             Self::License(issued) => Some(&issued.license.id),
             Self::Sale(_) | Self::Token(_) | Self::Erased(_) | Self::Compacted(_) => None,
         }

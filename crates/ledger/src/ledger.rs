@@ -19,6 +19,7 @@ use countersign_model::issued_license::Hex128;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::seat::Seat;
+use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::SiteRelease;
 
@@ -35,12 +36,13 @@ use crate::ledger_change::{ChangeOutcome, LedgerChange};
 use crate::ledger_state::LedgerState;
 use crate::ledger_tables::{KnownFacts, KnownSale};
 use crate::license_imports::{self, ImportInTurn, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
-use crate::log::Position;
+use crate::log::{ClaimEntry, Position};
 use crate::memory::BindingMemory;
 use crate::pending::{LedgerLook, Message};
 use crate::postgres::nodes::NodeSecrets;
 use crate::sales::{SaleChange, SaleOutcome};
 use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
+use crate::site_claims::{NotedHash, SeenHash};
 use crate::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
 use crate::stored_reports::StoredReports;
 use crate::telemetry::Reports;
@@ -162,6 +164,28 @@ impl Ledger {
         #[cfg(feature = "testing")]
         self.fail().await?;
         self.group_commit.ask(request).await
+    }
+
+    /// Takes a hash that a host sent with a validation: it may begin, end or carry out a claim, which is durable then. Costs one look-up
+    /// in memory for the hash that is bound, unless a claim of the license waits.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub async fn see_hash(&self, seen: SeenHash<'_>) -> Result<Option<ClaimStep>, StoreError> {
+        let follows = {
+            let events = self.memory.events();
+            let claims = events.claims.of(&seen.license.id);
+            seen.follows(&self.memory.of(&seen.license.id), claims)
+        };
+        match follows {
+            None => Ok(None),
+            Some(_) => self.group_commit.ask(NotedHash::from(seen)).await,
+        }
+    }
+
+    /// The claims of sites that were installed again: those that wait, and those of the last 30 days.
+    pub fn claims(&self) -> Vec<ClaimEntry> {
+        self.memory.events().claims.all()
     }
 
     /// The license of the ledger with this id. It takes precedence over a declaration.

@@ -9,13 +9,15 @@ use chrono::{DateTime, Utc};
 use countersign_model::api_token::ApiToken;
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
 use countersign_model::sale::facts::SaleFacts;
+use countersign_model::site_claim::SiteClaim;
 
 use crate::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::issued_table::{IssuedBuilder, IssuedTable};
 use crate::log::record::LedgerEvent;
-use crate::log::{ErasureEntry, MAX_NAMES, SaleEntry, SoldTerms};
+use crate::log::{ClaimEntry, ErasureEntry, MAX_NAMES, SaleEntry, SoldTerms};
 
 /// Everything that a ledger has.
 #[derive(Debug, Default)]
@@ -33,6 +35,8 @@ pub(crate) struct EventTables {
     pub sales: SaleTable,
     /// The tokens of the management API.
     pub tokens: TokenTable,
+    /// The claims of sites that were installed again.
+    pub claims: ClaimTable,
     /// The customers that were erased.
     pub erased: ErasedCustomers,
 }
@@ -43,6 +47,7 @@ impl EventTables {
         match event {
             LedgerEvent::Sale(entry) => self.sales.take(entry),
             LedgerEvent::Token(token) => self.tokens.take(token),
+            LedgerEvent::Claimed(entry) => self.claims.take(entry),
             LedgerEvent::Erased(entry) => self.erased.take(entry),
             LedgerEvent::Bound(_) | LedgerEvent::Released(_) | LedgerEvent::License(_) | LedgerEvent::Compacted(_) => {}
         }
@@ -105,6 +110,36 @@ impl TokenTable {
     pub(crate) fn len_with(&self, other: &Self) -> usize {
         let is_new = |name: &&Name| !self.0.contains_key(*name);
         self.0.len() + other.0.keys().filter(is_new).count()
+    }
+}
+
+/// The last claim of each site that has one. They are few.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimTable(BTreeMap<LicenseId, Vec<SiteClaim>>);
+
+impl ClaimTable {
+    fn take(&mut self, entry: &ClaimEntry) {
+        let claims = self.0.entry(entry.license).or_default();
+        claims.retain(|claim| claim.host != entry.claim.host);
+        claims.push(entry.claim.clone());
+    }
+
+    /// Those of a license, the latest last.
+    pub(crate) fn of(&self, license: &LicenseId) -> &[SiteClaim] {
+        self.0.get(license).map_or(&[], |claims| claims)
+    }
+
+    /// Every one.
+    pub(crate) fn all(&self) -> Vec<ClaimEntry> {
+        let of_license = |(license, claims): (&LicenseId, &Vec<SiteClaim>)| {
+            let license = *license;
+            let entries = claims.iter().map(move |claim| ClaimEntry {
+                license,
+                claim: claim.clone(),
+            });
+            entries.collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of_license).collect()
     }
 }
 

@@ -51,6 +51,7 @@ pub mod reader;
 mod recovery;
 mod sales;
 mod seats;
+mod site_claims;
 mod site_moves;
 mod sleep_watch;
 mod source;
@@ -96,6 +97,7 @@ pub use ledger_tables::{KnownFacts, KnownSale};
 pub use log::MAX_NAMES;
 pub use sales::{HiddenId, SaleChange, SaleOutcome};
 pub use seats::{BindOutcome, SeatRequest};
+pub use site_claims::SeenHash;
 pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, Successor};
 pub use sleep_watch::since_boot;
 pub use source::{

@@ -45,6 +45,7 @@
 //! `store::postgres` keeps the same lines in a table that several nodes append to.
 
 pub(crate) mod chain;
+pub(crate) mod claim_line;
 pub(crate) mod compaction;
 mod erasure_line;
 mod event;
@@ -73,6 +74,7 @@ use countersign_model::offer::ShopId;
 use countersign_model::sale::fact::{Fact, SalePlace};
 use countersign_model::sale::facts::SaleFacts;
 use countersign_model::sale::terms::Terms;
+use countersign_model::site_claim::SiteClaim;
 use countersign_model::site_release::SiteRelease;
 
 /// The ledger's name in the store's folder.
@@ -113,6 +115,15 @@ impl ReleaseEntry {
             successor: None,
         }
     }
+}
+
+/// The claim of a site that was installed again, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimEntry {
+    /// The license.
+    pub license: LicenseId,
+    /// The claim as it is now.
+    pub claim: SiteClaim,
 }
 
 /// A customer was erased.

@@ -10,13 +10,14 @@ use chrono::{DateTime, Utc};
 use countersign_model::binding::{Binding, SiteReport};
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_key::LicenseId;
+use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{self, SiteRelease};
 
 use crate::error::StoreError;
 use crate::index::SiteReports;
 use crate::log::record::LedgerEvent;
-use crate::log::{LedgerEntry, ReleaseEntry};
+use crate::log::{ClaimEntry, LedgerEntry, ReleaseEntry};
 use crate::postgres::shared_reader::SharedReader;
 use crate::reader::{self, FolderReader, VerifiedLedger};
 use crate::stored_sales::StoredSales;
@@ -156,6 +157,19 @@ impl StoreReader {
             Place::Folder(folder) => Ok(folder.first_copies()),
             Place::Database(shared) => shared.first_copies().map(Some),
         }
+    }
+
+    /// Checks the ledger, and gives the claims of sites that were installed again: those that wait, and those that count as recent at `now`.
+    pub fn claims(self, now: DateTime<Utc>) -> Result<Vec<ClaimEntry>, StoreError> {
+        let mut claims = Vec::new();
+        self.current(|change| {
+            if let LedgerEvent::Claimed(entry) = change
+                && (entry.claim.step == ClaimStep::Begun || entry.claim.is_recent(now))
+            {
+                claims.push(entry);
+            }
+        })?;
+        Ok(claims)
     }
 
     /// Checks the ledger, then passes on every binding that is not superseded, void ones included, in the order of

@@ -44,6 +44,9 @@ pub enum EventKind {
     /// A site moved to another host, which has its seat now.
     #[strum(serialize = "site.moved")]
     Moved,
+    /// A site that was installed again claimed its binding, or what became of that.
+    #[strum(serialize = "site.claimed")]
+    Claimed,
     /// Sent by `countersign webhook test` alone.
     #[strum(serialize = "webhook.test")]
     Test,

@@ -49,6 +49,7 @@ pub mod sale;
 pub mod seat;
 pub mod seat_counts;
 pub mod shop_link;
+pub mod site_claim;
 pub mod site_host;
 pub mod site_release;
 pub mod slug;

@@ -11,11 +11,12 @@ use crate::commands::serve::store_hint;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
 use countersign_ledger::log::record::LedgerEvent;
-use countersign_ledger::log::{LedgerEntry, ReleaseEntry};
+use countersign_ledger::log::{ClaimEntry, LedgerEntry, ReleaseEntry};
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::{LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::remarks::Remarks;
+use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleasedBy;
 use countersign_model::stored_text::StoredText;
@@ -160,6 +161,15 @@ fn event<'a>(events: &'a [LedgerEvent], number: usize, texts: &'a KeptTexts) -> 
                 (None, ReleasedBy::Taken) => ("released", format!("{} lost its seat", release.host)),
             };
             (word, vec![what], None)
+        }
+        LedgerEvent::Claimed(ClaimEntry { claim, .. }) => {
+            let what = match claim.step {
+                ClaimStep::Begun => "was installed again and waits for its seat",
+                ClaimStep::Ended => "waits no more: another secret was seen",
+                ClaimStep::Taken => "has a new secret, because the old one was not seen for 14 days",
+                ClaimStep::Returned => "has its old secret again",
+            };
+            ("claimed", vec![format!("{} {what}", claim.host)], None)
         }
         LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Erased(_) | LedgerEvent::Compacted(_) => {
             ("changed", Vec::new(), None)

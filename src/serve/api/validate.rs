@@ -10,7 +10,7 @@ use crate::serve::api::params::{
     MAX_VERSION, at_most, build_id, find_license, license_id, reported_version, site_host,
 };
 use crate::serve::api::question::{MAX_NONCE, parse, read_body};
-use crate::serve::gate::{Decision, LicenseRequest, SeatClaim, Snapshot};
+use crate::serve::gate::{Decision, LicenseRequest, SentHashes, Snapshot};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
@@ -35,7 +35,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
     at_most(MAX_NONCE, "nonce", question.nonce.as_deref())?;
     at_most(MAX_VERSION, "plugin_version", question.plugin_version.as_deref())?;
     let build_id = build_id(question.build_id.as_deref())?;
-    let claim = SeatClaim {
+    let sent = SentHashes {
         release_hash: question.release_hash()?,
         proof: question.release_proof()?,
     };
@@ -70,7 +70,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         &snapshot,
         &license_request,
     );
-    let decision = service.gate.validate(&license_request, claim).await?;
+    let decision = service.gate.validate(&license_request, sent).await?;
     if decision.verdict == Verdict::BoundElsewhere {
         // For abuse review: which build is used on which foreign site.
         tracing::info!(license = id.log_tag(), site = %host, build_id = build_id.map(tracing::field::display), "bound elsewhere");

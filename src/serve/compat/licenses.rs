@@ -10,7 +10,7 @@ use crate::serve::compat::items::MeantPlugins;
 use crate::serve::compat::question::{EddAbout, EddQuestion};
 use crate::serve::found_license::FoundLicense;
 use crate::serve::gate::release::NotReleased;
-use crate::serve::gate::{Gate, LicenseRequest, SeatClaim, Snapshot};
+use crate::serve::gate::{Gate, LicenseRequest, SentHashes, Snapshot};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
@@ -135,7 +135,7 @@ pub(super) async fn activate(service: &Service, question: &EddQuestion) -> Answe
         host: &host,
         check_in: check_in(),
     };
-    let decision = service.gate.validate(&request, SeatClaim::default()).await?;
+    let decision = service.gate.validate(&request, SentHashes::default()).await?;
     let code = decision.verdict.into();
     tracing::debug!(license = id.log_tag(), site = %host, code = decision.verdict.code(), "an EDD client activated");
     match decision.verdict {

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::serve::gate::{Decision, Gate, LicenseRequest, SeatClaim};
+use crate::serve::gate::{Decision, Gate, LicenseRequest, SentHashes};
 use countersign_ledger::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, StoreError, Successor};
 use countersign_model::entitlement::{self, Refusal};
 use countersign_model::license::{License, LicenseState};
@@ -81,7 +81,7 @@ impl Gate {
             let decision = self
                 .validate(
                     license_request,
-                    SeatClaim {
+                    SentHashes {
                         release_hash,
                         proof: None,
                     },

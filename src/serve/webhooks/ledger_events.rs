@@ -9,6 +9,7 @@ use countersign_model::change_kind::ChangeKind;
 use countersign_model::event_kind::EventKind;
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::{License, SiteLimit};
+use countersign_model::site_claim::{CLAIM_PERIOD, ClaimStep};
 use countersign_model::site_release::ReleasedBy;
 
 /// The event of a line; `None` for lines that nobody outside is told, such as those of tokens. The id names the line's
@@ -37,6 +38,25 @@ pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
                 None => (EventKind::Released, json!({ "host": release.host, "by": by })),
             };
             Some(WebhookEvent::new(id, kind, entry.license, release.time, data))
+        }
+        LedgerEvent::Claimed(entry) => {
+            let claim = &entry.claim;
+            let step = <&str>::from(claim.step);
+            let id = EventId::of(format_args!(
+                "claimed {} {} {step} {}",
+                entry.license, claim.host, claim.time
+            ));
+            let mut data = json!({ "host": claim.host, "step": step });
+            if claim.step == ClaimStep::Begun {
+                data["until"] = json!(claim.time + CLAIM_PERIOD);
+            }
+            Some(WebhookEvent::new(
+                id,
+                EventKind::Claimed,
+                entry.license,
+                claim.time,
+                data,
+            ))
         }
         LedgerEvent::License(issued) => Some(license_event(issued)),
         LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Erased(_) | LedgerEvent::Compacted(_) => None,

@@ -2,7 +2,7 @@
 //!
 //! Its first line has the position of the old ledger's last line, so both form one chain: the old file proves the new
 //! one. Bindings keep their order and their times. Releases by clients stay while they count as moves of their license,
-//! and for as long as nobody bound the host again. Lines of licenses stay for [`HISTORY`], also superseded ones.
+//! and for as long as nobody bound the host again. Claims stay while they wait, and 30 days. Lines of licenses stay for [`HISTORY`], also superseded ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufWriter, Read, Write};
@@ -12,12 +12,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use countersign_model::binding::Binding;
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
+use countersign_model::site_claim::{ClaimStep, SiteClaim};
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{MOVE_PERIOD, SiteRelease};
 
 use crate::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::log::record::{LedgerEvent, LedgerRecord};
-use crate::log::{Compaction, LedgerEntry, Position, ReleaseEntry};
+use crate::log::{ClaimEntry, Compaction, LedgerEntry, Position, ReleaseEntry};
 
 /// How long superseded lines of licenses stay: a year, and a month to look at it.
 pub(crate) const HISTORY: TimeDelta = TimeDelta::days(400);
@@ -82,6 +83,8 @@ pub(crate) struct LatestLines {
     past_licenses: BTreeMap<u64, DateTime<Utc>>,
     /// The last line of each token.
     tokens: HashMap<Name, u64>,
+    /// The last line of each claim.
+    claims: HashMap<(LicenseId, SiteHost), (u64, SiteClaim)>,
     /// How many lines are of a kind of which all stay: those of sales, each of which has names that no other line has, and those of erased
     /// customers, whom a backup may have.
     lasting: usize,
@@ -115,6 +118,10 @@ impl LatestLines {
                 }
             }
             LedgerEvent::Sale(_) | LedgerEvent::Erased(_) => self.lasting += 1,
+            LedgerEvent::Claimed(ClaimEntry { license, claim }) => {
+                let site = (*license, claim.host.clone());
+                self.claims.insert(site, (sequence, claim.clone()));
+            }
             LedgerEvent::Token(token) => {
                 self.tokens.insert(token.name.clone(), sequence);
             }
@@ -145,6 +152,8 @@ impl LatestLines {
     fn forget_past(&mut self, now: DateTime<Utc>) {
         self.moves
             .retain(|_, time| now.signed_duration_since(*time) < MOVE_PERIOD);
+        self.claims
+            .retain(|_, (_, claim)| claim.step == ClaimStep::Begun || claim.is_recent(now));
         self.past_licenses
             .retain(|_, time| now.signed_duration_since(*time) < HISTORY);
     }
@@ -156,7 +165,7 @@ impl LatestLines {
         };
         let twice = self.joint.iter().filter(is_twice).count();
         let sites = self.bindings.len() + self.releases.len() + self.moves.len() - twice;
-        sites + self.licenses.len() + self.past_licenses.len() + self.tokens.len() + self.lasting
+        sites + self.licenses.len() + self.past_licenses.len() + self.tokens.len() + self.claims.len() + self.lasting
     }
 
     /// Whether the line with this number stays.
@@ -178,6 +187,10 @@ impl LatestLines {
                 latest.is_some_and(|(number, _)| *number == sequence) || self.past_licenses.contains_key(&sequence)
             }
             LedgerEvent::Sale(_) | LedgerEvent::Erased(_) => true,
+            LedgerEvent::Claimed(ClaimEntry { license, claim }) => {
+                let latest = self.claims.get(&(*license, claim.host.clone()));
+                latest.is_some_and(|(number, _)| *number == sequence)
+            }
             LedgerEvent::Token(token) => self.tokens.get(&token.name) == Some(&sequence),
             LedgerEvent::Compacted(_) => false,
         }

@@ -9,7 +9,7 @@ use countersign_model::api_token::ApiToken;
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::IssuedLicense;
 
-use crate::log::{Compaction, ErasureEntry, LedgerEntry, ReleaseEntry, SaleEntry};
+use crate::log::{ClaimEntry, Compaction, ErasureEntry, LedgerEntry, ReleaseEntry, SaleEntry};
 
 /// The event of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum LedgerEvent {
     Sale(Arc<SaleEntry>),
     /// A token was made, revoked, or used on a new day: the whole token as it is now.
     Token(Arc<ApiToken>),
+    /// A site that was installed again claimed its binding, or what became of that.
+    Claimed(ClaimEntry),
     /// A customer was erased.
     Erased(ErasureEntry),
     /// The first line of a compacted ledger.
@@ -50,6 +52,7 @@ impl LedgerEvent {
             Self::License(issued) => issued.time,
             Self::Sale(entry) => entry.time,
             Self::Token(token) => token.time,
+            Self::Claimed(entry) => entry.claim.time,
             Self::Erased(entry) => entry.time,
             Self::Compacted(compaction) => compaction.time,
         }

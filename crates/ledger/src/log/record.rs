@@ -13,6 +13,7 @@ use countersign_model::site_release::ReleaseHash;
 
 pub use crate::log::event::LedgerEvent;
 
+use crate::log::claim_line::ClaimLine;
 use crate::log::erasure_line::ErasureLine;
 use crate::log::event::EventLine;
 use crate::log::license_line::LicenseLine;
@@ -93,12 +94,13 @@ impl LineKind {
 }
 
 /// The kinds of lines that this version knows, the most frequent first.
-const KINDS: [LineKind; 8] = [
+const KINDS: [LineKind; 9] = [
     LineKind::of::<BoundLine>("bound"),
     LineKind::of::<LicenseLine>("license"),
     LineKind::of::<ReleaseLine>("released"),
     LineKind::of::<SaleLine>("sold"),
     LineKind::of::<TokenLine>("token"),
+    LineKind::of::<ClaimLine>("claimed"),
     LineKind::of::<ErasureLine>("erased"),
     LineKind::of::<CompactedLine>("compacted"),
     LineKind::of::<EarlierSaleLine>("sale"),
@@ -162,6 +164,7 @@ impl LedgerRecord {
             LedgerEvent::License(issued) => append(bytes, &LicenseLine::new(issued, previous, synced)),
             LedgerEvent::Sale(entry) => append(bytes, &SaleLine::new(entry, previous, synced)),
             LedgerEvent::Token(token) => append(bytes, &TokenLine::new(token, previous, synced)),
+            LedgerEvent::Claimed(entry) => append(bytes, &ClaimLine::new(entry, previous, synced)),
             LedgerEvent::Erased(entry) => append(bytes, &ErasureLine::new(entry, previous, synced)),
             LedgerEvent::Compacted(compaction) => append(bytes, &CompactedLine::new(*compaction, previous)),
         }?;

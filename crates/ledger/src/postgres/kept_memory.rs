@@ -172,7 +172,8 @@ fn write_lines(file: &File, end: Position, memory: &BindingMemory, now: DateTime
     let tokens = memory.events().tokens.all();
     let sales = memory.events().sales.entries(&Arc::new(ChangeScope::operator()), now);
     let erased = memory.events().erased.all();
-    let mut kept = (memory.issued.len() + tokens.len() + sales.len() + erased.len()) as u64;
+    let claims = memory.events().claims.all();
+    let mut kept = (memory.issued.len() + tokens.len() + sales.len() + erased.len() + claims.len()) as u64;
     memory.each(|_, sites| kept += (sites.len() + sites.moves().len()) as u64);
     lines.put(LedgerEvent::Compacted(Compaction { kept, time: now }));
     for token in tokens {
@@ -188,6 +189,9 @@ fn write_lines(file: &File, end: Position, memory: &BindingMemory, now: DateTime
         .issued
         .each(|issued| lines.put(LedgerEvent::License(issued.clone().into())));
     memory.each(|license, sites| lines.put_sites(*license, sites));
+    for entry in claims {
+        lines.put(LedgerEvent::Claimed(entry));
+    }
     lines.written?;
     lines.out.seal()
 }

@@ -28,11 +28,13 @@ use crate::postgres::settings::DatabaseSettings;
 use crate::postgres::shared_compaction::require_owner;
 use crate::postgres::{load, transaction};
 use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
+use crate::site_claims::EndedClaim;
 use crate::site_moves::{ReleaseRequest, Releaser, SiteReleaseOutcome, Successor};
 use countersign_model::binding::{Binding, Stored as _};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::seat::Seat;
+use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::staging_hosts::StagingRule;
 
@@ -124,6 +126,9 @@ async fn repair(
     repair.erasures(lost.erased).await?;
     repair.releases(&lost.releases, &lost.bindings).await?;
     repair.bindings(&lost.bindings).await?;
+    if anew {
+        repair.end_claims().await?;
+    }
     if anew && !dry_run {
         repair.raise_epoch(lost.epoch).await?;
     }
@@ -206,6 +211,20 @@ impl Repair<'_> {
                     BindOutcome::Elsewhere { first } => self.outcome.unfit.push(unfit(Some(first))),
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A line that was lost may have ended a claim that waits.
+    async fn end_claims(&mut self) -> Result<(), BackendError> {
+        let mut waiting = self.memory.events().claims.all();
+        waiting.retain(|entry| entry.claim.step == ClaimStep::Begun);
+        for part in waiting.chunks(BATCH) {
+            let ends = part.iter().map(|entry| EndedClaim {
+                entry: entry.clone(),
+                now: Utc::now(),
+            });
+            self.decide(ends.collect()).await?;
         }
         Ok(())
     }

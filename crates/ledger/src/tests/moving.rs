@@ -9,6 +9,7 @@ use crate::testing::issued;
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::remarks::{Author, NewRemarks};
+use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_release::{ReleaseHash, ReleasedBy, SiteMove, SiteRelease};
 use countersign_model::staging_hosts::StagingRule;
 
@@ -1020,4 +1021,52 @@ async fn who_asked_before_a_move_is_decided_by_the_license_after_it() {
     let not_bound = SiteReleaseOutcome::Refused(ReleaseRefusal::NotBound);
     assert_eq!(left.wait().await.unwrap(), not_bound);
     assert_eq!(came.wait().await.unwrap(), elsewhere("b.com"));
+}
+
+#[tokio::test]
+async fn a_claim_is_durable_and_stays_while_it_waits() {
+    let folder = TempDir::new().unwrap();
+    let license = license(1, 9);
+    let see = async |store: &Ledger, name: &str, secret: &str, seconds: i64| {
+        let seen = SeenHash {
+            license: &license,
+            host: &host(name),
+            hash: ReleaseHash::of(secret),
+            is_active: true,
+            now: at(seconds),
+        };
+        store.see_hash(seen).await.unwrap()
+    };
+    const DAY: i64 = 24 * HOUR;
+    {
+        let store = open(folder.path()).unwrap();
+        for number in 0..7 {
+            let site = host(&format!("site-{number}.com"));
+            store.bind(guarded(&license, &site, "old", 1)).await.unwrap();
+        }
+        // One without a hash has nothing to claim.
+        bind(&store, &license, "bare.com", 1).await;
+        assert_eq!(see(&store, "bare.com", "new", 2).await, None);
+        assert_eq!(see(&store, "nobody.com", "new", 2).await, None);
+        for number in 0..7 {
+            let begun = see(&store, &format!("site-{number}.com"), "new", 2).await;
+            assert_eq!(begun, (number < 5).then_some(ClaimStep::Begun), "{number}");
+        }
+        assert_eq!(see(&store, "site-0.com", "old", 3).await, Some(ClaimStep::Ended));
+        store.close().unwrap();
+    }
+    // The one that ended is forgotten after 30 days; those that wait are not.
+    let compacted = maintenance::compact(folder.path(), at(40 * DAY)).unwrap();
+    assert_eq!(compacted.kept, 8);
+    let store = open(folder.path()).unwrap();
+    let waiting: Vec<_> = store.claims().into_iter().map(|entry| entry.claim.step).collect();
+    assert_eq!(waiting, [ClaimStep::Begun; 4]);
+    assert_eq!(see(&store, "site-1.com", "new", 13 * DAY).await, None);
+    assert_eq!(see(&store, "site-1.com", "new", 41 * DAY).await, Some(ClaimStep::Taken));
+    let bound = store.of(&license.id);
+    assert_eq!(
+        bound.find(&host("site-1.com")).unwrap().release_hash(),
+        Some(ReleaseHash::of("new"))
+    );
+    assert_eq!(bound.len(), 8);
 }

@@ -18,10 +18,13 @@ use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::reported_copies;
 use crate::serve::state::Service;
+use countersign_ledger::Ledger;
+use countersign_ledger::log::ClaimEntry;
 use countersign_ledger::stored_reports::{ReportRange, StoredReports};
 use countersign_model::binding::SiteReport;
 use countersign_model::license_key::LicenseId;
 use countersign_model::refused_hosts::MANY_HOSTS;
+use countersign_model::site_claim::{CLAIM_PERIOD, ClaimStep};
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{MANY_MOVES, ReleasedBy};
 use countersign_model::slug::Slug;
@@ -49,6 +52,8 @@ struct ReviewReport {
     many_moves: Vec<RestlessLicense>,
     /// Licenses whose first copies went to many networks in 14 days or were refused, those with the most networks first.
     many_first_copies: Vec<CopiedOften>,
+    /// Sites that were installed again, and ask for their seat with another secret.
+    claims: Vec<ToldClaim>,
 }
 
 #[derive(Debug, Serialize)]
@@ -80,6 +85,16 @@ struct CopiedOften {
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<DateTime<Utc>>,
     last: DateTime<Utc>,
+}
+
+#[derive(Debug, Serialize)]
+struct ToldClaim {
+    license: LicenseId,
+    host: SiteHost,
+    step: ClaimStep,
+    time: DateTime<Utc>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<DateTime<Utc>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -196,7 +211,25 @@ async fn review(service: &Service) -> Result<LicenseAnswer, Problem> {
         many_hosts,
         many_moves,
         many_first_copies: many_first_copies(service, now).await?,
+        claims: claims(bindings, now),
     })
+}
+
+/// The claims that wait, and those of the last 30 days; those that wait first.
+fn claims(bindings: &Ledger, now: DateTime<Utc>) -> Vec<ToldClaim> {
+    let known = bindings.claims().into_iter();
+    let told = known.filter(|entry| entry.claim.step == ClaimStep::Begun || entry.claim.is_recent(now));
+    let told = told.map(|ClaimEntry { license, claim }| ToldClaim {
+        license,
+        until: (claim.step == ClaimStep::Begun).then(|| claim.time + CLAIM_PERIOD),
+        host: claim.host,
+        step: claim.step,
+        time: claim.time,
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort_by_key(|claim| (claim.until.is_none(), std::cmp::Reverse(claim.time), claim.license));
+    told.truncate(MOST);
+    told
 }
 
 async fn many_first_copies(service: &Service, now: DateTime<Utc>) -> Result<Vec<CopiedOften>, Problem> {
