@@ -226,6 +226,12 @@ fn is_label(label: &[u8]) -> bool {
 }
 
 impl SiteHost {
+    /// As people read it, where that is another form: `münchen.example` of `xn--mnchen-3ya.example`.
+    pub fn in_unicode(&self) -> Option<String> {
+        let (unicode, valid) = idna::domain_to_unicode(&self.0);
+        (valid.is_ok() && unicode != self.0.as_str()).then_some(unicode)
+    }
+
     /// Whether this host is not reachable from the public internet, so that many sites may have the same one.
     ///
     /// One-label names; `.localhost`, `.test`, `.invalid` (RFC 6761), `.local` (RFC 6762), `.internal` (ICANN 2024)
