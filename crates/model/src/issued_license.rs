@@ -71,7 +71,8 @@ impl OfLicense for IssuedLicense {
     }
 }
 
-/// Who changes licenses: `token:NAME`, `shop:NAME`, `surplus:NAME`, or `operator:cli` for the commands.
+/// Who changes licenses: `token:NAME`, `shop:NAME`, `surplus:NAME`, `operator:cli` for the commands, or
+/// `operator:desk` for the desk.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChangeScope(Box<str>);
 
@@ -86,6 +87,11 @@ impl ChangeScope {
     /// Who imports licenses of another system.
     pub fn importer() -> Self {
         Self("operator:import".into())
+    }
+
+    /// Who works at the desk.
+    pub fn desk() -> Self {
+        Self("operator:desk".into())
     }
 
     /// For people: `token NAME`.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use chrono::DateTime;
-use hmac::Hmac;
+use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -101,12 +101,16 @@ impl IssuingKey {
     }
 }
 
-/// Hides the orders of shops, the names of persons, and the addresses of customers.
+/// The fewest bytes of a MAC of the desk that are accepted.
+const SHORTEST_DESK_MAC: usize = 8;
+
+/// Hides the orders of shops, the names of persons, and the addresses of customers, and signs what the desk gives to browsers.
 #[derive(Clone)]
 pub struct ReferenceKey {
     references: Hmac<Sha256>,
     persons: Hmac<Sha256>,
     customers: Hmac<Sha256>,
+    desk: Hmac<Sha256>,
     fingerprint: [u8; 8],
 }
 
@@ -117,6 +121,7 @@ impl ReferenceKey {
             references: derived(secret, "countersign reference key 1"),
             persons: derived(secret, "countersign person key 1"),
             customers: derived(secret, "countersign customer key 1"),
+            desk: derived(secret, "countersign desk key 1"),
             fingerprint: first(&mac(&keyed(secret), &[b"countersign references fingerprint 1"])),
         }
     }
@@ -124,6 +129,18 @@ impl ReferenceKey {
     /// Names the secret without saying anything of it: 16 hexadecimal digits.
     pub fn fingerprint(&self) -> String {
         format!("{:016x}", u64::from_be_bytes(self.fingerprint))
+    }
+
+    /// The MAC of these parts for a use at the desk, which the first part names. Every node that shares the secret makes the same.
+    pub fn desk_mac(&self, parts: &[&[u8]]) -> [u8; 32] {
+        mac(&self.desk, parts)
+    }
+
+    /// Whether these are the first bytes of a [MAC of the desk](Self::desk_mac), in constant time. None and few bytes are not.
+    pub fn is_desk_mac(&self, parts: &[&[u8]], claimed: &[u8]) -> bool {
+        let mut mac = self.desk.clone();
+        parts.iter().for_each(|part| mac.update(part));
+        claimed.len() >= SHORTEST_DESK_MAC && mac.verify_truncated_left(claimed).is_ok()
     }
 
     /// How a line of the ledger names this order of a shop. Who has the ledger alone cannot tell which order it is.
@@ -211,14 +228,24 @@ mod tests {
             ReferenceKey::new(&[7; 32]).fingerprint(),
             ReferenceKey::new(&[7; 32]).hide("order 1").to_string(),
             ReferenceKey::new(&[7; 32]).person("Anna").to_string(),
+            Hex128(first(&ReferenceKey::new(&[7; 32]).desk_mac(&[b"session 1\0", b"x"]))).to_string(),
         ];
         assert_eq!(told, VECTOR);
         assert_eq!(format!("{:08x}", key.number()), VECTOR[0][..8]);
         assert_eq!(format!("{key:?}"), "IssuingKey(redacted)");
     }
 
+    #[test]
+    fn a_mac_of_the_desk_is_whole_or_long_enough() {
+        let key = ReferenceKey::new(&[7; 32]);
+        let mac = key.desk_mac(&[b"a\0", b"b"]);
+        assert!(key.is_desk_mac(&[b"a\0b"], &mac) && key.is_desk_mac(&[b"a\0", b"b"], &mac[..8]));
+        assert!(!key.is_desk_mac(&[b"a\0", b"b"], &mac[..7]) && !key.is_desk_mac(&[b"a\0", b"b"], &[]));
+        assert!(!key.is_desk_mac(&[b"a\0", b"c"], &mac) && !ReferenceKey::new(&[8; 32]).is_desk_mac(&[b"a\0b"], &mac));
+    }
+
     /// By an independent implementation, Python's `hmac`.
-    const VECTOR: [&str; 7] = [
+    const VECTOR: [&str; 8] = [
         "c3985cb915b50113",
         "ed4d94c0289c95f74cff982194ee142e",
         "142da9544019eb3214e5e40edcf28692",
@@ -226,5 +253,6 @@ mod tests {
         "4af00d64242fcada",
         "344c75b5e7a5493ac5491241bd53910b",
         "48d00dff25964279c0ac021c11d7d7b3",
+        "5c2540d92cf7c98ca6519d3df038f0c2",
     ];
 }
