@@ -12,10 +12,13 @@ use crate::git::Revision;
 use crate::lines::{ByteSource, LineReader, MEBIBYTE};
 use countersign_files::regular_file;
 
+/// The file with who may use the desk, in the registry's folder itself.
+pub(super) const PEOPLE: &str = "desk.toml";
+
 /// Size limit of a TOML file.
 const MAX_TOML: u64 = 64 * MEBIBYTE;
 
-/// Size limit of a plugin entry or an offer, which has a few lines.
+/// Size limit of a plugin entry, an offer or the file with people, which have a few lines.
 const MAX_ENTRY: u64 = MEBIBYTE;
 
 /// Size limit of a JSONL file with one license a line.
@@ -53,6 +56,23 @@ impl RegistryFiles {
             draft: Some((file.to_owned(), text)),
             ..self
         }
+    }
+
+    /// The file of this name in the registry's folder itself, if it is there.
+    pub(super) fn top_file(&self, name: &str) -> Result<Option<DirEntry>, RegistryError> {
+        let file = self.folder.join(name);
+        let is_draft = self.draft.as_ref().is_some_and(|(draft, _)| *draft == file);
+        let kind = match &self.revision {
+            _ if is_draft => Some(EntryKind::File),
+            Some(revision) => revision.kind(name)?,
+            None => match std::fs::symlink_metadata(&file) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                // Reading it gives the error.
+                _ => Some(kind_of(&file)),
+            },
+        };
+        let name = name.to_owned();
+        Ok(kind.map(|kind| DirEntry { file, name, kind }))
     }
 
     /// The entries of `subfolder`, sorted by name, without hidden files, `*.md` and the backups of editors.
@@ -143,6 +163,7 @@ impl RegistryFiles {
 /// Size limit of a file in bytes, by its name.
 pub(super) fn limit_of(file: &Path) -> u64 {
     match (file.parent().and_then(Path::file_name), file.extension()) {
+        _ if file.file_name().is_some_and(|name| name == PEOPLE) => MAX_ENTRY,
         (Some(folder), _) if folder == "plugins" || folder == "offers" => MAX_ENTRY,
         (_, Some(extension)) if extension == "jsonl" => MAX_JSONL,
         _ => MAX_TOML,
@@ -150,20 +171,20 @@ pub(super) fn limit_of(file: &Path) -> u64 {
 }
 
 fn list_folder(folder: &Path) -> io::Result<Vec<(String, EntryKind)>> {
-    let kind = |path: &Path| {
-        // Follows symbolic links, because that is how files are mounted into containers.
-        let metadata = std::fs::metadata(path);
-        match metadata {
-            Ok(metadata) if metadata.is_file() => EntryKind::File,
-            Ok(metadata) if metadata.is_dir() => EntryKind::Folder,
-            Ok(_) => EntryKind::Special,
-            // Reading it gives the error.
-            Err(_) => EntryKind::File,
-        }
-    };
     std::fs::read_dir(folder)?
-        .map(|entry| entry.map(|entry| (entry.file_name().to_string_lossy().into_owned(), kind(&entry.path()))))
+        .map(|entry| entry.map(|entry| (entry.file_name().to_string_lossy().into_owned(), kind_of(&entry.path()))))
         .collect()
+}
+
+fn kind_of(path: &Path) -> EntryKind {
+    // Follows symbolic links, because that is how files are mounted into containers.
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => EntryKind::File,
+        Ok(metadata) if metadata.is_dir() => EntryKind::Folder,
+        Ok(_) => EntryKind::Special,
+        // Reading it gives the error.
+        Err(_) => EntryKind::File,
+    }
 }
 
 #[cfg(test)]

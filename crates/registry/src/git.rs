@@ -120,15 +120,21 @@ impl Revision {
         let Some(tree) = self.subfolder(subfolder)? else {
             return Ok(vec![]);
         };
-        let kind = |entry: &git2::TreeEntry<'_>| match (entry.kind(), entry.filemode()) {
-            (Some(ObjectType::Blob), 0o120_000) => EntryKind::Link,
-            (Some(ObjectType::Blob), _) => EntryKind::File,
-            _ => EntryKind::Folder,
-        };
         Ok(tree
             .iter()
-            .map(|entry| (String::from_utf8_lossy(entry.name_bytes()).into_owned(), kind(&entry)))
+            .map(|entry| {
+                (
+                    String::from_utf8_lossy(entry.name_bytes()).into_owned(),
+                    kind_of(&entry),
+                )
+            })
             .collect())
+    }
+
+    /// What kind of entry this name is in the registry's folder itself; `None` if it is absent.
+    pub(super) fn kind(&self, name: &str) -> Result<Option<EntryKind>, RevisionError> {
+        let tree = self.repository.find_tree(self.registry)?;
+        Ok(tree.get_name(name).as_ref().map(kind_of))
     }
 
     /// The bytes of a file in the registry's `folder`, up to `limit`.
@@ -151,6 +157,14 @@ impl Revision {
             entry => entry?,
         };
         self.repository.find_tree(entry.id()).map(Some)
+    }
+}
+
+fn kind_of(entry: &git2::TreeEntry<'_>) -> EntryKind {
+    match (entry.kind(), entry.filemode()) {
+        (Some(ObjectType::Blob), 0o120_000) => EntryKind::Link,
+        (Some(ObjectType::Blob), _) => EntryKind::File,
+        _ => EntryKind::Folder,
     }
 }
 

@@ -1,12 +1,14 @@
-//! The registry: the vendor's plugins, licenses and offers, from `plugins/`, `licenses/` and `offers/`.
+//! The registry: the vendor's plugins, licenses and offers, from `plugins/`, `licenses/` and `offers/`; and
+//! `desk.toml`, who may use the desk.
 //!
 //! `files` finds the files and `lines` reads them. `spanned` parses values with positions, `reader` takes typed fields
-//! from them and collects diagnostics, `plugins`, `licenses`, `offers` and `release_chain` make values of them. `edit` writes
+//! from them and collects diagnostics, `plugins`, `licenses`, `offers`, `desk_people` and `release_chain` make values of them. `edit` writes
 //! licenses. The server loads a whole [`Registry`] or none; the build loads [plugin entries](plugins::load) one by one.
 
 #![forbid(unsafe_code)]
 
 pub mod declaration;
+mod desk_people;
 mod diagnostic;
 mod dir_entry;
 mod edd_items;
@@ -36,6 +38,7 @@ use std::path::Path;
 
 use foldhash::fast::RandomState;
 
+use countersign_model::desk_person::DeskPerson;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::plugin::Plugin;
@@ -56,6 +59,7 @@ pub struct Registry {
     plugins: HashMap<Slug, Plugin, RandomState>,
     licenses: Licenses,
     offers: Offers,
+    people: Vec<DeskPerson>,
 }
 
 /// Reports every error in the license files, which a build does not read and need not have.
@@ -115,11 +119,14 @@ impl Registry {
         diagnostics.extend(reasons);
         let (offers, reasons) = Offers::load(files)?;
         diagnostics.extend(reasons);
+        let (people, reasons) = desk_people::load(files)?;
+        diagnostics.extend(reasons);
         if diagnostics.is_empty() {
             Ok(Self {
                 plugins,
                 licenses,
                 offers,
+                people,
             })
         } else {
             Err(RegistryError::Diagnostics(diagnostics))
@@ -137,6 +144,11 @@ impl Registry {
     /// What the products of shops grant.
     pub fn offers(&self) -> &Offers {
         &self.offers
+    }
+
+    /// Who may use the desk, in the order of the file.
+    pub fn people(&self) -> &[DeskPerson] {
+        &self.people
     }
 
     /// The plugin with that slug.
