@@ -37,6 +37,7 @@ mod reported_copies;
 pub mod routes;
 pub mod signing;
 pub mod state;
+pub mod waiting_sales;
 pub mod webhooks;
 
 use std::io;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::commands::output::{self, Table};
 use crate::commands::shop::stored;
 use crate::commands::{Exit, Failure};
+use crate::serve::waiting_sales;
 use countersign_ledger::KnownSale;
 use countersign_model::issued_license::Hex128;
 use countersign_model::offer::ShopId;
@@ -70,7 +71,7 @@ fn of_sale(sale: &KnownSale) -> Vec<ListedRemainder> {
             }
         };
         ListedRemainder {
-            shop: stored::shop_of(sale),
+            shop: waiting_sales::shop_of(sale),
             sale: sale.id,
             kind,
             prices,

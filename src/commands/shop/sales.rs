@@ -10,13 +10,11 @@ use crate::commands::license::view;
 use crate::commands::output::{self, Table};
 use crate::commands::shop::stored;
 use crate::commands::{Exit, Failure};
-use countersign_files::queue::{Queue, QueueState};
-use countersign_files::spool::{self, AwaitedThing, Delivery};
-use countersign_ledger::{KnownSale, StoredSales};
+use crate::serve::waiting_sales::{self, ListedWait};
+use countersign_ledger::StoredSales;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
-use countersign_model::sale::grants::Remainder;
 use countersign_model::stored_text::StoredText;
 use countersign_model::text::printable::Printable;
 use countersign_model::text::stderr;
@@ -71,22 +69,6 @@ struct ListedLicense {
     expires: NaiveDate,
 }
 
-/// What waits.
-#[derive(Serialize)]
-struct ListedWait {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shop: Option<String>,
-    /// The sale, if the ledger has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sale: Option<Hex128>,
-    /// The delivery, if it waits on this node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delivery: Option<Hex128>,
-    waits_for: AwaitedThing,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<DateTime<Utc>>,
-}
-
 /// Prints sales, or what waits.
 pub(super) fn run(verb: &Verb, config: &Config) -> Result<Exit, Failure> {
     let Verb::List(args) = verb;
@@ -132,7 +114,7 @@ fn print_latest(args: &Args, stored: &StoredSales, config: &Config) -> Result<Ex
             let mut orders = licenses.iter().filter_map(|issued| texts.order(issued));
             ListedSale {
                 sale: sale.id,
-                shop: stored::shop_of(sale),
+                shop: waiting_sales::shop_of(sale),
                 since: *began,
                 order: orders.find_map(StoredText::text),
                 licenses: licenses
@@ -183,58 +165,13 @@ fn latest_text(listed: &[ListedSale<'_>]) -> String {
 }
 
 fn print_waiting(args: &Args, stored: &StoredSales, config: &Config) -> Result<Exit, Failure> {
-    let mut listed = in_spool(config)?;
-    listed.extend(stored.all().iter().flat_map(in_ledger));
+    let mut listed = waiting_sales::in_spool(&config.paths.store).map_err(Failure::environment)?;
+    listed.extend(stored.all().iter().flat_map(waiting_sales::in_ledger));
     listed.sort_by_key(|wait| wait.since);
     shorten(&mut listed, args);
     output::print(&match args.json {
         true => output::json(&listed)?,
         false => waiting_text(&listed, Utc::now()),
-    })
-}
-
-/// What the deliveries of this node wait for. One without an offer is parked, and its sale is in the ledger.
-fn in_spool(config: &Config) -> Result<Vec<ListedWait>, Failure> {
-    let mut listed = Vec::new();
-    let Some(queue) = Queue::<Delivery>::existing(spool::folder(&config.paths.store)) else {
-        return Ok(listed);
-    };
-    for (id, _) in queue.list().map_err(Failure::environment)? {
-        // `shop parked list` tells of one that cannot be read.
-        let Ok(Some(queued)) = queue.read(id) else { continue };
-        // A parked renewal has no sale in the ledger.
-        if queued.state != QueueState::Waiting && queued.item.waits_for != Some(AwaitedThing::FirstPayment) {
-            continue;
-        }
-        listed.extend(queued.item.waits_for.map(|waits_for| ListedWait {
-            shop: Some(queued.item.shop.to_string()),
-            sale: None,
-            delivery: Some(id),
-            waits_for,
-            since: Some(queued.queued),
-        }));
-    }
-    Ok(listed)
-}
-
-/// What a sale of the ledger waits for.
-fn in_ledger(sale: &KnownSale) -> Option<ListedWait> {
-    let mut lacking = sale.facts.grants().remainder;
-    lacking.retain(|remainder| matches!(remainder, Remainder::NoOffer(_)));
-    let since = lacking
-        .iter()
-        .filter_map(|remainder| sale.facts.remains_since(remainder));
-    let (waits_for, since) = match since.min() {
-        _ if sale.facts.awaits_payment() => (AwaitedThing::FirstPayment, sale.facts.began()),
-        None if lacking.is_empty() => return None,
-        since => (AwaitedThing::Offer, since),
-    };
-    Some(ListedWait {
-        shop: stored::shop_of(sale),
-        sale: Some(sale.id),
-        delivery: None,
-        waits_for,
-        since,
     })
 }
 

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use crate::commands::Failure;
 use crate::commands::serve::store_hint;
 use crate::commands::store_source::store_source;
-use countersign_ledger::{KnownSale, StoredSales};
+use countersign_ledger::StoredSales;
 use countersign_model::issued_license::Hex128;
 use countersign_settings::config::Config;
 
@@ -18,11 +18,6 @@ pub(in crate::commands) fn sales(config: &Config) -> Result<StoredSales, Failure
         let hint = store_hint(&error);
         Failure::of_store(error).hint(hint)
     })
-}
-
-/// The name of a sale's shop.
-pub(super) fn shop_of(sale: &KnownSale) -> Option<String> {
-    Some(sale.shop.as_ref()?.shop()?.to_string())
 }
 
 /// A sale in a table.
