@@ -147,6 +147,33 @@ pub struct Readiness {
     parts: Parts,
 }
 
+/// A part, as people are told of it.
+#[derive(Clone, Debug)]
+pub(crate) struct ToldPart {
+    /// Which one.
+    pub part: Part,
+    /// How it is.
+    pub state: State,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// Why.
+    pub detail: Option<String>,
+}
+
+impl Readiness {
+    /// Every part.
+    pub(crate) fn told(&self) -> Vec<ToldPart> {
+        let parts = self.parts.all();
+        let told = parts.map(|(part, health)| ToldPart {
+            part,
+            state: health.state,
+            since: health.since,
+            detail: health.detail.clone(),
+        });
+        told.collect()
+    }
+}
+
 /// The state of every part.
 #[derive(Debug)]
 pub struct Health {

@@ -15,7 +15,7 @@ use countersign_model::binding::CheckIn;
 use countersign_model::customer::NewCustomer;
 use countersign_model::digest::Digest;
 use countersign_model::first_copies::FirstCopies;
-use countersign_model::issued_license::Hex128;
+use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::seat::Seat;
@@ -234,6 +234,11 @@ impl Ledger {
         keep: &dyn Fn(&License) -> bool,
     ) -> Vec<LedgerLicense> {
         self.memory.issued.after(after, limit, keep)
+    }
+
+    /// Passes on every license of the ledger, sorted by id. Nobody waits for `each`.
+    pub fn each_issued(&self, each: impl FnMut(&IssuedLicense)) {
+        self.memory.issued.each(each);
     }
 
     /// The ids of all licenses with a binding of this host, void ones included. Looks at every binding.

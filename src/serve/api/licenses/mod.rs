@@ -13,7 +13,7 @@ mod issue;
 mod ledger;
 mod list;
 mod rekey;
-mod reports;
+pub(in crate::serve) mod reports;
 mod resend;
 mod unsold_modules;
 

@@ -13,13 +13,13 @@ use uuid::Uuid;
 use warp::http::StatusCode;
 
 use crate::serve::api::licenses::answer::LicenseAnswer;
-use crate::serve::plugin_usage::UsageCount;
+use crate::serve::plugin_usage::{PluginUsage, UsageCount};
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::reported_copies;
 use crate::serve::state::Service;
-use countersign_ledger::Ledger;
 use countersign_ledger::log::ClaimEntry;
+use countersign_ledger::{Ledger, SiteReports};
 use countersign_ledger::stored_reports::{ReportRange, StoredReports};
 use countersign_model::binding::SiteReport;
 use countersign_model::license_key::LicenseId;
@@ -43,67 +43,73 @@ static TURN: Semaphore = Semaphore::const_new(1);
 
 /// What deserves a look.
 #[derive(Debug, Serialize)]
-struct ReviewReport {
+pub(in crate::serve) struct ReviewReport {
     /// Sites whose build id is not their own.
-    odd_copies: Vec<OddCopy>,
+    pub odd_copies: Vec<OddCopy>,
     /// Licenses that many hosts asked for in vain, those with the most hosts first.
-    many_hosts: Vec<RefusedLicense>,
+    pub many_hosts: Vec<RefusedLicense>,
     /// Licenses whose sites gave a seat back often in 30 days, those with the most moves first.
-    many_moves: Vec<RestlessLicense>,
+    pub many_moves: Vec<RestlessLicense>,
     /// Licenses whose first copies went to many networks in 14 days or were refused, those with the most networks first.
-    many_first_copies: Vec<CopiedOften>,
+    pub many_first_copies: Vec<CopiedOften>,
     /// Sites that were installed again, and ask for their seat with another secret.
-    claims: Vec<ToldClaim>,
+    pub claims: Vec<ToldClaim>,
 }
 
+/// A site that reports the build id of another copy.
 #[derive(Debug, Serialize)]
-struct OddCopy {
-    license: LicenseId,
-    host: SiteHost,
-    build_id: Uuid,
+pub(in crate::serve) struct OddCopy {
+    pub license: LicenseId,
+    pub host: SiteHost,
+    pub build_id: Uuid,
 }
 
+/// A license that many hosts asked for in vain.
 #[derive(Debug, Serialize)]
-struct RefusedLicense {
-    license: LicenseId,
-    since: DateTime<Utc>,
-    last: DateTime<Utc>,
-    hosts: Vec<SiteHost>,
+pub(in crate::serve) struct RefusedLicense {
+    pub license: LicenseId,
+    pub since: DateTime<Utc>,
+    pub last: DateTime<Utc>,
+    pub hosts: Vec<SiteHost>,
 }
 
+/// A license that moved often.
 #[derive(Debug, Serialize)]
-struct RestlessLicense {
-    license: LicenseId,
-    moves: Vec<ToldMove>,
+pub(in crate::serve) struct RestlessLicense {
+    pub license: LicenseId,
+    pub moves: Vec<ToldMove>,
 }
 
+/// A license with many first copies.
 #[derive(Debug, Serialize)]
-struct CopiedOften {
-    license: LicenseId,
-    packages: u32,
-    networks: usize,
+pub(in crate::serve) struct CopiedOften {
+    pub license: LicenseId,
+    pub packages: u32,
+    pub networks: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    refused: Option<DateTime<Utc>>,
-    last: DateTime<Utc>,
+    pub refused: Option<DateTime<Utc>>,
+    pub last: DateTime<Utc>,
 }
 
+/// A site that gave its seat back.
 #[derive(Debug, Serialize)]
-struct ToldClaim {
-    license: LicenseId,
-    host: SiteHost,
-    step: ClaimStep,
-    time: DateTime<Utc>,
+pub(in crate::serve) struct ToldMove {
+    pub host: SiteHost,
+    pub time: DateTime<Utc>,
+    pub by: ReleasedBy,
     #[serde(skip_serializing_if = "Option::is_none")]
-    until: Option<DateTime<Utc>>,
+    pub to: Option<SiteHost>,
 }
 
+/// A site that was installed again, and what became of its claim.
 #[derive(Debug, Serialize)]
-struct ToldMove {
-    host: SiteHost,
-    time: DateTime<Utc>,
-    by: ReleasedBy,
+pub(in crate::serve) struct ToldClaim {
+    pub license: LicenseId,
+    pub host: SiteHost,
+    pub step: ClaimStep,
+    pub time: DateTime<Utc>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<SiteHost>,
+    pub until: Option<DateTime<Utc>>,
 }
 
 /// The answer to the path below [`REPORTS`].
@@ -122,27 +128,66 @@ pub(super) async fn reply(service: &Service, path: &str, query: &str) -> Result<
 
 /// The versions of a plugin in the field.
 async fn usage(service: &Service, plugin: Slug, days: u16) -> Result<LicenseAnswer, Problem> {
+    let usage = usage_of(service, vec![plugin], days).await?.pop();
+    answer(&usage.flatten().ok_or(Problem::NotFound)?)
+}
+
+/// The versions of these plugins in the field, in their order; `None` of one without a published release that no site
+/// reports.
+pub(in crate::serve) async fn usage_of(
+    service: &Service,
+    plugins: Vec<Slug>,
+    days: u16,
+) -> Result<Vec<Option<PluginUsage>>, Problem> {
     let _turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
-    let mut count = UsageCount::new(plugin.clone());
-    each_report(service, |license, host, report| count.add(license, host, report)).await?;
+    let mut counts: Vec<_> = plugins
+        .into_iter()
+        .map(|plugin| (UsageCount::new(plugin.clone()), plugin))
+        .collect();
+    each_report(service, |license, host, report| {
+        counts
+            .iter_mut()
+            .for_each(|(count, _)| count.add(license, host, report));
+    })
+    .await?;
     let snapshot = service.gate.snapshot();
     let usage = spawn_blocking(move || {
         let now = Utc::now();
-        let withheld = snapshot
-            .registry
-            .plugin(plugin.as_str())
-            .map_or(&[][..], |entry| &entry.withhold);
-        count
-            .finish(days, now)
-            .with_releases(snapshot.catalog.folder(), withheld, now)
+        let finished = counts.into_iter().map(|(count, plugin)| {
+            let withheld = snapshot
+                .registry
+                .plugin(plugin.as_str())
+                .map_or(&[][..], |entry| &entry.withhold);
+            count
+                .finish(days, now)
+                .with_releases(snapshot.catalog.folder(), withheld, now)
+        });
+        finished.collect::<Result<Vec<_>, _>>()
     });
     let usage = usage.await.map_err(|error| Problem::internal(&error))?;
-    let usage = usage.map_err(|error| Problem::internal(&error))?;
-    answer(&usage.ok_or(Problem::NotFound)?)
+    usage.map_err(|error| Problem::internal(&error))
+}
+
+/// What the sites of a license reported, at most `limit` of them.
+pub(in crate::serve) async fn reports_of(
+    service: &Service,
+    license: LicenseId,
+    limit: usize,
+) -> Result<SiteReports, Problem> {
+    let range = ReportRange {
+        license: Some(license),
+        after: None,
+    };
+    read(service, move |stored| stored.reports(&range, limit)).await
 }
 
 /// Everything that deserves a look.
 async fn review(service: &Service) -> Result<LicenseAnswer, Problem> {
+    answer(&review_report(service).await?)
+}
+
+/// The same, before it is an answer.
+pub(in crate::serve) async fn review_report(service: &Service) -> Result<ReviewReport, Problem> {
     let _turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
     let snapshot = service.gate.snapshot();
     let bindings = service.gate.bindings();
@@ -206,7 +251,7 @@ async fn review(service: &Service) -> Result<LicenseAnswer, Problem> {
     let mut many_moves: Vec<_> = often.collect();
     many_moves.sort_by_key(|found| (std::cmp::Reverse(found.moves.len()), found.license));
     many_moves.truncate(MOST);
-    answer(&ReviewReport {
+    Ok(ReviewReport {
         odd_copies,
         many_hosts,
         many_moves,
