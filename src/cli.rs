@@ -10,8 +10,8 @@ use clap::{Args as _, CommandFactory as _, Parser, Subcommand};
 use crate::commands::Exit;
 use crate::commands::output::error_json;
 use crate::commands::{
-    bindings, build, completions, customer, doctor, init, keys, license, mail, manual, package, preview, review, serve,
-    shop, sign, token, trace, usage, verify, wait, webhook,
+    bindings, build, completions, customer, desk, doctor, init, keys, license, mail, manual, package, preview, review,
+    serve, shop, sign, token, trace, usage, verify, wait, webhook,
 };
 use countersign_model::license_key::LicenseKey;
 use countersign_model::text::stderr;
@@ -147,6 +147,8 @@ pub enum Command {
     License(license::Args),
     /// Show and erase customers
     Customer(customer::Args),
+    /// Sign in at the desk, the page on which you see and change licenses
+    Desk(desk::Args),
     /// Verify, export and maintain the bindings of sites
     Bindings(bindings::Args),
     /// Create, list, rotate and publish keys

@@ -41,6 +41,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Serve(args) => commands::serve::run(args, &instance(&args.settings)?),
         Command::License(args) => commands::license::run(args, &instance(&no_settings)?),
         Command::Customer(args) => commands::customer::run(args, &instance(&no_settings)?),
+        Command::Desk(args) => commands::desk::run(args, &instance(&no_settings)?),
         Command::Bindings(args) if args.need_no_instance() => commands::bindings::run(args, &anywhere()?),
         Command::Bindings(args) => commands::bindings::run(args, &instance(&no_settings)?),
         Command::Keys(args) if args.need_no_instance() => commands::keys::run(args, &anywhere()?),

@@ -7,6 +7,7 @@ pub mod candidates;
 pub mod completions;
 mod copy_origin;
 pub mod customer;
+pub mod desk;
 pub mod doctor;
 pub mod init;
 mod installed;

@@ -1,5 +1,6 @@
 //! `countersign serve`: opens the store, starts the server, and passes signals on to it.
 
+mod desk;
 mod log;
 mod mail;
 pub(super) mod shops;
@@ -116,6 +117,10 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
             .await?,
         ),
     };
+    let desk = match desk::address(config, loaded.snapshot.secrets.licensing.is_some())? {
+        Some(address) => Some(listen(address, desk::LISTEN_HINT).await?),
+        None => None,
+    };
     // Last, because it creates files: a server that does not start must not leave any.
     let paths = config.paths.clone();
     let assumed = config.store.with(&args.store).is_synchronous_assumed();
@@ -151,7 +156,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
     let mut server = Server::start(&serve, &config.paths.public, loaded, Arc::clone(bindings), hooks)
         .map_err(Failure::environment)?;
 
-    server = mail::begin(server, sender, config)?;
+    server = mail::begin(server, sender.clone(), config)?;
     server = webhooks::begin(server, config)?;
 
     let reloader = server.reloader();
@@ -174,6 +179,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
         }
         server = server.with_admin(listener, config.serve.admin_hosts.clone());
     }
+    server = desk::begin(server, desk, sender, config)?;
     server.run(listener, shutdown).await;
     Ok(Some(opened))
 }

@@ -25,6 +25,7 @@ use crate::serve::ops::attach_answers::{AttachOrder, AttachReply};
 use crate::serve::ops::command_user::CommandUser;
 use crate::serve::ops::commands::{CLAIMED_USER, FolderIdentity, ServerGreeting, is_user_name};
 use crate::serve::ops::customer_answers::{CustomerOrder, CustomerReply};
+use crate::serve::ops::desk_answers::{DeskLinkOrder, DeskLinkReply};
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply};
 use crate::serve::ops::license_answers::{AdoptionOrder, AdoptionReply, LicenseOrder, LicenseReply};
 use crate::serve::ops::license_defaults::LicenseDefaults;
@@ -210,6 +211,13 @@ pub(super) fn erase_texts(config: &Config, order: &ErasureOrder) -> Result<Erasu
 /// Has the server erase a customer.
 pub(super) fn erase_customer(config: &Config, order: &CustomerOrder) -> Result<CustomerReply, QuestionError> {
     ask(config, async |server| server.order("/customers", order).await)
+}
+
+/// Has the server make a link that signs in at the desk.
+pub(super) fn desk_link(config: &Config) -> Result<DeskLinkReply, QuestionError> {
+    ask(config, async |server| {
+        server.order("/desk/links", &DeskLinkOrder {}).await
+    })
 }
 
 /// Has the server import licenses of another system.

@@ -10,6 +10,7 @@ mod coarse_clock;
 mod compat;
 mod customer_numbers;
 mod deliveries;
+pub mod desk;
 pub mod differing_declarations;
 mod first_copies;
 mod first_copy_page;
@@ -48,6 +49,8 @@ use chrono::Utc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::serve::desk::door::DeskDoor;
+use crate::serve::desk::state::DeskState;
 use crate::serve::differing_declarations::DeclarationsLook;
 use crate::serve::first_copies::FirstCopyCounts;
 use crate::serve::gate::Gate;
@@ -73,7 +76,7 @@ use countersign_ledger::Ledger;
 use countersign_mail::account::MailAccount;
 use countersign_mail::queue::MailQueue;
 use countersign_mail::sender::MailSender;
-use countersign_settings::config::{AdminHost, CompatProtocol, ServeConfig};
+use countersign_settings::config::{AdminHost, CompatProtocol, DeskUrl, ServeConfig};
 
 pub use crate::serve::reload::drop_guard::AcceptedDrops;
 pub use crate::serve::reload::error::LoadError;
@@ -91,6 +94,7 @@ pub struct Server {
     commands: Option<CommandAccess>,
     mail: Option<MailSender>,
     webhooks: Option<Webhooks>,
+    desk: Option<(TcpListener, DeskState)>,
 }
 
 impl Server {
@@ -162,6 +166,7 @@ impl Server {
             links: PackageLinks::new(links),
             mail: OnceLock::new(),
             webhooks: OnceLock::new(),
+            desk: OnceLock::new(),
             packages,
             metrics: Arc::default(),
             descriptors,
@@ -208,6 +213,7 @@ impl Server {
             commands: None,
             mail: None,
             webhooks: None,
+            desk: None,
         })
     }
 
@@ -222,6 +228,25 @@ impl Server {
             admin: Some((listener, hosts)),
             ..self
         }
+    }
+
+    /// Serves the vendor's page on `listener`; people reach it by `url`, and sign in by mails that `mail` sends. `store` is this node's
+    /// own folder.
+    ///
+    /// # Errors
+    /// The port of the listener is unknown.
+    pub fn with_desk(
+        self,
+        listener: TcpListener,
+        url: Option<DeskUrl>,
+        mail: Option<MailAccount>,
+        store: PathBuf,
+    ) -> io::Result<Self> {
+        let door = DeskDoor::new(url, listener.local_addr()?.port());
+        let door = Arc::clone(self.service.desk.get_or_init(|| Arc::new(door)));
+        let state = DeskState::new(Arc::clone(&self.service), door, store, mail);
+        let desk = Some((listener, state));
+        Ok(Self { desk, ..self })
     }
 
     /// Answers commands.
@@ -264,6 +289,7 @@ impl Server {
             commands,
             mail,
             webhooks,
+            desk,
         } = self;
         let patience = listener_config.drain;
         let (drained, draining) = watch::channel(());
@@ -271,6 +297,7 @@ impl Server {
             let mut draining = draining.clone();
             async move { draining.changed().await.unwrap_or_default() }
         };
+        let desk = desk.map(|(listener, state)| (listener, state, desk::listener_config(&service, &listener_config)));
         let public = async {
             let metrics = Arc::clone(&service.metrics);
             net::listener::run(
@@ -300,11 +327,26 @@ impl Server {
             )
             .await;
         };
+        let desk = async {
+            let Some((listener, state, listener_config)) = desk else {
+                return;
+            };
+            let routes = desk::routes(state);
+            net::listener::run(
+                listener,
+                routes,
+                None,
+                listener_config,
+                Arc::default(),
+                drained_public(),
+            )
+            .await;
+        };
         let commands = async {
             let Some(commands) = commands else { return };
             commands.run(Arc::clone(&service), drained_public()).await;
         };
-        tokio::join!(public, admin, commands);
+        tokio::join!(public, admin, desk, commands);
         deliveries.abort();
         if let Some(webhooks) = webhooks {
             // It waits for the messages that are under way.

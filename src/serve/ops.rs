@@ -5,6 +5,7 @@ pub mod attach_answers;
 pub mod command_user;
 pub mod commands;
 pub mod customer_answers;
+pub mod desk_answers;
 mod import_answers;
 pub mod issue_answers;
 pub mod license_answers;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::serve::desk::door::DeskDoor;
 use crate::serve::differing_declarations::DeclarationsLook;
 use crate::serve::first_copies::FirstCopyCounts;
 use crate::serve::gate::{Gate, Snapshot};
@@ -43,6 +44,8 @@ pub struct Service {
     pub(crate) mail: OnceLock<Arc<MailQueue>>,
     /// The endpoints that are told of events; empty without any.
     pub(crate) webhooks: OnceLock<Vec<Arc<EndpointCounts>>>,
+    /// The door of the desk; empty without one.
+    pub(crate) desk: OnceLock<Arc<DeskDoor>>,
     pub(crate) packages: PackageFaults,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) descriptors: Descriptors,

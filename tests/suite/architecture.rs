@@ -43,7 +43,10 @@ const PLACES: [(&str, &[&str]); 8] = [
         ],
     ),
     ("warp::", &["src/serve/", "src/preview/"]),
-    ("askama::", &["src/preview/", "src/serve/first_copy_page.rs"]),
+    (
+        "askama::",
+        &["src/preview/", "src/serve/first_copy_page.rs", "src/serve/desk/"],
+    ),
     (
         "rustls::",
         &[

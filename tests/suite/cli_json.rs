@@ -343,7 +343,9 @@ fn bindings() -> BTreeSet<String> {
     checker.done("keys-generate", &["keys", "generate", "--issuing"]);
     checker.done("keys-generate", &["keys", "generate", "--references"]);
     // After the keys: a running server reads new ones within a second, and the next commands are faster.
+    instance.write("countersign.toml", "[desk]\nlisten = \"127.0.0.1:0\"\n");
     let server = Server::start(&instance);
+    checker.done("desk", &["desk"]);
     let create = ["token", "create", "shop", "--scope", "licenses:write"];
     checker.done("token-create", &create);
     checker.fails(3, &create);

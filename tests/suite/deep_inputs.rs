@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Output;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -33,16 +34,28 @@ fn command(instance: &Instance, arguments: &[&str]) -> (i32, String) {
 
 /// A mail server that takes every mail; its port.
 fn mail_server() -> u16 {
-    fn speak(stream: TcpStream) -> std::io::Result<()> {
+    mail_server_with_mails().0
+}
+
+/// The same with the mails that it took.
+pub fn mail_server_with_mails() -> (u16, Arc<Mutex<Vec<String>>>) {
+    fn speak(stream: TcpStream, taken: &Mutex<Vec<String>>) -> std::io::Result<()> {
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         let mut lines = BufReader::new(stream);
         lines.get_mut().write_all(b"220 ready\r\n")?;
         let mut in_mail = false;
+        let mut mail = String::new();
         let mut line = String::new();
         while lines.read_line(&mut line)? > 0 {
             let answer = match (in_mail, line.trim_end()) {
-                (true, ".") => "250 taken\r\n",
-                (true, _) => "",
+                (true, ".") => {
+                    taken.lock().unwrap().push(std::mem::take(&mut mail));
+                    "250 taken\r\n"
+                }
+                (true, _) => {
+                    mail += &line;
+                    ""
+                }
                 (false, "DATA") => "354 go on\r\n",
                 (false, _) => "250 ok\r\n",
             };
@@ -54,12 +67,15 @@ fn mail_server() -> u16 {
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
+    let taken = Arc::default();
+    let mails = Arc::clone(&taken);
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            thread::spawn(|| speak(stream));
+            let mails = Arc::clone(&mails);
+            thread::spawn(move || speak(stream, &mails));
         }
     });
-    port
+    (port, taken)
 }
 
 /// An instance that mails through this port, and issues licenses to machines.

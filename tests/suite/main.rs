@@ -18,6 +18,7 @@ mod deep_inputs;
 mod deliveries;
 mod dependencies;
 mod descriptors;
+mod desk;
 mod doctor;
 mod downloads;
 mod edd_clients;

@@ -1,5 +1,6 @@
 //! Finds environment variables that look like a setting but are none, mostly because they are mistyped.
 
+use crate::config::desk::DeskSettings;
 use crate::config::mail::MailSettings;
 use crate::config::shops::ShopTable;
 use crate::config::tables::{self, SettingsTable as _};
@@ -47,5 +48,6 @@ pub fn variables(command: &clap::Command) -> Vec<String> {
     let mut all: Vec<String> = own.chain(command.get_subcommands().flat_map(variables)).collect();
     all.extend(OTHERS.map(str::to_owned));
     all.extend(MailSettings::NAMES.iter().map(|name| tables::variable(&["mail", name])));
+    all.extend(DeskSettings::NAMES.iter().map(|name| tables::variable(&["desk", name])));
     all
 }

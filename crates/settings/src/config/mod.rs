@@ -5,6 +5,7 @@
 
 mod address;
 mod build;
+mod desk;
 mod environment;
 mod error;
 mod keys;
@@ -32,6 +33,7 @@ use countersign_model::text::did_you_mean::did_you_mean;
 use countersign_model::text::short_message::short_message;
 use countersign_model::text::toml_error;
 
+use desk::DeskSettings;
 use mail::MailSettings;
 use shops::ShopTable;
 use tables::{SettingsTable as _, Variables};
@@ -39,6 +41,7 @@ use webhooks::WebhookTable;
 
 pub use address::{AdminHost, AdminListen, Listen, Network};
 pub use build::{BuildConfig, BuildSettings};
+pub use desk::{DeskConfig, DeskUrl};
 pub use environment::{unknown_variables, variables};
 pub use error::ConfigError;
 pub use keys::{KeySettings, KeysConfig};
@@ -54,7 +57,9 @@ pub use value::parse;
 pub use webhooks::WebhookConfig;
 
 /// The tables of a configuration file.
-const TABLES: [&str; 8] = ["paths", "keys", "store", "build", "serve", "shops", "mail", "webhooks"];
+const TABLES: [&str; 9] = [
+    "paths", "keys", "store", "build", "serve", "shops", "mail", "webhooks", "desk",
+];
 
 /// The name of the socket on which the server answers commands.
 const ADMIN_SOCKET: &str = "admin.sock";
@@ -81,6 +86,8 @@ pub struct Config {
     pub mail: Option<MailConfig>,
     /// Endpoints that are told of events.
     pub webhooks: Vec<WebhookConfig>,
+    /// The vendor's page, if there is one.
+    pub desk: Option<DeskConfig>,
 }
 
 #[derive(Default, Deserialize)]
@@ -94,6 +101,7 @@ struct ConfigFile {
     shops: BTreeMap<Slug, ShopTable>,
     mail: MailSettings,
     webhooks: BTreeMap<Slug, WebhookTable>,
+    desk: DeskSettings,
 }
 
 impl Config {
@@ -117,6 +125,7 @@ impl Config {
         let path = instance.join(FILE);
         let mut file = ConfigFile::read(&path)?;
         tables::set(&["mail"], &mut file.mail, variables)?;
+        tables::set(&["desk"], &mut file.desk, variables)?;
         tables::set_named("shops", &mut file.shops, variables)?;
         tables::set_named("webhooks", &mut file.webhooks, variables)?;
         let mut serve = serve.clone();
@@ -138,6 +147,7 @@ impl Config {
         let webhooks = file.webhooks.into_iter();
         let webhooks = webhooks.map(|(name, table)| WebhookConfig::of_table(instance, name, table));
         let webhooks = webhooks.collect::<Result<_, _>>().map_err(incomplete)?;
+        let desk = DeskConfig::of_file(file.desk).map_err(incomplete)?;
         let mail = MailConfig::of_file(instance, file.mail);
         Ok(Self {
             paths: Paths::merge(instance, paths, file.paths),
@@ -148,6 +158,7 @@ impl Config {
             shops,
             mail,
             webhooks,
+            desk,
         })
     }
 
@@ -222,6 +233,7 @@ fn unknown_setting(text: &str) -> Option<(usize, String)> {
         (table("build"), settings::<BuildSettings>()),
         (table("serve"), settings::<ServeSettings>()),
         (table("mail"), names(MailSettings::NAMES)),
+        (table("desk"), names(DeskSettings::NAMES)),
     ];
     let named = [
         ("shops", names(ShopTable::NAMES)),

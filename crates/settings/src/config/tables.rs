@@ -108,12 +108,14 @@ pub(super) fn table_of<T: SettingsTable>(kind: &str, name: &str) -> Option<Slug>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::desk::DeskSettings;
     use crate::config::mail::MailSettings;
     use crate::config::shops::ShopTable;
     use crate::config::webhooks::WebhookTable;
 
     /// A value that each setting takes, by its name.
-    const VALUES: [(&str, &str); 16] = [
+    const VALUES: [(&str, &str); 17] = [
+        ("listen", "127.0.0.1:8082"),
         ("server", "mail.example"),
         ("port", "25"),
         ("tls", "none"),
@@ -159,6 +161,7 @@ mod tests {
     #[test]
     fn every_setting_has_a_variable_and_is_in_the_docs() {
         check::<MailSettings>("mail", include_str!("../../../../docs/mail.md"));
+        check::<DeskSettings>("desk", include_str!("../../../../docs/desk.md"));
         check::<ShopTable>("shops", include_str!("../../../../docs/configuration.md"));
         check::<WebhookTable>("webhooks", include_str!("../../../../docs/configuration.md"));
     }

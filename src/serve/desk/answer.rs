@@ -1,0 +1,158 @@
+//! What the desk answers with, and the headers of every answer.
+
+use askama::Template;
+use warp::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+use crate::serve::desk::session::HOURS;
+use crate::serve::net::handler::Sending;
+use crate::serve::reply::problem::Problem;
+use crate::serve::reply::response::{ContentType, Response};
+
+const HTML: ContentType = ContentType("text/html; charset=utf-8");
+
+/// SECURITY: no script runs, nothing is loaded from elsewhere, no other page frames it, and nobody elsewhere learns an address.
+/// `no-referrer` would have browsers send `Origin: null` with our own forms.
+const HEADERS: [(HeaderName, &str); 4] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    (header::REFERRER_POLICY, "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("x-robots-tag"), "noindex"),
+];
+
+/// An answer.
+#[derive(Debug)]
+pub(super) enum DeskAnswer {
+    /// A page.
+    Page(StatusCode, String),
+    /// After a form: look there. A path of ours.
+    SeeOther(String),
+    /// The same, with a session.
+    SignedIn {
+        /// The value of the cookie.
+        cookie: String,
+        /// Whether the browser speaks TLS.
+        is_https: bool,
+    },
+    /// The browser forgets the session.
+    SignedOut {
+        /// Whether the browser speaks TLS.
+        is_https: bool,
+    },
+    /// A file that never changes under its name.
+    File(ContentType, &'static [u8]),
+}
+
+impl DeskAnswer {
+    /// A page that is made of a template.
+    pub(super) fn page(status: StatusCode, page: &impl Template) -> Self {
+        match page.render() {
+            Ok(html) => Self::Page(status, html),
+            Err(error) => {
+                // It logs the error.
+                let _ = Problem::internal(&error);
+                Self::Page(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "The page could not be made.".to_owned(),
+                )
+            }
+        }
+    }
+
+    /// A page that was asked for and is there.
+    pub(super) fn ok(page: &impl Template) -> Self {
+        Self::page(StatusCode::OK, page)
+    }
+
+    /// The answer for hyper.
+    pub(super) fn into_http(self) -> Sending {
+        let mut more = HeaderMap::new();
+        let response = match self {
+            Self::Page(status, html) => Response {
+                status,
+                ..HTML.answer(html)
+            },
+            Self::SeeOther(path) => see_other(&path, &mut more),
+            Self::SignedIn { cookie, is_https } => {
+                set_cookie(&mut more, is_https, &cookie, HOURS * 3_600);
+                see_other("/", &mut more)
+            }
+            Self::SignedOut { is_https } => {
+                set_cookie(&mut more, is_https, "", 0);
+                let all = HeaderValue::from_static("\"cookies\", \"storage\"");
+                more.insert(HeaderName::from_static("clear-site-data"), all);
+                see_other("/sign-in", &mut more)
+            }
+            Self::File(kind, bytes) => {
+                let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
+                more.insert(header::CACHE_CONTROL, forever);
+                kind.answer(bytes)
+            }
+        };
+        let mut response: Sending = response.into_http();
+        for (name, value) in HEADERS {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response.headers_mut().extend(more);
+        response
+    }
+}
+
+fn see_other(path: &str, more: &mut HeaderMap) -> Response {
+    if let Ok(path) = HeaderValue::try_from(path) {
+        more.insert(header::LOCATION, path);
+    }
+    Response {
+        status: StatusCode::SEE_OTHER,
+        ..HTML.answer("")
+    }
+}
+
+/// The name of the cookie. Browsers take the first one only from https, for the whole host and no other (RFC 6265bis,
+/// section 4.1.3.2); Safari takes no `Secure` cookie from http on this machine.
+pub(super) fn cookie_name(is_https: bool) -> &'static str {
+    if is_https { "__Host-desk" } else { "desk" }
+}
+
+/// `SameSite=Lax`: with `Strict`, who follows a link from a mail would not be signed in.
+fn set_cookie(more: &mut HeaderMap, is_https: bool, value: &str, seconds: i64) {
+    let name = cookie_name(is_https);
+    let secure = if is_https { "; Secure" } else { "" };
+    let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
+    if let Ok(cookie) = HeaderValue::try_from(cookie) {
+        more.append(header::SET_COOKIE, cookie);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_a_cookie_of_the_host_alone() {
+        let cookie = |is_https| {
+            let cookie = "v".to_owned();
+            let answer = DeskAnswer::SignedIn { cookie, is_https }.into_http();
+            assert_eq!(
+                (answer.status(), &answer.headers()["location"]),
+                (StatusCode::SEE_OTHER, &"/".parse().unwrap())
+            );
+            answer.headers()["set-cookie"].to_str().unwrap().to_owned()
+        };
+        assert_eq!(
+            cookie(true),
+            "__Host-desk=v; Path=/; Max-Age=43200; HttpOnly; SameSite=Lax; Secure"
+        );
+        assert_eq!(cookie(false), "desk=v; Path=/; Max-Age=43200; HttpOnly; SameSite=Lax");
+        let out = DeskAnswer::SignedOut { is_https: true }.into_http();
+        assert!(out.headers().contains_key("clear-site-data"));
+        assert!(
+            out.headers()["set-cookie"]
+                .to_str()
+                .unwrap()
+                .starts_with("__Host-desk=; Path=/; Max-Age=0;")
+        );
+    }
+}

@@ -1,0 +1,412 @@
+//! What forms change of a license. A form has the revision that its page showed: what is so already is a success and writes nothing,
+//! and what somebody else changed meanwhile is shown, not overwritten.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use askama::Template;
+use chrono::{Months, NaiveDate};
+use tokio::task::spawn_blocking;
+use warp::http::StatusCode;
+
+use crate::serve::desk::answer::DeskAnswer;
+use crate::serve::desk::asked::Asked;
+use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::license_page::{MOST_SUPPORT_SITES, changed_by, named, texts};
+use crate::serve::desk::license_questions::typed;
+use crate::serve::desk::license_rows::LicenseNames;
+use crate::serve::desk::page_problem::PageProblem;
+use crate::serve::desk::page_table::DeskPage;
+use crate::serve::desk::shown::ShownDay;
+use crate::serve::found_license::{ChangeError, FoundLicense};
+use crate::serve::ledger_licenses::{self, Changer, ExpectedRevision, LicenseChangeError};
+use crate::serve::reply::problem::Problem;
+use countersign_ledger::{ChangeOutcome, ChangeRefusal, LedgerLicense, named_at_random};
+use countersign_mail::address::MailAddress;
+use countersign_mail::queue::MailQueue;
+use countersign_model::binding::Stored as _;
+use countersign_model::desk_person::DeskRole;
+use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::issuing_key::IssueRequest;
+use countersign_model::license::{License, LicenseStatus, SiteLimit};
+use countersign_model::license_key::LicenseId;
+use countersign_model::license_step::{LicenseStep, LicenseTerms};
+use countersign_model::offer::SalesMode;
+use countersign_model::remarks::{Author, MAX_REASON, check_remark};
+use countersign_model::site_host::SiteHost;
+use countersign_model::text::outside_text::OutsideText;
+
+/// The most sites that anybody may give a license here.
+const MOST_SITES: u32 = 100_000;
+
+#[derive(Template)]
+#[template(path = "desk/conflict.html")]
+struct ConflictPage {
+    frame: PageFrame,
+    id: LicenseId,
+    tag: String,
+    by: OutsideText,
+    /// What differs, if it is one value.
+    value: Option<ConflictValue>,
+    /// The last part of the form's address.
+    action: &'static str,
+    revision: u32,
+    reason: String,
+}
+
+/// A value that two people changed.
+struct ConflictValue {
+    name: &'static str,
+    then: OutsideText,
+    now: OutsideText,
+    wanted: OutsideText,
+    /// The field of the form that wants it anyway, and its value.
+    field: &'static str,
+    field_value: String,
+}
+
+/// Carries a form out.
+pub(super) async fn change(asked: &Asked<'_>, page: DeskPage) -> Result<DeskAnswer, PageProblem> {
+    asked.state.service.catch_up().await;
+    let found = named(asked)?;
+    let id = found.id;
+    let back = |problem: PageProblem| problem.back_to(format!("/licenses/{id}"));
+    let revision = revision(asked).map_err(back)?;
+    let author = author(asked).map_err(back)?;
+    let issued = match &found {
+        FoundLicense::Ledger(issued) => issued,
+        FoundLicense::Declared(_) => {
+            return Err(back(refused("A file declares this license. Change it there.")));
+        }
+    };
+    if page == DeskPage::NewKey {
+        return new_key(asked, &found, issued, revision, author).await.map_err(back);
+    }
+    let step = step(asked, page, issued).map_err(back)?;
+    if is_so(asked, &issued.license, &step) {
+        return Ok(done(id, "same"));
+    }
+    let by = Changer {
+        author,
+        ..Changer::from(Arc::new(ChangeScope::desk()))
+    };
+    let service = &asked.state.service;
+    let bindings = service.gate.bindings();
+    let expected = ExpectedRevision::Only(revision);
+    let applied = ledger_licenses::apply(&asked.snapshot.registry, bindings, &by, id, expected, &step).await;
+    match applied {
+        Ok((_, false)) => Ok(done(id, "same")),
+        Ok((_, true)) => Ok(done(id, done_word(page))),
+        Err(LicenseChangeError::Revised) => conflict(asked, page, id, &step).await,
+        Err(error) => Err(back(failed(error))),
+    }
+}
+
+fn refused(sentence: &str) -> PageProblem {
+    PageProblem::refused(sentence.to_owned())
+}
+
+/// The page of the license, with what was done.
+fn done(id: LicenseId, word: &str) -> DeskAnswer {
+    DeskAnswer::SeeOther(format!("/licenses/{id}?done={word}"))
+}
+
+fn done_word(page: DeskPage) -> &'static str {
+    match page {
+        DeskPage::Extend => "extended",
+        DeskPage::Sites => "sites",
+        DeskPage::Free => "freed",
+        DeskPage::Suspend => "suspended",
+        DeskPage::Lift => "lifted",
+        _ => "revoked",
+    }
+}
+
+/// The last part of a form's address.
+fn action(page: DeskPage) -> &'static str {
+    match page {
+        DeskPage::Extend => "extend",
+        DeskPage::Sites => "sites",
+        DeskPage::Suspend => "suspend",
+        DeskPage::NewKey => "new-key",
+        DeskPage::Revoke => "revoke",
+        _ => "",
+    }
+}
+
+fn revision(asked: &Asked<'_>) -> Result<u32, PageProblem> {
+    let revision = asked.fields.get("revision").parse();
+    revision.map_err(|_| refused("The form has no revision. Open the page of the license again."))
+}
+
+/// Who changes it, and why.
+fn author(asked: &Asked<'_>) -> Result<Author, PageProblem> {
+    let reason = match asked.fields.get("reason") {
+        "" => None,
+        reason => {
+            let checked = check_remark(reason, MAX_REASON);
+            checked.map_err(|error| PageProblem::refused(format!("The reason is not taken: {error}.")))?;
+            Some(named_at_random(reason).map_err(|error| Problem::internal(&error))?)
+        }
+    };
+    Ok(Author {
+        who: Some(asked.secrets.person(&asked.visitor.name)),
+        reason,
+    })
+}
+
+/// What a form asks for, if the visitor may.
+fn step(asked: &Asked<'_>, page: DeskPage, issued: &LedgerLicense) -> Result<LicenseStep, PageProblem> {
+    let license = &issued.license;
+    match page {
+        DeskPage::Extend => until(asked, license).map(LicenseStep::Renew),
+        DeskPage::Sites => {
+            let most = if asked.visitor.may(DeskRole::Admin) {
+                MOST_SITES
+            } else {
+                MOST_SUPPORT_SITES
+            };
+            let wanted: Option<NonZeroU32> = asked.fields.get("sites").parse().ok();
+            let wanted = wanted.filter(|wanted| wanted.get() <= most);
+            let wanted = wanted.ok_or_else(|| {
+                PageProblem::refused(format!("The number of sites must be from 1 to {most} for your role."))
+            })?;
+            Ok(LicenseStep::Edit(LicenseTerms {
+                sites: Some(Some(wanted)),
+                ..LicenseTerms::default()
+            }))
+        }
+        DeskPage::Free => {
+            let host = asked.fields.get("host").parse::<SiteHost>();
+            host.map(LicenseStep::ReleaseHost)
+                .map_err(|_| refused("The form names no site."))
+        }
+        DeskPage::Suspend => Ok(LicenseStep::Suspend),
+        DeskPage::Lift => Ok(LicenseStep::Resume),
+        _ => match asked
+            .fields
+            .get("sure")
+            .eq_ignore_ascii_case(typed(&license.id.log_tag()))
+        {
+            true => Ok(LicenseStep::Revoke),
+            false => Err(refused("The four characters are not those of the license.")),
+        },
+    }
+}
+
+/// The new last day. Support gives a year at most at once, and takes nothing away.
+fn until(asked: &Asked<'_>, license: &License) -> Result<NaiveDate, PageProblem> {
+    let until: Result<NaiveDate, _> = asked.fields.get("until").parse();
+    let until = until.map_err(|_| refused("The day must be like 2027-12-31."))?;
+    if asked.visitor.may(DeskRole::Admin) || until == license.expires {
+        return Ok(until);
+    }
+    let from = license.expires.max(asked.today());
+    let most = from.checked_add_months(Months::new(12)).unwrap_or(from);
+    if until < license.expires {
+        return Err(refused("Your role can extend a license, not shorten it."));
+    }
+    match until <= most {
+        true => Ok(until),
+        false => Err(PageProblem::refused(format!(
+            "Your role can extend it by a year at most at once: until {}.",
+            ShownDay::of(most, asked.today()).exact
+        ))),
+    }
+}
+
+/// Whether what is wanted is so already.
+fn is_so(asked: &Asked<'_>, license: &License, step: &LicenseStep) -> bool {
+    let bound = asked.state.service.gate.bindings().of(&license.id);
+    matches!(step.applied(license, bound.all(), asked.now), Ok(None))
+}
+
+fn failed(error: LicenseChangeError) -> PageProblem {
+    match error {
+        LicenseChangeError::Change(ChangeError::Store(error)) => error.into(),
+        LicenseChangeError::NoSuchLicense => PageProblem::no_license(),
+        error => {
+            let said = error.to_string();
+            let mut letters = said.chars();
+            let first = letters
+                .next()
+                .map(|first| first.to_uppercase().to_string())
+                .unwrap_or_default();
+            PageProblem::refused(format!("{first}{}.", letters.as_str()))
+        }
+    }
+}
+
+/// Somebody changed the license since the page was made. Unless it is now as it was wanted, both see what differs.
+async fn conflict(
+    asked: &Asked<'_>,
+    page: DeskPage,
+    id: LicenseId,
+    step: &LicenseStep,
+) -> Result<DeskAnswer, PageProblem> {
+    let found = named(asked)?;
+    let FoundLicense::Ledger(issued) = &found else {
+        return Err(PageProblem::no_license());
+    };
+    if is_so(asked, &issued.license, step) {
+        return Ok(done(id, "same"));
+    }
+    let day = |day: NaiveDate| OutsideText::of(&ShownDay::of(day, asked.today()).exact);
+    let sites = |limit: SiteLimit| OutsideText::of(&limit.to_string());
+    let then = asked.fields.get("then");
+    let value = match step {
+        LicenseStep::Renew(until) => Some(ConflictValue {
+            name: "Ends",
+            then: then.parse().map_or_else(|_| OutsideText::of(then), day),
+            now: day(issued.license.expires),
+            wanted: day(*until),
+            field: "until",
+            field_value: until.to_string(),
+        }),
+        LicenseStep::Edit(LicenseTerms {
+            sites: Some(Some(wanted)),
+            ..
+        }) => Some(ConflictValue {
+            name: "Sites",
+            then: OutsideText::of(then),
+            now: sites(issued.license.sites),
+            wanted: sites(SiteLimit::Limited(*wanted)),
+            field: "sites",
+            field_value: wanted.to_string(),
+        }),
+        _ => None,
+    };
+    let texts = texts(asked, issued).await?;
+    let conflict = ConflictPage {
+        frame: asked.frame("Somebody was faster", NavEntry::Licenses),
+        id,
+        tag: id.log_tag(),
+        by: changed_by(issued, &texts),
+        value,
+        action: action(page),
+        revision: issued.revision,
+        reason: asked.fields.get("reason").to_owned(),
+    };
+    Ok(DeskAnswer::page(StatusCode::CONFLICT, &conflict))
+}
+
+/// Gives the license a new key, and mails it. A form that is sent twice makes one key and one mail.
+async fn new_key(
+    asked: &Asked<'_>,
+    found: &FoundLicense<'_>,
+    issued: &LedgerLicense,
+    revision: u32,
+    author: Author,
+) -> Result<DeskAnswer, PageProblem> {
+    let (queue, address) = mail_way(
+        asked,
+        found,
+        "`countersign license rekey` on the server shows the key instead.",
+    )
+    .await?;
+    let once = once(asked)?;
+    let id = issued.license.id;
+    let scope = Arc::new(ChangeScope::desk());
+    let body = format!("rekey {id}");
+    let request = IssueRequest {
+        scope: &scope,
+        mode: SalesMode::Live,
+        idempotency_key: &once,
+        body: body.as_bytes(),
+    };
+    let new = asked
+        .secrets
+        .new_origin(&request)
+        .map_err(|error| Problem::internal(&error))?;
+    let expected = ExpectedRevision::Only(revision);
+    let bindings = asked.state.service.gate.bindings();
+    let outcome = ledger_licenses::rekey(&asked.snapshot.registry, bindings, &new, id, expected, author).await;
+    let made = match outcome.map_err(failed)? {
+        ChangeOutcome::Recorded(made) | ChangeOutcome::Repeated(made) => made.license.id,
+        ChangeOutcome::Refused(ChangeRefusal::Revised { .. }) => {
+            return conflict(asked, DeskPage::NewKey, id, &LicenseStep::Suspend).await;
+        }
+        ChangeOutcome::Refused(ChangeRefusal::Revoked) => {
+            return Err(refused("The license is revoked, which cannot be undone."));
+        }
+        ChangeOutcome::Refused(_) => return Err(refused("The license cannot have a new key.")),
+    };
+    match enqueue(asked, queue, address, made, &once).await {
+        Ok(()) => Ok(done(made, "new-key")),
+        Err(_) => {
+            let sentence = "The license has a new key, and the mail with it could not be queued: `countersign license resend` sends it.";
+            Err(refused(sentence).back_to(format!("/licenses/{made}")))
+        }
+    }
+}
+
+/// Mails the key of a license again, to the kept address of its customer. A form that is sent twice is one mail.
+pub(super) async fn mail_key(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+    asked.state.service.catch_up().await;
+    let found = named(asked)?;
+    let id = found.id;
+    let back = |problem: PageProblem| problem.back_to(format!("/licenses/{id}"));
+    let once = once(asked).map_err(back)?;
+    let issued = match &found {
+        FoundLicense::Ledger(issued) if issued.license.status != LicenseStatus::Revoked => issued,
+        _ => return Err(back(refused("This license has no key that can be mailed."))),
+    };
+    if asked.secrets.license_key(&issued.origin).is_none() {
+        return Err(back(refused(
+            "The secret that the key was made with is not on this server.",
+        )));
+    }
+    let (queue, address) = mail_way(asked, &found, "`countersign license resend` sends it elsewhere.")
+        .await
+        .map_err(back)?;
+    let queued = enqueue(asked, queue, address, id, &once).await;
+    queued.map_err(|problem| back(problem.into()))?;
+    tracing::info!(
+        license = id.log_tag(),
+        by = "operator:desk",
+        "the license key will be mailed again"
+    );
+    Ok(done(id, "mailed"))
+}
+
+/// What makes a form one, however often it is sent.
+fn once(asked: &Asked<'_>) -> Result<String, PageProblem> {
+    let once = asked.fields.get("once").parse::<Hex128>();
+    let once = once.map_err(|_| refused("The form is not whole. Open the page of the license again."))?;
+    Ok(once.to_string())
+}
+
+/// The queue of mails, and the kept address of a license's customer.
+async fn mail_way(
+    asked: &Asked<'_>,
+    found: &FoundLicense<'_>,
+    otherwise: &str,
+) -> Result<(Arc<MailQueue>, MailAddress), PageProblem> {
+    let Some(queue) = asked.state.service.mail.get().map(Arc::clone) else {
+        return Err(PageProblem::refused(format!("There is no mail server. {otherwise}")));
+    };
+    let names = LicenseNames::of(asked, std::slice::from_ref(found)).await?;
+    let kept = names.row(found).and_then(|row| row.address);
+    let address = kept.and_then(|address| address.parse::<MailAddress>().ok());
+    let address =
+        address.ok_or_else(|| PageProblem::refused(format!("No address of the customer is kept. {otherwise}")))?;
+    Ok((queue, address))
+}
+
+/// Puts the mail with the key of a license into the queue.
+async fn enqueue(
+    asked: &Asked<'_>,
+    queue: Arc<MailQueue>,
+    address: MailAddress,
+    license: LicenseId,
+    once: &str,
+) -> Result<(), Problem> {
+    let now = asked.now;
+    let event = format!("desk {once}");
+    let queued = spawn_blocking(move || queue.enqueue(&address, &[license], &event, now)).await;
+    match queued {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(Problem::internal(&error)),
+        Err(error) => Err(Problem::internal(&error)),
+    }
+}

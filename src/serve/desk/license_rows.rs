@@ -1,0 +1,177 @@
+//! How licenses are shown in lists: with their customers and orders, as far as the visitor may see them.
+
+use chrono::NaiveDate;
+
+use crate::serve::desk::asked::Asked;
+use crate::serve::desk::page_problem::PageProblem;
+use crate::serve::desk::shown::{ShownDay, percent};
+use crate::serve::found_license::{self, FoundLicense};
+use crate::serve::gate::Snapshot;
+use crate::serve::license_texts::LicenseTexts;
+use countersign_model::customer::CustomerRow;
+use countersign_model::license::{License, LicenseState, SiteLimit};
+use countersign_model::license_key::LicenseId;
+use countersign_model::text::outside_text::OutsideText;
+
+/// A license that ends within so many days is marked.
+const SOON: u64 = 7;
+
+/// The state of a license, and how it is coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StatePill {
+    pub(super) word: &'static str,
+    pub(super) class: &'static str,
+}
+
+impl StatePill {
+    pub(super) fn of(license: &License, today: NaiveDate) -> Self {
+        let ends_soon = super::figures::ends_within(license, today, SOON) && !license.renews();
+        let (word, class) = match license.state(today) {
+            LicenseState::Active if ends_soon => ("Ends soon", "warn"),
+            LicenseState::Active => ("Active", "good"),
+            LicenseState::Expired => ("Expired", ""),
+            LicenseState::Suspended => ("Suspended", "warn"),
+            LicenseState::Revoked => ("Revoked", "bad"),
+        };
+        Self { word, class }
+    }
+}
+
+/// Whose license it is, as far as the visitor may see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CustomerName {
+    /// The name, or else the address, or else nothing.
+    pub(super) name: OutsideText,
+    /// `None` where there is none, or the visitor does not see it.
+    pub(super) address: Option<OutsideText>,
+}
+
+/// The names of customers and the orders of some licenses.
+pub(super) struct LicenseNames {
+    texts: LicenseTexts,
+    sees_customers: bool,
+}
+
+impl LicenseNames {
+    /// Those of these licenses.
+    pub(super) async fn of(asked: &Asked<'_>, licenses: &[FoundLicense<'_>]) -> Result<Self, PageProblem> {
+        let bindings = asked.state.service.gate.bindings();
+        let texts = LicenseTexts::of_found(bindings, licenses).await?;
+        let texts = texts
+            .with_customers(bindings, licenses.iter().map(|found| &**found))
+            .await?;
+        Ok(Self {
+            texts,
+            sees_customers: asked.visitor.sees_customers(),
+        })
+    }
+
+    /// The row of the customer of a license, whoever may see it. Of several addresses, the first one counts.
+    pub(super) fn row(&self, license: &License) -> Option<CustomerRow> {
+        let mut rows = self.texts.customer(license.details.remarks().holder?);
+        let first = rows.next()?.clone();
+        Some(rows.fold(first, |row, other| row.with(other)))
+    }
+
+    /// Whose license it is.
+    pub(super) fn customer(&self, license: &License) -> CustomerName {
+        let Some(row) = self.row(license) else {
+            return CustomerName::default();
+        };
+        let address = row
+            .address
+            .as_deref()
+            .filter(|_| self.sees_customers)
+            .map(OutsideText::of);
+        CustomerName {
+            name: row
+                .name
+                .as_deref()
+                .map(OutsideText::of)
+                .or_else(|| address.clone())
+                .unwrap_or_default(),
+            address,
+        }
+    }
+
+    /// The text of its order.
+    pub(super) fn order(&self, license: &FoundLicense<'_>) -> Option<OutsideText> {
+        match license {
+            FoundLicense::Ledger(issued) => self.texts.order(issued).map(OutsideText::of),
+            FoundLicense::Declared(_) => None,
+        }
+    }
+}
+
+/// A license in a list.
+pub(super) struct LicenseRow {
+    pub(super) id: LicenseId,
+    /// The first digits of the id.
+    pub(super) tag: String,
+    pub(super) customer: CustomerName,
+    pub(super) covers: OutsideText,
+    pub(super) pill: StatePill,
+    pub(super) used: usize,
+    pub(super) limit: String,
+    /// How much of the seats is used, in percent.
+    pub(super) share: usize,
+    pub(super) ends: ShownDay,
+    pub(super) renews: bool,
+    pub(super) order: Option<OutsideText>,
+}
+
+impl LicenseRow {
+    pub(super) fn of(asked: &Asked<'_>, names: &LicenseNames, found: &FoundLicense<'_>) -> Self {
+        let license: &License = found;
+        let gate = &asked.state.service.gate;
+        let used = license.used_seats(&gate.bindings().of(&license.id), &gate.rules().staging);
+        let (limit, share) = match license.sites {
+            SiteLimit::Unlimited => ("any number".to_owned(), 0),
+            SiteLimit::Limited(limit) => (limit.to_string(), percent(used, limit.get() as usize).min(100)),
+        };
+        Self {
+            id: license.id,
+            tag: license.id.log_tag(),
+            customer: names.customer(license),
+            covers: covers(license, asked.snapshot),
+            pill: StatePill::of(license, asked.today()),
+            used,
+            limit,
+            share,
+            ends: ShownDay::of(license.end_on(asked.today()), asked.today()),
+            renews: license.renews(),
+            order: names.order(found),
+        }
+    }
+
+    /// The rows of these licenses, in their order; ids that nobody has are left out.
+    pub(super) async fn of_ids(asked: &Asked<'_>, ids: &[LicenseId]) -> Result<Vec<Self>, PageProblem> {
+        let bindings = asked.state.service.gate.bindings();
+        let found = ids
+            .iter()
+            .filter_map(|id| found_license::find(&asked.snapshot.registry, bindings, id));
+        let found: Vec<_> = found.collect();
+        let names = LicenseNames::of(asked, &found).await?;
+        Ok(found.iter().map(|found| Self::of(asked, &names, found)).collect())
+    }
+}
+
+/// What a license covers: `Acme Forms + export`.
+pub(super) fn covers(license: &License, snapshot: &Snapshot) -> OutsideText {
+    let parts = license.modules.iter().map(|(module, features)| {
+        let plugins = snapshot.registry.plugins().filter(|plugin| plugin.module == *module);
+        let mut names: Vec<_> = plugins
+            .map(|plugin| plugin.shown_name(snapshot.catalog.plugin_name(&plugin.slug)).to_owned())
+            .collect();
+        names.sort();
+        let mut part = match names.is_empty() {
+            true => module.to_string(),
+            false => names.join(", "),
+        };
+        for feature in features {
+            part += &format!(" + {feature}");
+        }
+        part
+    });
+    OutsideText::of(&parts.collect::<Vec<_>>().join(", "))
+}

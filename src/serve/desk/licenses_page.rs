@@ -1,0 +1,433 @@
+//! The list of licenses, the newest first, and what finds one: an address, a name, a site, an order, an id or a key.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
+
+use askama::Template;
+use chrono::NaiveDate;
+
+use crate::serve::desk::answer::DeskAnswer;
+use crate::serve::desk::asked::Asked;
+use crate::serve::desk::figures::{LicenseFigures, LicenseMarks, ends_within};
+use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::kept_figures::{self, COUNTS_FOR};
+use crate::serve::desk::license_rows::LicenseRow;
+use crate::serve::desk::page_problem::PageProblem;
+use crate::serve::desk::shown::{counted, grouped};
+use crate::serve::found_license;
+use crate::serve::gate::Snapshot;
+use crate::serve::state::Service;
+use countersign_ledger::CustomerQuery;
+use countersign_model::customer::CustomerAddress;
+use countersign_model::issued_license::Hex128;
+use countersign_model::license::{License, LicenseState};
+use countersign_model::license_key::{LicenseId, LicenseKey};
+use countersign_model::name::Name;
+use countersign_model::period::NEVER;
+use countersign_model::site_host::SiteHost;
+use countersign_model::text::outside_text::OutsideText;
+
+/// How many licenses a page has.
+const PAGE: usize = 50;
+
+/// The most customers that a text finds.
+const MOST_CUSTOMERS: usize = 1_000;
+
+/// The fewest digits of an id that find a license.
+const FEWEST_DIGITS: usize = 8;
+
+/// The longest text that is looked for, in bytes.
+const MAX_TEXT: usize = 300;
+
+/// The place of a license in the list: when it was issued, in nanoseconds since 1970, and its id. Declared licenses come last.
+type ListPlace = (i64, LicenseId);
+
+const DECLARED: i64 = i64::MIN;
+
+#[derive(Template)]
+#[template(path = "desk/licenses.html")]
+struct LicensesPage {
+    frame: PageFrame,
+    /// How many licenses match, as words.
+    said: String,
+    query: OutsideText,
+    plugins: Vec<FilterChoice>,
+    states: Vec<FilterChoice>,
+    ends: Vec<FilterChoice>,
+    seats: &'static str,
+    tabs: Vec<QuickFilter>,
+    rows: Vec<LicenseRow>,
+    /// The address of what follows.
+    older: Option<String>,
+}
+
+/// A choice of a filter.
+struct FilterChoice {
+    value: String,
+    word: OutsideText,
+    is_chosen: bool,
+}
+
+/// A filter beside the form, with its count.
+struct QuickFilter {
+    path: &'static str,
+    word: &'static str,
+    count: String,
+    is_here: bool,
+}
+
+/// What the list shows.
+#[derive(Clone, Default)]
+struct ListFilter {
+    wanted: Option<WantedLicenses>,
+    module: Option<Name>,
+    state: Option<LicenseState>,
+    ends: Option<EndsFilter>,
+    seats: Option<SeatsFilter>,
+}
+
+/// What a text found.
+#[derive(Clone, Default)]
+struct WantedLicenses {
+    ids: HashSet<LicenseId>,
+    holders: HashSet<Hex128>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EndsFilter {
+    Within(u64),
+    Never,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SeatsFilter {
+    Full,
+    Unused,
+}
+
+/// What a look at all licenses found.
+struct ScanResult {
+    places: Vec<ListPlace>,
+    matching: usize,
+    figures: Option<LicenseFigures>,
+}
+
+const STATES: [(&str, &str, LicenseState); 4] = [
+    ("active", "Active", LicenseState::Active),
+    ("expired", "Expired", LicenseState::Expired),
+    ("suspended", "Suspended", LicenseState::Suspended),
+    ("revoked", "Revoked", LicenseState::Revoked),
+];
+
+const ENDS: [(&str, &str, EndsFilter); 3] = [
+    ("30", "within 30 days", EndsFilter::Within(30)),
+    ("90", "within 90 days", EndsFilter::Within(90)),
+    ("never", "never", EndsFilter::Never),
+];
+
+/// The list, or the one license that a key or an id names.
+pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+    let query = asked.fields.get("q");
+    if query.len() > MAX_TEXT {
+        return Err(PageProblem::refused("What you look for is too long.".to_owned()).back_to("/licenses".to_owned()));
+    }
+    asked.state.service.catch_up().await;
+    if let Some(id) = named_license(asked, query) {
+        return Ok(DeskAnswer::SeeOther(format!("/licenses/{id}")));
+    }
+    let wanted = match query {
+        "" => None,
+        text => Some(wanted(asked, text).await?),
+    };
+    let plugin = asked.snapshot.registry.plugin(asked.fields.get("plugin"));
+    let chosen = |name| asked.fields.get(name);
+    let filter = ListFilter {
+        wanted,
+        module: plugin.map(|plugin| plugin.module.clone()),
+        state: STATES
+            .iter()
+            .find(|(value, ..)| *value == chosen("state"))
+            .map(|(.., state)| *state),
+        ends: ENDS
+            .iter()
+            .find(|(value, ..)| *value == chosen("ends"))
+            .map(|(.., ends)| *ends),
+        seats: match chosen("seats") {
+            "full" => Some(SeatsFilter::Full),
+            "none" => Some(SeatsFilter::Unused),
+            _ => None,
+        },
+    };
+    let kept = asked.state.licenses.within(COUNTS_FOR, asked.now);
+    let found = {
+        let service = Arc::clone(&asked.state.service);
+        let snapshot = Arc::clone(asked.snapshot);
+        let filter = filter.clone();
+        let after = place(chosen("after"));
+        let today = asked.today();
+        let counts = kept.is_none();
+        let look = move || scan(&service, &snapshot, &filter, after, (counts, today));
+        asked.state.scans.look(look).await?
+    };
+    let figures = match (found.figures, kept) {
+        (Some(figures), _) => asked.state.licenses.keep(figures, asked.now),
+        (None, Some(kept)) => kept,
+        (None, None) => kept_figures::licenses(asked).await?,
+    };
+    let has_more = found.places.len() > PAGE;
+    let shown = &found.places[..found.places.len().min(PAGE)];
+    let ids: Vec<_> = shown.iter().map(|(_, id)| *id).collect();
+    let rows = LicenseRow::of_ids(asked, &ids).await?;
+    let last = shown.last().filter(|_| has_more);
+    Ok(DeskAnswer::ok(&LicensesPage {
+        frame: asked.frame("Licenses", NavEntry::Licenses),
+        said: format!("{}, newest first", counted(found.matching, "license")),
+        // A key is shown nowhere.
+        query: OutsideText::of(if LicenseKey::is_in(query) { "" } else { query }),
+        plugins: plugin_choices(asked),
+        states: choices("Any", &STATES.map(|(value, word, _)| (value, word)), chosen("state")),
+        ends: choices("Any time", &ENDS.map(|(value, word, _)| (value, word)), chosen("ends")),
+        seats: match filter.seats {
+            Some(SeatsFilter::Full) => "full",
+            Some(SeatsFilter::Unused) => "none",
+            None => "",
+        },
+        tabs: tabs(asked, &figures),
+        rows,
+        older: last.map(|place| older(asked, place)),
+    }))
+}
+
+/// The license that a text names: by its key, or by at least eight digits of its id.
+fn named_license(asked: &Asked<'_>, text: &str) -> Option<LicenseId> {
+    let bindings = asked.state.service.gate.bindings();
+    let registry = &asked.snapshot.registry;
+    if let Ok(key) = text.parse::<LicenseKey>() {
+        let id = key.id();
+        return found_license::find(registry, bindings, &id).map(|_| id);
+    }
+    let text = text.trim_end_matches('…').to_ascii_lowercase();
+    if !(FEWEST_DIGITS..=64).contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let bytes: Vec<u8> = text
+        .as_bytes()
+        .chunks_exact(2)
+        .filter_map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok())
+        .collect();
+    let id = found_license::beginning_with(registry, bindings, &bytes)?.id;
+    id.to_string().starts_with(&text).then_some(id)
+}
+
+/// The licenses of the sites, orders and customers that a text names.
+async fn wanted(asked: &Asked<'_>, text: &str) -> Result<WantedLicenses, PageProblem> {
+    let service = &asked.state.service;
+    let bindings = service.gate.bindings();
+    let mut wanted = WantedLicenses::default();
+    let orders = asked.secrets.hidden(text);
+    wanted.ids.extend(bindings.issued_of_order(&orders));
+    if let Ok(host) = text.parse::<SiteHost>()
+        && host.as_str().contains(['.', ':'])
+    {
+        let service = Arc::clone(service);
+        let snapshot = Arc::clone(asked.snapshot);
+        let look = move || {
+            let mut ids = service.gate.bindings().licenses_of_host(&host);
+            let listed = snapshot
+                .registry
+                .licenses()
+                .filter(|license| license.details.hosts.contains(&host));
+            ids.extend(listed.map(|license| license.id));
+            ids
+        };
+        wanted.ids.extend(asked.state.scans.look(look).await?);
+    }
+    let lower = text.to_lowercase();
+    let found = bindings
+        .customers(CustomerQuery::Containing(text.to_owned(), MOST_CUSTOMERS))
+        .await?;
+    // SECURITY: who does not see addresses does not find out by them, either.
+    let sees = asked.visitor.sees_customers();
+    let rows = found.rows.into_iter().filter(|row| {
+        let has_name = || {
+            row.name
+                .as_ref()
+                .is_some_and(|name| name.to_lowercase().contains(&lower))
+        };
+        sees || has_name()
+    });
+    wanted.holders.extend(rows.map(|row| row.number));
+    // Where only an HMAC of the address is kept, the whole address finds.
+    if let Ok(address) = text.parse::<CustomerAddress>()
+        && sees
+    {
+        let names = asked.secrets.references().customer_names(&address);
+        let kept = bindings.texts(names).await?;
+        let numbers = kept.iter().filter_map(|(_, stored)| Some(stored.customer()?.number));
+        wanted.holders.extend(numbers);
+    }
+    Ok(wanted)
+}
+
+/// Looks at every license: the first after a place, how many there are, and if wanted the counts of all. Blocks.
+fn scan(
+    service: &Service,
+    snapshot: &Snapshot,
+    filter: &ListFilter,
+    after: Option<ListPlace>,
+    (counts, today): (bool, NaiveDate),
+) -> ScanResult {
+    let bindings = service.gate.bindings();
+    let staging = &service.gate.rules().staging;
+    let mut figures = counts.then(LicenseFigures::default);
+    let mut matching = 0;
+    let mut newest: BinaryHeap<Reverse<ListPlace>> = BinaryHeap::new();
+    let mut look = |license: &License, issued: i64| {
+        let marks =
+            (figures.is_some() || filter.seats.is_some()).then(|| LicenseMarks::of(license, bindings, staging, today));
+        if let (Some(figures), Some(marks)) = (&mut figures, &marks) {
+            figures.add(license, marks);
+        }
+        if !filter.takes(license, marks.as_ref(), today) {
+            return;
+        }
+        matching += 1;
+        let place = (issued, license.id);
+        if after.is_none_or(|after| place < after) {
+            newest.push(Reverse(place));
+            if newest.len() > PAGE + 1 {
+                newest.pop();
+            }
+        }
+    };
+    bindings.each_issued(|issued| {
+        let time = issued.origin.issued.timestamp_nanos_opt().unwrap_or_default();
+        look(&issued.license, time);
+    });
+    found_license::declared_alone(&snapshot.registry, bindings).for_each(|license| look(license, DECLARED));
+    // The smallest of the reversed is the newest.
+    let places = newest
+        .into_sorted_vec()
+        .into_iter()
+        .map(|Reverse(place)| place)
+        .collect();
+    ScanResult {
+        places,
+        matching,
+        figures,
+    }
+}
+
+impl ListFilter {
+    fn takes(&self, license: &License, marks: Option<&LicenseMarks>, today: NaiveDate) -> bool {
+        let is_wanted = |wanted: &WantedLicenses| {
+            let holder = license.details.remarks().holder;
+            wanted.ids.contains(&license.id) || holder.is_some_and(|holder| wanted.holders.contains(&holder))
+        };
+        let ends = |ends: &EndsFilter| match ends {
+            EndsFilter::Within(days) => {
+                license.state(today) == LicenseState::Active && ends_within(license, today, *days)
+            }
+            EndsFilter::Never => license.expires == NEVER,
+        };
+        let seats = |seats: SeatsFilter| match seats {
+            SeatsFilter::Full => marks.is_some_and(|marks| marks.is_full),
+            SeatsFilter::Unused => marks.is_some_and(|marks| marks.is_unused),
+        };
+        self.wanted.as_ref().is_none_or(is_wanted)
+            && self
+                .module
+                .as_ref()
+                .is_none_or(|module| license.modules.contains_key(module))
+            && self.state.is_none_or(|state| license.state(today) == state)
+            && self.ends.as_ref().is_none_or(ends)
+            && self.seats.is_none_or(seats)
+    }
+}
+
+/// A place as an address has it: `time.id`.
+fn place(text: &str) -> Option<ListPlace> {
+    let (time, id) = text.split_once('.')?;
+    Some((time.parse().ok()?, id.parse().ok()?))
+}
+
+/// The address of what follows a place, with the same filters.
+fn older(asked: &Asked<'_>, (time, id): &ListPlace) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    for name in ["q", "plugin", "state", "ends", "seats"] {
+        let value = asked.fields.get(name);
+        if !value.is_empty() {
+            query.append_pair(name, value);
+        }
+    }
+    query.append_pair("after", &format!("{time}.{id}"));
+    format!("/licenses?{}", query.finish())
+}
+
+fn choices(any: &str, all: &[(&str, &str)], chosen: &str) -> Vec<FilterChoice> {
+    let choice = |(value, word): (&str, &str)| FilterChoice {
+        value: value.to_owned(),
+        word: OutsideText::of(word),
+        is_chosen: value == chosen,
+    };
+    std::iter::once(("", any))
+        .chain(all.iter().copied())
+        .map(choice)
+        .collect()
+}
+
+fn plugin_choices(asked: &Asked<'_>) -> Vec<FilterChoice> {
+    let plugins = asked.snapshot.registry.plugins();
+    let mut named: Vec<_> = plugins
+        .map(|plugin| {
+            let name = plugin.shown_name(asked.snapshot.catalog.plugin_name(&plugin.slug));
+            (plugin.slug.as_str(), name)
+        })
+        .collect();
+    named.sort_by_key(|(slug, name)| (*name, *slug));
+    choices("Any", &named, asked.fields.get("plugin"))
+}
+
+fn tabs(asked: &Asked<'_>, figures: &LicenseFigures) -> Vec<QuickFilter> {
+    let all = [
+        ("/licenses", "All", figures.all, ("", "")),
+        (
+            "/licenses?state=active&ends=30",
+            "Ending in 30 days",
+            figures.ending,
+            ("30", ""),
+        ),
+        ("/licenses?seats=full", "All seats used", figures.full, ("", "full")),
+        ("/licenses?seats=none", "Never used", figures.unused, ("", "none")),
+    ];
+    let is_here = |(ends, seats): (&str, &str)| {
+        let get = |name| asked.fields.get(name);
+        let is_plain = get("q").is_empty() && get("plugin").is_empty();
+        let is_active = get("state") == if ends.is_empty() { "" } else { "active" };
+        is_plain && is_active && get("ends") == ends && get("seats") == seats
+    };
+    let tab = |(path, word, count, of): (&'static str, &'static str, usize, (&str, &str))| QuickFilter {
+        path,
+        word,
+        count: grouped(count),
+        is_here: is_here(of),
+    };
+    all.map(tab).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_written_and_read() {
+        let id = LicenseId::from_bytes([7; 32]);
+        for time in [0, 1_800_000_000_000_000_000, DECLARED] {
+            assert_eq!(place(&format!("{time}.{id}")), Some((time, id)));
+        }
+        for text in ["", ".", "1", "1.2", "x.y", &format!("1.{id}0")] {
+            assert_eq!(place(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Signing in by mail: who asks for it gets a code of eight characters and a link, for fifteen minutes.
+//!
+//! An attempt is signed, so that every node knows it again; so are its code and its link. How often a code was tried, and whether it was
+//! used, is in memory: with several nodes, each counts by itself. Whoever is not in `registry/desk.toml` sees the same, and gets no mail.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+
+use countersign_model::issued_license::Hex128;
+use countersign_model::issuing_key::ReferenceKey;
+
+/// How long a code and a link can be used.
+pub(super) const MINUTES: i64 = 15;
+
+/// How often a code may be tried.
+const TRIES: u8 = 5;
+
+/// How many mails a person gets on a day.
+const MAILS: u32 = 20;
+
+/// The most attempts that are remembered.
+const MOST_ATTEMPTS: usize = 10_000;
+
+/// What the MACs begin with: of an attempt, its code and its link.
+const ATTEMPT: &[u8] = b"sign-in 1\0";
+const CODE: &[u8] = b"sign-in code 1\0";
+const LINK: &[u8] = b"sign-in link 1\0";
+
+/// The 32 characters of a code. Those that are mistaken for others are not among them.
+const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/// An id, the seconds since 1970, and the number of a person.
+const TOLD: usize = 16 + 8 + 16;
+const MAC: usize = 32;
+
+/// An attempt to sign in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SignInAttempt {
+    id: Hex128,
+    started: DateTime<Utc>,
+    /// The number that the session of this person has.
+    pub(super) person: Hex128,
+}
+
+/// What one node remembers of attempts.
+#[derive(Debug, Default)]
+pub(super) struct SignInCounts(Mutex<CountedAttempts>);
+
+#[derive(Debug, Default)]
+struct CountedAttempts {
+    /// How often the code of an attempt was tried, or that it was used, until when it matters.
+    tries: HashMap<Hex128, (u8, DateTime<Utc>)>,
+    mails: HashMap<Hex128, (NaiveDate, u32)>,
+}
+
+impl SignInAttempt {
+    pub(super) fn new(person: Hex128, now: DateTime<Utc>) -> Result<Self, getrandom::Error> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id)?;
+        Ok(Self {
+            id: Hex128(id),
+            started: DateTime::from_timestamp(now.timestamp(), 0).unwrap_or(now),
+            person,
+        })
+    }
+
+    fn told(&self) -> Vec<u8> {
+        let mut told = self.id.0.to_vec();
+        told.extend(self.started.timestamp().to_be_bytes());
+        told.extend(self.person.0);
+        told
+    }
+
+    fn signed(&self, key: &ReferenceKey, label: &[u8]) -> String {
+        let mut bytes = self.told();
+        let mac = key.desk_mac(&[label, &bytes]);
+        bytes.extend(mac);
+        BASE64_URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn read(key: &ReferenceKey, text: &str, label: &[u8], now: DateTime<Utc>) -> Option<Self> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.get(..(TOLD + MAC) * 4 / 3)?).ok()?;
+        let (told, mac) = bytes.split_last_chunk::<MAC>()?;
+        if text.len() != (TOLD + MAC) * 4 / 3 || !key.is_desk_mac(&[label, told], mac) {
+            return None;
+        }
+        let (id, rest) = told.split_first_chunk::<16>()?;
+        let (started, person) = rest.split_first_chunk::<8>()?;
+        let attempt = Self {
+            id: Hex128(*id),
+            started: DateTime::from_timestamp(i64::from_be_bytes(*started), 0)?,
+            person: Hex128(person.try_into().ok()?),
+        };
+        (now < attempt.ends()).then_some(attempt)
+    }
+
+    fn ends(&self) -> DateTime<Utc> {
+        self.started + TimeDelta::minutes(MINUTES)
+    }
+
+    /// How the page for the code names it.
+    pub(super) fn name(&self, key: &ReferenceKey) -> String {
+        self.signed(key, ATTEMPT)
+    }
+
+    /// The attempt of this name, if it can still be used.
+    pub(super) fn named(key: &ReferenceKey, name: &str, now: DateTime<Utc>) -> Option<Self> {
+        Self::read(key, name, ATTEMPT, now)
+    }
+
+    /// The secret of the link in the mail.
+    pub(super) fn link(&self, key: &ReferenceKey) -> String {
+        self.signed(key, LINK)
+    }
+
+    /// The attempt of a link, if it can still be used.
+    pub(super) fn linked(key: &ReferenceKey, link: &str, now: DateTime<Utc>) -> Option<Self> {
+        Self::read(key, link, LINK, now)
+    }
+
+    /// The code in the mail: 40 bits.
+    pub(super) fn code(&self, key: &ReferenceKey) -> String {
+        let mac = key.desk_mac(&[CODE, &self.told()]);
+        let code = mac[..8].iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)]));
+        code.collect()
+    }
+}
+
+/// A code as people type it: with blanks and hyphens, in any case, and with letters for the digits that they look like.
+pub(super) fn typed_code(text: &str) -> String {
+    let signs = text.chars().filter(|c| !c.is_whitespace() && *c != '-');
+    let plain = signs.flat_map(char::to_uppercase).map(|c| match c {
+        'O' => '0',
+        'I' | 'L' => '1',
+        c => c,
+    });
+    plain.take(16).collect()
+}
+
+impl SignInCounts {
+    fn counts(&self) -> MutexGuard<'_, CountedAttempts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this person may get one more mail today.
+    pub(super) fn take_mail(&self, person: Hex128, now: DateTime<Utc>) -> bool {
+        let today = now.date_naive();
+        let mut counts = self.counts();
+        let (day, count) = counts.mails.entry(person).or_insert((today, 0));
+        if *day != today {
+            (*day, *count) = (today, 0);
+        }
+        *count += 1;
+        *count <= MAILS
+    }
+
+    /// Whether a code of this attempt may be tried once more.
+    pub(super) fn take_try(&self, attempt: &SignInAttempt, now: DateTime<Utc>) -> bool {
+        let mut counts = self.counts();
+        if counts.tries.len() >= MOST_ATTEMPTS {
+            counts.tries.retain(|_, (_, ends)| now < *ends);
+        }
+        if counts.tries.len() >= MOST_ATTEMPTS {
+            return false;
+        }
+        let (tries, _) = counts.tries.entry(attempt.id).or_insert((0, attempt.ends()));
+        *tries = tries.saturating_add(1);
+        *tries <= TRIES
+    }
+
+    /// Uses an attempt up; whether nobody did before.
+    pub(super) fn use_up(&self, attempt: &SignInAttempt) -> bool {
+        let mut counts = self.counts();
+        let (tries, _) = counts.tries.entry(attempt.id).or_insert((0, attempt.ends()));
+        let is_first = *tries != u8::MAX;
+        *tries = u8::MAX;
+        is_first
+    }
+
+    /// Whether an attempt was used.
+    pub(super) fn is_used(&self, attempt: &SignInAttempt) -> bool {
+        self.counts()
+            .tries
+            .get(&attempt.id)
+            .is_some_and(|(tries, _)| *tries == u8::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERSON: Hex128 = Hex128([3; 16]);
+
+    fn now() -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000, 0).unwrap()
+    }
+
+    #[test]
+    fn an_attempt_its_code_and_its_link_are_known_again_on_every_node_for_fifteen_minutes() {
+        let key = ReferenceKey::new(&[1; 32]);
+        let attempt = SignInAttempt::new(PERSON, now()).unwrap();
+        let name = attempt.name(&key);
+        let link = attempt.link(&key);
+        let late = now() + TimeDelta::minutes(MINUTES);
+        assert_eq!(SignInAttempt::named(&key, &name, now()), Some(attempt));
+        assert_eq!(SignInAttempt::linked(&key, &link, now()), Some(attempt));
+        assert_eq!(SignInAttempt::named(&key, &name, late), None);
+        assert_eq!(SignInAttempt::linked(&key, &link, late), None);
+        assert_eq!(SignInAttempt::linked(&key, &name, now()), None, "who asks has no link");
+        assert_eq!(SignInAttempt::named(&key, &link, now()), None);
+        assert_eq!(SignInAttempt::named(&ReferenceKey::new(&[2; 32]), &name, now()), None);
+        for wrong in ["", "x", &name[1..], &format!("{name}A"), &"é".repeat(60)] {
+            assert_eq!(SignInAttempt::named(&key, wrong, now()), None);
+        }
+        let code = attempt.code(&key);
+        assert!(
+            code.len() == 8 && code.bytes().all(|byte| ALPHABET.contains(&byte)),
+            "{code}"
+        );
+        assert_eq!(
+            typed_code(&format!(" {}-{} ", &code[..4].to_lowercase(), &code[4..])),
+            code
+        );
+        assert_eq!(typed_code("oil-0"), "0110");
+        let other = SignInAttempt::new(PERSON, now()).unwrap();
+        assert_ne!(other.code(&key), code);
+    }
+
+    #[test]
+    fn a_code_is_tried_five_times_and_used_once_and_a_person_gets_twenty_mails_a_day() {
+        let counts = SignInCounts::default();
+        let attempt = SignInAttempt::new(PERSON, now()).unwrap();
+        let tried = [(); 7].map(|()| counts.take_try(&attempt, now()));
+        assert_eq!(tried, [true, true, true, true, true, false, false]);
+        let other = SignInAttempt::new(PERSON, now()).unwrap();
+        assert!(counts.take_try(&other, now()) && !counts.is_used(&other));
+        assert!(counts.use_up(&other) && !counts.use_up(&other) && counts.is_used(&other));
+        assert!(!counts.take_try(&other, now()));
+        let mails = (0..30).filter(|_| counts.take_mail(PERSON, now())).count();
+        assert_eq!(mails, 20);
+        assert!(counts.take_mail(PERSON, now() + TimeDelta::days(1)));
+    }
+}

@@ -1,0 +1,213 @@
+//! Plugins: which versions sites run now, and which releases are published.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use askama::Template;
+
+use crate::serve::api::licenses::reports;
+use crate::serve::desk::answer::DeskAnswer;
+use crate::serve::desk::asked::Asked;
+use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::page_problem::PageProblem;
+use crate::serve::desk::shown::{ShownDay, ShownTime, counted, grouped, percent};
+use crate::serve::plugin_usage::PluginUsage;
+use countersign_model::plugin::Plugin;
+use countersign_model::slug::Slug;
+use countersign_model::text::outside_text::OutsideText;
+use countersign_model::version::Version;
+
+/// Sites count that were seen within so many days.
+const DAYS: u16 = 30;
+
+/// How many versions a page shows.
+const MOST_VERSIONS: usize = 60;
+
+/// How many releases of a plugin the page with all of them shows.
+const MOST_RELEASES: usize = 5;
+
+#[derive(Template)]
+#[template(path = "desk/plugins.html")]
+struct PluginsPage {
+    frame: PageFrame,
+    said: String,
+    plugins: Vec<ShownPlugin>,
+}
+
+/// A plugin in the list.
+struct ShownPlugin {
+    slug: Slug,
+    name: OutsideText,
+    latest: Option<OutsideText>,
+    sites: String,
+    share: usize,
+    withheld: usize,
+}
+
+#[derive(Template)]
+#[template(path = "desk/plugin.html")]
+struct PluginPage {
+    frame: PageFrame,
+    name: OutsideText,
+    slug: Slug,
+    latest: Option<OutsideText>,
+    sites: String,
+    silent: usize,
+    days: u16,
+    versions: Vec<ShownVersion>,
+    more: usize,
+}
+
+/// A version that sites run.
+struct ShownVersion {
+    version: OutsideText,
+    sites: String,
+    share: usize,
+    released: Option<ShownDay>,
+    behind: Option<usize>,
+    is_latest: bool,
+    is_withheld: bool,
+    seen: ShownTime,
+}
+
+#[derive(Template)]
+#[template(path = "desk/releases.html")]
+struct ReleasesPage {
+    frame: PageFrame,
+    said: String,
+    plugins: Vec<PublishedPlugin>,
+}
+
+/// The releases of a plugin.
+struct PublishedPlugin {
+    slug: Slug,
+    name: OutsideText,
+    /// The newest first.
+    versions: Vec<OutsideText>,
+    more: usize,
+    /// How many people must sign a release.
+    signers: Option<usize>,
+}
+
+fn name(asked: &Asked<'_>, plugin: &Plugin) -> OutsideText {
+    OutsideText::of(plugin.shown_name(asked.snapshot.catalog.plugin_name(&plugin.slug)))
+}
+
+/// The plugins of the registry, by name.
+fn plugins<'a>(asked: &'a Asked<'_>) -> Vec<(OutsideText, &'a Plugin)> {
+    let named = asked
+        .snapshot
+        .registry
+        .plugins()
+        .map(|plugin| (name(asked, plugin), plugin));
+    let mut named: Vec<_> = named.collect();
+    named.sort_by(|(one, a), (other, b)| (one, &a.slug).cmp(&(other, &b.slug)));
+    named
+}
+
+async fn usage(asked: &Asked<'_>, plugins: Vec<Slug>) -> Result<Vec<Option<PluginUsage>>, PageProblem> {
+    let look = reports::usage_of(&asked.state.service, plugins, DAYS);
+    Ok(asked.state.scans.look_with(look).await??)
+}
+
+/// The share of sites that run the newest release, in percent.
+fn on_latest(usage: &PluginUsage) -> usize {
+    let latest = usage.latest.as_ref().map(Version::as_str);
+    let used = usage.versions.iter().find(|used| Some(used.version.as_str()) == latest);
+    percent(used.map_or(0, |used| used.sites), usage.sites)
+}
+
+/// All plugins.
+pub(super) async fn all(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+    let plugins = plugins(asked);
+    let slugs = plugins.iter().map(|(_, plugin)| plugin.slug.clone()).collect();
+    let usages = usage(asked, slugs).await?;
+    let shown = plugins
+        .into_iter()
+        .zip(&usages)
+        .map(|((name, plugin), usage)| ShownPlugin {
+            slug: plugin.slug.clone(),
+            name,
+            latest: usage
+                .as_ref()
+                .and_then(|usage| usage.latest.as_ref())
+                .map(|latest| OutsideText::of(latest.as_str())),
+            sites: grouped(usage.as_ref().map_or(0, |usage| usage.sites)),
+            share: usage.as_ref().map_or(0, on_latest),
+            withheld: plugin.withhold.len(),
+        });
+    let plugins: Vec<_> = shown.collect();
+    Ok(DeskAnswer::ok(&PluginsPage {
+        frame: asked.frame("Plugins", NavEntry::Plugins),
+        said: format!(
+            "{}. Sites count that asked within {DAYS} days.",
+            counted(plugins.len(), "plugin")
+        ),
+        plugins,
+    }))
+}
+
+/// One plugin.
+pub(super) async fn one(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+    let plugin = asked
+        .snapshot
+        .registry
+        .plugin(asked.name)
+        .ok_or_else(PageProblem::not_found)?;
+    let usage = usage(asked, vec![plugin.slug.clone()]).await?.pop().flatten();
+    let name = name(asked, plugin);
+    let versions = usage.iter().flat_map(|usage| &usage.versions);
+    let latest = usage.as_ref().and_then(|usage| usage.latest.clone());
+    let shown = versions.clone().take(MOST_VERSIONS).map(|used| ShownVersion {
+        version: OutsideText::of(&used.version),
+        sites: grouped(used.sites),
+        share: percent(used.sites, usage.as_ref().map_or(0, |usage| usage.sites)),
+        released: used.released.map(|day| ShownDay::of(day, asked.today())),
+        behind: used.releases_behind,
+        is_latest: latest.as_ref().is_some_and(|latest| latest.as_str() == used.version),
+        is_withheld: used.withheld,
+        seen: ShownTime::of(used.last_seen, asked.now),
+    });
+    Ok(DeskAnswer::ok(&PluginPage {
+        frame: asked.frame(name.as_str(), NavEntry::Plugins),
+        name,
+        slug: plugin.slug.clone(),
+        sites: counted(usage.as_ref().map_or(0, |usage| usage.sites), "site"),
+        silent: usage.as_ref().map_or(0, |usage| usage.silent),
+        days: DAYS,
+        versions: shown.collect(),
+        more: versions.count().saturating_sub(MOST_VERSIONS),
+        latest: latest.map(|latest| OutsideText::of(latest.as_str())),
+    }))
+}
+
+/// What is published.
+pub(super) fn releases(asked: &Asked<'_>) -> DeskAnswer {
+    let mut published: BTreeMap<&Slug, Vec<&Version>> = BTreeMap::new();
+    let releases = asked.snapshot.catalog.releases();
+    for (slug, version) in releases.iter() {
+        published.entry(slug).or_default().push(version);
+    }
+    let shown = plugins(asked).into_iter().map(|(name, plugin)| {
+        let mut versions = published.remove(&plugin.slug).unwrap_or_default();
+        versions.sort_by(|one, other| other.cmp_php(one));
+        PublishedPlugin {
+            slug: plugin.slug.clone(),
+            name,
+            more: versions.len().saturating_sub(MOST_RELEASES),
+            versions: versions
+                .into_iter()
+                .take(MOST_RELEASES)
+                .map(|version| OutsideText::of(version.as_str()))
+                .collect(),
+            signers: plugin.signing.as_ref().map(|signing| signing.threshold),
+        }
+    });
+    let mut plugins: Vec<_> = shown.collect();
+    plugins.sort_by_key(|plugin| Reverse(plugin.signers.is_some()));
+    DeskAnswer::ok(&ReleasesPage {
+        frame: asked.frame("Releases", NavEntry::Releases),
+        said: format!("{} published", counted(releases.count(), "release")),
+        plugins,
+    })
+}

@@ -1,0 +1,150 @@
+//! The session: a signed cookie, which holds on every node and after a restart. What it may do is looked up at each request.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use chrono::{DateTime, TimeDelta, Utc};
+
+use countersign_model::customer::CustomerAddress;
+use countersign_model::issued_license::Hex128;
+use countersign_model::issuing_key::ReferenceKey;
+
+/// How long a session lasts.
+pub(super) const HOURS: i64 = 12;
+
+/// How far the clock of the node that made a session may be ahead.
+const MOST_AHEAD: TimeDelta = TimeDelta::minutes(5);
+
+/// What the MAC of a session begins with.
+const SESSION: &[u8] = b"session 1\0";
+
+/// What the MAC of a person begins with.
+const PERSON: &[u8] = b"person 1\0";
+
+/// The longest cookie that is looked at, in bytes.
+const MAX_COOKIE: usize = 1_024;
+
+const MAC: usize = 32;
+
+/// Who has a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SessionOwner {
+    /// Who ran `countersign desk`, as the ledger names the user.
+    Operator(Box<str>),
+    /// The person of `registry/desk.toml` whose address has this number.
+    Person(Hex128),
+}
+
+/// What a cookie says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DeskSession {
+    /// Random.
+    pub id: Hex128,
+    /// Who signed in.
+    pub owner: SessionOwner,
+    /// When.
+    pub issued: DateTime<Utc>,
+}
+
+/// The number of a person with this address in sessions.
+pub(super) fn person_number(key: &ReferenceKey, address: &CustomerAddress) -> Hex128 {
+    let mac = key.desk_mac(&[PERSON, address.normal().as_bytes()]);
+    Hex128(std::array::from_fn(|at| mac[at]))
+}
+
+impl DeskSession {
+    /// When it ends.
+    pub(super) fn ends(&self) -> DateTime<Utc> {
+        self.issued + TimeDelta::hours(HOURS)
+    }
+
+    /// The value of the cookie: letters, digits, `-` and `_`.
+    pub(super) fn signed(&self, key: &ReferenceKey) -> String {
+        let mut bytes = self.id.0.to_vec();
+        bytes.extend(self.issued.timestamp().to_be_bytes());
+        match &self.owner {
+            SessionOwner::Operator(user) => {
+                bytes.push(b'o');
+                bytes.extend(user.as_bytes());
+            }
+            SessionOwner::Person(number) => {
+                bytes.push(b'p');
+                bytes.extend(number.0);
+            }
+        }
+        let mac = key.desk_mac(&[SESSION, &bytes]);
+        bytes.extend(mac);
+        BASE64_URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The session of a cookie that this server or another node signed, if it lasts.
+    pub(super) fn read(key: &ReferenceKey, cookie: &str, now: DateTime<Utc>) -> Option<Self> {
+        if cookie.len() > MAX_COOKIE {
+            return None;
+        }
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(cookie).ok()?;
+        let (told, mac) = bytes.split_last_chunk::<MAC>()?;
+        // SECURITY: nothing of it counts before this.
+        if !key.is_desk_mac(&[SESSION, told], mac) {
+            return None;
+        }
+        let (id, rest) = told.split_first_chunk::<16>()?;
+        let (issued, rest) = rest.split_first_chunk::<8>()?;
+        let owner = match rest.split_first()? {
+            (b'o', user) => SessionOwner::Operator(str::from_utf8(user).ok()?.into()),
+            (b'p', number) => SessionOwner::Person(Hex128(number.try_into().ok()?)),
+            _ => return None,
+        };
+        let session = Self {
+            id: Hex128(*id),
+            owner,
+            issued: DateTime::from_timestamp(i64::from_be_bytes(*issued), 0)?,
+        };
+        (session.issued <= now + MOST_AHEAD && now < session.ends()).then_some(session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(owner: SessionOwner) -> DeskSession {
+        DeskSession {
+            id: Hex128([7; 16]),
+            owner,
+            issued: DateTime::from_timestamp(1_800_000_000, 0).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_read_with_the_key_that_signed_it_for_twelve_hours() {
+        let key = ReferenceKey::new(&[1; 32]);
+        for owner in [
+            SessionOwner::Operator("root, claimed anna".into()),
+            SessionOwner::Person(Hex128([3; 16])),
+        ] {
+            let session = session(owner);
+            let cookie = session.signed(&key);
+            let at = |hours| session.issued + TimeDelta::hours(hours);
+            assert_eq!(DeskSession::read(&key, &cookie, at(0)), Some(session.clone()));
+            assert_eq!(DeskSession::read(&key, &cookie, at(11)), Some(session.clone()));
+            assert_eq!(DeskSession::read(&key, &cookie, at(12)), None);
+            assert_eq!(DeskSession::read(&key, &cookie, at(-1)), None, "it is of a day to come");
+            assert_eq!(DeskSession::read(&ReferenceKey::new(&[2; 32]), &cookie, at(1)), None);
+        }
+    }
+
+    #[test]
+    fn whatever_is_changed_in_a_cookie_makes_it_none() {
+        let key = ReferenceKey::new(&[1; 32]);
+        let session = session(SessionOwner::Person(Hex128([3; 16])));
+        let cookie = session.signed(&key);
+        for at in 0..cookie.len() {
+            let mut other = cookie.clone().into_bytes();
+            other[at] = if other[at] == b'A' { b'B' } else { b'A' };
+            let other = String::from_utf8(other).unwrap();
+            assert_eq!(DeskSession::read(&key, &other, session.issued), None, "{at}");
+            assert_eq!(DeskSession::read(&key, &cookie[..at], session.issued), None, "{at}");
+        }
+        assert_eq!(DeskSession::read(&key, &"A".repeat(9_999), session.issued), None);
+    }
+}

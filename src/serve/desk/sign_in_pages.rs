@@ -1,0 +1,208 @@
+//! The pages for strangers: a code and a link by mail, and the link of `countersign desk`.
+//!
+//! GET does nothing, because browsers and scanners open links ahead. A button uses a link up. Whoever may not sign in sees the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use chrono::{DateTime, SubsecRound as _, Utc};
+use tokio::time::timeout;
+
+use crate::serve::desk::answer::DeskAnswer;
+use crate::serve::desk::asked::FormFields;
+use crate::serve::desk::frame::PageFrame;
+use crate::serve::desk::mail_sign_in::{MINUTES, SignInAttempt, typed_code};
+use crate::serve::desk::own_host::DeskOrigin;
+use crate::serve::desk::page_problem::PageProblem;
+use crate::serve::desk::page_table::DeskPage;
+use crate::serve::desk::session::{DeskSession, SessionOwner, person_number};
+use crate::serve::desk::state::DeskState;
+use crate::serve::reply::problem::Problem;
+use countersign_mail::address::MailAddress;
+use countersign_mail::mail_id::MailId;
+use countersign_mail::post::send_one;
+use countersign_mail::texts::RenderedMail;
+use countersign_model::customer::CustomerAddress;
+use countersign_model::desk_person::DeskPerson;
+use countersign_model::issued_license::Hex128;
+use countersign_model::issuing_key::ReferenceKey;
+
+/// How long the mail server may take for a mail.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Template)]
+#[template(path = "desk/sign-in.html")]
+struct SignInPage {
+    frame: PageFrame,
+    has_mail: bool,
+}
+
+#[derive(Template)]
+#[template(path = "desk/code.html")]
+struct CodePage<'a> {
+    frame: PageFrame,
+    name: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "desk/link.html")]
+struct LinkPage {
+    frame: PageFrame,
+    action: String,
+}
+
+/// A request that needs no session.
+pub(super) struct SignIn<'a> {
+    pub(super) state: &'a Arc<DeskState>,
+    pub(super) key: &'a ReferenceKey,
+    pub(super) origin: &'a DeskOrigin,
+    pub(super) people: &'a [DeskPerson],
+    pub(super) fields: &'a FormFields,
+    /// The part of the path that names an attempt or a link.
+    pub(super) name: &'a str,
+    pub(super) now: DateTime<Utc>,
+}
+
+impl SignIn<'_> {
+    /// The page, or what the form does.
+    pub(super) fn answer(&self, page: DeskPage) -> Result<DeskAnswer, PageProblem> {
+        let Self {
+            state, key, name, now, ..
+        } = *self;
+        match page {
+            DeskPage::SignIn => Ok(DeskAnswer::ok(&SignInPage {
+                frame: self.frame(),
+                has_mail: state.mail.is_some() && !self.people.is_empty(),
+            })),
+            DeskPage::SendCode => self.send_code(),
+            DeskPage::Code => {
+                SignInAttempt::named(key, name, now).ok_or_else(PageProblem::used_code)?;
+                Ok(DeskAnswer::ok(&CodePage {
+                    frame: self.frame(),
+                    name,
+                }))
+            }
+            DeskPage::UseCode => self.use_code(),
+            DeskPage::MailLink => {
+                let attempt = SignInAttempt::linked(key, name, now).filter(|attempt| !state.sign_ins.is_used(attempt));
+                attempt.ok_or_else(PageProblem::used_code)?;
+                Ok(self.link_page(format!("/mail-link/{name}")))
+            }
+            DeskPage::UseMailLink => {
+                let attempt = SignInAttempt::linked(key, name, now).ok_or_else(PageProblem::used_code)?;
+                self.sign_in(&attempt)
+            }
+            DeskPage::Link if state.door.has_link(name, now) => Ok(self.link_page(format!("/link/{name}"))),
+            DeskPage::UseLink => {
+                let user = state.door.use_link(name, now).ok_or_else(PageProblem::used_link)?;
+                self.signed_in(SessionOwner::Operator(user))
+            }
+            DeskPage::Link => Err(PageProblem::used_link()),
+            _ => Err(PageProblem::not_found()),
+        }
+    }
+
+    fn frame(&self) -> PageFrame {
+        PageFrame::of_stranger("Sign in", self.now)
+    }
+
+    fn link_page(&self, action: String) -> DeskAnswer {
+        DeskAnswer::ok(&LinkPage {
+            frame: self.frame(),
+            action,
+        })
+    }
+
+    /// Sends the mail, if somebody has the address. What the browser gets says nothing of that.
+    fn send_code(&self) -> Result<DeskAnswer, PageProblem> {
+        let address: Result<CustomerAddress, _> = self.fields.get("address").parse();
+        let address = address
+            .map_err(|_| PageProblem::refused("It is not a mail address.".to_owned()).back_to("/sign-in".to_owned()))?;
+        let number = person_number(self.key, &address);
+        let person = self
+            .people
+            .iter()
+            .find(|person| person.address.normal() == address.normal());
+        let may_have = person.filter(|_| self.state.sign_ins.take_mail(number, self.now));
+        let owner = match (person, may_have) {
+            // Nobody can use the attempt: its mail is one too many.
+            (Some(_), None) => Hex128([0; 16]),
+            _ => number,
+        };
+        let attempt = SignInAttempt::new(owner, self.now).map_err(|error| Problem::internal(&error))?;
+        if let Some(person) = may_have {
+            self.send(person, &attempt);
+        }
+        Ok(DeskAnswer::SeeOther(format!("/sign-in/{}", attempt.name(self.key))))
+    }
+
+    /// Sends the mail on the side: how long that takes says who is in the list.
+    fn send(&self, person: &DeskPerson, attempt: &SignInAttempt) {
+        let address: Result<MailAddress, _> = person.address.written().parse();
+        let (Some(account), Ok(address)) = (self.state.mail.clone(), address) else {
+            return;
+        };
+        let code = attempt.code(self.key);
+        let link = attempt.link(self.key);
+        let said = RenderedMail {
+            subject: "Sign in at the desk".to_owned(),
+            text: format!(
+                "Somebody asked to sign in at the desk of countersign with this address.\n\nYour code: {}-{}\n\nOr open this \
+                 link:\n{}/mail-link/{link}\n\nEach works once, for {MINUTES} minutes. If it was not you, do nothing.\n",
+                &code[..4],
+                &code[4..],
+                self.origin.origin,
+            ),
+            html: None,
+        };
+        let id = MailId::of_event(&format!("desk sign-in {}", attempt.name(self.key)));
+        let now = self.now;
+        tokio::spawn(async move {
+            match timeout(PATIENCE, send_one(&account, &address, id, now, &said)).await {
+                Ok(Ok(())) => tracing::info!("sent a mail to sign in at the desk"),
+                Ok(Err(error)) => tracing::warn!(%error, "a mail to sign in at the desk was not sent"),
+                Err(_) => tracing::warn!("a mail to sign in at the desk was not sent in time"),
+            }
+        });
+    }
+
+    fn use_code(&self) -> Result<DeskAnswer, PageProblem> {
+        let attempt = SignInAttempt::named(self.key, self.name, self.now).ok_or_else(PageProblem::used_code)?;
+        if !self.state.sign_ins.take_try(&attempt, self.now) {
+            return Err(PageProblem::used_code());
+        }
+        match typed_code(self.fields.get("code")) == attempt.code(self.key) {
+            true => self.sign_in(&attempt),
+            false => Err(PageProblem::wrong_code(format!("/sign-in/{}", self.name))),
+        }
+    }
+
+    /// Signs the person of an attempt in, once.
+    fn sign_in(&self, attempt: &SignInAttempt) -> Result<DeskAnswer, PageProblem> {
+        let is_known = |person: &DeskPerson| person_number(self.key, &person.address) == attempt.person;
+        if !self.people.iter().any(is_known) || !self.state.sign_ins.use_up(attempt) {
+            return Err(PageProblem::used_code());
+        }
+        self.signed_in(SessionOwner::Person(attempt.person))
+    }
+
+    fn signed_in(&self, owner: SessionOwner) -> Result<DeskAnswer, PageProblem> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|error| Problem::internal(&error))?;
+        let by = match owner {
+            SessionOwner::Operator(_) => "a link of `countersign desk`",
+            SessionOwner::Person(_) => "mail",
+        };
+        let session = DeskSession {
+            id: Hex128(id),
+            owner,
+            issued: self.now.trunc_subsecs(0),
+        };
+        tracing::info!(by, "somebody signed in at the desk");
+        Ok(DeskAnswer::SignedIn {
+            cookie: session.signed(self.key),
+            is_https: self.origin.is_https,
+        })
+    }
+}

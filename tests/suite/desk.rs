@@ -1,0 +1,1062 @@
+//! The desk: who gets in, which pages there are, what forms change, and what a page shows of hostile texts.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use chrono::{Months, Utc};
+use countersign_model::issuing_key::ReferenceKey;
+use serde_json::{Value, json};
+
+use crate::management::{run, stdout_json, token};
+use crate::support::http::{Client, request};
+use crate::support::issued::license_of;
+use crate::support::server::countersign;
+use crate::support::shop::{add_shop, deliver, invoice};
+use crate::support::{Instance, License, Response, Server, eventually};
+
+const PEOPLE: &str = "[[person]]\nname = 'Anna Keller'\naddress = 'anna@vendor.example'\nrole = 'admin'\n\
+    [[person]]\nname = 'Jonas Berg'\naddress = 'jonas@vendor.example'\nrole = 'support'\n\
+    [[person]]\nname = 'Mira Olsen'\naddress = 'mira@vendor.example'\nrole = 'read'\n";
+
+const ANNA: &str = "anna@vendor.example";
+const JONAS: &str = "jonas@vendor.example";
+const MIRA: &str = "mira@vendor.example";
+
+/// Each page with the role that it needs, as the documentation has them; `None` for everybody. `ID` is a license.
+const PAGES: [(&str, &str, Option<&str>); 30] = [
+    ("GET", "/sign-in", None),
+    ("POST", "/sign-in", None),
+    ("GET", "/sign-in/none", None),
+    ("POST", "/sign-in/none", None),
+    ("GET", "/mail-link/none", None),
+    ("POST", "/mail-link/none", None),
+    ("POST", "/licenses/ID/mail-key", Some("support")),
+    ("GET", "/link/none", None),
+    ("POST", "/link/none", None),
+    ("GET", "/", Some("read")),
+    ("GET", "/licenses", Some("read")),
+    ("GET", "/licenses/ID", Some("read")),
+    ("POST", "/licenses/ID/extend", Some("support")),
+    ("POST", "/licenses/ID/sites", Some("support")),
+    ("POST", "/licenses/ID/free", Some("support")),
+    ("GET", "/licenses/ID/suspend", Some("support")),
+    ("POST", "/licenses/ID/suspend", Some("support")),
+    ("POST", "/licenses/ID/lift", Some("support")),
+    ("GET", "/licenses/ID/new-key", Some("support")),
+    ("POST", "/licenses/ID/new-key", Some("support")),
+    ("GET", "/licenses/ID/revoke", Some("admin")),
+    ("POST", "/licenses/ID/revoke", Some("admin")),
+    ("GET", "/sales", Some("read")),
+    ("GET", "/plugins", Some("read")),
+    ("GET", "/plugins/acme-forms", Some("read")),
+    ("GET", "/releases", Some("read")),
+    ("GET", "/sharing", Some("read")),
+    ("GET", "/health", Some("read")),
+    ("GET", "/people", Some("read")),
+    ("POST", "/sign-out", Some("read")),
+];
+
+/// A server with a desk.
+struct Desk {
+    instance: Instance,
+    server: Server,
+    address: SocketAddr,
+}
+
+/// The key that `write_issuing_secrets` makes.
+fn key() -> ReferenceKey {
+    ReferenceKey::new("references".repeat(5).as_bytes()[..32].try_into().unwrap())
+}
+
+/// What a cookie has, signed: an id, when it was issued, and for whom.
+fn cookie(key: &ReferenceKey, id: u8, hours_ago: i64, owner: &[u8]) -> String {
+    let issued = Utc::now().timestamp() - hours_ago * 3_600;
+    let mut bytes = [&[id; 16][..], &issued.to_be_bytes(), owner].concat();
+    let mac = key.desk_mac(&[b"session 1\0", &bytes]);
+    bytes.extend(mac);
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The session of a person, signed on another node.
+fn session(address: &str) -> String {
+    let mac = key().desk_mac(&[b"person 1\0", address.as_bytes()]);
+    cookie(&key(), 1, 0, &[b"p", &mac[..16]].concat())
+}
+
+impl Desk {
+    fn open(more: &str) -> Self {
+        Self::with(Instance::issuing(&[]), more)
+    }
+
+    fn with(instance: Instance, more: &str) -> Self {
+        instance.write("countersign.toml", &format!("[desk]\nlisten = \"127.0.0.1:0\"\n{more}"));
+        instance.write("registry/desk.toml", PEOPLE);
+        let server = Server::start(&instance);
+        let port = stdout_json(&instance, &["desk"])["port"].as_u64().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).unwrap()));
+        Self {
+            instance,
+            server,
+            address,
+        }
+    }
+
+    /// With a shop, which sold to this customer; the id of the license.
+    fn with_sale(address: &str, name: &str) -> (Self, String) {
+        let instance = Instance::new();
+        add_shop(&instance);
+        instance.write_issuing_secrets();
+        let desk = Self::with(instance, "[shops.stripe]\n");
+        let mut sale = invoice("in_1", "subscription_create", "price_small", 1, 30);
+        sale["customer_email"] = json!(address);
+        sale["customer_name"] = json!(name);
+        assert_eq!(deliver(&desk.server, "invoice.paid", 1, &sale), 200);
+        let sold = || stdout_json(&desk.instance, &["license", "list", "--customer", address]);
+        eventually("it is sold", Duration::from_secs(20), || {
+            !sold().as_array().unwrap().is_empty()
+        });
+        let id = sold()[0]["id"].as_str().unwrap().to_owned();
+        (desk, id)
+    }
+
+    /// What the management API issues for an order.
+    fn issue_for(&self, order: &str) -> License {
+        let bearer = token(&self.instance, "shop", &["licenses:write"]);
+        let body = json!({ "modules": { "forms": [] }, "expires": "never", "reference": order }).to_string();
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+            ("Idempotency-Key", "1"),
+        ];
+        let issued = request(
+            self.server.address,
+            "POST",
+            "/api/v1/licenses",
+            &headers,
+            body.as_bytes(),
+        );
+        assert_eq!(issued.status, 201, "{}", issued.text());
+        license_of(&issued)
+    }
+
+    /// Sends exactly these headers.
+    fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Response {
+        let mut head = format!("{method} {target} HTTP/1.1\r\nContent-Length: {}\r\n", body.len());
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        let mut client = Client::connect(self.address);
+        client.send(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        match method {
+            "HEAD" => client.receive_head().unwrap(),
+            _ => client.receive().unwrap(),
+        }
+    }
+
+    fn get(&self, target: &str, session: &str) -> Response {
+        let cookie = format!("desk={session}");
+        self.send("GET", target, &[("Host", "localhost"), ("Cookie", &cookie)], "")
+    }
+
+    fn post(&self, target: &str, session: &str, form: &[(&str, &str)]) -> Response {
+        let mut body = url::form_urlencoded::Serializer::new(String::new());
+        body.extend_pairs(form);
+        let cookie = format!("desk={session}");
+        let headers = [
+            ("Host", "localhost"),
+            ("Cookie", cookie.as_str()),
+            ("Sec-Fetch-Site", "same-origin"),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+        ];
+        self.send("POST", target, &headers, &body.finish())
+    }
+
+    /// Issues a license for so many sites and a year; its id.
+    fn issue(&self, more: &[&str]) -> String {
+        let arguments = [
+            "license",
+            "issue",
+            "--module",
+            "forms",
+            "--sites",
+            "3",
+            "--expires",
+            "2030-06-30",
+        ];
+        let issued = stdout_json(&self.instance, &[&arguments[..], more].concat());
+        issued["id"].as_str().unwrap().to_owned()
+    }
+
+    fn license(&self, id: &str) -> Value {
+        stdout_json(&self.instance, &["license", "show", id])
+    }
+
+    fn revision(&self, id: &str) -> String {
+        self.license(id)["revision"].to_string()
+    }
+
+    fn ledger(&self) -> Vec<u8> {
+        fs::read(self.instance.file("store/ledger.jsonl")).unwrap()
+    }
+}
+
+fn location(answer: &Response) -> &str {
+    answer.header("location").unwrap_or_default()
+}
+
+#[test]
+fn the_link_of_the_command_signs_in_once_and_looking_at_it_uses_nothing() {
+    let desk = Desk::open("");
+    let told = stdout_json(&desk.instance, &["desk"]);
+    let link = url::Url::parse(told["link"].as_str().unwrap()).unwrap();
+    let host = format!("{}:{}", link.host_str().unwrap(), link.port().unwrap());
+    assert!(host.starts_with("desk-") && host.contains(".localhost:"), "{host}");
+    assert_eq!(told["local_link"], told["link"]);
+    assert_eq!(
+        told["address_link"],
+        format!("http://127.0.0.1:{}{}", desk.address.port(), link.path())
+    );
+    assert!(
+        told["ssh"]
+            .as_str()
+            .unwrap()
+            .starts_with(&format!("ssh -L {0}:127.0.0.1:{0} ", desk.address.port()))
+    );
+    for method in ["HEAD", "GET", "GET"] {
+        let shown = desk.send(method, link.path(), &[("Host", &host)], "");
+        assert_eq!((shown.status, shown.header("set-cookie")), (200, None), "{method}");
+    }
+    let origin = format!("http://{host}");
+    let used = desk.send("POST", link.path(), &[("Host", &host), ("Origin", &origin)], "");
+    assert_eq!((used.status, location(&used)), (303, "/"));
+    let cookie = used.header("set-cookie").unwrap();
+    assert!(
+        cookie.ends_with("; Path=/; Max-Age=43200; HttpOnly; SameSite=Lax"),
+        "{cookie}"
+    );
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let today = desk.send("GET", "/", &[("Host", &host), ("Cookie", &cookie)], "");
+    assert_eq!(today.status, 200);
+    assert!(today.text().contains("· admin"), "{}", today.text());
+    let again = desk.send("POST", link.path(), &[("Host", &host), ("Origin", &origin)], "");
+    assert_eq!((again.status, again.header("set-cookie")), (410, None));
+    assert_eq!(desk.send("GET", link.path(), &[("Host", &host)], "").status, 410);
+    let token = link.path().rsplit('/').next().unwrap();
+    assert!(!desk.server.log().contains(token) && !desk.server.log().contains(&cookie[5..]));
+    // The session holds after a restart.
+    let Desk {
+        instance,
+        server,
+        address,
+    } = desk;
+    let port = address.port();
+    assert!(server.stop().success());
+    instance.write("countersign.toml", &format!("[desk]\nlisten = \"127.0.0.1:{port}\"\n"));
+    let desk = Desk {
+        server: Server::start(&instance),
+        address,
+        instance,
+    };
+    assert_eq!(
+        desk.send("GET", "/", &[("Host", &host), ("Cookie", &cookie)], "")
+            .status,
+        200
+    );
+    // Signed out, the cookie is worth nothing, even if it is kept.
+    let headers = [
+        ("Host", host.as_str()),
+        ("Cookie", cookie.as_str()),
+        ("Origin", origin.as_str()),
+    ];
+    let out = desk.send("POST", "/sign-out", &headers, "");
+    assert_eq!((out.status, location(&out)), (303, "/sign-in"));
+    assert_eq!(out.header("clear-site-data"), Some("\"cookies\", \"storage\""));
+    assert!(
+        out.header("set-cookie")
+            .unwrap()
+            .starts_with("desk=; Path=/; Max-Age=0;")
+    );
+    let kept = desk.send("GET", "/", &headers[..2], "");
+    assert_eq!((kept.status, location(&kept)), (303, "/sign-in"));
+}
+
+#[test]
+fn each_page_is_for_its_role_and_has_every_header() {
+    let desk = Desk::open("");
+    let id = desk.issue(&[]);
+    let ranks = ["read", "support", "admin"];
+    let visitors = [
+        (None, String::new()),
+        (Some(0), session(MIRA)),
+        (Some(1), session(JONAS)),
+        (Some(2), session(ANNA)),
+    ];
+    let before = desk.ledger();
+    for (method, path, needed) in PAGES {
+        let path = path.replace("ID", &id);
+        let needed = needed.map(|role| ranks.iter().position(|rank| *rank == role).unwrap());
+        for (rank, session) in &visitors {
+            let answer = match method {
+                "GET" => desk.get(&path, session),
+                // Nothing is said, so nothing is done.
+                _ => desk.post(&path, session, &[]),
+            };
+            let what = format!("{method} {path} {rank:?}: {}", answer.status);
+            match (needed, rank) {
+                (None, _) => assert!([200, 410, 422].contains(&answer.status), "{what}"),
+                (Some(_), None) => assert_eq!((answer.status, location(&answer)), (303, "/sign-in"), "{what}"),
+                (Some(needed), Some(rank)) if *rank < needed => assert_eq!(answer.status, 403, "{what}"),
+                _ if path == "/sign-out" => assert_eq!(answer.status, 303, "{what}"),
+                _ if method == "GET" => assert_eq!(answer.status, 200, "{what}"),
+                _ => assert_eq!(answer.status, 422, "{what}"),
+            }
+            for (name, value) in [
+                (
+                    "content-security-policy",
+                    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; \
+                     base-uri 'none'",
+                ),
+                ("referrer-policy", "same-origin"),
+                ("cross-origin-opener-policy", "same-origin"),
+                ("cache-control", "no-store"),
+                ("x-content-type-options", "nosniff"),
+                ("content-type", "text/html; charset=utf-8"),
+            ] {
+                assert_eq!(answer.header(name), Some(value), "{what}");
+            }
+            let text = answer.text();
+            assert!(
+                !text.contains("<script") && !text.contains("style=\"") && !text.contains("onclick"),
+                "{what}"
+            );
+            if path == "/sign-out" {
+                // Only the visitors behind it are left.
+                break;
+            }
+        }
+    }
+    assert_eq!(desk.ledger(), before);
+    let page = desk.get("/sign-in", "").text();
+    let style = page
+        .split("rel=\"stylesheet\" href=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let style = desk.get(style, "");
+    assert_eq!(
+        (style.status, style.header("content-type")),
+        (200, Some("text/css; charset=utf-8"))
+    );
+    assert!(style.header("cache-control").unwrap().contains("immutable"));
+}
+
+#[test]
+fn what_is_not_in_the_table_does_not_exist_and_get_and_head_change_nothing() {
+    let desk = Desk::open("");
+    let id = desk.issue(&[]);
+    let before = desk.ledger();
+    for (method, path) in [
+        ("GET", "/api/v1/licenses"),
+        ("GET", "/metrics"),
+        ("GET", "/index.html"),
+        ("GET", "/desk.css"),
+        ("PUT", "/licenses"),
+        ("OPTIONS", "/"),
+        ("GET", "/licenses/x/suspend/"),
+        ("POST", "/"),
+    ] {
+        let headers = [("Host", "localhost"), ("Sec-Fetch-Site", "same-origin")];
+        assert_eq!(desk.send(method, path, &headers, "").status, 404, "{method} {path}");
+    }
+    for (_, path, _) in PAGES {
+        let path = path.replace("ID", &id);
+        for query in [
+            "",
+            "?revision=1&until=2031-01-01&sites=9&host=a.example&reason=r&sure=0000",
+        ] {
+            for method in ["GET", "HEAD"] {
+                let cookie = format!("desk={}", session(ANNA));
+                let headers = [("Host", "localhost"), ("Cookie", cookie.as_str())];
+                desk.send(method, &format!("{path}{query}"), &headers, "");
+            }
+        }
+    }
+    assert_eq!(desk.ledger(), before);
+    assert_eq!(desk.get("/", &session(ANNA)).status, 200, "nobody was signed out");
+}
+
+#[test]
+fn a_cookie_that_is_forged_or_old_or_of_nobody_is_a_strangers() {
+    let desk = Desk::open("");
+    let anna = key().desk_mac(&[b"person 1\0", ANNA.as_bytes()]);
+    let anna = [b"p", &anna[..16]].concat();
+    assert_eq!(desk.get("/", &cookie(&key(), 1, 11, &anna)).status, 200);
+    let good = session(ANNA);
+    for cookie in [
+        cookie(&key(), 1, 12, &anna),
+        cookie(&key(), 1, -2, &anna),
+        cookie(&ReferenceKey::new(&[7; 32]), 1, 0, &anna),
+        cookie(&key(), 1, 0, b"x"),
+        session("nobody@vendor.example"),
+        good[..good.len() - 1].to_owned(),
+        good[1..].to_owned(),
+        "A".repeat(2_000),
+        String::new(),
+    ] {
+        let answer = desk.get("/", &cookie);
+        assert_eq!((answer.status, location(&answer)), (303, "/sign-in"), "{cookie}");
+    }
+    // The role is that of the file in force.
+    assert!(desk.get("/", &good).text().contains("· admin"));
+    desk.instance
+        .write("registry/desk.toml", &PEOPLE.replace("role = 'admin'", "role = 'read'"));
+    desk.server.signal("HUP");
+    eventually("the role changes", Duration::from_secs(20), || {
+        desk.get("/", &good).text().contains("· read")
+    });
+    desk.instance.write("registry/desk.toml", "# nobody\n");
+    desk.server.signal("HUP");
+    eventually("she is a stranger", Duration::from_secs(20), || {
+        desk.get("/", &good).status == 303
+    });
+}
+
+#[test]
+fn only_our_own_names_are_answered_and_the_log_says_what_a_proxy_has_to_do() {
+    let desk = Desk::open("url = \"https://desk.example.com\"\n");
+    let told = stdout_json(&desk.instance, &["desk"]);
+    let link = told["link"].as_str().unwrap();
+    assert!(link.starts_with("https://desk.example.com/link/"), "{link}");
+    assert_eq!(told.get("address_link"), None);
+    let minted = url::Url::parse(told["local_link"].as_str().unwrap()).unwrap();
+    let minted = format!("{}:{}", minted.host_str().unwrap(), desk.address.port());
+    let status = |target: &str, headers: &[(&str, &str)]| desk.send("GET", target, headers, "").status;
+    for host in ["desk.example.com", "DESK.example.com", "desk.example.com:443", &minted] {
+        assert_eq!(status("/sign-in", &[("Host", host)]), 200, "{host}");
+    }
+    let other = minted.replacen("desk-", "desk-0", 1);
+    for host in [
+        "localhost",
+        "127.0.0.1",
+        "evil.example",
+        "desk.example.com.evil.example",
+        "desk.example.com:8082",
+        "x.desk.example.com",
+        "desk.example.com.",
+        &other,
+    ] {
+        let headers = [
+            ("Host", host),
+            ("X-Forwarded-Host", "desk.example.com"),
+            ("Forwarded", "host=desk.example.com"),
+        ];
+        assert_eq!(status("/sign-in", &headers), 421, "{host}");
+        assert_eq!(status("/", &headers), 421, "{host}");
+    }
+    assert_eq!(
+        status("http://evil.example/sign-in", &[("Host", "desk.example.com")]),
+        421
+    );
+    assert_eq!(
+        status("/sign-in", &[("Host", "desk.example.com"), ("Host", "evil.example")]),
+        400
+    );
+    let log = desk.server.log();
+    assert_eq!(
+        log.matches("proxy_set_header Host $host").count(),
+        1,
+        "once for a while"
+    );
+    assert!(log.contains("reverse_proxy 127.0.0.1:"));
+    // The cookie of https is another one.
+    let token = link.rsplit('/').next().unwrap();
+    let headers = [("Host", "desk.example.com"), ("Origin", "https://desk.example.com")];
+    let used = desk.send("POST", &format!("/link/{token}"), &headers, "");
+    let cookie = used.header("set-cookie").unwrap();
+    assert!(
+        cookie.starts_with("__Host-desk=") && cookie.ends_with("; Secure"),
+        "{cookie}"
+    );
+    let value = cookie.split([';', '=']).nth(1).unwrap();
+    for (name, expected) in [("__Host-desk", 200), ("desk", 303)] {
+        let cookie = format!("{name}={value}");
+        assert_eq!(
+            status("/", &[("Host", "desk.example.com"), ("Cookie", &cookie)]),
+            expected,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_form_of_another_page_changes_nothing() {
+    let desk = Desk::open("");
+    let id = desk.issue(&[]);
+    let cookie = format!("desk={}", session(ANNA));
+    let before = desk.ledger();
+    let post = |headers: &[(&str, &str)]| {
+        let all = [&[("Host", "localhost"), ("Cookie", cookie.as_str())][..], headers].concat();
+        desk.send("POST", &format!("/licenses/{id}/suspend"), &all, "revision=1&reason=r")
+            .status
+    };
+    for headers in [
+        &[][..],
+        &[("Sec-Fetch-Site", "cross-site")],
+        &[("Sec-Fetch-Site", "same-site")],
+        &[("Sec-Fetch-Site", "none")],
+        &[("Sec-Fetch-Site", "cross-site"), ("Origin", "http://localhost")],
+        &[("Origin", "null")],
+        &[("Origin", "https://localhost")],
+        &[("Origin", "http://localhost:8082")],
+        &[("Origin", "http://evil.example")],
+        &[("Referer", "http://localhost/")],
+    ] {
+        assert_eq!(post(headers), 403, "{headers:?}");
+    }
+    assert_eq!(desk.ledger(), before);
+    assert_eq!(
+        post(&[("Origin", "http://localhost"), ("Content-Type", "text/plain")]),
+        415
+    );
+    assert_eq!(desk.ledger(), before);
+    assert_eq!(post(&[("Origin", "http://localhost")]), 303);
+}
+
+#[test]
+fn forms_change_a_license_once_and_say_who_and_why() {
+    let desk = Desk::open("");
+    let id = desk.issue(&[]);
+    let jonas = session(JONAS);
+    let path = format!("/licenses/{id}");
+    let change = |step: &str, form: &[(&str, &str)]| {
+        let revision = desk.revision(&id);
+        desk.post(
+            &format!("{path}/{step}"),
+            &jonas,
+            &[&[("revision", revision.as_str())][..], form].concat(),
+        )
+    };
+    let done = |answer: &Response, word: &str| {
+        assert_eq!(
+            (answer.status, location(answer)),
+            (303, format!("{path}?done={word}").as_str()),
+            "{}",
+            answer.text()
+        );
+    };
+    done(
+        &change("extend", &[("until", "2031-06-30"), ("reason", "a goodwill year")]),
+        "extended",
+    );
+    assert_eq!(desk.license(&id)["expires"], "2031-06-30");
+    // The same form once more, of the page before.
+    let before = desk.ledger();
+    let again = desk.post(
+        &format!("{path}/extend"),
+        &jonas,
+        &[("revision", "1"), ("until", "2031-06-30")],
+    );
+    done(&again, "same");
+    assert_eq!(desk.ledger(), before);
+    done(&change("sites", &[("sites", "5")]), "sites");
+    assert_eq!(desk.license(&id)["sites"], 5);
+    done(&change("suspend", &[("reason", "card dispute")]), "suspended");
+    assert_eq!(desk.license(&id)["status"], "suspended");
+    let page = desk.get(&path, &jonas).text();
+    assert!(
+        page.contains("Suspended") && page.contains("card dispute") && page.contains("Lift the suspension"),
+        "{page}"
+    );
+    done(&change("lift", &[]), "lifted");
+    let history = stdout_json(&desk.instance, &["license", "history", &id]);
+    let events: Vec<_> = history["events"].as_array().unwrap().iter().rev().collect();
+    let told = |at: usize| {
+        (
+            &events[at]["event"],
+            &events[at]["who"],
+            &events[at]["reason"],
+            &events[at]["by"],
+        )
+    };
+    let by = json!("operator:desk");
+    assert_eq!(
+        told(1),
+        (&json!("renewed"), &json!("Jonas Berg"), &json!("a goodwill year"), &by)
+    );
+    assert_eq!(
+        told(3),
+        (&json!("suspended"), &json!("Jonas Berg"), &json!("card dispute"), &by)
+    );
+    // What the role does not allow.
+    let far = Utc::now()
+        .date_naive()
+        .checked_add_months(Months::new(12 * 9))
+        .unwrap()
+        .to_string();
+    for (step, form) in [
+        ("extend", &[("until", far.as_str())][..]),
+        ("extend", &[("until", "2030-01-01")]),
+        ("extend", &[("until", "soon")]),
+        ("sites", &[("sites", "101")]),
+        ("sites", &[("sites", "0")]),
+        ("suspend", &[("reason", " ")]),
+        ("suspend", &[("reason", &"x".repeat(501))]),
+        ("free", &[("host", "not a host")]),
+        ("free", &[("host", "never-bound.example")]),
+    ] {
+        let answer = change(step, form);
+        assert_eq!(answer.status, 422, "{step} {form:?}: {}", answer.text());
+    }
+    assert_eq!(desk.license(&id)["revision"], 5);
+    assert_eq!(change("revoke", &[("reason", "r"), ("sure", &id[..4])]).status, 403);
+    let anna = session(ANNA);
+    let revoke = |sure: &str| {
+        desk.post(
+            &format!("{path}/revoke"),
+            &anna,
+            &[("revision", "5"), ("reason", "fraud"), ("sure", sure)],
+        )
+    };
+    assert_eq!(revoke("0").status, 422);
+    assert_eq!(desk.license(&id)["status"], "active");
+    done(&revoke(&id[..4].to_uppercase()), "revoked");
+    assert_eq!(desk.license(&id)["status"], "revoked");
+    assert_eq!(change("lift", &[]).status, 422);
+}
+
+#[test]
+fn a_seat_is_freed_and_a_license_of_a_file_is_only_shown() {
+    let in_file = License::new();
+    let instance = Instance::issuing(&[in_file.toml("")]);
+    let desk = Desk::with(instance, "");
+    let id = desk.issue(&[]);
+    run(&desk.instance, &["license", "list"]);
+    let issued = stdout_json(
+        &desk.instance,
+        &["license", "issue", "--module", "forms", "--expires", "never"],
+    );
+    let license = License {
+        key: issued["license_key"].as_str().unwrap().to_owned(),
+        id: issued["id"].as_str().unwrap().to_owned(),
+    };
+    assert_eq!(desk.server.validate(&license, "https://a.example").code(), "ok");
+    let jonas = session(JONAS);
+    let page = desk.get(&format!("/licenses/{}", license.id), &jonas).text();
+    assert!(page.contains("Free the seat of a.example"), "{page}");
+    let form = [("revision", "1"), ("host", "a.example")];
+    let freed = desk.post(&format!("/licenses/{}/free", license.id), &jonas, &form);
+    assert_eq!(
+        (freed.status, location(&freed).ends_with("?done=freed")),
+        (303, true),
+        "{}",
+        freed.text()
+    );
+    let again = desk.post(&format!("/licenses/{}/free", license.id), &jonas, &form);
+    assert!(location(&again).ends_with("?done=same"), "{}", again.text());
+    let page = desk.get(&format!("/licenses/{}", in_file.id), &session(ANNA)).text();
+    assert!(
+        page.contains("registry/licenses/licenses.toml:1 declares this license"),
+        "{page}"
+    );
+    assert!(!page.contains("action=\"/licenses/"), "it has no forms");
+    let refused = desk.post(
+        &format!("/licenses/{}/suspend", in_file.id),
+        &jonas,
+        &[("revision", "1"), ("reason", "r")],
+    );
+    assert_eq!(refused.status, 422);
+    let list = desk.get("/licenses", &jonas).text();
+    assert!(
+        list.contains(&in_file.id) && list.contains(&id) && list.contains("3 licenses"),
+        "{list}"
+    );
+}
+
+#[test]
+fn who_comes_second_sees_what_differs_and_overwrites_nothing() {
+    let desk = Desk::open("");
+    let id = desk.issue(&[]);
+    let extend = |session: &str, revision: &str, until: &str| {
+        let form = [
+            ("revision", revision),
+            ("then", "2030-06-30"),
+            ("until", until),
+            ("reason", "<b>why</b>"),
+        ];
+        desk.post(&format!("/licenses/{id}/extend"), session, &form)
+    };
+    assert_eq!(extend(&session(JONAS), "1", "2030-09-30").status, 303);
+    let second = extend(&session(ANNA), "1", "2031-03-31");
+    assert_eq!(second.status, 409);
+    let page = second.text();
+    for told in [
+        "Somebody was faster",
+        "Jonas Berg",
+        "30 Jun 2030",
+        "30 Sep 2030",
+        "31 Mar 2031",
+        "name=\"revision\" value=\"2\"",
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+    assert!(!page.contains("<b>why"));
+    assert_eq!(desk.license(&id)["expires"], "2030-09-30");
+    assert_eq!(extend(&session(ANNA), "2", "2031-03-31").status, 303);
+    assert_eq!(desk.license(&id)["expires"], "2031-03-31");
+    let none = desk.post(
+        &format!("/licenses/{id}/extend"),
+        &session(ANNA),
+        &[("until", "2032-01-01")],
+    );
+    assert_eq!(none.status, 422, "a form without a revision");
+}
+
+#[test]
+fn a_new_key_is_made_and_mailed_once_however_often_the_form_is_sent() {
+    let mail = "[mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n";
+    let desk = Desk::open(mail);
+    let id = desk.issue(&["--customer", "buyer@shop.example"]);
+    let alone = desk.issue(&[]);
+    let jonas = session(JONAS);
+    let question = desk.get(&format!("/licenses/{id}/new-key"), &jonas).text();
+    let once = question
+        .split("name=\"once\" value=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let form = [("revision", "1"), ("once", once), ("reason", "the key leaked")];
+    let first = desk.post(&format!("/licenses/{id}/new-key"), &jonas, &form);
+    assert_eq!(first.status, 303, "{}", first.text());
+    let again = desk.post(&format!("/licenses/{id}/new-key"), &jonas, &form);
+    assert_eq!((again.status, location(&again)), (303, location(&first)));
+    let new = location(&first)
+        .strip_prefix("/licenses/")
+        .unwrap()
+        .split('?')
+        .next()
+        .unwrap();
+    assert_eq!(desk.license(new)["replaces"], json!(id));
+    assert_eq!(desk.license(&id)["status"], "revoked");
+    assert_eq!(mails(&desk.instance), 1);
+    let page = desk.get(location(&first), &jonas).text();
+    assert!(page.contains("has a new key") && !page.contains("CSGN-"), "{page}");
+    let form = [("revision", "1"), ("once", once), ("reason", "r")];
+    let none = desk.post(&format!("/licenses/{alone}/new-key"), &jonas, &form);
+    assert!(
+        none.status == 422 && none.text().contains("No address"),
+        "{}",
+        none.text()
+    );
+    assert_eq!(desk.license(&alone)["status"], "active");
+}
+
+#[test]
+fn the_key_of_a_license_is_mailed_again_to_the_kept_address_once() {
+    let mail = "[mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n";
+    let desk = Desk::open(mail);
+    let id = desk.issue(&["--customer", "buyer@shop.example"]);
+    let jonas = session(JONAS);
+    let page = desk.get(&format!("/licenses/{id}"), &jonas).text();
+    let once = page
+        .split("name=\"once\" value=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let before = desk.ledger();
+    for _ in 0..2 {
+        let sent = desk.post(&format!("/licenses/{id}/mail-key"), &jonas, &[("once", once)]);
+        assert_eq!(
+            (sent.status, location(&sent)),
+            (303, format!("/licenses/{id}?done=mailed").as_str())
+        );
+    }
+    assert_eq!(mails(&desk.instance), 1);
+    assert_eq!(desk.ledger(), before);
+    let alone = desk.issue(&[]);
+    assert!(
+        !desk
+            .get(&format!("/licenses/{alone}"), &jonas)
+            .text()
+            .contains("Mail the key again")
+    );
+    assert_eq!(
+        desk.post(&format!("/licenses/{alone}/mail-key"), &jonas, &[("once", once)])
+            .status,
+        422
+    );
+}
+
+/// How many mails are in the queue.
+fn mails(instance: &Instance) -> usize {
+    let queued = fs::read_dir(instance.file("store/mail")).unwrap();
+    let names = queued.map(|file| file.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().ends_with(".json")).count()
+}
+
+#[test]
+fn people_sign_in_by_a_code_or_a_link_in_a_mail_and_nobody_learns_who_may() {
+    let (port, mailed) = crate::deep_inputs::mail_server_with_mails();
+    let desk = Desk::open(&format!(
+        "[mail]\nserver = '127.0.0.1'\nport = {port}\ntls = 'none'\nfrom = 'licenses@acme.example'\n"
+    ));
+    assert!(desk.get("/sign-in", "").text().contains("Send a code"));
+    let ask = |address: &str| {
+        let answer = desk.post("/sign-in", "", &[("address", address)]);
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        location(&answer).to_owned()
+    };
+    let at = ask("Jonas@Vendor.example");
+    let nobody = ask("nobody@vendor.example");
+    assert_eq!((at.len(), desk.get(&nobody, "").status), (nobody.len(), 200));
+    eventually("the mail is there", Duration::from_secs(20), || {
+        !mailed.lock().unwrap().is_empty()
+    });
+    let mail = mailed
+        .lock()
+        .unwrap()
+        .remove(0)
+        .replace("=\r\n", "")
+        .replace("=3D", "=");
+    let code = mail.split("Your code: ").nth(1).unwrap()[..9].to_owned();
+    let link = mail
+        .split("/mail-link/")
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .to_owned();
+    for wrong in ["", "AAAA-AAAA"] {
+        assert_eq!(desk.post(&at, "", &[("code", wrong)]).status, 422);
+    }
+    assert!([422, 410].contains(&desk.post(&nobody, "", &[("code", &code)]).status));
+    assert_eq!(desk.get(&format!("/mail-link/{link}"), "").status, 200);
+    let used = desk.post(&at, "", &[("code", &code.to_lowercase().replace('-', " "))]);
+    assert_eq!((used.status, location(&used)), (303, "/"), "{}", used.text());
+    let cookie = used.header("set-cookie").unwrap().split([';', '=']).nth(1).unwrap();
+    assert!(desk.get("/", cookie).text().contains("Jonas Berg</bdi> · support"));
+    // The code and the link are one.
+    assert_eq!(desk.post(&at, "", &[("code", &code)]).status, 410);
+    assert_eq!(desk.post(&format!("/mail-link/{link}"), "", &[]).status, 410);
+    assert_eq!(desk.get(&format!("/mail-link/{link}"), "").status, 410);
+    // Five tries.
+    let at = ask(MIRA);
+    let statuses: Vec<_> = (0..7)
+        .map(|_| desk.post(&at, "", &[("code", "AAAA-AAAA")]).status)
+        .collect();
+    assert_eq!(statuses, [422, 422, 422, 422, 422, 410, 410]);
+    let log = desk.server.log();
+    assert!(
+        !log.contains(&code) && !log.contains(&link) && !log.to_lowercase().contains("jonas@"),
+        "{log}"
+    );
+}
+
+#[test]
+fn hostile_texts_are_shown_as_texts_and_addresses_only_to_who_may_see_them() {
+    let hostile = "<script>alert(1)</script>\u{202e}gnp.\u{200b}'\"><img src=x onerror=alert(1)>&amp;";
+    let (desk, sold) = Desk::with_sale(
+        "victim@buyer.example",
+        &format!("{hostile}{}", "Z\u{30d}\u{30d}\u{30d}".repeat(3_000)),
+    );
+    let license = desk.issue_for(&format!("{hostile}{}", "r".repeat(60)));
+    let noted = desk.issue(&["--note", "<script>a note"]);
+    assert_eq!(
+        desk.server.validate(&license, "https://xn--mnchen-3ya.example").code(),
+        "ok"
+    );
+    let long = format!("/licenses?q={}", "a".repeat(3_000));
+    let query: String = url::form_urlencoded::byte_serialize(hostile.as_bytes()).collect();
+    let found = format!("/licenses?q={query}");
+    let sessions = [session(MIRA), session(JONAS), session(ANNA)];
+    for (rank, session) in sessions.iter().enumerate() {
+        for (method, path, _) in PAGES {
+            if method != "GET" {
+                continue;
+            }
+            let all = [&license.id, &sold, &noted].map(|id| desk.get(&path.replace("ID", id), session).text());
+            let page = all.concat();
+            for bad in ["<script", "<img src=x", "\u{202e}", "\u{200b}", "onerror=alert(1)>"] {
+                assert!(!page.contains(bad), "{path} has {bad:?}: {page}");
+            }
+            let shows = page.contains("victim@") || page.contains("victim&");
+            assert!(!shows || rank > 0, "{path} shows an address to the role read");
+            assert!(
+                !page.contains("a note") || rank > 0,
+                "{path} shows a note to the role read"
+            );
+            assert!(page.len() < 200_000, "{path}");
+        }
+        let list = desk.get("/licenses", session).text();
+        assert_eq!(list.contains("victim@buyer.example"), rank > 0, "{list}");
+        assert!(list.contains("&lt;script") || list.contains("&#60;script"), "{list}");
+        let by_address = desk.get("/licenses?q=victim%40buyer", session).text();
+        assert_eq!(
+            by_address.contains(&sold),
+            rank > 0,
+            "nobody finds out by an address that is not shown"
+        );
+        assert_eq!(desk.get(&long, session).status, 422);
+        let page = desk.get(&found, session).text();
+        assert!(page.contains(&sold) && !page.contains("<script"), "{page}");
+    }
+    assert!(
+        desk.get(&format!("/licenses/{noted}"), &sessions[1])
+            .text()
+            .contains("a note")
+    );
+    let page = desk.get(&format!("/licenses/{}", license.id), &sessions[1]).text();
+    assert!(
+        page.contains("xn--mnchen-3ya.example") && page.contains("münchen.example"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_license_is_found_by_what_people_have_at_hand() {
+    let (desk, sold) = Desk::with_sale("office1@buyer.example", "Harbor & Sons");
+    let issued = [
+        desk.issue_for("order 0"),
+        License {
+            key: String::new(),
+            id: sold,
+        },
+    ];
+    assert_eq!(
+        desk.server
+            .validate(&issued[0], "https://shop.riverbank.example")
+            .code(),
+        "ok"
+    );
+    let jonas = session(JONAS);
+    let found = |query: &str| {
+        let query: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
+        let answer = desk.get(&format!("/licenses?q={query}"), &jonas);
+        let text = format!("{} {}", location(&answer), answer.text());
+        assert!(!text.contains("CSGN-"), "a key is shown nowhere");
+        [text.contains(&issued[0].id), text.contains(&issued[1].id)]
+    };
+    assert_eq!(found("harbor & s"), [false, true]);
+    assert_eq!(found("order 0"), [true, false]);
+    assert_eq!(found("https://shop.riverbank.example/"), [true, false]);
+    assert_eq!(found("OFFICE1@buyer"), [false, true]);
+    assert_eq!(found("office1@buyer.example"), [false, true]);
+    assert_eq!(found(&issued[0].key), [true, false]);
+    assert_eq!(found(&issued[1].id[..12]), [false, true]);
+    assert_eq!(found("nobody"), [false, false]);
+    let list = desk.get("/licenses", &jonas).text();
+    let at = |id: &str| list.find(id).unwrap();
+    assert!(at(&issued[0].id) < at(&issued[1].id), "the newest first");
+    for (query, expected) in [
+        ("plugin=acme-forms", true),
+        ("plugin=acme-maps", false),
+        ("state=revoked", false),
+        ("ends=never", true),
+    ] {
+        let page = desk.get(&format!("/licenses?{query}"), &jonas).text();
+        assert_eq!(page.contains(&issued[0].id), expected, "{query}");
+    }
+    let unused = desk.get("/licenses?seats=none", &jonas).text();
+    assert!(
+        unused.contains(&issued[1].id) && !unused.contains(&issued[0].id),
+        "{unused}"
+    );
+    let full = desk.get("/licenses?seats=full", &jonas).text();
+    assert!(full.contains(&issued[0].id) && !full.contains(&issued[1].id), "{full}");
+}
+
+#[test]
+fn a_long_list_has_pages_of_fifty() {
+    let tables: Vec<_> = (0..70).map(|_| License::new()).collect();
+    let instance = Instance::issuing(&tables.iter().map(|license| license.toml("")).collect::<Vec<_>>());
+    let desk = Desk::with(instance, "");
+    let newest = desk.issue(&[]);
+    let mira = session(MIRA);
+    let ids = |page: &str| -> Vec<String> {
+        let links = page.split("href=\"/licenses/").skip(1);
+        links.map(|link| link.split('"').next().unwrap().to_owned()).collect()
+    };
+    let first = desk.get("/licenses", &mira).text();
+    assert!(first.contains("71 licenses"), "{first}");
+    let older = first
+        .split("rel=\"next\" href=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let second = desk
+        .get(&older.replace("&#38;", "&").replace("&amp;", "&"), &mira)
+        .text();
+    let first = ids(&first);
+    let second = ids(&second);
+    assert_eq!((first.len(), second.len(), &first[0]), (50, 21, &newest));
+    let mut all = [first, second].concat();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 71);
+}
+
+#[test]
+fn a_desk_that_others_could_reach_or_that_has_no_keys_does_not_start() {
+    let instance = Instance::issuing(&[]);
+    let started = |config: &str| {
+        instance.write("countersign.toml", config);
+        let output = countersign(&instance)
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"])
+            .output()
+            .unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let open = started("[desk]\nlisten = \"0.0.0.0:0\"\n");
+    assert!(
+        open.contains("[desk] listen = \"0.0.0.0:0\" lets other machines in without TLS"),
+        "{open}"
+    );
+    let http = started("[desk]\nurl = \"http://desk.example.com\"\n");
+    assert!(
+        http.contains("countersign.toml:2:7: expected an https address"),
+        "{http}"
+    );
+    let unknown = started("[desk]\nhost = \"x\"\n");
+    assert!(unknown.contains("unknown setting \"host\""), "{unknown}");
+    fs::remove_file(instance.file("keys/references.key")).unwrap();
+    fs::remove_file(instance.file("keys/issuing.key")).unwrap();
+    let keyless = started("[desk]\nlisten = \"127.0.0.1:0\"\n");
+    assert!(
+        keyless.contains("[desk] needs the keys for issuing and references"),
+        "{keyless}"
+    );
+    // Without a desk, the command says so.
+    instance.write("countersign.toml", "");
+    let _server = Server::start(&instance);
+    let none = countersign(&instance).arg("desk").output().unwrap();
+    assert_eq!(none.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("this server has no desk"));
+}
+
+#[test]
+fn a_mistake_in_the_list_of_people_is_found_with_its_place() {
+    let instance = Instance::issuing(&[]);
+    instance.write(
+        "registry/desk.toml",
+        "[[person]]\nname = 'A'\naddress = 'anna'\nrole = 'boss'\n",
+    );
+    let output = countersign(&instance).arg("doctor").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("desk.toml:3:11: \"address\" is not a customer's address"),
+        "{told}"
+    );
+    assert!(told.contains("desk.toml:4:8: \"role\" is not a role"), "{told}");
+}
