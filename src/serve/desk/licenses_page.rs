@@ -7,6 +7,7 @@ use std::sync::Arc;
 use askama::Template;
 use chrono::NaiveDate;
 
+use crate::serve::api::licenses::list::WantedOrder;
 use crate::serve::desk::answer::DeskAnswer;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::figures::{LicenseFigures, LicenseMarks, ends_within};
@@ -225,8 +226,13 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<WantedLicenses, PagePro
     let service = &asked.state.service;
     let bindings = service.gate.bindings();
     let mut wanted = WantedLicenses::default();
-    let orders = asked.secrets.hidden(text);
-    wanted.ids.extend(bindings.issued_of_order(&orders));
+    let order = WantedOrder::new(text, asked.secrets, &service.hooks);
+    let of_order = {
+        let service = Arc::clone(service);
+        let look = move || order.licenses(service.gate.bindings());
+        asked.state.scans.look(look).await?
+    };
+    wanted.ids.extend(of_order);
     if let Ok(host) = text.parse::<SiteHost>()
         && host.as_str().contains(['.', ':'])
     {

@@ -55,7 +55,7 @@ struct Wanted {
 
 /// How the ledger may name an order.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct WantedOrder {
+pub(in crate::serve) struct WantedOrder {
     /// In lines of licenses.
     references: Vec<Hex128>,
     /// As an object of a shop.
@@ -63,7 +63,8 @@ struct WantedOrder {
 }
 
 impl WantedOrder {
-    fn new(text: &str, secrets: &LicenseSecrets, hooks: &Hooks) -> Self {
+    /// The order with this text, or the object of a shop.
+    pub(in crate::serve) fn new(text: &str, secrets: &LicenseSecrets, hooks: &Hooks) -> Self {
         let objects = hooks.all().flat_map(|hook| hook.config.sale_names(text));
         Self {
             references: secrets.hidden(text),
@@ -72,7 +73,7 @@ impl WantedOrder {
     }
 
     /// The licenses of the order, and of the sale that has an object of this name.
-    fn licenses(&self, bindings: &Ledger) -> Vec<LicenseId> {
+    pub(in crate::serve) fn licenses(&self, bindings: &Ledger) -> Vec<LicenseId> {
         let mut found = bindings.issued_of_order(&self.references);
         let sales = self.sales.iter().filter_map(|name| Some(bindings.sale(*name)?.0));
         let sales: Vec<_> = sales.collect();

@@ -11,7 +11,7 @@ mod document;
 mod fields;
 mod issue;
 mod ledger;
-mod list;
+pub(in crate::serve) mod list;
 mod rekey;
 pub(in crate::serve) mod reports;
 mod resend;
