@@ -75,6 +75,8 @@ struct ForgetArgs {
 struct ShownCustomer {
     customer: Hex128,
     addresses: Vec<ShownAddress>,
+    /// Whether the customer gets reminders, where they are sent.
+    reminders: bool,
     licenses: Vec<LicenseOf>,
 }
 
@@ -138,7 +140,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 
 fn shown(customer: &CustomerArg, config: &Config, today: NaiveDate) -> Result<ShownCustomer, Failure> {
     let number = customer.named()?.number(config)?;
-    let rows = kept_customers::find(CustomerQuery::Numbers(vec![number]), config)?.rows;
+    let rows = kept_customers::find(CustomerQuery::Numbers([number].into()), config)?.rows;
     let licenses = license::of_customer(number, config, today)?;
     if rows.is_empty() && licenses.is_empty() {
         return Err(
@@ -147,7 +149,12 @@ fn shown(customer: &CustomerArg, config: &Config, today: NaiveDate) -> Result<Sh
     }
     Ok(ShownCustomer {
         customer: number,
-        addresses: rows.into_iter().map(ShownAddress::from).collect(),
+        reminders: !rows.iter().any(|row| row.unsubscribed),
+        addresses: rows
+            .into_iter()
+            .filter(CustomerRow::is_of_address)
+            .map(ShownAddress::from)
+            .collect(),
         licenses,
     })
 }
@@ -168,6 +175,9 @@ impl ShownCustomer {
                 .as_ref()
                 .map_or(String::new(), |name| format!(", {}", Printable(name)));
             text += &format!("{}{name} (by {})\n", Printable(shown), address.by.words());
+        }
+        if !self.reminders {
+            text += "The customer wants no reminders.\n";
         }
         if self.licenses.is_empty() {
             return text + "No license has this customer.\n";

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 use countersign_model::api_token::ApiToken;
 use countersign_model::binding::CheckIn;
@@ -18,6 +18,7 @@ use countersign_model::first_copies::FirstCopies;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
+use countersign_model::reminder::ReminderKind;
 use countersign_model::seat::Seat;
 use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
@@ -40,6 +41,7 @@ use crate::log::{ClaimEntry, Position};
 use crate::memory::BindingMemory;
 use crate::pending::{LedgerLook, Message};
 use crate::postgres::nodes::NodeSecrets;
+use crate::reminder_claims::{ReminderClaim, ReminderSwitch};
 use crate::sales::{SaleChange, SaleOutcome};
 use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
 use crate::site_claims::{NotedHash, SeenHash};
@@ -358,6 +360,41 @@ impl Ledger {
             StoreError::NotDurable(reason) => StoreError::NotErased(reason),
             error => error,
         })
+    }
+
+    /// Claims a mail that reminds of licenses. Gives how many of them it has: those that no mail was claimed for before. When it
+    /// returns, this is durable.
+    ///
+    /// # Errors
+    /// As [`Self::bind`]; then it may be claimed.
+    pub async fn claim_reminder(&self, claim: ReminderClaim) -> Result<usize, StoreError> {
+        self.group_commit.ask(claim).await
+    }
+
+    /// Notes whether reminders are sent, unless the ledger says so already.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub async fn switch_reminders(&self, switch: ReminderSwitch) -> Result<(), StoreError> {
+        if self.memory.events().reminders.is_on() == switch.on {
+            return Ok(());
+        }
+        self.group_commit.ask(switch).await
+    }
+
+    /// Since when reminders are sent; `None` if they are not.
+    pub fn reminders_since(&self) -> Option<DateTime<Utc>> {
+        self.memory.events().reminders.since()
+    }
+
+    /// The number of the mail that reminds of this end of a license. Known for weeks.
+    pub fn reminder_of(&self, license: &LicenseId, expires: NaiveDate, kind: ReminderKind) -> Option<Hex128> {
+        self.memory.events().reminders.mail_of(license, expires, kind)
+    }
+
+    /// Whether a customer was erased.
+    pub fn is_erased(&self, customer: Hex128) -> bool {
+        self.memory.events().erased.has(customer)
     }
 
     /// Every token of the management API by name, also revoked ones.

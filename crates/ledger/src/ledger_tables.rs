@@ -18,6 +18,7 @@ use crate::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::issued_table::{IssuedBuilder, IssuedTable};
 use crate::log::record::LedgerEvent;
 use crate::log::{ClaimEntry, ErasureEntry, MAX_NAMES, SaleEntry, SoldTerms};
+use crate::reminder_table::ReminderTable;
 
 /// Everything that a ledger has.
 #[derive(Debug, Default)]
@@ -39,6 +40,8 @@ pub(crate) struct EventTables {
     pub claims: ClaimTable,
     /// The customers that were erased.
     pub erased: ErasedCustomers,
+    /// The reminders that mails were claimed for.
+    pub reminders: ReminderTable,
 }
 
 impl EventTables {
@@ -49,6 +52,7 @@ impl EventTables {
             LedgerEvent::Token(token) => self.tokens.take(token),
             LedgerEvent::Claimed(entry) => self.claims.take(entry),
             LedgerEvent::Erased(entry) => self.erased.take(entry),
+            LedgerEvent::Reminded(entry) => self.reminders.take(entry),
             LedgerEvent::Bound(_) | LedgerEvent::Released(_) | LedgerEvent::License(_) | LedgerEvent::Compacted(_) => {}
         }
     }

@@ -49,6 +49,8 @@ mod pending;
 mod postgres;
 pub mod reader;
 mod recovery;
+mod reminder_claims;
+mod reminder_table;
 mod sales;
 mod seats;
 mod site_claims;
@@ -95,6 +97,7 @@ pub use texts::new_texts::named_at_random;
 
 pub use ledger_tables::{KnownFacts, KnownSale};
 pub use log::MAX_NAMES;
+pub use reminder_claims::{MOST_LICENSES as MOST_REMINDED, ReminderClaim, ReminderSwitch};
 pub use sales::{HiddenId, SaleChange, SaleOutcome};
 pub use seats::{BindOutcome, SeatRequest};
 pub use site_claims::SeenHash;

@@ -55,6 +55,7 @@ mod line_members;
 pub mod reader;
 pub mod record;
 mod release_line;
+mod reminder_line;
 pub(crate) mod sale_line;
 #[cfg(test)]
 mod tests;
@@ -64,13 +65,14 @@ pub(crate) mod writer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 use countersign_model::binding::Binding;
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::ShopId;
+use countersign_model::reminder::ReminderKind;
 use countersign_model::sale::fact::{Fact, SalePlace};
 use countersign_model::sale::facts::SaleFacts;
 use countersign_model::sale::terms::Terms;
@@ -135,6 +137,53 @@ pub struct ErasureEntry {
     pub time: DateTime<Utc>,
     /// The number of the person who did it.
     pub who: Option<Hex128>,
+}
+
+/// A line about reminders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReminderEntry {
+    /// A mail reminds of licenses. The line is there before the mail.
+    Sent(SentReminder),
+    /// All reminders are sent from now on, or none.
+    Switched {
+        /// Whether they are.
+        on: bool,
+        /// When.
+        time: DateTime<Utc>,
+    },
+}
+
+impl ReminderEntry {
+    /// The mail, if it is about one.
+    pub fn sent(&self) -> Option<&SentReminder> {
+        match self {
+            Self::Sent(sent) => Some(sent),
+            Self::Switched { .. } => None,
+        }
+    }
+
+    /// When it was written.
+    pub fn time(&self) -> DateTime<Utc> {
+        match self {
+            Self::Sent(sent) => sent.time,
+            Self::Switched { time, .. } => *time,
+        }
+    }
+}
+
+/// A mail that reminds of licenses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentReminder {
+    /// The last day of the licenses.
+    pub expires: NaiveDate,
+    /// Which reminder.
+    pub kind: ReminderKind,
+    /// The licenses.
+    pub licenses: Vec<LicenseId>,
+    /// The mail's number.
+    pub mail: Hex128,
+    /// When it was claimed.
+    pub time: DateTime<Utc>,
 }
 
 /// A line about a sale: what became known.

@@ -44,6 +44,7 @@ mod issuing;
 mod moving;
 mod opening;
 mod recorded;
+mod reminding;
 mod reporting;
 mod sharing;
 

@@ -11,7 +11,8 @@ use unicode_normalization::UnicodeNormalization as _;
 use url::Host;
 
 use crate::issued_license::{ChangeScope, Hex128};
-use crate::license_key::LicenseKey;
+use crate::language::Language;
+use crate::license_key::{LicenseId, LicenseKey};
 
 /// The longest address, in bytes (RFC 5321, section 4.5.3.1.3).
 const MAX_ADDRESS: usize = 254;
@@ -103,7 +104,24 @@ pub fn kept_name(name: &str) -> Option<Box<str>> {
     (!kept.is_empty() && !LicenseKey::is_in(kept)).then(|| kept.into())
 }
 
-/// What the store keeps under one address of a customer. A customer with several addresses has several rows with one number.
+/// What the store keeps of the mails about one license.
+// SECURITY: a product's name may say who it was made for.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LicenseMails {
+    /// Their language; `None` for the vendor's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
+    /// What was sold, in the shop's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub product: Option<Box<str>>,
+    /// The number of the customer who gets the reminders in place of the license's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reminders_to: Option<Hex128>,
+}
+
+/// What the store keeps under one address of a customer, of the mails about one license, or of a customer who wants no reminders. A
+/// customer with several addresses has several rows with one number; who is erased has none.
 // SECURITY: it is personal. Its `Debug` has the number alone.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -113,17 +131,43 @@ pub struct CustomerRow {
     pub address: Option<Box<str>>,
     /// Who said so first.
     pub by: ChangeScope,
+    /// The mails about a license. The row is the license's then, and has no address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mails: Option<Box<LicenseMails>>,
     /// The customer's name, if somebody said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Box<str>>,
     /// The customer's number: random, and in the lines of the ledger.
     pub number: Hex128,
+    /// Whether the customer wants no reminders. The row says nothing else then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsubscribed: bool,
 }
 
 impl CustomerRow {
-    /// The row with what only `other` has. The number stays.
+    /// Whether it is about an address.
+    pub fn is_of_address(&self) -> bool {
+        self.mails.is_none() && !self.unsubscribed
+    }
+
+    /// The row with what only `other` has. The number stays. Of a license, what `other` says goes before, and so does its customer.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
+        if let (Some(own), Some(said)) = (&self.mails, &other.mails) {
+            // Reminders to the customer of old are none to the new one.
+            let kept = own.reminders_to.filter(|number| *number != self.number);
+            let reminders_to = said.reminders_to.or(kept).filter(|number| *number != other.number);
+            let mails = LicenseMails {
+                language: said.language.clone().or_else(|| own.language.clone()),
+                product: said.product.clone().or_else(|| own.product.clone()),
+                reminders_to,
+            };
+            return Self {
+                mails: Some(Box::new(mails)),
+                number: other.number,
+                ..self.clone()
+            };
+        }
         Self {
             address: self.address.clone().or_else(|| other.address.clone()),
             name: self.name.clone().or_else(|| other.name.clone()),
@@ -144,6 +188,17 @@ impl fmt::Debug for CustomerRow {
     }
 }
 
+impl fmt::Debug for LicenseMails {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LicenseMails(redacted)")
+    }
+}
+
+/// The name of the row with what is kept of the mails about a license.
+pub fn mails_name(license: &LicenseId) -> Hex128 {
+    Hex128::of_words("countersign mails\n", format_args!("{license}"))
+}
+
 /// A row for a customer who may be known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCustomer {
@@ -151,6 +206,41 @@ pub struct NewCustomer {
     pub names: Vec<Hex128>,
     /// The row. Its number counts only if no row has one of the names.
     pub row: CustomerRow,
+}
+
+impl NewCustomer {
+    /// The row of the mails about a license. `holder` is its customer: who erases the customer deletes the row.
+    pub fn of_license(license: &LicenseId, holder: Option<Hex128>, by: &ChangeScope, mails: LicenseMails) -> Self {
+        // Of a license without a customer, its own number.
+        let own = Hex128(std::array::from_fn(|at| license.as_bytes()[at]));
+        let number = holder.unwrap_or(own);
+        Self {
+            names: vec![mails_name(license)],
+            row: CustomerRow {
+                address: None,
+                by: by.clone(),
+                mails: Some(Box::new(mails)),
+                name: None,
+                number,
+                unsubscribed: false,
+            },
+        }
+    }
+
+    /// The row of a customer who wants no reminders.
+    pub fn unsubscribed(number: Hex128) -> Self {
+        Self {
+            names: vec![Hex128::of_words("countersign unsubscribed\n", format_args!("{number}"))],
+            row: CustomerRow {
+                address: None,
+                by: ChangeScope::customer(),
+                mails: None,
+                name: None,
+                number,
+                unsubscribed: true,
+            },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -223,8 +313,10 @@ mod tests {
         let row = CustomerRow {
             address: Some("Anna@example.com".into()),
             by: ChangeScope::operator(),
+            mails: None,
             name: Some("Anna \u{c4}rger".into()),
             number: Hex128([1; 16]),
+            unsubscribed: false,
         };
         assert!(!format!("{row:?}").contains("nna"));
         assert!(row.contains("a@exa") && row.contains("\u{e4}rger") && !row.contains("bert"));
@@ -237,5 +329,26 @@ mod tests {
         assert!(!hashed.contains("a"));
         let json = serde_json::to_string(&hashed).unwrap();
         assert_eq!(serde_json::from_str::<CustomerRow>(&json).unwrap(), hashed);
+    }
+
+    #[test]
+    fn the_row_of_a_license_follows_what_is_said_last_and_its_customer() {
+        let license = LicenseId::from_bytes([7; 32]);
+        let row = |holder: u8, language: Option<&str>, reminders_to: Option<u8>| {
+            let mails = LicenseMails {
+                language: language.map(|tag| tag.parse().unwrap()),
+                product: None,
+                reminders_to: reminders_to.map(|number| Hex128([number; 16])),
+            };
+            NewCustomer::of_license(&license, Some(Hex128([holder; 16])), &ChangeScope::operator(), mails).row
+        };
+        let first = row(1, Some("de"), Some(2));
+        assert_eq!(first.with(&row(1, None, None)), first);
+        assert_eq!(first.with(&row(1, Some("fr"), None)), row(1, Some("fr"), Some(2)));
+        // To the customer: to nobody else.
+        assert_eq!(first.with(&row(1, None, Some(1))), row(1, Some("de"), None));
+        assert_eq!(first.with(&row(3, None, None)), row(3, Some("de"), Some(2)));
+        assert_eq!(first.with(&row(2, None, None)), row(2, Some("de"), None));
+        assert!(!first.is_of_address() && !NewCustomer::unsubscribed(Hex128([1; 16])).row.is_of_address());
     }
 }

@@ -1,7 +1,7 @@
 //! Keys derived from the secret of downloads, `keys/downloads.key`: one for each use, so that none reveals another.
 //!
-//! [`download_link`](crate::download_link), [`first_copy_link`](crate::first_copy_link), [`renewal_token`](crate::renewal_token) and
-//! [`build_id`](crate::build_id) use them.
+//! [`download_link`](crate::download_link), [`first_copy_link`](crate::first_copy_link), [`renewal_token`](crate::renewal_token),
+//! [`unsubscribe_token`](crate::unsubscribe_token) and [`build_id`](crate::build_id) use them.
 
 use aes::Aes128;
 use aes::cipher::{BlockDecrypt as _, BlockEncrypt as _, KeyInit as _};
@@ -18,6 +18,9 @@ const FIRST_COPY: &[u8] = b"countersign first copy 1\0";
 
 /// What the MAC of a renewal token begins with.
 const RENEW: &[u8] = b"countersign renew 1\0";
+
+/// What the MAC of a token to unsubscribe begins with.
+const UNSUBSCRIBE: &[u8] = b"countersign unsubscribe 1\0";
 
 /// Makes and reads links and build ids.
 #[derive(Clone)]
@@ -84,6 +87,16 @@ impl DownloadKey {
     /// Whether this is the [MAC of a license's renewal token](Self::renewal_mac), in constant time.
     pub(crate) fn is_renewal_mac(&self, license: &LicenseId, claimed: &[u8; 8]) -> bool {
         self.is_mac_of(&[RENEW, license.as_bytes()], claimed)
+    }
+
+    /// The MAC of a customer's token to unsubscribe.
+    pub(crate) fn unsubscribe_mac(&self, number: &[u8; 16]) -> [u8; 16] {
+        self.mac_of(&[UNSUBSCRIBE, number])
+    }
+
+    /// Whether this is the [MAC of a token to unsubscribe](Self::unsubscribe_mac), in constant time.
+    pub(crate) fn is_unsubscribe_mac(&self, number: &[u8; 16], claimed: &[u8; 16]) -> bool {
+        self.is_mac_of(&[UNSUBSCRIBE, number], claimed)
     }
 
     fn mac_of<const N: usize>(&self, parts: &[&[u8]]) -> [u8; N] {

@@ -94,6 +94,11 @@ impl ChangeScope {
         Self("operator:desk".into())
     }
 
+    /// A customer who uses a link in a mail.
+    pub fn customer() -> Self {
+        Self("operator:link".into())
+    }
+
     /// For people: `token NAME`.
     pub fn words(&self) -> String {
         self.0.replacen(':', " ", 1)

@@ -171,9 +171,11 @@ fn event<'a>(events: &'a [LedgerEvent], number: usize, texts: &'a KeptTexts) -> 
             };
             ("claimed", vec![format!("{} {what}", claim.host)], None)
         }
-        LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Erased(_) | LedgerEvent::Compacted(_) => {
-            ("changed", Vec::new(), None)
-        }
+        LedgerEvent::Sale(_)
+        | LedgerEvent::Token(_)
+        | LedgerEvent::Erased(_)
+        | LedgerEvent::Reminded(_)
+        | LedgerEvent::Compacted(_) => ("changed", Vec::new(), None),
     };
     let erased = |text: Option<&StoredText>| text.and_then(StoredText::erased_at).map(shown_time);
     Event {

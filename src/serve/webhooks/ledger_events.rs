@@ -59,7 +59,11 @@ pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
             ))
         }
         LedgerEvent::License(issued) => Some(license_event(issued)),
-        LedgerEvent::Sale(_) | LedgerEvent::Token(_) | LedgerEvent::Erased(_) | LedgerEvent::Compacted(_) => None,
+        LedgerEvent::Sale(_)
+        | LedgerEvent::Token(_)
+        | LedgerEvent::Erased(_)
+        | LedgerEvent::Reminded(_)
+        | LedgerEvent::Compacted(_) => None,
     }
 }
 

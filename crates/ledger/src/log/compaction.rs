@@ -18,7 +18,8 @@ use countersign_model::site_release::{MOVE_PERIOD, SiteRelease};
 
 use crate::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::log::record::{LedgerEvent, LedgerRecord};
-use crate::log::{ClaimEntry, Compaction, LedgerEntry, Position, ReleaseEntry};
+use crate::log::{ClaimEntry, Compaction, LedgerEntry, Position, ReleaseEntry, ReminderEntry};
+use crate::reminder_table;
 
 /// How long superseded lines of licenses stay: a year, and a month to look at it.
 pub(crate) const HISTORY: TimeDelta = TimeDelta::days(400);
@@ -85,6 +86,10 @@ pub(crate) struct LatestLines {
     tokens: HashMap<Name, u64>,
     /// The last line of each claim.
     claims: HashMap<(LicenseId, SiteHost), (u64, SiteClaim)>,
+    /// Claims of reminders.
+    reminders: BTreeMap<u64, DateTime<Utc>>,
+    /// The last switch of reminders.
+    switch: Option<u64>,
     /// How many lines are of a kind of which all stay: those of sales, each of which has names that no other line has, and those of erased
     /// customers, whom a backup may have.
     lasting: usize,
@@ -122,6 +127,10 @@ impl LatestLines {
                 let site = (*license, claim.host.clone());
                 self.claims.insert(site, (sequence, claim.clone()));
             }
+            LedgerEvent::Reminded(entry) => match **entry {
+                ReminderEntry::Sent(ref sent) => drop(self.reminders.insert(sequence, sent.time)),
+                ReminderEntry::Switched { .. } => self.switch = Some(sequence),
+            },
             LedgerEvent::Token(token) => {
                 self.tokens.insert(token.name.clone(), sequence);
             }
@@ -156,6 +165,8 @@ impl LatestLines {
             .retain(|_, (_, claim)| claim.step == ClaimStep::Begun || claim.is_recent(now));
         self.past_licenses
             .retain(|_, time| now.signed_duration_since(*time) < HISTORY);
+        self.reminders
+            .retain(|_, time| now.signed_duration_since(*time) < reminder_table::KEPT);
     }
 
     /// How many lines stay.
@@ -165,7 +176,9 @@ impl LatestLines {
         };
         let twice = self.joint.iter().filter(is_twice).count();
         let sites = self.bindings.len() + self.releases.len() + self.moves.len() - twice;
-        sites + self.licenses.len() + self.past_licenses.len() + self.tokens.len() + self.claims.len() + self.lasting
+        let licenses = self.licenses.len() + self.past_licenses.len();
+        let reminders = self.reminders.len() + usize::from(self.switch.is_some());
+        sites + licenses + self.tokens.len() + self.claims.len() + reminders + self.lasting
     }
 
     /// Whether the line with this number stays.
@@ -191,6 +204,7 @@ impl LatestLines {
                 let latest = self.claims.get(&(*license, claim.host.clone()));
                 latest.is_some_and(|(number, _)| *number == sequence)
             }
+            LedgerEvent::Reminded(_) => self.reminders.contains_key(&sequence) || self.switch == Some(sequence),
             LedgerEvent::Token(token) => self.tokens.get(&token.name) == Some(&sequence),
             LedgerEvent::Compacted(_) => false,
         }

@@ -9,7 +9,7 @@ use countersign_model::api_token::ApiToken;
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::IssuedLicense;
 
-use crate::log::{ClaimEntry, Compaction, ErasureEntry, LedgerEntry, ReleaseEntry, SaleEntry};
+use crate::log::{ClaimEntry, Compaction, ErasureEntry, LedgerEntry, ReleaseEntry, ReminderEntry, SaleEntry};
 
 /// The event of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum LedgerEvent {
     Claimed(ClaimEntry),
     /// A customer was erased.
     Erased(ErasureEntry),
+    /// A mail reminds of licenses, or all reminders were switched.
+    Reminded(Arc<ReminderEntry>),
     /// The first line of a compacted ledger.
     Compacted(Compaction),
 }
@@ -54,6 +56,7 @@ impl LedgerEvent {
             Self::Token(token) => token.time,
             Self::Claimed(entry) => entry.claim.time,
             Self::Erased(entry) => entry.time,
+            Self::Reminded(entry) => entry.time(),
             Self::Compacted(compaction) => compaction.time,
         }
     }

@@ -19,6 +19,7 @@ use crate::log::event::EventLine;
 use crate::log::license_line::LicenseLine;
 use crate::log::line_members::{self, LineMembers};
 use crate::log::release_line::ReleaseLine;
+use crate::log::reminder_line::ReminderLine;
 use crate::log::sale_line::{EarlierSaleLine, SaleLine};
 use crate::log::token_line::TokenLine;
 use crate::log::{Compaction, LedgerEntry, Position};
@@ -94,7 +95,7 @@ impl LineKind {
 }
 
 /// The kinds of lines that this version knows, the most frequent first.
-const KINDS: [LineKind; 9] = [
+const KINDS: [LineKind; 10] = [
     LineKind::of::<BoundLine>("bound"),
     LineKind::of::<LicenseLine>("license"),
     LineKind::of::<ReleaseLine>("released"),
@@ -102,6 +103,7 @@ const KINDS: [LineKind; 9] = [
     LineKind::of::<TokenLine>("token"),
     LineKind::of::<ClaimLine>("claimed"),
     LineKind::of::<ErasureLine>("erased"),
+    LineKind::of::<ReminderLine>("reminded"),
     LineKind::of::<CompactedLine>("compacted"),
     LineKind::of::<EarlierSaleLine>("sale"),
 ];
@@ -166,6 +168,7 @@ impl LedgerRecord {
             LedgerEvent::Token(token) => append(bytes, &TokenLine::new(token, previous, synced)),
             LedgerEvent::Claimed(entry) => append(bytes, &ClaimLine::new(entry, previous, synced)),
             LedgerEvent::Erased(entry) => append(bytes, &ErasureLine::new(entry, previous, synced)),
+            LedgerEvent::Reminded(entry) => append(bytes, &ReminderLine::new(entry, previous, synced)),
             LedgerEvent::Compacted(compaction) => append(bytes, &CompactedLine::new(*compaction, previous)),
         }?;
         Ok(previous.after(&bytes[start..]))

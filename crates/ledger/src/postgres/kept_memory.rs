@@ -173,7 +173,9 @@ fn write_lines(file: &File, end: Position, memory: &BindingMemory, now: DateTime
     let sales = memory.events().sales.entries(&Arc::new(ChangeScope::operator()), now);
     let erased = memory.events().erased.all();
     let claims = memory.events().claims.all();
-    let mut kept = (memory.issued.len() + tokens.len() + sales.len() + erased.len() + claims.len()) as u64;
+    let reminders = memory.events().reminders.entries();
+    let others = tokens.len() + sales.len() + erased.len() + claims.len() + reminders.len();
+    let mut kept = (memory.issued.len() + others) as u64;
     memory.each(|_, sites| kept += (sites.len() + sites.moves().len()) as u64);
     lines.put(LedgerEvent::Compacted(Compaction { kept, time: now }));
     for token in tokens {
@@ -181,6 +183,9 @@ fn write_lines(file: &File, end: Position, memory: &BindingMemory, now: DateTime
     }
     for entry in erased {
         lines.put(LedgerEvent::Erased(entry));
+    }
+    for entry in reminders {
+        lines.put(LedgerEvent::Reminded(entry));
     }
     for entry in sales {
         lines.put(LedgerEvent::Sale(Arc::new(entry)));

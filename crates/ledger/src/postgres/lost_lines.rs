@@ -17,6 +17,7 @@ use crate::postgres::failure::failure;
 use crate::postgres::kept_memory::KeptFile;
 use crate::postgres::node_state::{DEADLINE, no_answer};
 use crate::postgres::session::{KnownLog, Session, require_lines};
+use crate::reminder_claims::ReminderClaim;
 use crate::sales::SaleChange;
 use crate::token_changes::{TokenChange, TokenStep};
 use countersign_model::api_token::ApiToken;
@@ -42,6 +43,8 @@ pub(super) struct LostLines {
     pub sales: Vec<SaleChange>,
     /// Customers that were erased.
     pub erased: Vec<CustomerErasure>,
+    /// Reminders that mails were claimed for. The next look of a server writes the switch again.
+    pub reminders: Vec<ReminderClaim>,
     /// The newest epoch of a node.
     pub epoch: i32,
 }
@@ -96,6 +99,8 @@ impl LostLines {
             author: Author::default(),
             now: entry.time,
         }));
+        self.reminders
+            .extend(kept.reminders.lost(&log.reminders).into_iter().map(ReminderClaim::from));
         let tokens = kept.tokens.all();
         let lost = |token: &Arc<ApiToken>| lost_step(token, log.tokens.of(&token.name).as_deref());
         self.tokens.extend(tokens.iter().filter_map(lost));

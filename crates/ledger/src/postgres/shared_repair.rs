@@ -124,6 +124,9 @@ async fn repair(
     repair.tokens(lost.tokens).await?;
     repair.sales(&lost.sales).await?;
     repair.erasures(lost.erased).await?;
+    if !lost.reminders.is_empty() {
+        repair.decide(lost.reminders).await?;
+    }
     repair.releases(&lost.releases, &lost.bindings).await?;
     repair.bindings(&lost.bindings).await?;
     if anew {

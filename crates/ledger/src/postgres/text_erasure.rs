@@ -10,11 +10,11 @@ use crate::postgres::failure::TransactionFailure;
 use crate::postgres::node_state::{DEADLINE, NodeState, no_answer};
 use crate::postgres::session::Session;
 use crate::postgres::settings::DatabaseSettings;
-use crate::postgres::text_rows::{ROWS, customers_of, find, number_of, text_of, texts_of};
+use crate::postgres::text_rows::{ROWS, customers_of, find, number_of, stored, text_of, texts_of};
 use crate::postgres::transaction;
 use crate::texts::customers::{self, CustomerQuery, FoundCustomers};
 use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
-use countersign_model::customer::NewCustomer;
+use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
 
@@ -48,7 +48,8 @@ const KEEP_CUSTOMERS: &str = "INSERT INTO countersign.texts (name, text, custome
      SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS new(name, text, customer) ORDER BY name \
      ON CONFLICT (name) DO UPDATE SET text = excluded.text, customer = excluded.customer, erased = NULL";
 
-const FORGET_CUSTOMERS: &str = "DELETE FROM countersign.texts WHERE customer = ANY ($1)";
+const FORGET_CUSTOMERS: &str =
+    "DELETE FROM countersign.texts WHERE customer = ANY ($1) RETURNING name, text, erased, customer";
 
 async fn keep_customers(session: &Session, new: &[NewCustomer]) -> Result<Vec<Hex128>, TransactionFailure> {
     transaction::lock_head(session).await?;
@@ -69,9 +70,11 @@ async fn keep_customers(session: &Session, new: &[NewCustomer]) -> Result<Vec<He
 
 async fn forget_customers(session: &Session, numbers: &[Hex128]) -> Result<usize, TransactionFailure> {
     transaction::lock_head(session).await?;
-    let gone = session.client.execute(FORGET_CUSTOMERS, &[&texts_of(numbers)]).await?;
+    let gone = session.client.query(FORGET_CUSTOMERS, &[&texts_of(numbers)]).await?;
     transaction::commit(session).await?;
-    Ok(usize::try_from(gone).unwrap_or(usize::MAX))
+    let rows = gone.iter().filter_map(stored);
+    let is_of_address = |(_, stored): &(_, StoredText)| stored.customer().is_some_and(CustomerRow::is_of_address);
+    Ok(rows.filter(is_of_address).count())
 }
 
 /// Deletes the rows of customers with these numbers, where the node has no state yet.

@@ -77,7 +77,7 @@ pub(super) fn number_of(stored: &StoredText) -> Option<String> {
     stored.customer().map(|row| row.number.to_string())
 }
 
-fn stored(row: &Row) -> Option<(Hex128, StoredText)> {
+pub(super) fn stored(row: &Row) -> Option<(Hex128, StoredText)> {
     let name = row.get::<_, &str>(0).parse().ok()?;
     if row.get::<_, Option<&str>>(3).is_some() {
         let customer = serde_json::from_str::<CustomerRow>(row.get::<_, Option<&str>>(1)?);
@@ -113,7 +113,8 @@ pub(super) async fn customers_of(client: &Client, query: &CustomerQuery) -> Resu
         }
     };
     if let CustomerQuery::Numbers(numbers) = query {
-        take(&client.query(CUSTOMERS, &[&texts_of(numbers)]).await?);
+        let numbers: Vec<_> = numbers.iter().map(Hex128::to_string).collect();
+        take(&client.query(CUSTOMERS, &[&numbers]).await?);
         return Ok(found);
     }
     let mut last = [String::new(), String::new()];

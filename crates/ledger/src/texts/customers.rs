@@ -3,7 +3,7 @@
 //! A row has the HMAC of an address as its name, so one address is one customer, on all nodes. It is written before the line of a license
 //! that has the customer's number. An erased customer has no row: nothing reminds of the address.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::texts::erasure::FoundTexts;
 use countersign_model::customer::{CustomerRow, NewCustomer};
@@ -14,7 +14,7 @@ use countersign_model::stored_text::StoredText;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CustomerQuery {
     /// Those of these customers.
-    Numbers(Vec<Hex128>),
+    Numbers(BTreeSet<Hex128>),
     /// At most so many whose address or name contains this text in upper or lower case. Looks at every row.
     Containing(String, usize),
 }
@@ -81,8 +81,10 @@ mod tests {
         CustomerRow {
             address: address.map(Box::from),
             by: ChangeScope::operator(),
+            mails: None,
             name: None,
             number: Hex128([number; 16]),
+            unsubscribed: false,
         }
     }
 

@@ -237,7 +237,8 @@ impl TextTable {
         customers_in(&self.stored, query)
     }
 
-    /// Deletes the rows of customers with these numbers. When it returns, no file of the store has them. Gives how many there were.
+    /// Deletes the rows of customers with these numbers. When it returns, no file of the store has them. Gives how many
+    /// addresses there were.
     pub(crate) fn forget_customers(&mut self, numbers: &BTreeSet<Hex128>) -> io::Result<usize> {
         let is_meant = |stored: &StoredText| stored.customer().is_some_and(|row| numbers.contains(&row.number));
         let gone: TextsByName = self
@@ -258,7 +259,8 @@ impl TextTable {
             }
         }
         self.sync_folder()?;
-        Ok(gone.len())
+        let rows = gone.values().filter_map(StoredText::customer);
+        Ok(rows.filter(|row| row.is_of_address()).count())
     }
 
     /// Appends rows, and syncs them.
@@ -392,8 +394,10 @@ mod tests {
             row: CustomerRow {
                 address: Some(address.into()),
                 by: ChangeScope::operator(),
+                mails: None,
                 name: None,
                 number: Hex128([number; 16]),
+                unsubscribed: false,
             },
         }
     }
@@ -414,7 +418,7 @@ mod tests {
         let mut table = open();
         let again = customer(2, 21, "anna@a.example");
         assert_eq!(table.keep_customers(std::slice::from_ref(&again)).unwrap(), numbers(20));
-        let of_number = CustomerQuery::Numbers(numbers(20));
+        let of_number = CustomerQuery::Numbers(numbers(20).into_iter().collect());
         assert_eq!(table.find_customers(&of_number).rows, [both[0].row.clone()]);
         assert_eq!(table.forget_customers(&numbers(20).into_iter().collect()).unwrap(), 1);
         assert_eq!(table.forget_customers(&numbers(20).into_iter().collect()).unwrap(), 0);

@@ -56,8 +56,10 @@ impl ReferenceKeys {
             row: CustomerRow {
                 address: is_kept.then(|| address.written().into()),
                 by: by.clone(),
+                mails: None,
                 name: name.filter(|_| is_kept).and_then(kept_name),
                 number: Hex128(number),
+                unsubscribed: false,
             },
         })
     }

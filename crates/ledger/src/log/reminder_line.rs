@@ -1,0 +1,120 @@
+//! The line of a reminder that a node sends, or of the switch of all reminders, in the order of RFC 8785.
+//!
+//! [`record`](crate::log::record) calls this.
+
+use chrono::{DateTime, NaiveDate, Utc};
+use serde::{Deserialize, Serialize};
+
+use countersign_model::digest::Digest;
+use countersign_model::issued_license::Hex128;
+use countersign_model::license_key::LicenseId;
+use countersign_model::reminder::ReminderKind;
+
+use crate::log::event::{EventLine, LedgerEvent};
+use crate::log::{Position, ReminderEntry, SentReminder};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReminderLine {
+    event: ReminderTag,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires: Option<NaiveDate>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<ReminderKind>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    licenses: Vec<LicenseId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mail: Option<Hex128>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on: Option<bool>,
+    previous: Digest,
+    sequence: u64,
+    synced: u64,
+    time: DateTime<Utc>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ReminderTag {
+    Reminded,
+}
+
+impl ReminderLine {
+    /// The line of this entry after `previous`.
+    pub(super) fn new(entry: &ReminderEntry, previous: Position, synced: u64) -> Self {
+        let (sent, on, time) = match entry {
+            ReminderEntry::Sent(sent) => (Some(sent), None, sent.time),
+            ReminderEntry::Switched { on, time } => (None, Some(*on), *time),
+        };
+        Self {
+            event: ReminderTag::Reminded,
+            expires: sent.map(|sent| sent.expires),
+            kind: sent.map(|sent| sent.kind),
+            licenses: sent.map_or_else(Vec::new, |sent| sent.licenses.clone()),
+            mail: sent.map(|sent| sent.mail),
+            on,
+            previous: previous.digest,
+            sequence: previous.sequence + 1,
+            synced,
+            time,
+        }
+    }
+}
+
+impl EventLine for ReminderLine {
+    fn place(&self) -> (u64, Digest, u64) {
+        (self.sequence, self.previous, self.synced)
+    }
+
+    fn event(self) -> serde_json::Result<LedgerEvent> {
+        let entry = match (self.on, self.expires, self.kind, self.mail) {
+            (Some(on), None, None, None) if self.licenses.is_empty() => ReminderEntry::Switched { on, time: self.time },
+            (None, Some(expires), Some(kind), Some(mail)) if !self.licenses.is_empty() => {
+                ReminderEntry::Sent(SentReminder {
+                    expires,
+                    kind,
+                    licenses: self.licenses,
+                    mail,
+                    time: self.time,
+                })
+            }
+            _ => return Err(serde::de::Error::custom("a reminder of nothing")),
+        };
+        Ok(LedgerEvent::Reminded(entry.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::record::{LedgerRecord, MAX};
+    use crate::reminder_claims::MOST_LICENSES;
+
+    #[test]
+    fn a_line_is_canonical_json_is_read_back_and_has_room_for_a_whole_mail() {
+        let sent = SentReminder {
+            expires: "2027-01-31".parse().unwrap(),
+            kind: ReminderKind::Before(30),
+            licenses: vec![LicenseId::from_bytes([7; 32]); MOST_LICENSES],
+            mail: Hex128([1; 16]),
+            time: DateTime::UNIX_EPOCH,
+        };
+        let time = DateTime::UNIX_EPOCH;
+        for entry in [ReminderEntry::Sent(sent), ReminderEntry::Switched { on: true, time }] {
+            let record = LedgerRecord {
+                previous: Position::genesis(),
+                synced: 0,
+                change: LedgerEvent::Reminded(entry.into()),
+            };
+            let mut line = Vec::new();
+            record.write(&mut line).unwrap();
+            assert!(line.starts_with(b"{\"event\":\"reminded\"") && line.len() < MAX);
+            let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
+            let canonical = serde_json_canonicalizer::to_string(&value).unwrap() + "\n";
+            assert_eq!(String::from_utf8(line.clone()).unwrap(), canonical);
+            assert_eq!(LedgerRecord::read(&line).unwrap(), record);
+            let both = canonical.replace("\"previous\"", "\"on\":false,\"previous\"");
+            assert!(LedgerRecord::read(both.as_bytes()).is_err());
+        }
+    }
+}
