@@ -53,6 +53,11 @@ impl CustomerArg {
         self.0 == "-"
     }
 
+    /// Whether it is this word.
+    pub(super) fn is(&self, word: &str) -> bool {
+        self.0 == word
+    }
+
     fn text(&self) -> Result<String, Failure> {
         if !self.is_stdin() {
             return Ok(self.0.clone());

@@ -4,6 +4,7 @@ pub(crate) mod made_up;
 mod mail_account;
 mod parked;
 mod preview;
+mod reminders;
 mod send_test;
 mod write_texts;
 
@@ -36,8 +37,10 @@ Examples:
   countersign mail preview --html > mail.html      open it in a browser
   countersign mail preview --raw > mail.eml        open it in a mail program
   countersign mail preview --licenses 3            an order of three licenses
+  countersign mail preview --kind reminder-before  what a customer gets before the end
+  countersign mail preview --language de
 
-Nothing is sent. Your own texts are registry/mail/license.txt and license.html.")]
+Nothing is sent. Your own texts are in registry/mail/: license.txt, license.de.txt, reminder-before.txt and so on.")]
     Preview(preview::Args),
     /// Send this mail to an address of yours, with made-up values
     #[command(after_help = "\
@@ -55,6 +58,15 @@ Example:
 
 The files are templates: docs/mail.md lists what they can show. A file that is there stays as it is.")]
     WriteTexts(write_texts::Args),
+    /// Show which reminders go out when
+    #[command(after_help = "\
+Examples:
+  countersign mail reminders
+  countersign mail reminders --at 2027-01-31 --days 1 --json
+  countersign mail reminders --addresses
+
+Nothing is sent, and those that were sent are shown, too. The days are set in table [mail] of countersign.toml.")]
+    Reminders(reminders::Args),
     /// List, retry or drop mails that a person has to decide
     #[command(
         subcommand,
@@ -76,6 +88,7 @@ a mail that is under way may still arrive. Each node has its own mails."
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Preview(args) => preview::run(args, config),
+        Verb::Reminders(args) => reminders::run(args, config),
         Verb::SendTest(args) => send_test::run(args, config),
         Verb::WriteTexts(args) => write_texts::run(args, config),
         Verb::Parked(verb) => parked::run(verb, config),

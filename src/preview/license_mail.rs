@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use countersign_mail::kind::MailKind;
 use countersign_mail::made_up;
 use countersign_mail::texts::{MailTexts, RenderedMail};
 use countersign_model::plugin::Plugin;
@@ -33,10 +34,13 @@ impl LicenseMail {
                 };
             }
         };
-        let [one, several] = ORDERS.map(|count| texts.render(&made_up::licenses(plugin, published, count)));
+        let [one, several] =
+            ORDERS.map(|count| texts.render(&made_up::content(MailKind::License, None, plugin, published, count)));
         let mails = one.and_then(|one| Ok([one, several?]));
         Self {
-            folder: texts.folder().map(|folder| folder.display().to_string()),
+            folder: texts
+                .folder(MailKind::License)
+                .map(|folder| folder.display().to_string()),
             mails: mails.map_err(|error| [ErrorChain(&error).to_string(), error.hint().to_owned()]),
         }
     }

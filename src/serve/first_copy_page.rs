@@ -34,7 +34,7 @@ use countersign_settings::keys::secret_keys::DownloadKeys;
 /// The name of the style sheet beside the pages.
 const STYLE: &str = "style.css";
 
-const HTML: ContentType = ContentType("text/html; charset=utf-8");
+pub(super) const HTML: ContentType = ContentType("text/html; charset=utf-8");
 const CSS: ContentType = ContentType("text/css; charset=utf-8");
 
 /// Size limit of a form in bytes. It has no fields.
@@ -411,7 +411,7 @@ fn answer(status: StatusCode, (code, weight): (Code, Weight), page: &FirstCopyPa
     }
 }
 
-fn with_headers(mut response: Sending) -> Sending {
+pub(super) fn with_headers(mut response: Sending) -> Sending {
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

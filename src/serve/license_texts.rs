@@ -1,6 +1,6 @@
 //! The texts beside licenses that an answer shows: orders, and customers for whom may read them. What was erased has none.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use countersign_ledger::{CustomerQuery, Ledger, StoreError};
 use countersign_model::customer::CustomerRow;
@@ -81,7 +81,7 @@ impl LicenseTexts {
         let holders = licenses
             .into_iter()
             .filter_map(|license| license.details.remarks().holder);
-        let numbers: Vec<_> = holders.collect();
+        let numbers: BTreeSet<_> = holders.collect();
         let rows = match numbers.is_empty() {
             true => Vec::new(),
             false => bindings.customers(CustomerQuery::Numbers(numbers)).await?.rows,
@@ -100,6 +100,6 @@ impl LicenseTexts {
     /// The rows of a customer: one for each address.
     pub(super) fn customer(&self, number: Hex128) -> impl Iterator<Item = &CustomerRow> {
         let rows = self.customers.iter().flatten();
-        rows.filter(move |row| row.number == number)
+        rows.filter(move |row| row.number == number && row.is_of_address())
     }
 }

@@ -1,44 +1,187 @@
-//! Where mails get licenses and their keys from: the ledger, and the secrets that keys are derived with.
+//! Where mails get what they say from: licenses of the ledger with the secrets that their keys are derived with, and the texts beside it.
 
+use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 
-use chrono::Utc;
+use chrono::{DateTime, TimeDelta, Utc};
 
+use crate::serve::gate::Snapshot;
+use crate::serve::links::FirstCopyPages;
 use crate::serve::state::Service;
-use countersign_mail::MailedLicense;
+use countersign_files::queue::Queued;
+use countersign_ledger::{CustomerQuery, FoundCustomers, Ledger, LedgerLicense, StoreError};
 use countersign_mail::license_source::LicenseSource;
+use countersign_mail::queued_mail::{QueuedMail, QueuedReminder};
+use countersign_mail::{MailContent, MailedLicense, MailedReminder};
+use countersign_model::customer::{LicenseMails, mails_name};
+use countersign_model::issued_license::Hex128;
 use countersign_model::license::{LicenseStatus, Modules};
 use countersign_model::license_key::LicenseId;
+use countersign_model::stored_text::StoredText;
 use countersign_package::catalog::Catalog;
 use countersign_registry::Registry;
 
+/// How long a reminder waits for its claim. A commit takes seconds; a server that was killed has no claim, or has one at its start.
+const UNCLAIMED: TimeDelta = TimeDelta::minutes(15);
+
+/// Why a mail waits: the store does not answer.
+const NO_TEXTS: &str = "the texts beside the ledger cannot be read";
+
 /// The licenses of a running server.
-pub(crate) struct MailedLicenses(pub(crate) Arc<Service>);
+pub(crate) struct MailedLicenses {
+    service: Arc<Service>,
+    /// Only to wait for the store.
+    runtime: tokio::runtime::Runtime,
+}
+
+/// What is kept beside the ledger for one mail.
+struct KeptForMail {
+    texts: HashMap<Hex128, StoredText>,
+    customers: FoundCustomers,
+}
+
+impl MailedLicenses {
+    pub(crate) fn new(service: Arc<Service>) -> io::Result<Self> {
+        Ok(Self {
+            service,
+            runtime: tokio::runtime::Builder::new_current_thread().build()?,
+        })
+    }
+
+    /// One license. The key is in a mail with keys alone.
+    fn mailed(
+        &self,
+        snapshot: &Snapshot,
+        issued: &LedgerLicense,
+        kept: &KeptForMail,
+        has_key: bool,
+    ) -> Result<MailedLicense, &'static str> {
+        let secrets = snapshot.secrets.licensing.as_ref();
+        let key = match has_key {
+            true => {
+                let key = secrets.and_then(|secrets| secrets.license_key(&issued.origin));
+                Some(key.ok_or("the secret that its key is derived with is not here")?)
+            }
+            false => None,
+        };
+        let license = &issued.license;
+        let pages = self.service.first_copy_pages(snapshot).filter(|_| has_key);
+        let page = |pages: FirstCopyPages| pages.link(license, Utc::now().date_naive());
+        let order = issued.reference.and_then(|name| kept.texts.get(&name)?.text());
+        Ok(MailedLicense {
+            key,
+            order: order.map(Box::<str>::from),
+            product: kept.mails(&license.id).and_then(|mails| mails.product.clone()),
+            download_page: pages.and_then(page),
+            links: self.service.license_links(snapshot, license),
+            plugins: plugins(&snapshot.registry, &snapshot.catalog, &license.modules),
+            license: license.clone(),
+        })
+    }
+
+    /// The licenses that a reminder is still about, or why it is about none.
+    fn still_due(
+        &self,
+        licenses: Vec<LedgerLicense>,
+        mail: &Queued<QueuedMail>,
+        reminder: &QueuedReminder,
+        now: DateTime<Utc>,
+    ) -> Result<Result<Vec<LedgerLicense>, &'static str>, &'static str> {
+        let bindings = self.service.gate.bindings();
+        let is_claimed = |issued: &LedgerLicense| {
+            let mail = bindings.reminder_of(&issued.license.id, reminder.expires, reminder.kind);
+            mail == Some(reminder.number)
+        };
+        let claimed: Vec<_> = licenses.into_iter().filter(is_claimed).collect();
+        if claimed.is_empty() {
+            return match now - mail.queued > UNCLAIMED {
+                true => Ok(Err("no line of the ledger has it")),
+                false => Err("no line of the ledger has it yet"),
+            };
+        }
+        if reminder.kind.is_before() && now.date_naive() > reminder.expires {
+            return Ok(Err("its licenses have ended by now"));
+        }
+        let is_due = |issued: &LedgerLicense| {
+            let license = &issued.license;
+            license.status == LicenseStatus::Active && !license.renews() && license.expires == reminder.expires
+        };
+        let due: Vec<_> = claimed.into_iter().filter(is_due).collect();
+        Ok(match due.is_empty() {
+            true => Err("its licenses do not end so any more"),
+            false => Ok(due),
+        })
+    }
+}
+
+impl KeptForMail {
+    async fn read(bindings: &Ledger, licenses: &[LedgerLicense], number: Option<Hex128>) -> Result<Self, StoreError> {
+        let rows = licenses.iter().map(|issued| mails_name(&issued.license.id));
+        let orders = licenses.iter().filter_map(|issued| issued.reference);
+        let texts = bindings.texts(rows.chain(orders).collect()).await?;
+        let customers = match number {
+            Some(number) => bindings.customers(CustomerQuery::Numbers([number].into())).await?,
+            None => FoundCustomers::default(),
+        };
+        Ok(Self {
+            texts: texts.into_iter().collect(),
+            customers,
+        })
+    }
+
+    fn mails(&self, license: &LicenseId) -> Option<&LicenseMails> {
+        self.texts.get(&mails_name(license))?.customer()?.mails.as_deref()
+    }
+}
 
 impl LicenseSource for MailedLicenses {
-    fn license(&self, id: &LicenseId) -> Result<Option<MailedLicense>, &'static str> {
-        let snapshot = self.0.gate.snapshot();
-        let issued = self
-            .0
-            .gate
-            .bindings()
-            .issued(id)
-            .ok_or("the ledger has no such license")?;
-        if issued.license.status == LicenseStatus::Revoked {
-            return Ok(None);
+    fn content(&self, mail: &Queued<QueuedMail>) -> Result<Result<MailContent, &'static str>, &'static str> {
+        let snapshot = self.service.gate.snapshot();
+        let bindings = self.service.gate.bindings();
+        let found = |id: &LicenseId| bindings.issued(id).ok_or("the ledger has no such license");
+        let found: Result<Vec<_>, _> = mail.item.licenses.iter().map(found).collect();
+        let mut licenses = found?;
+        licenses.retain(|issued| issued.license.status != LicenseStatus::Revoked);
+        let reminder = mail.item.reminder.as_ref();
+        if let Some(reminder) = reminder {
+            licenses = match self.still_due(licenses, mail, reminder, Utc::now())? {
+                Ok(licenses) => licenses,
+                Err(reason) => return Ok(Err(reason)),
+            };
+            if bindings.is_erased(reminder.to) {
+                return Ok(Err("its customer was erased"));
+            }
         }
-        let secrets = snapshot.secrets.licensing.as_ref();
-        let key = secrets.and_then(|secrets| secrets.license_key(&issued.origin));
-        let key = key.ok_or("the secret that its key is derived with is not here")?;
-        Ok(Some(MailedLicense {
-            key,
-            download_page: self
-                .0
-                .first_copy_pages(&snapshot)
-                .and_then(|pages| pages.link(&issued.license, Utc::now().date_naive())),
-            links: self.0.license_links(&snapshot, &issued.license),
-            plugins: plugins(&snapshot.registry, &snapshot.catalog, &issued.license.modules),
-            license: issued.license.clone(),
+        let Some(first) = licenses.first() else {
+            return Ok(Err("its licenses are revoked"));
+        };
+        let number = reminder.map_or(first.license.details.remarks().holder, |reminder| Some(reminder.to));
+        let read = KeptForMail::read(bindings, &licenses, number);
+        let kept = self.runtime.block_on(read).map_err(|_| NO_TEXTS)?;
+        if reminder.is_some() && kept.customers.rows.iter().any(|row| row.unsubscribed) {
+            return Ok(Err("its customer wants no reminders"));
+        }
+        let mailed = licenses
+            .iter()
+            .map(|issued| self.mailed(&snapshot, issued, &kept, reminder.is_none()));
+        let mailed = mailed.collect::<Result<Vec<_>, _>>()?;
+        let unsubscribe = |reminder: &QueuedReminder| -> Result<MailedReminder, &'static str> {
+            let link = self.service.unsubscribe_link(&snapshot, reminder.to);
+            Ok(MailedReminder {
+                kind: reminder.kind,
+                unsubscribe: link.ok_or("there is no public_url, or no keys/downloads.key")?,
+            })
+        };
+        let mut named = kept.customers.rows.iter().filter(|row| row.is_of_address());
+        let mut languages = licenses
+            .iter()
+            .filter_map(|issued| kept.mails(&issued.license.id)?.language.clone());
+        Ok(Ok(MailContent {
+            name: named.find_map(|row| row.name.clone()),
+            language: languages.next(),
+            licenses: mailed,
+            reminder: reminder.map(unsubscribe).transpose()?,
         }))
     }
 }

@@ -34,6 +34,8 @@ pub enum Operation {
     Packages,
     /// The page with first copies, or one of them.
     FirstCopies,
+    /// The page to unsubscribe.
+    Unsubscribe,
     /// A request of the management API.
     Licenses,
     /// A delivery of a shop.

@@ -20,6 +20,7 @@ pub mod health;
 pub mod hooks;
 pub mod imports;
 pub mod ledger_licenses;
+pub(crate) mod license_mails;
 mod license_texts;
 pub mod links;
 mod mailed_licenses;
@@ -33,11 +34,13 @@ pub mod plugin_usage;
 pub mod public_files;
 pub mod rate_limit;
 pub mod reload;
+pub(crate) mod reminders;
 pub mod reply;
 mod reported_copies;
 pub mod routes;
 pub mod signing;
 pub mod state;
+mod unsubscribe_page;
 pub mod waiting_sales;
 pub mod webhooks;
 
@@ -69,6 +72,7 @@ use crate::serve::rate_limit::Limits;
 use crate::serve::reload::history::Reloads;
 use crate::serve::reload::startup::StartupState;
 use crate::serve::reload::{Reloader, stands_still_after};
+use crate::serve::reminders::Reminders;
 use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::Webhooks;
 use crate::serve::webhooks::endpoint::{Endpoint, ToldLedger};
@@ -76,6 +80,7 @@ use countersign_ledger::Ledger;
 use countersign_mail::account::MailAccount;
 use countersign_mail::queue::MailQueue;
 use countersign_mail::sender::MailSender;
+use countersign_model::reminder::ReminderRule;
 use countersign_settings::config::{AdminHost, CompatProtocol, DeskUrl, ServeConfig};
 
 pub use crate::serve::reload::drop_guard::AcceptedDrops;
@@ -93,6 +98,7 @@ pub struct Server {
     admin: Option<(TcpListener, Vec<AdminHost>)>,
     commands: Option<CommandAccess>,
     mail: Option<MailSender>,
+    reminders: Option<Reminders>,
     webhooks: Option<Webhooks>,
     desk: Option<(TcpListener, DeskState)>,
 }
@@ -212,6 +218,7 @@ impl Server {
             admin: None,
             commands: None,
             mail: None,
+            reminders: None,
             webhooks: None,
             desk: None,
         })
@@ -263,9 +270,19 @@ impl Server {
     /// A thread cannot be started.
     pub fn with_mail(self, queue: MailQueue, account: MailAccount, registry: PathBuf) -> io::Result<Self> {
         let queue = Arc::clone(self.service.mail.get_or_init(|| Arc::new(queue)));
-        let source = Arc::new(MailedLicenses(Arc::clone(&self.service)));
+        let source = Arc::new(MailedLicenses::new(Arc::clone(&self.service))?);
         let mail = Some(MailSender::start(queue, account, registry, source)?);
         Ok(Self { mail, ..self })
+    }
+
+    /// Reminds customers of the end of their licenses, by the mails of [`Self::with_mail`]. Without these, or without days, the
+    /// ledger notes that nobody is reminded.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn with_reminders(self, rule: ReminderRule) -> io::Result<Self> {
+        let reminders = Some(Reminders::start(Arc::clone(&self.service), rule)?);
+        Ok(Self { reminders, ..self })
     }
 
     /// Tells these endpoints what happens in the ledger.
@@ -288,6 +305,7 @@ impl Server {
             admin,
             commands,
             mail,
+            reminders,
             webhooks,
             desk,
         } = self;
@@ -348,6 +366,7 @@ impl Server {
         };
         tokio::join!(public, admin, desk, commands);
         deliveries.abort();
+        drop(reminders);
         if let Some(webhooks) = webhooks {
             // It waits for the messages that are under way.
             let _ = tokio::task::spawn_blocking(move || webhooks.stop(patience)).await;

@@ -8,6 +8,7 @@
 //! | GET, HEAD | `/api/v1/downloads/…` | [`downloads`] |
 //! | GET, HEAD | `/api/v1/packages/<plugin>…` | [`packages`] |
 //! | GET, HEAD, POST | `/first-copy/…` | [`first_copy_page`] |
+//! | GET, HEAD, POST | `/unsubscribe/…` | [`unsubscribe_page`] |
 //! | GET, HEAD, POST, PATCH | `/api/v1/licenses…` | [`licenses`] |
 //! | POST | `/hooks/<name>` | [`hooks`] |
 //! | GET, HEAD, POST | `/` and `/edd` with `edd_action`, if `compat` has `edd` | [`compat`] |
@@ -34,7 +35,9 @@ use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::Response;
 use crate::serve::state::Service;
+use crate::serve::unsubscribe_page;
 use countersign_model::first_copy_link;
+use countersign_model::unsubscribe_token;
 
 const VALIDATE: &str = "/api/v1/validate-license";
 const RELEASE: &str = "/api/v1/release-site";
@@ -55,6 +58,8 @@ enum Route<'p> {
     Package(&'p str),
     /// By the rest of the path.
     FirstCopy(&'p str),
+    /// By the token.
+    Unsubscribe(&'p str),
     Licenses,
     /// By the shop's name.
     Hook(&'p str),
@@ -82,6 +87,8 @@ impl<'p> Route<'p> {
             Self::Package(package)
         } else if let Some(page) = path.strip_prefix(first_copy_link::PATH) {
             Self::FirstCopy(page)
+        } else if let Some(token) = path.strip_prefix(unsubscribe_token::PATH) {
+            Self::Unsubscribe(token)
         } else if licenses::is_at(path) {
             Self::Licenses
         } else if let Some(shop) = named(HOOKS) {
@@ -101,6 +108,7 @@ impl<'p> Route<'p> {
             Self::Download(_) => Operation::Downloads,
             Self::Package(_) => Operation::Packages,
             Self::FirstCopy(_) => Operation::FirstCopies,
+            Self::Unsubscribe(_) => Operation::Unsubscribe,
             Self::Licenses => Operation::Licenses,
             Self::Hook(_) => Operation::Hooks,
             Self::Edd => Operation::Edd,
@@ -115,7 +123,7 @@ impl<'p> Route<'p> {
             Self::Updates(_) | Self::Download(_) | Self::Package(_) | Self::Public => {
                 (matches!(*method, Method::GET | Method::HEAD), "GET, HEAD")
             }
-            Self::Edd | Self::FirstCopy(_) => (
+            Self::Edd | Self::FirstCopy(_) | Self::Unsubscribe(_) => (
                 matches!(*method, Method::GET | Method::HEAD | Method::POST),
                 "GET, HEAD, POST",
             ),
@@ -268,6 +276,13 @@ impl Handler for Routes {
             Route::FirstCopy(path) => {
                 let path = path.to_owned();
                 let page = first_copy_page::reply(service, client, &path, request).await;
+                service.limits.charge(client, page.weight);
+                requests.count(operation, started.elapsed(), page.code);
+                return page.response;
+            }
+            Route::Unsubscribe(token) => {
+                let token = token.to_owned();
+                let page = unsubscribe_page::reply(service, &token, request).await;
                 service.limits.charge(client, page.weight);
                 requests.count(operation, started.elapsed(), page.code);
                 return page.response;

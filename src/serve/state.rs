@@ -25,8 +25,10 @@ use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::endpoint_counts::EndpointCounts;
 use countersign_ledger::{LedgerLook, StoreError};
 use countersign_mail::queue::MailQueue;
+use countersign_model::issued_license::Hex128;
 use countersign_model::license::License;
 use countersign_model::shop_link::{LicenseLinks, ShopLinks};
+use countersign_model::unsubscribe_token;
 use countersign_settings::config::{CustomerRule, LocalHosts};
 
 /// How long a request waits for a look at the shared ledger after this machine slept.
@@ -83,6 +85,17 @@ impl Service {
     pub(crate) fn license_links(&self, snapshot: &Snapshot, license: &License) -> LicenseLinks {
         let keys = snapshot.secrets.downloads.as_deref();
         links::license_links(license, snapshot.registry.offers(), &self.shop_links, keys)
+    }
+
+    /// The link with which a customer says no to reminders; `None` where no link can be made.
+    pub(crate) fn unsubscribe_link(&self, snapshot: &Snapshot, customer: Hex128) -> Option<String> {
+        let keys = snapshot.secrets.downloads.as_deref()?;
+        let token = unsubscribe_token::of_customer(keys.current(), customer);
+        Some(format!(
+            "{}{}{token}",
+            self.links.public_url()?.as_str(),
+            unsubscribe_token::PATH
+        ))
     }
 
     /// The current state of every part.

@@ -1,6 +1,7 @@
 //! Mails to a real mail server, and read by Python's own library.
 
 mod queue;
+pub mod reminders;
 mod sales;
 
 use std::io::{Read as _, Write as _};

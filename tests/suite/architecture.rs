@@ -45,7 +45,12 @@ const PLACES: [(&str, &[&str]); 8] = [
     ("warp::", &["src/serve/", "src/preview/"]),
     (
         "askama::",
-        &["src/preview/", "src/serve/first_copy_page.rs", "src/serve/desk/"],
+        &[
+            "src/preview/",
+            "src/serve/desk/",
+            "src/serve/first_copy_page.rs",
+            "src/serve/unsubscribe_page.rs",
+        ],
     ),
     (
         "rustls::",

@@ -258,7 +258,7 @@ fn every_command_prints_what_the_page_of_json_says() {
         json!([])
     );
     checker.fails(3, &["webhook", "parked", "drop", &"0".repeat(32)]);
-    fs::write(&settings, before).unwrap();
+    fs::write(&settings, &before).unwrap();
     let built_in = checker.done("mail-preview", &["mail", "preview"]);
     assert_eq!((&built_in["from"], &built_in["texts"]), (&Value::Null, &Value::Null));
     // Without a name in the entry, it is that of the release, as on sites.
@@ -272,12 +272,23 @@ fn every_command_prints_what_the_page_of_json_says() {
     );
     fs::write(&entry, named).unwrap();
     let written = checker.done("mail-write-texts", &["mail", "write-texts"]);
-    assert_eq!(written["written"].as_array().map(Vec::len), Some(2));
+    assert_eq!(written["written"].as_array().map(Vec::len), Some(6));
     let kept = checker.done("mail-write-texts", &["mail", "write-texts"]);
     assert_eq!(kept["kept"], written["written"]);
     let own = checker.done("mail-preview", &["mail", "preview"]);
     assert_eq!(own["text"], built_in["text"]);
     assert!(own["texts"].as_str().unwrap().ends_with("registry/mail"));
+    for kind in ["reminder-before", "reminder-after"] {
+        let preview = ["mail", "preview", "--kind", kind, "--language", "de"];
+        let preview = checker.done("mail-preview", &preview);
+        assert!(preview["unsubscribe"].is_string(), "{preview}");
+    }
+    checker.fails(2, &["mail", "preview", "--kind", "reminder"]);
+    checker.fails(3, &["mail", "reminders"]);
+    fs::write(&settings, before.clone() + "\n[mail]\nreminders_before = [7]\n").unwrap();
+    let planned = checker.done("mail-reminders", &["mail", "reminders", "--days", "366"]);
+    assert!(planned["reminders"].is_array());
+    fs::write(&settings, &before).unwrap();
     checker.fails(3, &["mail", "send-test", "you@example.com"]);
     assert_eq!(checker.done("mail-parked-list", &["mail", "parked", "list"]), json!([]));
     let queue = MailQueue::open(&instance.join("store"), Utc::now()).unwrap();

@@ -330,3 +330,94 @@ fn where_only_hashes_are_kept_a_customer_is_found_by_the_whole_address_alone() {
     );
     assert_eq!(of(&instance, "mia@buyer.example"), [""; 0]);
 }
+
+#[test]
+fn a_license_has_a_language_and_another_recipient_of_reminders_beside_the_ledger() {
+    let instance = instance();
+    let issue = [
+        "license",
+        "issue",
+        "--module",
+        "forms",
+        "--expires",
+        "never",
+        "--customer",
+        "client@buyer.example",
+        "--reminders-to",
+        "-",
+        "--language",
+        "pt_BR",
+        "--json",
+    ];
+    let issued = fed(&instance, &issue, "office@agency.example\n");
+    assert!(issued.status.success(), "{}", told(&issued));
+    let issued: Value = serde_json::from_slice(&issued.stdout).unwrap();
+    let id = issued["id"].as_str().unwrap();
+    assert_eq!(files_with(&instance, "office@agency"), [instance.file(FILE)]);
+    assert_eq!(files_with(&instance, "pt-br"), [instance.file(FILE)]);
+    let number = |address: &str| stdout_json(&instance, &["customer", "show", address])["customer"].clone();
+    let [client, agency] = ["client@buyer.example", "office@agency.example"].map(number);
+    assert_ne!(client, agency);
+    let rows = || fs::read_to_string(instance.file(FILE)).unwrap();
+    let last = || -> Value { serde_json::from_str(rows().lines().last().unwrap()).unwrap() };
+    assert_eq!(
+        last()["customer"]["mails"],
+        json!({ "language": "pt-br", "reminders_to": agency })
+    );
+    let server = Server::start(&instance);
+    let assign =
+        |more: &[&str]| stdout_json(&instance, &[&["license", "assign", id], more].concat())["changed"].clone();
+    assert_eq!(assign(&["--reminders-to", "office@agency.example"]), false);
+    assert_eq!(assign(&["--reminders-to", "customer", "--language", "de"]), true);
+    assert_eq!(last()["customer"]["mails"], json!({ "language": "de" }));
+    // What is kept goes with the new customer.
+    assert_eq!(assign(&["--customer", "next@buyer.example"]), true);
+    assert_eq!(last()["customer"]["number"], number("next@buyer.example"));
+    let nothing = fed(&instance, &["license", "assign", id], "");
+    assert_eq!(nothing.status.code(), Some(2), "{}", told(&nothing));
+    let twice = ["license", "assign", id, "--customer", "-", "--reminders-to", "-"];
+    assert_eq!(fed(&instance, &twice, "a@b.example").status.code(), Some(2));
+    let forgotten = stdout_json(&instance, &["customer", "forget", "next@buyer.example", "--yes"]);
+    assert_eq!(forgotten["addresses"], 1);
+    assert!(!rows().contains("\"language\":\"de\""), "{}", rows());
+    assert!(server.stop().success());
+
+    instance.write("countersign.toml", "serve.customers = \"hash\"\n");
+    let refused = fed(
+        &instance,
+        &["license", "assign", id, "--reminders-to", "-"],
+        "office@agency.example",
+    );
+    assert_eq!(refused.status.code(), Some(3), "{}", told(&refused));
+    assert!(
+        told(&refused).contains("hash") && !told(&refused).contains("agency"),
+        "{}",
+        told(&refused)
+    );
+}
+
+#[test]
+fn doctor_says_why_nobody_is_reminded() {
+    let instance = instance();
+    let findings = |settings: &str| {
+        instance.write("countersign.toml", settings);
+        let output = countersign(&instance).arg("doctor").output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    const NOBODY: &str = "nobody is reminded";
+    assert!(!findings("").contains(NOBODY));
+    let alone = findings("mail.reminders_before = [7]\n");
+    assert!(alone.contains(&format!("{NOBODY}: there is no mail server")), "{alone}");
+    let mail = "mail.server = \"localhost\"\nmail.tls = \"none\"\nmail.from = \"a@acme.example\"\n";
+    let without = findings(&format!("{mail}mail.reminders_after = [3]\n"));
+    assert!(
+        without.contains(&format!("{NOBODY}: there is no public_url")),
+        "{without}"
+    );
+    let url = "serve.public_url = \"https://licenses.acme.example\"\n";
+    let without = findings(&format!("{url}{mail}mail.reminders_after = [3]\n"));
+    assert!(
+        without.contains(&format!("{NOBODY}: there is no keys/downloads.key")),
+        "{without}"
+    );
+}

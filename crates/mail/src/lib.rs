@@ -1,4 +1,4 @@
-//! Mails with license keys to buyers.
+//! Mails to customers: license keys, and reminders of the end of licenses.
 //!
 //! [`queue`] takes an address and the ids of licenses, and keeps them until the mail server has the mail; [`sender`] sends.
 //!
@@ -10,6 +10,7 @@
 pub mod account;
 pub mod address;
 mod connection;
+pub mod kind;
 pub mod license_source;
 pub mod made_up;
 pub mod mail_id;
@@ -26,7 +27,7 @@ mod stream;
 pub mod texts;
 mod values;
 
-pub use values::MailedLicense;
+pub use values::{MailContent, MailedLicense, MailedReminder};
 
 /// Why no mail is sent where [`account`] has no settings.
 pub const NO_MAIL_SERVER: &str = "there is no mail server";

@@ -1,13 +1,15 @@
-//! Where the sending thread gets licenses and their keys from: the server gives it.
+//! Where the sending thread gets what a mail says from: the server gives it.
 
-use crate::values::MailedLicense;
-use countersign_model::license_key::LicenseId;
+use countersign_files::queue::Queued;
+
+use crate::queued_mail::QueuedMail;
+use crate::values::MailContent;
 
 /// Where licenses and their keys come from.
 pub trait LicenseSource: Send + Sync {
-    /// A license with its key; `None` if nobody may have the key any more, because the license is revoked.
+    /// What a mail says now; `Err` in the result if it is not to be sent any more, with the reason.
     ///
     /// # Errors
-    /// Why the license or its key is not known now. It is tried again.
-    fn license(&self, id: &LicenseId) -> Result<Option<MailedLicense>, &'static str>;
+    /// Why it is not known now. It is tried again.
+    fn content(&self, mail: &Queued<QueuedMail>) -> Result<Result<MailContent, &'static str>, &'static str>;
 }

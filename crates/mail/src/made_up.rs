@@ -1,19 +1,28 @@
-//! Made-up licenses to show a mail with.
+//! Made-up values to show a mail with.
 
 use std::sync::Arc;
 
 use chrono::{Days, NaiveDate, Utc};
 
-use crate::MailedLicense;
+use crate::kind::MailKind;
+use crate::{MailContent, MailedLicense, MailedReminder};
+use countersign_model::language::Language;
 use countersign_model::license::{Details, License, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseKey;
 use countersign_model::name::Name;
 use countersign_model::plugin::Plugin;
+use countersign_model::reminder::ReminderKind;
 use countersign_model::shop_link::LicenseLinks;
 
-/// Made-up licenses of a plugin, `count` of them; of "Acme Forms" where there is no plugin. `published` is the plugin's name in its
-/// latest release. The keys are always the same and belong to nobody.
-pub fn licenses(plugin: Option<&Plugin>, published: Option<&str>, count: u8) -> Vec<MailedLicense> {
+/// A mail of a made-up customer, with `count` licenses of a plugin; of "Acme Forms" where there is no plugin. `published` is the
+/// plugin's name in its latest release. The keys are always the same and belong to nobody.
+pub fn content(
+    kind: MailKind,
+    language: Option<Language>,
+    plugin: Option<&Plugin>,
+    published: Option<&str>,
+    count: u8,
+) -> MailContent {
     let name = plugin.map_or("Acme Forms", |plugin| plugin.shown_name(published));
     let module = plugin.map(|plugin| plugin.module.clone());
     let modules: Modules = module
@@ -22,22 +31,36 @@ pub fn licenses(plugin: Option<&Plugin>, published: Option<&str>, count: u8) -> 
         .map(|module| (module, Vec::new()))
         .collect();
     let modules = Arc::new(modules);
+    let reminder = match kind {
+        MailKind::License => None,
+        MailKind::ReminderBefore => Some(ReminderKind::Before(7)),
+        MailKind::ReminderAfter => Some(ReminderKind::After(3)),
+    };
     let has_page = plugin.is_none_or(Plugin::hosts_packages);
-    let next_year = Utc::now().date_naive().checked_add_days(Days::new(365));
+    let today = Utc::now().date_naive();
+    let end = match reminder {
+        None => today.checked_add_days(Days::new(365)),
+        Some(kind) => match kind.is_before() {
+            true => today.checked_add_days(Days::new(kind.days().into())),
+            false => today.checked_sub_days(Days::new(kind.days().into())),
+        },
+    };
     let license = |number: u8| {
         let key = LicenseKey::from_random([number; 20]);
         MailedLicense {
             license: License {
                 id: key.id(),
                 status: LicenseStatus::Active,
-                expires: next_year.unwrap_or(NaiveDate::MAX),
+                expires: end.unwrap_or(NaiveDate::MAX),
                 modules: Arc::clone(&modules),
                 sites: SiteLimit::DEFAULT,
                 grace_period_hours: None,
                 details: Details::default(),
                 is_declared: false,
             },
-            key,
+            key: reminder.is_none().then_some(key),
+            order: Some("order:1001".into()),
+            product: Some(format!("{name}, 1 year").into()),
             plugins: vec![name.to_owned()],
             download_page: has_page.then(|| "https://licenses.example.com/first-copy/made-up".to_owned()),
             links: LicenseLinks {
@@ -49,5 +72,26 @@ pub fn licenses(plugin: Option<&Plugin>, published: Option<&str>, count: u8) -> 
             },
         }
     };
-    (1..=count).map(license).collect()
+    MailContent {
+        name: Some("Anna Example".into()),
+        language,
+        licenses: (1..=count).map(license).collect(),
+        reminder: reminder.map(|kind| MailedReminder {
+            kind,
+            unsubscribe: "https://licenses.example.com/unsubscribe/made-up".to_owned(),
+        }),
+    }
+}
+
+/// The same where nothing is known that may be unknown.
+#[must_use]
+pub fn bare(mut content: MailContent) -> MailContent {
+    content.name = None;
+    for license in &mut content.licenses {
+        license.order = None;
+        license.product = None;
+        license.download_page = None;
+        license.links = LicenseLinks::default();
+    }
+    content
 }

@@ -40,6 +40,42 @@ impl Header for AutoSubmitted {
     }
 }
 
+/// Where the customer says no to further mails of this kind (RFC 2369 section 3.2).
+#[derive(Clone)]
+struct ListUnsubscribe(String);
+
+impl Header for ListUnsubscribe {
+    fn name() -> HeaderName {
+        HeaderName::new_from_ascii_str("List-Unsubscribe")
+    }
+
+    fn parse(value: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Self(value.to_owned()))
+    }
+
+    fn display(&self) -> HeaderValue {
+        HeaderValue::new(Self::name(), format!("<{}>", self.0))
+    }
+}
+
+/// A mail program may do so with one POST (RFC 8058).
+#[derive(Clone)]
+struct ListUnsubscribePost;
+
+impl Header for ListUnsubscribePost {
+    fn name() -> HeaderName {
+        HeaderName::new_from_ascii_str("List-Unsubscribe-Post")
+    }
+
+    fn parse(_: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Self)
+    }
+
+    fn display(&self) -> HeaderValue {
+        HeaderValue::new(Self::name(), "List-Unsubscribe=One-Click".to_owned())
+    }
+}
+
 impl OutgoingMail {
     /// The mail `id` to `to`. The same arguments give the same header, so that a repeated sending is recognized.
     ///
@@ -61,6 +97,11 @@ impl OutgoingMail {
             .header(AutoSubmitted);
         if let Some(reply_to) = &account.reply_to {
             builder = builder.reply_to(reply_to.clone());
+        }
+        if let Some(link) = &said.unsubscribe {
+            builder = builder
+                .header(ListUnsubscribe(link.clone()))
+                .header(ListUnsubscribePost);
         }
         let text = said.text.clone();
         let message = match &said.html {

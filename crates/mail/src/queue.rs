@@ -87,7 +87,16 @@ impl MailQueue {
         event: &str,
         now: DateTime<Utc>,
     ) -> Result<Enqueued, MailQueueError> {
-        let mail = QueuedMail::new(address.clone(), licenses.to_vec(), event)?;
+        let queued = self.put(QueuedMail::new(address.clone(), licenses.to_vec(), event)?, now)?;
+        self.wake();
+        Ok(queued)
+    }
+
+    /// Puts a mail into the queue. When it returns, the mail is on disk. It is sent within seconds. Waits for the disk.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue).
+    pub fn put(&self, mail: QueuedMail, now: DateTime<Utc>) -> Result<Enqueued, MailQueueError> {
         let id = mail.id();
         if self.is_sent(id) {
             return Ok(Enqueued::Known);
@@ -100,7 +109,6 @@ impl MailQueue {
             return Ok(Enqueued::Known);
         }
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
-        self.wake();
         Ok(Enqueued::New)
     }
 
@@ -125,7 +133,7 @@ impl MailQueue {
     }
 
     /// Deletes the file of a mail that is not to be sent.
-    pub(super) fn forget(&self, id: MailId) {
+    pub fn forget(&self, id: MailId) {
         match self.folder.remove(id) {
             Ok(_) => {}
             // It is known as sent, and so is not sent again.

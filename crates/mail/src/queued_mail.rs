@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::address::MailAddress;
 use crate::mail_id::MailId;
 use crate::mail_queue_error::MailQueueError;
 use countersign_files::queue::QueueItem;
+use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
+use countersign_model::reminder::ReminderKind;
 
 /// The folder in the node's own.
 const FOLDER: &str = "mail";
@@ -28,13 +31,45 @@ const MAX_ATTEMPTS: u32 = 126;
 pub struct QueuedMail {
     /// Whom it goes to.
     pub address: MailAddress,
-    /// The licenses whose keys it has, at least one.
+    /// The licenses that it is about, at least one.
     pub licenses: Vec<LicenseId>,
     /// What made it necessary. An event has one mail.
     pub event: String,
+    /// What it reminds of; `None` for a mail with keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reminder: Option<QueuedReminder>,
+}
+
+/// What a mail reminds of. It is sent once a line of the ledger has its number, and never if none has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedReminder {
+    /// The last day of its licenses.
+    pub expires: NaiveDate,
+    /// Which reminder.
+    pub kind: ReminderKind,
+    /// The mail's number in the ledger.
+    pub number: Hex128,
+    /// The number of the customer who gets it.
+    pub to: Hex128,
 }
 
 impl QueuedMail {
+    /// A reminder.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn reminder(
+        address: MailAddress,
+        licenses: Vec<LicenseId>,
+        reminder: QueuedReminder,
+    ) -> Result<Self, MailQueueError> {
+        let mail = Self::new(address, licenses, &format!("reminder {}", reminder.number))?;
+        Ok(Self {
+            reminder: Some(reminder),
+            ..mail
+        })
+    }
+
     /// A mail that the queue can take.
     ///
     /// # Errors
@@ -47,6 +82,7 @@ impl QueuedMail {
             address,
             licenses,
             event: event.to_owned(),
+            reminder: None,
         })
     }
 

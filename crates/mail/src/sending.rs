@@ -14,7 +14,6 @@ use tokio::runtime::Runtime;
 use crate::account::MailAccount;
 use crate::connection::MailConnection;
 use crate::license_source::LicenseSource;
-use crate::made_up;
 use crate::mail_id::MailId;
 use crate::mail_queue_error::MAX_MAILS;
 use crate::message::OutgoingMail;
@@ -22,7 +21,6 @@ use crate::queue::MailQueue;
 use crate::queued_mail::{self, QueuedMail};
 use crate::send_error::SendError;
 use crate::texts::MailTexts;
-use crate::values::MailedLicense;
 use countersign_files::queue::{QueueState, QueueView, Queued};
 use countersign_model::license_key::LicenseId;
 
@@ -143,7 +141,7 @@ impl SenderThread {
                     tracing::error!(
                         mail = %mail.item.id(),
                         licenses = licenses.join(" "),
-                        "{MAX_MAILS} mails are parked, so the oldest one was deleted: its buyer did not get these licenses' keys"
+                        "{MAX_MAILS} mails are parked, so the oldest one was deleted: its customer did not get it"
                     );
                 }
             }
@@ -208,12 +206,8 @@ impl SenderThread {
     /// What is wrong is logged once.
     fn read_texts(&mut self) {
         let read = MailTexts::load(&self.registry).map(|texts| {
-            let mut order = made_up::licenses(None, None, 2);
-            let mut tried = texts.render(&order).and_then(|_| texts.render(&order[..1]));
-            // Not every server has a page with downloads.
-            order.iter_mut().for_each(|license| license.download_page = None);
-            tried = tried.and_then(|_| texts.render(&order));
-            (texts, tried.map(drop))
+            let tried = texts.try_all();
+            (texts, tried)
         });
         let (texts, wrong) = match read {
             Ok((texts, tried)) => (Some(texts), tried.err()),
@@ -250,21 +244,20 @@ impl SenderThread {
         if mail.state == QueueState::Parked {
             return Ok(Outcome::Next);
         }
-        let licenses: Result<Vec<_>, _> = mail.item.licenses.iter().map(|id| self.source.license(id)).collect();
-        let licenses: Vec<MailedLicense> = match licenses {
-            Ok(licenses) => licenses.into_iter().flatten().collect(),
+        let content = match self.source.content(&mail) {
+            Ok(Ok(content)) => content,
+            Ok(Err(reason)) => {
+                tracing::info!(mail = %id, reason, "a mail is not sent");
+                self.queue.forget(id);
+                return Ok(Outcome::Next);
+            }
             Err(reason) => {
                 tracing::warn!(mail = %id, reason, "a mail waits for its license");
                 self.refuse(id, mail, reason.to_owned(), false);
                 return Ok(Outcome::Next);
             }
         };
-        if licenses.is_empty() {
-            tracing::info!(mail = %id, "a mail is not sent: its licenses are revoked");
-            self.queue.forget(id);
-            return Ok(Outcome::Next);
-        }
-        let said = match texts.render(&licenses) {
+        let said = match texts.render(&content) {
             Ok(said) => said,
             // They make no mail at all, perhaps.
             Err(error) if !are_tried => return Err(Trouble::Text(error.to_string())),
@@ -283,7 +276,10 @@ impl SenderThread {
         match sent {
             Ok(()) => {
                 self.queue.note_sent(id, Utc::now());
-                tracing::info!(mail = %id, license = tag, "mailed a license key");
+                match mail.item.reminder {
+                    None => tracing::info!(mail = %id, license = tag, "mailed a license key"),
+                    Some(_) => tracing::info!(mail = %id, license = tag, "mailed a reminder"),
+                }
                 Ok(Outcome::Next)
             }
             Err(error) if error.is_of_mail() => {

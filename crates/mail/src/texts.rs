@@ -2,6 +2,8 @@
 //!
 //! [`MailTexts`] fills in the [`MailValues`]; [`message`](super::message) makes the mail.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,16 +12,23 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
-use crate::values::{MailValues, MailedLicense};
+use crate::kind::MailKind;
+use crate::made_up;
+use crate::values::{MailContent, MailValues};
 use countersign_files::regular_file;
+use countersign_model::language::Language;
 
 /// The folder of the registry with the vendor's texts.
 pub const FOLDER: &str = "mail";
 
-/// The file of the text with the subject, and that of the HTML.
-pub const FILES: [(&str, &str); 2] = [
+/// The files of the built-in texts: of each kind, the text with the subject, and the HTML.
+pub const FILES: [(&str, &str); 6] = [
     ("license.txt", include_str!("texts/license.txt")),
     ("license.html", include_str!("texts/license.html")),
+    ("reminder-before.txt", include_str!("texts/reminder-before.txt")),
+    ("reminder-before.html", include_str!("texts/reminder-before.html")),
+    ("reminder-after.txt", include_str!("texts/reminder-after.txt")),
+    ("reminder-after.html", include_str!("texts/reminder-after.html")),
 ];
 
 /// Size limit of a template, in bytes.
@@ -44,9 +53,17 @@ const SUBJECT: &str = "Subject: ";
 /// The templates.
 pub struct MailTexts {
     environment: Environment<'static>,
-    /// The folder, if the vendor's own texts are in use.
-    folder: Option<PathBuf>,
-    has_html: bool,
+    folder: PathBuf,
+    /// The texts of each kind and language; without a language, those for everybody else.
+    pairs: BTreeMap<(MailKind, Option<Language>), TextPair>,
+}
+
+/// The names of the templates of one mail.
+struct TextPair {
+    text: String,
+    html: Option<String>,
+    /// Whether the vendor wrote them.
+    is_own: bool,
 }
 
 /// What a mail says.
@@ -58,6 +75,9 @@ pub struct RenderedMail {
     pub text: String,
     /// The same as HTML, if there is a template for it.
     pub html: Option<String>,
+    /// The link to say no to further ones, if it reminds of something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsubscribe: Option<String>,
 }
 
 /// Why there is no text, in one line each. [`MailTextError::hint`] says what to do.
@@ -74,6 +94,12 @@ pub enum MailTextError {
     /// There is HTML and no text.
     #[error("{}: there is HTML, but no text", .0.display())]
     NoText(PathBuf),
+    /// What its name has between two dots is no language.
+    #[error("{}: its name has no language, as license.de.txt has", .0.display())]
+    NoLanguage(PathBuf),
+    /// Another file has the same language, otherwise written.
+    #[error("{}: another file is for the same language", .0.display())]
+    TwoNames(PathBuf),
     /// A template is wrong.
     #[error("{file}:{line}: {reason}")]
     Template {
@@ -102,10 +128,12 @@ impl MailTextError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Read { .. } => "let the user that runs the server read it",
-            Self::NoText(_) => "write license.txt beside it: not every mail program shows HTML",
+            Self::NoText(_) => "write the text, whose name ends in .txt, beside it: not every mail program shows HTML",
+            Self::NoLanguage(_) => "name it after a language, as license.de.txt and license.pt-br.txt",
+            Self::TwoNames(_) => "remove one of them",
             Self::Template { .. } => "docs/mail.md lists what a text can show; `countersign mail preview` tries it",
             Self::Subject { .. } => {
-                "begin license.txt with a line such as \"Subject: Your license key\", then an empty line"
+                "begin the text with a line such as \"Subject: Your license key\", then an empty line"
             }
             Self::NoLicense => "look at the licenses with `countersign license show`",
         }
@@ -113,49 +141,149 @@ impl MailTextError {
 }
 
 impl MailTexts {
-    /// Reads the vendor's texts in the folder `registry`; the built-in ones if there are none. A vendor's text without
-    /// HTML gives mails without HTML.
+    /// Reads the vendor's texts in the folder `registry`; of a kind without any, the built-in ones. A vendor's text without HTML gives
+    /// mails without HTML.
     ///
     /// # Errors
     /// A file cannot be read, or is no template.
     pub fn load(registry: &Path) -> Result<Self, MailTextError> {
-        let folder = registry.join(FOLDER);
-        let [text, html] = FILES.map(|(name, _)| read(&folder.join(name)));
-        let text = text?;
-        let html = html?;
-        let has_html = html.is_some() || text.is_none();
-        let folder = match (&text, &html) {
-            (None, None) => None,
-            (None, Some(_)) => return Err(MailTextError::NoText(folder.join(FILES[1].0))),
-            _ => Some(folder),
-        };
         let mut texts = Self {
             environment: environment()?,
-            folder,
-            has_html,
+            folder: registry.join(FOLDER),
+            pairs: BTreeMap::new(),
         };
-        let [built_in_text, built_in_html] = FILES.map(|(_, source)| source.to_owned());
-        texts.add(FILES[0].0, text.unwrap_or(built_in_text))?;
-        if has_html {
-            texts.add(FILES[1].0, html.unwrap_or(built_in_html))?;
+        let own = texts.own()?.into_iter();
+        let own = own.flat_map(|(kind, tags)| tags.into_iter().map(move |(language, tag)| (kind, language, tag)));
+        for (kind, language, tag) in own {
+            let name: &str = kind.into();
+            let stem = match language {
+                None => name.to_owned(),
+                Some(_) => format!("{name}.{tag}"),
+            };
+            let [text, html] = [".txt", ".html"].map(|end| {
+                let path = texts.folder.join(format!("{stem}{end}"));
+                read(&path).map(|source| (path, source))
+            });
+            let (html_path, html) = html?;
+            let Some(text) = text?.1 else {
+                return Err(MailTextError::NoText(html_path));
+            };
+            texts.put(kind, language, &stem, (text, html), true)?;
+        }
+        for ((name, text), (_, html)) in FILES.iter().zip(&FILES[1..]).step_by(2) {
+            let stem = name.trim_end_matches(".txt");
+            if let Ok(kind) = stem.parse::<MailKind>()
+                && !texts.pairs.contains_key(&(kind, None))
+            {
+                let sources = ((*text).to_owned(), Some((*html).to_owned()));
+                texts.put(kind, None, stem, sources, false)?;
+            }
         }
         Ok(texts)
     }
 
-    /// The folder of the vendor's own texts; `None` for the built-in ones.
-    pub fn folder(&self) -> Option<&Path> {
-        self.folder.as_deref()
+    /// The kinds and languages of the vendor's files, each language as the file's name has it.
+    fn own(&self) -> Result<BTreeMap<MailKind, BTreeMap<Option<Language>, String>>, MailTextError> {
+        let failed = |reason| MailTextError::Read {
+            path: self.folder.clone(),
+            reason,
+        };
+        let mut own = BTreeMap::new();
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(own),
+            entries => entries.map_err(failed)?,
+        };
+        for entry in entries {
+            let name = entry.map_err(failed)?.file_name();
+            let Some(stem) = name.to_str().and_then(|name| {
+                let stem = name.strip_suffix(".txt").or_else(|| name.strip_suffix(".html"));
+                stem.filter(|stem| !stem.starts_with('.'))
+            }) else {
+                continue;
+            };
+            let (kind, language) = stem
+                .split_once('.')
+                .map_or((stem, None), |(kind, tag)| (kind, Some(tag)));
+            let Ok(kind) = kind.parse::<MailKind>() else { continue };
+            let tag = language.unwrap_or_default();
+            let language = match language.map(str::parse::<Language>) {
+                None => None,
+                Some(Ok(language)) => Some(language),
+                Some(Err(_)) => return Err(MailTextError::NoLanguage(self.folder.join(name))),
+            };
+            let known = own
+                .entry(kind)
+                .or_insert_with(BTreeMap::new)
+                .insert(language, tag.to_owned());
+            if known.is_some_and(|known| known != tag) {
+                return Err(MailTextError::TwoNames(self.folder.join(name)));
+            }
+        }
+        Ok(own)
+    }
+
+    fn put(
+        &mut self,
+        kind: MailKind,
+        language: Option<Language>,
+        stem: &str,
+        (text, html): (String, Option<String>),
+        is_own: bool,
+    ) -> Result<(), MailTextError> {
+        let pair = TextPair {
+            text: format!("{stem}.txt"),
+            html: html.is_some().then(|| format!("{stem}.html")),
+            is_own,
+        };
+        self.add(&pair, &pair.text, text)?;
+        if let (Some(name), Some(html)) = (&pair.html, html) {
+            self.add(&pair, name, html)?;
+        }
+        self.pairs.insert((kind, language), pair);
+        Ok(())
+    }
+
+    /// The folder of the vendor's own texts of a kind; `None` for the built-in ones.
+    pub fn folder(&self, kind: MailKind) -> Option<&Path> {
+        let pair = self.pairs.get(&(kind, None))?;
+        pair.is_own.then_some(&*self.folder)
+    }
+
+    /// Makes a mail of each kind and in each language, of made-up values.
+    ///
+    /// # Errors
+    /// As [`render`](Self::render).
+    pub fn try_all(&self) -> Result<(), MailTextError> {
+        for (kind, language) in self.pairs.keys() {
+            for count in [1, 2] {
+                let content = made_up::content(*kind, language.clone(), None, None, count);
+                self.render(&content)?;
+                // Not everything is known of every license.
+                self.render(&made_up::bare(content))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The texts for a mail: in its language, in one that it is a kind of, or those for everybody.
+    fn pair(&self, content: &MailContent) -> Option<&TextPair> {
+        let kind = MailKind::of(content);
+        let wider = content.language.iter().flat_map(Language::with_wider);
+        let languages = wider.map(|tag| tag.parse().ok()).chain([None]);
+        let mut pairs = languages.filter_map(|language| self.pairs.get(&(kind, language)));
+        pairs.next()
     }
 
     /// Fills the texts in.
     ///
     /// # Errors
     /// A template names what there is not, makes too much, or makes no usable subject.
-    pub fn render(&self, licenses: &[MailedLicense]) -> Result<RenderedMail, MailTextError> {
-        let values = MailValues::of(licenses).ok_or(MailTextError::NoLicense)?;
-        let whole = self.fill(FILES[0].0, &values)?;
+    pub fn render(&self, content: &MailContent) -> Result<RenderedMail, MailTextError> {
+        let values = MailValues::of(content).ok_or(MailTextError::NoLicense)?;
+        let pair = self.pair(content).ok_or(MailTextError::NoLicense)?;
+        let whole = self.fill(pair, &pair.text, &values)?;
         let bad = |reason| MailTextError::Subject {
-            file: self.shown(FILES[0].0),
+            file: self.shown(pair, &pair.text),
             reason,
         };
         let (first, rest) = whole.split_once('\n').unwrap_or((&whole, ""));
@@ -174,43 +302,45 @@ impl MailTexts {
             .strip_prefix("\r\n")
             .or_else(|| rest.strip_prefix('\n'))
             .ok_or(bad("expected an empty line below the subject"))?;
+        let html = pair.html.as_ref();
         Ok(RenderedMail {
             subject: subject.to_owned(),
             text: text.to_owned(),
-            html: self.has_html.then(|| self.fill(FILES[1].0, &values)).transpose()?,
+            html: html.map(|name| self.fill(pair, name, &values)).transpose()?,
+            unsubscribe: content.reminder.as_ref().map(|reminder| reminder.unsubscribe.clone()),
         })
     }
 
-    fn add(&mut self, name: &'static str, source: String) -> Result<(), MailTextError> {
+    fn add(&mut self, pair: &TextPair, name: &str, source: String) -> Result<(), MailTextError> {
         // SECURITY: before the parser, which ends the process where a template is too deep.
         check_tags(&source, self.environment.syntax()).map_err(|(line, reason)| MailTextError::Template {
-            file: self.shown(name),
+            file: self.shown(pair, name),
             line,
             reason: reason.to_owned(),
         })?;
-        let added = self.environment.add_template_owned(name, source);
-        added.map_err(|error| self.wrong(name, &error))
+        let added = self.environment.add_template_owned(name.to_owned(), source);
+        added.map_err(|error| self.wrong(pair, name, &error))
     }
 
-    fn fill(&self, name: &'static str, values: &MailValues<'_>) -> Result<String, MailTextError> {
+    fn fill(&self, pair: &TextPair, name: &str, values: &MailValues<'_>) -> Result<String, MailTextError> {
         let mut text = Bounded(Vec::new());
         let template = self.environment.get_template(name);
         let filled = template.and_then(|template| template.render_captured_to(Serde(values), &mut text).map(drop));
-        filled.map_err(|error| self.wrong(name, &error))?;
+        filled.map_err(|error| self.wrong(pair, name, &error))?;
         // The engine writes UTF-8 alone.
         Ok(String::from_utf8(text.0).unwrap_or_default())
     }
 
     /// How a file is named in messages.
-    fn shown(&self, name: &str) -> String {
-        match &self.folder {
-            Some(folder) => folder.join(name).display().to_string(),
-            None => format!("built-in {name}"),
+    fn shown(&self, pair: &TextPair, name: &str) -> String {
+        match pair.is_own {
+            true => self.folder.join(name).display().to_string(),
+            false => format!("built-in {name}"),
         }
     }
 
     // SECURITY: of an error, only what it says of the template goes on: its other parts can hold values.
-    fn wrong(&self, name: &str, error: &Error) -> MailTextError {
+    fn wrong(&self, pair: &TextPair, name: &str, error: &Error) -> MailTextError {
         let place = || error.template_source()?.get(error.range()?);
         let reason = match error.kind() {
             ErrorKind::SyntaxError => error.detail().unwrap_or("not a template").to_owned(),
@@ -227,7 +357,7 @@ impl MailTexts {
             other => other.to_string(),
         };
         MailTextError::Template {
-            file: self.shown(name),
+            file: self.shown(pair, name),
             line: error.line().unwrap_or(1),
             reason,
         }
@@ -413,11 +543,12 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::MailedLicense;
     use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
     use countersign_model::license_key::LicenseKey;
     use countersign_model::shop_link::LicenseLinks;
 
-    fn licenses(count: u8) -> Vec<MailedLicense> {
+    fn licenses(count: u8) -> MailContent {
         let license = |number: u8| {
             let key = LicenseKey::from_random([number; 20]);
             MailedLicense {
@@ -431,13 +562,20 @@ mod tests {
                     details: Details::default(),
                     is_declared: false,
                 },
-                key,
+                key: Some(key),
+                order: None,
+                product: None,
                 plugins: vec!["Acme <Forms> & \"Maps\"".to_owned()],
                 download_page: (number > 0).then(|| "https://a.example/first-copy/x".to_owned()),
                 links: LicenseLinks::default(),
             }
         };
-        (0..count).map(license).collect()
+        MailContent {
+            name: None,
+            language: None,
+            licenses: (0..count).map(license).collect(),
+            reminder: None,
+        }
     }
 
     /// What these two files make of one license.
@@ -461,7 +599,7 @@ mod tests {
     fn the_built_in_texts_have_each_key_and_what_it_is_for() {
         let registry = tempfile::tempdir().unwrap();
         let texts = MailTexts::load(registry.path()).unwrap();
-        assert_eq!(texts.folder(), None);
+        assert_eq!(texts.folder(MailKind::License), None);
         let one = texts.render(&licenses(1)).unwrap();
         assert_eq!(one.subject, "Your license key");
         let key = LicenseKey::from_random([0; 20]);
@@ -491,7 +629,7 @@ mod tests {
             "the first license has no page"
         );
         assert!(!one.text.contains("Download") && !html.contains("Download"));
-        assert!(matches!(texts.render(&[]), Err(MailTextError::NoLicense)));
+        assert!(matches!(texts.render(&licenses(0)), Err(MailTextError::NoLicense)));
     }
 
     #[test]
@@ -499,7 +637,7 @@ mod tests {
         let registry = tempfile::tempdir().unwrap();
         let texts = MailTexts::load(registry.path()).unwrap();
         let mut of = licenses(1);
-        of[0].download_page = Some("https://a.example/first-copy/x".to_owned());
+        of.licenses[0].download_page = Some("https://a.example/first-copy/x".to_owned());
         let mail = texts.render(&of).unwrap();
         assert!(
             mail.text.contains("Download:    https://a.example/first-copy/x\n") && mail.text.contains("14 days"),
@@ -525,9 +663,9 @@ mod tests {
         let registry = tempfile::tempdir().unwrap();
         let texts = MailTexts::load(registry.path()).unwrap();
         let mut of = licenses(1);
-        of[0].license.expires = "9999-12-31".parse().unwrap();
-        of[0].license.sites = SiteLimit::Unlimited;
-        of[0].plugins.clear();
+        of.licenses[0].license.expires = "9999-12-31".parse().unwrap();
+        of.licenses[0].license.sites = SiteLimit::Unlimited;
+        of.licenses[0].plugins.clear();
         let text = texts.render(&of).unwrap().text;
         for expected in ["For:         forms\n", "any number", "no end"] {
             assert!(text.contains(expected), "{text}");
@@ -756,5 +894,97 @@ mod tests {
             MailTexts::load(registry.path()),
             Err(MailTextError::Read { .. })
         ));
+    }
+
+    #[test]
+    fn every_built_in_text_shows_all_that_is_known_and_goes_without_it() {
+        let registry = tempfile::tempdir().unwrap();
+        let texts = MailTexts::load(registry.path()).unwrap();
+        texts.try_all().unwrap();
+        for (kind, subject) in [
+            (MailKind::License, "Your license keys"),
+            (MailKind::ReminderBefore, "Your licenses end on "),
+            (MailKind::ReminderAfter, "Your licenses have ended"),
+        ] {
+            let content = made_up::content(kind, None, None, None, 2);
+            let mail = texts.render(&content).unwrap();
+            assert!(mail.subject.starts_with(subject), "{}", mail.subject);
+            assert!(mail.text.contains("Hello Anna Example,"), "{}", mail.text);
+            let link = content.reminder.map(|reminder| reminder.unsubscribe);
+            assert_eq!(mail.unsubscribe, link);
+            if let Some(link) = &mail.unsubscribe {
+                let html = mail.html.clone().unwrap().replace("&#x2f;", "/");
+                assert!(mail.text.contains(link) && html.contains(link), "{html}");
+                assert!(!mail.text.contains(LicenseKey::from_random([1; 20]).reveal()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_mail_has_the_text_of_its_language_or_of_a_wider_one_or_of_nobody() {
+        let registry = tempfile::tempdir().unwrap();
+        let folder = registry.path().join(FOLDER);
+        fs::create_dir(&folder).unwrap();
+        let write =
+            |name: &str, text: &str| fs::write(folder.join(name), format!("Subject: {text}\n\n{{{{ language }}}}"));
+        for (name, text) in [
+            ("license.txt", "Hi"),
+            ("license.de.txt", "Hallo"),
+            ("license.pt-BR.txt", "Oi"),
+            ("license.pt.txt", "Viva"),
+        ] {
+            write(name, text).unwrap();
+        }
+        fs::write(folder.join("notes.md"), "").unwrap();
+        let said = |language: Option<&str>| {
+            let content = MailContent {
+                language: language.map(|tag| tag.parse().unwrap()),
+                ..licenses(1)
+            };
+            let mail = MailTexts::load(registry.path()).unwrap().render(&content).unwrap();
+            (mail.subject, mail.text)
+        };
+        for (language, subject) in [
+            (None, "Hi"),
+            (Some("fr"), "Hi"),
+            (Some("de_AT"), "Hallo"),
+            (Some("pt_BR"), "Oi"),
+            (Some("pt-pt"), "Viva"),
+        ] {
+            assert_eq!(said(language).0, subject, "{language:?}");
+        }
+        assert_eq!(said(Some("de_AT")).1, "de-at");
+        let error = |name: &str| {
+            write(name, "x").unwrap();
+            let error = MailTexts::load(registry.path()).err().unwrap();
+            fs::remove_file(folder.join(name)).unwrap();
+            assert!(!error.hint().is_empty());
+            error
+        };
+        assert!(matches!(error("license.french.txt"), MailTextError::NoLanguage(_)));
+        assert!(matches!(error("license.pt_br.txt"), MailTextError::TwoNames(_)));
+        fs::write(folder.join("reminder-after.fr.html"), "x").unwrap();
+        assert!(matches!(
+            MailTexts::load(registry.path()),
+            Err(MailTextError::NoText(_))
+        ));
+    }
+
+    #[test]
+    fn a_text_names_the_sale() {
+        let mut content = licenses(1);
+        content.name = Some("Anna".into());
+        content.licenses[0].order = Some("order:7".into());
+        content.licenses[0].product = Some("Acme Forms, 1 year".into());
+        let registry = tempfile::tempdir().unwrap();
+        let folder = registry.path().join(FOLDER);
+        fs::create_dir(&folder).unwrap();
+        let text = "Subject: {{ license.product }}\n\n{{ customer.name }} {{ license.order }}";
+        fs::write(folder.join("license.txt"), text).unwrap();
+        let mail = MailTexts::load(registry.path()).unwrap().render(&content).unwrap();
+        assert_eq!(
+            (mail.subject.as_str(), mail.text.as_str()),
+            ("Acme Forms, 1 year", "Anna order:7")
+        );
     }
 }

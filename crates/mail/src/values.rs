@@ -3,18 +3,47 @@
 use chrono::NaiveDate;
 use serde::Serialize;
 
+use countersign_model::language::Language;
 use countersign_model::license::{License, SiteLimit};
 use countersign_model::license_key::LicenseKey;
+use countersign_model::reminder::ReminderKind;
 use countersign_model::shop_link::LicenseLinks;
 
 /// The last day of a license without an end.
 const NO_END: NaiveDate = NaiveDate::from_ymd_opt(9999, 12, 31).unwrap();
 
-/// A license with its key, for the moment in which its mail is made.
+/// What a mail says, for the moment in which it is made.
+// SECURITY: personal, and it has keys. `Debug` shows neither.
+#[derive(Clone)]
+pub struct MailContent {
+    /// The customer's name, if somebody said it.
+    pub name: Option<Box<str>>,
+    /// The language of the text; `None` for the vendor's.
+    pub language: Option<Language>,
+    /// The licenses; at least one.
+    pub licenses: Vec<MailedLicense>,
+    /// What it reminds of; `None` for a mail with keys.
+    pub reminder: Option<MailedReminder>,
+}
+
+/// What a mail reminds of.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MailedReminder {
+    /// How long before or after the last day.
+    pub kind: ReminderKind,
+    /// Where the customer says no to further ones. It takes one-click POST, too (RFC 8058).
+    pub unsubscribe: String,
+}
+
+/// A license, and its key where the mail has it.
 #[derive(Clone, Debug)]
 pub struct MailedLicense {
-    /// Its key.
-    pub key: LicenseKey,
+    /// Its key; `None` in a reminder.
+    pub key: Option<LicenseKey>,
+    /// The order of the shop, unless its text was erased.
+    pub order: Option<Box<str>>,
+    /// What was sold, in the shop's own words, if they are known.
+    pub product: Option<Box<str>>,
     /// The license.
     pub license: License,
     /// The names of the plugins that it covers, in the order to show.
@@ -28,17 +57,32 @@ pub struct MailedLicense {
 /// All that a text can name.
 #[derive(Serialize)]
 pub(super) struct MailValues<'a> {
+    customer: CustomerValues<'a>,
+    language: Option<&'a str>,
+    /// Days before or after the last day. Only a reminder has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    days: Option<u16>,
+    /// Only a reminder has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsubscribe: Option<&'a str>,
     /// The licenses of the order; at least one.
     licenses: Vec<LicenseValues<'a>>,
     /// The first of them, for texts of vendors who never sell more at once.
     license: LicenseValues<'a>,
 }
 
+#[derive(Serialize)]
+struct CustomerValues<'a> {
+    name: Option<&'a str>,
+}
+
 #[derive(Clone, Serialize)]
 struct LicenseValues<'a> {
     // SECURITY: the one place where a key becomes text for a mail.
-    key: &'a str,
+    key: Option<&'a str>,
     id: String,
+    order: Option<&'a str>,
+    product: Option<&'a str>,
     plugins: &'a [String],
     modules: Vec<ModuleValues<'a>>,
     /// None for any number.
@@ -61,12 +105,34 @@ struct ModuleValues<'a> {
     features: Vec<&'a str>,
 }
 
+impl std::fmt::Debug for MailContent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MailContent(redacted)")
+    }
+}
+
+impl std::fmt::Debug for MailedReminder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MailedReminder({}, redacted)", self.kind)
+    }
+}
+
 impl<'a> MailValues<'a> {
-    /// The values of these licenses; `None` if there are none.
-    pub(super) fn of(licenses: &'a [MailedLicense]) -> Option<Self> {
-        let licenses: Vec<_> = licenses.iter().map(LicenseValues::of).collect();
+    /// The values of a mail; `None` if it has no licenses.
+    pub(super) fn of(content: &'a MailContent) -> Option<Self> {
+        let licenses: Vec<_> = content.licenses.iter().map(LicenseValues::of).collect();
         let license = licenses.first()?.clone();
-        Some(Self { licenses, license })
+        let reminder = content.reminder.as_ref();
+        Some(Self {
+            customer: CustomerValues {
+                name: content.name.as_deref(),
+            },
+            language: content.language.as_ref().map(Language::as_str),
+            days: reminder.map(|reminder| reminder.kind.days()),
+            unsubscribe: reminder.map(|reminder| reminder.unsubscribe.as_str()),
+            licenses,
+            license,
+        })
     }
 }
 
@@ -78,8 +144,10 @@ impl<'a> LicenseValues<'a> {
             features: features.iter().map(|feature| feature.as_str()).collect(),
         });
         Self {
-            key: mailed.key.reveal(),
+            key: mailed.key.as_ref().map(LicenseKey::reveal),
             id: license.id.to_string(),
+            order: mailed.order.as_deref(),
+            product: mailed.product.as_deref(),
             plugins: &mailed.plugins,
             modules: modules.collect(),
             sites: match license.sites {

@@ -3,10 +3,12 @@
 //! A delivery is turned into facts about objects of the shop. What they grant does not depend on their order, because shops
 //! deliver in any order and more than once.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use countersign_model::foreign_key::ForeignKeyError;
-use countersign_model::offer::SalesMode;
+use countersign_model::language::Language;
+use countersign_model::offer::{SalesMode, ShopId};
 use countersign_model::renewal_token::{NotARenewalToken, RenewalToken};
 use countersign_model::sale::fact::Fact;
 
@@ -77,6 +79,9 @@ pub struct ReportedSale {
     /// Who bought it.
     #[serde(skip)]
     pub buyer: Buyer,
+    /// What the shop calls things that were sold, by price. For mails alone.
+    #[serde(skip)]
+    pub words: BTreeMap<ShopId, Box<str>>,
     /// The renewal token of the license that all of it was bought for, as the buyer's link had it.
     #[serde(skip)]
     pub bought_for: Option<Result<RenewalToken, NotARenewalToken>>,
@@ -95,6 +100,8 @@ pub struct Buyer {
     pub name: Option<String>,
     /// The shop's id of the customer.
     pub customer: Option<String>,
+    /// The language, if the delivery has it.
+    pub language: Option<Language>,
 }
 
 impl fmt::Debug for Buyer {
@@ -121,6 +128,15 @@ impl Content {
             }),
             other => other,
         }
+    }
+
+    /// Adds the language of the buyer, if the shop says none.
+    pub(crate) fn in_language(mut self, language: Option<Language>) -> Self {
+        if let Self::Record(record) = &mut self {
+            let known = record.buyer.language.take();
+            record.buyer.language = known.or(language);
+        }
+        self
     }
 
     /// Its facts; none if it is to be parked or ignored.

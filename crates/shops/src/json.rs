@@ -6,6 +6,8 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::Value;
 
 use crate::event::DeliveryError;
+use countersign_model::customer;
+use countersign_model::language::Language;
 use countersign_model::license_key::LicenseKey;
 use countersign_model::offer::ShopId;
 use countersign_model::period;
@@ -147,6 +149,16 @@ pub(super) fn name(value: &Value, paths: &[&str]) -> Option<String> {
         .filter(|part| !part.is_empty())
         .collect();
     (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// What a shop calls something that it sells, of these parts.
+pub(super) fn words(value: &Value, paths: &[&str]) -> Option<Box<str>> {
+    customer::kept_name(&name(value, paths)?)
+}
+
+/// The language at the first of some paths that has one.
+pub(super) fn language(value: &Value, paths: &[&str]) -> Option<Language> {
+    paths.iter().find_map(|path| text(value, path)?.parse().ok())
 }
 
 /// The array at a path; empty if there is none.

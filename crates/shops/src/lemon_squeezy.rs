@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
-    ItemNames, above_zero, address, amount, at, id, name, quantity, renewal_token, required, shop_id, text, time,
+    ItemNames, above_zero, address, amount, at, id, language, name, quantity, renewal_token, required, shop_id, text,
+    time, words,
 };
 use crate::shop::{ObjectIds, Shop, SignatureScheme, numbered};
 use countersign_model::foreign_key::{self, ForeignKeyError};
@@ -43,7 +44,8 @@ fn read(event: &Value) -> Result<ShopDelivery, DeliveryError> {
         id: id(event, "meta.webhook_id"),
         mode: test.map(|is_test| if is_test { SalesMode::Test } else { SalesMode::Live }),
         content: content(kind, of, id(event, "data.id").as_deref(), attributes)?
-            .bought_for(renewal_token(event, &["meta.custom_data.countersign"])),
+            .bought_for(renewal_token(event, &["meta.custom_data.countersign"]))
+            .in_language(language(event, &["meta.custom_data.language"])),
     })
 }
 
@@ -115,6 +117,7 @@ fn order(own: &str, order: &Value, said: DateTime<Utc>) -> Content {
         };
     };
     let total = amount(order, "total").map(above_zero);
+    let words = words(item, &["product_name", "variant_name"]).map(|words| (sold.price.clone(), words));
     // One that a subscription has is a line of the order too: the subscription claims it.
     let line = PaidLine {
         amount: None,
@@ -153,6 +156,7 @@ fn order(own: &str, order: &Value, said: DateTime<Utc>) -> Content {
         facts: [Fact::Payment(payment)].into_iter().chain(refund).collect(),
         order: Some(own),
         buyer: buyer(order),
+        words: words.into_iter().collect(),
         ..ReportedSale::default()
     })
 }
@@ -188,6 +192,7 @@ fn subscription(own: &str, subscription: &Value, said: DateTime<Utc>) -> Content
     let Some(item) = sold(subscription, &subscription["first_subscription_item"]) else {
         return park("its product cannot be read");
     };
+    let words = words(subscription, &["product_name", "variant_name"]).map(|words| (item.price.clone(), words));
     let ends = match status {
         SubscriptionStatus::Trialing => time(subscription, "trial_ends_at").or_else(|| time(subscription, "renews_at")),
         _ => time(subscription, "renews_at").max(time(subscription, "pause.resumes_at")),
@@ -221,6 +226,7 @@ fn subscription(own: &str, subscription: &Value, said: DateTime<Utc>) -> Content
         facts: [Fact::Subscription(fact)].into_iter().chain(initial).collect(),
         order: parent.or(Some(own)),
         buyer: buyer(subscription),
+        words: words.into_iter().collect(),
         ..ReportedSale::default()
     })
 }
@@ -308,6 +314,7 @@ fn buyer(attributes: &Value) -> Buyer {
         address: address(attributes, "user_email"),
         name: name(attributes, &["user_name"]),
         customer: id(attributes, "customer_id"),
+        language: None,
     }
 }
 

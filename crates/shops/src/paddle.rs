@@ -2,13 +2,15 @@
 //!
 //! Paddle names periods, so a subscription names no end. Its ids say of what they are.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Months, TimeDelta, Utc};
 use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
-    ItemNames, MAX_LINES, above_zero, amount, at, id, ids, is_of_path, list, quantity, renewal_token, required,
-    shop_id, text, time,
+    ItemNames, MAX_LINES, above_zero, amount, at, id, ids, is_of_path, language, list, quantity, renewal_token,
+    required, shop_id, text, time, words,
 };
 use crate::shop::{CustomerQuestion, NotACustomer, ObjectIds, Shop, ShopApi, SignatureScheme};
 use countersign_model::offer::ShopId;
@@ -21,6 +23,9 @@ const NO_CUSTOMER: [&str; 2] = ["entity_not_found", "not_found"];
 
 /// Where a transaction or a subscription has a renewal token.
 const RENEWS: [&str; 1] = ["custom_data.countersign"];
+
+/// Where a checkout of the vendor's puts the language.
+const LANGUAGES: [&str; 1] = ["custom_data.language"];
 
 /// Paddle Billing
 pub(crate) const PADDLE: Shop = Shop {
@@ -79,7 +84,9 @@ fn customer_address(customer: &str, answer: &Value) -> Result<Option<String>, No
 
 fn content(kind: &str, data: &Value, said: DateTime<Utc>) -> Content {
     match kind {
-        "transaction.completed" => transaction(data, said).bought_for(renewal_token(data, &RENEWS)),
+        "transaction.completed" => transaction(data, said)
+            .bought_for(renewal_token(data, &RENEWS))
+            .in_language(language(data, &LANGUAGES)),
         "subscription.created"
         | "subscription.activated"
         | "subscription.trialing"
@@ -88,7 +95,9 @@ fn content(kind: &str, data: &Value, said: DateTime<Utc>) -> Content {
         | "subscription.past_due"
         | "subscription.paused"
         | "subscription.resumed"
-        | "subscription.canceled" => subscription(data, said).bought_for(renewal_token(data, &RENEWS)),
+        | "subscription.canceled" => subscription(data, said)
+            .bought_for(renewal_token(data, &RENEWS))
+            .in_language(language(data, &LANGUAGES)),
         "adjustment.created" | "adjustment.updated" => adjustment(data, said),
         "customer.created" | "customer.updated" => Content::Ignore {
             reason: "the address of a buyer is asked where a key is to be mailed",
@@ -104,6 +113,7 @@ fn buyer(data: &Value) -> Buyer {
         address: None,
         name: None,
         customer: id(data, "customer_id"),
+        language: None,
     }
 }
 
@@ -151,6 +161,7 @@ fn transaction(transaction: &Value, said: DateTime<Utc>) -> Content {
         is_renewal: origin == "subscription_recurring",
         order: named.first().cloned(),
         buyer: buyer(transaction),
+        words: words_of(transaction),
         ..ReportedSale::default()
     })
 }
@@ -212,6 +223,19 @@ fn transaction_lines(transaction: &Value) -> Option<Vec<PaidLine<String>>> {
     Some(lines)
 }
 
+/// What the vendor calls the prices of the items, or the products.
+fn words_of(object: &Value) -> BTreeMap<ShopId, Box<str>> {
+    let lines = list(object, "details.line_items").iter();
+    let all = list(object, "items").iter().chain(lines);
+    let named = all.filter_map(|item| {
+        let words = ["price.name", "product.name"]
+            .iter()
+            .find_map(|path| words(item, &[path]));
+        Some((price(item)?, words?))
+    });
+    named.collect()
+}
+
 fn price(item: &Value) -> Option<ShopId> {
     shop_id(item, "price").or_else(|| shop_id(item, "price_id"))
 }
@@ -260,6 +284,7 @@ fn subscription(subscription: &Value, said: DateTime<Utc>) -> Content {
         facts: vec![Fact::Subscription(fact)],
         order: Some(own),
         buyer: buyer(subscription),
+        words: words_of(subscription),
         ..ReportedSale::default()
     })
 }

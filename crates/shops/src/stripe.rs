@@ -2,13 +2,15 @@
 //!
 //! Stripe names periods, so a subscription names no end. Its ids say of what they are.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
-    ItemNames, MAX_LINES, above_zero, address, amount, at, first_id, id, ids, is_true, list, name, path_id, quantity,
-    renewal_token, required, seconds, shop_id, text,
+    ItemNames, MAX_LINES, above_zero, address, amount, at, first_id, id, ids, is_true, language, list, name, path_id,
+    quantity, renewal_token, required, seconds, shop_id, text, words,
 };
 use crate::shop::{ObjectIds, Shop, ShopApi, ShopQuestion, SignatureScheme};
 use countersign_model::offer::{SalesMode, ShopId};
@@ -201,6 +203,7 @@ fn checkout(session: &Value, said: DateTime<Utc>) -> Content {
         address: address(session, "customer_details.email").or_else(|| address(session, "customer_email")),
         name: name(session, &["customer_details.name"]),
         customer: id(session, "customer"),
+        language: language(session, &["locale"]),
     };
     match text(session, "mode") {
         Some("payment") => {}
@@ -264,8 +267,17 @@ fn checkout(session: &Value, said: DateTime<Utc>) -> Content {
         facts: vec![Fact::Payment(payment)],
         order: Some(order),
         buyer,
+        words: words_of(list(session, "line_items.data")),
         ..ReportedSale::default()
     })
+}
+
+/// What the vendor calls the prices of lines.
+fn words_of(lines: &[Value]) -> BTreeMap<ShopId, Box<str>> {
+    let named = lines.iter();
+    named
+        .filter_map(|line| Some((price(line)?, words(line, &["description"])?)))
+        .collect()
 }
 
 /// The only line of a session whose metadata name the offer.
@@ -388,7 +400,12 @@ fn invoice(invoice: &Value, said: DateTime<Utc>) -> Content {
             address: address(invoice, "customer_email"),
             name: name(invoice, &["customer_name"]),
             customer: id(invoice, "customer"),
+            language: session
+                .as_ref()
+                .and_then(Content::record)
+                .and_then(|record| record.buyer.language.clone()),
         },
+        words: words_of(all),
         ..ReportedSale::default()
     })
 }
@@ -509,6 +526,7 @@ fn subscription(subscription: &Value, said: DateTime<Utc>) -> Content {
             address: None,
             name: None,
             customer: id(subscription, "customer"),
+            language: None,
         },
         ..ReportedSale::default()
     })

@@ -3,14 +3,18 @@
 //! Its ids are numbers, so names say of what: `order:7`, `subscription:3`, `refund:9`. Times are UTC and say no zone. A
 //! subscription names its end.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use crate::event::{Buyer, Content, DeliveryError, ReportedSale, ShopDelivery};
 use crate::json::{
-    ItemNames, MAX_LINES, above_zero, address, at, id, list, name, quantity, renewal_token, shop_id, text, time,
+    ItemNames, MAX_LINES, above_zero, address, at, id, language, list, name, quantity, renewal_token, shop_id, text,
+    time, words,
 };
 use crate::shop::{ObjectIds, Shop, SignatureScheme, numbered};
+use countersign_model::language::Language;
 use countersign_model::offer::ShopId;
 use countersign_model::renewal_token::{NotARenewalToken, RenewalToken};
 use countersign_model::sale::fact::{Fact, PaidLine, Payment, Refund, SoldItem, Subscription, SubscriptionStatus};
@@ -119,6 +123,7 @@ fn order(order: &Value, number: &str, status: &str, said: DateTime<Utc>) -> Cont
         is_renewal,
         order: Some(own),
         buyer: buyer(order),
+        words: words_of(order),
         ..ReportedSale::default()
     })
 }
@@ -224,6 +229,7 @@ fn subscription(subscription: &Value, number: &str, status: &str, said: DateTime
         is_renewal: true,
         order: parent.or(Some(own)),
         buyer: buyer(subscription),
+        words: words_of(subscription),
         ..ReportedSale::default()
     })
 }
@@ -301,11 +307,28 @@ impl Money {
     }
 }
 
+/// What the shop calls the lines.
+fn words_of(order: &Value) -> BTreeMap<ShopId, Box<str>> {
+    let named = list(order, "line_items").iter().filter_map(|line| {
+        let price = shop_id(line, "variation_id").or_else(|| shop_id(line, "product_id"))?;
+        Some((price, words(line, &["name"])?))
+    });
+    named.collect()
+}
+
+/// The language in which an order was made, as WPML and TranslatePress note it.
+fn language_of(order: &Value) -> Option<Language> {
+    let fields = list(order, "meta_data").iter();
+    let mut fields = fields.filter(|field| matches!(text(field, "key"), Some("wpml_language" | "trp_language")));
+    fields.find_map(|field| language(field, &["value"]))
+}
+
 fn buyer(order: &Value) -> Buyer {
     Buyer {
         address: address(order, "billing.email"),
         name: name(order, &["billing.first_name", "billing.last_name"]),
         customer: id(order, "customer_id"),
+        language: language_of(order),
     }
 }
 

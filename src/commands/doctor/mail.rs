@@ -6,7 +6,9 @@ use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::mail::made_up;
 use countersign_files::queue::{Queue, QueueState};
+use countersign_mail::NO_MAIL_SERVER_HINT;
 use countersign_mail::account::MailAccount;
+use countersign_mail::kind::MailKind;
 use countersign_mail::queued_mail::{self, QueuedMail};
 use countersign_mail::texts::MailTexts;
 use countersign_settings::config::Config;
@@ -16,7 +18,8 @@ const TOO_LONG: TimeDelta = TimeDelta::minutes(30);
 
 /// The findings; none where there is neither a mail server nor a mail.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
-    settings(config).into_iter().chain(queue(config)).collect()
+    let found = settings(config).into_iter().chain(reminders(config));
+    found.chain(queue(config)).collect()
 }
 
 fn settings(config: &Config) -> Vec<Finding> {
@@ -32,11 +35,37 @@ fn settings(config: &Config) -> Vec<Finding> {
         }
     };
     let texts = MailTexts::load(&config.paths.registry);
-    let said = texts.and_then(|texts| texts.render(&made_up::licenses(config, 1)));
+    let said = texts.and_then(|texts| {
+        texts.try_all()?;
+        texts.render(&made_up::content(config, MailKind::License, None, 1))
+    });
     let texts = said
         .err()
         .map(|error| broken("mail", error.to_string(), Some(error.hint().to_owned())));
     [account].into_iter().chain(texts).collect()
+}
+
+/// Why nobody is reminded, although days are set.
+fn reminders(config: &Config) -> Option<Finding> {
+    const NOBODY: &str = "mail.reminders_before or reminders_after is set, and nobody is reminded";
+    let told = |why: &str, hint: &str| Some(warning("mail", format!("{NOBODY}: {why}"), hint));
+    if config.reminders.is_empty() {
+        None
+    } else if config.mail.is_none() {
+        told("there is no mail server", NO_MAIL_SERVER_HINT)
+    } else if config.serve.public_url.is_none() {
+        told(
+            "there is no public_url for the link to unsubscribe",
+            "set public_url in table [serve] of countersign.toml",
+        )
+    } else if !config.paths.downloads_key.exists() {
+        told(
+            "there is no keys/downloads.key",
+            "make one with `countersign keys generate --downloads`",
+        )
+    } else {
+        None
+    }
 }
 
 /// What waits.

@@ -19,6 +19,7 @@ use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, DemoPlu
 use crate::commands::init::files::{InitError, create};
 use crate::commands::init::instance;
 use crate::commands::license::order;
+use crate::serve::license_mails::MailsOrder;
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply, LicenseGrant};
 use crate::serve::ops::license_answers::NewKey;
 
@@ -203,6 +204,7 @@ fn issue(config: &Config, note: &str, sites: u32, modules: &[(&str, &[&str])]) -
             typed,
             grant,
             customer: None,
+            mails: MailsOrder::default(),
         },
     )? {
         IssueReply::Issued { new, .. } => Ok(new),

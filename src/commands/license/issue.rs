@@ -9,9 +9,11 @@ use serde::Serialize;
 use crate::build::counted;
 use crate::commands::kept_customers::CustomerArg;
 use crate::commands::{Exit, Failure, candidates, output};
+use crate::serve::license_mails::MailsOrder;
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply, LicenseGrant};
 use crate::serve::ops::license_answers::NewKey;
 use countersign_model::issued_license::Hex128;
+use countersign_model::language::Language;
 use countersign_model::license::{MAX_GRACE_PERIOD_HOURS, Modules, SiteLimit};
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::remarks::MAX_NOTE;
@@ -23,6 +25,7 @@ use countersign_registry::{SoldModules, declaration};
 use countersign_settings::config::Config;
 
 use crate::commands::license::arguments::{ModuleArg, parse_host, parse_sites};
+use crate::commands::license::assign;
 use crate::commands::license::expires::Expires;
 use crate::commands::license::order;
 
@@ -63,6 +66,12 @@ pub(super) struct Args {
     /// The customer's mail address; '-' reads it from stdin
     #[arg(long, value_name = "ADDRESS|-", conflicts_with = "declare")]
     customer: Option<CustomerArg>,
+    /// The language of the mails about it, such as de or pt-BR [default: that of your texts]
+    #[arg(long, value_name = "LANGUAGE", conflicts_with = "declare")]
+    language: Option<Language>,
+    /// Who gets the reminders of its end instead of the customer; '-' reads the mail address from stdin
+    #[arg(long, value_name = "ADDRESS|-", conflicts_with = "declare")]
+    reminders_to: Option<CustomerArg>,
     /// A name for this request: the same command with the same name prints the same key and issues nothing
     #[arg(long, value_name = "NAME", value_parser = request_name)]
     request: Option<String>,
@@ -100,6 +109,7 @@ struct DeclaredDocument<'a> {
 /// Issues a license, or declares one with `--declare`.
 pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Exit, Failure> {
     refuse_keys(args)?;
+    assign::refuse_two_from_stdin([args.customer.as_ref(), args.reminders_to.as_ref()])?;
     let grant = grant(args, now.date_naive())?;
     if let Some(warning) = check_modules(args, &config.paths.registry)? {
         stderr::line(format_args!("warning: {}", Printable(&warning)));
@@ -122,6 +132,10 @@ fn issue(args: &Args, grant: LicenseGrant, config: &Config) -> Result<Exit, Fail
         grant,
         request,
         customer: args.customer.as_ref().map(CustomerArg::address).transpose()?,
+        mails: MailsOrder {
+            language: args.language.clone(),
+            reminders_to: args.reminders_to.as_ref().map(assign::reminders_to).transpose()?,
+        },
     };
     let request = &order.request;
     let (new, earlier) = match order::issue(config, &order)? {

@@ -83,9 +83,11 @@ The new site has the seat at once, before its first validation.")]
 A limit that is not named stays. 'default' removes the license's own limit: then the server's \
 setting counts. Bound sites stay bound, even if a new limit allows fewer.")]
     Sites(change::SitesArgs),
-    /// Say whose a license is
+    /// Say whose a license is, and who gets the mails about it
     #[command(after_help = "Examples:
   countersign license assign 3f9a0c21d4e5 --customer anna@example.com
+  countersign license assign 3f9a0c21d4e5 --reminders-to office@agency.example --language de
+  countersign license assign 3f9a0c21d4e5 --reminders-to customer
   echo anna@example.com | countersign license assign 3f9a0c21d4e5 --customer -
 
 The ledger gets a random number of the customer. The address stands beside it and can be erased: \

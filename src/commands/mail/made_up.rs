@@ -1,25 +1,27 @@
-//! The made-up licenses of a mail that is shown or tried: those of the first plugin in the registry.
+//! The made-up values of a mail that is shown or tried: licenses of the first plugin in the registry.
 
-use countersign_mail::{MailedLicense, made_up};
+use countersign_mail::kind::MailKind;
+use countersign_mail::{MailContent, made_up};
 use countersign_model::first_copy_link;
+use countersign_model::language::Language;
 use countersign_model::plugin::Plugin;
 use countersign_model::slug::Slug;
 use countersign_package::catalog::{self, ReleaseIndex};
 use countersign_registry::{RegistryFiles, plugins};
 use countersign_settings::config::{Config, FirstCopyRule};
 
-/// Made-up licenses, `count` of them. A registry that cannot be read has no plugin.
-pub(crate) fn licenses(config: &Config, count: u8) -> Vec<MailedLicense> {
+/// A mail of made-up values with `count` licenses. A registry that cannot be read has no plugin.
+pub(crate) fn content(config: &Config, kind: MailKind, language: Option<Language>, count: u8) -> MailContent {
     let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).unwrap_or_default();
     let plugins = entries.iter().filter_map(|entry| entry.plugin.as_ref().ok());
     let first = plugins.min_by_key(|plugin| plugin.slug.as_str());
     let published = first.and_then(|plugin| published_name(config, &plugin.slug));
-    let mut licenses = made_up::licenses(first, published.as_deref(), count);
+    let mut content = made_up::content(kind, language, first, published.as_deref(), count);
     let page = first_copy_page(config, first);
-    for license in &mut licenses {
+    for license in &mut content.licenses {
         license.download_page.clone_from(&page);
     }
-    licenses
+    content
 }
 
 /// A page that is none, on the server of this configuration; `None` if its mails have no such link.

@@ -8,9 +8,11 @@ use crate::commands::mail::mail_account::account;
 use crate::commands::output;
 use crate::commands::{Exit, Failure};
 use countersign_mail::address::MailAddress;
+use countersign_mail::kind::MailKind;
 use countersign_mail::mail_id::MailId;
 use countersign_mail::post::whole_mail;
 use countersign_mail::texts::{MailTexts, RenderedMail};
+use countersign_model::language::Language;
 use countersign_model::text::printable::PrintableLines;
 use countersign_settings::config::Config;
 
@@ -25,7 +27,13 @@ pub(super) struct Args {
     /// Print the whole mail, as the mail server gets it; needs the table `mail`
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// How many licenses the order has
+    /// Which mail: license, reminder-before or reminder-after
+    #[arg(long, value_name = "MAIL", default_value = "license", value_parser = kind)]
+    kind: MailKind,
+    /// In this language, such as de or pt-BR; without a text in it, the one for everybody is shown
+    #[arg(long, value_name = "LANGUAGE")]
+    language: Option<Language>,
+    /// How many licenses it is about
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]
     licenses: u8,
     /// Print one JSON document
@@ -49,11 +57,16 @@ struct PreviewedMail<'a> {
 /// Fills in the texts and prints them.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let texts = MailTexts::load(&config.paths.registry)?;
-    let said = texts.render(&made_up::licenses(config, args.licenses))?;
+    let said = texts.render(&made_up::content(
+        config,
+        args.kind,
+        args.language.clone(),
+        args.licenses,
+    ))?;
     if args.html {
         let html = said.html.ok_or_else(|| {
-            Failure::input("there is no HTML: your own license.txt stands alone")
-                .hint("write license.html beside it, or leave it: the mail is text")
+            Failure::input("there is no HTML: your own text stands alone")
+                .hint("write the file that ends in .html beside it, or leave it: the mail is text")
         })?;
         return output::print(&html);
     }
@@ -69,13 +82,18 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         reply_to: account.as_ref().and_then(|account| account.reply_to()),
         to: BUYER,
         said: &said,
-        texts: texts.folder().map(output::path_text),
+        texts: texts.folder(args.kind).map(output::path_text),
     };
     output::print(&if args.json {
         output::json(&previewed)?
     } else {
         text(&previewed)
     })
+}
+
+fn kind(text: &str) -> Result<MailKind, &'static str> {
+    text.parse()
+        .map_err(|_| "expected license, reminder-before or reminder-after")
 }
 
 fn text(mail: &PreviewedMail<'_>) -> String {

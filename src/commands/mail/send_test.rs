@@ -8,6 +8,7 @@ use crate::commands::mail::mail_account::account;
 use crate::commands::output;
 use crate::commands::{Exit, Failure};
 use countersign_mail::address::MailAddress;
+use countersign_mail::kind::MailKind;
 use countersign_mail::mail_id::MailId;
 use countersign_mail::post::send_one;
 use countersign_mail::send_error::SendError;
@@ -36,7 +37,8 @@ struct TestMail {
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let account = account(config)?;
     account.check_files()?;
-    let said = MailTexts::load(&config.paths.registry)?.render(&made_up::licenses(config, 1))?;
+    let said =
+        MailTexts::load(&config.paths.registry)?.render(&made_up::content(config, MailKind::License, None, 1))?;
     let said = RenderedMail {
         subject: format!("[Test] {}", said.subject),
         ..said

@@ -19,14 +19,19 @@ pub(super) fn account(config: &Config) -> Result<Option<MailAccount>, Failure> {
     Ok(Some(account))
 }
 
-/// Has a server send mails by `account`, if there is one.
+/// Has a server send mails by `account`, if there is one, and remind customers.
 ///
 /// # Errors
 /// The queue cannot be opened, or a thread cannot be started.
 pub(super) fn begin(server: Server, account: Option<MailAccount>, config: &Config) -> Result<Server, Failure> {
-    let Some(account) = account else { return Ok(server) };
-    let queue = MailQueue::open(&config.paths.store, Utc::now())?;
+    let server = match account {
+        Some(account) => {
+            let queue = MailQueue::open(&config.paths.store, Utc::now())?;
+            server.with_mail(queue, account, config.paths.registry.clone())
+        }
+        None => Ok(server),
+    };
     server
-        .with_mail(queue, account, config.paths.registry.clone())
+        .and_then(|server| server.with_reminders(config.reminders.clone()))
         .map_err(Failure::environment)
 }

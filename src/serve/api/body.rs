@@ -13,7 +13,7 @@ use crate::serve::reply::problem::Problem;
 ///
 /// # Errors
 /// It has a content coding, is larger, or did not arrive.
-pub(super) async fn read(request: Request<Incoming>, limit: usize) -> Result<Bytes, Problem> {
+pub(crate) async fn read(request: Request<Incoming>, limit: usize) -> Result<Bytes, Problem> {
     let (head, body) = request.into_parts();
     if !is_uncoded(&head.headers) {
         return Err(Problem::UnsupportedMediaType);

@@ -18,7 +18,7 @@ use crate::serve::deliveries::bought_license::BoughtLicense;
 use crate::serve::deliveries::delivered::Delivered;
 use crate::serve::deliveries::error::{ApplyError, ParkReason};
 use crate::serve::deliveries::key_debt::KeyDebt;
-use crate::serve::deliveries::sale_licenses::{SaleKey, SaleLicenses};
+use crate::serve::deliveries::sale_licenses::{SaleKey, SaleLicenses, SaleMails};
 use crate::serve::deliveries::sale_places::SalePlaces;
 use crate::serve::deliveries::sale_requests::SaleRequests;
 
@@ -74,7 +74,7 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         }
         return Err(ApplyError::Early);
     }
-    let change = SaleChange::new(hidden, terms, Arc::clone(requests.scope()), Utc::now());
+    let change = SaleChange::new(hidden, terms.clone(), Arc::clone(requests.scope()), Utc::now());
     let (sale, facts, is_news) = match gate.bindings().record_sale(change).await? {
         SaleOutcome::Recorded { sale, facts, is_news } => (sale, facts, is_news),
         SaleOutcome::TooLong => return Err(ParkReason::TooLong.into()),
@@ -109,6 +109,13 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
     let customer = licenses.customer(address, name, service.customers).await?;
     let issued = licenses.issue_missing(customer).await;
     let issued = issued.map_err(|error| error.of_delivery(received))?;
+    let mails = SaleMails {
+        language: record.buyer.language.as_ref(),
+        words: &record.words,
+        terms: &terms,
+        rule: service.customers,
+    };
+    licenses.keep_mails(&debt.owed(&licenses, &issued), &mails).await?;
     debt.pay(&licenses, &issued).await?;
     // What is sold beside is granted; the rest is the remainder. What a price granted is remembered without its offer.
     let without = facts.without_terms();

@@ -10,11 +10,13 @@ use tokio::task::spawn_blocking;
 
 use crate::serve::state::Service;
 use countersign_files::spool::SpoolError;
+use countersign_ledger::CustomerQuery;
 use countersign_mail::address::MailAddress;
 use countersign_mail::mail_queue_error::MailQueueError;
 use countersign_mail::queue::MailQueue;
 use countersign_mail::queued_mail::MAX_LICENSES;
 use countersign_model::digest::Digest;
+use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
 use countersign_settings::config::KeyIssuer;
 
@@ -81,6 +83,18 @@ impl KeyDebt {
         }
     }
 
+    /// The licenses whose mails this delivery knows something of.
+    pub(super) fn owed(&self, licenses: &SaleLicenses<'_>, issued: &[LicenseId]) -> Vec<LicenseId> {
+        let mut ids = match self {
+            Self::None | Self::NoServer => Vec::new(),
+            Self::NoAddress(owed) | Self::Owed(_, _, owed) => licenses.own(owed),
+        };
+        ids.extend(issued);
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
     /// Has the keys mailed, so many in a mail as one can have. When it returns, the mails are on disk.
     pub(super) async fn pay(self, licenses: &SaleLicenses<'_>, issued: &[LicenseId]) -> Result<(), ApplyError> {
         let (queue, address, owed) = match self {
@@ -95,21 +109,50 @@ impl KeyDebt {
             }
             Self::Owed(queue, address, owed) => (queue, address, owed),
         };
-        let own = licenses.own(&owed);
-        let sale = licenses.sale();
-        let enqueue = move || {
-            for licenses in own.chunks(MAX_LICENSES) {
-                let ids: Vec<_> = licenses.iter().map(ToString::to_string).collect();
-                let event = format!("sale {}", Digest::of(format!("{sale} {}", ids.join(" ")).as_bytes()));
-                queue.enqueue(&address, licenses, &event, Utc::now())?;
-            }
-            Ok(())
-        };
-        let queued: Result<(), MailQueueError> = spawn_blocking(enqueue)
-            .await
-            .map_err(|error| SpoolError::Stopped(error.to_string()))?;
-        Ok(queued?)
+        enqueue(queue, address, licenses.sale(), licenses.own(&owed)).await
     }
+}
+
+/// Has the keys of licenses of a sale mailed to this address. An event of the same licenses gets one mail.
+async fn enqueue(
+    queue: Arc<MailQueue>,
+    address: MailAddress,
+    sale: Hex128,
+    licenses: Vec<LicenseId>,
+) -> Result<(), ApplyError> {
+    let enqueue = move || {
+        for licenses in licenses.chunks(MAX_LICENSES) {
+            let ids: Vec<_> = licenses.iter().map(ToString::to_string).collect();
+            let event = format!("sale {}", Digest::of(format!("{sale} {}", ids.join(" ")).as_bytes()));
+            queue.enqueue(&address, licenses, &event, Utc::now())?;
+        }
+        Ok(())
+    };
+    let queued: Result<(), MailQueueError> = spawn_blocking(enqueue)
+        .await
+        .map_err(|error| SpoolError::Stopped(error.to_string()))?;
+    Ok(queued?)
+}
+
+/// Has keys mailed to a customer whose address is kept. Gives whether it is, and there is a mail server. No delivery notes this debt: a
+/// server that is killed before the mail is in the queue mails nothing.
+pub(super) async fn mail_to_customer(
+    service: &Service,
+    sale: Hex128,
+    customer: Hex128,
+    licenses: &[LicenseId],
+) -> Result<bool, ApplyError> {
+    let Some(queue) = service.mail.get().cloned() else {
+        return Ok(false);
+    };
+    let query = CustomerQuery::Numbers([customer].into());
+    let rows = service.gate.bindings().customers(query).await?.rows;
+    let mut addresses = rows.iter().filter_map(|row| row.address.as_deref()?.parse().ok());
+    let Some(address) = addresses.next() else {
+        return Ok(false);
+    };
+    enqueue(queue, address, sale, licenses.to_vec()).await?;
+    Ok(true)
 }
 
 /// Tells of licenses whose keys nobody got.

@@ -1,7 +1,8 @@
 //! Grants what had no offer when it was sold, once an offer is added for it.
 //!
 //! Deliveries that are parked for want of an offer are tried again first: they know the buyer's address. Then sales follow of which
-//! something was granted before, because their deliveries are gone.
+//! something was granted before, because their deliveries are gone: their keys are mailed to the customer of what was granted, if the
+//! address is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -97,13 +98,15 @@ impl LaterOffers {
             (later, granted)
         });
         let mut granted = std::pin::pin!(granted.buffered(AT_ONCE));
-        let mut issued = Vec::new();
+        let mut unsent = Vec::new();
+        let mut count = 0_usize;
         let mut sales = 0_usize;
         while let Some((later, granted)) = granted.next().await {
             match granted {
-                Ok(licenses) => {
+                Ok(LaterLicenses { issued, are_mailed }) => {
                     sales += 1;
-                    issued.extend(licenses);
+                    count += issued.len();
+                    unsent.extend(issued.into_iter().filter(|_| !are_mailed));
                 }
                 Err(error) => {
                     if matches!(error, ApplyError::Store(_)) {
@@ -116,13 +119,13 @@ impl LaterOffers {
         if sales > 0 {
             tracing::info!(
                 sales,
-                licenses = issued.len(),
+                licenses = count,
                 "offers grant what was sold before they were added"
             );
         }
         key_debt::nobody(
-            &issued,
-            "what they were sold for had no offer, and the buyer's mail address is not kept",
+            &unsent,
+            "what they were sold for had no offer, and the buyer's mail address is not kept, or there is no mail server",
         );
     }
 }
@@ -153,10 +156,18 @@ fn later_sale(sale: KnownSale, offers: &Offers) -> Option<LaterSale> {
     })
 }
 
-/// Remembers what the offers grant, and has the licenses follow. Gives those that are new.
-async fn grant(service: &Arc<Service>, later: &LaterSale) -> Result<Vec<LicenseId>, ApplyError> {
+/// The licenses that are new.
+#[derive(Default)]
+struct LaterLicenses {
+    issued: Vec<LicenseId>,
+    /// Whether their keys are mailed to the customer.
+    are_mailed: bool,
+}
+
+/// Remembers what the offers grant, and has the licenses follow.
+async fn grant(service: &Arc<Service>, later: &LaterSale) -> Result<LaterLicenses, ApplyError> {
     let Some((hook, _)) = service.hooks.find(later.shop.as_str()) else {
-        return Ok(Vec::new());
+        return Ok(LaterLicenses::default());
     };
     let snapshot = service.gate.snapshot();
     let secrets = snapshot.secrets.licensing.as_deref().ok_or(ApplyError::NoSecrets)?;
@@ -166,7 +177,7 @@ async fn grant(service: &Arc<Service>, later: &LaterSale) -> Result<Vec<LicenseI
     let mut change = SaleChange::new(Vec::new(), later.terms.clone(), scope, Utc::now());
     change.sale = Some(later.sale.id);
     let SaleOutcome::Recorded { sale, facts, .. } = bindings.record_sale(change).await? else {
-        return Ok(Vec::new());
+        return Ok(LaterLicenses::default());
     };
     let places = SalePlaces {
         registry: &snapshot.registry,
@@ -180,10 +191,16 @@ async fn grant(service: &Arc<Service>, later: &LaterSale) -> Result<Vec<LicenseI
         KeyIssuer::Shop => SaleKey::OfShop,
     };
     let _turn = service.hooks.turns.of(sale).await;
-    // Nobody is sent a key here.
     let named = facts.facts();
     let objects = named.iter().flat_map(Fact::ids).copied().collect();
     let licenses = SaleLicenses::new(places, objects, None, key);
     licenses.update_all().await?;
-    licenses.issue_missing(None).await
+    // The buyer of what was granted before.
+    let holder = licenses.holder();
+    let issued = licenses.issue_missing(holder).await?;
+    let are_mailed = match holder.filter(|_| key == SaleKey::Own && !issued.is_empty()) {
+        Some(holder) => key_debt::mail_to_customer(service, sale, holder, &issued).await?,
+        None => false,
+    };
+    Ok(LaterLicenses { issued, are_mailed })
 }

@@ -7,16 +7,18 @@ use chrono::Utc;
 
 use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, KnownFacts, LedgerChange, LedgerLicense};
 use countersign_mail::address::MailAddress;
-use countersign_model::customer::CustomerAddress;
+use countersign_model::customer::{CustomerAddress, LicenseMails, NewCustomer};
 use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
+use countersign_model::language::Language;
 use countersign_model::license::{Details, License, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::offer::ShopId;
 use countersign_model::period::NEVER;
 use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::sale::edits::Sold;
 use countersign_model::sale::fact::PlaceName;
 use countersign_model::sale::grants::SoldLicense;
-use countersign_model::sale::terms::SoldGrant;
+use countersign_model::sale::terms::{SoldGrant, Terms};
 use countersign_settings::config::CustomerRule;
 
 use crate::serve::customer_numbers::{self, SaidCustomer};
@@ -46,6 +48,16 @@ pub(super) struct SaleLicenses<'a> {
     by: SaleChanger,
 }
 
+/// What a delivery says of the mails about licenses of its sale.
+pub(super) struct SaleMails<'a> {
+    pub(super) language: Option<&'a Language>,
+    /// What the shop calls things, by price.
+    pub(super) words: &'a BTreeMap<ShopId, Box<str>>,
+    /// What each price grants.
+    pub(super) terms: &'a BTreeMap<ShopId, Terms>,
+    pub(super) rule: CustomerRule,
+}
+
 /// Who has licenses follow their sale.
 pub(super) struct SaleChanger {
     pub(super) scope: Arc<ChangeScope>,
@@ -61,6 +73,19 @@ pub(in crate::serve) struct FollowedLicense {
     sold: Sold,
     /// What the shop grants.
     of_shop: LicenseStatus,
+}
+
+impl SaleMails<'_> {
+    /// What the shop calls the one price that grants these modules.
+    fn product(&self, modules: &Modules) -> Option<Box<str>> {
+        if self.rule == CustomerRule::Hash {
+            return None;
+        }
+        let grants = |price: &ShopId| self.terms.get(price).is_some_and(|terms| *terms.modules == *modules);
+        let mut named = self.words.iter().filter(|(price, _)| grants(price));
+        let (_, words) = named.next()?;
+        named.next().is_none().then(|| words.clone())
+    }
 }
 
 impl<'a> SaleLicenses<'a> {
@@ -114,6 +139,13 @@ impl<'a> SaleLicenses<'a> {
         ))
     }
 
+    /// The customer of a license of the sale, if one is known.
+    pub(super) fn holder(&self) -> Option<Hex128> {
+        let copies = self.copies(&self.facts()).into_iter();
+        let mut found = copies.filter_map(|(place, copy)| self.places.find(&place, copy));
+        found.find_map(|found| found.license.details.remarks().holder)
+    }
+
     /// The sale.
     pub(super) fn sale(&self) -> Hex128 {
         self.places.sale
@@ -164,6 +196,26 @@ impl<'a> SaleLicenses<'a> {
             self.update(&sold.place, sold.copy).await?;
         }
         Ok(issued)
+    }
+
+    /// Keeps what is known of the mails about these licenses, where it can be erased.
+    pub(super) async fn keep_mails(&self, licenses: &[LicenseId], mails: &SaleMails<'_>) -> Result<(), ApplyError> {
+        let scope = self.places.requests.scope();
+        let row = |id: &LicenseId| {
+            let found = self.places.bindings.issued(id)?;
+            let known = LicenseMails {
+                language: mails.language.cloned(),
+                product: mails.product(&found.license.modules),
+                reminders_to: None,
+            };
+            let holder = found.license.details.remarks().holder;
+            (known != LicenseMails::default()).then(|| NewCustomer::of_license(id, holder, scope, known))
+        };
+        let rows: Vec<_> = licenses.iter().filter_map(row).collect();
+        if !rows.is_empty() {
+            self.places.bindings.keep_customers(rows).await?;
+        }
+        Ok(())
     }
 
     /// Has every license of the sale be as the facts say.

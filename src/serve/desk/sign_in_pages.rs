@@ -146,6 +146,7 @@ impl SignIn<'_> {
         let code = attempt.code(self.key);
         let link = attempt.link(self.key);
         let said = RenderedMail {
+            unsubscribe: None,
             subject: "Sign in at the desk".to_owned(),
             text: format!(
                 "Somebody asked to sign in at the desk of countersign with this address.\n\nYour code: {}-{}\n\nOr open this \

@@ -9,6 +9,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::serve::found_license::{self, ChangeError};
+use crate::serve::license_mails::MailsOrder;
 use crate::serve::ops::command_user::GivenOrder;
 use crate::serve::ops::license_answers::{LedgerTools, NO_SECRETS, NewKey, named_note};
 use crate::serve::state::Service;
@@ -34,6 +35,9 @@ pub struct IssueOrder {
     /// The address of its customer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customer: Option<CustomerAddress>,
+    /// How the mails about it are to be.
+    #[serde(default)]
+    pub mails: MailsOrder,
 }
 
 /// What a new license grants.
@@ -122,6 +126,11 @@ impl LedgerTools<'_> {
             Ok(author) => author,
             Err(reason) => return Ok(IssueReply::Refused(reason)),
         };
+        let scope = ChangeScope::operator();
+        let keeper = self.mails_keeper(&scope);
+        if let Err(reason) = keeper.check(&order.mails) {
+            return Ok(IssueReply::Refused(reason.to_string()));
+        }
         let holder = self.customer(order.customer.as_ref()).await?;
         let change = LedgerChange {
             license: order.grant.license(new.key.id()),
@@ -145,6 +154,10 @@ impl LedgerTools<'_> {
             Err(ChangeError::Store(error)) => return Err(error),
             Err(error) => return Ok(IssueReply::Refused(error.to_string())),
         };
+        if let ChangeOutcome::Recorded(license) | ChangeOutcome::Repeated(license) = &outcome {
+            // A repeated request may follow one that was killed here.
+            keeper.keep(&license.license, &order.mails).await?;
+        }
         let issued = |license: &License, license_key: String, earlier| IssueReply::Issued {
             new: self.new_key(license, license_key),
             earlier,

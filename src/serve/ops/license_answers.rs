@@ -15,6 +15,7 @@ use crate::serve::customer_numbers::{self, SaidCustomer};
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use crate::serve::gate::Snapshot;
 use crate::serve::ledger_licenses::{self, Adopting, Changer, ExpectedRevision, LicenseChangeError, refresh};
+use crate::serve::license_mails::{MailsKeeper, MailsOrder};
 use crate::serve::links::FirstCopyPages;
 use crate::serve::ops::command_user::{CommandUser, GivenOrder};
 use crate::serve::state::Service;
@@ -114,6 +115,8 @@ pub enum LicenseAction {
     Resend(MailAddress),
     /// It is for the customer with this address.
     Assign(CustomerAddress),
+    /// Its mails are so from now on.
+    Mails(MailsOrder),
 }
 
 /// What became of an order.
@@ -247,6 +250,7 @@ impl LedgerTools<'_> {
             LicenseAction::Rekey => self.rekey(license, adopt, author).await,
             LicenseAction::Resend(address) => self.resend(license, address).await,
             LicenseAction::Assign(address) => self.assign(license, &address, author).await,
+            LicenseAction::Mails(mails) => self.mails(license, &mails).await,
         };
         match done {
             Ok(reply) => Ok(reply),
@@ -403,8 +407,31 @@ impl LedgerTools<'_> {
         };
         let step = LicenseStep::Edit(LicenseTerms::default());
         let any = ExpectedRevision::Any;
-        let (_, changed) = ledger_licenses::apply(self.registry, self.bindings, &by, id, any, &step).await?;
+        let (issued, changed) = ledger_licenses::apply(self.registry, self.bindings, &by, id, any, &step).await?;
+        let scope = ChangeScope::operator();
+        self.mails_keeper(&scope).follow(&issued.license).await?;
         Ok(LicenseReply::Done { changed })
+    }
+
+    async fn mails(&self, id: LicenseId, mails: &MailsOrder) -> Result<LicenseReply, LicenseChangeError> {
+        let found = ledger_licenses::find(self.registry, self.bindings, &id).await?;
+        let scope = ChangeScope::operator();
+        let keeper = self.mails_keeper(&scope);
+        if let Err(reason) = keeper.check(mails) {
+            return Ok(LicenseReply::Refused(reason.to_string()));
+        }
+        let changed = keeper.keep(&found.license, mails).await?;
+        Ok(LicenseReply::Done { changed })
+    }
+
+    /// What keeps how mails are to be.
+    pub(super) fn mails_keeper<'k>(&'k self, by: &'k ChangeScope) -> MailsKeeper<'k> {
+        MailsKeeper {
+            bindings: self.bindings,
+            secrets: self.secrets.as_deref(),
+            rule: self.customers,
+            by,
+        }
     }
 
     /// The number of a customer whom a person names; `None` without one, or without secrets.

@@ -92,3 +92,49 @@ fn a_buyer_gets_one_mail_with_a_key_that_works_though_the_server_is_killed_again
     });
     assert_eq!(mail.mails().len(), before);
 }
+
+#[test]
+fn a_mail_is_in_the_buyers_language_and_names_the_sale_and_a_later_offer_mails_its_key_too() {
+    let mail = MailServer::start("none");
+    let instance = Instance::new();
+    add_shop(&instance);
+    instance.write(
+        "countersign.toml",
+        &format!(
+            "[shops.stripe]\n[mail]\nserver = \"localhost\"\nport = {}\nfrom = \"licenses@acme.example\"\ntls = \"none\"\n\
+             retry_seconds = 1\n",
+            mail.port
+        ),
+    );
+    instance.write(
+        "registry/mail/license.de.txt",
+        "Subject: {{ license.product or 'Nachtrag' }}\n\nHallo {{ customer.name }} ({{ language }}), {{ license.order }}: {{ license.key }}\n",
+    );
+    let server = Server::start(&instance);
+    let session = json!({ "id": "cs_1", "mode": "payment", "payment_status": "paid", "payment_intent": "pi_1", "locale": "de",
+        "amount_total": 4_900, "customer_details": { "email": "anna@example.com", "name": "Anna Quirk" },
+        "line_items": { "data": [
+            { "price": { "id": "price_small", "product": "prod_1" }, "quantity": 1, "amount_total": 1_900, "description": "Acme Forms, 1 Jahr" },
+            { "price": { "id": "price_later", "product": "prod_2" }, "quantity": 1, "amount_total": 3_000, "description": "Acme Maps" }
+        ] } });
+    assert_eq!(deliver(&server, "checkout.session.completed", 1, &session), 200);
+    eventually("a mail", PATIENCE, || mail.mails().len() == 1);
+    let first = &mail.mails()[0];
+    assert_eq!(header(first, "Subject"), "Acme Forms, 1 Jahr");
+    let text = first["text"].as_str().unwrap();
+    assert!(text.starts_with("Hallo Anna Quirk (de), pi_1: "), "{text}");
+    let ledger = std::fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap();
+    assert!(
+        !ledger.contains("Acme Forms, 1") && !ledger.contains("Quirk"),
+        "{ledger}"
+    );
+    instance.write(
+        "registry/offers/later.toml",
+        "shop = 'stripe'\nprices = ['price_later']\nperiod = '1y'\nsites = 2\nmodules.maps = []\n",
+    );
+    eventually("the mail of the later license", PATIENCE, || mail.mails().len() == 2);
+    let second = &mail.mails()[1];
+    assert_eq!(second["recipients"], json!(["anna@example.com"]));
+    assert_ne!(key(first), key(second));
+    assert!(server.stop().success());
+}

@@ -29,6 +29,7 @@ mod node;
 mod order_references;
 mod primary_killed;
 mod recipe;
+mod reminders;
 mod repair;
 mod repair_kinds;
 mod reports;

@@ -10,6 +10,7 @@ use toml::Value;
 
 use crate::config::tables::settings_table;
 use crate::config::value::Setting;
+use countersign_model::reminder::ReminderRule;
 
 const TIMEOUT_SECONDS: NonZeroU32 = NonZeroU32::new(60).unwrap();
 const RETRY_SECONDS: NonZeroU32 = NonZeroU32::new(60).unwrap();
@@ -66,6 +67,36 @@ settings_table! {
         reply_to: String,
         timeout_seconds: NonZeroU32,
         retry_seconds: NonZeroU32,
+        reminders_before: ReminderDays<0>,
+        reminders_after: ReminderDays<1>,
+    }
+}
+
+/// Days before or after the end of a license, each at least `LEAST`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ReminderDays<const LEAST: u16>(Vec<u16>);
+
+impl<const LEAST: u16> ReminderDays<LEAST> {
+    fn of(days: Vec<u16>) -> Option<Self> {
+        let is_rule = ReminderRule::new(&days, &[]).is_ok() && days.iter().all(|day| *day >= LEAST);
+        is_rule.then_some(Self(days))
+    }
+}
+
+impl<const LEAST: u16> Setting for ReminderDays<LEAST> {
+    const EXPECTED: &'static str = "expected a list of at most 10 numbers of days from 0 to 366, each once, such as [30, 7, 1]; after the end, from 1";
+
+    fn from_text(text: &str) -> Option<Self> {
+        let days = text.split(',').map(str::trim).filter(|day| !day.is_empty());
+        Self::of(days.map(|day| day.parse().ok()).collect::<Option<_>>()?)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        let days = value.as_array()?.iter();
+        Self::of(
+            days.map(|day| day.as_integer()?.try_into().ok())
+                .collect::<Option<_>>()?,
+        )
     }
 }
 
@@ -92,6 +123,15 @@ pub struct MailConfig {
     pub timeout: Duration,
     /// How long to wait before a mail is sent again; it doubles each time.
     pub retry: Duration,
+}
+
+impl MailSettings {
+    /// When customers are reminded of the end of their licenses; never, if it has no days.
+    pub(super) fn reminders(&self) -> ReminderRule {
+        let before = self.reminders_before.as_ref().map_or(&[][..], |days| &days.0);
+        let after = self.reminders_after.as_ref().map_or(&[][..], |days| &days.0);
+        ReminderRule::new(before, after).unwrap_or_default()
+    }
 }
 
 impl MailConfig {
@@ -147,5 +187,23 @@ mod tests {
             (full.reply_to, full.timeout.as_secs(), full.retry.as_secs()),
             (None, 60, 5)
         );
+    }
+
+    #[test]
+    fn reminders_are_off_until_days_are_named() {
+        let rule = |days: &str| toml::from_str::<MailSettings>(days).map(|settings| settings.reminders());
+        assert_eq!(rule(""), Ok(ReminderRule::default()));
+        let both = rule("reminders_before = [30, 0]\nreminders_after = [3]\n");
+        assert_eq!(both, Ok(ReminderRule::new(&[30, 0], &[3]).unwrap()));
+        for bad in [
+            "reminders_after = [0]",
+            "reminders_before = [7, 7]",
+            "reminders_before = [400]",
+            "reminders_before = 7",
+        ] {
+            assert!(toml::from_str::<MailSettings>(bad).is_err(), "{bad}");
+        }
+        assert_eq!(ReminderDays::<0>::from_text("30, 7"), Some(ReminderDays(vec![30, 7])));
+        assert_eq!(ReminderDays::<1>::from_text("0"), None);
     }
 }

@@ -28,6 +28,7 @@ use serde::Deserialize;
 use toml::de::DeTable;
 
 use countersign_files::regular_file;
+use countersign_model::reminder::ReminderRule;
 use countersign_model::slug::Slug;
 use countersign_model::text::did_you_mean::did_you_mean;
 use countersign_model::text::short_message::short_message;
@@ -84,6 +85,8 @@ pub struct Config {
     pub shops: Vec<ShopConfig>,
     /// The mail server, if there is one.
     pub mail: Option<MailConfig>,
+    /// When customers are reminded of the end of their licenses; never, if it has no days.
+    pub reminders: ReminderRule,
     /// Endpoints that are told of events.
     pub webhooks: Vec<WebhookConfig>,
     /// The vendor's page, if there is one.
@@ -148,6 +151,7 @@ impl Config {
         let webhooks = webhooks.map(|(name, table)| WebhookConfig::of_table(instance, name, table));
         let webhooks = webhooks.collect::<Result<_, _>>().map_err(incomplete)?;
         let desk = DeskConfig::of_file(file.desk).map_err(incomplete)?;
+        let reminders = file.mail.reminders();
         let mail = MailConfig::of_file(instance, file.mail);
         Ok(Self {
             paths: Paths::merge(instance, paths, file.paths),
@@ -157,6 +161,7 @@ impl Config {
             serve,
             shops,
             mail,
+            reminders,
             webhooks,
             desk,
         })

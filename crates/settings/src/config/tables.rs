@@ -114,7 +114,7 @@ mod tests {
     use crate::config::webhooks::WebhookTable;
 
     /// A value that each setting takes, by its name.
-    const VALUES: [(&str, &str); 17] = [
+    const VALUES: [(&str, &str); 19] = [
         ("listen", "127.0.0.1:8082"),
         ("server", "mail.example"),
         ("port", "25"),
@@ -126,6 +126,8 @@ mod tests {
         ("reply_to", "a@b.example"),
         ("timeout_seconds", "5"),
         ("retry_seconds", "5"),
+        ("reminders_before", "30, 7"),
+        ("reminders_after", "3"),
         ("kind", "paddle"),
         ("secret_file", "s"),
         ("mode", "test"),

@@ -11,16 +11,20 @@ use crate::serve::api::licenses::body::{idempotency_key, if_match, read};
 use crate::serve::api::licenses::caller::Caller;
 use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
 use crate::serve::api::licenses::fields::{GraceHours, LastDay, SiteCount, present};
+use crate::serve::api::licenses::issue;
 use crate::serve::api::licenses::ledger;
 use crate::serve::api::licenses::rekey;
 use crate::serve::api::licenses::resend;
 use crate::serve::api::licenses::unsold_modules;
 use crate::serve::ledger_licenses::{Changer, ExpectedRevision};
+use crate::serve::license_mails::{MailsOrder, RemindersTo};
 use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_ledger::named_at_random;
 use countersign_model::api_token::TokenScope;
+use countersign_model::customer::CustomerAddress;
+use countersign_model::language::Language;
 use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, LicenseTerms};
@@ -61,6 +65,11 @@ struct TermsBody {
     site_moves: Option<Option<u16>>,
     #[serde(default, deserialize_with = "present")]
     metadata: Option<Metadata>,
+    #[serde(default, deserialize_with = "present")]
+    language: Option<Language>,
+    /// `null` for the customer.
+    #[serde(default, deserialize_with = "present")]
+    reminders_to: Option<Option<CustomerAddress>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -107,6 +116,8 @@ pub(super) async fn patch(
         staging_sites,
         site_moves,
         metadata,
+        language,
+        reminders_to,
     } = read(headers, body).await?;
     if modules.as_ref().is_some_and(Modules::is_empty) {
         return Err(Problem::malformed_field(
@@ -126,6 +137,13 @@ pub(super) async fn patch(
         staging_sites,
         site_moves,
     };
+    let mails = MailsOrder {
+        language,
+        reminders_to: reminders_to.map(|to| to.map_or(RemindersTo::Customer, RemindersTo::Address)),
+    };
+    let secrets = service.gate.snapshot().secrets.licensing.clone();
+    let keeper = issue::mails_keeper(service, secrets.as_deref(), caller);
+    issue::check_mails(&keeper, &mails)?;
     let given = terms.modules.clone();
     let by = Changer {
         remarks: NewRemarks {
@@ -135,6 +153,9 @@ pub(super) async fn patch(
         ..Changer::from(Arc::clone(&caller.scope))
     };
     let answer = apply(service, caller, &by, id, expected, &LicenseStep::Edit(terms)).await?;
+    if let Some(issued) = service.gate.bindings().issued(&id) {
+        keeper.keep(&issued.license, &mails).await?;
+    }
     if let Some(modules) = &given {
         unsold_modules::warn(service, caller, &id, modules);
     }

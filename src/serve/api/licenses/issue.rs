@@ -17,13 +17,16 @@ use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
 use crate::serve::api::licenses::fields::{GraceHours, LastDay, SiteCount, present};
 use crate::serve::api::licenses::ledger::{changed_nothing, refused};
 use crate::serve::api::licenses::unsold_modules;
+use crate::serve::license_mails::{MailsKeeper, MailsOrder, RemindersTo};
 use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_ledger::{ChangeBasis, ChangeOutcome, LedgerChange};
 use countersign_model::api_token::TokenScope;
+use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::MAX_REFERENCE;
 use countersign_model::issuing_key::IssueRequest;
+use countersign_model::language::Language;
 use countersign_model::license::{Details, License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
@@ -59,6 +62,12 @@ struct IssueBody {
     /// What programs note of it.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     metadata: Metadata,
+    /// The language of the mails about it.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    language: Option<Language>,
+    /// Who gets the reminders of its end.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    reminders_to: Option<CustomerAddress>,
 }
 
 /// Issues a license, or tells that of an earlier request with this key.
@@ -72,6 +81,12 @@ pub(super) async fn reply(
     let wanted: IssueBody = read(headers, body).await?;
     wanted.check()?;
     let secrets = secrets(service)?;
+    let mails = MailsOrder {
+        language: wanted.language.clone(),
+        reminders_to: wanted.reminders_to.clone().map(RemindersTo::Address),
+    };
+    let keeper = mails_keeper(service, Some(&secrets), caller);
+    check_mails(&keeper, &mails)?;
     let bytes = serde_json::to_vec(&wanted).map_err(|error| Problem::internal(&error))?;
     let request = IssueRequest {
         scope: &caller.scope,
@@ -103,10 +118,33 @@ pub(super) async fn reply(
         },
     };
     let outcome = service.gate.change_license(change).await.map_err(changed_nothing)?;
+    if let ChangeOutcome::Recorded(issued) | ChangeOutcome::Repeated(issued) = &outcome {
+        keeper.keep(&issued.license, &mails).await?;
+    }
     if let ChangeOutcome::Recorded(issued) = &outcome {
         unsold_modules::warn(service, caller, &issued.license.id, &issued.license.modules);
     }
     told(service, caller, &secrets, &new, (outcome, &texts))
+}
+
+/// What keeps how the mails about a license are to be.
+pub(super) fn mails_keeper<'a>(
+    service: &'a Service,
+    secrets: Option<&'a LicenseSecrets>,
+    caller: &'a Caller,
+) -> MailsKeeper<'a> {
+    MailsKeeper {
+        bindings: service.gate.bindings(),
+        secrets,
+        rule: service.customers,
+        by: &caller.scope,
+    }
+}
+
+/// Whether that can be kept.
+pub(super) fn check_mails(keeper: &MailsKeeper<'_>, mails: &MailsOrder) -> Result<(), Problem> {
+    let checked = keeper.check(mails);
+    checked.map_err(|_| Problem::malformed_field("/reminders_to", "'reminders_to': this server keeps no addresses."))
 }
 
 /// The secrets with which licenses are issued.
