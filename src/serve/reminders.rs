@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, NaiveDate, Utc};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
+use crate::serve::background;
 use crate::serve::state::Service;
 use countersign_ledger::{
     CustomerQuery, FoundTexts, KnownFacts, Ledger, LedgerLicense, MOST_REMINDED, ReminderClaim, ReminderSwitch,
@@ -171,6 +172,7 @@ impl Reminders {
 
 impl ReminderThread {
     fn run(mut self) {
+        background::lower_priority();
         let Some(queue) = self.queue.take().filter(|_| !self.rule.is_empty()) else {
             return self.switch_off();
         };

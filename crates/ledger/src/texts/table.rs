@@ -27,6 +27,8 @@ pub(crate) struct TextTable {
     /// The file itself, where the path is a symbolic link.
     path: PathBuf,
     stored: TextsByName,
+    /// The names of the rows of each customer, by number.
+    numbers: BTreeSet<(Hex128, Hex128)>,
     writer: LedgerWriter<TextFile>,
 }
 
@@ -116,6 +118,11 @@ pub(crate) fn customers_in(stored: &TextsByName, query: &CustomerQuery) -> Found
     found
 }
 
+/// The number of the customer of a row, and the row's name.
+fn number_and_name((name, stored): (&Hex128, &StoredText)) -> Option<(Hex128, Hex128)> {
+    Some((stored.customer()?.number, *name))
+}
+
 fn fault_in(path: &Path, fault: LedgerFault) -> StoreError {
     let path = path.to_owned();
     match fault {
@@ -163,7 +170,13 @@ impl TextTable {
             tracing::warn!(line, file = %path.display(), "removing the end of the file, which was never acknowledged");
             writer.make_ready().map_err(failed)?;
         }
-        Ok(Self { path, stored, writer })
+        let numbers = stored.iter().filter_map(number_and_name).collect();
+        Ok(Self {
+            path,
+            stored,
+            numbers,
+            writer,
+        })
     }
 
     /// What is kept of these texts.
@@ -232,9 +245,20 @@ impl TextTable {
         Ok(numbers)
     }
 
-    /// The rows of customers that a query wants.
+    /// The rows of customers that a query wants. Those of numbers are found without a look at all.
     pub(crate) fn find_customers(&self, query: &CustomerQuery) -> FoundCustomers {
-        customers_in(&self.stored, query)
+        let CustomerQuery::Numbers(numbers) = query else {
+            return customers_in(&self.stored, query);
+        };
+        let names = numbers.iter().flat_map(|number| {
+            let of_number = (*number, Hex128([0; 16]))..=(*number, Hex128([0xff; 16]));
+            self.numbers.range(of_number).map(|(_, name)| name)
+        });
+        let rows = names.filter_map(|name| self.stored.get(name)?.customer().cloned());
+        FoundCustomers {
+            rows: rows.collect(),
+            left_off: 0,
+        }
     }
 
     /// Deletes the rows of customers with these numbers. When it returns, no file of the store has them. Gives how many
@@ -251,7 +275,12 @@ impl TextTable {
             self.writer.make_ready()?;
             gone.keys().for_each(|name| drop(self.stored.remove(name)));
             match self.new_file() {
-                Ok(writer) => self.leave_old_file(writer)?,
+                Ok(writer) => {
+                    for pair in gone.iter().filter_map(number_and_name) {
+                        self.numbers.remove(&pair);
+                    }
+                    self.leave_old_file(writer)?;
+                }
                 Err(error) => {
                     self.stored.extend(gone);
                     return Err(error);
@@ -275,6 +304,12 @@ impl TextTable {
             end = file::write(&mut bytes, end, synced, *name, stored)?;
         }
         self.writer.append_bytes(&bytes, end)?;
+        for name in new.keys() {
+            // A license's row follows its customer.
+            let before = self.stored.get(name).and_then(|stored| number_and_name((name, stored)));
+            before.map(|pair| self.numbers.remove(&pair));
+        }
+        self.numbers.extend(new.iter().filter_map(number_and_name));
         self.stored.append(&mut new);
         Ok(())
     }
@@ -329,8 +364,9 @@ mod tests {
     use std::io::Write as _;
 
     use chrono::{DateTime, Utc};
-    use countersign_model::customer::CustomerRow;
+    use countersign_model::customer::{CustomerRow, LicenseMails};
     use countersign_model::issued_license::ChangeScope;
+    use countersign_model::license_key::LicenseId;
 
     use super::*;
 
@@ -420,6 +456,20 @@ mod tests {
         assert_eq!(table.keep_customers(std::slice::from_ref(&again)).unwrap(), numbers(20));
         let of_number = CustomerQuery::Numbers(numbers(20).into_iter().collect());
         assert_eq!(table.find_customers(&of_number).rows, [both[0].row.clone()]);
+        // A license's row goes with its customer.
+        let license = LicenseId::from_bytes([7; 32]);
+        let of_license = |number: u8| {
+            let mails = LicenseMails::default();
+            NewCustomer::of_license(&license, Some(Hex128([number; 16])), &ChangeScope::operator(), mails)
+        };
+        for (number, expected) in [(20, [2, 1]), (30, [1, 2])] {
+            table.keep_customers(&[of_license(number)]).unwrap();
+            let count = |number: u8| {
+                let query = CustomerQuery::Numbers([Hex128([number; 16])].into());
+                table.find_customers(&query).rows.len()
+            };
+            assert_eq!([20, 30].map(count), expected, "{number}");
+        }
         assert_eq!(table.forget_customers(&numbers(20).into_iter().collect()).unwrap(), 1);
         assert_eq!(table.forget_customers(&numbers(20).into_iter().collect()).unwrap(), 0);
         let all = fs::read_to_string(file::path_in(folder.path())).unwrap();
