@@ -15,6 +15,7 @@ mod public_url;
 mod serve;
 mod serve_settings;
 mod service_url;
+mod shop_page;
 mod shops;
 mod store;
 mod tables;

@@ -12,6 +12,7 @@ use crate::config::public_url::{PublicUrl, PublicUrlSetting};
 use crate::config::serve_settings::{
     self, CompatProtocol, CustomerRule, FirstCopyRule, LocalHosts, LogFormat, ServeSettings,
 };
+use crate::config::shop_page::ShopPage;
 use countersign_model::shop_link::ShopLinks;
 use countersign_model::staging_hosts::{StagingHosts, StagingRule};
 
@@ -176,8 +177,8 @@ impl ServeConfig {
                 .or(file.first_copies)
                 .unwrap_or(serve_settings::FIRST_COPIES),
             shop_links: ShopLinks {
-                renew: given.renew_url.clone().or(file.renew_url),
-                upgrade: given.upgrade_url.clone().or(file.upgrade_url),
+                renew: given.renew_url.clone().or(file.renew_url).and_then(ShopPage::link),
+                upgrade: given.upgrade_url.clone().or(file.upgrade_url).and_then(ShopPage::link),
             },
             compat: given.compat.clone().or(file.compat).unwrap_or_default(),
             requests_per_minute: given

@@ -13,8 +13,8 @@ use toml::Value;
 
 use crate::config::address::{self, AdminHost, AdminListen, Listen, Network};
 use crate::config::public_url::PublicUrlSetting;
+use crate::config::shop_page::ShopPage;
 use crate::config::value::{self, Setting};
-use countersign_model::shop_link::ShopLink;
 use countersign_model::staging_hosts::StagingEntry;
 
 pub(super) const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
@@ -125,14 +125,14 @@ pub struct ServeSettings {
         help = value::with_default("Whether addresses and names of customers are kept, or only an HMAC of the address", value::name(CUSTOMERS)))]
     #[serde(deserialize_with = "value::one")]
     pub customers: Option<CustomerRule>,
-    #[arg(long, env = "COUNTERSIGN_RENEW_URL", value_name = "URL",
+    #[arg(long, env = "COUNTERSIGN_RENEW_URL", value_name = "URL", value_parser = value::parse::<ShopPage>,
         help = value::with_default("Where customers renew licenses whose offer does not say it; {token} is the license's renewal token", "none"))]
-    #[serde(deserialize_with = "value::unless_empty")]
-    pub renew_url: Option<ShopLink>,
-    #[arg(long, env = "COUNTERSIGN_UPGRADE_URL", value_name = "URL",
+    #[serde(deserialize_with = "value::one")]
+    pub renew_url: Option<ShopPage>,
+    #[arg(long, env = "COUNTERSIGN_UPGRADE_URL", value_name = "URL", value_parser = value::parse::<ShopPage>,
         help = value::with_default("Where customers upgrade licenses whose offer does not say it; {token} is the license's renewal token", "none"))]
-    #[serde(deserialize_with = "value::unless_empty")]
-    pub upgrade_url: Option<ShopLink>,
+    #[serde(deserialize_with = "value::one")]
+    pub upgrade_url: Option<ShopPage>,
     #[arg(long, env = "COUNTERSIGN_COMPAT", value_name = "SYSTEM,...", value_delimiter = ',',
         help = value::with_default("Other systems whose clients are answered: edd", "none"))]
     #[serde(deserialize_with = "address::many")]

@@ -4,7 +4,6 @@
 use std::fmt::Display;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::ValueEnum;
 use serde::de::{Deserialize as _, Deserializer, Error as _};
@@ -47,19 +46,6 @@ pub fn parse<T: Setting>(text: &str) -> Result<T, &'static str> {
 /// Parses a setting of a table that no flags set, from the environment.
 pub(super) fn of_variable<T: Setting>(text: &str) -> Result<T, &'static str> {
     T::from_variable(text).ok_or(T::EXPECTED)
-}
-
-/// Parses a text from the file; the empty one says that there is none.
-pub(super) fn unless_empty<'de, T, D>(file: D) -> Result<Option<T>, D::Error>
-where
-    T: FromStr<Err: Display>,
-    D: Deserializer<'de>,
-{
-    let text = String::deserialize(file)?;
-    match text.is_empty() {
-        true => Ok(None),
-        false => text.parse().map(Some).map_err(D::Error::custom),
-    }
 }
 
 /// Parses a setting from the file.
