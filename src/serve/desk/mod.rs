@@ -1,6 +1,6 @@
 //! The desk: the page on which the vendor's people see and change licenses, on a listener of its own.
 //!
-//! A request passes [`own_host`](self::own_host) (is it for us?), [`page_table`] (does the page exist?), [`visitor`] (who asks, and may they?),
+//! A request passes [`own_host`] (is it for us?), [`page_table`] (does the page exist?), [`visitor`] (who asks, and may they?),
 //! and a page. A page uses the functions of the management API and the commands. GET and HEAD change nothing.
 
 mod answer;
