@@ -40,7 +40,7 @@ Examples:
   countersign mail preview --kind reminder-before  what a customer gets before the end
   countersign mail preview --language de
 
-Nothing is sent. Your own texts are in registry/mail/: license.txt, license.de.txt, reminder-before.txt and so on.")]
+Nothing is sent. Your own texts are in registry/mail/: license.txt, license.de.txt, reminder-before.txt, site-claimed.txt and so on.")]
     Preview(preview::Args),
     /// Send this mail to an address of yours, with made-up values
     #[command(after_help = "\

@@ -20,6 +20,7 @@ use countersign_model::entitlement::{self, FirstCopyEntitlement, Refusal};
 use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::LicenseId;
 use countersign_model::manifest::LatestRelease;
+use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
 use countersign_model::slug::Slug;
@@ -92,6 +93,8 @@ pub struct Decision {
     pub verdict: Verdict,
     /// The first bound host, if the license is bound to another site.
     pub bound_domain: Option<SiteHost>,
+    /// The hash with which a claim of the site could begin, if its customer is told.
+    pub new_claim: Option<ReleaseHash>,
 }
 
 /// A package that may be sent.
@@ -198,6 +201,7 @@ impl Gate {
             return Ok(Decision {
                 verdict: Verdict::UnknownLicense,
                 bound_domain: None,
+                new_claim: None,
             });
         };
         let now = check_in.time;
@@ -223,6 +227,7 @@ impl Gate {
                 BindOutcome::Elsewhere { first } => (Verdict::BoundElsewhere, Some(first)),
             },
         };
+        let mut new_claim = None;
         if let Some(hash) = sent.release_hash.filter(|_| !self.is_exempt(host)) {
             // Whatever the license's state is: who has the bound hash ends a claim.
             let seen = SeenHash {
@@ -230,13 +235,28 @@ impl Gate {
                 host,
                 hash,
                 is_active: state == LicenseState::Active,
+                may_begin: true,
                 now,
             };
-            if let Some(step) = self.bindings.see_hash(seen).await? {
-                tracing::info!(license = id.log_tag(), site = %host, step = <&str>::from(step), "a site that was installed again");
+            match self.bindings.step_after(&seen) {
+                None => {}
+                Some(ClaimStep::Begun) => new_claim = Some(hash),
+                Some(_) => {
+                    let seen = SeenHash {
+                        may_begin: false,
+                        ..seen
+                    };
+                    if let Some(step) = self.bindings.see_hash(seen).await? {
+                        tracing::info!(license = id.log_tag(), site = %host, step = <&str>::from(step), "a site that was installed again");
+                    }
+                }
             }
         }
-        Ok(Decision { verdict, bound_domain })
+        Ok(Decision {
+            verdict,
+            bound_domain,
+            new_claim,
+        })
     }
 
     /// Makes the five entitlement checks and hands out the latest release if it is newer than `current`; `None` means

@@ -12,21 +12,25 @@ use crate::serve::state::Service;
 use countersign_files::queue::Queued;
 use countersign_ledger::{CustomerQuery, FoundCustomers, Ledger, LedgerLicense, StoreError};
 use countersign_mail::license_source::LicenseSource;
-use countersign_mail::queued_mail::{QueuedMail, QueuedReminder};
-use countersign_mail::{MailContent, MailedLicense, MailedReminder};
+use countersign_mail::queued_mail::{QueuedMail, QueuedReminder, QueuedSite};
+use countersign_mail::{MailContent, MailedLicense, MailedReminder, MailedSite};
 use countersign_model::customer::{LicenseMails, mails_name};
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{LicenseStatus, Modules};
 use countersign_model::license_key::LicenseId;
+use countersign_model::site_claim::{CLAIM_PERIOD, ClaimStep, SiteClaim};
 use countersign_model::stored_text::StoredText;
 use countersign_package::catalog::Catalog;
 use countersign_registry::Registry;
 
-/// How long a reminder waits for its claim. A commit takes seconds; a server that was killed has no claim, or has one at its start.
+/// How long a reminder waits for its claim, and a mail about a site for that of the site. A commit takes seconds; a server that was killed has no claim, or has one at its start.
 const UNCLAIMED: TimeDelta = TimeDelta::minutes(15);
 
 /// Why a mail waits: the store does not answer.
 const NO_TEXTS: &str = "the texts beside the ledger cannot be read";
+
+/// Why a mail waits: the server cannot make its link.
+const NO_LINK: &str = "there is no public_url, or no keys/downloads.key";
 
 /// The licenses of a running server.
 pub(crate) struct MailedLicenses {
@@ -113,6 +117,42 @@ impl MailedLicenses {
             false => Ok(due),
         })
     }
+
+    /// What a mail says of a site that was installed again, or why it is about none.
+    fn still_claimed(
+        &self,
+        snapshot: &Snapshot,
+        issued: Option<&LedgerLicense>,
+        mail: &Queued<QueuedMail>,
+        site: &QueuedSite,
+        now: DateTime<Utc>,
+    ) -> Result<Result<MailedSite, &'static str>, &'static str> {
+        let bindings = self.service.gate.bindings();
+        let Some(license) = issued.map(|issued| &issued.license) else {
+            return Ok(Err("its license is revoked"));
+        };
+        if license.details.remarks().holder != Some(site.to) || bindings.is_erased(site.to) {
+            return Ok(Err("its license has another customer"));
+        }
+        let mut claims = bindings.claims_of(&license.id).into_iter();
+        let is_its =
+            |claim: &SiteClaim| claim.step == ClaimStep::Begun && claim.host == site.host && claim.hash == site.hash;
+        let Some(claim) = claims.find(is_its) else {
+            return match now - mail.queued > UNCLAIMED {
+                true => Ok(Err("no claim of the site waits")),
+                false => Err("no claim of the site waits yet"),
+            };
+        };
+        if !claim.may_be_confirmed(claim.replaces, now) {
+            return Ok(Err("the time of its claim is over"));
+        }
+        let link = self.service.site_claim_link(snapshot, &license.id, site.to, &claim);
+        Ok(Ok(MailedSite {
+            day: (claim.time + CLAIM_PERIOD).date_naive(),
+            confirm: link.ok_or(NO_LINK)?,
+            host: claim.host,
+        }))
+    }
 }
 
 impl KeptForMail {
@@ -144,6 +184,13 @@ impl LicenseSource for MailedLicenses {
         let mut licenses = found?;
         licenses.retain(|issued| issued.license.status != LicenseStatus::Revoked);
         let reminder = mail.item.reminder.as_ref();
+        let site = match &mail.item.site {
+            None => None,
+            Some(site) => match self.still_claimed(&snapshot, licenses.first(), mail, site, Utc::now())? {
+                Ok(site) => Some(site),
+                Err(reason) => return Ok(Err(reason)),
+            },
+        };
         if let Some(reminder) = reminder {
             licenses = match self.still_due(licenses, mail, reminder, Utc::now())? {
                 Ok(licenses) => licenses,
@@ -164,13 +211,13 @@ impl LicenseSource for MailedLicenses {
         }
         let mailed = licenses
             .iter()
-            .map(|issued| self.mailed(&snapshot, issued, &kept, reminder.is_none()));
+            .map(|issued| self.mailed(&snapshot, issued, &kept, mail.item.has_keys()));
         let mailed = mailed.collect::<Result<Vec<_>, _>>()?;
         let unsubscribe = |reminder: &QueuedReminder| -> Result<MailedReminder, &'static str> {
             let link = self.service.unsubscribe_link(&snapshot, reminder.to);
             Ok(MailedReminder {
                 kind: reminder.kind,
-                unsubscribe: link.ok_or("there is no public_url, or no keys/downloads.key")?,
+                unsubscribe: link.ok_or(NO_LINK)?,
             })
         };
         let mut named = kept.customers.rows.iter().filter(|row| row.is_of_address());
@@ -182,6 +229,7 @@ impl LicenseSource for MailedLicenses {
             language: languages.next(),
             licenses: mailed,
             reminder: reminder.map(unsubscribe).transpose()?,
+            site,
         }))
     }
 }

@@ -36,6 +36,8 @@ pub enum Operation {
     FirstCopies,
     /// The page to unsubscribe.
     Unsubscribe,
+    /// The page to confirm that a site was installed again.
+    SiteClaim,
     /// A request of the management API.
     Licenses,
     /// A delivery of a shop.

@@ -9,6 +9,7 @@
 //! | GET, HEAD | `/api/v1/packages/<plugin>…` | [`packages`] |
 //! | GET, HEAD, POST | `/first-copy/…` | [`first_copy_page`] |
 //! | GET, HEAD, POST | `/unsubscribe/…` | [`unsubscribe_page`] |
+//! | GET, HEAD, POST | `/site-claim/…` | [`site_claim_page`] |
 //! | GET, HEAD, POST, PATCH | `/api/v1/licenses…` | [`licenses`] |
 //! | POST | `/hooks/<name>` | [`hooks`] |
 //! | GET, HEAD, POST | `/` and `/edd` with `edd_action`, if `compat` has `edd` | [`compat`] |
@@ -34,9 +35,11 @@ use crate::serve::public_files;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::Response;
+use crate::serve::site_claim_page;
 use crate::serve::state::Service;
 use crate::serve::unsubscribe_page;
 use countersign_model::first_copy_link;
+use countersign_model::site_claim_token;
 use countersign_model::unsubscribe_token;
 
 const VALIDATE: &str = "/api/v1/validate-license";
@@ -60,6 +63,8 @@ enum Route<'p> {
     FirstCopy(&'p str),
     /// By the token.
     Unsubscribe(&'p str),
+    /// By the token.
+    SiteClaim(&'p str),
     Licenses,
     /// By the shop's name.
     Hook(&'p str),
@@ -89,6 +94,8 @@ impl<'p> Route<'p> {
             Self::FirstCopy(page)
         } else if let Some(token) = path.strip_prefix(unsubscribe_token::PATH) {
             Self::Unsubscribe(token)
+        } else if let Some(token) = path.strip_prefix(site_claim_token::PATH) {
+            Self::SiteClaim(token)
         } else if licenses::is_at(path) {
             Self::Licenses
         } else if let Some(shop) = named(HOOKS) {
@@ -109,6 +116,7 @@ impl<'p> Route<'p> {
             Self::Package(_) => Operation::Packages,
             Self::FirstCopy(_) => Operation::FirstCopies,
             Self::Unsubscribe(_) => Operation::Unsubscribe,
+            Self::SiteClaim(_) => Operation::SiteClaim,
             Self::Licenses => Operation::Licenses,
             Self::Hook(_) => Operation::Hooks,
             Self::Edd => Operation::Edd,
@@ -123,7 +131,7 @@ impl<'p> Route<'p> {
             Self::Updates(_) | Self::Download(_) | Self::Package(_) | Self::Public => {
                 (matches!(*method, Method::GET | Method::HEAD), "GET, HEAD")
             }
-            Self::Edd | Self::FirstCopy(_) | Self::Unsubscribe(_) => (
+            Self::Edd | Self::FirstCopy(_) | Self::Unsubscribe(_) | Self::SiteClaim(_) => (
                 matches!(*method, Method::GET | Method::HEAD | Method::POST),
                 "GET, HEAD, POST",
             ),
@@ -283,6 +291,13 @@ impl Handler for Routes {
             Route::Unsubscribe(token) => {
                 let token = token.to_owned();
                 let page = unsubscribe_page::reply(service, &token, request).await;
+                service.limits.charge(client, page.weight);
+                requests.count(operation, started.elapsed(), page.code);
+                return page.response;
+            }
+            Route::SiteClaim(token) => {
+                let token = token.to_owned();
+                let page = site_claim_page::reply(service, &token, request).await;
                 service.limits.charge(client, page.weight);
                 requests.count(operation, started.elapsed(), page.code);
                 return page.response;

@@ -27,7 +27,10 @@ use countersign_ledger::{LedgerLook, StoreError};
 use countersign_mail::queue::MailQueue;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::License;
+use countersign_model::license_key::LicenseId;
 use countersign_model::shop_link::{LicenseLinks, ShopLinks};
+use countersign_model::site_claim::SiteClaim;
+use countersign_model::site_claim_token;
 use countersign_model::unsubscribe_token;
 use countersign_settings::config::{CustomerRule, LocalHosts};
 
@@ -95,6 +98,23 @@ impl Service {
             "{}{}{token}",
             self.links.public_url()?.as_str(),
             unsubscribe_token::PATH
+        ))
+    }
+
+    /// The link with which the customer `to` confirms that a site was installed again; `None` where no link can be made.
+    pub(crate) fn site_claim_link(
+        &self,
+        snapshot: &Snapshot,
+        license: &LicenseId,
+        to: Hex128,
+        claim: &SiteClaim,
+    ) -> Option<String> {
+        let keys = snapshot.secrets.downloads.as_deref()?;
+        let token = site_claim_token::of_claim(keys.current(), license, to, claim);
+        Some(format!(
+            "{}{}{token}",
+            self.links.public_url()?.as_str(),
+            site_claim_token::PATH
         ))
     }
 

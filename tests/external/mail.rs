@@ -3,6 +3,7 @@
 mod queue;
 pub mod reminders;
 mod sales;
+mod site_claims;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

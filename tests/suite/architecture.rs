@@ -49,7 +49,7 @@ const PLACES: [(&str, &[&str]); 8] = [
             "src/preview/",
             "src/serve/desk/",
             "src/serve/first_copy_page.rs",
-            "src/serve/unsubscribe_page.rs",
+            "src/serve/link_page.rs",
         ],
     ),
     (

@@ -272,7 +272,7 @@ fn every_command_prints_what_the_page_of_json_says() {
     );
     fs::write(&entry, named).unwrap();
     let written = checker.done("mail-write-texts", &["mail", "write-texts"]);
-    assert_eq!(written["written"].as_array().map(Vec::len), Some(6));
+    assert_eq!(written["written"].as_array().map(Vec::len), Some(8));
     let kept = checker.done("mail-write-texts", &["mail", "write-texts"]);
     assert_eq!(kept["kept"], written["written"]);
     let own = checker.done("mail-preview", &["mail", "preview"]);
@@ -283,6 +283,8 @@ fn every_command_prints_what_the_page_of_json_says() {
         let preview = checker.done("mail-preview", &preview);
         assert!(preview["unsubscribe"].is_string(), "{preview}");
     }
+    let preview = checker.done("mail-preview", &["mail", "preview", "--kind", "site-claimed"]);
+    assert_eq!(preview["subject"], "Was example.com set up again?");
     checker.fails(2, &["mail", "preview", "--kind", "reminder"]);
     checker.fails(3, &["mail", "reminders"]);
     fs::write(&settings, before.clone() + "\n[mail]\nreminders_before = [7]\n").unwrap();

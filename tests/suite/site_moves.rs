@@ -964,6 +964,7 @@ async fn seen(
         host: &"a.com".parse().unwrap(),
         hash: countersign_model::site_release::ReleaseHash::of(secret),
         is_active: true,
+        may_begin: true,
         now: Utc::now() - chrono::TimeDelta::days(days),
     };
     store.see_hash(seen).await.unwrap();
@@ -1034,6 +1035,31 @@ fn a_site_that_was_installed_again_has_its_new_secret_after_14_days_of_silence()
         "wrong_release_secret"
     );
     assert_eq!(release(&server, &license, "a.com", SECRET).code(), "released");
+}
+
+#[test]
+fn the_key_alone_claims_no_site_where_no_customer_can_be_told() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start(&instance);
+    for secret in [SECRET, "anew", "anew"] {
+        assert_eq!(server.ask(&guarded(&license, "a.com", secret)).code(), "ok");
+    }
+    assert!(claims(&instance).is_empty());
+    let forged = format!("/site-claim/{}", "A".repeat(64));
+    for target in [&*forged, "/site-claim/", "/site-claim/x/y"] {
+        for method in ["GET", "POST"] {
+            assert_eq!(
+                request(server.address, method, target, &[], b"").status,
+                404,
+                "{target}"
+            );
+        }
+    }
+    assert_eq!(
+        release(&server, &license, "a.com", "anew").code(),
+        "wrong_release_secret"
+    );
 }
 
 #[test]

@@ -20,7 +20,7 @@ use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::reminder::ReminderKind;
 use countersign_model::seat::Seat;
-use countersign_model::site_claim::ClaimStep;
+use countersign_model::site_claim::{ClaimStep, SiteClaim};
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::SiteRelease;
 
@@ -44,7 +44,7 @@ use crate::postgres::nodes::NodeSecrets;
 use crate::reminder_claims::{ReminderClaim, ReminderSwitch};
 use crate::sales::{SaleChange, SaleOutcome};
 use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
-use crate::site_claims::{NotedHash, SeenHash};
+use crate::site_claims::{ConfirmedClaim, NotedHash, SeenHash};
 use crate::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
 use crate::stored_reports::StoredReports;
 use crate::telemetry::Reports;
@@ -168,21 +168,40 @@ impl Ledger {
         self.group_commit.ask(request).await
     }
 
-    /// Takes a hash that a host sent with a validation: it may begin, end or carry out a claim, which is durable then. Costs one look-up
-    /// in memory for the hash that is bound, unless a claim of the license waits.
+    /// What would follow from a hash that a host sent with a validation; `None` for most. Costs one look-up in memory for the hash that
+    /// is bound, unless a claim of the license waits.
+    pub fn step_after(&self, seen: &SeenHash<'_>) -> Option<ClaimStep> {
+        let events = self.memory.events();
+        let claims = events.claims.of(&seen.license.id);
+        let next = seen.follows(&self.memory.of(&seen.license.id), claims);
+        next.map(|claim| claim.step)
+    }
+
+    /// Takes such a hash: it may begin, end or carry out a claim, which is durable then. Ask only where [`Self::step_after`] has a step.
     ///
     /// # Errors
     /// As [`Self::bind`].
     pub async fn see_hash(&self, seen: SeenHash<'_>) -> Result<Option<ClaimStep>, StoreError> {
-        let follows = {
-            let events = self.memory.events();
-            let claims = events.claims.of(&seen.license.id);
-            seen.follows(&self.memory.of(&seen.license.id), claims)
-        };
-        match follows {
-            None => Ok(None),
-            Some(_) => self.group_commit.ask(NotedHash::from(seen)).await,
-        }
+        self.group_commit.ask(NotedHash::from(seen)).await
+    }
+
+    /// Carries a claim out that waits, because the customer says that it is right; `false` if it does not wait any more. Durable.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub async fn confirm_claim(
+        &self,
+        license: &License,
+        claim: SiteClaim,
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        let license = license.clone();
+        self.group_commit.ask(ConfirmedClaim { license, claim, now }).await
+    }
+
+    /// The claims of a license's sites.
+    pub fn claims_of(&self, license: &LicenseId) -> Vec<SiteClaim> {
+        self.memory.events().claims.of(license).to_vec()
     }
 
     /// The claims of sites that were installed again: those that wait, and those of the last 30 days.

@@ -6,7 +6,7 @@
 use chrono::{DateTime, Utc};
 
 use countersign_model::binding::{Binding, Stored as _};
-use countersign_model::license::License;
+use countersign_model::license::{License, LicenseState};
 use countersign_model::site_claim::{self, ClaimStep, SiteClaim};
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
@@ -29,6 +29,8 @@ pub struct SeenHash<'a> {
     pub hash: ReleaseHash,
     /// Whether the license is active.
     pub is_active: bool,
+    /// Whether it may begin a claim. The customer must be told of one.
+    pub may_begin: bool,
     /// The time of the request. A shared ledger uses its own clock.
     pub now: DateTime<Utc>,
 }
@@ -43,7 +45,7 @@ impl SeenHash<'_> {
         let others = claims
             .iter()
             .filter(|claim| claim.host != *self.host && claim.is_recent(now));
-        let may_begin = others.count() < site_claim::MOST_CLAIMS;
+        let may_begin = self.may_begin && others.count() < site_claim::MOST_CLAIMS;
         let step = site_claim::next_step(claim, [bound, self.hash], (self.is_active, may_begin), now)?;
         Some(match claim.filter(|_| step != ClaimStep::Begun) {
             Some(claim) => SiteClaim {
@@ -69,6 +71,7 @@ pub(crate) struct NotedHash {
     host: SiteHost,
     hash: ReleaseHash,
     is_active: bool,
+    may_begin: bool,
     now: DateTime<Utc>,
 }
 
@@ -79,6 +82,7 @@ impl From<SeenHash<'_>> for NotedHash {
             host: seen.host.clone(),
             hash: seen.hash,
             is_active: seen.is_active,
+            may_begin: seen.may_begin,
             now: seen.now,
         }
     }
@@ -101,6 +105,7 @@ impl LedgerCommand for NotedHash {
             host: &self.host,
             hash: self.hash,
             is_active: self.is_active,
+            may_begin: self.may_begin,
             now,
         };
         let claim = seen.follows(&stored, &claims)?;
@@ -108,17 +113,66 @@ impl LedgerCommand for NotedHash {
         // What it shares would live on, and the change below would copy all bindings of the license.
         drop(stored);
         let step = claim.step;
-        let hash = match step {
-            ClaimStep::Begun | ClaimStep::Ended => None,
-            ClaimStep::Taken => Some(claim.hash),
-            ClaimStep::Returned => Some(claim.replaces),
-        };
-        draft.append(LedgerEvent::Claimed(ClaimEntry { license, claim }));
-        if hash.is_some() {
-            let binding = Binding::new(self.host.clone(), bound_at).guarded(hash);
-            draft.append(LedgerEvent::Bound(LedgerEntry { license, binding }));
-        }
+        write(draft, ClaimEntry { license, claim }, bound_at);
         Some(step)
+    }
+}
+
+/// Writes a step, and the binding where it has another hash from then on.
+fn write(draft: &mut CommitDraft<'_>, entry: ClaimEntry, bound_at: DateTime<Utc>) {
+    let ClaimEntry { license, claim } = &entry;
+    let license = *license;
+    let hash = match claim.step {
+        ClaimStep::Begun | ClaimStep::Ended => None,
+        ClaimStep::Taken | ClaimStep::Confirmed => Some(claim.hash),
+        ClaimStep::Returned => Some(claim.replaces),
+    };
+    let binding = Binding::new(claim.host.clone(), bound_at).guarded(hash);
+    draft.append(LedgerEvent::Claimed(entry));
+    if hash.is_some() {
+        draft.append(LedgerEvent::Bound(LedgerEntry { license, binding }));
+    }
+}
+
+/// The customer says that a claim is right. It is carried out if it waits as it was read, its time is not over, and the license is
+/// active.
+#[derive(Debug)]
+pub(crate) struct ConfirmedClaim {
+    pub license: License,
+    pub claim: SiteClaim,
+    pub now: DateTime<Utc>,
+}
+
+impl LedgerCommand for ConfirmedClaim {
+    type Outcome = bool;
+    const TURN: CommitTurn = CommitTurn::Release;
+    /// The claim, and the binding.
+    const MOST_LINES: usize = 2;
+
+    fn decide(&self, draft: &mut CommitDraft<'_>) -> bool {
+        let license = self.license.id;
+        let now = draft.now(self.now);
+        let is_known = draft.claims_of(&license).contains(&self.claim);
+        let current = draft.current(&self.license);
+        let stored = draft.stored(&license);
+        let held = stored
+            .find(&self.claim.host)
+            .filter(|binding| !current.is_void(binding));
+        let bound = held.and_then(Binding::release_hash);
+        let waits = is_known && bound.is_some_and(|bound| self.claim.may_be_confirmed(bound, now));
+        if !waits || current.state(now.date_naive()) != LicenseState::Active {
+            return false;
+        }
+        let bound_at = site_moves::bound_at(&current, &stored, &self.claim.host, now);
+        // As above.
+        drop(stored);
+        let claim = SiteClaim {
+            step: ClaimStep::Confirmed,
+            time: now,
+            ..self.claim.clone()
+        };
+        write(draft, ClaimEntry { license, claim }, bound_at);
+        true
     }
 }
 

@@ -12,15 +12,18 @@ pub enum MailKind {
     ReminderBefore,
     /// Licenses that have ended.
     ReminderAfter,
+    /// A site that was installed again.
+    SiteClaimed,
 }
 
 impl MailKind {
     /// What a mail is about.
     pub(super) fn of(content: &MailContent) -> Self {
-        match &content.reminder {
-            None => Self::License,
-            Some(reminder) if reminder.kind.is_before() => Self::ReminderBefore,
-            Some(_) => Self::ReminderAfter,
+        match (&content.reminder, &content.site) {
+            (Some(reminder), _) if reminder.kind.is_before() => Self::ReminderBefore,
+            (Some(_), _) => Self::ReminderAfter,
+            (None, Some(_)) => Self::SiteClaimed,
+            (None, None) => Self::License,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Mails to customers: license keys, and reminders of the end of licenses.
+//! Mails to customers: license keys, reminders of the end of licenses, and sites that were installed again.
 //!
 //! [`queue`] takes an address and the ids of licenses, and keeps them until the mail server has the mail; [`sender`] sends.
 //!
@@ -27,7 +27,7 @@ mod stream;
 pub mod texts;
 mod values;
 
-pub use values::{MailContent, MailedLicense, MailedReminder};
+pub use values::{MailContent, MailedLicense, MailedReminder, MailedSite};
 
 /// Why no mail is sent where [`account`] has no settings.
 pub const NO_MAIL_SERVER: &str = "there is no mail server";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{Days, NaiveDate, Utc};
 
 use crate::kind::MailKind;
-use crate::{MailContent, MailedLicense, MailedReminder};
+use crate::{MailContent, MailedLicense, MailedReminder, MailedSite};
 use countersign_model::language::Language;
 use countersign_model::license::{Details, License, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseKey;
@@ -13,6 +13,7 @@ use countersign_model::name::Name;
 use countersign_model::plugin::Plugin;
 use countersign_model::reminder::ReminderKind;
 use countersign_model::shop_link::LicenseLinks;
+use countersign_model::site_claim::CLAIM_PERIOD;
 
 /// A mail of a made-up customer, with `count` licenses of a plugin; of "Acme Forms" where there is no plugin. `published` is the
 /// plugin's name in its latest release. The keys are always the same and belong to nobody.
@@ -32,7 +33,7 @@ pub fn content(
         .collect();
     let modules = Arc::new(modules);
     let reminder = match kind {
-        MailKind::License => None,
+        MailKind::License | MailKind::SiteClaimed => None,
         MailKind::ReminderBefore => Some(ReminderKind::Before(7)),
         MailKind::ReminderAfter => Some(ReminderKind::After(3)),
     };
@@ -45,6 +46,11 @@ pub fn content(
             false => today.checked_sub_days(Days::new(kind.days().into())),
         },
     };
+    let site = "www.example.com".parse().ok().map(|host| MailedSite {
+        host,
+        day: (Utc::now() + CLAIM_PERIOD).date_naive(),
+        confirm: "https://licenses.example.com/site-claim/made-up".to_owned(),
+    });
     let license = |number: u8| {
         let key = LicenseKey::from_random([number; 20]);
         MailedLicense {
@@ -58,7 +64,7 @@ pub fn content(
                 details: Details::default(),
                 is_declared: false,
             },
-            key: reminder.is_none().then_some(key),
+            key: (kind == MailKind::License).then_some(key),
             order: Some("order:1001".into()),
             product: Some(format!("{name}, 1 year").into()),
             plugins: vec![name.to_owned()],
@@ -80,6 +86,7 @@ pub fn content(
             kind,
             unsubscribe: "https://licenses.example.com/unsubscribe/made-up".to_owned(),
         }),
+        site: site.filter(|_| kind == MailKind::SiteClaimed),
     }
 }
 

@@ -13,6 +13,8 @@ use countersign_files::queue::QueueItem;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
 use countersign_model::reminder::ReminderKind;
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::ReleaseHash;
 
 /// The folder in the node's own.
 const FOLDER: &str = "mail";
@@ -35,9 +37,25 @@ pub struct QueuedMail {
     pub licenses: Vec<LicenseId>,
     /// What made it necessary. An event has one mail.
     pub event: String,
-    /// What it reminds of; `None` for a mail with keys.
+    /// What it reminds of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reminder: Option<QueuedReminder>,
+    /// The site that was installed again; only of a mail about that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<QueuedSite>,
+}
+
+/// A site that was installed again. The mail is sent once the ledger has its claim, and never if that does not wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedSite {
+    /// The site.
+    pub host: SiteHost,
+    /// Its new hash.
+    pub hash: ReleaseHash,
+    /// A number for the mail alone.
+    pub number: Hex128,
+    /// The number of the customer who gets it.
+    pub to: Hex128,
 }
 
 /// What a mail reminds of. It is sent once a line of the ledger has its number, and never if none has.
@@ -70,7 +88,19 @@ impl QueuedMail {
         })
     }
 
-    /// A mail that the queue can take.
+    /// A mail about a site that was installed again.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn site_claimed(address: MailAddress, license: LicenseId, site: QueuedSite) -> Result<Self, MailQueueError> {
+        let mail = Self::new(address, vec![license], &format!("site claim {}", site.number))?;
+        Ok(Self {
+            site: Some(site),
+            ..mail
+        })
+    }
+
+    /// A mail with keys that the queue can take.
     ///
     /// # Errors
     /// [`MailQueueError::Malformed`]: no license, too many, or an event's id that is empty or too long.
@@ -83,7 +113,13 @@ impl QueuedMail {
             licenses,
             event: event.to_owned(),
             reminder: None,
+            site: None,
         })
+    }
+
+    /// Whether it is a mail with keys.
+    pub fn has_keys(&self) -> bool {
+        self.reminder.is_none() && self.site.is_none()
     }
 
     /// Its name.

@@ -276,10 +276,12 @@ impl SenderThread {
         match sent {
             Ok(()) => {
                 self.queue.note_sent(id, Utc::now());
-                match mail.item.reminder {
-                    None => tracing::info!(mail = %id, license = tag, "mailed a license key"),
-                    Some(_) => tracing::info!(mail = %id, license = tag, "mailed a reminder"),
-                }
+                let what = match (&mail.item.reminder, &mail.item.site) {
+                    (Some(_), _) => "mailed a reminder",
+                    (None, Some(_)) => "mailed that a site was installed again",
+                    (None, None) => "mailed a license key",
+                };
+                tracing::info!(mail = %id, license = tag, "{what}");
                 Ok(Outcome::Next)
             }
             Err(error) if error.is_of_mail() => {

@@ -22,13 +22,15 @@ use countersign_model::language::Language;
 pub const FOLDER: &str = "mail";
 
 /// The files of the built-in texts: of each kind, the text with the subject, and the HTML.
-pub const FILES: [(&str, &str); 6] = [
+pub const FILES: [(&str, &str); 8] = [
     ("license.txt", include_str!("texts/license.txt")),
     ("license.html", include_str!("texts/license.html")),
     ("reminder-before.txt", include_str!("texts/reminder-before.txt")),
     ("reminder-before.html", include_str!("texts/reminder-before.html")),
     ("reminder-after.txt", include_str!("texts/reminder-after.txt")),
     ("reminder-after.html", include_str!("texts/reminder-after.html")),
+    ("site-claimed.txt", include_str!("texts/site-claimed.txt")),
+    ("site-claimed.html", include_str!("texts/site-claimed.html")),
 ];
 
 /// Size limit of a template, in bytes.
@@ -575,6 +577,7 @@ mod tests {
             language: None,
             licenses: (0..count).map(license).collect(),
             reminder: None,
+            site: None,
         }
     }
 
@@ -905,6 +908,7 @@ mod tests {
             (MailKind::License, "Your license keys"),
             (MailKind::ReminderBefore, "Your licenses end on "),
             (MailKind::ReminderAfter, "Your licenses have ended"),
+            (MailKind::SiteClaimed, "Was example.com set up again?"),
         ] {
             let content = made_up::content(kind, None, None, None, 2);
             let mail = texts.render(&content).unwrap();
@@ -912,9 +916,10 @@ mod tests {
             assert!(mail.text.contains("Hello Anna Example,"), "{}", mail.text);
             let link = content.reminder.map(|reminder| reminder.unsubscribe);
             assert_eq!(mail.unsubscribe, link);
-            if let Some(link) = &mail.unsubscribe {
+            let confirm = content.site.map(|site| site.confirm);
+            if let Some(link) = link.or(confirm) {
                 let html = mail.html.clone().unwrap().replace("&#x2f;", "/");
-                assert!(mail.text.contains(link) && html.contains(link), "{html}");
+                assert!(mail.text.contains(&link) && html.contains(&link), "{html}");
                 assert!(!mail.text.contains(LicenseKey::from_random([1; 20]).reveal()));
             }
         }

@@ -8,6 +8,7 @@ use countersign_model::license::{License, SiteLimit};
 use countersign_model::license_key::LicenseKey;
 use countersign_model::reminder::ReminderKind;
 use countersign_model::shop_link::LicenseLinks;
+use countersign_model::site_host::SiteHost;
 
 /// The last day of a license without an end.
 const NO_END: NaiveDate = NaiveDate::from_ymd_opt(9999, 12, 31).unwrap();
@@ -22,8 +23,21 @@ pub struct MailContent {
     pub language: Option<Language>,
     /// The licenses; at least one.
     pub licenses: Vec<MailedLicense>,
-    /// What it reminds of; `None` for a mail with keys.
+    /// What it reminds of.
     pub reminder: Option<MailedReminder>,
+    /// The site that was installed again; only in a mail about that.
+    pub site: Option<MailedSite>,
+}
+
+/// A site that was installed again.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MailedSite {
+    /// Its host.
+    pub host: SiteHost,
+    /// From this day on, the new installation counts.
+    pub day: NaiveDate,
+    /// Where the customer confirms it.
+    pub confirm: String,
 }
 
 /// What a mail reminds of.
@@ -38,7 +52,7 @@ pub struct MailedReminder {
 /// A license, and its key where the mail has it.
 #[derive(Clone, Debug)]
 pub struct MailedLicense {
-    /// Its key; `None` in a reminder.
+    /// Its key; only a mail with keys has it.
     pub key: Option<LicenseKey>,
     /// The order of the shop, unless its text was erased.
     pub order: Option<Box<str>>,
@@ -65,10 +79,21 @@ pub(super) struct MailValues<'a> {
     /// Only a reminder has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     unsubscribe: Option<&'a str>,
+    /// Only a mail about a site that was installed again has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site: Option<SiteValues<'a>>,
     /// The licenses of the order; at least one.
     licenses: Vec<LicenseValues<'a>>,
     /// The first of them, for texts of vendors who never sell more at once.
     license: LicenseValues<'a>,
+}
+
+#[derive(Serialize)]
+struct SiteValues<'a> {
+    host: &'a str,
+    /// `2027-11-24`.
+    day: String,
+    confirm_url: &'a str,
 }
 
 #[derive(Serialize)]
@@ -117,6 +142,12 @@ impl std::fmt::Debug for MailedReminder {
     }
 }
 
+impl std::fmt::Debug for MailedSite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MailedSite(redacted)")
+    }
+}
+
 impl<'a> MailValues<'a> {
     /// The values of a mail; `None` if it has no licenses.
     pub(super) fn of(content: &'a MailContent) -> Option<Self> {
@@ -130,6 +161,11 @@ impl<'a> MailValues<'a> {
             language: content.language.as_ref().map(Language::as_str),
             days: reminder.map(|reminder| reminder.kind.days()),
             unsubscribe: reminder.map(|reminder| reminder.unsubscribe.as_str()),
+            site: content.site.as_ref().map(|site| SiteValues {
+                host: site.host.as_str(),
+                day: site.day.to_string(),
+                confirm_url: &site.confirm,
+            }),
             licenses,
             license,
         })

@@ -1,7 +1,8 @@
 //! Keys derived from the secret of downloads, `keys/downloads.key`: one for each use, so that none reveals another.
 //!
 //! [`download_link`](crate::download_link), [`first_copy_link`](crate::first_copy_link), [`renewal_token`](crate::renewal_token),
-//! [`unsubscribe_token`](crate::unsubscribe_token) and [`build_id`](crate::build_id) use them.
+//! [`unsubscribe_token`](crate::unsubscribe_token), [`site_claim_token`](crate::site_claim_token) and [`build_id`](crate::build_id)
+//! use them.
 
 use aes::Aes128;
 use aes::cipher::{BlockDecrypt as _, BlockEncrypt as _, KeyInit as _};
@@ -21,6 +22,12 @@ const RENEW: &[u8] = b"countersign renew 1\0";
 
 /// What the MAC of a token to unsubscribe begins with.
 const UNSUBSCRIBE: &[u8] = b"countersign unsubscribe 1\0";
+
+/// What the MAC of a token of a claimed site begins with.
+const SITE_CLAIM: &[u8] = b"countersign site claim 1\0";
+
+/// What the MAC of the claim itself begins with.
+const SITE_CLAIM_TAG: &[u8] = b"countersign site claim tag 1\0";
 
 /// Makes and reads links and build ids.
 #[derive(Clone)]
@@ -97,6 +104,21 @@ impl DownloadKey {
     /// Whether this is the [MAC of a token to unsubscribe](Self::unsubscribe_mac), in constant time.
     pub(crate) fn is_unsubscribe_mac(&self, number: &[u8; 16], claimed: &[u8; 16]) -> bool {
         self.is_mac_of(&[UNSUBSCRIBE, number], claimed)
+    }
+
+    /// The MAC of the token of a claimed site.
+    pub(crate) fn site_claim_mac(&self, token: &[u8]) -> [u8; 16] {
+        self.mac_of(&[SITE_CLAIM, token])
+    }
+
+    /// Whether this is the [MAC of such a token](Self::site_claim_mac), in constant time.
+    pub(crate) fn is_site_claim_mac(&self, token: &[u8], claimed: &[u8; 16]) -> bool {
+        self.is_mac_of(&[SITE_CLAIM, token], claimed)
+    }
+
+    /// A MAC of a claim, for tokens in which its parts must not be readable.
+    pub(crate) fn site_claim_tag(&self, claim: &str) -> [u8; 8] {
+        self.mac_of(&[SITE_CLAIM_TAG, claim.as_bytes()])
     }
 
     fn mac_of<const N: usize>(&self, parts: &[&[u8]]) -> [u8; N] {

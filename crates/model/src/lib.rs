@@ -53,6 +53,7 @@ pub mod seat;
 pub mod seat_counts;
 pub mod shop_link;
 pub mod site_claim;
+pub mod site_claim_token;
 pub mod site_host;
 pub mod site_release;
 pub mod slug;

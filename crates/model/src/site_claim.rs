@@ -1,7 +1,8 @@
 //! Claims of sites that were installed again: their secret is lost, and the license key alone takes the binding over, slowly.
 //!
 //! A claim begins when a bound host validates with another release hash than that of its binding. It is carried out after
-//! [`CLAIM_PERIOD`] in which that host validated with no other hash. Any other one ends it, also a third one: anybody can name any host.
+//! [`CLAIM_PERIOD`] in which that host validated with no other hash, or at once where the customer confirms it by the link of a
+//! [mail](crate::site_claim_token). Any other hash ends it, also a third one: anybody can name any host.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
@@ -25,8 +26,10 @@ pub enum ClaimStep {
     Begun,
     /// Another hash was seen.
     Ended,
-    /// The binding has the new hash.
+    /// The binding has the new hash, because nobody had another one for so long.
     Taken,
+    /// The binding has the new hash, because the customer said so.
+    Confirmed,
     /// The binding has its old hash again.
     Returned,
 }
@@ -52,6 +55,16 @@ impl SiteClaim {
         self.step == ClaimStep::Begun && self.replaces == bound
     }
 
+    /// Whether the customer may still confirm it at `now`.
+    pub fn may_be_confirmed(&self, bound: ReleaseHash, now: DateTime<Utc>) -> bool {
+        self.is_pending(bound) && now.signed_duration_since(self.time) < CLAIM_PERIOD
+    }
+
+    /// Whether the binding had the new hash by it.
+    pub fn is_carried_out(&self) -> bool {
+        matches!(self.step, ClaimStep::Taken | ClaimStep::Confirmed)
+    }
+
     /// Whether its time counts at `now`.
     pub fn is_recent(&self, now: DateTime<Utc>) -> bool {
         now.signed_duration_since(self.time) < MOVE_PERIOD
@@ -74,7 +87,7 @@ pub fn next_step(
             false => Some(ClaimStep::Ended),
         },
         Some(claim)
-            if claim.step == ClaimStep::Taken
+            if claim.is_carried_out()
                 && claim.hash == bound
                 && claim.replaces == seen
                 && age(claim) < RETURN_PERIOD =>
@@ -158,14 +171,16 @@ mod tests {
 
     #[test]
     fn the_old_hash_takes_the_binding_back_for_72_hours() {
-        let taken = claim(ClaimStep::Taken);
-        for (seen, hours, expected) in [
-            ("old", 71, Some(ClaimStep::Returned)),
-            ("old", 72, None),
-            ("third", 1, None),
-            ("new", 1, None),
-        ] {
-            assert_eq!(next(Some(&taken), "new", seen, hours), expected, "{seen} {hours}");
+        for step in [ClaimStep::Taken, ClaimStep::Confirmed] {
+            let taken = claim(step);
+            for (seen, hours, expected) in [
+                ("old", 71, Some(ClaimStep::Returned)),
+                ("old", 72, None),
+                ("third", 1, None),
+                ("new", 1, None),
+            ] {
+                assert_eq!(next(Some(&taken), "new", seen, hours), expected, "{seen} {hours}");
+            }
         }
     }
 }

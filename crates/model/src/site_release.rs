@@ -34,6 +34,11 @@ impl ReleaseHash {
     pub fn of(secret: &str) -> Self {
         Self(Digest::of(secret.as_bytes()))
     }
+
+    /// For a MAC of it.
+    pub(crate) fn digest(self) -> Digest {
+        self.0
+    }
 }
 
 /// SECURITY: compared in constant time, so that the answer's time does not tell how much of a guess is right.

@@ -167,6 +167,7 @@ fn event<'a>(events: &'a [LedgerEvent], number: usize, texts: &'a KeptTexts) -> 
                 ClaimStep::Begun => "was installed again and waits for its seat",
                 ClaimStep::Ended => "waits no more: another secret was seen",
                 ClaimStep::Taken => "has a new secret, because the old one was not seen for 14 days",
+                ClaimStep::Confirmed => "has a new secret, because the customer said that it was installed again",
                 ClaimStep::Returned => "has its old secret again",
             };
             ("claimed", vec![format!("{} {what}", claim.host)], None)

@@ -16,6 +16,7 @@ use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::reported_copies;
 use crate::serve::signing::queue::Lane;
+use crate::serve::site_claims::{self, NewClaim};
 use crate::serve::state::Service;
 use countersign_ledger::LedgerLook;
 use countersign_model::binding::CheckIn;
@@ -71,6 +72,15 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         &license_request,
     );
     let decision = service.gate.validate(&license_request, sent).await?;
+    if let Some((license, hash)) = license.zip(decision.new_claim) {
+        let new = NewClaim {
+            license,
+            host: &host,
+            hash,
+            now,
+        };
+        site_claims::begin(service, &snapshot, new).await;
+    }
     if decision.verdict == Verdict::BoundElsewhere {
         // For abuse review: which build is used on which foreign site.
         tracing::info!(license = id.log_tag(), site = %host, build_id = build_id.map(tracing::field::display), "bound elsewhere");

@@ -99,6 +99,7 @@ impl Gate {
         let decision = Decision {
             verdict: Verdict::Ok,
             bound_domain: None,
+            new_claim: None,
         };
         Ok((decision, has_moved))
     }

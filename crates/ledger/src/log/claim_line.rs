@@ -91,6 +91,7 @@ mod tests {
             ClaimStep::Begun,
             ClaimStep::Ended,
             ClaimStep::Taken,
+            ClaimStep::Confirmed,
             ClaimStep::Returned,
         ] {
             let claim = SiteClaim {

@@ -1033,6 +1033,7 @@ async fn a_claim_is_durable_and_stays_while_it_waits() {
             host: &host(name),
             hash: ReleaseHash::of(secret),
             is_active: true,
+            may_begin: true,
             now: at(seconds),
         };
         store.see_hash(seen).await.unwrap()
