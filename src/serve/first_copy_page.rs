@@ -387,7 +387,8 @@ fn no_page(base: &str, reason: &NoPage) -> PageAnswer {
     answer
 }
 
-fn answer(status: StatusCode, (code, weight): (Code, Weight), page: &FirstCopyPage<'_>) -> PageAnswer {
+/// The answer with a page that a link in a mail leads to.
+pub(super) fn answer(status: StatusCode, (code, weight): (Code, Weight), page: &impl Template) -> PageAnswer {
     match page.render() {
         Ok(html) => PageAnswer {
             code,

@@ -5,10 +5,9 @@
 use askama::Template;
 use warp::http::StatusCode;
 
-use crate::serve::first_copy_page::{HTML, PageAnswer, with_headers};
+use crate::serve::first_copy_page::{self, PageAnswer};
 use crate::serve::reply::outcome::{Code, Weight};
 use crate::serve::reply::problem::Problem;
-use crate::serve::reply::response::Response;
 
 /// Size limit of a form in bytes. A mail program sends `List-Unsubscribe=One-Click`.
 pub(super) const MAX_FORM: usize = 1024;
@@ -47,26 +46,6 @@ impl LinkPage {
             None => (StatusCode::OK, Code::Ok, Weight::Request),
             Some(problem) => (problem.status(), problem.code(), problem.weight()),
         };
-        match self.render() {
-            Ok(html) => PageAnswer {
-                code,
-                weight,
-                response: with_headers(
-                    Response {
-                        status,
-                        ..HTML.answer(html)
-                    }
-                    .into_http(),
-                ),
-            },
-            Err(error) => {
-                let problem = Problem::internal(&error);
-                PageAnswer {
-                    code: problem.code(),
-                    weight: problem.weight(),
-                    response: with_headers(problem.into_response().into_http()),
-                }
-            }
-        }
+        first_copy_page::answer(status, (code, weight), self)
     }
 }
