@@ -29,7 +29,7 @@ pub struct SeenHash<'a> {
     pub hash: ReleaseHash,
     /// Whether the license is active.
     pub is_active: bool,
-    /// Whether it may begin a claim. The customer must be told of one.
+    /// Whether the request may begin a claim: only where the server can mail the customer.
     pub may_begin: bool,
     /// The time of the request. A shared ledger uses its own clock.
     pub now: DateTime<Utc>,

@@ -90,7 +90,7 @@ pub fn content(
     }
 }
 
-/// The same where nothing is known that may be unknown.
+/// The content without what may be unknown of an order and its licenses.
 #[must_use]
 pub fn bare(mut content: MailContent) -> MailContent {
     content.name = None;

@@ -150,7 +150,7 @@ mod tests {
             let found = next_step(Some(&pending), hashes, (false, true), at(400 * DAYS));
             assert_eq!(found, expected, "{seen}");
         }
-        // The host was bound anew since.
+        // The host was released and bound again since.
         assert_eq!(next(Some(&pending), "fresh", "new", 20 * DAYS), None);
         assert_eq!(next(Some(&pending), "fresh", "new", 30 * DAYS), Some(ClaimStep::Begun));
     }

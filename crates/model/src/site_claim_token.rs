@@ -58,7 +58,7 @@ impl SiteClaimToken {
     }
 }
 
-/// What a claim is told apart by.
+/// What distinguishes a claim from another one of the license.
 fn parts(license: &LicenseId, to: Hex128, claim: &SiteClaim) -> String {
     let hashes = [claim.hash, claim.replaces].map(|hash| hash.digest().to_string());
     format!("{license} {to} {} {}", claim.host, hashes.join(" "))
@@ -87,16 +87,16 @@ mod tests {
         let key = DownloadKey::new(&[7; 32]);
         let license = LicenseId::from_bytes([1; 32]);
         let to = Hex128([3; 16]);
-        let told = claim("a.com", ["old", "new"], 100);
-        let text = of_claim(&key, &license, to, &told);
+        let waiting = claim("a.com", ["old", "new"], 100);
+        let text = of_claim(&key, &license, to, &waiting);
         let token = read(&key, &text).unwrap();
         assert_eq!(token.license, [1; 16]);
-        assert!(token.is_of(&key, &license, to, &told));
-        // What became of it is told as well.
+        assert!(token.is_of(&key, &license, to, &waiting));
+        // The step and its time do not change the token.
         let over = SiteClaim {
             step: ClaimStep::Ended,
-            time: told.time + TimeDelta::days(1),
-            ..told.clone()
+            time: waiting.time + TimeDelta::days(1),
+            ..waiting.clone()
         };
         assert!(token.is_of(&key, &license, to, &over));
         for other in [
@@ -109,8 +109,8 @@ mod tests {
         }
         let mut id = [1; 32];
         id[31] = 2;
-        assert!(!token.is_of(&key, &LicenseId::from_bytes(id), to, &told));
-        assert!(!token.is_of(&key, &license, Hex128([4; 16]), &told));
+        assert!(!token.is_of(&key, &LicenseId::from_bytes(id), to, &waiting));
+        assert!(!token.is_of(&key, &license, Hex128([4; 16]), &waiting));
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn leaves(license: &License, name: &str, secret: Option<&str>, seconds: i64) -> 
     }
 }
 
-/// The same, and `to` gets the seat with the hash of `secret`.
+/// Releases a seat, and gives it to `to` with the hash of `secret`.
 fn moves_to(
     license: &License,
     from: &str,
