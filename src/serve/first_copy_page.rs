@@ -52,7 +52,7 @@ const HEADERS: [(HeaderName, &str); 3] = [
 ];
 
 /// An answer, and what it costs the client.
-pub(super) struct PageAnswer {
+pub(super) struct CountedPage {
     pub code: Code,
     pub weight: Weight,
     pub response: Sending,
@@ -116,7 +116,7 @@ pub(super) async fn reply(
     client: IpAddr,
     path: &str,
     request: Request<Incoming>,
-) -> PageAnswer {
+) -> CountedPage {
     if path == STYLE {
         return style();
     }
@@ -131,7 +131,7 @@ pub(super) async fn reply(
         None => show(service, token).await.map(Err),
     };
     match done {
-        Ok(Ok((code, response))) => PageAnswer {
+        Ok(Ok((code, response))) => CountedPage {
             code,
             weight: code.weight(),
             response,
@@ -141,9 +141,9 @@ pub(super) async fn reply(
     }
 }
 
-fn style() -> PageAnswer {
+fn style() -> CountedPage {
     let css = CSS.answer(Bytes::from_static(include_bytes!("templates/first_copies.css")));
-    PageAnswer {
+    CountedPage {
         code: Code::Ok,
         weight: Weight::Request,
         response: with_headers(css.into_http()),
@@ -328,7 +328,7 @@ fn reason(service: &Service, link: &FirstCopyLink, refusal: Refusal) -> NoPage {
     }
 }
 
-fn page(token: &str, base: &str, linked: &LinkedLicense) -> PageAnswer {
+fn page(token: &str, base: &str, linked: &LinkedLicense) -> CountedPage {
     let LinkedLicense { id, link, packages } = linked;
     let last_day = link.expires.date_naive().pred_opt().unwrap_or_default();
     let said = match packages.len() {
@@ -358,7 +358,7 @@ fn page(token: &str, base: &str, linked: &LinkedLicense) -> PageAnswer {
     answer(StatusCode::OK, (Code::Ok, Weight::Request), &page)
 }
 
-fn no_page(base: &str, reason: &NoPage) -> PageAnswer {
+fn no_page(base: &str, reason: &NoPage) -> CountedPage {
     let said = reason.text();
     let page = FirstCopyPage {
         said: &said,
@@ -388,9 +388,9 @@ fn no_page(base: &str, reason: &NoPage) -> PageAnswer {
 }
 
 /// The answer with a page that a link in a mail leads to.
-pub(super) fn answer(status: StatusCode, (code, weight): (Code, Weight), page: &impl Template) -> PageAnswer {
+pub(super) fn answer(status: StatusCode, (code, weight): (Code, Weight), page: &impl Template) -> CountedPage {
     match page.render() {
-        Ok(html) => PageAnswer {
+        Ok(html) => CountedPage {
             code,
             weight,
             response: with_headers(
@@ -403,7 +403,7 @@ pub(super) fn answer(status: StatusCode, (code, weight): (Code, Weight), page: &
         },
         Err(error) => {
             let problem = Problem::internal(&error);
-            PageAnswer {
+            CountedPage {
                 code: problem.code(),
                 weight: problem.weight(),
                 response: with_headers(problem.into_response().into_http()),

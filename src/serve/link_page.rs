@@ -5,7 +5,7 @@
 use askama::Template;
 use warp::http::StatusCode;
 
-use crate::serve::first_copy_page::{self, PageAnswer};
+use crate::serve::first_copy_page::{self, CountedPage};
 use crate::serve::reply::outcome::{Code, Weight};
 use crate::serve::reply::problem::Problem;
 
@@ -41,7 +41,7 @@ impl LinkPage {
     }
 
     /// The answer with this page; `problem` is why there is no better one.
-    pub(super) fn answer(&self, problem: Option<&Problem>) -> PageAnswer {
+    pub(super) fn answer(&self, problem: Option<&Problem>) -> CountedPage {
         let (status, code, weight) = match problem {
             None => (StatusCode::OK, Code::Ok, Weight::Request),
             Some(problem) => (problem.status(), problem.code(), problem.weight()),

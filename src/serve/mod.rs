@@ -31,6 +31,7 @@ pub mod ops;
 pub(crate) mod package_answer;
 mod package_check;
 mod package_faults;
+mod pages;
 pub mod plugin_usage;
 pub mod public_files;
 pub mod rate_limit;

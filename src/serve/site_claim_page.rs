@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use warp::http::{Method, Request};
 
 use crate::serve::api::body;
-use crate::serve::first_copy_page::PageAnswer;
+use crate::serve::first_copy_page::CountedPage;
 use crate::serve::link_page::{LinkPage, MAX_FORM};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
@@ -30,7 +30,7 @@ enum LinkedClaim {
 }
 
 /// Answers GET, HEAD and POST; `token` is the part after [`PATH`](site_claim_token::PATH).
-pub(super) async fn reply(service: &Service, token: &str, request: Request<Incoming>) -> PageAnswer {
+pub(super) async fn reply(service: &Service, token: &str, request: Request<Incoming>) -> CountedPage {
     let is_post = request.method() == Method::POST;
     let found = match find(service, token) {
         Ok(LinkedClaim::Waits(issued, claim)) if is_post => confirm(service, &issued.license, claim, request)

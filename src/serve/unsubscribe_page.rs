@@ -6,7 +6,7 @@ use hyper::body::Incoming;
 use warp::http::{Method, Request};
 
 use crate::serve::api::body;
-use crate::serve::first_copy_page::PageAnswer;
+use crate::serve::first_copy_page::CountedPage;
 use crate::serve::link_page::{LinkPage, MAX_FORM};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
@@ -15,7 +15,7 @@ use countersign_model::issued_license::Hex128;
 use countersign_model::unsubscribe_token;
 
 /// Answers GET, HEAD and POST; `token` is the part after [`PATH`](unsubscribe_token::PATH).
-pub(super) async fn reply(service: &Service, token: &str, request: Request<Incoming>) -> PageAnswer {
+pub(super) async fn reply(service: &Service, token: &str, request: Request<Incoming>) -> CountedPage {
     let is_post = request.method() == Method::POST;
     let done = match customer(service, token) {
         Ok(number) if is_post => unsubscribe(service, number, request).await,

@@ -50,6 +50,7 @@ const PLACES: [(&str, &[&str]); 8] = [
             "src/serve/desk/",
             "src/serve/first_copy_page.rs",
             "src/serve/link_page.rs",
+            "src/serve/pages/",
         ],
     ),
     (

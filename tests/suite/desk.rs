@@ -75,14 +75,14 @@ fn key() -> ReferenceKey {
 fn cookie(key: &ReferenceKey, id: u8, hours_ago: i64, owner: &[u8]) -> String {
     let issued = Utc::now().timestamp() - hours_ago * 3_600;
     let mut bytes = [&[id; 16][..], &issued.to_be_bytes(), owner].concat();
-    let mac = key.desk_mac(&[b"session 1\0", &bytes]);
+    let mac = key.desk_mac(&[b"desk session 1\0", &bytes]);
     bytes.extend(mac);
     BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// The session of a person, signed on another node.
 fn session(address: &str) -> String {
-    let mac = key().desk_mac(&[b"person 1\0", address.as_bytes()]);
+    let mac = key().desk_mac(&[b"desk person 1\0", address.as_bytes()]);
     cookie(&key(), 1, 0, &[b"p", &mac[..16]].concat())
 }
 
@@ -393,7 +393,7 @@ fn what_is_not_in_the_table_does_not_exist_and_get_and_head_change_nothing() {
 #[test]
 fn a_cookie_that_is_forged_or_old_or_of_nobody_is_a_strangers() {
     let desk = Desk::open("");
-    let anna = key().desk_mac(&[b"person 1\0", ANNA.as_bytes()]);
+    let anna = key().desk_mac(&[b"desk person 1\0", ANNA.as_bytes()]);
     let anna = [b"p", &anna[..16]].concat();
     assert_eq!(desk.get("/", &cookie(&key(), 1, 11, &anna)).status, 200);
     let good = session(ANNA);

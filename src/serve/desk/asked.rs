@@ -8,31 +8,8 @@ use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::state::DeskState;
 use crate::serve::desk::visitor::DeskVisitor;
 use crate::serve::gate::Snapshot;
+use crate::serve::pages::form_fields::FormFields;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
-
-/// The most fields of a form or a query that are read.
-const MOST_FIELDS: usize = 40;
-
-/// The fields of a form or a query.
-#[derive(Debug, Default)]
-pub(super) struct FormFields(Vec<(String, String)>);
-
-impl FormFields {
-    pub(super) fn of(encoded: &[u8]) -> Self {
-        let pairs = url::form_urlencoded::parse(encoded).take(MOST_FIELDS);
-        Self(
-            pairs
-                .map(|(name, value)| (name.into_owned(), value.into_owned()))
-                .collect(),
-        )
-    }
-
-    /// The first value of this name, without blanks around it; empty where there is none.
-    pub(super) fn get(&self, name: &str) -> &str {
-        let found = self.0.iter().find(|(of, _)| of == name);
-        found.map_or("", |(_, value)| value.trim())
-    }
-}
 
 /// A request of somebody who may ask for this page.
 pub(super) struct Asked<'a> {

@@ -7,7 +7,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::serve::desk::own_host::{DeskOrigin, OwnHosts};
+use crate::serve::desk::own_host::OwnHosts;
+use crate::serve::pages::origin::PageOrigin;
 use countersign_model::issued_license::Hex128;
 use countersign_model::issuing_key::ReferenceKey;
 use countersign_settings::config::DeskUrl;
@@ -70,7 +71,7 @@ impl DeskDoor {
     }
 
     /// Which of our names a request is for: the `Host` of its head, as it was sent.
-    pub(super) fn origin(&self, key: &ReferenceKey, host: &str) -> Option<DeskOrigin> {
+    pub(super) fn origin(&self, key: &ReferenceKey, host: &str) -> Option<PageOrigin> {
         OwnHosts {
             url: self.url.as_ref(),
             key,

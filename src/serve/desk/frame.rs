@@ -1,38 +1,12 @@
 //! What stands around every page: the bar on top, the list of pages, and the style sheet.
 
-use std::sync::LazyLock;
-
 use chrono::{DateTime, Utc};
 
-use crate::serve::desk::shown::ShownTime;
 use crate::serve::desk::visitor::DeskVisitor;
-use crate::serve::reply::response::ContentType;
+use crate::serve::pages::page_files::{ICON_PATH, STYLE_PATH};
+use crate::serve::pages::shown::ShownTime;
 use countersign_model::desk_person::DeskRole;
-use countersign_model::digest::Digest;
 use countersign_model::text::outside_text::OutsideText;
-
-const STYLE: &[u8] = include_bytes!("../templates/desk/desk.css");
-const ICON: &[u8] = include_bytes!("../templates/desk/icon.svg");
-
-/// The addresses of the style sheet and the icon. They have the digest of what stands there, so that browsers may keep it for good.
-static STYLE_PATH: LazyLock<String> = LazyLock::new(|| named("/desk-", STYLE, ".css"));
-static ICON_PATH: LazyLock<String> = LazyLock::new(|| named("/icon-", ICON, ".svg"));
-
-fn named(before: &str, bytes: &[u8], behind: &str) -> String {
-    let digest = Digest::of(bytes).to_string();
-    format!("{before}{}{behind}", &digest[..16])
-}
-
-/// The file at this path.
-pub(super) fn file(path: &str) -> Option<(ContentType, &'static [u8])> {
-    if path == *STYLE_PATH {
-        Some((ContentType("text/css; charset=utf-8"), STYLE))
-    } else if path == *ICON_PATH {
-        Some((ContentType("image/svg+xml"), ICON))
-    } else {
-        None
-    }
-}
 
 /// The entries of the list of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,21 +136,5 @@ impl PageFrame {
             style: &STYLE_PATH,
             icon: &ICON_PATH,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_found_by_the_digest_of_what_it_is() {
-        assert!(file(&STYLE_PATH).is_some() && file(&ICON_PATH).is_some());
-        for path in ["/desk.css", "/desk-.css", "/desk-0000000000000000.css", "/icon.svg"] {
-            assert!(file(path).is_none(), "{path}");
-        }
-        // The policy of the pages forbids `style=""` and everything from elsewhere.
-        let style = str::from_utf8(STYLE).unwrap();
-        assert!(!style.contains("url(") && !style.contains("@import"));
     }
 }

@@ -6,12 +6,12 @@ use askama::Template;
 use chrono::{DateTime, Utc};
 use tokio::task::spawn_blocking;
 
-use crate::serve::desk::answer::DeskAnswer;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
-use crate::serve::desk::page_problem::PageProblem;
-use crate::serve::desk::shown::{ShownTime, grouped};
 use crate::serve::health::{Part, State, ToldPart};
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::{ShownTime, grouped};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_files::queue::QueueState;
@@ -135,7 +135,7 @@ fn of_queues(service: &Service, now: DateTime<Utc>) -> Vec<ShownPart> {
 }
 
 /// The page.
-pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let parts = parts(asked).await?;
     let service = &asked.state.service;
     let bindings = service.gate.bindings();
@@ -143,7 +143,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
     let node = bindings
         .node()
         .map_or_else(|| "on this machine".to_owned(), |node| format!("node {node}"));
-    Ok(DeskAnswer::ok(&HealthPage {
+    Ok(PageAnswer::ok(&HealthPage {
         frame: asked.frame("Health", NavEntry::Health),
         said: match parts.iter().all(ShownPart::is_well) {
             true => "Everything works.",

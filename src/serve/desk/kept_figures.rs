@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use crate::serve::api::licenses::reports;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::figures::{LicenseFigures, SharingFigures};
-use crate::serve::desk::page_problem::PageProblem;
+use crate::serve::pages::page_problem::PageProblem;
 
 /// How old counts of licenses may be.
 pub(super) const COUNTS_FOR: TimeDelta = TimeDelta::minutes(1);

@@ -9,17 +9,17 @@ use chrono::{Months, NaiveDate};
 use tokio::task::spawn_blocking;
 use warp::http::StatusCode;
 
-use crate::serve::desk::answer::DeskAnswer;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::license_page::{MOST_SUPPORT_SITES, changed_by, named, texts};
 use crate::serve::desk::license_questions::typed;
 use crate::serve::desk::license_rows::LicenseNames;
-use crate::serve::desk::page_problem::PageProblem;
 use crate::serve::desk::page_table::DeskPage;
-use crate::serve::desk::shown::ShownDay;
 use crate::serve::found_license::{ChangeError, FoundLicense};
 use crate::serve::ledger_licenses::{self, Changer, ExpectedRevision, LicenseChangeError};
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::ShownDay;
 use crate::serve::reply::problem::Problem;
 use countersign_ledger::{ChangeOutcome, ChangeRefusal, LedgerLicense, named_at_random};
 use countersign_mail::address::MailAddress;
@@ -66,7 +66,7 @@ struct ConflictValue {
 }
 
 /// Carries a form out.
-pub(super) async fn change(asked: &Asked<'_>, page: DeskPage) -> Result<DeskAnswer, PageProblem> {
+pub(super) async fn change(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let found = named(asked)?;
     let id = found.id;
@@ -107,8 +107,8 @@ fn refused(sentence: &str) -> PageProblem {
 }
 
 /// The page of the license, with what was done.
-fn done(id: LicenseId, word: &str) -> DeskAnswer {
-    DeskAnswer::SeeOther(format!("/licenses/{id}?done={word}"))
+fn done(id: LicenseId, word: &str) -> PageAnswer {
+    PageAnswer::SeeOther(format!("/licenses/{id}?done={word}"))
 }
 
 fn done_word(page: DeskPage) -> &'static str {
@@ -243,7 +243,7 @@ async fn conflict(
     page: DeskPage,
     id: LicenseId,
     step: &LicenseStep,
-) -> Result<DeskAnswer, PageProblem> {
+) -> Result<PageAnswer, PageProblem> {
     let found = named(asked)?;
     let FoundLicense::Ledger(issued) = &found else {
         return Err(PageProblem::no_license());
@@ -287,7 +287,7 @@ async fn conflict(
         revision: issued.revision,
         reason: asked.fields.get("reason").to_owned(),
     };
-    Ok(DeskAnswer::page(StatusCode::CONFLICT, &conflict))
+    Ok(PageAnswer::page(StatusCode::CONFLICT, &conflict))
 }
 
 /// Gives the license a new key, and mails it. A form that is sent twice makes one key and one mail.
@@ -297,7 +297,7 @@ async fn new_key(
     issued: &LedgerLicense,
     revision: u32,
     author: Author,
-) -> Result<DeskAnswer, PageProblem> {
+) -> Result<PageAnswer, PageProblem> {
     let (queue, address) = mail_way(
         asked,
         found,
@@ -341,7 +341,7 @@ async fn new_key(
 }
 
 /// Mails the key of a license again, to the kept address of its customer. A form that is sent twice is one mail.
-pub(super) async fn mail_key(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+pub(super) async fn mail_key(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let found = named(asked)?;
     let id = found.id;

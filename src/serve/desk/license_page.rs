@@ -6,13 +6,13 @@ use askama::Template;
 use warp::http::StatusCode;
 
 use crate::serve::api::licenses::reports;
-use crate::serve::desk::answer::DeskAnswer;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::license_rows::{LicenseNames, LicenseRow, covers};
-use crate::serve::desk::page_problem::PageProblem;
-use crate::serve::desk::shown::{ShownDay, ShownHost, ShownTime, counted};
 use crate::serve::found_license::{self, FoundLicense};
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::{ShownDay, ShownHost, ShownTime, counted};
 use crate::serve::reply::problem::Problem;
 use countersign_ledger::StoreError;
 use countersign_model::binding::{SiteReport, Stored as _};
@@ -104,7 +104,7 @@ pub(super) fn named<'a>(asked: &'a Asked<'_>) -> Result<FoundLicense<'a>, PagePr
 }
 
 /// The page.
-pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let found = named(asked)?;
     let license: &License = &found;
@@ -152,7 +152,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
         change,
         no_change,
     };
-    Ok(DeskAnswer::page(StatusCode::OK, &page))
+    Ok(PageAnswer::page(StatusCode::OK, &page))
 }
 
 /// What a form did that led here. The address says which; it can only choose a sentence.

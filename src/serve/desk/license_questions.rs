@@ -2,15 +2,15 @@
 
 use askama::Template;
 
-use crate::serve::desk::answer::DeskAnswer;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::license_page::{named, once};
 use crate::serve::desk::license_rows::{LicenseNames, LicenseRow};
-use crate::serve::desk::page_problem::PageProblem;
 use crate::serve::desk::page_table::DeskPage;
-use crate::serve::desk::shown::counted;
 use crate::serve::found_license::FoundLicense;
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::counted;
 use countersign_model::license::LicenseStatus;
 use countersign_model::text::outside_text::OutsideText;
 
@@ -42,7 +42,7 @@ pub(super) fn typed(license: &str) -> &str {
 }
 
 /// The page with the question.
-pub(super) async fn page(asked: &Asked<'_>, page: DeskPage) -> Result<DeskAnswer, PageProblem> {
+pub(super) async fn page(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let found = named(asked)?;
     let back = format!("/licenses/{}", found.id);
@@ -88,7 +88,7 @@ pub(super) async fn page(asked: &Asked<'_>, page: DeskPage) -> Result<DeskAnswer
     } else {
         row.customer.name.clone()
     };
-    Ok(DeskAnswer::ok(&QuestionPage {
+    Ok(PageAnswer::ok(&QuestionPage {
         frame: asked.frame(question, NavEntry::Licenses),
         typed: is_final.then(|| typed(&row.tag).to_owned()),
         heading,

@@ -3,11 +3,11 @@
 use chrono::NaiveDate;
 
 use crate::serve::desk::asked::Asked;
-use crate::serve::desk::page_problem::PageProblem;
-use crate::serve::desk::shown::{ShownDay, percent};
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::gate::Snapshot;
 use crate::serve::license_texts::LicenseTexts;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::{ShownDay, percent};
 use countersign_model::customer::CustomerRow;
 use countersign_model::license::{License, LicenseState, SiteLimit};
 use countersign_model::license_key::LicenseId;

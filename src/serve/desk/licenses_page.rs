@@ -8,16 +8,16 @@ use askama::Template;
 use chrono::NaiveDate;
 
 use crate::serve::api::licenses::list::WantedOrder;
-use crate::serve::desk::answer::DeskAnswer;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::figures::{LicenseFigures, LicenseMarks, ends_within};
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::kept_figures::{self, COUNTS_FOR};
 use crate::serve::desk::license_rows::LicenseRow;
-use crate::serve::desk::page_problem::PageProblem;
-use crate::serve::desk::shown::{counted, grouped};
 use crate::serve::found_license;
 use crate::serve::gate::Snapshot;
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::{counted, grouped};
 use crate::serve::state::Service;
 use countersign_ledger::CustomerQuery;
 use countersign_model::customer::CustomerAddress;
@@ -128,14 +128,14 @@ const ENDS: [(&str, &str, EndsFilter); 3] = [
 ];
 
 /// The list, or the one license that a key or an id names.
-pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let query = asked.fields.get("q");
     if query.len() > MAX_TEXT {
         return Err(PageProblem::refused("What you look for is too long.".to_owned()).back_to("/licenses".to_owned()));
     }
     asked.state.service.catch_up().await;
     if let Some(id) = named_license(asked, query) {
-        return Ok(DeskAnswer::SeeOther(format!("/licenses/{id}")));
+        return Ok(PageAnswer::SeeOther(format!("/licenses/{id}")));
     }
     let wanted = match query {
         "" => None,
@@ -181,7 +181,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
     let ids: Vec<_> = shown.iter().map(|(_, id)| *id).collect();
     let rows = LicenseRow::of_ids(asked, &ids).await?;
     let last = shown.last().filter(|_| has_more);
-    Ok(DeskAnswer::ok(&LicensesPage {
+    Ok(PageAnswer::ok(&LicensesPage {
         frame: asked.frame("Licenses", NavEntry::Licenses),
         said: format!("{}, newest first", counted(found.matching, "license")),
         // A key is shown nowhere.

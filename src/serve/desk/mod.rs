@@ -3,7 +3,6 @@
 //! A request passes [`own_host`] (is it for us?), [`page_table`] (does the page exist?), [`visitor`] (who asks, and may they?),
 //! and a page. A page uses the functions of the management API and the commands. GET and HEAD change nothing.
 
-mod answer;
 mod asked;
 pub mod door;
 mod figures;
@@ -15,17 +14,14 @@ mod license_page;
 mod license_questions;
 mod license_rows;
 mod licenses_page;
-mod mail_sign_in;
+mod note_page;
 mod own_host;
-mod page_problem;
 mod page_table;
 mod people_page;
 mod plugin_pages;
 mod sales_page;
 mod scan_turn;
-mod session;
 mod sharing_page;
-mod shown;
 mod sign_in_pages;
 pub mod state;
 mod today_page;
@@ -40,16 +36,19 @@ use tokio::time::timeout;
 use warp::http::{Request, header};
 
 use crate::serve::api::body;
-use crate::serve::desk::answer::DeskAnswer;
-use crate::serve::desk::asked::{Asked, FormFields};
-use crate::serve::desk::own_host::DeskOrigin;
-use crate::serve::desk::page_problem::PageProblem;
+use crate::serve::desk::asked::Asked;
 use crate::serve::desk::page_table::{DeskPage, PageAccess, PageMethod, PageRow};
 use crate::serve::desk::sign_in_pages::SignIn;
 use crate::serve::desk::state::DeskState;
 use crate::serve::desk::visitor::DeskVisitor;
 use crate::serve::net::handler::{Handler, Sending};
 use crate::serve::net::listener::ListenerConfig;
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::form_fields::FormFields;
+use crate::serve::pages::label::PageLabel;
+use crate::serve::pages::origin::PageOrigin;
+use crate::serve::pages::page_files;
+use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::reply::outcome::{Code, Weight};
 use crate::serve::state::Service;
 use countersign_model::text::outside_text::OutsideText;
@@ -92,7 +91,7 @@ impl Handler for DeskHandler {
             Ok(answer) => answer.into_http(),
             Err(refused) => {
                 let (problem, visitor) = *refused;
-                problem.answer(visitor.as_ref(), now).into_http()
+                note_page::page(&problem, visitor.as_ref(), now).into_http()
             }
         }
     }
@@ -107,7 +106,7 @@ impl DeskHandler {
         client: IpAddr,
         request: Request<Incoming>,
         now: DateTime<Utc>,
-    ) -> Result<DeskAnswer, Refused> {
+    ) -> Result<PageAnswer, Refused> {
         let Self(state) = self;
         let service = &state.service;
         let stranger = |problem: PageProblem| Box::new((problem, None));
@@ -125,8 +124,8 @@ impl DeskHandler {
             return Err(stranger(PageProblem::misdirected()));
         };
         let path = request.uri().path().to_owned();
-        if let Some((kind, bytes)) = frame::file(&path) {
-            return Ok(DeskAnswer::File(kind, bytes));
+        if let Some((kind, bytes)) = page_files::file(&path) {
+            return Ok(PageAnswer::File(kind, bytes));
         }
         let found = page_table::find(request.method(), &path);
         let is_post = found.is_some_and(|(row, _)| row.method == PageMethod::Post);
@@ -154,22 +153,27 @@ impl DeskHandler {
                 now,
             };
             let answer = sign_in.answer(row.page);
-            if matches!(answer, Err(ref problem) if problem.is_guess()) {
+            if matches!(answer, Err(ref problem) if problem.is_guess) {
                 service.limits.charge(client, Weight::WrongKey);
             }
             return answer.map_err(stranger);
         }
         let Some(visitor) = visitor else {
-            return Ok(DeskAnswer::SeeOther("/sign-in".to_owned()));
+            return Ok(PageAnswer::SeeOther("/sign-in".to_owned()));
         };
         let failed = |problem: PageProblem| Box::new((problem, Some(visitor.clone())));
         if matches!(row.access, PageAccess::From(role) if !visitor.may(role)) {
             return Err(failed(PageProblem::forbidden()));
         }
         if row.page == DeskPage::SignOut {
-            state.door.end_session(visitor.session.id, visitor.session.ends(), now);
+            state
+                .door
+                .end_session(visitor.session.id, visitor.session.ends(PageLabel::DESK), now);
             let is_https = origin.is_https;
-            return Ok(DeskAnswer::SignedOut { is_https });
+            return Ok(PageAnswer::SignedOut {
+                label: PageLabel::DESK,
+                is_https,
+            });
         }
         let fields = match row.method {
             PageMethod::Get => FormFields::of(request.uri().query().unwrap_or_default().as_bytes()),
@@ -194,7 +198,7 @@ impl DeskHandler {
         request: &Request<Incoming>,
         key: &countersign_model::issuing_key::ReferenceKey,
         now: DateTime<Utc>,
-    ) -> Option<DeskOrigin> {
+    ) -> Option<PageOrigin> {
         let Self(state) = self;
         let mut hosts = request.headers().get_all(header::HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
@@ -242,7 +246,7 @@ fn require_reason(row: &PageRow, asked: &Asked<'_>) -> Result<(), PageProblem> {
     }
 }
 
-async fn page(page: DeskPage, asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+async fn page(page: DeskPage, asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     match page {
         DeskPage::Today => today_page::page(asked).await,
         DeskPage::Licenses => licenses_page::page(asked).await,

@@ -1,10 +1,8 @@
-//! The names that the desk answers to, and which requests its own pages sent.
+//! The names that the desk answers to.
 //!
-//! SECURITY: a page of somebody else in the same browser can name this machine as it likes (DNS rebinding), and can send forms. The
-//! first has another `Host`, the second another origin.
+//! SECURITY: a page of somebody else in the same browser can name this machine as it likes (DNS rebinding). It has another `Host`.
 
-use warp::http::{HeaderMap, header};
-
+use crate::serve::pages::origin::PageOrigin;
 use countersign_model::issuing_key::ReferenceKey;
 use countersign_settings::config::DeskUrl;
 
@@ -14,15 +12,6 @@ const NAME: &[u8] = b"host 1\0";
 /// What a name of the desk begins and ends with. Browsers take every name under `localhost` for this machine (RFC 6761, section 6.3).
 const BEFORE: &str = "desk-";
 const BEHIND: &str = ".localhost";
-
-/// By which of its names the desk was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DeskOrigin {
-    /// Scheme, host and port, as the browser calls its pages.
-    pub origin: String,
-    /// Whether the browser speaks TLS.
-    pub is_https: bool,
-}
 
 /// What makes a name ours.
 pub(super) struct OwnHosts<'a> {
@@ -40,12 +29,12 @@ impl OwnHosts<'_> {
     }
 
     /// Which of our names this is, with or without a port.
-    pub(super) fn origin(&self, host: &str) -> Option<DeskOrigin> {
+    pub(super) fn origin(&self, host: &str) -> Option<PageOrigin> {
         let host = host.to_ascii_lowercase();
         if let Some(url) = self.url
             && (host == url.authority() || host.strip_suffix(":443") == Some(url.authority()))
         {
-            return Some(DeskOrigin {
+            return Some(PageOrigin {
                 origin: url.origin().to_owned(),
                 is_https: true,
             });
@@ -56,7 +45,7 @@ impl OwnHosts<'_> {
             None => &host,
         };
         let is_plain = self.url.is_none() && matches!(name, "127.0.0.1" | "localhost");
-        (is_plain || self.is_minted(name)).then(|| DeskOrigin {
+        (is_plain || self.is_minted(name)).then(|| PageOrigin {
             origin: format!("http://{}", host.strip_suffix(":80").unwrap_or(&host)),
             is_https: false,
         })
@@ -70,23 +59,6 @@ impl OwnHosts<'_> {
         };
         let mac = u64::from_str_radix(mac, 16).map(u64::to_be_bytes);
         mac.is_ok_and(|mac| self.key.is_desk_mac(&[NAME, random.as_bytes()], &mac))
-    }
-}
-
-impl DeskOrigin {
-    /// Whether a page of ours sent this form. Browsers say so; one that says neither where a form comes from is not believed.
-    pub(super) fn has_sent(&self, headers: &HeaderMap) -> bool {
-        let only = |name| {
-            let mut values = headers.get_all(name).iter();
-            match (values.next(), values.next()) {
-                (Some(value), None) => Some(value.as_bytes()),
-                _ => None,
-            }
-        };
-        match headers.contains_key("sec-fetch-site") {
-            true => only(header::HeaderName::from_static("sec-fetch-site")) == Some(b"same-origin"),
-            false => only(header::ORIGIN) == Some(self.origin.as_bytes()),
-        }
     }
 }
 
@@ -141,46 +113,6 @@ mod tests {
             &format!("{made}.evil.example"),
         ] {
             assert_eq!(hosts.origin(host), None, "{host}");
-        }
-    }
-
-    #[test]
-    fn only_a_form_of_the_same_origin_is_ours() {
-        let origin = DeskOrigin {
-            origin: "http://desk-1.localhost:8082".to_owned(),
-            is_https: false,
-        };
-        let sent = |headers: &[(&'static str, &'static str)]| {
-            let mut map = HeaderMap::new();
-            for (name, value) in headers {
-                map.append(*name, value.parse().unwrap());
-            }
-            origin.has_sent(&map)
-        };
-        assert!(sent(&[("sec-fetch-site", "same-origin")]));
-        assert!(sent(&[
-            ("sec-fetch-site", "same-origin"),
-            ("origin", "http://other.localhost:8082")
-        ]));
-        assert!(sent(&[("origin", "http://desk-1.localhost:8082")]));
-        for headers in [
-            &[][..],
-            &[("sec-fetch-site", "same-site")],
-            &[
-                ("sec-fetch-site", "cross-site"),
-                ("origin", "http://desk-1.localhost:8082"),
-            ],
-            &[("sec-fetch-site", "none")],
-            &[("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")],
-            &[("origin", "null")],
-            &[("origin", "http://desk-1.localhost")],
-            &[("origin", "https://desk-1.localhost:8082")],
-            &[
-                ("origin", "http://desk-1.localhost:8082"),
-                ("origin", "http://evil.example"),
-            ],
-        ] {
-            assert!(!sent(headers), "{headers:?}");
         }
     }
 }

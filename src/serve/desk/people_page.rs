@@ -2,10 +2,10 @@
 
 use askama::Template;
 
-use crate::serve::desk::answer::DeskAnswer;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
-use crate::serve::desk::session::SessionOwner;
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::session::SessionOwner;
 use countersign_model::desk_person::DeskRole;
 use countersign_model::text::outside_text::OutsideText;
 
@@ -26,7 +26,7 @@ struct ShownPerson {
 }
 
 /// The page.
-pub(super) fn page(asked: &Asked<'_>) -> DeskAnswer {
+pub(super) fn page(asked: &Asked<'_>) -> PageAnswer {
     let visitor = asked.visitor;
     let people = asked.snapshot.registry.people().iter().map(|person| ShownPerson {
         name: OutsideText::of(&person.name),
@@ -36,7 +36,7 @@ pub(super) fn page(asked: &Asked<'_>) -> DeskAnswer {
         role: person.role,
         is_visitor: matches!(visitor.session.owner, SessionOwner::Person(_)) && visitor.name == person.name,
     });
-    DeskAnswer::ok(&PeoplePage {
+    PageAnswer::ok(&PeoplePage {
         frame: asked.frame("People", NavEntry::People),
         people: people.collect(),
     })

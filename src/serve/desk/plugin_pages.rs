@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use askama::Template;
 
 use crate::serve::api::licenses::reports;
-use crate::serve::desk::answer::DeskAnswer;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
-use crate::serve::desk::page_problem::PageProblem;
-use crate::serve::desk::shown::{ShownDay, ShownTime, counted, grouped, percent};
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::{ShownDay, ShownTime, counted, grouped, percent};
 use crate::serve::plugin_usage::PluginUsage;
 use countersign_model::plugin::Plugin;
 use countersign_model::slug::Slug;
@@ -118,7 +118,7 @@ fn on_latest(usage: &PluginUsage) -> usize {
 }
 
 /// All plugins.
-pub(super) async fn all(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+pub(super) async fn all(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let plugins = plugins(asked);
     let slugs = plugins.iter().map(|(_, plugin)| plugin.slug.clone()).collect();
     let usages = usage(asked, slugs).await?;
@@ -137,7 +137,7 @@ pub(super) async fn all(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
             withheld: plugin.withhold.len(),
         });
     let plugins: Vec<_> = shown.collect();
-    Ok(DeskAnswer::ok(&PluginsPage {
+    Ok(PageAnswer::ok(&PluginsPage {
         frame: asked.frame("Plugins", NavEntry::Plugins),
         said: format!(
             "{}. Sites count that asked within {DAYS} days.",
@@ -148,7 +148,7 @@ pub(super) async fn all(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
 }
 
 /// One plugin.
-pub(super) async fn one(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+pub(super) async fn one(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let plugin = asked
         .snapshot
         .registry
@@ -168,7 +168,7 @@ pub(super) async fn one(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
         is_withheld: used.withheld,
         seen: ShownTime::of(used.last_seen, asked.now),
     });
-    Ok(DeskAnswer::ok(&PluginPage {
+    Ok(PageAnswer::ok(&PluginPage {
         frame: asked.frame(name.as_str(), NavEntry::Plugins),
         name,
         slug: plugin.slug.clone(),
@@ -182,7 +182,7 @@ pub(super) async fn one(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
 }
 
 /// What is published.
-pub(super) fn releases(asked: &Asked<'_>) -> DeskAnswer {
+pub(super) fn releases(asked: &Asked<'_>) -> PageAnswer {
     let mut published: BTreeMap<&Slug, Vec<&Version>> = BTreeMap::new();
     let releases = asked.snapshot.catalog.releases();
     for (slug, version) in releases.iter() {
@@ -205,7 +205,7 @@ pub(super) fn releases(asked: &Asked<'_>) -> DeskAnswer {
     });
     let mut plugins: Vec<_> = shown.collect();
     plugins.sort_by_key(|plugin| Reverse(plugin.signers.is_some()));
-    DeskAnswer::ok(&ReleasesPage {
+    PageAnswer::ok(&ReleasesPage {
         frame: asked.frame("Releases", NavEntry::Releases),
         said: format!("{} published", counted(releases.count(), "release")),
         plugins,

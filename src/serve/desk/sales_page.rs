@@ -7,12 +7,12 @@ use std::sync::Arc;
 use askama::Template;
 use chrono::{DateTime, Utc};
 
-use crate::serve::desk::answer::DeskAnswer;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::license_rows::{LicenseRow, StatePill};
-use crate::serve::desk::page_problem::PageProblem;
-use crate::serve::desk::shown::{ShownTime, counted};
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::{ShownTime, counted};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use crate::serve::waiting_sales::{self, ListedWait};
@@ -131,7 +131,7 @@ impl SalesLook {
 }
 
 /// The page.
-pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let look = SalesLook::now(asked).await?;
     let ids: Vec<_> = look.licenses.values().flatten().copied().collect();
@@ -171,7 +171,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
         }
     });
     let spool = asked.state.service.hooks.spool();
-    Ok(DeskAnswer::ok(&SalesPage {
+    Ok(PageAnswer::ok(&SalesPage {
         frame: asked.frame("Sales", NavEntry::Sales),
         shops: match spool {
             Some(_) => format!("{} in the ledger", counted(look.all, "sale")),

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use askama::Template;
 
-use crate::serve::desk::answer::DeskAnswer;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::figures::SharingFigures;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::kept_figures;
 use crate::serve::desk::license_rows::{LicenseRow, StatePill};
-use crate::serve::desk::page_problem::PageProblem;
-use crate::serve::desk::shown::{ShownHost, ShownTime, counted};
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::{ShownHost, ShownTime, counted};
 use countersign_model::license_key::LicenseId;
 use countersign_model::text::outside_text::OutsideText;
 
@@ -51,7 +51,7 @@ struct SharingEntry {
 }
 
 /// The page.
-pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let found = kept_figures::sharing(asked).await?;
     let SharingFigures(report) = &*found;
@@ -158,7 +158,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
             report.many_first_copies.len(),
         ),
     ];
-    Ok(DeskAnswer::ok(&SharingPage {
+    Ok(PageAnswer::ok(&SharingPage {
         frame: asked.frame("Sharing", NavEntry::Sharing),
         lists,
     }))

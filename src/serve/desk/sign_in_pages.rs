@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
-use chrono::{DateTime, SubsecRound as _, Utc};
+use chrono::{DateTime, Utc};
 use tokio::time::timeout;
 
-use crate::serve::desk::answer::DeskAnswer;
-use crate::serve::desk::asked::FormFields;
 use crate::serve::desk::frame::PageFrame;
-use crate::serve::desk::mail_sign_in::{MINUTES, SignInAttempt, typed_code};
-use crate::serve::desk::own_host::DeskOrigin;
-use crate::serve::desk::page_problem::PageProblem;
 use crate::serve::desk::page_table::DeskPage;
-use crate::serve::desk::session::{DeskSession, SessionOwner, person_number};
 use crate::serve::desk::state::DeskState;
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::form_fields::FormFields;
+use crate::serve::pages::label::PageLabel;
+use crate::serve::pages::mail_sign_in::{MINUTES, MailSignIn, SignInAttempt};
+use crate::serve::pages::origin::PageOrigin;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::session::{SessionOwner, person_number};
 use crate::serve::reply::problem::Problem;
 use countersign_mail::address::MailAddress;
 use countersign_mail::mail_id::MailId;
@@ -56,7 +57,7 @@ struct LinkPage {
 pub(super) struct SignIn<'a> {
     pub(super) state: &'a Arc<DeskState>,
     pub(super) key: &'a ReferenceKey,
-    pub(super) origin: &'a DeskOrigin,
+    pub(super) origin: &'a PageOrigin,
     pub(super) people: &'a [DeskPerson],
     pub(super) fields: &'a FormFields,
     /// The part of the path that names an attempt or a link.
@@ -66,33 +67,27 @@ pub(super) struct SignIn<'a> {
 
 impl SignIn<'_> {
     /// The page, or what the form does.
-    pub(super) fn answer(&self, page: DeskPage) -> Result<DeskAnswer, PageProblem> {
-        let Self {
-            state, key, name, now, ..
-        } = *self;
+    pub(super) fn answer(&self, page: DeskPage) -> Result<PageAnswer, PageProblem> {
+        let Self { state, name, now, .. } = *self;
         match page {
-            DeskPage::SignIn => Ok(DeskAnswer::ok(&SignInPage {
+            DeskPage::SignIn => Ok(PageAnswer::ok(&SignInPage {
                 frame: self.frame(),
                 has_mail: state.mail.is_some() && !self.people.is_empty(),
             })),
             DeskPage::SendCode => self.send_code(),
             DeskPage::Code => {
-                SignInAttempt::named(key, name, now).ok_or_else(PageProblem::used_code)?;
-                Ok(DeskAnswer::ok(&CodePage {
+                self.by_mail().named(name)?;
+                Ok(PageAnswer::ok(&CodePage {
                     frame: self.frame(),
                     name,
                 }))
             }
-            DeskPage::UseCode => self.use_code(),
+            DeskPage::UseCode => self.sign_in(&self.by_mail().with_code(name, self.fields.get("code"))?),
             DeskPage::MailLink => {
-                let attempt = SignInAttempt::linked(key, name, now).filter(|attempt| !state.sign_ins.is_used(attempt));
-                attempt.ok_or_else(PageProblem::used_code)?;
+                self.by_mail().linked(name)?;
                 Ok(self.link_page(format!("/mail-link/{name}")))
             }
-            DeskPage::UseMailLink => {
-                let attempt = SignInAttempt::linked(key, name, now).ok_or_else(PageProblem::used_code)?;
-                self.sign_in(&attempt)
-            }
+            DeskPage::UseMailLink => self.sign_in(&self.by_mail().linked(name)?),
             DeskPage::Link if state.door.has_link(name, now) => Ok(self.link_page(format!("/link/{name}"))),
             DeskPage::UseLink => {
                 let user = state.door.use_link(name, now).ok_or_else(PageProblem::used_link)?;
@@ -103,23 +98,32 @@ impl SignIn<'_> {
         }
     }
 
+    fn by_mail(&self) -> MailSignIn<'_> {
+        MailSignIn {
+            label: PageLabel::DESK,
+            key: self.key,
+            counts: &self.state.sign_ins,
+            now: self.now,
+        }
+    }
+
     fn frame(&self) -> PageFrame {
         PageFrame::of_stranger("Sign in", self.now)
     }
 
-    fn link_page(&self, action: String) -> DeskAnswer {
-        DeskAnswer::ok(&LinkPage {
+    fn link_page(&self, action: String) -> PageAnswer {
+        PageAnswer::ok(&LinkPage {
             frame: self.frame(),
             action,
         })
     }
 
     /// Sends the mail, if somebody has the address. What the browser gets says nothing of that.
-    fn send_code(&self) -> Result<DeskAnswer, PageProblem> {
+    fn send_code(&self) -> Result<PageAnswer, PageProblem> {
         let address: Result<CustomerAddress, _> = self.fields.get("address").parse();
         let address = address
             .map_err(|_| PageProblem::refused("It is not a mail address.".to_owned()).back_to("/sign-in".to_owned()))?;
-        let number = person_number(self.key, &address);
+        let number = person_number(PageLabel::DESK, self.key, &address);
         let person = self
             .people
             .iter()
@@ -134,7 +138,10 @@ impl SignIn<'_> {
         if let Some(person) = may_have {
             self.send(person, &attempt);
         }
-        Ok(DeskAnswer::SeeOther(format!("/sign-in/{}", attempt.name(self.key))))
+        Ok(PageAnswer::SeeOther(format!(
+            "/sign-in/{}",
+            attempt.name(PageLabel::DESK, self.key)
+        )))
     }
 
     /// Sends the mail on the side: how long that takes says who is in the list.
@@ -143,8 +150,8 @@ impl SignIn<'_> {
         let (Some(account), Ok(address)) = (self.state.mail.clone(), address) else {
             return;
         };
-        let code = attempt.code(self.key);
-        let link = attempt.link(self.key);
+        let code = attempt.code(PageLabel::DESK, self.key);
+        let link = attempt.link(PageLabel::DESK, self.key);
         let said = RenderedMail {
             unsubscribe: None,
             subject: "Sign in at the desk".to_owned(),
@@ -157,7 +164,7 @@ impl SignIn<'_> {
             ),
             html: None,
         };
-        let id = MailId::of_event(&format!("desk sign-in {}", attempt.name(self.key)));
+        let id = MailId::of_event(&format!("desk sign-in {}", attempt.name(PageLabel::DESK, self.key)));
         let now = self.now;
         tokio::spawn(async move {
             match timeout(PATIENCE, send_one(&account, &address, id, now, &said)).await {
@@ -168,42 +175,24 @@ impl SignIn<'_> {
         });
     }
 
-    fn use_code(&self) -> Result<DeskAnswer, PageProblem> {
-        let attempt = SignInAttempt::named(self.key, self.name, self.now).ok_or_else(PageProblem::used_code)?;
-        if !self.state.sign_ins.take_try(&attempt, self.now) {
-            return Err(PageProblem::used_code());
-        }
-        match typed_code(self.fields.get("code")) == attempt.code(self.key) {
-            true => self.sign_in(&attempt),
-            false => Err(PageProblem::wrong_code(format!("/sign-in/{}", self.name))),
-        }
-    }
-
     /// Signs the person of an attempt in, once.
-    fn sign_in(&self, attempt: &SignInAttempt) -> Result<DeskAnswer, PageProblem> {
-        let is_known = |person: &DeskPerson| person_number(self.key, &person.address) == attempt.person;
-        if !self.people.iter().any(is_known) || !self.state.sign_ins.use_up(attempt) {
-            return Err(PageProblem::used_code());
+    fn sign_in(&self, attempt: &SignInAttempt) -> Result<PageAnswer, PageProblem> {
+        let is_known =
+            |person: &DeskPerson| person_number(PageLabel::DESK, self.key, &person.address) == attempt.person;
+        if !self.people.iter().any(is_known) {
+            return Err(PageProblem::used_code(PageLabel::DESK));
         }
+        self.by_mail().use_up(attempt)?;
         self.signed_in(SessionOwner::Person(attempt.person))
     }
 
-    fn signed_in(&self, owner: SessionOwner) -> Result<DeskAnswer, PageProblem> {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|error| Problem::internal(&error))?;
+    fn signed_in(&self, owner: SessionOwner) -> Result<PageAnswer, PageProblem> {
         let by = match owner {
             SessionOwner::Operator(_) => "a link of `countersign desk`",
             SessionOwner::Person(_) => "mail",
         };
-        let session = DeskSession {
-            id: Hex128(id),
-            owner,
-            issued: self.now.trunc_subsecs(0),
-        };
+        let answer = self.by_mail().signed_in(owner, self.origin.is_https)?;
         tracing::info!(by, "somebody signed in at the desk");
-        Ok(DeskAnswer::SignedIn {
-            cookie: session.signed(self.key),
-            is_https: self.origin.is_https,
-        })
+        Ok(answer)
     }
 }

@@ -2,14 +2,14 @@
 
 use askama::Template;
 
-use crate::serve::desk::answer::DeskAnswer;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::health_page;
 use crate::serve::desk::kept_figures;
-use crate::serve::desk::page_problem::PageProblem;
 use crate::serve::desk::sales_page::SalesLook;
-use crate::serve::desk::shown::grouped;
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::grouped;
 use countersign_files::queue::QueueState;
 use countersign_model::text::outside_text::OutsideText;
 
@@ -33,7 +33,7 @@ struct TodoItem {
 }
 
 /// The page.
-pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
+pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let mut todo = Vec::new();
     let mut item = |what: String, more: &str, path, is_urgent| {
@@ -87,7 +87,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<DeskAnswer, PageProblem> {
     todo.sort_by_key(|item| !item.is_urgent);
     let figures = kept_figures::licenses(asked).await?;
     let bindings = asked.state.service.gate.bindings();
-    Ok(DeskAnswer::ok(&TodayPage {
+    Ok(PageAnswer::ok(&TodayPage {
         frame: asked.frame("Today", NavEntry::Today),
         day: asked.now.format("%A, %-d %B").to_string(),
         node: bindings.node().map(OutsideText::of),

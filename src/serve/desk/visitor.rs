@@ -1,11 +1,11 @@
 //! Who asks: the session of a request, and what its owner may do now.
 
 use chrono::{DateTime, Utc};
-use warp::http::{HeaderMap, header};
+use warp::http::HeaderMap;
 
-use crate::serve::desk::answer::cookie_name;
 use crate::serve::desk::door::DeskDoor;
-use crate::serve::desk::session::{DeskSession, SessionOwner, person_number};
+use crate::serve::pages::label::PageLabel;
+use crate::serve::pages::session::{PageSession, SessionOwner, person_number};
 use countersign_model::desk_person::{DeskPerson, DeskRole};
 use countersign_model::issuing_key::ReferenceKey;
 
@@ -13,7 +13,7 @@ use countersign_model::issuing_key::ReferenceKey;
 // SECURITY: it is personal. Its `Debug` has the role alone.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct DeskVisitor {
-    pub(super) session: DeskSession,
+    pub(super) session: PageSession,
     /// As the ledger names the person.
     pub(super) name: Box<str>,
     pub(super) role: DeskRole,
@@ -35,7 +35,7 @@ impl DeskVisitor {
         people: &[DeskPerson],
         now: DateTime<Utc>,
     ) -> Option<Self> {
-        let session = cookies(headers, cookie_name(is_https)).find_map(|value| DeskSession::read(key, value, now))?;
+        let session = PageSession::of(PageLabel::DESK, headers, is_https, key, now)?;
         if door.has_ended(session.id) {
             return None;
         }
@@ -43,7 +43,7 @@ impl DeskVisitor {
             SessionOwner::Operator(user) => Some((user.clone(), DeskRole::Admin)),
             SessionOwner::Person(number) => people
                 .iter()
-                .find(|person| person_number(key, &person.address) == *number)
+                .find(|person| person_number(PageLabel::DESK, key, &person.address) == *number)
                 .map(|person| (person.name.clone(), person.role)),
         };
         known.map(|(name, role)| Self { session, name, role })
@@ -60,19 +60,11 @@ impl DeskVisitor {
     }
 }
 
-/// The values of the cookies of this name.
-fn cookies<'h>(headers: &'h HeaderMap, name: &'static str) -> impl Iterator<Item = &'h str> {
-    let sent = headers.get_all(header::COOKIE).iter();
-    let pairs = sent
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(';'));
-    pairs.filter_map(move |pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use countersign_model::issued_license::Hex128;
+    use warp::http::header;
 
     #[test]
     fn the_role_is_the_one_of_the_file_and_who_left_it_is_a_stranger() {
@@ -84,13 +76,17 @@ mod tests {
             address: "Anna@example.com".parse().unwrap(),
             role,
         };
-        let session = DeskSession {
+        let session = PageSession {
             id: Hex128([1; 16]),
-            owner: SessionOwner::Person(person_number(&key, &"anna@example.com".parse().unwrap())),
+            owner: SessionOwner::Person(person_number(
+                PageLabel::DESK,
+                &key,
+                &"anna@example.com".parse().unwrap(),
+            )),
             issued: now,
         };
         let mut headers = HeaderMap::new();
-        let cookie = format!("a=b; desk=forged; desk={}", session.signed(&key));
+        let cookie = format!("a=b; desk=forged; desk={}", session.signed(PageLabel::DESK, &key));
         headers.insert(header::COOKIE, cookie.parse().unwrap());
         let role = |people: &[DeskPerson], is_https| {
             DeskVisitor::of(&headers, is_https, &door, &key, people, now).map(|visitor| visitor.role)
@@ -103,7 +99,7 @@ mod tests {
             "that cookie has another name"
         );
         assert_eq!(role(&[], false), None);
-        door.end_session(session.id, session.ends(), now);
+        door.end_session(session.id, session.ends(PageLabel::DESK), now);
         assert_eq!(role(&[anna(DeskRole::Admin)], false), None);
     }
 }

@@ -8,17 +8,17 @@ use countersign_model::text::outside_text::OutsideText;
 
 /// A time: exactly, in UTC, and from now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ShownTime {
+pub(in crate::serve) struct ShownTime {
     /// RFC 3339.
-    pub(super) machine: String,
+    pub(in crate::serve) machine: String,
     /// `25 Nov 2026, 14:06`.
-    pub(super) exact: String,
+    pub(in crate::serve) exact: String,
     /// `3 hours ago`.
-    pub(super) relative: String,
+    pub(in crate::serve) relative: String,
 }
 
 impl ShownTime {
-    pub(super) fn of(time: DateTime<Utc>, now: DateTime<Utc>) -> Self {
+    pub(in crate::serve) fn of(time: DateTime<Utc>, now: DateTime<Utc>) -> Self {
         Self {
             machine: time.to_rfc3339_opts(SecondsFormat::Secs, true),
             exact: time.format("%-d %b %Y, %H:%M").to_string(),
@@ -29,17 +29,17 @@ impl ShownTime {
 
 /// A day: exactly, and from today.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ShownDay {
+pub(in crate::serve) struct ShownDay {
     /// `2026-12-31`; empty for never.
-    pub(super) machine: String,
+    pub(in crate::serve) machine: String,
     /// `31 Dec 2026`, or `never`.
-    pub(super) exact: String,
+    pub(in crate::serve) exact: String,
     /// `in 36 days`; empty for never.
-    pub(super) relative: String,
+    pub(in crate::serve) relative: String,
 }
 
 impl ShownDay {
-    pub(super) fn of(day: NaiveDate, today: NaiveDate) -> Self {
+    pub(in crate::serve) fn of(day: NaiveDate, today: NaiveDate) -> Self {
         if day == NEVER {
             return Self {
                 machine: String::new(),
@@ -87,7 +87,7 @@ fn days(days: i64) -> String {
 }
 
 /// A number with commas: `9,874`.
-pub(super) fn grouped(number: usize) -> String {
+pub(in crate::serve) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut shown = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -100,25 +100,25 @@ pub(super) fn grouped(number: usize) -> String {
 }
 
 /// A number and what it counts: `1 site`, `3 sites`.
-pub(super) fn counted(number: usize, thing: &str) -> String {
+pub(in crate::serve) fn counted(number: usize, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", grouped(number))
 }
 
 /// A share in whole percent.
-pub(super) fn percent(part: usize, all: usize) -> usize {
+pub(in crate::serve) fn percent(part: usize, all: usize) -> usize {
     if all == 0 { 0 } else { (part * 200 + all) / (all * 2) }
 }
 
 /// A host in both forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ShownHost {
+pub(in crate::serve) struct ShownHost {
     /// As it is stored.
-    pub(super) ascii: OutsideText,
+    pub(in crate::serve) ascii: OutsideText,
     /// As people read it, where that is another form.
-    pub(super) unicode: Option<OutsideText>,
+    pub(in crate::serve) unicode: Option<OutsideText>,
     /// The whole, for a form.
-    pub(super) value: String,
+    pub(in crate::serve) value: String,
 }
 
 impl From<&SiteHost> for ShownHost {

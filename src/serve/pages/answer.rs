@@ -1,10 +1,10 @@
-//! What the desk answers with, and the headers of every answer.
+//! What pages answer with, and the headers of every answer.
 
 use askama::Template;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-use crate::serve::desk::session::HOURS;
 use crate::serve::net::handler::Sending;
+use crate::serve::pages::label::PageLabel;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, Response};
 
@@ -24,13 +24,15 @@ const HEADERS: [(HeaderName, &str); 4] = [
 
 /// An answer.
 #[derive(Debug)]
-pub(super) enum DeskAnswer {
+pub(in crate::serve) enum PageAnswer {
     /// A page.
     Page(StatusCode, String),
     /// After a form: look there. A path of ours.
     SeeOther(String),
     /// The same, with a session.
     SignedIn {
+        /// For which pages.
+        label: PageLabel,
         /// The value of the cookie.
         cookie: String,
         /// Whether the browser speaks TLS.
@@ -38,6 +40,8 @@ pub(super) enum DeskAnswer {
     },
     /// The browser forgets the session.
     SignedOut {
+        /// Of which pages.
+        label: PageLabel,
         /// Whether the browser speaks TLS.
         is_https: bool,
     },
@@ -45,9 +49,9 @@ pub(super) enum DeskAnswer {
     File(ContentType, &'static [u8]),
 }
 
-impl DeskAnswer {
+impl PageAnswer {
     /// A page that is made of a template.
-    pub(super) fn page(status: StatusCode, page: &impl Template) -> Self {
+    pub(in crate::serve) fn page(status: StatusCode, page: &impl Template) -> Self {
         match page.render() {
             Ok(html) => Self::Page(status, html),
             Err(error) => {
@@ -62,12 +66,12 @@ impl DeskAnswer {
     }
 
     /// A page that was asked for and is there.
-    pub(super) fn ok(page: &impl Template) -> Self {
+    pub(in crate::serve) fn ok(page: &impl Template) -> Self {
         Self::page(StatusCode::OK, page)
     }
 
     /// The answer for hyper.
-    pub(super) fn into_http(self) -> Sending {
+    pub(in crate::serve) fn into_http(self) -> Sending {
         let mut more = HeaderMap::new();
         let response = match self {
             Self::Page(status, html) => Response {
@@ -75,15 +79,19 @@ impl DeskAnswer {
                 ..HTML.answer(html)
             },
             Self::SeeOther(path) => see_other(&path, &mut more),
-            Self::SignedIn { cookie, is_https } => {
-                set_cookie(&mut more, is_https, &cookie, HOURS * 3_600);
-                see_other("/", &mut more)
+            Self::SignedIn {
+                label,
+                cookie,
+                is_https,
+            } => {
+                set_cookie(&mut more, label, is_https, &cookie, label.lasts().num_seconds());
+                see_other(label.home, &mut more)
             }
-            Self::SignedOut { is_https } => {
-                set_cookie(&mut more, is_https, "", 0);
+            Self::SignedOut { label, is_https } => {
+                set_cookie(&mut more, label, is_https, "", 0);
                 let all = HeaderValue::from_static("\"cookies\", \"storage\"");
                 more.insert(HeaderName::from_static("clear-site-data"), all);
-                see_other("/sign-in", &mut more)
+                see_other(label.sign_in, &mut more)
             }
             Self::File(kind, bytes) => {
                 let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -110,15 +118,9 @@ fn see_other(path: &str, more: &mut HeaderMap) -> Response {
     }
 }
 
-/// The name of the cookie. Browsers take the first one only from https, for the whole host and no other (RFC 6265bis,
-/// section 4.1.3.2); Safari takes no `Secure` cookie from http on this machine.
-pub(super) fn cookie_name(is_https: bool) -> &'static str {
-    if is_https { "__Host-desk" } else { "desk" }
-}
-
 /// `SameSite=Lax`: with `Strict`, who follows a link from a mail would not be signed in.
-fn set_cookie(more: &mut HeaderMap, is_https: bool, value: &str, seconds: i64) {
-    let name = cookie_name(is_https);
+fn set_cookie(more: &mut HeaderMap, label: PageLabel, is_https: bool, value: &str, seconds: i64) {
+    let name = label.cookie_name(is_https);
     let secure = if is_https { "; Secure" } else { "" };
     let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
     if let Ok(cookie) = HeaderValue::try_from(cookie) {
@@ -132,9 +134,14 @@ mod tests {
 
     #[test]
     fn a_session_is_a_cookie_of_the_host_alone() {
+        let label = PageLabel::DESK;
         let cookie = |is_https| {
-            let cookie = "v".to_owned();
-            let answer = DeskAnswer::SignedIn { cookie, is_https }.into_http();
+            let answer = PageAnswer::SignedIn {
+                label,
+                cookie: "v".to_owned(),
+                is_https,
+            };
+            let answer = answer.into_http();
             assert_eq!(
                 (answer.status(), &answer.headers()["location"]),
                 (StatusCode::SEE_OTHER, &"/".parse().unwrap())
@@ -146,7 +153,7 @@ mod tests {
             "__Host-desk=v; Path=/; Max-Age=43200; HttpOnly; SameSite=Lax; Secure"
         );
         assert_eq!(cookie(false), "desk=v; Path=/; Max-Age=43200; HttpOnly; SameSite=Lax");
-        let out = DeskAnswer::SignedOut { is_https: true }.into_http();
+        let out = PageAnswer::SignedOut { label, is_https: true }.into_http();
         assert!(out.headers().contains_key("clear-site-data"));
         assert!(
             out.headers()["set-cookie"]

@@ -3,13 +3,12 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
+use warp::http::{HeaderMap, header};
 
+use crate::serve::pages::label::PageLabel;
 use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::Hex128;
 use countersign_model::issuing_key::ReferenceKey;
-
-/// How long a session lasts.
-pub(super) const HOURS: i64 = 12;
 
 /// How far the clock of the node that made a session may be ahead.
 const MOST_AHEAD: TimeDelta = TimeDelta::minutes(5);
@@ -27,7 +26,7 @@ const MAC: usize = 32;
 
 /// Who has a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SessionOwner {
+pub(in crate::serve) enum SessionOwner {
     /// Who ran `countersign desk`, as the ledger names the user.
     Operator(Box<str>),
     /// The person of `registry/desk.toml` whose address has this number.
@@ -36,29 +35,29 @@ pub(super) enum SessionOwner {
 
 /// What a cookie says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DeskSession {
+pub(in crate::serve) struct PageSession {
     /// Random.
-    pub id: Hex128,
+    pub(in crate::serve) id: Hex128,
     /// Who signed in.
-    pub owner: SessionOwner,
+    pub(in crate::serve) owner: SessionOwner,
     /// When.
-    pub issued: DateTime<Utc>,
+    pub(in crate::serve) issued: DateTime<Utc>,
 }
 
-/// The number of a person with this address in sessions.
-pub(super) fn person_number(key: &ReferenceKey, address: &CustomerAddress) -> Hex128 {
-    let mac = key.desk_mac(&[PERSON, address.normal().as_bytes()]);
+/// The number of a person with this address in sessions of these pages.
+pub(in crate::serve) fn person_number(label: PageLabel, key: &ReferenceKey, address: &CustomerAddress) -> Hex128 {
+    let mac = label.mac(key, PERSON, address.normal().as_bytes());
     Hex128(std::array::from_fn(|at| mac[at]))
 }
 
-impl DeskSession {
+impl PageSession {
     /// When it ends.
-    pub(super) fn ends(&self) -> DateTime<Utc> {
-        self.issued + TimeDelta::hours(HOURS)
+    pub(in crate::serve) fn ends(&self, label: PageLabel) -> DateTime<Utc> {
+        self.issued + label.lasts()
     }
 
     /// The value of the cookie: letters, digits, `-` and `_`.
-    pub(super) fn signed(&self, key: &ReferenceKey) -> String {
+    pub(in crate::serve) fn signed(&self, label: PageLabel, key: &ReferenceKey) -> String {
         let mut bytes = self.id.0.to_vec();
         bytes.extend(self.issued.timestamp().to_be_bytes());
         match &self.owner {
@@ -71,20 +70,31 @@ impl DeskSession {
                 bytes.extend(number.0);
             }
         }
-        let mac = key.desk_mac(&[SESSION, &bytes]);
+        let mac = label.mac(key, SESSION, &bytes);
         bytes.extend(mac);
         BASE64_URL_SAFE_NO_PAD.encode(bytes)
     }
 
+    /// The session of a request, if it lasts.
+    pub(in crate::serve) fn of(
+        label: PageLabel,
+        headers: &HeaderMap,
+        is_https: bool,
+        key: &ReferenceKey,
+        now: DateTime<Utc>,
+    ) -> Option<Self> {
+        cookies(headers, &label.cookie_name(is_https)).find_map(|value| Self::read(label, key, value, now))
+    }
+
     /// The session of a cookie that this server or another node signed, if it lasts.
-    pub(super) fn read(key: &ReferenceKey, cookie: &str, now: DateTime<Utc>) -> Option<Self> {
+    fn read(label: PageLabel, key: &ReferenceKey, cookie: &str, now: DateTime<Utc>) -> Option<Self> {
         if cookie.len() > MAX_COOKIE {
             return None;
         }
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(cookie).ok()?;
         let (told, mac) = bytes.split_last_chunk::<MAC>()?;
         // SECURITY: nothing of it counts before this.
-        if !key.is_desk_mac(&[SESSION, told], mac) {
+        if !label.is_mac(key, SESSION, told, mac) {
             return None;
         }
         let (id, rest) = told.split_first_chunk::<16>()?;
@@ -99,16 +109,25 @@ impl DeskSession {
             owner,
             issued: DateTime::from_timestamp(i64::from_be_bytes(*issued), 0)?,
         };
-        (session.issued <= now + MOST_AHEAD && now < session.ends()).then_some(session)
+        (session.issued <= now + MOST_AHEAD && now < session.ends(label)).then_some(session)
     }
+}
+
+/// The values of the cookies of this name.
+fn cookies<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item = &'h str> {
+    let sent = headers.get_all(header::COOKIE).iter();
+    let pairs = sent
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'));
+    pairs.filter_map(move |pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn session(owner: SessionOwner) -> DeskSession {
-        DeskSession {
+    fn session(owner: SessionOwner) -> PageSession {
+        PageSession {
             id: Hex128([7; 16]),
             owner,
             issued: DateTime::from_timestamp(1_800_000_000, 0).unwrap(),
@@ -123,13 +142,31 @@ mod tests {
             SessionOwner::Person(Hex128([3; 16])),
         ] {
             let session = session(owner);
-            let cookie = session.signed(&key);
+            let cookie = session.signed(PageLabel::DESK, &key);
             let at = |hours| session.issued + TimeDelta::hours(hours);
-            assert_eq!(DeskSession::read(&key, &cookie, at(0)), Some(session.clone()));
-            assert_eq!(DeskSession::read(&key, &cookie, at(11)), Some(session.clone()));
-            assert_eq!(DeskSession::read(&key, &cookie, at(12)), None);
-            assert_eq!(DeskSession::read(&key, &cookie, at(-1)), None, "it is of a day to come");
-            assert_eq!(DeskSession::read(&ReferenceKey::new(&[2; 32]), &cookie, at(1)), None);
+            assert_eq!(
+                PageSession::read(PageLabel::DESK, &key, &cookie, at(0)),
+                Some(session.clone())
+            );
+            assert_eq!(
+                PageSession::read(PageLabel::DESK, &key, &cookie, at(11)),
+                Some(session.clone())
+            );
+            assert_eq!(PageSession::read(PageLabel::DESK, &key, &cookie, at(12)), None);
+            assert_eq!(
+                PageSession::read(PageLabel::DESK, &key, &cookie, at(-1)),
+                None,
+                "it is of a day to come"
+            );
+            assert_eq!(
+                PageSession::read(PageLabel::DESK, &ReferenceKey::new(&[2; 32]), &cookie, at(1)),
+                None
+            );
+            let other = PageLabel {
+                name: "account",
+                ..PageLabel::DESK
+            };
+            assert_eq!(PageSession::read(other, &key, &cookie, at(1)), None);
         }
     }
 
@@ -137,14 +174,25 @@ mod tests {
     fn whatever_is_changed_in_a_cookie_makes_it_none() {
         let key = ReferenceKey::new(&[1; 32]);
         let session = session(SessionOwner::Person(Hex128([3; 16])));
-        let cookie = session.signed(&key);
+        let cookie = session.signed(PageLabel::DESK, &key);
         for at in 0..cookie.len() {
             let mut other = cookie.clone().into_bytes();
             other[at] = if other[at] == b'A' { b'B' } else { b'A' };
             let other = String::from_utf8(other).unwrap();
-            assert_eq!(DeskSession::read(&key, &other, session.issued), None, "{at}");
-            assert_eq!(DeskSession::read(&key, &cookie[..at], session.issued), None, "{at}");
+            assert_eq!(
+                PageSession::read(PageLabel::DESK, &key, &other, session.issued),
+                None,
+                "{at}"
+            );
+            assert_eq!(
+                PageSession::read(PageLabel::DESK, &key, &cookie[..at], session.issued),
+                None,
+                "{at}"
+            );
         }
-        assert_eq!(DeskSession::read(&key, &"A".repeat(9_999), session.issued), None);
+        assert_eq!(
+            PageSession::read(PageLabel::DESK, &key, &"A".repeat(9_999), session.issued),
+            None
+        );
     }
 }

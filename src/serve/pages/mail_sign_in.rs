@@ -1,20 +1,26 @@
 //! Signing in by mail: who asks for it gets a code of eight characters and a link, for fifteen minutes.
 //!
 //! An attempt is signed, so that every node knows it again; so are its code and its link. How often a code was tried, and whether it was
-//! used, is in memory: with several nodes, each counts by itself. Whoever is not in `registry/desk.toml` sees the same, and gets no mail.
+//! used, is in memory: with several nodes, each counts by itself. Who may not sign in
+//! sees the same, and gets no mail.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, SubsecRound as _, TimeDelta, Utc};
 
+use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::label::PageLabel;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::session::{PageSession, SessionOwner};
+use crate::serve::reply::problem::Problem;
 use countersign_model::issued_license::Hex128;
 use countersign_model::issuing_key::ReferenceKey;
 
 /// How long a code and a link can be used.
-pub(super) const MINUTES: i64 = 15;
+pub(in crate::serve) const MINUTES: i64 = 15;
 
 /// How often a code may be tried.
 const TRIES: u8 = 5;
@@ -39,16 +45,16 @@ const MAC: usize = 32;
 
 /// An attempt to sign in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SignInAttempt {
+pub(in crate::serve) struct SignInAttempt {
     id: Hex128,
     started: DateTime<Utc>,
     /// The number that the session of this person has.
-    pub(super) person: Hex128,
+    pub(in crate::serve) person: Hex128,
 }
 
 /// What one node remembers of attempts.
 #[derive(Debug, Default)]
-pub(super) struct SignInCounts(Mutex<CountedAttempts>);
+pub(in crate::serve) struct SignInCounts(Mutex<CountedAttempts>);
 
 #[derive(Debug, Default)]
 struct CountedAttempts {
@@ -58,7 +64,7 @@ struct CountedAttempts {
 }
 
 impl SignInAttempt {
-    pub(super) fn new(person: Hex128, now: DateTime<Utc>) -> Result<Self, getrandom::Error> {
+    pub(in crate::serve) fn new(person: Hex128, now: DateTime<Utc>) -> Result<Self, getrandom::Error> {
         let mut id = [0; 16];
         getrandom::fill(&mut id)?;
         Ok(Self {
@@ -75,17 +81,17 @@ impl SignInAttempt {
         told
     }
 
-    fn signed(&self, key: &ReferenceKey, label: &[u8]) -> String {
+    fn signed(&self, label: PageLabel, key: &ReferenceKey, use_of: &[u8]) -> String {
         let mut bytes = self.told();
-        let mac = key.desk_mac(&[label, &bytes]);
+        let mac = label.mac(key, use_of, &bytes);
         bytes.extend(mac);
         BASE64_URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    fn read(key: &ReferenceKey, text: &str, label: &[u8], now: DateTime<Utc>) -> Option<Self> {
+    fn read(label: PageLabel, key: &ReferenceKey, text: &str, use_of: &[u8], now: DateTime<Utc>) -> Option<Self> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.get(..(TOLD + MAC) * 4 / 3)?).ok()?;
         let (told, mac) = bytes.split_last_chunk::<MAC>()?;
-        if text.len() != (TOLD + MAC) * 4 / 3 || !key.is_desk_mac(&[label, told], mac) {
+        if text.len() != (TOLD + MAC) * 4 / 3 || !label.is_mac(key, use_of, told, mac) {
             return None;
         }
         let (id, rest) = told.split_first_chunk::<16>()?;
@@ -103,35 +109,45 @@ impl SignInAttempt {
     }
 
     /// How the page for the code names it.
-    pub(super) fn name(&self, key: &ReferenceKey) -> String {
-        self.signed(key, ATTEMPT)
+    pub(in crate::serve) fn name(&self, label: PageLabel, key: &ReferenceKey) -> String {
+        self.signed(label, key, ATTEMPT)
     }
 
     /// The attempt of this name, if it can still be used.
-    pub(super) fn named(key: &ReferenceKey, name: &str, now: DateTime<Utc>) -> Option<Self> {
-        Self::read(key, name, ATTEMPT, now)
+    pub(in crate::serve) fn named(
+        label: PageLabel,
+        key: &ReferenceKey,
+        name: &str,
+        now: DateTime<Utc>,
+    ) -> Option<Self> {
+        Self::read(label, key, name, ATTEMPT, now)
     }
 
     /// The secret of the link in the mail.
-    pub(super) fn link(&self, key: &ReferenceKey) -> String {
-        self.signed(key, LINK)
+    pub(in crate::serve) fn link(&self, label: PageLabel, key: &ReferenceKey) -> String {
+        self.signed(label, key, LINK)
     }
 
     /// The attempt of a link, if it can still be used.
-    pub(super) fn linked(key: &ReferenceKey, link: &str, now: DateTime<Utc>) -> Option<Self> {
-        Self::read(key, link, LINK, now)
+    pub(in crate::serve) fn linked(
+        label: PageLabel,
+        key: &ReferenceKey,
+        link: &str,
+        now: DateTime<Utc>,
+    ) -> Option<Self> {
+        Self::read(label, key, link, LINK, now)
     }
 
     /// The code in the mail: 40 bits.
-    pub(super) fn code(&self, key: &ReferenceKey) -> String {
-        let mac = key.desk_mac(&[CODE, &self.told()]);
+    pub(in crate::serve) fn code(&self, label: PageLabel, key: &ReferenceKey) -> String {
+        let mac = label.mac(key, CODE, &self.told());
         let code = mac[..8].iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)]));
         code.collect()
     }
 }
 
 /// A code as people type it: with blanks and hyphens, in any case, and with letters for the digits that they look like.
-pub(super) fn typed_code(text: &str) -> String {
+fn typed_code(text: &str) -> String {
     let signs = text.chars().filter(|c| !c.is_whitespace() && *c != '-');
     let plain = signs.flat_map(char::to_uppercase).map(|c| match c {
         'O' => '0',
@@ -147,7 +163,7 @@ impl SignInCounts {
     }
 
     /// Whether this person may get one more mail today.
-    pub(super) fn take_mail(&self, person: Hex128, now: DateTime<Utc>) -> bool {
+    pub(in crate::serve) fn take_mail(&self, person: Hex128, now: DateTime<Utc>) -> bool {
         let today = now.date_naive();
         let mut counts = self.counts();
         let (day, count) = counts.mails.entry(person).or_insert((today, 0));
@@ -159,7 +175,7 @@ impl SignInCounts {
     }
 
     /// Whether a code of this attempt may be tried once more.
-    pub(super) fn take_try(&self, attempt: &SignInAttempt, now: DateTime<Utc>) -> bool {
+    fn take_try(&self, attempt: &SignInAttempt, now: DateTime<Utc>) -> bool {
         let mut counts = self.counts();
         if counts.tries.len() >= MOST_ATTEMPTS {
             counts.tries.retain(|_, (_, ends)| now < *ends);
@@ -173,7 +189,7 @@ impl SignInCounts {
     }
 
     /// Uses an attempt up; whether nobody did before.
-    pub(super) fn use_up(&self, attempt: &SignInAttempt) -> bool {
+    fn use_up(&self, attempt: &SignInAttempt) -> bool {
         let mut counts = self.counts();
         let (tries, _) = counts.tries.entry(attempt.id).or_insert((0, attempt.ends()));
         let is_first = *tries != u8::MAX;
@@ -182,11 +198,74 @@ impl SignInCounts {
     }
 
     /// Whether an attempt was used.
-    pub(super) fn is_used(&self, attempt: &SignInAttempt) -> bool {
+    fn is_used(&self, attempt: &SignInAttempt) -> bool {
         self.counts()
             .tries
             .get(&attempt.id)
             .is_some_and(|(tries, _)| *tries == u8::MAX)
+    }
+}
+
+/// Signing in by mail at the pages of a label.
+pub(in crate::serve) struct MailSignIn<'a> {
+    pub(in crate::serve) label: PageLabel,
+    pub(in crate::serve) key: &'a ReferenceKey,
+    pub(in crate::serve) counts: &'a SignInCounts,
+    pub(in crate::serve) now: DateTime<Utc>,
+}
+
+impl MailSignIn<'_> {
+    fn over(&self) -> PageProblem {
+        PageProblem::used_code(self.label)
+    }
+
+    /// The attempt of this name. Changes nothing.
+    pub(in crate::serve) fn named(&self, name: &str) -> Result<SignInAttempt, PageProblem> {
+        SignInAttempt::named(self.label, self.key, name, self.now).ok_or_else(|| self.over())
+    }
+
+    /// The attempt of a link that nobody used. Changes nothing.
+    pub(in crate::serve) fn linked(&self, link: &str) -> Result<SignInAttempt, PageProblem> {
+        let attempt = SignInAttempt::linked(self.label, self.key, link, self.now);
+        attempt
+            .filter(|attempt| !self.counts.is_used(attempt))
+            .ok_or_else(|| self.over())
+    }
+
+    /// The attempt of this name, if somebody typed its code. Takes a try.
+    pub(in crate::serve) fn with_code(&self, name: &str, typed: &str) -> Result<SignInAttempt, PageProblem> {
+        let attempt = self.named(name)?;
+        if !self.counts.take_try(&attempt, self.now) {
+            return Err(self.over());
+        }
+        match typed_code(typed) == attempt.code(self.label, self.key) {
+            true => Ok(attempt),
+            false => Err(PageProblem::wrong_code(format!("{}/{name}", self.label.sign_in))),
+        }
+    }
+
+    /// Uses an attempt up. Only the first one may.
+    pub(in crate::serve) fn use_up(&self, attempt: &SignInAttempt) -> Result<(), PageProblem> {
+        match self.counts.use_up(attempt) {
+            true => Ok(()),
+            false => Err(self.over()),
+        }
+    }
+
+    /// Begins a session of this owner.
+    pub(in crate::serve) fn signed_in(&self, owner: SessionOwner, is_https: bool) -> Result<PageAnswer, PageProblem> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|error| Problem::internal(&error))?;
+        let session = PageSession {
+            id: Hex128(id),
+            owner,
+            issued: self.now.trunc_subsecs(0),
+        };
+        Ok(PageAnswer::SignedIn {
+            label: self.label,
+            cookie: session.signed(self.label, self.key),
+            is_https,
+        })
     }
 }
 
@@ -204,20 +283,37 @@ mod tests {
     fn an_attempt_its_code_and_its_link_are_known_again_on_every_node_for_fifteen_minutes() {
         let key = ReferenceKey::new(&[1; 32]);
         let attempt = SignInAttempt::new(PERSON, now()).unwrap();
-        let name = attempt.name(&key);
-        let link = attempt.link(&key);
+        let name = attempt.name(PageLabel::DESK, &key);
+        let link = attempt.link(PageLabel::DESK, &key);
         let late = now() + TimeDelta::minutes(MINUTES);
-        assert_eq!(SignInAttempt::named(&key, &name, now()), Some(attempt));
-        assert_eq!(SignInAttempt::linked(&key, &link, now()), Some(attempt));
-        assert_eq!(SignInAttempt::named(&key, &name, late), None);
-        assert_eq!(SignInAttempt::linked(&key, &link, late), None);
-        assert_eq!(SignInAttempt::linked(&key, &name, now()), None, "who asks has no link");
-        assert_eq!(SignInAttempt::named(&key, &link, now()), None);
-        assert_eq!(SignInAttempt::named(&ReferenceKey::new(&[2; 32]), &name, now()), None);
+        assert_eq!(SignInAttempt::named(PageLabel::DESK, &key, &name, now()), Some(attempt));
+        assert_eq!(
+            SignInAttempt::linked(PageLabel::DESK, &key, &link, now()),
+            Some(attempt)
+        );
+        assert_eq!(SignInAttempt::named(PageLabel::DESK, &key, &name, late), None);
+        assert_eq!(SignInAttempt::linked(PageLabel::DESK, &key, &link, late), None);
+        assert_eq!(
+            SignInAttempt::linked(PageLabel::DESK, &key, &name, now()),
+            None,
+            "who asks has no link"
+        );
+        assert_eq!(SignInAttempt::named(PageLabel::DESK, &key, &link, now()), None);
+        assert_eq!(
+            SignInAttempt::named(PageLabel::DESK, &ReferenceKey::new(&[2; 32]), &name, now()),
+            None
+        );
         for wrong in ["", "x", &name[1..], &format!("{name}A"), &"é".repeat(60)] {
-            assert_eq!(SignInAttempt::named(&key, wrong, now()), None);
+            assert_eq!(SignInAttempt::named(PageLabel::DESK, &key, wrong, now()), None);
         }
-        let code = attempt.code(&key);
+        let account = PageLabel {
+            name: "account",
+            ..PageLabel::DESK
+        };
+        assert_eq!(SignInAttempt::named(account, &key, &name, now()), None);
+        assert_eq!(SignInAttempt::linked(account, &key, &link, now()), None);
+        let code = attempt.code(PageLabel::DESK, &key);
+        assert_ne!(attempt.code(account, &key), code);
         assert!(
             code.len() == 8 && code.bytes().all(|byte| ALPHABET.contains(&byte)),
             "{code}"
@@ -228,7 +324,7 @@ mod tests {
         );
         assert_eq!(typed_code("oil-0"), "0110");
         let other = SignInAttempt::new(PERSON, now()).unwrap();
-        assert_ne!(other.code(&key), code);
+        assert_ne!(other.code(PageLabel::DESK, &key), code);
     }
 
     #[test]

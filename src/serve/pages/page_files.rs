@@ -1,0 +1,45 @@
+//! The style sheet and the icon of pages.
+
+use std::sync::LazyLock;
+
+use crate::serve::reply::response::ContentType;
+use countersign_model::digest::Digest;
+
+const STYLE: &[u8] = include_bytes!("../templates/desk/desk.css");
+const ICON: &[u8] = include_bytes!("../templates/desk/icon.svg");
+
+/// The addresses of the style sheet and the icon. They have the digest of what stands there, so that browsers may keep it for good.
+pub(in crate::serve) static STYLE_PATH: LazyLock<String> = LazyLock::new(|| named("/desk-", STYLE, ".css"));
+pub(in crate::serve) static ICON_PATH: LazyLock<String> = LazyLock::new(|| named("/icon-", ICON, ".svg"));
+
+fn named(before: &str, bytes: &[u8], behind: &str) -> String {
+    let digest = Digest::of(bytes).to_string();
+    format!("{before}{}{behind}", &digest[..16])
+}
+
+/// The file at this path.
+pub(in crate::serve) fn file(path: &str) -> Option<(ContentType, &'static [u8])> {
+    if path == *STYLE_PATH {
+        Some((ContentType("text/css; charset=utf-8"), STYLE))
+    } else if path == *ICON_PATH {
+        Some((ContentType("image/svg+xml"), ICON))
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_found_by_the_digest_of_what_it_is() {
+        assert!(file(&STYLE_PATH).is_some() && file(&ICON_PATH).is_some());
+        for path in ["/desk.css", "/desk-.css", "/desk-0000000000000000.css", "/icon.svg"] {
+            assert!(file(path).is_none(), "{path}");
+        }
+        // The policy of the pages forbids `style=""` and everything from elsewhere.
+        let style = str::from_utf8(STYLE).unwrap();
+        assert!(!style.contains("url(") && !style.contains("@import"));
+    }
+}
