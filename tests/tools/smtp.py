@@ -59,6 +59,8 @@ class Handler:
         behaviours = self.behaviours(address)
         if "grey" in behaviours and self.asked[address] <= 2:
             return f"451 4.7.1 <{address}>: greylisted, try again"
+        if "busy" in behaviours:
+            return "451 4.3.2 busy, try again"
         if "unknown" in behaviours:
             return f"550 5.1.1 <{address}>: no such user"
         if "closing" in behaviours and self.asked[address] == 1:

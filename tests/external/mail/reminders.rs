@@ -369,7 +369,7 @@ fn one_who_says_no_by_post_gets_none_and_a_look_at_the_link_changes_nothing() {
 
     // Another one is due, and one click says no to it.
     shop.with(|shop, store| shop.issue(store, in_days(-3), &anna));
-    mail.behave("grey");
+    mail.behave("busy");
     let server = Server::start(&shop.instance);
     eventually("a claim", PATIENCE, || shop.claims().len() == 2);
     let clicked = asked(&server, "POST", &path, b"List-Unsubscribe=One-Click");
