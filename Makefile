@@ -26,7 +26,9 @@ run: rust ## Build, make the demo instance in demo/ (once), and serve it on 127.
 	  echo && echo "make builds the manifests and starts the server now. Paste the commands into another terminal, from cd on."; \
 	fi
 	$(COUNTERSIGN) -C demo build
-	$(COUNTERSIGN) -C demo serve
+	@# Beside the server, which has to run first.
+	@{ $(COUNTERSIGN) -C demo wait >/dev/null && echo "The desk, where you see and change all this:" && $(COUNTERSIGN) -C demo desk; } & \
+	exec $(COUNTERSIGN) -C demo serve
 
 .PHONY: release
 release: rust ## Build the program as it is to be installed: target/release/countersign, checked

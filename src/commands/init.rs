@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::commands::init::demo::DemoLicense;
 use crate::commands::init::files::{InitError, create_shops_folder};
 use crate::commands::{Exit, Failure, keys, output};
+use countersign_model::customer::CustomerAddress;
 use countersign_model::text::shell_quoted::shell_quoted;
 use countersign_settings::config::{Config, PathSettings, ServeSettings};
 
@@ -22,6 +23,7 @@ use countersign_settings::config::{Config, PathSettings, ServeSettings};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   countersign init licensing
+  countersign init licensing --admin anna@example.com
   countersign init --demo
 
 An instance is a folder with a configuration, a registry of plugins and licenses, and a signing \
@@ -33,6 +35,9 @@ pub struct Args {
     /// Add two plugins with git repositories, and two licenses
     #[arg(long)]
     demo: bool,
+    /// Let the person with this address sign in at the desk, as admin
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<CustomerAddress>,
     /// Create a new signing key although the folder has keys or bindings of an instance. Only if no backup has its key
     #[arg(long)]
     old_key_is_lost: bool,
@@ -75,17 +80,13 @@ pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
             instance.to_owned()
         }
     };
-    let made = make(
-        &args.dir.clone().unwrap_or_else(default),
-        args.demo,
-        args.old_key_is_lost,
-    )?;
+    let made = make(&args.dir.clone().unwrap_or_else(default), args)?;
     output::print_change(&if args.json { output::json(&made)? } else { made.text() })
 }
 
 /// Creates an instance and returns what to print.
-fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<Made, Failure> {
-    let demo_names = if demo { demo::NAMES } else { &[] };
+fn make(folder: &Path, args: &Args) -> Result<Made, Failure> {
+    let demo_names = if args.demo { demo::NAMES } else { &[] };
     let files: Vec<_> = instance::NAMES.iter().chain(demo_names).copied().collect();
     let taken: Vec<_> = files
         .iter()
@@ -100,10 +101,10 @@ fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<Made, Failur
         .into());
     }
     let paths = Config::load(folder, &PathSettings::default(), &ServeSettings::default())?.paths;
-    keys::refuse_a_second(&paths, old_key_is_lost, "init --old-key-is-lost")?;
-    instance::write(folder)?;
+    keys::refuse_a_second(&paths, args.old_key_is_lost, "init --old-key-is-lost")?;
+    instance::write(folder, args.admin.as_ref())?;
     let config = Config::load(folder, &PathSettings::default(), &ServeSettings::default())?;
-    let key = keys::create(&config.paths, keys::DEFAULT_BITS, old_key_is_lost)?;
+    let key = keys::create(&config.paths, keys::DEFAULT_BITS, args.old_key_is_lost)?;
     keys::create_secrets(&config.paths)?;
     create_shops_folder(folder)?;
     let mut made = Made {
@@ -113,7 +114,7 @@ fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<Made, Failur
         licenses: vec![],
         next: instance::next_steps(folder),
     };
-    if demo {
+    if args.demo {
         let demo = demo::write(folder, &config, &made.key_id)?;
         made.licenses = demo.licenses;
         made.next = demo.next;
@@ -128,16 +129,18 @@ mod tests {
 
     use super::*;
 
+    fn args(folder: &Path, demo: bool) -> Args {
+        Args {
+            dir: Some(folder.to_owned()),
+            demo,
+            admin: None,
+            old_key_is_lost: false,
+            json: false,
+        }
+    }
+
     fn init(folder: &Path, demo: bool) -> Result<Exit, Failure> {
-        run(
-            &Args {
-                dir: Some(folder.to_owned()),
-                demo,
-                old_key_is_lost: false,
-                json: false,
-            },
-            Path::new("elsewhere"),
-        )
+        run(&args(folder, demo), Path::new("elsewhere"))
     }
 
     /// Every file with its bytes.
@@ -161,7 +164,7 @@ mod tests {
     fn a_new_instance_has_all_it_takes_and_a_key_for_its_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/instance");
-        make(&path, false, false).unwrap();
+        make(&path, &args(&path, false)).unwrap();
         for name in instance::NAMES {
             assert!(path.join(name).exists(), "{name}");
         }
@@ -205,7 +208,7 @@ mod tests {
     fn a_folder_with_other_things_in_it_is_welcome() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("README.md"), "mine").unwrap();
-        make(folder.path(), false, false).unwrap();
+        make(folder.path(), &args(folder.path(), false)).unwrap();
         let before = tree(folder.path());
         assert_eq!(init(folder.path(), false).unwrap_err().exit, Exit::Input);
         assert_eq!(tree(folder.path()), before);
@@ -214,7 +217,7 @@ mod tests {
     #[test]
     fn the_demos_keys_are_shown_and_stored_nowhere() {
         let folder = tempfile::tempdir().unwrap();
-        let told = make(folder.path(), true, false).unwrap().text();
+        let told = make(folder.path(), &args(folder.path(), true)).unwrap().text();
         let words: std::collections::BTreeSet<_> =
             told.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
         let keys: Vec<_> = words
@@ -240,7 +243,7 @@ mod tests {
     #[test]
     fn the_demos_registry_is_read() {
         let folder = tempfile::tempdir().unwrap();
-        make(folder.path(), true, false).unwrap();
+        make(folder.path(), &args(folder.path(), true)).unwrap();
         let registry = countersign_registry::Registry::load(&folder.path().join("registry")).unwrap();
         assert_eq!((registry.plugin_count(), registry.license_count()), (2, 0));
     }

@@ -97,7 +97,8 @@ fn make_run_says_that_it_builds_and_serves_the_demo_by_itself() {
     // cargo has nothing to do, and what builds and serves says that it was called.
     std::os::unix::fs::symlink("/bin/true", folder.path().join("cargo")).unwrap();
     let program = env!("CARGO_BIN_EXE_countersign");
-    let script = format!("case \"$*\" in *build | *serve) echo \"$*\" ;; *) exec '{program}' \"$@\" ;; esac\n");
+    let script =
+        format!("case \"$*\" in *build | *serve | *wait | *desk) echo \"$*\" ;; *) exec '{program}' \"$@\" ;; esac\n");
     fs::write(folder.path().join("program"), script).unwrap();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let mut make = Command::new("make");
@@ -126,9 +127,18 @@ fn make_run_says_that_it_builds_and_serves_the_demo_by_itself() {
         demo.contains("\nWhat builds the manifests and starts the server (`make run` does it by itself):\n"),
         "{demo}"
     );
+    let mut lines: Vec<_> = rest.lines().collect();
+    // The desk's link is made beside the server.
+    lines[2..].sort_unstable();
     assert_eq!(
-        rest,
-        "Paste the commands into another terminal, from cd on.\n-C demo build\n-C demo serve\n"
+        lines,
+        [
+            "Paste the commands into another terminal, from cd on.",
+            "-C demo build",
+            "-C demo desk",
+            "-C demo serve",
+            "The desk, where you see and change all this:",
+        ]
     );
 }
 

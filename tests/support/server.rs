@@ -33,6 +33,11 @@ pub fn countersign_in(instance: &Path) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("COUNTERSIGN_")) {
         command.env_remove(name);
     }
+    // Where `init` opens a desk, only one server could listen.
+    let settings = std::fs::read_to_string(instance.join("countersign.toml")).unwrap_or_default();
+    if settings.contains("\ndesk.listen = \"127.0.0.1:8082\"\n") {
+        command.env("COUNTERSIGN_DESK_LISTEN", "127.0.0.1:0");
+    }
     command
 }
 

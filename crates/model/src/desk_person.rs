@@ -62,6 +62,11 @@ pub struct DeskPerson {
     pub role: DeskRole,
 }
 
+impl DeskPerson {
+    /// The longest name, in characters.
+    pub const MAX_NAME: usize = 60;
+}
+
 impl fmt::Debug for DeskPerson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DeskPerson({}, redacted)", self.role)

@@ -11,9 +11,6 @@ use crate::files::{PEOPLE, RegistryFiles};
 use crate::reader::DocumentReader;
 use crate::spanned::{SpannedTable, array, table};
 
-/// The longest name of a person, in characters.
-const MAX_NAME: usize = 60;
-
 /// Reads every person; all diagnostics if there are any.
 pub(super) fn load(files: &RegistryFiles) -> Result<(Vec<DeskPerson>, Vec<Diagnostic>), RegistryError> {
     let Some(listed) = files.top_file(PEOPLE)? else {
@@ -63,9 +60,10 @@ fn person(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<D
     }
     let name = reader.line_of_text(table, "name");
     if let (Some(name), Some(field)) = (&name, table.fields.get("name")) {
-        let is_name = (1..=MAX_NAME).contains(&name.chars().count()) && name.trim() == name && !LicenseKey::is_in(name);
+        let max = DeskPerson::MAX_NAME;
+        let is_name = (1..=max).contains(&name.chars().count()) && name.trim() == name && !LicenseKey::is_in(name);
         if !is_name {
-            let message = format!("\"name\" must be a name of 1 to {MAX_NAME} characters, without blanks around it");
+            let message = format!("\"name\" must be a name of 1 to {max} characters, without blanks around it");
             reader.complain(field.node.at, message);
         }
     }

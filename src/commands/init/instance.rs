@@ -6,6 +6,8 @@ use std::path::Path;
 use countersign_files::durable_file::{self, Access};
 
 use crate::commands::init::files::{InitError, create};
+use countersign_model::customer::CustomerAddress;
+use countersign_model::desk_person::DeskPerson;
 use countersign_model::text::shell_quoted::shell_quoted;
 
 /// A plugin entry that explains every setting.
@@ -22,6 +24,13 @@ const LOCAL_HOSTS: &str = "#serve.local_hosts = \"bind\"\n";
 const ALLOW_LOCAL_HOSTS: &str =
     "# The default is \"bind\". Here a trial on localhost does not take the seat of the customer's real site.
 serve.local_hosts = \"allow\"\n";
+
+/// The line that opens the desk. It is off by default, because its port may be taken.
+const NO_DESK: &str = "#desk.listen = \"off\"\n";
+const DESK: &str = "desk.listen = \"127.0.0.1:8082\"\n";
+
+/// Explains who may use the desk, and names nobody.
+const PEOPLE: &str = include_str!("../../../registry/desk.toml");
 
 const LANDING_PAGE: &str = include_str!("../../../public/index.html");
 const INTERFACE: &str = include_str!("../../../public/openapi.json");
@@ -42,6 +51,7 @@ pub(super) const NAMES: &[&str] = &[
     ".gitignore",
     "registry/plugins/README.md",
     "registry/licenses/licenses.toml",
+    "registry/desk.toml",
     "releases",
     "public/index.html",
     "public/openapi.json",
@@ -53,16 +63,19 @@ pub(super) const NAMES: &[&str] = &[
     "keys/references.key",
 ];
 
-/// Creates an empty instance, without its keys.
-pub(super) fn write(folder: &Path) -> Result<(), InitError> {
+/// Creates an empty instance, without its keys. The person with the address `admin` may use the desk.
+pub(super) fn write(folder: &Path, admin: Option<&CustomerAddress>) -> Result<(), InitError> {
     let plugins = format!(
         "# Plugins\n\nOne file a plugin, `<slug>.toml`, as `countersign build` reads it:\n\n```toml\n{PLUGIN}```\n"
     );
+    let config = CONFIG.replace(LOCAL_HOSTS, ALLOW_LOCAL_HOSTS).replace(NO_DESK, DESK);
+    let people = PEOPLE.to_owned() + &admin.map(person).unwrap_or_default();
     let files = [
-        ("countersign.toml", &*CONFIG.replace(LOCAL_HOSTS, ALLOW_LOCAL_HOSTS)),
+        ("countersign.toml", &*config),
         (".gitignore", IGNORED),
         ("registry/plugins/README.md", &plugins),
         ("registry/licenses/licenses.toml", LICENSES),
+        ("registry/desk.toml", &people),
         ("public/index.html", LANDING_PAGE),
         ("public/openapi.json", INTERFACE),
     ];
@@ -74,6 +87,18 @@ pub(super) fn write(folder: &Path) -> Result<(), InitError> {
         .map_err(|source| InitError::Write { path: releases, source })
 }
 
+/// The entry of a person who may do everything at the desk, called as the mailbox is.
+fn person(address: &CustomerAddress) -> String {
+    let mailbox = address
+        .written()
+        .rsplit_once('@')
+        .map_or("admin", |(mailbox, _)| mailbox);
+    let name: String = mailbox.chars().take(DeskPerson::MAX_NAME).collect();
+    // Without control characters, a string of JSON is one of TOML.
+    let [name, address] = [&*name, address.written()].map(|text| serde_json::Value::from(text).to_string());
+    format!("\n[[person]]\nname = {name}\naddress = {address}\nrole = \"admin\"\n")
+}
+
 /// The next steps for the person.
 pub(super) fn next_steps(folder: &Path) -> String {
     format!(
@@ -82,6 +107,7 @@ pub(super) fn next_steps(folder: &Path) -> String {
   countersign license issue --module <slug> --expires 2027-12-31
   countersign build
   countersign serve
+  countersign desk           # beside the server: a link to the page on which you see and change licenses
 ",
         shell_quoted(folder)
     )
@@ -90,6 +116,7 @@ pub(super) fn next_steps(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use countersign_model::desk_person::DeskRole;
     use countersign_registry::Registry;
     use countersign_settings::config::{Config, KeySettings, LocalHosts, PathSettings, ServeSettings, StoreSettings};
 
@@ -132,16 +159,41 @@ mod tests {
     }
 
     #[test]
-    fn a_new_instance_gives_no_seat_to_localhost_and_has_the_default_of_every_other_setting() {
-        assert!(CONFIG.contains(LOCAL_HOSTS));
+    fn a_new_instance_has_a_desk_gives_no_seat_to_localhost_and_has_the_default_of_every_other_setting() {
+        assert!(CONFIG.contains(LOCAL_HOSTS) && CONFIG.contains(NO_DESK));
         let folder = tempfile::tempdir().unwrap();
         let load = || Config::load(folder.path(), &PathSettings::default(), &ServeSettings::default()).unwrap();
         let mut built_in = load();
-        write(folder.path()).unwrap();
+        write(folder.path(), None).unwrap();
         let new = load();
         assert_eq!(new.serve.local_hosts, LocalHosts::Allow);
         built_in.serve.local_hosts = LocalHosts::Allow;
+        let desk = new.desk.clone().unwrap();
+        assert_eq!((desk.listen.to_string().as_str(), desk.url), ("127.0.0.1:8082", None));
+        built_in.desk.clone_from(&new.desk);
         assert_eq!(format!("{new:?}"), format!("{built_in:?}"));
+    }
+
+    #[test]
+    fn the_admin_may_use_the_desk_whatever_the_address_has_and_without_one_nobody_may() {
+        let people = |admin: Option<&str>| {
+            let folder = tempfile::tempdir().unwrap();
+            let admin = admin.map(|address| address.parse().unwrap());
+            write(folder.path(), admin.as_ref()).unwrap();
+            let registry = Registry::load(&folder.path().join("registry")).unwrap();
+            let named = |person: &DeskPerson| (person.name.to_string(), person.address.clone(), person.role);
+            registry.people().iter().map(named).collect::<Vec<_>>()
+        };
+        assert_eq!(people(None), []);
+        for (address, name) in [
+            ("anna@example.com", "anna"),
+            ("it's\"me\\@example.com", "it's\"me\\"),
+            (&format!("{}@example.com", "a".repeat(64)), &"a".repeat(60)),
+        ] {
+            let admin = address.parse().unwrap();
+            assert_eq!(people(Some(address)), [(name.to_owned(), admin, DeskRole::Admin)]);
+        }
+        assert_eq!(toml::from_str::<toml::Table>(&uncommented(PEOPLE)).unwrap().len(), 1);
     }
 
     #[test]
