@@ -10,6 +10,7 @@ mod binding;
 mod clock;
 mod commands;
 mod contract;
+mod desk_browser;
 mod keys;
 mod mail;
 mod monitoring;

@@ -3,8 +3,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
+import { faults, obey, walk } from "./pages.mjs";
 
 const profile = mkdtempSync(join(tmpdir(), "countersign-browser-"));
 const context = await chromium.launchPersistentContext(profile, {
@@ -67,20 +67,17 @@ const verbs = {
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
   },
+  print: async () => void (await page.emulateMedia({ media: "print" })),
+  back: async () => void (await page.goBack()),
+  // What axe finds, a line each.
+  faults: () => faults(page),
+  // What is reached by the key Tab, and what could be used and is not reached.
+  walk: () => walk(page),
   picture: async (path, whole) => void (await page.screenshot({ path, fullPage: whole })),
   requests: () => requests.map((request) => request.url()),
   complaints: () => complaints,
 };
 
-for await (const line of createInterface({ input: process.stdin })) {
-  const [verb, ...given] = JSON.parse(line);
-  let answer;
-  try {
-    answer = { is: (await verbs[verb](...given)) ?? null };
-  } catch (error) {
-    answer = { error: String(error) };
-  }
-  process.stdout.write(JSON.stringify(answer) + "\n");
-}
+await obey(verbs);
 await context.close();
 rmSync(profile, { recursive: true, force: true });

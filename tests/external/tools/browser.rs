@@ -1,4 +1,5 @@
-//! A headless Chromium, driven by Playwright through tests/tools/browser.mjs; `make tools` installs both.
+//! Headless browsers: Chromium, driven by Playwright through tests/tools/browser.mjs, and Firefox, driven by Puppeteer through firefox.mjs.
+//! `make tools` installs all of them.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -20,8 +21,17 @@ impl Browser {
 
     /// Starts with more flags for Chromium.
     pub fn start_with(flags: &[&str]) -> Self {
+        Self::driven_by("browser.mjs", flags)
+    }
+
+    /// Firefox. It has no pictures, and knows of no requests.
+    pub fn firefox() -> Self {
+        Self::driven_by("firefox.mjs", &[])
+    }
+
+    fn driven_by(script: &str, flags: &[&str]) -> Self {
         let mut child = Command::new("node")
-            .arg("browser.mjs")
+            .arg(script)
             .args(flags)
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools"))
             .stdin(Stdio::piped())
