@@ -11,7 +11,7 @@ mod delivered;
 mod error;
 mod fold;
 mod key_debt;
-mod later_offers;
+pub(in crate::serve) mod later_offers;
 pub(in crate::serve) mod regranting;
 mod sale_licenses;
 mod sale_places;

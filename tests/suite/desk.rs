@@ -14,7 +14,7 @@ use crate::management::{run, stdout_json, token};
 use crate::support::http::{Client, request};
 use crate::support::issued::license_of;
 use crate::support::server::countersign;
-use crate::support::shop::{add_shop, deliver, invoice};
+use crate::support::shop::{add_shop, deliver, deliver_text, invoice};
 use crate::support::{Instance, License, Response, Server, eventually};
 
 const PEOPLE: &str = "[[person]]\nname = 'Anna Keller'\naddress = 'anna@vendor.example'\nrole = 'admin'\n\
@@ -26,7 +26,7 @@ const JONAS: &str = "jonas@vendor.example";
 const MIRA: &str = "mira@vendor.example";
 
 /// Each page with the role that it needs, as the documentation has them; `None` for everybody. `ID` is a license.
-const PAGES: [(&str, &str, Option<&str>); 30] = [
+const PAGES: [(&str, &str, Option<&str>); 35] = [
     ("GET", "/sign-in", None),
     ("POST", "/sign-in", None),
     ("GET", "/sign-in/none", None),
@@ -50,6 +50,11 @@ const PAGES: [(&str, &str, Option<&str>); 30] = [
     ("GET", "/licenses/ID/revoke", Some("admin")),
     ("POST", "/licenses/ID/revoke", Some("admin")),
     ("GET", "/sales", Some("read")),
+    ("GET", "/sales/none", Some("support")),
+    ("POST", "/sales/none/match", Some("support")),
+    ("POST", "/deliveries/none/retry", Some("support")),
+    ("POST", "/deliveries/none/drop", Some("support")),
+    ("POST", "/mails/retry", Some("support")),
     ("GET", "/plugins", Some("read")),
     ("GET", "/plugins/acme-forms", Some("read")),
     ("GET", "/releases", Some("read")),
@@ -309,7 +314,8 @@ fn each_page_is_for_its_role_and_has_every_header() {
                 (None, _) => assert!([200, 410, 422].contains(&answer.status), "{what}"),
                 (Some(_), None) => assert_eq!((answer.status, location(&answer)), (303, "/sign-in"), "{what}"),
                 (Some(needed), Some(rank)) if *rank < needed => assert_eq!(answer.status, 403, "{what}"),
-                _ if path == "/sign-out" => assert_eq!(answer.status, 303, "{what}"),
+                _ if ["/sign-out", "/mails/retry"].contains(&path.as_str()) => assert_eq!(answer.status, 303, "{what}"),
+                _ if path == "/sales/none" => assert_eq!(answer.status, 404, "{what}"),
                 _ if method == "GET" => assert_eq!(answer.status, 200, "{what}"),
                 _ => assert_eq!(answer.status, 422, "{what}"),
             }
@@ -800,6 +806,114 @@ fn mails(instance: &Instance) -> usize {
     let queued = fs::read_dir(instance.file("store/mail")).unwrap();
     let names = queued.map(|file| file.unwrap().file_name());
     names.filter(|name| name.to_string_lossy().ends_with(".json")).count()
+}
+
+#[test]
+fn an_order_without_an_offer_gets_one_or_is_left_aside_and_what_is_parked_is_tried_again() {
+    let instance = Instance::new();
+    add_shop(&instance);
+    instance.write_issuing_secrets();
+    let desk = Desk::with(instance, "[shops.stripe]\n");
+    let sale = |number: i64, price: &str| {
+        let mut sale = invoice(&format!("in_{number}"), "subscription_create", price, 1, 30);
+        sale["parent"]["subscription_details"]["subscription"] = json!(format!("sub_{number}"));
+        assert_eq!(deliver(&desk.server, "invoice.paid", number, &sale), 200);
+    };
+    sale(1, "price_new");
+    let waiting = || stdout_json(&desk.instance, &["shop", "sales", "list", "--waiting"]);
+    let ids = || -> Vec<String> {
+        let waiting = waiting();
+        let ids = waiting
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|wait| wait["sale"].as_str());
+        ids.map(str::to_owned).collect()
+    };
+    let parked = || stdout_json(&desk.instance, &["shop", "parked", "list"]);
+    let count = || parked().as_array().unwrap().len();
+    eventually("it waits for an offer", Duration::from_secs(20), || {
+        ids().len() == 1 && count() == 1
+    });
+    let id = ids().remove(0);
+    let page = desk.get("/sales", &session(JONAS)).text();
+    assert!(
+        page.contains(&format!("href=\"/sales/{id}\"")) && page.contains("no offer of this shop"),
+        "{page}"
+    );
+    let seen = desk.get("/sales", &session(MIRA)).text();
+    assert!(
+        !seen.contains("Choose an offer") && !seen.contains("Try again"),
+        "{seen}"
+    );
+    let form = desk.get(&format!("/sales/{id}"), &session(JONAS)).text();
+    assert!(form.contains("price_new") && form.contains("value=\"small\""), "{form}");
+
+    // What was parked is tried again, and parked again: nothing changed.
+    let delivery = parked()[0]["id"].as_str().unwrap().to_owned();
+    let retry = format!("/deliveries/{delivery}/retry");
+    assert_eq!(
+        location(&desk.post(&retry, &session(JONAS), &[])),
+        "/sales?done=retried"
+    );
+    assert_eq!(desk.post(&retry, &session(JONAS), &[]).status, 303);
+    eventually("it is parked again", Duration::from_secs(20), || count() == 1);
+
+    let target = format!("/sales/{id}/match");
+    let small = [("price", "price_new"), ("offer", "small")];
+    for (form, said) in [
+        ([("price", "price_new"), ("offer", "none")], "no such offer"),
+        ([("price", "price_other"), ("offer", "small")], "no such price"),
+    ] {
+        let refused = desk.post(&target, &session(JONAS), &form);
+        assert!(
+            refused.status == 422 && refused.text().contains(said),
+            "{}",
+            refused.text()
+        );
+    }
+    let matched = desk.post(&target, &session(JONAS), &small);
+    assert_eq!((matched.status, location(&matched)), (303, "/sales?done=matched"));
+    let sold = || stdout_json(&desk.instance, &["license", "list"]);
+    eventually("it is issued", Duration::from_secs(20), || {
+        sold().as_array().unwrap().len() == 1 && count() == 0
+    });
+    assert_eq!(waiting(), json!([]));
+    let ledger = desk.ledger();
+    assert_eq!(
+        location(&desk.post(&target, &session(JONAS), &small)),
+        "/sales?done=same"
+    );
+    let other = desk.post(&target, &session(JONAS), &[("price", "price_new"), ("offer", "large")]);
+    assert!(other.status == 409 && other.text().contains("Somebody was faster"));
+    assert_eq!(desk.ledger(), ledger);
+
+    // A gift card.
+    sale(2, "price_card");
+    eventually("it waits, too", Duration::from_secs(20), || {
+        ids().len() == 1 && count() == 1
+    });
+    let nothing = [("price", "price_card"), ("offer", "_nothing")];
+    let aside = desk.post(&format!("/sales/{}/match", ids()[0]), &session(JONAS), &nothing);
+    assert_eq!(location(&aside), "/sales?done=aside");
+    eventually("it waits no more", Duration::from_secs(20), || {
+        waiting() == json!([]) && count() == 0
+    });
+    assert_eq!(sold().as_array().unwrap().len(), 1);
+
+    // What nobody can read.
+    assert_eq!(deliver_text(&desk.server, "{\"no\":\"event\"}"), 200);
+    eventually("it is parked", Duration::from_secs(20), || count() == 1);
+    let delivery = parked()[0]["id"].as_str().unwrap().to_owned();
+    let drop = format!("/deliveries/{delivery}/drop");
+    assert_eq!(desk.post(&drop, &session(JONAS), &[("sure", "none")]).status, 422);
+    let sure = [("sure", &delivery[..4])];
+    assert_eq!(
+        location(&desk.post(&drop, &session(JONAS), &sure)),
+        "/sales?done=dropped"
+    );
+    assert_eq!(location(&desk.post(&drop, &session(JONAS), &sure)), "/sales?done=same");
+    assert_eq!(parked(), json!([]));
 }
 
 #[test]

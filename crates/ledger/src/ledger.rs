@@ -15,7 +15,7 @@ use countersign_model::binding::CheckIn;
 use countersign_model::customer::NewCustomer;
 use countersign_model::digest::Digest;
 use countersign_model::first_copies::FirstCopies;
-use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::reminder::ReminderKind;
@@ -229,9 +229,20 @@ impl Ledger {
         self.memory.events().sales.of(name)
     }
 
+    /// The sale that has this id or name, with its shop.
+    pub fn known_sale(&self, name: Hex128) -> Option<KnownSale> {
+        self.memory.events().sales.known(name)
+    }
+
     /// Every sale, by id.
     pub fn sales(&self) -> Vec<KnownSale> {
         self.memory.events().sales.all()
+    }
+
+    /// Passes on every sale, in no order, with the shop that reported it. What is written waits for `each`, which must be quick and
+    /// must not ask the ledger.
+    pub fn each_sale(&self, each: impl FnMut(Hex128, &KnownFacts, Option<&Arc<ChangeScope>>)) {
+        self.memory.events().sales.each(each);
     }
 
     /// Records facts of a sale that a shop reported.

@@ -264,6 +264,20 @@ impl SaleTable {
         Some((id, self.facts(id)?))
     }
 
+    /// The sale with this id or name, with its shop.
+    pub(crate) fn known(&self, name: Hex128) -> Option<KnownSale> {
+        let (id, facts) = self.of(name)?;
+        let shop = self.shops.get(&id).cloned();
+        Some(KnownSale { id, facts, shop })
+    }
+
+    /// Passes on every sale, in no order, with the shop that reported it.
+    pub(crate) fn each(&self, mut each: impl FnMut(Hex128, &KnownFacts, Option<&Arc<ChangeScope>>)) {
+        for (id, facts) in &self.sales {
+            each(*id, facts, self.shops.get(id));
+        }
+    }
+
     /// Every sale, by id.
     pub(crate) fn all(&self) -> Vec<KnownSale> {
         let sales = self.sales.iter().map(|(id, facts)| KnownSale {

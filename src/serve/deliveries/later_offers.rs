@@ -19,7 +19,8 @@ use crate::serve::deliveries::sale_requests::SaleRequests;
 use crate::serve::deliveries::spool_work::in_spool;
 use crate::serve::state::Service;
 use countersign_files::spool::{AwaitedThing, SpoolError};
-use countersign_ledger::{KnownSale, SaleChange, SaleOutcome};
+use countersign_ledger::{KnownFacts, KnownSale, SaleChange, SaleOutcome, StoreError};
+use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::{SalesMode, ShopId};
 use countersign_model::sale::fact::Fact;
@@ -94,7 +95,8 @@ impl LaterOffers {
         let rest = self.left.split_off(self.left.len().min(MOST_SALES));
         let some = std::mem::replace(&mut self.left, rest);
         let granted = stream::iter(some).map(async |later| {
-            let granted = grant(service, &later).await;
+            let by = Arc::new(ChangeScope::of_shop(&later.shop));
+            let granted = grant(service, &later, by).await;
             (later, granted)
         });
         let mut granted = std::pin::pin!(granted.buffered(AT_ONCE));
@@ -128,6 +130,61 @@ impl LaterOffers {
             "what they were sold for had no offer, and the buyer's mail address is not kept, or there is no mail server",
         );
     }
+}
+
+/// What a person says that a price of a sale is.
+pub(in crate::serve) struct ChosenTerms {
+    /// The sale.
+    pub(in crate::serve) sale: KnownSale,
+    /// The price, which no offer is for.
+    pub(in crate::serve) price: ShopId,
+    /// What it grants.
+    pub(in crate::serve) terms: Terms,
+    /// Live or test.
+    pub(in crate::serve) mode: SalesMode,
+}
+
+/// Grants what a person says, as if an offer had been added for this price of this sale alone. Where nothing was granted yet, the
+/// parked delivery, which knows the buyer's address, is tried again on this node.
+///
+/// # Errors
+/// The ledger cannot be written, or a license cannot be issued: then the reason. The same may be said again.
+pub(in crate::serve) async fn grant_chosen(
+    service: &Arc<Service>,
+    chosen: ChosenTerms,
+    by: &Arc<ChangeScope>,
+) -> Result<Result<(), String>, StoreError> {
+    match try_chosen(service, chosen, by).await {
+        Ok(()) => Ok(Ok(())),
+        Err(ApplyError::Store(error)) => Err(error),
+        Err(error) => Ok(Err(error.to_string())),
+    }
+}
+
+async fn try_chosen(service: &Arc<Service>, chosen: ChosenTerms, by: &Arc<ChangeScope>) -> Result<(), ApplyError> {
+    let is_first = chosen.sale.facts.terms().is_empty();
+    let Some(shop) = chosen.sale.shop.as_ref().and_then(|shop| shop.shop()) else {
+        return Ok(());
+    };
+    let later = LaterSale {
+        shop,
+        mode: chosen.mode,
+        terms: BTreeMap::from([(chosen.price, chosen.terms)]),
+        sale: chosen.sale,
+    };
+    if is_first {
+        remember(service, &later, Arc::clone(by)).await?;
+        LaterOffers::retry_parked(service).await?;
+        return Ok(());
+    }
+    let LaterLicenses { issued, are_mailed } = grant(service, &later, Arc::clone(by)).await?;
+    if !are_mailed {
+        key_debt::nobody(
+            &issued,
+            "the buyer's mail address is not kept, or there is no mail server",
+        );
+    }
+    Ok(())
 }
 
 /// `None` if no offer is for more than before, or nothing was granted yet: then its delivery is parked.
@@ -164,8 +221,22 @@ struct LaterLicenses {
     are_mailed: bool,
 }
 
+/// Remembers what the offers grant; the sale with all that is known.
+async fn remember(
+    service: &Service,
+    later: &LaterSale,
+    by: Arc<ChangeScope>,
+) -> Result<Option<(Hex128, KnownFacts)>, ApplyError> {
+    let mut change = SaleChange::new(Vec::new(), later.terms.clone(), by, Utc::now());
+    change.sale = Some(later.sale.id);
+    Ok(match service.gate.bindings().record_sale(change).await? {
+        SaleOutcome::Recorded { sale, facts, .. } => Some((sale, facts)),
+        SaleOutcome::TooLong | SaleOutcome::NoName => None,
+    })
+}
+
 /// Remembers what the offers grant, and has the licenses follow.
-async fn grant(service: &Arc<Service>, later: &LaterSale) -> Result<LaterLicenses, ApplyError> {
+async fn grant(service: &Arc<Service>, later: &LaterSale, by: Arc<ChangeScope>) -> Result<LaterLicenses, ApplyError> {
     let Some((hook, _)) = service.hooks.find(later.shop.as_str()) else {
         return Ok(LaterLicenses::default());
     };
@@ -173,10 +244,7 @@ async fn grant(service: &Arc<Service>, later: &LaterSale) -> Result<LaterLicense
     let secrets = snapshot.secrets.licensing.as_deref().ok_or(ApplyError::NoSecrets)?;
     let requests = SaleRequests::new(secrets, &later.shop, later.mode);
     let bindings = service.gate.bindings();
-    let scope = Arc::clone(requests.scope());
-    let mut change = SaleChange::new(Vec::new(), later.terms.clone(), scope, Utc::now());
-    change.sale = Some(later.sale.id);
-    let SaleOutcome::Recorded { sale, facts, .. } = bindings.record_sale(change).await? else {
+    let Some((sale, facts)) = remember(service, later, by).await? else {
         return Ok(LaterLicenses::default());
     };
     let places = SalePlaces {

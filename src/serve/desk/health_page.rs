@@ -15,6 +15,7 @@ use crate::serve::pages::shown::{ShownTime, grouped};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_files::queue::QueueState;
+use countersign_model::desk_person::DeskRole;
 use countersign_model::text::outside_text::OutsideText;
 
 #[derive(Template)]
@@ -24,6 +25,10 @@ struct HealthPage {
     said: &'static str,
     figures: Vec<HealthFigure>,
     parts: Vec<ShownPart>,
+    /// Whether mails were tried again just now.
+    are_retried: bool,
+    /// How many parked mails the visitor may have tried again.
+    parked_mails: u64,
 }
 
 /// A figure.
@@ -170,5 +175,11 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             ),
         ],
         parts,
+        are_retried: asked.fields.get("done") == "mails",
+        parked_mails: service
+            .mail
+            .get()
+            .filter(|_| asked.visitor.may(DeskRole::Support))
+            .map_or(0, |queue| queue.counts.parked.load(Ordering::Relaxed)),
     }))
 }

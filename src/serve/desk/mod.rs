@@ -19,6 +19,7 @@ mod own_host;
 mod page_table;
 mod people_page;
 mod plugin_pages;
+mod sale_changes;
 mod sales_page;
 mod scan_turn;
 mod sharing_page;
@@ -261,6 +262,10 @@ async fn page(page: DeskPage, asked: &Asked<'_>) -> Result<PageAnswer, PageProbl
         | DeskPage::Revoke => license_changes::change(asked, page).await,
         DeskPage::MailKey => license_changes::mail_key(asked).await,
         DeskPage::Sales => sales_page::page(asked).await,
+        DeskPage::AskMatch => sale_changes::question(asked).await,
+        DeskPage::Match => sale_changes::match_offer(asked).await,
+        DeskPage::RetryDelivery | DeskPage::DropDelivery => sale_changes::parked(asked, page).await,
+        DeskPage::RetryMails => sale_changes::retry_mails(asked).await,
         DeskPage::Plugins => plugin_pages::all(asked).await,
         DeskPage::Plugin => plugin_pages::one(asked).await,
         DeskPage::Releases => Ok(plugin_pages::releases(asked)),

@@ -31,6 +31,11 @@ pub(super) enum DeskPage {
     AskRevoke,
     Revoke,
     Sales,
+    AskMatch,
+    Match,
+    RetryDelivery,
+    DropDelivery,
+    RetryMails,
     Plugins,
     Plugin,
     Releases,
@@ -93,7 +98,7 @@ const fn with_reason(row: PageRow) -> PageRow {
 }
 
 /// Every page of the desk. The style sheet and the icon stand beside it, for everybody.
-pub(super) const PAGES: [PageRow; 30] = [
+pub(super) const PAGES: [PageRow; 35] = [
     row(DeskPage::SignIn, GET, "/sign-in", ANYONE),
     row(DeskPage::SendCode, POST, "/sign-in", ANYONE),
     row(DeskPage::Code, GET, "/sign-in/{}", ANYONE),
@@ -118,6 +123,11 @@ pub(super) const PAGES: [PageRow; 30] = [
     row(DeskPage::AskRevoke, GET, "/licenses/{}/revoke", ADMIN),
     with_reason(row(DeskPage::Revoke, POST, "/licenses/{}/revoke", ADMIN)),
     row(DeskPage::Sales, GET, "/sales", READ),
+    row(DeskPage::AskMatch, GET, "/sales/{}", SUPPORT),
+    row(DeskPage::Match, POST, "/sales/{}/match", SUPPORT),
+    row(DeskPage::RetryDelivery, POST, "/deliveries/{}/retry", SUPPORT),
+    row(DeskPage::DropDelivery, POST, "/deliveries/{}/drop", SUPPORT),
+    row(DeskPage::RetryMails, POST, "/mails/retry", SUPPORT),
     row(DeskPage::Plugins, GET, "/plugins", READ),
     row(DeskPage::Plugin, GET, "/plugins/{}", READ),
     row(DeskPage::Releases, GET, "/releases", READ),

@@ -1,23 +1,30 @@
 //! Sales: which wait, for what, and the latest with their licenses. As `countersign shop sales list`.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use askama::Template;
 use chrono::{DateTime, Utc};
+use tokio::task::spawn_blocking;
 
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::license_questions::typed;
 use crate::serve::desk::license_rows::{LicenseRow, StatePill};
+use crate::serve::desk::sale_changes;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
-use crate::serve::pages::shown::{ShownTime, counted};
+use crate::serve::pages::shown::{ShownTime, counted, grouped};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use crate::serve::waiting_sales::{self, ListedWait};
-use countersign_files::queue::QueueState;
-use countersign_files::spool::AwaitedThing;
+use countersign_files::json_folder::JsonFolderError;
+use countersign_files::queue::{Queue, QueueState};
+use countersign_files::spool::{self, AwaitedThing, Delivery};
+use countersign_ledger::KnownSale;
+use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
 use countersign_model::text::outside_text::OutsideText;
@@ -32,18 +39,61 @@ const SHOWN_DIGITS: usize = 8;
 #[template(path = "desk/sales.html")]
 struct SalesPage {
     frame: PageFrame,
+    /// What was done just now.
+    notice: Option<&'static str>,
     shops: String,
     waiting: Vec<ShownWait>,
     waiting_said: String,
-    /// How many deliveries are parked.
-    parked: usize,
+    /// The parked deliveries of this node, the oldest first.
+    parked: Vec<ShownParked>,
+    parked_said: String,
+    /// Whether the visitor may decide what waits.
+    may_decide: bool,
     latest: Vec<ShownSale>,
     said: String,
+}
+
+/// A delivery that is left to a person.
+struct ShownParked {
+    id: Hex128,
+    tag: String,
+    /// What is typed before it is deleted.
+    typed: String,
+    shop: OutsideText,
+    reason: OutsideText,
+    since: ShownTime,
+}
+
+/// The parked deliveries in a node's own folder, and how many there are. Blocks.
+fn parked(store: &Path, now: DateTime<Utc>) -> Result<(Vec<ShownParked>, usize), JsonFolderError> {
+    let Some(queue) = Queue::<Delivery>::existing(spool::folder(store)) else {
+        return Ok((Vec::new(), 0));
+    };
+    let mut found = Vec::new();
+    for (id, _) in queue.list()? {
+        // `shop parked list` tells of one that cannot be read.
+        let Ok(Some(queued)) = queue.read(id) else { continue };
+        if queued.state == QueueState::Parked {
+            found.push((queued.queued, id, queued));
+        }
+    }
+    found.sort_by_key(|(since, id, _)| (*since, *id));
+    let shown = found.iter().take(PAGE).map(|(since, id, queued)| ShownParked {
+        id: *id,
+        tag: short(*id),
+        typed: typed(&id.to_string()).to_owned(),
+        shop: OutsideText::of(queued.item.shop.as_str()),
+        reason: OutsideText::of_sentence(queued.reason.as_deref().unwrap_or_default()),
+        since: ShownTime::of(*since, now),
+    });
+    Ok((shown.collect(), found.len()))
 }
 
 /// What waits.
 struct ShownWait {
     id: String,
+    /// Where a person says what it is, if that helps and the visitor may.
+    path: Option<String>,
     shop: OutsideText,
     waits_for: &'static str,
     /// What to do about it.
@@ -90,16 +140,34 @@ impl SalesLook {
     /// The sales of the ledger, with what waits in the spool. Blocks.
     fn of(service: &Service, spooled: Vec<ListedWait>) -> Self {
         let bindings = service.gate.bindings();
+        let mut all = 0;
+        let mut newest = BTreeMap::new();
+        let mut candidates = Vec::new();
+        bindings.each_sale(|id, facts, shop| {
+            all += 1;
+            let known = || KnownSale {
+                id,
+                facts: Arc::clone(facts),
+                shop: shop.cloned(),
+            };
+            let place = (Reverse(facts.began()), id);
+            if newest.len() < PAGE || newest.last_key_value().is_some_and(|(last, _)| place < *last) {
+                newest.insert(place, known());
+            }
+            if newest.len() > PAGE {
+                newest.pop_last();
+            }
+            if facts.may_wait() {
+                candidates.push(known());
+            }
+        });
         let mut waiting = spooled;
-        let mut latest = Vec::new();
-        let sales = bindings.sales();
-        for sale in &sales {
-            waiting.extend(waiting_sales::in_ledger(sale));
-            latest.push((sale.facts.began(), sale.id, waiting_sales::shop_of(sale)));
-        }
+        waiting.extend(candidates.iter().filter_map(waiting_sales::in_ledger));
         waiting.sort_by_key(|wait| wait.since);
-        latest.sort_by_key(|(began, id, _)| (Reverse(*began), *id));
-        latest.truncate(PAGE);
+        let latest: Vec<_> = newest
+            .into_iter()
+            .map(|((Reverse(began), id), sale)| (began, id, waiting_sales::shop_of(&sale)))
+            .collect();
         let shown: HashSet<_> = latest.iter().map(|(_, id, _)| *id).collect();
         let mut licenses: HashMap<Hex128, Vec<LicenseId>> = HashMap::new();
         if !shown.is_empty() {
@@ -125,7 +193,7 @@ impl SalesLook {
             waiting,
             latest,
             licenses,
-            all: sales.len(),
+            all,
         }
     }
 }
@@ -170,9 +238,15 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
                 .collect(),
         }
     });
+    let store = asked.state.store.clone();
+    let now = asked.now;
+    let parked = spawn_blocking(move || parked(&store, now)).await;
+    let parked = parked.map_err(|error| Problem::internal(&error))?;
+    let (parked, all_parked) = parked.map_err(|error| Problem::internal(&error))?;
     let spool = asked.state.service.hooks.spool();
     Ok(PageAnswer::ok(&SalesPage {
         frame: asked.frame("Sales", NavEntry::Sales),
+        notice: sale_changes::notice(asked.fields.get("done")),
         shops: match spool {
             Some(_) => format!("{} in the ledger", counted(look.all, "sale")),
             None => "No shop is connected".to_owned(),
@@ -182,7 +256,12 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             count => counted(count, "sale"),
         },
         waiting,
-        parked: spool.map_or(0, |spool| spool.count(QueueState::Parked).0),
+        parked_said: match all_parked {
+            more if more > PAGE => format!("the oldest {PAGE} of {more}, on this node"),
+            count => format!("{}, on this node", grouped(count)),
+        },
+        parked,
+        may_decide: asked.visitor.may(DeskRole::Support),
         latest: latest.collect(),
         said: counted(look.latest.len(), "sale"),
     }))
@@ -197,6 +276,10 @@ fn short(id: Hex128) -> String {
 fn shown_wait(asked: &Asked<'_>, wait: &ListedWait) -> ShownWait {
     ShownWait {
         id: wait.sale.or(wait.delivery).map(short).unwrap_or_default(),
+        path: wait
+            .sale
+            .filter(|_| wait.waits_for == AwaitedThing::Offer && asked.visitor.may(DeskRole::Support))
+            .map(|sale| format!("/sales/{sale}")),
         shop: OutsideText::of(wait.shop.as_deref().unwrap_or_default()),
         waits_for: wait.waits_for.words(),
         advice: match wait.waits_for {

@@ -74,7 +74,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             1 => "1 delivery of a shop is parked".to_owned(),
             count => format!("{} deliveries of shops are parked", grouped(count)),
         };
-        item(what, "`countersign shop parked list` says why", "/sales", true);
+        item(what, "a person has to decide", "/sales", true);
     }
     let shared = kept_figures::sharing(asked).await?.count();
     if shared > 0 {

@@ -398,6 +398,22 @@ impl<I: Ord + Clone> SaleFacts<I> {
         changed
     }
 
+    /// Whether it may wait for an offer or a payment. Quick: it copies nothing, and of subscriptions that follow each other it says yes
+    /// too often.
+    pub fn may_wait(&self) -> bool {
+        let is_known =
+            |sale: &I, thing: &SoldAs<'_>| self.terms.keys().any(|(of, price)| of == sale && price == thing.price);
+        let lines = self.payments.values().flat_map(|payment| {
+            payment.lines.iter().map(move |line| {
+                let subscription = payment.subscription.as_ref().filter(|_| line.is_recurring);
+                (subscription.unwrap_or(&payment.id), line.thing())
+            })
+        });
+        let items = self.subscriptions.values();
+        let items = items.flat_map(|word| word.items.iter().map(move |item| (&word.id, item.thing())));
+        lines.chain(items).any(|(sale, thing)| !is_known(sale, &thing)) || self.awaits_payment()
+    }
+
     /// What was sold whose terms are not remembered, each with the subscription or payment that they are remembered for.
     pub fn without_terms(&self) -> Vec<(I, SoldAs<'_>)> {
         let lines = self.payments.values().flat_map(|payment| {
