@@ -26,7 +26,7 @@ const JONAS: &str = "jonas@vendor.example";
 const MIRA: &str = "mira@vendor.example";
 
 /// Each page with the role that it needs, as the documentation has them; `None` for everybody. `ID` is a license.
-const PAGES: [(&str, &str, Option<&str>); 35] = [
+const PAGES: [(&str, &str, Option<&str>); 36] = [
     ("GET", "/sign-in", None),
     ("POST", "/sign-in", None),
     ("GET", "/sign-in/none", None),
@@ -61,6 +61,7 @@ const PAGES: [(&str, &str, Option<&str>); 35] = [
     ("GET", "/sharing", Some("read")),
     ("GET", "/health", Some("read")),
     ("GET", "/people", Some("read")),
+    ("POST", "/people/ID/sign-out", Some("admin")),
     ("POST", "/sign-out", Some("read")),
 ];
 
@@ -1173,4 +1174,66 @@ fn a_mistake_in_the_list_of_people_is_found_with_its_place() {
         "{told}"
     );
     assert!(told.contains("desk.toml:4:8: \"role\" is not a role"), "{told}");
+}
+
+#[test]
+fn a_person_who_is_signed_out_everywhere_is_so_after_a_restart_and_signs_in_again() {
+    let desk = Desk::open("");
+    let number = |address: &str| {
+        let mac = key().desk_mac(&[b"desk person 1\0", address.as_bytes()]);
+        mac[..16].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let anna = session(ANNA);
+    let of_jonas = key().desk_mac(&[b"desk person 1\0", JONAS.as_bytes()]);
+    let of_jonas = [b"p", &of_jonas[..16]].concat();
+    let old = [1, 2].map(|id| cookie(&key(), id, 1, &of_jonas));
+    let page = desk.get("/people", &anna).text();
+    for address in [ANNA, JONAS, MIRA] {
+        assert!(
+            page.contains(&format!("/people/{}/sign-out", number(address))),
+            "{page}"
+        );
+    }
+    assert!(
+        !desk
+            .get("/people", &old[0])
+            .text()
+            .contains("/sign-out\"><button class=\"btn small\">Sign out every")
+    );
+    let path = format!("/people/{}/sign-out", number(JONAS));
+    assert_eq!(desk.post(&path, &old[0], &[]).status, 403);
+    assert_eq!(desk.get("/", &old[0]).status, 200);
+    let done = desk.post(&path, &anna, &[]);
+    assert_eq!((done.status, location(&done)), (303, "/people"));
+    for cookie in &old {
+        assert_eq!(location(&desk.get("/", cookie)), "/sign-in");
+    }
+    assert_eq!(desk.get("/", &anna).status, 200, "others stay");
+    let Desk {
+        instance,
+        server,
+        address,
+    } = desk;
+    assert!(server.stop().success());
+    let listen = format!("[desk]\nlisten = \"127.0.0.1:{}\"\n", address.port());
+    instance.write("countersign.toml", &listen);
+    let desk = Desk {
+        server: Server::start(&instance),
+        address,
+        instance,
+    };
+    assert_eq!(location(&desk.get("/", &old[1])), "/sign-in");
+    // A session counts by the second in which it began.
+    let new = || cookie(&key(), 3, 0, &of_jonas);
+    eventually("Jonas signs in again", Duration::from_secs(20), || {
+        desk.get("/", &new()).status == 200
+    });
+    // Links of the command are one row.
+    let of_operator = cookie(&key(), 4, 1, b"oanna");
+    assert_eq!(desk.get("/", &of_operator).status, 200);
+    let page = desk.get("/people", &anna).text();
+    let path = page.rsplit("action=\"").next().unwrap().split('"').next().unwrap();
+    assert_eq!(desk.post(path, &anna, &[]).status, 303);
+    assert_eq!(location(&desk.get("/", &of_operator)), "/sign-in");
+    assert_eq!(desk.get("/", &new()).status, 200);
 }

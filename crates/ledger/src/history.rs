@@ -18,7 +18,12 @@ impl LedgerEvent {
             Self::Released(entry) => Some(&entry.license),
             Self::Claimed(entry) => Some(&entry.license),
             Self::License(issued) => Some(&issued.license.id),
-            Self::Sale(_) | Self::Token(_) | Self::Erased(_) | Self::Reminded(_) | Self::Compacted(_) => None,
+            Self::Sale(_)
+            | Self::Token(_)
+            | Self::Erased(_)
+            | Self::Reminded(_)
+            | Self::Session(_)
+            | Self::Compacted(_) => None,
         }
     }
 

@@ -37,13 +37,14 @@ use crate::ledger_change::{ChangeOutcome, LedgerChange};
 use crate::ledger_state::LedgerState;
 use crate::ledger_tables::{KnownFacts, KnownSale};
 use crate::license_imports::{self, ImportInTurn, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
-use crate::log::{ClaimEntry, Position};
+use crate::log::{ClaimEntry, Position, SessionMark};
 use crate::memory::BindingMemory;
 use crate::pending::{LedgerLook, Message};
 use crate::postgres::nodes::NodeSecrets;
 use crate::reminder_claims::{ReminderClaim, ReminderSwitch};
 use crate::sales::{SaleChange, SaleOutcome};
 use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
+use crate::session_ends::SessionEnd;
 use crate::site_claims::{ConfirmedClaim, NotedHash, SeenHash};
 use crate::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
 use crate::stored_reports::StoredReports;
@@ -420,6 +421,24 @@ impl Ledger {
     /// The number of the mail that reminds of this end of a license. Known for weeks.
     pub fn reminder_of(&self, license: &LicenseId, expires: NaiveDate, kind: ReminderKind) -> Option<Hex128> {
         self.memory.events().reminders.mail_of(license, expires, kind)
+    }
+
+    /// Ends a session or a code of pages; whether nobody did before. When it returns, this is durable, and every node soon knows.
+    ///
+    /// # Errors
+    /// As [`Self::bind`]; then it may have ended.
+    pub async fn end_session(&self, end: SessionEnd) -> Result<bool, StoreError> {
+        self.group_commit.ask(end).await
+    }
+
+    /// Whether this session or code of pages ended early. A session that is of an owner also ends with all of them.
+    pub fn has_ended(&self, mark: SessionMark) -> bool {
+        self.memory.events().sessions.has(mark)
+    }
+
+    /// When all sessions of this owner ended last, if that matters.
+    pub fn sessions_ended(&self, owner: Hex128) -> Option<DateTime<Utc>> {
+        self.memory.events().sessions.owner_ended(owner)
     }
 
     /// Whether a customer was erased.

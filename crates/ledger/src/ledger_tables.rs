@@ -19,6 +19,7 @@ use crate::issued_table::{IssuedBuilder, IssuedTable};
 use crate::log::record::LedgerEvent;
 use crate::log::{ClaimEntry, ErasureEntry, MAX_NAMES, SaleEntry, SoldTerms};
 use crate::reminder_table::ReminderTable;
+use crate::session_table::SessionTable;
 
 /// Everything that a ledger has.
 #[derive(Debug, Default)]
@@ -42,6 +43,8 @@ pub(crate) struct EventTables {
     pub erased: ErasedCustomers,
     /// The reminders that mails were claimed for.
     pub reminders: ReminderTable,
+    /// The sessions and codes of pages that ended early.
+    pub sessions: SessionTable,
 }
 
 impl EventTables {
@@ -53,6 +56,7 @@ impl EventTables {
             LedgerEvent::Claimed(entry) => self.claims.take(entry),
             LedgerEvent::Erased(entry) => self.erased.take(entry),
             LedgerEvent::Reminded(entry) => self.reminders.take(entry),
+            LedgerEvent::Session(entry) => self.sessions.take(*entry),
             LedgerEvent::Bound(_) | LedgerEvent::Released(_) | LedgerEvent::License(_) | LedgerEvent::Compacted(_) => {}
         }
     }

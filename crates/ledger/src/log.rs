@@ -57,6 +57,7 @@ pub mod record;
 mod release_line;
 mod reminder_line;
 pub(crate) mod sale_line;
+mod session_line;
 #[cfg(test)]
 mod tests;
 pub(crate) mod token_line;
@@ -65,7 +66,7 @@ pub(crate) mod writer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 
 use countersign_model::binding::Binding;
 use countersign_model::digest::Digest;
@@ -168,6 +169,38 @@ impl ReminderEntry {
             Self::Sent(sent) => sent.time,
             Self::Switched { time, .. } => *time,
         }
+    }
+}
+
+/// How much longer than its end a line about a session is known, for clocks that differ.
+pub(crate) const SESSION_SLACK: TimeDelta = TimeDelta::hours(1);
+
+/// Something that pages gave to a browser, and that ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SessionMark {
+    /// A code or link that signs in once.
+    Code(Hex128),
+    /// A session.
+    Session(Hex128),
+    /// All sessions of somebody that began before.
+    Owner(Hex128),
+}
+
+/// A line about the end of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionEntry {
+    /// What ended.
+    pub mark: SessionMark,
+    /// When it would have ended anyway.
+    pub until: DateTime<Utc>,
+    /// When it ended.
+    pub time: DateTime<Utc>,
+}
+
+impl SessionEntry {
+    /// Whether somebody may still ask for it.
+    pub(crate) fn matters_at(&self, now: DateTime<Utc>) -> bool {
+        now.signed_duration_since(self.until) < SESSION_SLACK
     }
 }
 

@@ -46,6 +46,7 @@ mod opening;
 mod recorded;
 mod reminding;
 mod reporting;
+mod sessions;
 mod sharing;
 
 fn license(number: u8, sites: u32) -> License {

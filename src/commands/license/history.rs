@@ -176,6 +176,7 @@ fn event<'a>(events: &'a [LedgerEvent], number: usize, texts: &'a KeptTexts) -> 
         | LedgerEvent::Token(_)
         | LedgerEvent::Erased(_)
         | LedgerEvent::Reminded(_)
+        | LedgerEvent::Session(_)
         | LedgerEvent::Compacted(_) => ("changed", Vec::new(), None),
     };
     let erased = |text: Option<&StoredText>| text.and_then(StoredText::erased_at).map(shown_time);

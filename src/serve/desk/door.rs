@@ -1,4 +1,4 @@
-//! How people come to the desk: the names that it answers to, the links that sign in once, and the sessions that ended early.
+//! How people come to the desk: the names that it answers to, and the links that sign in once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::serve::desk::own_host::OwnHosts;
 use crate::serve::pages::origin::PageOrigin;
-use countersign_model::issued_license::Hex128;
 use countersign_model::issuing_key::ReferenceKey;
 use countersign_settings::config::DeskUrl;
 
@@ -19,16 +18,12 @@ const LINK_MINUTES: i64 = 10;
 /// The most links that can be used at once; for one more, the oldest is dropped.
 const MOST_LINKS: usize = 64;
 
-/// The most sessions that are remembered as ended; each only as long as it would last.
-const MOST_ENDED: usize = 100_000;
-
-/// The names, the links and the ended sessions of one node's desk.
+/// The names and the links of one node's desk.
 #[derive(Debug)]
 pub struct DeskDoor {
     url: Option<DeskUrl>,
     port: u16,
     links: Mutex<HashMap<Box<str>, OperatorLink>>,
-    ended: Mutex<HashMap<Hex128, DateTime<Utc>>>,
 }
 
 /// A link that signs in who runs commands, once.
@@ -56,7 +51,6 @@ impl DeskDoor {
             url,
             port,
             links: Mutex::default(),
-            ended: Mutex::default(),
         }
     }
 
@@ -124,26 +118,6 @@ impl DeskDoor {
     pub(super) fn use_link(&self, token: &str, now: DateTime<Utc>) -> Option<Box<str>> {
         let link = self.links().remove(token)?;
         (now < link.expires).then_some(link.user)
-    }
-
-    /// Ends a session that would last until `ends`.
-    ///
-    /// Only this node knows of it: where several nodes have a desk, the others take the cookie until it ends. A line of the ledger would
-    /// tell them. The browser deletes the cookie anyway.
-    pub(super) fn end_session(&self, id: Hex128, ends: DateTime<Utc>, now: DateTime<Utc>) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if ended.len() >= MOST_ENDED {
-            ended.retain(|_, ends| now < *ends);
-        }
-        ended.insert(id, ends);
-    }
-
-    /// Whether a session was ended.
-    pub(super) fn has_ended(&self, id: Hex128) -> bool {
-        self.ended
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains_key(&id)
     }
 }
 

@@ -50,6 +50,8 @@ use crate::serve::pages::label::PageLabel;
 use crate::serve::pages::origin::PageOrigin;
 use crate::serve::pages::page_files;
 use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::session::PageSession;
+use crate::serve::pages::session_ends::SessionEnds;
 use crate::serve::reply::outcome::{Code, Weight};
 use crate::serve::state::Service;
 use countersign_model::text::outside_text::OutsideText;
@@ -134,7 +136,14 @@ impl DeskHandler {
             return Err(stranger(PageProblem::foreign_form()));
         }
         let people = snapshot.registry.people();
-        let visitor = DeskVisitor::of(request.headers(), origin.is_https, &state.door, key, people, now);
+        let ends = SessionEnds {
+            label: PageLabel::DESK,
+            key,
+            ledger: service.gate.bindings(),
+        };
+        let session = PageSession::of(ends.label, request.headers(), origin.is_https, key, now);
+        let session = session.filter(|session| !ends.has(session));
+        let visitor = session.and_then(|session| DeskVisitor::of(session, key, people));
         let Some((row, name)) = found else {
             service.limits.charge(client, Code::NotFound.weight());
             return Err(Box::new((PageProblem::not_found(), visitor)));
@@ -153,7 +162,7 @@ impl DeskHandler {
                 name,
                 now,
             };
-            let answer = sign_in.answer(row.page);
+            let answer = sign_in.answer(row.page).await;
             if matches!(answer, Err(ref problem) if problem.is_guess) {
                 service.limits.charge(client, Weight::WrongKey);
             }
@@ -167,9 +176,10 @@ impl DeskHandler {
             return Err(failed(PageProblem::forbidden()));
         }
         if row.page == DeskPage::SignOut {
-            state
-                .door
-                .end_session(visitor.session.id, visitor.session.ends(PageLabel::DESK), now);
+            // The browser forgets it, also while the store cannot be used.
+            if let Err(error) = ends.end(&visitor.session, now).await {
+                tracing::warn!(%error, "a session of the desk was ended in its browser alone");
+            }
             let is_https = origin.is_https;
             return Ok(PageAnswer::SignedOut {
                 label: PageLabel::DESK,
@@ -272,6 +282,7 @@ async fn page(page: DeskPage, asked: &Asked<'_>) -> Result<PageAnswer, PageProbl
         DeskPage::Sharing => sharing_page::page(asked).await,
         DeskPage::Health => health_page::page(asked).await,
         DeskPage::People => Ok(people_page::page(asked)),
+        DeskPage::SignOutPerson => people_page::sign_out(asked).await,
         DeskPage::SignIn
         | DeskPage::SendCode
         | DeskPage::Code

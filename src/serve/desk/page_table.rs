@@ -42,6 +42,7 @@ pub(super) enum DeskPage {
     Sharing,
     Health,
     People,
+    SignOutPerson,
 }
 
 /// What a request must have to be answered.
@@ -98,7 +99,7 @@ const fn with_reason(row: PageRow) -> PageRow {
 }
 
 /// Every page of the desk. The style sheet and the icon stand beside it, for everybody.
-pub(super) const PAGES: [PageRow; 35] = [
+pub(super) const PAGES: [PageRow; 36] = [
     row(DeskPage::SignIn, GET, "/sign-in", ANYONE),
     row(DeskPage::SendCode, POST, "/sign-in", ANYONE),
     row(DeskPage::Code, GET, "/sign-in/{}", ANYONE),
@@ -134,6 +135,7 @@ pub(super) const PAGES: [PageRow; 35] = [
     row(DeskPage::Sharing, GET, "/sharing", READ),
     row(DeskPage::Health, GET, "/health", READ),
     row(DeskPage::People, GET, "/people", READ),
+    row(DeskPage::SignOutPerson, POST, "/people/{}/sign-out", ADMIN),
 ];
 
 /// The row of a request, and the part of the path that names a thing.

@@ -67,7 +67,7 @@ pub(super) struct SignIn<'a> {
 
 impl SignIn<'_> {
     /// The page, or what the form does.
-    pub(super) fn answer(&self, page: DeskPage) -> Result<PageAnswer, PageProblem> {
+    pub(super) async fn answer(&self, page: DeskPage) -> Result<PageAnswer, PageProblem> {
         let Self { state, name, now, .. } = *self;
         match page {
             DeskPage::SignIn => Ok(PageAnswer::ok(&SignInPage {
@@ -82,12 +82,15 @@ impl SignIn<'_> {
                     name,
                 }))
             }
-            DeskPage::UseCode => self.sign_in(&self.by_mail().with_code(name, self.fields.get("code"))?),
+            DeskPage::UseCode => {
+                let attempt = self.by_mail().with_code(name, self.fields.get("code")).await?;
+                self.sign_in(&attempt).await
+            }
             DeskPage::MailLink => {
                 self.by_mail().linked(name)?;
                 Ok(self.link_page(format!("/mail-link/{name}")))
             }
-            DeskPage::UseMailLink => self.sign_in(&self.by_mail().linked(name)?),
+            DeskPage::UseMailLink => self.sign_in(&self.by_mail().linked(name)?).await,
             DeskPage::Link if state.door.has_link(name, now) => Ok(self.link_page(format!("/link/{name}"))),
             DeskPage::UseLink => {
                 let user = state.door.use_link(name, now).ok_or_else(PageProblem::used_link)?;
@@ -103,6 +106,7 @@ impl SignIn<'_> {
             label: PageLabel::DESK,
             key: self.key,
             counts: &self.state.sign_ins,
+            ledger: self.state.service.gate.bindings(),
             now: self.now,
         }
     }
@@ -176,13 +180,13 @@ impl SignIn<'_> {
     }
 
     /// Signs the person of an attempt in, once.
-    fn sign_in(&self, attempt: &SignInAttempt) -> Result<PageAnswer, PageProblem> {
+    async fn sign_in(&self, attempt: &SignInAttempt) -> Result<PageAnswer, PageProblem> {
         let is_known =
             |person: &DeskPerson| person_number(PageLabel::DESK, self.key, &person.address) == attempt.person;
         if !self.people.iter().any(is_known) {
             return Err(PageProblem::used_code(PageLabel::DESK));
         }
-        self.by_mail().use_up(attempt)?;
+        self.by_mail().use_up(attempt).await?;
         self.signed_in(SessionOwner::Person(attempt.person))
     }
 

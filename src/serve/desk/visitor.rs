@@ -1,9 +1,5 @@
 //! Who asks: the session of a request, and what its owner may do now.
 
-use chrono::{DateTime, Utc};
-use warp::http::HeaderMap;
-
-use crate::serve::desk::door::DeskDoor;
 use crate::serve::pages::label::PageLabel;
 use crate::serve::pages::session::{PageSession, SessionOwner, person_number};
 use countersign_model::desk_person::{DeskPerson, DeskRole};
@@ -26,19 +22,8 @@ impl std::fmt::Debug for DeskVisitor {
 }
 
 impl DeskVisitor {
-    /// Who sent a request; `None` for a stranger. The role is that of the file in force.
-    pub(super) fn of(
-        headers: &HeaderMap,
-        is_https: bool,
-        door: &DeskDoor,
-        key: &ReferenceKey,
-        people: &[DeskPerson],
-        now: DateTime<Utc>,
-    ) -> Option<Self> {
-        let session = PageSession::of(PageLabel::DESK, headers, is_https, key, now)?;
-        if door.has_ended(session.id) {
-            return None;
-        }
+    /// Whose session it is; `None` for a stranger. The role is that of the file in force.
+    pub(super) fn of(session: PageSession, key: &ReferenceKey, people: &[DeskPerson]) -> Option<Self> {
         let known = match &session.owner {
             SessionOwner::Operator(user) => Some((user.clone(), DeskRole::Admin)),
             SessionOwner::Person(number) => people
@@ -63,43 +48,26 @@ impl DeskVisitor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chrono::DateTime;
     use countersign_model::issued_license::Hex128;
-    use warp::http::header;
 
     #[test]
     fn the_role_is_the_one_of_the_file_and_who_left_it_is_a_stranger() {
         let key = ReferenceKey::new(&[1; 32]);
-        let door = DeskDoor::new(None, 1);
-        let now = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
         let anna = |role| DeskPerson {
             name: "Anna".into(),
             address: "Anna@example.com".parse().unwrap(),
             role,
         };
+        let address = "anna@example.com".parse().unwrap();
         let session = PageSession {
             id: Hex128([1; 16]),
-            owner: SessionOwner::Person(person_number(
-                PageLabel::DESK,
-                &key,
-                &"anna@example.com".parse().unwrap(),
-            )),
-            issued: now,
+            owner: SessionOwner::Person(person_number(PageLabel::DESK, &key, &address)),
+            issued: DateTime::UNIX_EPOCH,
         };
-        let mut headers = HeaderMap::new();
-        let cookie = format!("a=b; desk=forged; desk={}", session.signed(PageLabel::DESK, &key));
-        headers.insert(header::COOKIE, cookie.parse().unwrap());
-        let role = |people: &[DeskPerson], is_https| {
-            DeskVisitor::of(&headers, is_https, &door, &key, people, now).map(|visitor| visitor.role)
-        };
-        assert_eq!(role(&[anna(DeskRole::Read)], false), Some(DeskRole::Read));
-        assert_eq!(role(&[anna(DeskRole::Admin)], false), Some(DeskRole::Admin));
-        assert_eq!(
-            role(&[anna(DeskRole::Admin)], true),
-            None,
-            "that cookie has another name"
-        );
-        assert_eq!(role(&[], false), None);
-        door.end_session(session.id, session.ends(PageLabel::DESK), now);
-        assert_eq!(role(&[anna(DeskRole::Admin)], false), None);
+        let role = |people: &[DeskPerson]| DeskVisitor::of(session.clone(), &key, people).map(|visitor| visitor.role);
+        assert_eq!(role(&[anna(DeskRole::Read)]), Some(DeskRole::Read));
+        assert_eq!(role(&[anna(DeskRole::Admin)]), Some(DeskRole::Admin));
+        assert_eq!(role(&[]), None);
     }
 }

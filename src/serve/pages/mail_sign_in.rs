@@ -1,8 +1,7 @@
 //! Signing in by mail: who asks for it gets a code of eight characters and a link, for fifteen minutes.
 //!
-//! An attempt is signed, so that every node knows it again; so are its code and its link. How often a code was tried, and whether it was
-//! used, is in memory: with several nodes, each counts by itself. Who may not sign in
-//! sees the same, and gets no mail.
+//! An attempt is signed, so that every node knows it again; so are its code and its link. That it was used, or tried too often on one
+//! node, is a line of the ledger, which all nodes obey. Who may not sign in sees the same, and gets no mail.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +15,7 @@ use crate::serve::pages::label::PageLabel;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::session::{PageSession, SessionOwner};
 use crate::serve::reply::problem::Problem;
+use countersign_ledger::{Ledger, SessionEnd, SessionMark};
 use countersign_model::issued_license::Hex128;
 use countersign_model::issuing_key::ReferenceKey;
 
@@ -58,7 +58,7 @@ pub(in crate::serve) struct SignInCounts(Mutex<CountedAttempts>);
 
 #[derive(Debug, Default)]
 struct CountedAttempts {
-    /// How often the code of an attempt was tried, or that it was used, until when it matters.
+    /// How often the code of an attempt was tried, and until when it matters.
     tries: HashMap<Hex128, (u8, DateTime<Utc>)>,
     mails: HashMap<Hex128, (NaiveDate, u32)>,
 }
@@ -174,35 +174,18 @@ impl SignInCounts {
         *count <= MAILS
     }
 
-    /// Whether a code of this attempt may be tried once more.
-    fn take_try(&self, attempt: &SignInAttempt, now: DateTime<Utc>) -> bool {
+    /// How often the code of this attempt may be tried after this time; `None` if this is one too many.
+    fn take_try(&self, attempt: &SignInAttempt, now: DateTime<Utc>) -> Option<u8> {
         let mut counts = self.counts();
         if counts.tries.len() >= MOST_ATTEMPTS {
             counts.tries.retain(|_, (_, ends)| now < *ends);
         }
         if counts.tries.len() >= MOST_ATTEMPTS {
-            return false;
+            return None;
         }
         let (tries, _) = counts.tries.entry(attempt.id).or_insert((0, attempt.ends()));
         *tries = tries.saturating_add(1);
-        *tries <= TRIES
-    }
-
-    /// Uses an attempt up; whether nobody did before.
-    fn use_up(&self, attempt: &SignInAttempt) -> bool {
-        let mut counts = self.counts();
-        let (tries, _) = counts.tries.entry(attempt.id).or_insert((0, attempt.ends()));
-        let is_first = *tries != u8::MAX;
-        *tries = u8::MAX;
-        is_first
-    }
-
-    /// Whether an attempt was used.
-    fn is_used(&self, attempt: &SignInAttempt) -> bool {
-        self.counts()
-            .tries
-            .get(&attempt.id)
-            .is_some_and(|(tries, _)| *tries == u8::MAX)
+        TRIES.checked_sub(*tries)
     }
 }
 
@@ -211,6 +194,7 @@ pub(in crate::serve) struct MailSignIn<'a> {
     pub(in crate::serve) label: PageLabel,
     pub(in crate::serve) key: &'a ReferenceKey,
     pub(in crate::serve) counts: &'a SignInCounts,
+    pub(in crate::serve) ledger: &'a Ledger,
     pub(in crate::serve) now: DateTime<Utc>,
 }
 
@@ -228,25 +212,38 @@ impl MailSignIn<'_> {
     pub(in crate::serve) fn linked(&self, link: &str) -> Result<SignInAttempt, PageProblem> {
         let attempt = SignInAttempt::linked(self.label, self.key, link, self.now);
         attempt
-            .filter(|attempt| !self.counts.is_used(attempt))
+            .filter(|attempt| !self.is_used(attempt))
             .ok_or_else(|| self.over())
     }
 
-    /// The attempt of this name, if somebody typed its code. Takes a try.
-    pub(in crate::serve) fn with_code(&self, name: &str, typed: &str) -> Result<SignInAttempt, PageProblem> {
-        let attempt = self.named(name)?;
-        if !self.counts.take_try(&attempt, self.now) {
-            return Err(self.over());
-        }
-        match typed_code(typed) == attempt.code(self.label, self.key) {
-            true => Ok(attempt),
-            false => Err(PageProblem::wrong_code(format!("{}/{name}", self.label.sign_in))),
-        }
+    fn is_used(&self, attempt: &SignInAttempt) -> bool {
+        self.ledger.has_ended(SessionMark::Code(attempt.id))
     }
 
-    /// Uses an attempt up. Only the first one may.
-    pub(in crate::serve) fn use_up(&self, attempt: &SignInAttempt) -> Result<(), PageProblem> {
-        match self.counts.use_up(attempt) {
+    /// The attempt of this name, if somebody typed its code. Takes a try; after the last one, no node takes the code.
+    pub(in crate::serve) async fn with_code(&self, name: &str, typed: &str) -> Result<SignInAttempt, PageProblem> {
+        let attempt = self.named(name)?;
+        if self.is_used(&attempt) {
+            return Err(self.over());
+        }
+        let left = self.counts.take_try(&attempt, self.now).ok_or_else(|| self.over())?;
+        if typed_code(typed) == attempt.code(self.label, self.key) {
+            return Ok(attempt);
+        }
+        if left == 0 {
+            self.use_up(&attempt).await?;
+        }
+        Err(PageProblem::wrong_code(format!("{}/{name}", self.label.sign_in)))
+    }
+
+    /// Uses an attempt up. Only the first one may, of all that come to any node.
+    pub(in crate::serve) async fn use_up(&self, attempt: &SignInAttempt) -> Result<(), PageProblem> {
+        let end = SessionEnd {
+            mark: SessionMark::Code(attempt.id),
+            until: attempt.ends(),
+            now: self.now,
+        };
+        match self.ledger.end_session(end).await? {
             true => Ok(()),
             false => Err(self.over()),
         }
@@ -328,15 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_tried_five_times_and_used_once_and_a_person_gets_twenty_mails_a_day() {
+    fn a_code_is_tried_five_times_and_a_person_gets_twenty_mails_a_day() {
         let counts = SignInCounts::default();
         let attempt = SignInAttempt::new(PERSON, now()).unwrap();
         let tried = [(); 7].map(|()| counts.take_try(&attempt, now()));
-        assert_eq!(tried, [true, true, true, true, true, false, false]);
+        assert_eq!(tried, [Some(4), Some(3), Some(2), Some(1), Some(0), None, None]);
         let other = SignInAttempt::new(PERSON, now()).unwrap();
-        assert!(counts.take_try(&other, now()) && !counts.is_used(&other));
-        assert!(counts.use_up(&other) && !counts.use_up(&other) && counts.is_used(&other));
-        assert!(!counts.take_try(&other, now()));
+        assert_eq!(counts.take_try(&other, now()), Some(4));
         let mails = (0..30).filter(|_| counts.take_mail(PERSON, now())).count();
         assert_eq!(mails, 20);
         assert!(counts.take_mail(PERSON, now() + TimeDelta::days(1)));

@@ -11,4 +11,5 @@ pub(in crate::serve) mod origin;
 pub(in crate::serve) mod page_files;
 pub(in crate::serve) mod page_problem;
 pub(in crate::serve) mod session;
+pub(in crate::serve) mod session_ends;
 pub(in crate::serve) mod shown;

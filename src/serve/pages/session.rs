@@ -44,6 +44,25 @@ pub(in crate::serve) struct PageSession {
     pub(in crate::serve) issued: DateTime<Utc>,
 }
 
+/// What stands for the number of all who ran `countersign desk`. No address begins with a zero.
+const OPERATORS: &[u8] = b"\0operators";
+
+impl SessionOwner {
+    /// The number by which all sessions of this owner end. All who ran `countersign desk` are one.
+    pub(in crate::serve) fn number(&self, label: PageLabel, key: &ReferenceKey) -> Hex128 {
+        match self {
+            Self::Operator(_) => operators_number(label, key),
+            Self::Person(number) => *number,
+        }
+    }
+}
+
+/// The number of all who ran `countersign desk`.
+pub(in crate::serve) fn operators_number(label: PageLabel, key: &ReferenceKey) -> Hex128 {
+    let mac = label.mac(key, PERSON, OPERATORS);
+    Hex128(std::array::from_fn(|at| mac[at]))
+}
+
 /// The number of a person with this address in sessions of these pages.
 pub(in crate::serve) fn person_number(label: PageLabel, key: &ReferenceKey, address: &CustomerAddress) -> Hex128 {
     let mac = label.mac(key, PERSON, address.normal().as_bytes());

@@ -63,6 +63,7 @@ pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
         | LedgerEvent::Token(_)
         | LedgerEvent::Erased(_)
         | LedgerEvent::Reminded(_)
+        | LedgerEvent::Session(_)
         | LedgerEvent::Compacted(_) => None,
     }
 }

@@ -35,6 +35,7 @@ mod repair_kinds;
 mod reports;
 mod round_trips;
 mod sales;
+mod sign_in;
 mod staging_sites;
 mod synchronous;
 mod tls;

@@ -18,7 +18,9 @@ use countersign_model::site_release::{MOVE_PERIOD, SiteRelease};
 
 use crate::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::log::record::{LedgerEvent, LedgerRecord};
-use crate::log::{ClaimEntry, Compaction, LedgerEntry, Position, ReleaseEntry, ReminderEntry};
+use crate::log::{
+    ClaimEntry, Compaction, LedgerEntry, Position, ReleaseEntry, ReminderEntry, SessionEntry, SessionMark,
+};
 use crate::reminder_table;
 
 /// How long superseded lines of licenses stay: a year, and a month to look at it.
@@ -90,6 +92,8 @@ pub(crate) struct LatestLines {
     reminders: BTreeMap<u64, DateTime<Utc>>,
     /// The last switch of reminders.
     switch: Option<u64>,
+    /// The last line of each session or code that ended early.
+    sessions: HashMap<SessionMark, (u64, SessionEntry)>,
     /// How many lines are of a kind of which all stay: those of sales, each of which has names that no other line has, and those of erased
     /// customers, whom a backup may have.
     lasting: usize,
@@ -131,6 +135,9 @@ impl LatestLines {
                 ReminderEntry::Sent(ref sent) => drop(self.reminders.insert(sequence, sent.time)),
                 ReminderEntry::Switched { .. } => self.switch = Some(sequence),
             },
+            LedgerEvent::Session(entry) => {
+                self.sessions.insert(entry.mark, (sequence, *entry));
+            }
             LedgerEvent::Token(token) => {
                 self.tokens.insert(token.name.clone(), sequence);
             }
@@ -167,6 +174,7 @@ impl LatestLines {
             .retain(|_, time| now.signed_duration_since(*time) < HISTORY);
         self.reminders
             .retain(|_, time| now.signed_duration_since(*time) < reminder_table::KEPT);
+        self.sessions.retain(|_, (_, entry)| entry.matters_at(now));
     }
 
     /// How many lines stay.
@@ -178,7 +186,7 @@ impl LatestLines {
         let sites = self.bindings.len() + self.releases.len() + self.moves.len() - twice;
         let licenses = self.licenses.len() + self.past_licenses.len();
         let reminders = self.reminders.len() + usize::from(self.switch.is_some());
-        sites + licenses + self.tokens.len() + self.claims.len() + reminders + self.lasting
+        sites + licenses + self.tokens.len() + self.claims.len() + reminders + self.sessions.len() + self.lasting
     }
 
     /// Whether the line with this number stays.
@@ -205,6 +213,10 @@ impl LatestLines {
                 latest.is_some_and(|(number, _)| *number == sequence)
             }
             LedgerEvent::Reminded(_) => self.reminders.contains_key(&sequence) || self.switch == Some(sequence),
+            LedgerEvent::Session(entry) => {
+                let latest = self.sessions.get(&entry.mark);
+                latest.is_some_and(|(number, _)| *number == sequence)
+            }
             LedgerEvent::Token(token) => self.tokens.get(&token.name) == Some(&sequence),
             LedgerEvent::Compacted(_) => false,
         }

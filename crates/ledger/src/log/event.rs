@@ -9,7 +9,9 @@ use countersign_model::api_token::ApiToken;
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::IssuedLicense;
 
-use crate::log::{ClaimEntry, Compaction, ErasureEntry, LedgerEntry, ReleaseEntry, ReminderEntry, SaleEntry};
+use crate::log::{
+    ClaimEntry, Compaction, ErasureEntry, LedgerEntry, ReleaseEntry, ReminderEntry, SaleEntry, SessionEntry,
+};
 
 /// The event of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub enum LedgerEvent {
     Erased(ErasureEntry),
     /// A mail reminds of licenses, or all reminders were switched.
     Reminded(Arc<ReminderEntry>),
+    /// A session or code of pages ended early.
+    Session(SessionEntry),
     /// The first line of a compacted ledger.
     Compacted(Compaction),
 }
@@ -57,6 +61,7 @@ impl LedgerEvent {
             Self::Claimed(entry) => entry.claim.time,
             Self::Erased(entry) => entry.time,
             Self::Reminded(entry) => entry.time(),
+            Self::Session(entry) => entry.time,
             Self::Compacted(compaction) => compaction.time,
         }
     }

@@ -21,6 +21,7 @@ use crate::log::line_members::{self, LineMembers};
 use crate::log::release_line::ReleaseLine;
 use crate::log::reminder_line::ReminderLine;
 use crate::log::sale_line::{EarlierSaleLine, SaleLine};
+use crate::log::session_line::SessionLine;
 use crate::log::token_line::TokenLine;
 use crate::log::{Compaction, LedgerEntry, Position};
 
@@ -95,7 +96,7 @@ impl LineKind {
 }
 
 /// The kinds of lines that this version knows, the most frequent first.
-const KINDS: [LineKind; 10] = [
+const KINDS: [LineKind; 11] = [
     LineKind::of::<BoundLine>("bound"),
     LineKind::of::<LicenseLine>("license"),
     LineKind::of::<ReleaseLine>("released"),
@@ -104,6 +105,7 @@ const KINDS: [LineKind; 10] = [
     LineKind::of::<ClaimLine>("claimed"),
     LineKind::of::<ErasureLine>("erased"),
     LineKind::of::<ReminderLine>("reminded"),
+    LineKind::of::<SessionLine>("session"),
     LineKind::of::<CompactedLine>("compacted"),
     LineKind::of::<EarlierSaleLine>("sale"),
 ];
@@ -169,6 +171,7 @@ impl LedgerRecord {
             LedgerEvent::Claimed(entry) => append(bytes, &ClaimLine::new(entry, previous, synced)),
             LedgerEvent::Erased(entry) => append(bytes, &ErasureLine::new(entry, previous, synced)),
             LedgerEvent::Reminded(entry) => append(bytes, &ReminderLine::new(entry, previous, synced)),
+            LedgerEvent::Session(entry) => append(bytes, &SessionLine::new(entry, previous, synced)),
             LedgerEvent::Compacted(compaction) => append(bytes, &CompactedLine::new(*compaction, previous)),
         }?;
         Ok(previous.after(&bytes[start..]))

@@ -174,7 +174,8 @@ fn write_lines(file: &File, end: Position, memory: &BindingMemory, now: DateTime
     let erased = memory.events().erased.all();
     let claims = memory.events().claims.all();
     let reminders = memory.events().reminders.entries();
-    let others = tokens.len() + sales.len() + erased.len() + claims.len() + reminders.len();
+    let sessions = memory.events().sessions.entries();
+    let others = tokens.len() + sales.len() + erased.len() + claims.len() + reminders.len() + sessions.len();
     let mut kept = (memory.issued.len() + others) as u64;
     memory.each(|_, sites| kept += (sites.len() + sites.moves().len()) as u64);
     lines.put(LedgerEvent::Compacted(Compaction { kept, time: now }));
@@ -186,6 +187,9 @@ fn write_lines(file: &File, end: Position, memory: &BindingMemory, now: DateTime
     }
     for entry in reminders {
         lines.put(LedgerEvent::Reminded(entry));
+    }
+    for entry in sessions {
+        lines.put(LedgerEvent::Session(entry));
     }
     for entry in sales {
         lines.put(LedgerEvent::Sale(Arc::new(entry)));

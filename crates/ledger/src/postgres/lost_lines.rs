@@ -19,6 +19,7 @@ use crate::postgres::node_state::{DEADLINE, no_answer};
 use crate::postgres::session::{KnownLog, Session, require_lines};
 use crate::reminder_claims::ReminderClaim;
 use crate::sales::SaleChange;
+use crate::session_ends::SessionEnd;
 use crate::token_changes::{TokenChange, TokenStep};
 use countersign_model::api_token::ApiToken;
 use countersign_model::binding::{Binding, Stored as _};
@@ -45,6 +46,8 @@ pub(super) struct LostLines {
     pub erased: Vec<CustomerErasure>,
     /// Reminders that mails were claimed for. The next look of a server writes the switch again.
     pub reminders: Vec<ReminderClaim>,
+    /// Sessions and codes of pages that ended early.
+    pub sessions: Vec<SessionEnd>,
     /// The newest epoch of a node.
     pub epoch: i32,
 }
@@ -101,6 +104,8 @@ impl LostLines {
         }));
         self.reminders
             .extend(kept.reminders.lost(&log.reminders).into_iter().map(ReminderClaim::from));
+        self.sessions
+            .extend(kept.sessions.lost(&log.sessions).into_iter().map(SessionEnd::from));
         let tokens = kept.tokens.all();
         let lost = |token: &Arc<ApiToken>| lost_step(token, log.tokens.of(&token.name).as_deref());
         self.tokens.extend(tokens.iter().filter_map(lost));

@@ -127,6 +127,9 @@ async fn repair(
     if !lost.reminders.is_empty() {
         repair.decide(lost.reminders).await?;
     }
+    if !lost.sessions.is_empty() {
+        repair.decide(lost.sessions).await?;
+    }
     repair.releases(&lost.releases, &lost.bindings).await?;
     repair.bindings(&lost.bindings).await?;
     if anew {
