@@ -208,7 +208,8 @@ fn forget(args: &ForgetArgs, json: bool, config: &Config, today: NaiveDate) -> R
         async |bindings| {
             // Without keys, nobody has a number to say who did it.
             let secrets = license_secrets(config).ok().flatten();
-            customer_answers::erase(bindings, secrets.as_ref(), &server_questions::own_user(), order).await
+            let author = customer_answers::author(secrets.as_ref(), &server_questions::own_user());
+            customer_answers::erase(bindings, author, &ChangeScope::operator(), order).await
         },
     )?;
     let licenses = shown.licenses.len();

@@ -26,7 +26,7 @@ const JONAS: &str = "jonas@vendor.example";
 const MIRA: &str = "mira@vendor.example";
 
 /// Each page with the role that it needs, as the documentation has them; `None` for everybody. `ID` is a license.
-const PAGES: [(&str, &str, Option<&str>); 36] = [
+const PAGES: [(&str, &str, Option<&str>); 45] = [
     ("GET", "/sign-in", None),
     ("POST", "/sign-in", None),
     ("GET", "/sign-in/none", None),
@@ -42,6 +42,15 @@ const PAGES: [(&str, &str, Option<&str>); 36] = [
     ("POST", "/licenses/ID/extend", Some("support")),
     ("POST", "/licenses/ID/sites", Some("support")),
     ("POST", "/licenses/ID/free", Some("support")),
+    ("POST", "/licenses/ID/move", Some("support")),
+    ("POST", "/licenses/ID/note", Some("support")),
+    ("POST", "/licenses/ID/modules", Some("admin")),
+    ("POST", "/licenses/ID/assign", Some("admin")),
+    ("GET", "/licenses/ID/erase-customer", Some("admin")),
+    ("POST", "/licenses/ID/erase-customer", Some("admin")),
+    ("GET", "/licenses.csv", Some("admin")),
+    ("GET", "/new-license", Some("admin")),
+    ("POST", "/new-license", Some("admin")),
     ("GET", "/licenses/ID/suspend", Some("support")),
     ("POST", "/licenses/ID/suspend", Some("support")),
     ("POST", "/licenses/ID/lift", Some("support")),
@@ -330,7 +339,13 @@ fn each_page_is_for_its_role_and_has_every_header() {
                 ("cross-origin-opener-policy", "same-origin"),
                 ("cache-control", "no-store"),
                 ("x-content-type-options", "nosniff"),
-                ("content-type", "text/html; charset=utf-8"),
+                (
+                    "content-type",
+                    match answer.header("content-disposition") {
+                        None => "text/html; charset=utf-8",
+                        Some(_) => "text/csv; charset=utf-8",
+                    },
+                ),
             ] {
                 assert_eq!(answer.header(name), Some(value), "{what}");
             }
@@ -918,6 +933,204 @@ fn an_order_without_an_offer_gets_one_or_is_left_aside_and_what_is_parked_is_tri
 }
 
 #[test]
+fn notes_modules_customers_and_seats_change_once_and_each_with_its_role() {
+    let desk = Desk::open("");
+    let id = desk.issue(&["--host", "one.example", "--customer", "first@shop.example"]);
+    let jonas = session(JONAS);
+    let anna = session(ANNA);
+    let path = format!("/licenses/{id}");
+    let change = |session: &str, step: &str, form: &[(&str, &str)]| {
+        let revision = desk.revision(&id);
+        let form = [&[("revision", revision.as_str())][..], form].concat();
+        desk.post(&format!("{path}/{step}"), session, &form)
+    };
+    let said = |answer: Response| {
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        location(&answer).rsplit('=').next().unwrap().to_owned()
+    };
+    // A note.
+    assert_eq!(said(change(&jonas, "note", &[("note", "a friend <b>")])), "note");
+    let ledger = desk.ledger();
+    assert_eq!(said(change(&jonas, "note", &[("note", "a friend <b>")])), "same");
+    let stale = [("revision", "1"), ("note", "a friend <b>")];
+    assert_eq!(said(desk.post(&format!("{path}/note"), &jonas, &stale)), "same");
+    let stale = [("revision", "1"), ("note", "a foe")];
+    assert_eq!(desk.post(&format!("{path}/note"), &jonas, &stale).status, 409);
+    assert_eq!(desk.ledger(), ledger);
+    assert!(desk.get(&path, &jonas).text().contains("a friend &#60;b&#62;"));
+    assert!(!desk.get(&path, &session(MIRA)).text().contains("a friend"));
+    assert_eq!(change(&jonas, "note", &[("note", &"x".repeat(1_001))]).status, 422);
+    // What it covers.
+    let modules = [("modules", "forms=export"), ("reason", "an upgrade")];
+    assert_eq!(change(&jonas, "modules", &modules).status, 403);
+    assert_eq!(said(change(&anna, "modules", &modules)), "modules");
+    assert_eq!(desk.license(&id)["modules"], json!({ "forms": ["export"] }));
+    assert_eq!(said(change(&anna, "modules", &modules)), "same");
+    for modules in ["", "formz", "forms; forms", "forms=EX PORT"] {
+        assert_eq!(
+            change(&anna, "modules", &[("modules", modules)]).status,
+            422,
+            "{modules}"
+        );
+    }
+    let stale = [("revision", "1"), ("modules", "forms")];
+    let conflict = desk.post(&format!("{path}/modules"), &anna, &stale);
+    assert!(
+        conflict.status == 409 && conflict.text().contains("forms=export"),
+        "{}",
+        conflict.text()
+    );
+    // Whose it is.
+    let other = [("address", "Second@shop.example")];
+    assert_eq!(change(&jonas, "assign", &other).status, 403);
+    let stale = [("revision", "1"), other[0]];
+    assert_eq!(desk.post(&format!("{path}/assign"), &anna, &stale).status, 409);
+    let listed = |address: &str| {
+        let found = stdout_json(&desk.instance, &["license", "list", "--customer", address]);
+        found.as_array().unwrap().len()
+    };
+    assert_eq!(said(change(&anna, "assign", &other)), "assigned");
+    assert_eq!((listed("second@shop.example"), listed("first@shop.example")), (1, 0));
+    assert_eq!(said(desk.post(&format!("{path}/assign"), &anna, &stale)), "same");
+    assert_eq!(change(&anna, "assign", &[("address", "nobody")]).status, 422);
+    let history = stdout_json(&desk.instance, &["license", "history", &id]);
+    assert!(
+        history["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|event| event["who"] == "Anna Keller"
+                && event["reason"] == "an upgrade"
+                && event["by"] == "operator:desk"),
+        "{history}"
+    );
+    // A seat that nobody holds does not move.
+    let nobody = [("host", "never.example"), ("to", "two.example")];
+    assert_eq!(change(&jonas, "move", &nobody).status, 422);
+    assert_eq!(
+        change(&jonas, "move", &[("host", "a.example"), ("to", "a.example")]).status,
+        422
+    );
+    // The customer is erased.
+    let erase = |sure: &str| {
+        desk.post(
+            &format!("{path}/erase-customer"),
+            &anna,
+            &[("reason", "asked"), ("sure", sure)],
+        )
+    };
+    assert!(
+        desk.get(&format!("{path}/erase-customer"), &anna)
+            .text()
+            .contains("1 license")
+    );
+    assert_eq!(erase("none").status, 422);
+    assert_eq!(said(erase(&id[..4])), "erased");
+    assert_eq!(said(erase(&id[..4])), "same");
+    assert!(
+        !desk
+            .get(&path, &anna)
+            .text()
+            .to_lowercase()
+            .contains("second@shop.example")
+    );
+    assert_eq!(desk.license(&id)["status"], "active");
+}
+
+#[test]
+fn a_license_is_issued_once_however_often_the_form_is_sent() {
+    let mail = "[mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n";
+    let desk = Desk::open(mail);
+    let anna = session(ANNA);
+    let count = || {
+        stdout_json(&desk.instance, &["license", "list"])
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    let once = || {
+        let form = desk.get("/new-license", &anna).text();
+        let once = form.split("name=\"once\" value=\"").nth(1).unwrap();
+        once.split('"').next().unwrap().to_owned()
+    };
+    let issue = |once: &str, more: &[(&str, &str)]| {
+        let form = [
+            &[("once", once), ("modules", "forms"), ("until", "2030-06-30")][..],
+            more,
+        ]
+        .concat();
+        desk.post("/new-license", &anna, &form)
+    };
+    let shown = once();
+    let key = |answer: &Response| {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        let text = answer.text();
+        let key = text.split("<p><code>").nth(1).unwrap();
+        key.split('<').next().unwrap().to_owned()
+    };
+    let first = key(&issue(&shown, &[("sites", "3"), ("note", "a gift")]));
+    assert_eq!(key(&issue(&shown, &[("sites", "3"), ("note", "a gift")])), first);
+    assert_eq!(count(), 1);
+    let other = issue(&shown, &[("sites", "4")]);
+    assert!(
+        other.status == 422 && other.text().contains("Another license"),
+        "{}",
+        other.text()
+    );
+    let mailed = once();
+    let address = [("address", "buyer@shop.example"), ("key", "mail")];
+    let sent: Vec<_> = (0..2).map(|_| issue(&mailed, &address)).collect();
+    assert_eq!((sent[0].status, location(&sent[0])), (303, location(&sent[1])));
+    assert!(location(&sent[0]).ends_with("?done=issued"));
+    assert_eq!((count(), mails(&desk.instance)), (2, 1));
+    for form in [
+        &[("key", "mail")][..],
+        &[("address", "nobody")],
+        &[("sites", "0")],
+        &[("note", first.as_str())],
+    ] {
+        assert_eq!(issue(&once(), form).status, 422, "{form:?}");
+    }
+    for (until, modules) in [
+        ("2020-01-01", "forms"),
+        ("soon", "forms"),
+        ("", "forms"),
+        ("never", "formz"),
+    ] {
+        let form = [("once", mailed.as_str()), ("modules", modules), ("until", until)];
+        assert_eq!(desk.post("/new-license", &anna, &form).status, 422, "{until} {modules}");
+    }
+    assert_eq!(count(), 2);
+    assert!(!desk.server.log().contains(&first));
+}
+
+#[test]
+fn the_list_is_a_file_without_formulas() {
+    let (desk, id) = Desk::with_sale("buyer@shop.example", "=HYPERLINK(\"http://evil\")");
+    let other = desk.issue(&[]);
+    let file = desk.get("/licenses.csv?q=buyer%40shop.example", &session(ANNA));
+    assert_eq!(file.status, 200);
+    assert!(
+        file.header("content-disposition")
+            .unwrap()
+            .starts_with("attachment; filename=\"licenses-")
+    );
+    let text = file.text();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(
+        lines[1].starts_with(&id) && lines[1].contains("buyer@shop.example"),
+        "{text}"
+    );
+    assert!(lines[1].contains("\"'=HYPERLINK(\"\"http://evil\"\")\""), "{text}");
+    let all = desk.get("/licenses.csv", &session(ANNA)).text();
+    assert!(all.lines().count() == 3 && all.contains(&other), "{all}");
+    let ended = desk.get("/licenses.csv?state=expired", &session(ANNA)).text();
+    assert_eq!(ended.lines().count(), 1);
+}
+
+#[test]
 fn people_sign_in_by_a_code_or_a_link_in_a_mail_and_nobody_learns_who_may() {
     let (port, mailed) = crate::deep_inputs::mail_server_with_mails();
     let desk = Desk::open(&format!(
@@ -995,7 +1208,8 @@ fn hostile_texts_are_shown_as_texts_and_addresses_only_to_who_may_see_them() {
     let sessions = [session(MIRA), session(JONAS), session(ANNA)];
     for (rank, session) in sessions.iter().enumerate() {
         for (method, path, _) in PAGES {
-            if method != "GET" {
+            // The file has what was written, and no browser shows it.
+            if method != "GET" || path == "/licenses.csv" {
                 continue;
             }
             let all = [&license.id, &sold, &noted].map(|id| desk.get(&path.replace("ID", id), session).text());

@@ -97,12 +97,31 @@ impl Client {
     /// Reads one answer.
     pub fn receive(&mut self) -> std::io::Result<Response> {
         let mut response = self.receive_head()?;
+        if response.header("transfer-encoding") == Some("chunked") {
+            response.body = self.receive_chunks()?;
+            return Ok(response);
+        }
         let length = response
             .header("content-length")
             .and_then(|length| length.parse().ok())
             .unwrap_or(0);
         response.body = self.receive_body(length)?;
         Ok(response)
+    }
+
+    fn receive_chunks(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let mut size = String::new();
+            self.stream.read_line(&mut size)?;
+            let size = usize::from_str_radix(size.trim(), 16).map_err(std::io::Error::other)?;
+            let mut chunk = self.receive_body(size + 2)?;
+            chunk.truncate(size);
+            match size {
+                0 => return Ok(body),
+                _ => body.extend(chunk),
+            }
+        }
     }
 
     /// Reads so many bytes of a body whose head was read.

@@ -13,6 +13,7 @@ use crate::serve::ops::license_answers::{
 use countersign_ledger::{Ledger, StoreError};
 use countersign_mail::queue::MailQueue;
 use countersign_mail::{NO_MAIL_SERVER, NO_MAIL_SERVER_HINT};
+use countersign_model::issued_license::ChangeScope;
 use countersign_registry::{Registry, RegistryFiles, plugins};
 use countersign_settings::config::{Config, FirstCopyRule};
 use countersign_settings::keys::license_secrets::LicenseSecrets;
@@ -106,6 +107,7 @@ pub(in crate::commands) fn own_tools<'a>(
         staging: config.serve.staging.clone(),
         customers: config.serve.customers,
         user: server_questions::own_user(),
+        scope: Arc::new(ChangeScope::operator()),
     })
 }
 

@@ -8,7 +8,10 @@ use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::state::DeskState;
 use crate::serve::desk::visitor::DeskVisitor;
 use crate::serve::gate::Snapshot;
+use crate::serve::ops::command_user::CommandUser;
+use crate::serve::ops::license_answers::LedgerTools;
 use crate::serve::pages::form_fields::FormFields;
+use countersign_model::issued_license::ChangeScope;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
 /// A request of somebody who may ask for this page.
@@ -26,6 +29,15 @@ pub(super) struct Asked<'a> {
 impl Asked<'_> {
     pub(super) fn today(&self) -> NaiveDate {
         self.now.date_naive()
+    }
+
+    /// What the orders of commands are carried out with, for the visitor.
+    pub(super) fn tools(&self) -> LedgerTools<'_> {
+        let user = CommandUser::of_person(&self.visitor.name);
+        LedgerTools {
+            scope: Arc::new(ChangeScope::desk()),
+            ..LedgerTools::of(&self.state.service, self.snapshot, user)
+        }
     }
 
     /// What stands around the page.

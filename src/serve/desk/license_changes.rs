@@ -11,12 +11,15 @@ use warp::http::StatusCode;
 
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
-use crate::serve::desk::license_page::{MOST_SUPPORT_SITES, changed_by, named, texts};
+use crate::serve::desk::license_page::{MOST_SUPPORT_SITES, changed_by, named, text, texts};
 use crate::serve::desk::license_questions::typed;
 use crate::serve::desk::license_rows::LicenseNames;
 use crate::serve::desk::page_table::DeskPage;
+use crate::serve::desk::terms_form::{self, MOST_SITES};
 use crate::serve::found_license::{ChangeError, FoundLicense};
 use crate::serve::ledger_licenses::{self, Changer, ExpectedRevision, LicenseChangeError};
+use crate::serve::ops::customer_answers::{self, CustomerOrder};
+use crate::serve::ops::license_answers::{LicenseReply, named_note};
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::ShownDay;
@@ -25,6 +28,7 @@ use countersign_ledger::{ChangeOutcome, ChangeRefusal, LedgerLicense, named_at_r
 use countersign_mail::address::MailAddress;
 use countersign_mail::queue::MailQueue;
 use countersign_model::binding::Stored as _;
+use countersign_model::customer::CustomerAddress;
 use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::issuing_key::IssueRequest;
@@ -32,12 +36,9 @@ use countersign_model::license::{License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, LicenseTerms};
 use countersign_model::offer::SalesMode;
-use countersign_model::remarks::{Author, MAX_REASON, check_remark};
+use countersign_model::remarks::{Author, MAX_REASON, NewRemarks, check_remark};
 use countersign_model::site_host::SiteHost;
 use countersign_model::text::outside_text::OutsideText;
-
-/// The most sites that anybody may give a license here.
-const MOST_SITES: u32 = 100_000;
 
 #[derive(Template)]
 #[template(path = "desk/conflict.html")]
@@ -82,17 +83,31 @@ pub(super) async fn change(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnsw
     if page == DeskPage::NewKey {
         return new_key(asked, &found, issued, revision, author).await.map_err(back);
     }
+    let expected = ExpectedRevision::Only(revision);
+    if page == DeskPage::Assign {
+        return assign(asked, &found, expected, author).await.map_err(back);
+    }
     let step = step(asked, page, issued).map_err(back)?;
-    if is_so(asked, &issued.license, &step) {
+    if is_so(asked, page, issued, &step).await.map_err(back)? {
         return Ok(done(id, "same"));
     }
+    let note = match page {
+        DeskPage::Note => Some(
+            named_note(asked.fields.get("note"))
+                .map_err(|reason| back(PageProblem::refused(format!("{}.", capitalized(&reason)))))?,
+        ),
+        _ => None,
+    };
     let by = Changer {
         author,
+        remarks: NewRemarks {
+            note,
+            ..NewRemarks::default()
+        },
         ..Changer::from(Arc::new(ChangeScope::desk()))
     };
     let service = &asked.state.service;
     let bindings = service.gate.bindings();
-    let expected = ExpectedRevision::Only(revision);
     let applied = ledger_licenses::apply(&asked.snapshot.registry, bindings, &by, id, expected, &step).await;
     match applied {
         Ok((_, false)) => Ok(done(id, "same")),
@@ -107,7 +122,7 @@ fn refused(sentence: &str) -> PageProblem {
 }
 
 /// The page of the license, with what was done.
-fn done(id: LicenseId, word: &str) -> PageAnswer {
+pub(super) fn done(id: LicenseId, word: &str) -> PageAnswer {
     PageAnswer::SeeOther(format!("/licenses/{id}?done={word}"))
 }
 
@@ -116,6 +131,9 @@ fn done_word(page: DeskPage) -> &'static str {
         DeskPage::Extend => "extended",
         DeskPage::Sites => "sites",
         DeskPage::Free => "freed",
+        DeskPage::Move => "moved",
+        DeskPage::Modules => "modules",
+        DeskPage::Note => "note",
         DeskPage::Suspend => "suspended",
         DeskPage::Lift => "lifted",
         _ => "revoked",
@@ -127,6 +145,8 @@ fn action(page: DeskPage) -> &'static str {
     match page {
         DeskPage::Extend => "extend",
         DeskPage::Sites => "sites",
+        DeskPage::Modules => "modules",
+        DeskPage::Note => "note",
         DeskPage::Suspend => "suspend",
         DeskPage::NewKey => "new-key",
         DeskPage::Revoke => "revoke",
@@ -181,6 +201,25 @@ fn step(asked: &Asked<'_>, page: DeskPage, issued: &LedgerLicense) -> Result<Lic
             host.map(LicenseStep::ReleaseHost)
                 .map_err(|_| refused("The form names no site."))
         }
+        DeskPage::Move => {
+            let host = |field| asked.fields.get(field).parse::<SiteHost>();
+            let from = host("host").map_err(|_| refused("The form names no site."))?;
+            let to = host("to").map_err(|_| refused("The new site must be like www.example.com."))?;
+            if from == to {
+                return Err(refused("The new site is the one that it is on."));
+            }
+            let staging = asked.state.service.gate.rules().staging.clone();
+            Ok(LicenseStep::Move { from, to, staging })
+        }
+        DeskPage::Modules => {
+            let modules = terms_form::modules(asked.fields.get("modules"), &asked.snapshot.registry)?;
+            Ok(LicenseStep::Edit(LicenseTerms {
+                modules: Some(modules),
+                ..LicenseTerms::default()
+            }))
+        }
+        // The note itself is a remark.
+        DeskPage::Note => Ok(LicenseStep::Edit(LicenseTerms::default())),
         DeskPage::Suspend => Ok(LicenseStep::Suspend),
         DeskPage::Lift => Ok(LicenseStep::Resume),
         _ => match asked
@@ -216,24 +255,33 @@ fn until(asked: &Asked<'_>, license: &License) -> Result<NaiveDate, PageProblem>
 }
 
 /// Whether what is wanted is so already.
-fn is_so(asked: &Asked<'_>, license: &License, step: &LicenseStep) -> bool {
+async fn is_so(
+    asked: &Asked<'_>,
+    page: DeskPage,
+    issued: &LedgerLicense,
+    step: &LicenseStep,
+) -> Result<bool, PageProblem> {
+    let license = &issued.license;
+    if page == DeskPage::Note {
+        let texts = texts(asked, issued).await?;
+        let note = text(&texts, license.details.remarks().note).unwrap_or_default();
+        return Ok(note == asked.fields.get("note"));
+    }
     let bound = asked.state.service.gate.bindings().of(&license.id);
-    matches!(step.applied(license, bound.all(), asked.now), Ok(None))
+    Ok(matches!(step.applied(license, bound.all(), asked.now), Ok(None)))
+}
+
+pub(super) fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    format!("{}{}", first.unwrap_or_default(), letters.as_str())
 }
 
 fn failed(error: LicenseChangeError) -> PageProblem {
     match error {
         LicenseChangeError::Change(ChangeError::Store(error)) => error.into(),
         LicenseChangeError::NoSuchLicense => PageProblem::no_license(),
-        error => {
-            let said = error.to_string();
-            let mut letters = said.chars();
-            let first = letters
-                .next()
-                .map(|first| first.to_uppercase().to_string())
-                .unwrap_or_default();
-            PageProblem::refused(format!("{first}{}.", letters.as_str()))
-        }
+        error => PageProblem::refused(format!("{}.", capitalized(&error.to_string()))),
     }
 }
 
@@ -248,14 +296,28 @@ async fn conflict(
     let FoundLicense::Ledger(issued) = &found else {
         return Err(PageProblem::no_license());
     };
-    if is_so(asked, &issued.license, step) {
+    if is_so(asked, page, issued, step).await? {
         return Ok(done(id, "same"));
     }
+    conflict_page(asked, page, id, Some(step)).await
+}
+
+/// The page of a conflict. `step` is what was wanted, if the page can show it.
+async fn conflict_page(
+    asked: &Asked<'_>,
+    page: DeskPage,
+    id: LicenseId,
+    step: Option<&LicenseStep>,
+) -> Result<PageAnswer, PageProblem> {
+    let found = named(asked)?;
+    let FoundLicense::Ledger(issued) = &found else {
+        return Err(PageProblem::no_license());
+    };
     let day = |day: NaiveDate| OutsideText::of(&ShownDay::of(day, asked.today()).exact);
     let sites = |limit: SiteLimit| OutsideText::of(&limit.to_string());
     let then = asked.fields.get("then");
     let value = match step {
-        LicenseStep::Renew(until) => Some(ConflictValue {
+        Some(LicenseStep::Renew(until)) => Some(ConflictValue {
             name: "Ends",
             then: then.parse().map_or_else(|_| OutsideText::of(then), day),
             now: day(issued.license.expires),
@@ -263,16 +325,26 @@ async fn conflict(
             field: "until",
             field_value: until.to_string(),
         }),
-        LicenseStep::Edit(LicenseTerms {
+        Some(LicenseStep::Edit(LicenseTerms {
             sites: Some(Some(wanted)),
             ..
-        }) => Some(ConflictValue {
+        })) => Some(ConflictValue {
             name: "Sites",
             then: OutsideText::of(then),
             now: sites(issued.license.sites),
             wanted: sites(SiteLimit::Limited(*wanted)),
             field: "sites",
             field_value: wanted.to_string(),
+        }),
+        Some(LicenseStep::Edit(LicenseTerms {
+            modules: Some(wanted), ..
+        })) => Some(ConflictValue {
+            name: "Covers",
+            then: OutsideText::of(then),
+            now: OutsideText::of(&terms_form::modules_text(&issued.license.modules)),
+            wanted: OutsideText::of(&terms_form::modules_text(wanted)),
+            field: "modules",
+            field_value: terms_form::modules_text(wanted),
         }),
         _ => None,
     };
@@ -288,6 +360,53 @@ async fn conflict(
         reason: asked.fields.get("reason").to_owned(),
     };
     Ok(PageAnswer::page(StatusCode::CONFLICT, &conflict))
+}
+
+/// Says for whom the license is, as `license assign`.
+async fn assign(
+    asked: &Asked<'_>,
+    found: &FoundLicense<'_>,
+    expected: ExpectedRevision,
+    author: Author,
+) -> Result<PageAnswer, PageProblem> {
+    let id = found.id;
+    let address = asked.fields.get("address").parse::<CustomerAddress>();
+    let address = address.map_err(|_| refused("This is no mail address."))?;
+    if LicenseNames::of(asked, std::slice::from_ref(found))
+        .await?
+        .has_address(found, &address)
+    {
+        return Ok(done(id, "same"));
+    }
+    let assigned = asked.tools().assign(id, &address, expected, author).await;
+    match assigned {
+        Ok(LicenseReply::Done { changed: false }) => Ok(done(id, "same")),
+        Ok(LicenseReply::Refused(reason)) => Err(PageProblem::refused(format!("{}.", capitalized(&reason)))),
+        Ok(_) => Ok(done(id, "assigned")),
+        Err(LicenseChangeError::Revised) => conflict_page(asked, DeskPage::Assign, id, None).await,
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Erases the customer of the license, as `customer forget`.
+pub(super) async fn erase_customer(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
+    asked.state.service.catch_up().await;
+    let found = named(asked)?;
+    let id = found.id;
+    let back = |problem: PageProblem| problem.back_to(format!("/licenses/{id}"));
+    if !asked.fields.get("sure").eq_ignore_ascii_case(typed(&id.log_tag())) {
+        return Err(back(refused("The four characters are not those of the license.")));
+    }
+    let holder = found.details.remarks().holder;
+    let holder = holder.ok_or_else(|| back(refused("The license has no customer.")))?;
+    let author = author(asked).map_err(back)?;
+    let bindings = asked.state.service.gate.bindings();
+    let order = CustomerOrder { forget: holder };
+    let reply = customer_answers::erase(bindings, author, &ChangeScope::desk(), order).await;
+    match reply.map_err(PageProblem::from).map_err(back)?.addresses {
+        0 => Ok(done(id, "same")),
+        _ => Ok(done(id, "erased")),
+    }
 }
 
 /// Gives the license a new key, and mails it. A form that is sent twice makes one key and one mail.
@@ -370,7 +489,7 @@ pub(super) async fn mail_key(asked: &Asked<'_>) -> Result<PageAnswer, PageProble
 }
 
 /// What makes a form one, however often it is sent.
-fn once(asked: &Asked<'_>) -> Result<String, PageProblem> {
+pub(super) fn once(asked: &Asked<'_>) -> Result<String, PageProblem> {
     let once = asked.fields.get("once").parse::<Hex128>();
     let once = once.map_err(|_| refused("The form is not whole. Open the page of the license again."))?;
     Ok(once.to_string())
@@ -394,7 +513,7 @@ async fn mail_way(
 }
 
 /// Puts the mail with the key of a license into the queue.
-async fn enqueue(
+pub(super) async fn enqueue(
     asked: &Asked<'_>,
     queue: Arc<MailQueue>,
     address: MailAddress,

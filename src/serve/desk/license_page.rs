@@ -9,6 +9,7 @@ use crate::serve::api::licenses::reports;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::license_rows::{LicenseNames, LicenseRow, covers};
+use crate::serve::desk::terms_form;
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
@@ -89,6 +90,11 @@ struct ChangeForms {
     most_sites: u32,
     is_suspended: bool,
     may_revoke: bool,
+    note: String,
+    /// What it covers, for who may change that and say whose it is.
+    modules: Option<String>,
+    /// Whether it has a customer that can be erased.
+    has_holder: bool,
     /// Whether the key can be mailed to the customer, and what makes the form one.
     mails: Option<String>,
 }
@@ -127,7 +133,10 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     };
     let facts = facts(asked, &found, &row, &texts);
     let (change, no_change) = match &found {
-        FoundLicense::Ledger(issued) => (forms(asked, issued, row.customer.address.is_some())?, None),
+        FoundLicense::Ledger(issued) => {
+            let note = text(&texts, license.details.remarks().note).unwrap_or_default();
+            (forms(asked, issued, note, row.customer.address.is_some())?, None)
+        }
         FoundLicense::Declared(_) => {
             let place = asked.snapshot.registry.place(&license.id);
             let place =
@@ -161,6 +170,12 @@ fn notice(done: &str) -> Option<&'static str> {
         "extended" => "The new end is in force. The customer’s sites see it at their next check.",
         "sites" => "The number of sites is in force.",
         "freed" => "The seat is free.",
+        "moved" => "The seat is the new site’s.",
+        "modules" => "What it covers is in force.",
+        "note" => "The note is saved.",
+        "assigned" => "The license is for the customer with this address.",
+        "erased" => "The customer is erased. The licenses stay.",
+        "issued" => "The license is issued, and its key is on its way to the customer.",
         "suspended" => "The license is suspended.",
         "lifted" => "The license works again.",
         "revoked" => "The license is revoked for good.",
@@ -184,7 +199,8 @@ pub(super) async fn texts(
     Ok(found.into_iter().collect())
 }
 
-fn text(texts: &BTreeMap<Hex128, StoredText>, name: Option<Hex128>) -> Option<&str> {
+/// The text of this name, unless it was erased.
+pub(super) fn text(texts: &BTreeMap<Hex128, StoredText>, name: Option<Hex128>) -> Option<&str> {
     texts.get(&name?)?.text()
 }
 
@@ -346,7 +362,12 @@ fn facts(
     facts
 }
 
-fn forms(asked: &Asked<'_>, issued: &IssuedLicense, has_address: bool) -> Result<Option<ChangeForms>, PageProblem> {
+fn forms(
+    asked: &Asked<'_>,
+    issued: &IssuedLicense,
+    note: &str,
+    has_address: bool,
+) -> Result<Option<ChangeForms>, PageProblem> {
     let license = &issued.license;
     if !asked.visitor.may(DeskRole::Support) || license.status == LicenseStatus::Revoked {
         return Ok(None);
@@ -363,6 +384,9 @@ fn forms(asked: &Asked<'_>, issued: &IssuedLicense, has_address: bool) -> Result
         most_sites: if is_admin { 100_000 } else { MOST_SUPPORT_SITES },
         is_suspended: license.status == LicenseStatus::Suspended,
         may_revoke: is_admin,
+        note: note.to_owned(),
+        modules: is_admin.then(|| terms_form::modules_text(&license.modules)),
+        has_holder: license.details.remarks().holder.is_some(),
         mails: may_mail(asked, issued, has_address).then(once).transpose()?,
     }))
 }

@@ -8,7 +8,7 @@ use crate::serve::gate::Snapshot;
 use crate::serve::license_texts::LicenseTexts;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownDay, percent};
-use countersign_model::customer::CustomerRow;
+use countersign_model::customer::{CustomerAddress, CustomerRow};
 use countersign_model::license::{License, LicenseState, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::text::outside_text::OutsideText;
@@ -73,6 +73,15 @@ impl LicenseNames {
         Some(rows.fold(first, |row, other| row.with(other)))
     }
 
+    /// Whether this is an address of its customer that is kept.
+    pub(super) fn has_address(&self, license: &License, address: &CustomerAddress) -> bool {
+        let Some(holder) = license.details.remarks().holder else {
+            return false;
+        };
+        let mut kept = self.texts.customer(holder).filter_map(|row| row.address.as_deref());
+        kept.any(|kept| kept.parse::<CustomerAddress>().is_ok_and(|kept| kept == *address))
+    }
+
     /// Whose license it is.
     pub(super) fn customer(&self, license: &License) -> CustomerName {
         let Some(row) = self.row(license) else {
@@ -96,8 +105,13 @@ impl LicenseNames {
 
     /// The text of its order.
     pub(super) fn order(&self, license: &FoundLicense<'_>) -> Option<OutsideText> {
+        self.order_text(license).map(OutsideText::of)
+    }
+
+    /// The same as it was written.
+    pub(super) fn order_text(&self, license: &FoundLicense<'_>) -> Option<&str> {
         match license {
-            FoundLicense::Ledger(issued) => self.texts.order(issued).map(OutsideText::of),
+            FoundLicense::Ledger(issued) => self.texts.order(issued),
             FoundLicense::Declared(_) => None,
         }
     }

@@ -21,6 +21,7 @@ use crate::serve::pages::shown::{counted, grouped};
 use crate::serve::state::Service;
 use countersign_ledger::CustomerQuery;
 use countersign_model::customer::CustomerAddress;
+use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::{LicenseId, LicenseKey};
@@ -57,6 +58,8 @@ struct LicensesPage {
     states: Vec<FilterChoice>,
     ends: Vec<FilterChoice>,
     seats: &'static str,
+    /// The address of the same list as a file, for who may export.
+    export: Option<String>,
     tabs: Vec<QuickFilter>,
     rows: Vec<LicenseRow>,
     /// The address of what follows.
@@ -137,29 +140,8 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     if let Some(id) = named_license(asked, query) {
         return Ok(PageAnswer::SeeOther(format!("/licenses/{id}")));
     }
-    let wanted = match query {
-        "" => None,
-        text => Some(wanted(asked, text).await?),
-    };
-    let plugin = asked.snapshot.registry.plugin(asked.fields.get("plugin"));
+    let filter = filter(asked).await?;
     let chosen = |name| asked.fields.get(name);
-    let filter = ListFilter {
-        wanted,
-        module: plugin.map(|plugin| plugin.module.clone()),
-        state: STATES
-            .iter()
-            .find(|(value, ..)| *value == chosen("state"))
-            .map(|(.., state)| *state),
-        ends: ENDS
-            .iter()
-            .find(|(value, ..)| *value == chosen("ends"))
-            .map(|(.., ends)| *ends),
-        seats: match chosen("seats") {
-            "full" => Some(SeatsFilter::Full),
-            "none" => Some(SeatsFilter::Unused),
-            _ => None,
-        },
-    };
     let kept = asked.state.licenses.within(COUNTS_FOR, asked.now);
     let found = {
         let service = Arc::clone(&asked.state.service);
@@ -168,7 +150,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         let after = place(chosen("after"));
         let today = asked.today();
         let counts = kept.is_none();
-        let look = move || scan(&service, &snapshot, &filter, after, (counts, today));
+        let look = move || scan(&service, &snapshot, &filter, after, PAGE + 1, (counts, today));
         asked.state.scans.look(look).await?
     };
     let figures = match (found.figures, kept) {
@@ -194,10 +176,65 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             Some(SeatsFilter::Unused) => "none",
             None => "",
         },
+        export: asked
+            .visitor
+            .may(DeskRole::Admin)
+            .then(|| format!("/licenses.csv?{}", filters(asked).finish())),
         tabs: tabs(asked, &figures),
         rows,
         older: last.map(|place| older(asked, place)),
     }))
+}
+
+/// The state of a license, as an address has it.
+pub(super) fn state_word(license: &License, today: NaiveDate) -> &'static str {
+    let state = license.state(today);
+    let mut states = STATES.iter();
+    states.find(|(.., of)| *of == state).map_or("", |(word, ..)| word)
+}
+
+/// The filter that the fields of a request are.
+async fn filter(asked: &Asked<'_>) -> Result<ListFilter, PageProblem> {
+    let wanted = match asked.fields.get("q") {
+        "" => None,
+        text => Some(wanted(asked, text).await?),
+    };
+    let plugin = asked.snapshot.registry.plugin(asked.fields.get("plugin"));
+    let chosen = |name| asked.fields.get(name);
+    Ok(ListFilter {
+        wanted,
+        module: plugin.map(|plugin| plugin.module.clone()),
+        state: STATES
+            .iter()
+            .find(|(value, ..)| *value == chosen("state"))
+            .map(|(.., state)| *state),
+        ends: ENDS
+            .iter()
+            .find(|(value, ..)| *value == chosen("ends"))
+            .map(|(.., ends)| *ends),
+        seats: match chosen("seats") {
+            "full" => Some(SeatsFilter::Full),
+            "none" => Some(SeatsFilter::Unused),
+            _ => None,
+        },
+    })
+}
+
+/// Every license that the fields of a request find, the newest first.
+pub(super) async fn all_matching(asked: &Asked<'_>) -> Result<Vec<LicenseId>, PageProblem> {
+    if asked.fields.get("q").len() > MAX_TEXT {
+        return Err(PageProblem::refused("What you look for is too long.".to_owned()).back_to("/licenses".to_owned()));
+    }
+    asked.state.service.catch_up().await;
+    let filter = filter(asked).await?;
+    let service = Arc::clone(&asked.state.service);
+    let snapshot = Arc::clone(asked.snapshot);
+    let today = asked.today();
+    let look = move || {
+        let found = scan(&service, &snapshot, &filter, None, usize::MAX, (false, today));
+        found.places.into_iter().map(|(_, id)| id).collect()
+    };
+    Ok(asked.state.scans.look(look).await?)
 }
 
 /// The license that a text names: by its key, or by at least eight digits of its id.
@@ -276,12 +313,13 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<WantedLicenses, PagePro
     Ok(wanted)
 }
 
-/// Looks at every license: the first after a place, how many there are, and if wanted the counts of all. Blocks.
+/// Looks at every license: the first after a place, so many at most, how many there are, and if wanted the counts of all. Blocks.
 fn scan(
     service: &Service,
     snapshot: &Snapshot,
     filter: &ListFilter,
     after: Option<ListPlace>,
+    most: usize,
     (counts, today): (bool, NaiveDate),
 ) -> ScanResult {
     let bindings = service.gate.bindings();
@@ -302,7 +340,7 @@ fn scan(
         let place = (issued, license.id);
         if after.is_none_or(|after| place < after) {
             newest.push(Reverse(place));
-            if newest.len() > PAGE + 1 {
+            if newest.len() > most {
                 newest.pop();
             }
         }
@@ -358,8 +396,8 @@ fn place(text: &str) -> Option<ListPlace> {
     Some((time.parse().ok()?, id.parse().ok()?))
 }
 
-/// The address of what follows a place, with the same filters.
-fn older(asked: &Asked<'_>, (time, id): &ListPlace) -> String {
+/// The filters of a request, for another address.
+fn filters(asked: &Asked<'_>) -> url::form_urlencoded::Serializer<'static, String> {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     for name in ["q", "plugin", "state", "ends", "seats"] {
         let value = asked.fields.get(name);
@@ -367,6 +405,12 @@ fn older(asked: &Asked<'_>, (time, id): &ListPlace) -> String {
             query.append_pair(name, value);
         }
     }
+    query
+}
+
+/// The address of what follows a place, with the same filters.
+fn older(asked: &Asked<'_>, (time, id): &ListPlace) -> String {
+    let mut query = filters(asked);
     query.append_pair("after", &format!("{time}.{id}"));
     format!("/licenses?{}", query.finish())
 }

@@ -10,10 +10,12 @@ mod frame;
 mod health_page;
 mod kept_figures;
 mod license_changes;
+mod license_export;
 mod license_page;
 mod license_questions;
 mod license_rows;
 mod licenses_page;
+mod new_license;
 mod note_page;
 mod own_host;
 mod page_table;
@@ -25,6 +27,7 @@ mod scan_turn;
 mod sharing_page;
 mod sign_in_pages;
 pub mod state;
+mod terms_form;
 mod today_page;
 mod visitor;
 
@@ -261,15 +264,25 @@ async fn page(page: DeskPage, asked: &Asked<'_>) -> Result<PageAnswer, PageProbl
     match page {
         DeskPage::Today => today_page::page(asked).await,
         DeskPage::Licenses => licenses_page::page(asked).await,
+        DeskPage::Export => license_export::file(asked).await,
+        DeskPage::NewLicense => new_license::form(asked),
+        DeskPage::Issue => new_license::issue(asked).await,
         DeskPage::License => license_page::page(asked).await,
-        DeskPage::AskSuspend | DeskPage::AskNewKey | DeskPage::AskRevoke => license_questions::page(asked, page).await,
+        DeskPage::AskSuspend | DeskPage::AskNewKey | DeskPage::AskRevoke | DeskPage::AskErase => {
+            license_questions::page(asked, page).await
+        }
         DeskPage::Extend
         | DeskPage::Sites
         | DeskPage::Free
+        | DeskPage::Move
+        | DeskPage::Note
+        | DeskPage::Modules
+        | DeskPage::Assign
         | DeskPage::Suspend
         | DeskPage::Lift
         | DeskPage::NewKey
         | DeskPage::Revoke => license_changes::change(asked, page).await,
+        DeskPage::Erase => license_changes::erase_customer(asked).await,
         DeskPage::MailKey => license_changes::mail_key(asked).await,
         DeskPage::Sales => sales_page::page(asked).await,
         DeskPage::AskMatch => sale_changes::question(asked).await,

@@ -18,10 +18,19 @@ pub(super) enum DeskPage {
     SignOut,
     Today,
     Licenses,
+    Export,
+    NewLicense,
+    Issue,
     License,
     Extend,
     Sites,
     Free,
+    Move,
+    Note,
+    Modules,
+    Assign,
+    AskErase,
+    Erase,
     MailKey,
     AskSuspend,
     Suspend,
@@ -99,7 +108,7 @@ const fn with_reason(row: PageRow) -> PageRow {
 }
 
 /// Every page of the desk. The style sheet and the icon stand beside it, for everybody.
-pub(super) const PAGES: [PageRow; 36] = [
+pub(super) const PAGES: [PageRow; 45] = [
     row(DeskPage::SignIn, GET, "/sign-in", ANYONE),
     row(DeskPage::SendCode, POST, "/sign-in", ANYONE),
     row(DeskPage::Code, GET, "/sign-in/{}", ANYONE),
@@ -111,10 +120,19 @@ pub(super) const PAGES: [PageRow; 36] = [
     row(DeskPage::SignOut, POST, "/sign-out", READ),
     row(DeskPage::Today, GET, "/", READ),
     row(DeskPage::Licenses, GET, "/licenses", READ),
+    row(DeskPage::Export, GET, "/licenses.csv", ADMIN),
+    row(DeskPage::NewLicense, GET, "/new-license", ADMIN),
+    row(DeskPage::Issue, POST, "/new-license", ADMIN),
     row(DeskPage::License, GET, "/licenses/{}", READ),
     row(DeskPage::Extend, POST, "/licenses/{}/extend", SUPPORT),
     row(DeskPage::Sites, POST, "/licenses/{}/sites", SUPPORT),
     row(DeskPage::Free, POST, "/licenses/{}/free", SUPPORT),
+    row(DeskPage::Move, POST, "/licenses/{}/move", SUPPORT),
+    row(DeskPage::Note, POST, "/licenses/{}/note", SUPPORT),
+    row(DeskPage::Modules, POST, "/licenses/{}/modules", ADMIN),
+    row(DeskPage::Assign, POST, "/licenses/{}/assign", ADMIN),
+    row(DeskPage::AskErase, GET, "/licenses/{}/erase-customer", ADMIN),
+    with_reason(row(DeskPage::Erase, POST, "/licenses/{}/erase-customer", ADMIN)),
     row(DeskPage::MailKey, POST, "/licenses/{}/mail-key", SUPPORT),
     row(DeskPage::AskSuspend, GET, "/licenses/{}/suspend", SUPPORT),
     with_reason(row(DeskPage::Suspend, POST, "/licenses/{}/suspend", SUPPORT)),
@@ -212,7 +230,10 @@ mod tests {
             assert_eq!(row.access == ANYONE, may_all, "{}", row.path);
             let changes = row.method == PageMethod::Post && !may_all && row.page != DeskPage::SignOut;
             assert!(!changes || row.access != READ, "{}", row.path);
-            let is_grave = matches!(row.page, DeskPage::Suspend | DeskPage::NewKey | DeskPage::Revoke);
+            let is_grave = matches!(
+                row.page,
+                DeskPage::Suspend | DeskPage::NewKey | DeskPage::Revoke | DeskPage::Erase
+            );
             assert_eq!(row.needs_reason, is_grave, "{}", row.path);
         }
     }

@@ -1,7 +1,7 @@
 //! A license that was revoked in one home never comes back by the other: over all orders of what people do to the files of two
 //! nodes and to the ledger that they share.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use futures_util::{StreamExt as _, stream};
 use tempfile::TempDir;
@@ -12,7 +12,7 @@ use crate::serve::ops::license_answers::{
     AdoptedLicense, AdoptionOrder, AdoptionReply, LedgerTools, LicenseAction, LicenseOrder, LicenseReply,
 };
 use countersign_model::digest::Digest;
-use countersign_model::issued_license::Hex128;
+use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license::LicenseStatus;
 use countersign_model::license_step::LicenseStep;
 use countersign_model::staging_hosts::StagingRule;
@@ -135,6 +135,7 @@ fn tools<'a>(registry: &'a Registry, bindings: &'a Ledger) -> LedgerTools<'a> {
         staging: StagingRule::NONE,
         customers: CustomerRule::Keep,
         user: USER.clone(),
+        scope: Arc::new(ChangeScope::operator()),
     }
 }
 

@@ -24,6 +24,11 @@ impl CommandUser {
         Self::named(uid, name, claimed)
     }
 
+    /// A person who is signed in at the desk.
+    pub(in crate::serve) fn of_person(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
     /// The user of this process.
     pub fn own(claimed: Option<&str>) -> Self {
         Self::new(geteuid().as_raw(), claimed)

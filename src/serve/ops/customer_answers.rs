@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::serve::ops::command_user::{CommandUser, GivenOrder};
 use crate::serve::state::Service;
 use countersign_ledger::{CustomerErasure, Ledger, StoreError};
-use countersign_model::issued_license::Hex128;
+use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::remarks::Author;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
@@ -28,14 +28,22 @@ pub struct CustomerReply {
     pub addresses: usize,
 }
 
-/// Erases a customer. Without secrets, nobody has a number to say who did it.
+/// Who erases, as a command says it. Without secrets, nobody has a number to say who did it.
+pub fn author(secrets: Option<&LicenseSecrets>, user: &CommandUser) -> Author {
+    Author {
+        who: secrets.map(|secrets| secrets.person(user.as_str())),
+        reason: None,
+    }
+}
+
+/// Erases a customer. `by` is for the log.
 ///
 /// # Errors
 /// It is not known whether everything is erased. The same order may be given again.
 pub async fn erase(
     bindings: &Ledger,
-    secrets: Option<&LicenseSecrets>,
-    user: &CommandUser,
+    author: Author,
+    by: &ChangeScope,
     order: CustomerOrder,
 ) -> Result<CustomerReply, StoreError> {
     if !bindings.may_issue() {
@@ -43,14 +51,11 @@ pub async fn erase(
     }
     let erasure = CustomerErasure {
         number: order.forget,
-        author: Author {
-            who: secrets.map(|secrets| secrets.person(user.as_str())),
-            reason: None,
-        },
+        author,
         now: Utc::now(),
     };
     let addresses = bindings.erase_customer(erasure).await?;
-    tracing::info!(customer = %order.forget, addresses, by = "operator:cli", "erased a customer");
+    tracing::info!(customer = %order.forget, addresses, %by, "erased a customer");
     Ok(CustomerReply { addresses })
 }
 
@@ -60,5 +65,6 @@ pub(super) async fn carry_out(
     given: GivenOrder<CustomerOrder>,
 ) -> Result<CustomerReply, StoreError> {
     let secrets = service.gate.snapshot().secrets.licensing.clone();
-    erase(service.gate.bindings(), secrets.as_deref(), &given.user, given.order).await
+    let author = author(secrets.as_deref(), &given.user);
+    erase(service.gate.bindings(), author, &ChangeScope::operator(), given.order).await
 }

@@ -15,7 +15,6 @@ use crate::serve::ops::license_answers::{LedgerTools, NO_SECRETS, NewKey, named_
 use crate::serve::state::Service;
 use countersign_ledger::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange, StoreError};
 use countersign_model::customer::CustomerAddress;
-use countersign_model::issued_license::ChangeScope;
 use countersign_model::issuing_key::IssueRequest;
 use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
@@ -109,7 +108,7 @@ impl LedgerTools<'_> {
             return Ok(IssueReply::Refused(NO_SECRETS.to_owned()));
         };
         let request = IssueRequest {
-            scope: &Arc::new(ChangeScope::operator()),
+            scope: &self.scope,
             mode: SalesMode::Live,
             idempotency_key: &order.request,
             body: order.typed.as_bytes(),
@@ -126,8 +125,7 @@ impl LedgerTools<'_> {
             Ok(author) => author,
             Err(reason) => return Ok(IssueReply::Refused(reason)),
         };
-        let scope = ChangeScope::operator();
-        let keeper = self.mails_keeper(&scope);
+        let keeper = self.mails_keeper(&self.scope);
         if let Err(reason) = keeper.check(&order.mails) {
             return Ok(IssueReply::Refused(reason.to_string()));
         }

@@ -173,11 +173,13 @@ pub struct LedgerTools<'a> {
     pub customers: CustomerRule,
     /// Who gives the orders.
     pub user: CommandUser,
+    /// How they come: by a command, or from the desk.
+    pub scope: Arc<ChangeScope>,
 }
 
 impl<'a> LedgerTools<'a> {
     /// Those of a server.
-    pub(super) fn of(service: &'a Service, snapshot: &'a Snapshot, user: CommandUser) -> Self {
+    pub(in crate::serve) fn of(service: &'a Service, snapshot: &'a Snapshot, user: CommandUser) -> Self {
         Self {
             registry: &snapshot.registry,
             bindings: service.gate.bindings(),
@@ -187,6 +189,7 @@ impl<'a> LedgerTools<'a> {
             staging: service.gate.rules().staging.clone(),
             customers: service.customers,
             user,
+            scope: Arc::new(ChangeScope::operator()),
         }
     }
 }
@@ -207,7 +210,7 @@ impl LedgerTools<'_> {
 type AdoptedGrant = (Hex128, Option<NamedText>);
 
 /// A note as the ledger keeps it; `None` for an empty one. The error says why the note is not taken.
-pub(super) fn named_note(note: &str) -> Result<Option<NamedText>, String> {
+pub(in crate::serve) fn named_note(note: &str) -> Result<Option<NamedText>, String> {
     if note.is_empty() {
         return Ok(None);
     }
@@ -249,7 +252,7 @@ impl LedgerTools<'_> {
             LicenseAction::Step(step) => self.step(license, step, adopt, author).await,
             LicenseAction::Rekey => self.rekey(license, adopt, author).await,
             LicenseAction::Resend(address) => self.resend(license, address).await,
-            LicenseAction::Assign(address) => self.assign(license, &address, author).await,
+            LicenseAction::Assign(address) => self.assign(license, &address, ExpectedRevision::Any, author).await,
             LicenseAction::Mails(mails) => self.mails(license, &mails).await,
         };
         match done {
@@ -295,7 +298,7 @@ impl LedgerTools<'_> {
             grant,
             note,
             staging: self.staging.clone(),
-            scope: &Arc::new(ChangeScope::operator()),
+            scope: &self.scope,
             author,
         };
         ledger_licenses::adopt(self.registry, self.bindings, adopting, id, then).await
@@ -333,7 +336,7 @@ impl LedgerTools<'_> {
         }
         let by = Changer {
             author,
-            ..Changer::from(Arc::new(ChangeScope::operator()))
+            ..Changer::from(Arc::clone(&self.scope))
         };
         let any = ExpectedRevision::Any;
         let (_, changed) = ledger_licenses::apply(self.registry, self.bindings, &by, id, any, &step).await?;
@@ -355,7 +358,7 @@ impl LedgerTools<'_> {
         }
         let body = format!("rekey {id}");
         let request = IssueRequest {
-            scope: &Arc::new(ChangeScope::operator()),
+            scope: &self.scope,
             mode: SalesMode::Live,
             // Each order is a request of its own.
             idempotency_key: &Hex128(random).to_string(),
@@ -384,13 +387,22 @@ impl LedgerTools<'_> {
         }
     }
 
-    async fn assign(
+    /// Says for whom a license is.
+    ///
+    /// # Errors
+    /// It is not in the ledger, it is revoked, it has another revision than the expected one, or nothing was written.
+    pub(in crate::serve) async fn assign(
         &self,
         id: LicenseId,
         address: &CustomerAddress,
+        expected: ExpectedRevision,
         author: Author,
     ) -> Result<LicenseReply, LicenseChangeError> {
         let found = ledger_licenses::find(self.registry, self.bindings, &id).await?;
+        // Before the address is kept.
+        if matches!(expected, ExpectedRevision::Only(revision) if revision != found.revision) {
+            return Err(LicenseChangeError::Revised);
+        }
         if found.license.status == LicenseStatus::Revoked {
             return Err(StepRefusal::Revoked.into());
         }
@@ -403,20 +415,17 @@ impl LedgerTools<'_> {
                 holder: Some(holder),
                 ..NewRemarks::default()
             },
-            ..Changer::from(Arc::new(ChangeScope::operator()))
+            ..Changer::from(Arc::clone(&self.scope))
         };
         let step = LicenseStep::Edit(LicenseTerms::default());
-        let any = ExpectedRevision::Any;
-        let (issued, changed) = ledger_licenses::apply(self.registry, self.bindings, &by, id, any, &step).await?;
-        let scope = ChangeScope::operator();
-        self.mails_keeper(&scope).follow(&issued.license).await?;
+        let (issued, changed) = ledger_licenses::apply(self.registry, self.bindings, &by, id, expected, &step).await?;
+        self.mails_keeper(&self.scope).follow(&issued.license).await?;
         Ok(LicenseReply::Done { changed })
     }
 
     async fn mails(&self, id: LicenseId, mails: &MailsOrder) -> Result<LicenseReply, LicenseChangeError> {
         let found = ledger_licenses::find(self.registry, self.bindings, &id).await?;
-        let scope = ChangeScope::operator();
-        let keeper = self.mails_keeper(&scope);
+        let keeper = self.mails_keeper(&self.scope);
         if let Err(reason) = keeper.check(mails) {
             return Ok(LicenseReply::Refused(reason.to_string()));
         }
@@ -442,7 +451,7 @@ impl LedgerTools<'_> {
         if !self.bindings.may_issue() {
             return Err(StoreError::Differs);
         }
-        let by = &ChangeScope::operator();
+        let by = &*self.scope;
         let said = SaidCustomer {
             address,
             name: None,

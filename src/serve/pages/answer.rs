@@ -5,6 +5,7 @@ use warp::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use crate::serve::net::handler::Sending;
 use crate::serve::pages::label::PageLabel;
+use crate::serve::reply::body::ReplyBody;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, Response};
 
@@ -47,6 +48,15 @@ pub(in crate::serve) enum PageAnswer {
     },
     /// A file that never changes under its name.
     File(ContentType, &'static [u8]),
+    /// A file to keep, which is made while it is sent.
+    Download {
+        /// What it is.
+        kind: ContentType,
+        /// Its name: letters, digits, `-` and `.`.
+        name: String,
+        /// What is in it.
+        body: ReplyBody,
+    },
 }
 
 impl PageAnswer {
@@ -73,6 +83,7 @@ impl PageAnswer {
     /// The answer for hyper.
     pub(in crate::serve) fn into_http(self) -> Sending {
         let mut more = HeaderMap::new();
+        let mut download = None;
         let response = match self {
             Self::Page(status, html) => Response {
                 status,
@@ -98,8 +109,18 @@ impl PageAnswer {
                 more.insert(header::CACHE_CONTROL, forever);
                 kind.answer(bytes)
             }
+            Self::Download { kind, name, body } => {
+                if let Ok(value) = HeaderValue::try_from(format!("attachment; filename=\"{name}\"")) {
+                    more.insert(header::CONTENT_DISPOSITION, value);
+                }
+                download = Some(body);
+                kind.answer("")
+            }
         };
         let mut response: Sending = response.into_http();
+        if let Some(body) = download {
+            *response.body_mut() = body;
+        }
         for (name, value) in HEADERS {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
