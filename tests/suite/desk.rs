@@ -361,6 +361,8 @@ fn each_page_is_for_its_role_and_has_every_header() {
         }
     }
     assert_eq!(desk.ledger(), before);
+    let health = desk.get("/health", &session(MIRA)).text();
+    assert!(health.contains("since the start, 0 failed"), "{health}");
     let page = desk.get("/sign-in", "").text();
     let style = page
         .split("rel=\"stylesheet\" href=\"")

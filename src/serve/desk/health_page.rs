@@ -8,6 +8,7 @@ use tokio::task::spawn_blocking;
 
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::request_ring::RequestTotals;
 use crate::serve::health::{Part, State, ToldPart};
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
@@ -25,6 +26,9 @@ struct HealthPage {
     said: &'static str,
     figures: Vec<HealthFigure>,
     parts: Vec<ShownPart>,
+    /// Requests of the last day by the hour and the quarter, the newest first.
+    quarters: Vec<ShownQuarter>,
+    quarters_said: String,
     /// Whether mails were tried again just now.
     are_retried: bool,
     /// How many parked mails the visitor may have tried again.
@@ -36,6 +40,13 @@ struct HealthFigure {
     name: &'static str,
     value: String,
     more: String,
+}
+
+/// A quarter of an hour.
+struct ShownQuarter {
+    from: ShownTime,
+    all: String,
+    failed: String,
 }
 
 /// A part of the server.
@@ -144,6 +155,10 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let parts = parts(asked).await?;
     let service = &asked.state.service;
     let bindings = service.gate.bindings();
+    asked.state.count_requests(asked.now);
+    let quarters = asked.state.requests.quarters();
+    let usize_of = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let sum = |of: fn(&RequestTotals) -> u64| usize_of(quarters.iter().map(|(_, totals)| of(totals)).sum());
     let figure = |name, value, more| HealthFigure { name, value, more };
     let node = bindings
         .node()
@@ -175,6 +190,19 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             ),
         ],
         parts,
+        quarters_said: format!(
+            "{} in 24 hours or since the start, {} failed",
+            grouped(sum(|totals| totals.all)),
+            grouped(sum(|totals| totals.failed))
+        ),
+        quarters: quarters
+            .iter()
+            .map(|(from, totals)| ShownQuarter {
+                from: ShownTime::of(*from, asked.now),
+                all: grouped(usize_of(totals.all)),
+                failed: grouped(usize_of(totals.failed)),
+            })
+            .collect(),
         are_retried: asked.fields.get("done") == "mails",
         parked_mails: service
             .mail

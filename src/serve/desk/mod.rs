@@ -21,6 +21,7 @@ mod own_host;
 mod page_table;
 mod people_page;
 mod plugin_pages;
+mod request_ring;
 mod sale_changes;
 mod sales_page;
 mod scan_turn;
@@ -32,11 +33,12 @@ mod today_page;
 mod visitor;
 
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use hyper::body::Incoming;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use warp::http::{Request, header};
 
 use crate::serve::api::body;
@@ -65,6 +67,9 @@ const MAX_FORM: usize = 16 << 10;
 /// The connection limit: only a few people connect.
 const CONNECTIONS: usize = 64;
 
+/// The time between two looks at the counters of requests.
+const COUNTED_EVERY: Duration = Duration::from_secs(30);
+
 /// How long the log does not tell again how a proxy has to send `Host`.
 const TOLD_AGAIN: TimeDelta = TimeDelta::minutes(10);
 
@@ -76,9 +81,20 @@ pub(in crate::serve) fn listener_config(service: &Service, public: &ListenerConf
     }
 }
 
-/// The handler of the desk's listener.
+/// The handler of the desk's listener. Spawns what counts requests while it lives.
 pub(in crate::serve) fn routes(state: DeskState) -> impl Handler {
-    DeskHandler(Arc::new(state))
+    let state = Arc::new(state);
+    tokio::spawn(count_requests(Arc::downgrade(&state)));
+    DeskHandler(state)
+}
+
+/// Counts requests for as long as the desk is open.
+async fn count_requests(state: Weak<DeskState>) {
+    while let Some(state) = state.upgrade() {
+        state.count_requests(Utc::now());
+        drop(state);
+        sleep(COUNTED_EVERY).await;
+    }
 }
 
 struct DeskHandler(Arc<DeskState>);

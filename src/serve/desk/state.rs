@@ -7,6 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::serve::desk::door::DeskDoor;
 use crate::serve::desk::figures::{LicenseFigures, SharingFigures};
+use crate::serve::desk::request_ring::{RequestRing, RequestTotals};
 use crate::serve::desk::scan_turn::ScanTurn;
 use crate::serve::pages::mail_sign_in::SignInCounts;
 use crate::serve::state::Service;
@@ -24,6 +25,7 @@ pub struct DeskState {
     pub(super) scans: ScanTurn,
     pub(super) licenses: KeptFigures<LicenseFigures>,
     pub(super) sharing: KeptFigures<SharingFigures>,
+    pub(super) requests: RequestRing,
     /// When the log said last how a proxy has to send `Host`.
     pub(super) told_of_host: Mutex<Option<DateTime<Utc>>>,
 }
@@ -54,6 +56,12 @@ impl<T> KeptFigures<T> {
 }
 
 impl DeskState {
+    /// Notes which requests the server answered until now.
+    pub(super) fn count_requests(&self, now: DateTime<Utc>) {
+        let totals = RequestTotals::from(&self.service.metrics.requests);
+        self.requests.note(totals, now);
+    }
+
     /// The state of a desk that was just opened.
     pub(in crate::serve) fn new(
         service: Arc<Service>,
@@ -70,6 +78,7 @@ impl DeskState {
             scans: ScanTurn::default(),
             licenses: KeptFigures::default(),
             sharing: KeptFigures::default(),
+            requests: RequestRing::default(),
             told_of_host: Mutex::default(),
         }
     }
