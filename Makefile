@@ -105,8 +105,8 @@ bench-serve: rust ## Measure the server beside a bare route and signing alone (F
 	$(RELEASE) cargo bench --bench serve -- $(FIGURES)
 
 .PHONY: pictures
-pictures: tools ## Draw the pictures in docs/preview anew
-	cargo test --test external preview_browser::pictures -- --ignored
+pictures: tools ## Draw the pictures in docs/preview and docs/desk anew
+	cargo test --test external browser::pictures -- --ignored
 
 .PHONY: clean
 clean: ## Remove what was built and the demo instance

@@ -75,6 +75,9 @@ impl ShownPart {
     }
 }
 
+/// The name of the part that shops' deliveries are.
+pub(super) const SHOPS: &str = "Shops";
+
 const WORKS: (&str, &str) = ("works", "good");
 
 /// The parts of the server, and what it sends. Blocks: the store may be asked.
@@ -124,7 +127,7 @@ fn of_queues(service: &Service, now: DateTime<Utc>) -> Vec<ShownPart> {
         let (waiting, _) = spool.count(QueueState::Waiting);
         let (parked, _) = spool.count(QueueState::Parked);
         let detail = format!("{waiting} wait, {parked} parked");
-        parts.push(ShownPart::new("Shops", detail, state(parked as u64, false)));
+        parts.push(ShownPart::new(SHOPS, detail, state(parked as u64, false)));
     }
     if let Some(queue) = service.mail.get() {
         let counts = &queue.counts;

@@ -44,8 +44,9 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             is_urgent,
         });
     };
+    // What shops sent has entries of its own.
     for part in health_page::parts(asked).await? {
-        if !part.is_well() {
+        if !part.is_well() && part.name.as_str() != health_page::SHOPS {
             let what = format!("{}: {}", part.name, part.word);
             item(what, part.detail.as_str(), "/health", part.class == "bad");
         }
