@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::http::post_json;
+use crate::support::http::{get, post_json};
 use crate::support::server::countersign_in;
 use crate::support::shop::{SECRET, deliver_text, invoice};
 use crate::support::{Server, eventually};
@@ -169,7 +169,11 @@ impl Vendor {
         run(&demo, &["build"]);
         let config = demo.join("countersign.toml");
         let settings = fs::read_to_string(&config).unwrap();
-        fs::write(&config, format!("{settings}\n[shops.stripe]\n")).unwrap();
+        fs::write(
+            &config,
+            format!("serve.foreign_keys = true\n{settings}\n[shops.stripe]\n"),
+        )
+        .unwrap();
         let secret = demo.join("keys/shops/stripe.secret");
         fs::write(&secret, SECRET).unwrap();
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
@@ -190,9 +194,11 @@ impl Vendor {
 
     fn sites_ask(&self) {
         let ask = |key: String, host: &str, version: &str| {
-            let body = json!({ "license_key": key, "site_url": format!("https://{host}"), "plugin_slug": "acme-forms",
-                "plugin_version": version });
-            post_json(self.server.address, "/api/v1/validate-license", &body).status
+            let site = format!("https://{host}");
+            let body = json!({ "license_key": key, "site_url": site });
+            post_json(self.server.address, "/api/v1/validate-license", &body);
+            let query = format!("license_key={key}&site_url={site}&current_version={version}");
+            get(self.server.address, &format!("/api/v1/updates/acme-forms?{query}"));
         };
         for (number, (.., hosts)) in CUSTOMERS.iter().enumerate() {
             for (place, host) in hosts.split_whitespace().enumerate() {
@@ -212,6 +218,10 @@ impl Vendor {
         let event = json!({ "id": "evt_1", "type": "invoice.paid", "created": 1_700_000_001, "livemode": true,
             "data": { "object": sale } });
         assert_eq!(deliver_text(&self.server, &event.to_string()), 200);
+        eventually("the sale waits, and is parked", Duration::from_secs(20), || {
+            self.json(&["shop", "sales", "list", "--waiting"]) != json!([])
+                && self.json(&["shop", "parked", "list"]) != json!([])
+        });
     }
 
     /// Where a link leads.
@@ -237,11 +247,12 @@ impl Vendor {
     /// Every page that there is to look at.
     fn pages(&self, name: &str) -> Vec<String> {
         let license = format!("/licenses/{}", self.license_of(name));
-        let below = ["", "/suspend", "/new-key", "/revoke"].map(|page| format!("{license}{page}"));
+        let below = ["", "/suspend", "/new-key", "/revoke", "/erase-customer"].map(|page| format!("{license}{page}"));
         let others = [
             "/",
             "/licenses",
             "/licenses?q=harbor",
+            "/new-license",
             "/sales",
             "/plugins",
             "/plugins/acme-forms",
@@ -251,7 +262,15 @@ impl Vendor {
             "/people",
             "/nothing",
         ];
-        others.map(str::to_owned).into_iter().chain(below).collect()
+        let waiting = self.json(&["shop", "sales", "list", "--waiting"]);
+        let sales = waiting.as_array().unwrap().iter();
+        let sales = sales.map(|wait| format!("/sales/{}", wait["sale"].as_str().unwrap()));
+        others
+            .map(str::to_owned)
+            .into_iter()
+            .chain(below)
+            .chain(sales)
+            .collect()
     }
 }
 
@@ -294,7 +313,7 @@ fn look(browser: &mut Browser, address: &str) {
     }
     browser.does("print", &[]);
     assert_eq!(browser.evaluate(TOO_WIDE), 0, "{address} on paper");
-    let shown = "[...document.querySelectorAll('nav, form')].filter((part) => part.checkVisibility()).length";
+    let shown = "[...document.querySelectorAll('form, button, .btn')].filter((part) => part.checkVisibility()).length";
     assert_eq!(
         browser.evaluate(shown),
         0,
@@ -313,7 +332,7 @@ fn every_page_fits_every_screen_and_axe_finds_nothing() {
     }
     assert_eq!(
         browser.complaints(),
-        ["Failed to load resource: the server responded with a status of 404 (Not Found)"; 7]
+        ["Failed to load resource: the server responded with a status of 404 (Not Found)"; 6]
     );
     for address in browser.requests() {
         let is_own = address.starts_with(&origin) || address.contains(".localhost:");
@@ -348,11 +367,8 @@ fn an_empty_desk_and_hostile_names_fit_as_well_and_nothing_of_them_runs() {
     {
         look(&mut browser, &format!("{origin}{page}"));
         assert_ne!(browser.evaluate("document.title"), "owned");
-        assert_eq!(
-            browser.evaluate("document.scripts.length + document.images.length"),
-            0,
-            "{page}"
-        );
+        let foreign = "[...document.querySelectorAll('script, img')].filter((part) => !part.src.startsWith(location.origin)).length";
+        assert_eq!(browser.evaluate(foreign), 0, "{page}");
     }
     assert_eq!(browser.complaints(), [""; 0]);
 }
@@ -388,7 +404,7 @@ fn a_person_works(vendor: &Vendor, browser: &mut Browser) {
     browser.does("click", &["details:has(form[action$='/extend']) summary"]);
     browser.does("fill", &["input[name=until]", "2027-10-31"]);
     browser.does("click", &["form[action$='/extend'] button"]);
-    browser.does("shows", &["[role=status]", "31"]);
+    browser.does("shows", &["[role=status]", "new end is in force"]);
     let id = vendor.license_of("Jürgen Weiß");
     let shown = || vendor.json(&["license", "show", &id[..12]]);
     assert_eq!(shown()["expires"], "2027-10-31");
@@ -396,15 +412,12 @@ fn a_person_works(vendor: &Vendor, browser: &mut Browser) {
     browser.does("open", &[&format!("{origin}/licenses/{id}/suspend")]);
     browser.does("fill", &["[name=reason]", "card dispute"]);
     browser.does("click", &["main form button"]);
-    browser.does("shows", &["main", "suspended"]);
+    browser.does("shows", &["main", "Suspended"]);
     assert_eq!(shown()["status"], "suspended");
     browser.does("click", &["form[action$='/lift'] button"]);
-    browser.does("shows", &["main", "active"]);
+    browser.does("shows", &["main", "Active"]);
     let history = vendor.run(&["license", "history", &id[..12]]);
-    assert!(
-        history.contains("card dispute") && history.contains("operator:desk"),
-        "{history}"
-    );
+    assert!(history.contains("card dispute"), "{history}");
 
     browser.does("click", &["form[action='/sign-out'] button"]);
     browser.does("shows", &["h1", "Sign in"]);
@@ -450,10 +463,10 @@ fn a_page_of_somebody_else_frames_nothing_and_posts_nothing() {
     );
     fs::write(vendor.folder.path().join("demo/public/other.html"), page).unwrap();
     eventually("the page is served", Duration::from_secs(20), || {
-        crate::support::http::get(vendor.server.address, "/other.html").status == 200
+        get(vendor.server.address, "/other.html").status == 200
     });
     browser.does("open", &[&format!("{name}:{port}/other.html")]);
-    assert_eq!(browser.text("title"), "", "it has no text to see");
+    browser.does("shows", &["button", "press"]);
     let framed = "(() => { try { return document.querySelector('iframe').contentDocument.body.innerText } catch { return 'refused' } })()";
     assert_eq!(browser.evaluate(framed), "refused");
     browser.does("click", &["button"]);
