@@ -75,7 +75,7 @@ fn a_tree_that_has_itself_twice_at_each_level_is_an_error_that_names_the_limit()
         // Without packages, only PHP files are looked for, and each folder is read once.
         assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built"]);
         // Unoptimised, on a busy machine; it took the whole time that a build may take.
-        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+        assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
     }
 }
 
@@ -154,7 +154,7 @@ fn a_file_of_rules_in_very_many_folders_is_compiled_once() {
     release(&made, tree(&made, &folders));
     let began = Instant::now();
     assert_eq!(outcomes(&made.build(hosted(&made))), ["1.0 built"]);
-    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
     let package = std::fs::File::open(made.releases().join("acme/1.0.zip")).unwrap();
     let package = Archive::check(&package).unwrap();
     // One in each folder, the main file and the mark.
@@ -188,7 +188,7 @@ fn rules_in_very_many_folders_are_an_error_that_names_the_file() {
             told.contains(".gitattributes: there are more patterns than can be matched"),
             "{told:.500}"
         );
-        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+        assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
     }
 }
 
@@ -230,7 +230,7 @@ fn patterns_that_are_slow_over_very_many_long_names_are_an_error_that_names_the_
         let expected = format!("{rules}: there are more patterns than can be matched");
         assert!(refused.contains(&expected), "{refused:.500}");
         // It took 2 ms a name, two minutes in all.
-        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+        assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
     }
 }
 
@@ -257,7 +257,7 @@ fn code_that_names_very_many_folders_is_searched_soon() {
     release_root(&made, tree(&made, &entries));
     let began = Instant::now();
     assert_eq!(outcomes(&made.build(hosted(&made))), ["1.0 built"]);
-    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
 }
 
 #[test]
