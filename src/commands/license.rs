@@ -114,7 +114,7 @@ pub(super) fn of_customer(number: Hex128, config: &Config, today: NaiveDate) -> 
         id: license.id,
         standing: view::state(&license, today),
         expires: license.expires,
-        words: view::modules(&license),
+        words: license.module_list(),
         modules: Modules::clone(&license.modules),
     };
     Ok(of_customer.map(shown).collect())

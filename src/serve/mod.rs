@@ -79,7 +79,7 @@ use crate::serve::reload::{Reloader, stands_still_after};
 use crate::serve::reminders::Reminders;
 use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::Webhooks;
-use crate::serve::webhooks::endpoint::{Endpoint, ToldLedger};
+use crate::serve::webhooks::endpoint::Endpoint;
 use countersign_ledger::Ledger;
 use countersign_mail::account::MailAccount;
 use countersign_mail::queue::MailQueue;
@@ -293,8 +293,8 @@ impl Server {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn with_webhooks(self, endpoints: Vec<Endpoint>, ledger: &ToldLedger) -> io::Result<Self> {
-        let webhooks = Some(Webhooks::start(&self.service, endpoints, ledger)?);
+    pub fn with_webhooks(self, endpoints: Vec<Endpoint>) -> io::Result<Self> {
+        let webhooks = Some(Webhooks::start(&self.service, endpoints)?);
         Ok(Self { webhooks, ..self })
     }
 

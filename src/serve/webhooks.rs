@@ -25,7 +25,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use crate::serve::state::Service;
 
-use endpoint::{Endpoint, ToldLedger};
+use endpoint::Endpoint;
 use endpoint_counts::EndpointCounts;
 use endpoint_thread::EndpointThread;
 
@@ -41,7 +41,7 @@ impl Webhooks {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(super) fn start(service: &Arc<Service>, endpoints: Vec<Endpoint>, ledger: &ToldLedger) -> io::Result<Self> {
+    pub(super) fn start(service: &Arc<Service>, endpoints: Vec<Endpoint>) -> io::Result<Self> {
         let is_stopping = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         let mut counts = Vec::new();
@@ -50,13 +50,7 @@ impl Webhooks {
             counts.push(Arc::clone(&own));
             let (end, ended) = bounded(0);
             let name = format!("webhook {}", endpoint.config.name);
-            let work = EndpointThread::new(
-                Arc::clone(service),
-                endpoint,
-                ledger.clone(),
-                own,
-                Arc::clone(&is_stopping),
-            )?;
+            let work = EndpointThread::new(Arc::clone(service), endpoint, own, Arc::clone(&is_stopping))?;
             thread::Builder::new().name(name).spawn(move || {
                 work.run();
                 drop(end);

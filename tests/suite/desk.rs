@@ -617,6 +617,28 @@ fn forms_change_a_license_once_and_say_who_and_why() {
         told(3),
         (&json!("suspended"), &json!("Jonas Berg"), &json!("card dispute"), &by)
     );
+    // The page has them, too; reasons are not for everybody.
+    let shown = desk.get(&path, &jonas).text();
+    for words in [
+        "Renewed to",
+        "For 5 sites",
+        "a goodwill year",
+        "Suspended",
+        "card dispute",
+        "Resumed",
+        "Jonas Berg",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let shown = desk.get(&path, &session(MIRA)).text();
+    assert!(shown.contains("Jonas Berg") && !shown.contains("goodwill"), "{shown}");
+    for sites in (6..18).chain([5]) {
+        done(&change("sites", &[("sites", &sites.to_string())]), "sites");
+    }
+    let count = |page: &str| desk.get(page, &jonas).text().matches("For ").count();
+    assert_eq!(count(&path), 10);
+    assert!(desk.get(&path, &jonas).text().contains("?history=all"));
+    assert!(count(&format!("{path}?history=all")) > 12);
     // What the role does not allow.
     let far = Utc::now()
         .date_naive()

@@ -47,6 +47,7 @@ use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
 use crate::session_ends::SessionEnd;
 use crate::site_claims::{ConfirmedClaim, NotedHash, SeenHash};
 use crate::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
+use crate::source::{LedgerPlace, StoreSource};
 use crate::stored_reports::StoredReports;
 use crate::telemetry::Reports;
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
@@ -61,7 +62,8 @@ use crate::{command, disk, postgres};
 pub fn open(path: &Path) -> Result<Arc<Ledger>, StoreError> {
     let (disk, tables) = disk::StoreDisk::open(path)?;
     let memory = BindingMemory::new(tables);
-    Ok(Arc::new(Ledger::new(disk, memory, group_commit::WRITE_BEHIND)))
+    let place = LedgerPlace::Folder(path.to_owned());
+    Ok(Arc::new(Ledger::new(place, disk, memory, group_commit::WRITE_BEHIND)))
 }
 
 /// Opens the log that several nodes share in a database, and reads all bindings. `folder` is for what belongs to this
@@ -69,11 +71,13 @@ pub fn open(path: &Path) -> Result<Arc<Ledger>, StoreError> {
 pub fn open_shared(address: &str, folder: &Path, assumed: bool) -> Result<Arc<Ledger>, StoreError> {
     let (log, tables) = postgres::PostgresLog::open(address, folder, assumed)?;
     let memory = BindingMemory::new(tables);
-    Ok(Arc::new(Ledger::new(log, memory, group_commit::WRITE_BEHIND)))
+    let place = LedgerPlace::Database(address.to_owned());
+    Ok(Arc::new(Ledger::new(place, log, memory, group_commit::WRITE_BEHIND)))
 }
 
 /// The ledger of one instance in memory and on disk: bindings of all licenses, licenses, sales and tokens.
 pub struct Ledger {
+    place: LedgerPlace,
     pub(crate) memory: Arc<BindingMemory>,
     pub(crate) reports: Arc<Reports>,
     /// Weak, so that the thread closes the files when it ends.
@@ -98,7 +102,8 @@ pub type LedgerFault = fn() -> Option<StoreError>;
 #[cfg(feature = "testing")]
 pub fn open_failing(path: &Path, fault: LedgerFault) -> Result<Arc<Ledger>, StoreError> {
     let (disk, tables) = disk::StoreDisk::open(path)?;
-    let ledger = Ledger::new(disk, BindingMemory::new(tables), group_commit::WRITE_BEHIND);
+    let place = LedgerPlace::Folder(path.to_owned());
+    let ledger = Ledger::new(place, disk, BindingMemory::new(tables), group_commit::WRITE_BEHIND);
     Ok(Arc::new(Ledger {
         fault: Some(fault),
         ..ledger
@@ -106,10 +111,16 @@ pub fn open_failing(path: &Path, fault: LedgerFault) -> Result<Arc<Ledger>, Stor
 }
 
 impl Ledger {
-    pub(crate) fn new(backend: impl Backend, memory: BindingMemory, write_behind: Duration) -> Self {
+    pub(crate) fn new(
+        place: LedgerPlace,
+        backend: impl Backend,
+        memory: BindingMemory,
+        write_behind: Duration,
+    ) -> Self {
         let memory = Arc::new(memory);
         let reports = Arc::new(Reports::default());
         Self {
+            place,
             stored_reports: backend.stored_reports(),
             node: backend.node().map(str::to_owned),
             group_commit: GroupCommit::start(backend, memory.clone(), reports.clone(), write_behind),
@@ -119,6 +130,11 @@ impl Ledger {
             #[cfg(feature = "testing")]
             fault: None,
         }
+    }
+
+    /// Where its lines are read.
+    pub fn source(&self) -> StoreSource<'_> {
+        self.place.source()
     }
 
     /// The durable bindings of a license. Costs one look-up in memory.

@@ -3,7 +3,7 @@
 //! [`maintenance`](crate::maintenance) has the changes.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 
@@ -33,6 +33,22 @@ pub enum StoreSource<'a> {
     Folder(&'a Path),
     /// The address of a database.
     Database(&'a str),
+}
+
+/// The place of an open ledger.
+pub(crate) enum LedgerPlace {
+    Folder(PathBuf),
+    /// The address has a password.
+    Database(String),
+}
+
+impl LedgerPlace {
+    pub(crate) fn source(&self) -> StoreSource<'_> {
+        match self {
+            Self::Folder(path) => StoreSource::Folder(path),
+            Self::Database(address) => StoreSource::Database(address),
+        }
+    }
 }
 
 /// A store, open for reading.
@@ -87,8 +103,8 @@ pub fn stored_sales(source: StoreSource<'_>) -> Result<StoredSales, StoreError> 
     }
 }
 
-/// The events of a license and of those that it replaced, the newest first; none where there is no store. Reads every line of a
-/// folder, also while servers run.
+/// The events of a license and of those that it replaced, the newest first; none where there is no store, or no such license.
+/// Reads lines of these licenses alone, also while servers run, and does not check the chain.
 pub fn history(source: StoreSource<'_>, license: &LicenseId) -> Result<Vec<LedgerEvent>, StoreError> {
     let mut events = match source {
         StoreSource::Folder(path) => crate::history::in_folder(path, license)?,

@@ -231,7 +231,12 @@ fn on_memory() -> (Arc<Memory>, Arc<Ledger>) {
     let memory = Arc::new(Memory::default());
     (
         memory.clone(),
-        Arc::new(Ledger::new(memory, BindingMemory::new(LedgerTables::default()), NEVER)),
+        Arc::new(Ledger::new(
+            crate::source::LedgerPlace::Folder(std::path::PathBuf::new()),
+            memory,
+            BindingMemory::new(LedgerTables::default()),
+            NEVER,
+        )),
     )
 }
 

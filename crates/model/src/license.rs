@@ -154,6 +154,18 @@ impl ReleaseTimes {
 }
 
 impl License {
+    /// Modules with their features: `base forms=pdf,api`.
+    pub fn module_list(&self) -> String {
+        let module = |(module, features): (&_, &Vec<_>)| match features.as_slice() {
+            [] => format!("{module}"),
+            features => format!(
+                "{module}={}",
+                features.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+            ),
+        };
+        self.modules.iter().map(module).collect::<Vec<_>>().join(" ")
+    }
+
     /// The state on `today` (UTC). The vendor's status takes precedence over the expiry date.
     pub fn state(&self, today: NaiveDate) -> LicenseState {
         match self.status {

@@ -39,7 +39,7 @@ pub(super) fn table(
     for Listed { license, .. } in listed {
         texts
             .entry(Arc::as_ptr(&license.modules))
-            .or_insert_with(|| view::modules(license));
+            .or_insert_with(|| license.module_list());
     }
     let with_cells = |listed: &Listed<'_>, take: &mut dyn FnMut(&[&dyn Display]) -> io::Result<()>| {
         let Listed { license, issued } = listed;

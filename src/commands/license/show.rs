@@ -191,7 +191,7 @@ fn fields(
         ("id", license.id.to_string()),
         ("status", view::state(license, now.date_naive()).to_owned()),
         ("expires", license.expires.to_string()),
-        ("modules", view::modules(license)),
+        ("modules", license.module_list()),
         ("sites", seats),
         ("staging", staging),
         ("moves", format!("{moves} in 30 days")),

@@ -223,18 +223,6 @@ pub(in crate::commands) fn state(license: &License, today: NaiveDate) -> &'stati
     }
 }
 
-/// Modules with their features: `base forms=pdf,api`.
-pub(super) fn modules(license: &License) -> String {
-    let module = |(module, features): (&_, &Vec<_>)| match features.as_slice() {
-        [] => format!("{module}"),
-        features => format!(
-            "{module}={}",
-            features.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-        ),
-    };
-    license.modules.iter().map(module).collect::<Vec<_>>().join(" ")
-}
-
 /// Hosts and `*`, with the time before which their bindings are void.
 pub(super) fn released(license: &License) -> BTreeMap<&str, String> {
     release_times(license)

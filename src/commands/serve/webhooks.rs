@@ -2,7 +2,7 @@
 
 use crate::commands::Failure;
 use crate::serve::Server;
-use crate::serve::webhooks::endpoint::{Endpoint, ToldLedger};
+use crate::serve::webhooks::endpoint::Endpoint;
 use countersign_settings::config::Config;
 use countersign_settings::keys::webhook_secrets;
 
@@ -29,9 +29,5 @@ pub(super) fn begin(server: Server, config: &Config) -> Result<Server, Failure> 
     for endpoint in &config.webhooks {
         endpoints.push(Endpoint::open(endpoint.clone(), &config.paths.store)?);
     }
-    let ledger = match &config.paths.database {
-        Some(address) => ToldLedger::Database(address.clone()),
-        None => ToldLedger::Folder(config.paths.store.clone()),
-    };
-    server.with_webhooks(endpoints, &ledger).map_err(Failure::environment)
+    server.with_webhooks(endpoints).map_err(Failure::environment)
 }

@@ -1,5 +1,6 @@
 //! What a page is asked: by whom, about what, with which fields.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -11,7 +12,9 @@ use crate::serve::gate::Snapshot;
 use crate::serve::ops::command_user::CommandUser;
 use crate::serve::ops::license_answers::LedgerTools;
 use crate::serve::pages::form_fields::FormFields;
-use countersign_model::issued_license::ChangeScope;
+use countersign_ledger::StoreError;
+use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::stored_text::StoredText;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
 /// A request of somebody who may ask for this page.
@@ -31,6 +34,15 @@ impl Asked<'_> {
         self.now.date_naive()
     }
 
+    /// What is kept of texts.
+    pub(super) async fn texts(&self, names: Vec<Hex128>) -> Result<BTreeMap<Hex128, StoredText>, StoreError> {
+        if names.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let found = self.state.service.gate.bindings().texts(names).await?;
+        Ok(found.into_iter().collect())
+    }
+
     /// What the orders of commands are carried out with, for the visitor.
     pub(super) fn tools(&self) -> LedgerTools<'_> {
         let user = CommandUser::of_person(&self.visitor.name);
@@ -44,4 +56,9 @@ impl Asked<'_> {
     pub(super) fn frame(&self, title: &str, here: NavEntry) -> PageFrame {
         PageFrame::new(title, here, self.visitor, self.now)
     }
+}
+
+/// The text of this name, unless it was erased.
+pub(super) fn text(texts: &BTreeMap<Hex128, StoredText>, name: Option<Hex128>) -> Option<&str> {
+    texts.get(&name?)?.text()
 }

@@ -9,9 +9,9 @@ use chrono::{Months, NaiveDate};
 use tokio::task::spawn_blocking;
 use warp::http::StatusCode;
 
-use crate::serve::desk::asked::Asked;
+use crate::serve::desk::asked::{Asked, text};
 use crate::serve::desk::frame::{NavEntry, PageFrame};
-use crate::serve::desk::license_page::{MOST_SUPPORT_SITES, changed_by, named, text, texts};
+use crate::serve::desk::license_page::{MOST_SUPPORT_SITES, changed_by, named, texts};
 use crate::serve::desk::license_questions::typed;
 use crate::serve::desk::license_rows::LicenseNames;
 use crate::serve::desk::page_table::DeskPage;

@@ -1,4 +1,4 @@
-//! One license: its sites and what they run, its customer and order, what changed last, and the forms that change it.
+//! One license: its sites and what they run, its customer and order, what happened to it, and the forms that change it.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,9 @@ use askama::Template;
 use warp::http::StatusCode;
 
 use crate::serve::api::licenses::reports;
-use crate::serve::desk::asked::Asked;
+use crate::serve::desk::asked::{Asked, text};
 use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::license_history::{ShownHistory, author};
 use crate::serve::desk::license_rows::{LicenseNames, LicenseRow, covers};
 use crate::serve::desk::terms_form;
 use crate::serve::found_license::{self, FoundLicense};
@@ -17,9 +18,8 @@ use crate::serve::pages::shown::{ShownDay, ShownHost, ShownTime, counted};
 use crate::serve::reply::problem::Problem;
 use countersign_ledger::StoreError;
 use countersign_model::binding::{SiteReport, Stored as _};
-use countersign_model::change_kind::ChangeKind;
 use countersign_model::desk_person::DeskRole;
-use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
+use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
@@ -45,7 +45,7 @@ struct LicensePage {
     seats: String,
     sites: Vec<ShownSite>,
     more_sites: usize,
-    last: Option<LastChange>,
+    history: ShownHistory,
     facts: Vec<LicenseFact>,
     change: Option<ChangeForms>,
     /// Why there are no forms.
@@ -63,14 +63,6 @@ struct ShownSite {
     note: &'static str,
     /// Whether its seat can be freed here.
     is_held: bool,
-}
-
-/// What changed last.
-struct LastChange {
-    what: &'static str,
-    time: ShownTime,
-    by: OutsideText,
-    reason: Option<OutsideText>,
 }
 
 /// A line about a license.
@@ -148,10 +140,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         frame: asked.frame(heading.as_str(), NavEntry::Licenses).with_find(),
         notice: notice(asked.fields.get("done")),
         seats: seats(asked, license),
-        last: match &found {
-            FoundLicense::Ledger(issued) => Some(last_change(asked, issued, &texts)),
-            FoundLicense::Declared(_) => None,
-        },
+        history: ShownHistory::of(asked, license.id).await?,
         row,
         heading,
         is_named,
@@ -191,48 +180,12 @@ pub(super) async fn texts(
     asked: &Asked<'_>,
     issued: &IssuedLicense,
 ) -> Result<BTreeMap<Hex128, StoredText>, StoreError> {
-    let names: Vec<_> = issued.license.details.remarks().texts().collect();
-    if names.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let found = asked.state.service.gate.bindings().texts(names).await?;
-    Ok(found.into_iter().collect())
-}
-
-/// The text of this name, unless it was erased.
-pub(super) fn text(texts: &BTreeMap<Hex128, StoredText>, name: Option<Hex128>) -> Option<&str> {
-    texts.get(&name?)?.text()
+    asked.texts(issued.license.details.remarks().texts().collect()).await
 }
 
 /// Who made the last change, for people.
 pub(super) fn changed_by(issued: &IssuedLicense, texts: &BTreeMap<Hex128, StoredText>) -> OutsideText {
-    let who = text(texts, issued.license.details.remarks().who);
-    OutsideText::of(&match who {
-        Some(who) if *issued.scope == ChangeScope::desk() => who.to_owned(),
-        Some(who) => format!("{who} ({})", issued.scope.words()),
-        None => issued.scope.words(),
-    })
-}
-
-fn last_change(asked: &Asked<'_>, issued: &IssuedLicense, texts: &BTreeMap<Hex128, StoredText>) -> LastChange {
-    let what = match issued.kind {
-        ChangeKind::Issued => "Issued",
-        ChangeKind::Revoked => "Revoked",
-        ChangeKind::Suspended => "Suspended",
-        ChangeKind::Resumed => "Lifted",
-        ChangeKind::Renewed => "Extended",
-        ChangeKind::Released => "Seat freed",
-        ChangeKind::Changed => "Changed",
-    };
-    let reason = text(texts, issued.license.details.remarks().reason);
-    LastChange {
-        what,
-        time: ShownTime::of(issued.time, asked.now),
-        by: changed_by(issued, texts),
-        reason: reason
-            .filter(|_| asked.visitor.sees_customers())
-            .map(OutsideText::of_sentence),
-    }
+    author(Some(&issued.scope), text(texts, issued.license.details.remarks().who))
 }
 
 fn seats(asked: &Asked<'_>, license: &License) -> String {

@@ -11,6 +11,7 @@ mod health_page;
 mod kept_figures;
 mod license_changes;
 mod license_export;
+mod license_history;
 mod license_page;
 mod license_questions;
 mod license_rows;

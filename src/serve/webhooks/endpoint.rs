@@ -1,6 +1,6 @@
 //! An endpoint of a running server, and the ledger that it is told.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::webhook::outbox::Outbox;
 use countersign_files::json_folder::JsonFolderError;
@@ -13,15 +13,6 @@ pub struct Endpoint {
     pub config: WebhookConfig,
     /// How far it was told, and what it did not take.
     pub outbox: Outbox,
-}
-
-/// The ledger that is told.
-#[derive(Clone, Debug)]
-pub enum ToldLedger {
-    /// In the store's folder.
-    Folder(PathBuf),
-    /// In the database with this address.
-    Database(String),
 }
 
 impl Endpoint {

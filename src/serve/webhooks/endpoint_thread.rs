@@ -15,7 +15,7 @@ use chrono::{DateTime, Utc};
 use tokio::runtime::Runtime;
 
 use crate::serve::state::Service;
-use crate::serve::webhooks::endpoint::{Endpoint, ToldLedger};
+use crate::serve::webhooks::endpoint::Endpoint;
 use crate::serve::webhooks::endpoint_counts::EndpointCounts;
 use crate::serve::webhooks::kept_messages::KeptMessages;
 use crate::serve::webhooks::progress_place::{ProgressPlace, SenderTurn};
@@ -24,7 +24,6 @@ use crate::serve::webhooks::sending_error::SendingError;
 use crate::serve::webhooks::{ledger_events, time_events};
 use crate::webhook::event::WebhookEvent;
 use crate::webhook::outbox::ToldProgress;
-use countersign_ledger::StoreSource;
 use countersign_ledger::ledger_feed::LedgerFeed;
 
 /// The time between two looks at the ledger and the folder.
@@ -46,7 +45,6 @@ const BATCH: usize = 128;
 pub(super) struct EndpointThread {
     service: Arc<Service>,
     endpoint: Endpoint,
-    ledger: ToldLedger,
     counts: Arc<EndpointCounts>,
     is_stopping: Arc<AtomicBool>,
     runtime: Runtime,
@@ -62,17 +60,14 @@ impl EndpointThread {
     pub(super) fn new(
         service: Arc<Service>,
         endpoint: Endpoint,
-        ledger: ToldLedger,
         counts: Arc<EndpointCounts>,
         is_stopping: Arc<AtomicBool>,
     ) -> io::Result<Self> {
-        let node = service.gate.bindings().node();
         let name = endpoint.config.name.as_str();
-        let place = ProgressPlace::new(&endpoint.outbox, &ledger, name, node, &is_stopping)?;
+        let place = ProgressPlace::new(&endpoint.outbox, service.gate.bindings(), name, &is_stopping)?;
         Ok(Self {
             place,
             service,
-            ledger,
             counts,
             is_stopping,
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
@@ -166,11 +161,7 @@ impl EndpointThread {
             return Ok(None);
         };
         let progress = self.place.load(end, now)?;
-        let source = match &self.ledger {
-            ToldLedger::Folder(path) => StoreSource::Folder(path),
-            ToldLedger::Database(address) => StoreSource::Database(address),
-        };
-        let feed = LedgerFeed::new(source, progress.cursor);
+        let feed = LedgerFeed::new(self.service.gate.bindings().source(), progress.cursor);
         Ok(Some((progress, feed)))
     }
 

@@ -9,11 +9,11 @@ use std::sync::atomic::AtomicBool;
 
 use chrono::{DateTime, Utc};
 
-use crate::serve::webhooks::endpoint::ToldLedger;
 use crate::serve::webhooks::sender_lease::SenderLease;
 use crate::serve::webhooks::sending_error::SendingError;
 use crate::webhook::outbox::{Outbox, ToldProgress};
 use countersign_ledger::log::Position;
+use countersign_ledger::{Ledger, StoreSource};
 
 /// Where it stands how far an endpoint was told.
 pub(super) enum ProgressPlace {
@@ -28,19 +28,13 @@ pub(super) enum ProgressPlace {
 }
 
 impl ProgressPlace {
-    /// The place for this ledger. `name` is the endpoint's, `node` what this node calls itself.
+    /// The place for this ledger. `name` is the endpoint's.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(super) fn new(
-        outbox: &Outbox,
-        ledger: &ToldLedger,
-        name: &str,
-        node: Option<&str>,
-        is_stopping: &Arc<AtomicBool>,
-    ) -> io::Result<Self> {
-        match (ledger, node) {
-            (ToldLedger::Database(address), Some(node)) => Ok(Self::Shared {
+    pub(super) fn new(outbox: &Outbox, ledger: &Ledger, name: &str, is_stopping: &Arc<AtomicBool>) -> io::Result<Self> {
+        match (ledger.source(), ledger.node()) {
+            (StoreSource::Database(address), Some(node)) => Ok(Self::Shared {
                 lease: SenderLease::start(address, name, node, Arc::clone(is_stopping))?,
                 term: 0,
             }),

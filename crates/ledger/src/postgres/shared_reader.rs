@@ -1,6 +1,6 @@
 //! The shared log for commands: reads it as of one moment, beside running nodes. Changes nothing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -10,6 +10,7 @@ use tokio_postgres::Row;
 use crate::backend_error::BackendError;
 use crate::checksum::{BindingsBuilder, BindingsChecksum};
 use crate::error::StoreError;
+use crate::history::with_replaced;
 use crate::index::SiteReports;
 use crate::issued_table::IssuedBuilder;
 use crate::ledger_state::LedgerState;
@@ -112,16 +113,13 @@ impl SharedReader {
     /// The events of a license and of those that it replaced, in the order of the ledger. Does not check the chain.
     pub(crate) fn history(&self, license: &LicenseId) -> Result<Vec<LedgerEvent>, StoreError> {
         self.query(self.session.client.batch_execute(BEGIN))?;
-        let mut events = Vec::new();
-        let mut seen = HashSet::new();
-        let mut next = Some(*license);
-        while let Some(license) = next.filter(|license| seen.insert(*license)) {
-            let of_license = self.events_of(&license)?;
-            next = of_license.iter().find_map(|(_, event)| event.predecessor().copied());
-            events.extend(of_license);
-        }
-        events.sort_by_key(|(sequence, _)| *sequence);
-        Ok(events.into_iter().map(|(_, event)| event).collect())
+        with_replaced(license, |license| {
+            let events = self.events_of(license)?;
+            Ok(events
+                .into_iter()
+                .map(|(sequence, event)| (sequence.unsigned_abs(), event))
+                .collect())
+        })
     }
 
     /// The numbers and events of a license's lines.

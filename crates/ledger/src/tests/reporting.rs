@@ -59,6 +59,7 @@ async fn reports_that_could_not_be_written_are_kept() {
 async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anybody_waiting() {
     let memory = Arc::new(Memory::default());
     let store = Arc::new(Ledger::new(
+        crate::source::LedgerPlace::Folder(std::path::PathBuf::new()),
         memory.clone(),
         BindingMemory::new(LedgerTables::default()),
         Duration::from_millis(1),
@@ -139,6 +140,7 @@ async fn a_report_that_was_dropped_is_counted_each_time_and_taken_once_there_is_
 async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same() {
     let memory = Arc::new(Memory::default());
     let store = Ledger::new(
+        crate::source::LedgerPlace::Folder(std::path::PathBuf::new()),
         memory.clone(),
         BindingMemory::new(LedgerTables::default()),
         Duration::from_millis(1),

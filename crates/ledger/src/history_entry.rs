@@ -1,0 +1,205 @@
+//! What happened to a license, line by line and in words.
+
+use chrono::{DateTime, Utc};
+
+use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
+use countersign_model::license::{LicenseStatus, SiteLimit};
+use countersign_model::license_key::LicenseId;
+use countersign_model::remarks::Remarks;
+use countersign_model::site_claim::ClaimStep;
+use countersign_model::site_host::SiteHost;
+use countersign_model::site_release::ReleasedBy;
+
+use crate::log::record::LedgerEvent;
+use crate::log::{ClaimEntry, LedgerEntry, ReleaseEntry};
+
+/// A line of a license's history, for people.
+#[derive(Debug)]
+pub struct HistoryEntry<'a> {
+    /// When.
+    pub time: DateTime<Utc>,
+    /// The license, or one that it replaced.
+    pub license: LicenseId,
+    /// `issued`, `renewed`, `bound` and so on.
+    pub event: &'static str,
+    /// What changed, in words.
+    pub what: Vec<String>,
+    /// The token, the shop or the command. A site that was bound or released has none.
+    pub by: Option<&'a ChangeScope>,
+    /// The name of the text that says who did it.
+    pub who: Option<Hex128>,
+    /// The name of the text that says why.
+    pub reason: Option<Hex128>,
+}
+
+impl<'a> HistoryEntry<'a> {
+    /// The event with this index in `events`, a license's events with the newest first ([`crate::history`]).
+    pub fn of(events: &'a [LedgerEvent], index: usize) -> Self {
+        let event = &events[index];
+        let license = *event.license().unwrap_or(&LicenseId::from_bytes([0; 32]));
+        let (word, what, by) = match event {
+            LedgerEvent::License(issued) => {
+                let before = events[index + 1..].iter().find_map(|before| match before {
+                    LedgerEvent::License(before) if before.license.id == license => Some(&**before),
+                    _ => None,
+                });
+                (issued.kind.into(), changes(before, issued), Some(&*issued.scope))
+            }
+            LedgerEvent::Bound(LedgerEntry { binding, .. }) => ("bound", vec![format!("{} bound", binding.host)], None),
+            LedgerEvent::Released(ReleaseEntry { release, .. }) => {
+                let (word, what) = match (&release.moved, release.by) {
+                    (Some(moved), _) => ("moved", format!("{} moved to {}", release.host, moved.to)),
+                    (None, ReleasedBy::Secret | ReleasedBy::Key) => {
+                        ("released", format!("{} gave its seat back", release.host))
+                    }
+                    (None, ReleasedBy::Taken) => ("released", format!("{} lost its seat", release.host)),
+                };
+                (word, vec![what], None)
+            }
+            LedgerEvent::Claimed(ClaimEntry { claim, .. }) => {
+                let what = match claim.step {
+                    ClaimStep::Begun => "was installed again and waits for its seat",
+                    ClaimStep::Ended => "waits no more: another secret was seen",
+                    ClaimStep::Taken => "has a new secret, because the old one was not seen for 14 days",
+                    ClaimStep::Confirmed => "has a new secret, because the customer said that it was installed again",
+                    ClaimStep::Returned => "has its old secret again",
+                };
+                ("claimed", vec![format!("{} {what}", claim.host)], None)
+            }
+            LedgerEvent::Sale(_)
+            | LedgerEvent::Token(_)
+            | LedgerEvent::Erased(_)
+            | LedgerEvent::Reminded(_)
+            | LedgerEvent::Session(_)
+            | LedgerEvent::Compacted(_) => ("changed", Vec::new(), None),
+        };
+        let remarks = event.remarks();
+        Self {
+            time: event.time(),
+            license,
+            event: word,
+            what,
+            by,
+            who: remarks.and_then(|remarks| remarks.who),
+            reason: remarks.and_then(|remarks| remarks.reason),
+        }
+    }
+}
+
+impl LedgerEvent {
+    /// The remarks of a license's line.
+    pub fn remarks(&self) -> Option<&Remarks> {
+        match self {
+            Self::License(issued) => Some(issued.license.details.remarks()),
+            _ => None,
+        }
+    }
+}
+
+/// What a line changes of a license, in words. Without the line before, it is new or its past is gone.
+fn changes(before: Option<&IssuedLicense>, after: &IssuedLicense) -> Vec<String> {
+    let license = &after.license;
+    let Some(before) = before else {
+        return first(after);
+    };
+    let mut changes = Vec::new();
+    let mut note = |is_new: bool, words: String| changes.extend(is_new.then_some(words));
+    let old = &before.license;
+    let status = match license.status {
+        LicenseStatus::Active => "resumed",
+        LicenseStatus::Suspended => "suspended",
+        LicenseStatus::Revoked => "revoked",
+    };
+    note(license.status != old.status, status.to_owned());
+    let until = match license.expires > old.expires {
+        true => format!("renewed to {}", license.expires),
+        false => format!("set to expire on {}", license.expires),
+    };
+    note(license.expires != old.expires, until);
+    note(license.sites != old.sites, for_sites(license.sites));
+    note(
+        license.modules != old.modules,
+        format!("covers {}", license.module_list()),
+    );
+    let grace = own_or_servers(license.grace_period_hours.map(|hours| format!("{hours} hours")));
+    note(
+        license.grace_period_hours != old.grace_period_hours,
+        format!("grace: {grace}"),
+    );
+    let details = &license.details;
+    let old_details = &old.details;
+    let staging = own_or_servers(details.staging_sites);
+    note(
+        details.staging_sites != old_details.staging_sites,
+        format!("staging sites: {staging}"),
+    );
+    let moves = own_or_servers(details.site_moves);
+    note(
+        details.site_moves != old_details.site_moves,
+        format!("moves in 30 days: {moves}"),
+    );
+    note(
+        details.released.all != old_details.released.all,
+        "released from every site".to_owned(),
+    );
+    for (host, time) in &details.released.hosts {
+        note(
+            old_details.released.hosts.get(host) != Some(time),
+            format!("released from {host}"),
+        );
+    }
+    for host in &details.hosts {
+        note(!old_details.hosts.contains(host), format!("{host} bound ahead"));
+    }
+    let is_gone = |host: &&SiteHost| !details.hosts.contains(host) && !details.released.hosts.contains_key(*host);
+    for host in old_details.hosts.iter().filter(is_gone) {
+        note(
+            details.released.all == old_details.released.all,
+            format!("{host} no longer bound ahead"),
+        );
+    }
+    let remarks = details.remarks();
+    let old_remarks = old_details.remarks();
+    note(remarks.metadata != old_remarks.metadata, "other metadata".to_owned());
+    note(remarks.note != old_remarks.note, "another note".to_owned());
+    note(remarks.holder != old_remarks.holder, "another customer".to_owned());
+    note(after.reference != before.reference, "another order".to_owned());
+    if changes.is_empty() {
+        let by = after
+            .status_by
+            .as_ref()
+            .map_or(String::new(), |by| format!(" by {}", by.words()));
+        let word: &str = after.kind.into();
+        return vec![match after.status_by == before.status_by {
+            true => word.to_owned(),
+            false => format!("{word}, also{by}"),
+        }];
+    }
+    changes
+}
+
+/// The first line of a license that is there.
+fn first(issued: &IssuedLicense) -> Vec<String> {
+    let license = &issued.license;
+    let word: &str = issued.kind.into();
+    let mut words = vec![match &license.details.replaces {
+        Some(replaced) if issued.revision == 1 => format!("{word} in place of {}", replaced.log_tag()),
+        _ => word.to_owned(),
+    }];
+    words.push(license.module_list());
+    words.push(for_sites(license.sites));
+    words.push(format!("until {}", license.expires));
+    words
+}
+
+fn for_sites(sites: SiteLimit) -> String {
+    match sites {
+        SiteLimit::Unlimited => "for any number of sites".to_owned(),
+        SiteLimit::DEFAULT => "for 1 site".to_owned(),
+        SiteLimit::Limited(limit) => format!("for {limit} sites"),
+    }
+}
+
+fn own_or_servers(own: Option<impl ToString>) -> String {
+    own.map_or("the server's setting".to_owned(), |own| own.to_string())
+}
