@@ -659,7 +659,7 @@ fn forms_change_a_license_once_and_say_who_and_why() {
         let answer = change(step, form);
         assert_eq!(answer.status, 422, "{step} {form:?}: {}", answer.text());
     }
-    assert_eq!(desk.license(&id)["revision"], 5);
+    assert_eq!(desk.license(&id)["revision"], 18);
     assert_eq!(change("revoke", &[("reason", "r"), ("sure", &id[..4])]).status, 403);
     let anna = session(ANNA);
     let revoke = |sure: &str| {
@@ -828,6 +828,8 @@ fn the_key_of_a_license_is_mailed_again_to_the_kept_address_once() {
     }
     assert_eq!(mails(&desk.instance), 1);
     assert_eq!(desk.ledger(), before);
+    let page = desk.get(&format!("/licenses/{id}"), &jonas).text();
+    assert!(page.contains("Mail waits: the key"), "{page}");
     let alone = desk.issue(&[]);
     assert!(
         !desk

@@ -14,6 +14,7 @@ pub mod kind;
 pub mod license_source;
 pub mod made_up;
 pub mod mail_id;
+pub mod mail_log;
 pub mod mail_queue_error;
 mod message;
 pub mod post;

@@ -2,6 +2,7 @@
 //!
 //! It has no keys: a mail is an address and the ids of licenses. The key is derived when the mail is made.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +12,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::address::MailAddress;
 use crate::mail_id::MailId;
+use crate::mail_log::{LoggedMail, MailLog};
 use crate::mail_queue_error::{MAX_MAILS, MailQueueError};
 use crate::queued_mail::{self, QueuedMail};
 use crate::sent_mails::SentMails;
@@ -18,16 +20,29 @@ use countersign_files::json_folder::JsonFolderError;
 use countersign_files::queue::{Queue, Queued};
 use countersign_model::license_key::LicenseId;
 
+/// How many mails of the queue are read for one license.
+const MOST_READ: usize = 1_000;
+
 /// The mails of one node.
 #[derive(Debug)]
 pub struct MailQueue {
     pub(super) folder: Queue<QueuedMail>,
     sent: Mutex<SentMails>,
+    log: MailLog,
     /// For the metrics.
     pub counts: MailCounts,
     wake: Sender<()>,
     /// Woken when there is a new mail.
     pub(super) woken: Receiver<()>,
+}
+
+/// The mails about a license.
+#[derive(Debug)]
+pub struct MailsAbout {
+    /// Those that the mail server took, the oldest first.
+    pub sent: Vec<LoggedMail>,
+    /// Those of the queue.
+    pub queued: Vec<Queued<QueuedMail>>,
 }
 
 /// Numbers of the queue.
@@ -61,14 +76,17 @@ impl MailQueue {
     /// The disk fails.
     pub fn open(store: &Path, now: DateTime<Utc>) -> Result<Self, MailQueueError> {
         let folder = Queue::open(queued_mail::folder(store))?;
-        let sent = SentMails::open(folder.path(), now).map_err(|source| JsonFolderError::Io {
+        let failed = |source| JsonFolderError::Io {
             path: folder.path().to_owned(),
             source,
-        })?;
+        };
+        let sent = SentMails::open(folder.path(), now).map_err(failed)?;
+        let log = MailLog::open(store, now).map_err(failed)?;
         let (wake, woken) = crossbeam_channel::bounded(1);
         Ok(Self {
             folder,
             sent: Mutex::new(sent),
+            log,
             counts: MailCounts::default(),
             wake,
             woken,
@@ -123,13 +141,37 @@ impl MailQueue {
     }
 
     /// Notes that the mail server has a mail, and deletes its file.
-    pub(super) fn note_sent(&self, id: MailId, now: DateTime<Utc>) {
+    pub(super) fn note_sent(&self, mail: &QueuedMail, now: DateTime<Utc>) {
+        let id = mail.id();
         self.counts.sent.fetch_add(1, Ordering::Relaxed);
+        if let Err(error) = self.log.note(mail, now) {
+            tracing::error!(mail = %id, %error, "cannot write a mail into the log of mails");
+        }
         let noted = self.sent().note(id, now);
         if let Err(error) = noted {
             tracing::error!(mail = %id, %error, "cannot note that a mail was sent");
         }
         self.forget(id);
+    }
+
+    /// The mails of this node about a license: those that the mail server took in the last 400 days, the oldest first, and those that
+    /// wait or are parked, unless more than a thousand do. Waits for the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn about(&self, license: &LicenseId) -> io::Result<MailsAbout> {
+        let mut queued = Vec::new();
+        let names = self.folder.list().map_err(io::Error::other)?;
+        let are_too_many = names.len() > MOST_READ;
+        for (name, _) in names.into_iter().filter(|_| !are_too_many) {
+            // One that was sent meanwhile, or is damaged, is not there.
+            let mail = self.folder.read(name).ok().flatten();
+            queued.extend(mail.filter(|mail| mail.item.licenses.contains(license)));
+        }
+        Ok(MailsAbout {
+            sent: self.log.of(license)?,
+            queued,
+        })
     }
 
     /// Deletes the file of a mail that is not to be sent.
@@ -168,7 +210,9 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&file), mode(&store.path().join("mail"))), (0o600, 0o700));
         assert_eq!(mode(&store.path().join("mail/sent")), 0o600);
-        queue.note_sent(id, now);
+        let mail = QueuedMail::new(address.clone(), license.to_vec(), "evt_1").unwrap();
+        queue.note_sent(&mail, now);
+        assert_eq!(queue.about(&license[0]).unwrap().sent.len(), 1);
         assert!(!file.exists());
         assert_eq!(enqueue(&queue, "evt_1"), Enqueued::Known);
         drop(queue);

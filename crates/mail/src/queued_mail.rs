@@ -7,6 +7,7 @@ use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::address::MailAddress;
+use crate::kind::MailKind;
 use crate::mail_id::MailId;
 use crate::mail_queue_error::MailQueueError;
 use countersign_files::queue::QueueItem;
@@ -98,6 +99,14 @@ impl QueuedMail {
             site: Some(site),
             ..mail
         })
+    }
+
+    /// What it is about.
+    pub fn kind(&self) -> MailKind {
+        MailKind::of(
+            self.reminder.as_ref().map(|reminder| reminder.kind),
+            self.site.is_some(),
+        )
     }
 
     /// A mail with keys that the queue can take.

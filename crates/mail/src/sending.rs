@@ -275,7 +275,7 @@ impl SenderThread {
         let tag = mail.item.licenses.first().map(LicenseId::log_tag).unwrap_or_default();
         match sent {
             Ok(()) => {
-                self.queue.note_sent(id, Utc::now());
+                self.queue.note_sent(&mail.item, Utc::now());
                 let what = match (&mail.item.reminder, &mail.item.site) {
                     (Some(_), _) => "mailed a reminder",
                     (None, Some(_)) => "mailed that a site was installed again",

@@ -269,7 +269,10 @@ impl MailTexts {
 
     /// The texts for a mail: in its language, in one that it is a kind of, or those for everybody.
     fn pair(&self, content: &MailContent) -> Option<&TextPair> {
-        let kind = MailKind::of(content);
+        let kind = MailKind::of(
+            content.reminder.as_ref().map(|reminder| reminder.kind),
+            content.site.is_some(),
+        );
         let wider = content.language.iter().flat_map(Language::with_wider);
         let languages = wider.map(|tag| tag.parse().ok()).chain([None]);
         let mut pairs = languages.filter_map(|language| self.pairs.get(&(kind, language)));

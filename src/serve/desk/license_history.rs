@@ -1,20 +1,29 @@
 //! The history of a license on its page: each line of the ledger, who wrote it, and why.
 
-use countersign_ledger::HistoryEntry;
-use countersign_ledger::log::record::LedgerEvent;
-use countersign_model::issued_license::ChangeScope;
-use countersign_model::license_key::LicenseId;
-use countersign_model::remarks::Remarks;
-use countersign_model::text::outside_text::OutsideText;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
 
 use crate::serve::desk::asked::{Asked, text};
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::ShownTime;
+use countersign_files::queue::QueueState;
+use countersign_ledger::HistoryEntry;
+use countersign_ledger::log::record::LedgerEvent;
+use countersign_mail::kind::MailKind;
+use countersign_mail::queue::MailsAbout;
+use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::license_key::LicenseId;
+use countersign_model::remarks::Remarks;
+use countersign_model::stored_text::StoredText;
+use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::outside_text::OutsideText;
 
 /// How many of the newest changes a page has until somebody wants all of them.
 const NEWEST: usize = 10;
 
-/// What happened to a license, the newest first.
+/// What happened to a license and which mails about it were sent, the newest first.
 pub(super) struct ShownHistory {
     pub(super) entries: Vec<ShownChange>,
     /// How many there are, if not all are shown.
@@ -23,7 +32,7 @@ pub(super) struct ShownHistory {
     pub(super) is_unreadable: bool,
 }
 
-/// One change.
+/// A change, or a mail.
 pub(super) struct ShownChange {
     /// How its mark looks.
     pub(super) class: &'static str,
@@ -41,56 +50,99 @@ impl ShownHistory {
     /// # Errors
     /// Too many look at the ledger.
     pub(super) async fn of(asked: &Asked<'_>, license: LicenseId) -> Result<Self, PageProblem> {
-        let service = std::sync::Arc::clone(&asked.state.service);
-        let look = move || countersign_ledger::history(service.gate.bindings().source(), &license);
-        let events = match asked.state.scans.look(look).await? {
-            Ok(events) => events,
-            Err(error) => {
-                tracing::warn!(%error, "the history of a license cannot be read");
-                return Ok(Self {
-                    entries: Vec::new(),
-                    all: None,
-                    is_unreadable: true,
-                });
-            }
+        let service = Arc::clone(&asked.state.service);
+        let look = move || {
+            let events = countersign_ledger::history(service.gate.bindings().source(), &license);
+            let mails = service.mail.get().map(|queue| queue.about(&license)).transpose();
+            (events, mails)
         };
-        let most = if asked.fields.get("history") == "all" {
-            usize::MAX
-        } else {
-            NEWEST
+        let (events, mails) = asked.state.scans.look(look).await?;
+        let unreadable = |error: &(dyn std::error::Error + 'static)| {
+            tracing::warn!(error = %ErrorChain(error), "the history of a license cannot be read");
         };
-        let newest: Vec<_> = (0..events.len().min(most))
-            .map(|index| HistoryEntry::of(&events, index))
-            .collect();
+        let is_unreadable = events.is_err() || mails.is_err();
+        let events = events.inspect_err(|error| unreadable(error)).unwrap_or_default();
+        let mails = mails.inspect_err(|error| unreadable(error)).unwrap_or_default();
+        let most = match asked.fields.get("history") {
+            "all" => usize::MAX,
+            _ => NEWEST,
+        };
         let names = |remarks: &Remarks| [remarks.who, remarks.reason];
-        let names: Vec<_> = events
-            .iter()
-            .take(most)
-            .filter_map(LedgerEvent::remarks)
-            .flat_map(names)
-            .flatten()
+        let named = events.iter().take(most).filter_map(LedgerEvent::remarks);
+        let texts = asked.texts(named.flat_map(names).flatten().collect()).await?;
+        let changes = (0..events.len().min(most)).map(|index| {
+            let entry = HistoryEntry::of(&events, index);
+            (entry.time, change(asked, &license, &entry, &texts))
+        });
+        let mut timed: Vec<_> = changes
+            .chain(mails.iter().flat_map(|mails| shown_mails(asked, mails)))
             .collect();
-        let texts = asked.texts(names).await?;
-        let shown = |entry: HistoryEntry<'_>| ShownChange {
-            class: match entry.event {
-                "revoked" | "suspended" => "stop",
-                "issued" => "mark",
-                _ => "",
-            },
-            what: OutsideText::of_sentence(&sentence(&entry.what)),
-            time: ShownTime::of(entry.time, asked.now),
-            by: author(entry.by, text(&texts, entry.who)),
-            reason: text(&texts, entry.reason)
-                .filter(|_| asked.visitor.sees_customers())
-                .map(OutsideText::of_sentence),
-            earlier: (entry.license != license).then(|| OutsideText::of(&entry.license.log_tag())),
-        };
+        timed.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+        let all = events.len() + mails.map_or(0, |mails| mails.sent.len() + mails.queued.len());
+        let entries: Vec<_> = timed.into_iter().take(most).map(|(_, change)| change).collect();
         Ok(Self {
-            all: (newest.len() < events.len()).then_some(events.len()),
-            entries: newest.into_iter().map(shown).collect(),
-            is_unreadable: false,
+            all: (entries.len() < all).then_some(all),
+            entries,
+            is_unreadable,
         })
     }
+}
+
+fn change(
+    asked: &Asked<'_>,
+    license: &LicenseId,
+    entry: &HistoryEntry<'_>,
+    texts: &BTreeMap<Hex128, StoredText>,
+) -> ShownChange {
+    ShownChange {
+        class: match entry.event {
+            "revoked" | "suspended" => "stop",
+            "issued" => "mark",
+            _ => "",
+        },
+        what: OutsideText::of_sentence(&sentence(&entry.what)),
+        time: ShownTime::of(entry.time, asked.now),
+        by: author(entry.by, text(texts, entry.who)),
+        reason: text(texts, entry.reason)
+            .filter(|_| asked.visitor.sees_customers())
+            .map(OutsideText::of_sentence),
+        earlier: (entry.license != *license).then(|| OutsideText::of(&entry.license.log_tag())),
+    }
+}
+
+/// The mails about a license with their times.
+fn shown_mails(asked: &Asked<'_>, mails: &MailsAbout) -> Vec<(DateTime<Utc>, ShownChange)> {
+    let shown = |time: DateTime<Utc>, kind: MailKind, became: &str, class, reason: Option<&str>| {
+        let about = match kind {
+            MailKind::License => "the key",
+            MailKind::ReminderBefore => "it ends soon",
+            MailKind::ReminderAfter => "it has ended",
+            MailKind::SiteClaimed => "a site was installed again",
+        };
+        let change = ShownChange {
+            class,
+            what: OutsideText::of(&format!("Mail {became}: {about}")),
+            time: ShownTime::of(time, asked.now),
+            by: OutsideText::of("by itself"),
+            reason: reason
+                .filter(|_| asked.visitor.sees_customers())
+                .map(OutsideText::of_sentence),
+            earlier: None,
+        };
+        (time, change)
+    };
+    let sent = mails
+        .sent
+        .iter()
+        .map(|mail| shown(mail.time, mail.kind, "sent", "", None));
+    let queued = mails.queued.iter().map(|mail| {
+        let state = match mail.state {
+            QueueState::Waiting => ("waits", ""),
+            QueueState::Parked => ("parked", "stop"),
+        };
+        shown(mail.queued, mail.item.kind(), state.0, state.1, mail.reason.as_deref())
+    });
+    sent.chain(queued).collect()
 }
 
 /// Words that begin with a capital letter, unless a host does.

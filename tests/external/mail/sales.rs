@@ -1,6 +1,7 @@
 //! From the shop's webhook to the buyer's key: a sale gives one license and one mail, and its key binds a site.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -79,6 +80,13 @@ fn a_buyer_gets_one_mail_with_a_key_that_works_though_the_server_is_killed_again
         assert_eq!(answer.code(), "ok");
     }
     assert!(!server.log().contains("buyer") && !keys.iter().any(|key| server.log().contains(key)));
+
+    // The log knows each mail, whatever the kills, and no address.
+    let logs = fs::read_dir(instance.file("store/mail-log")).unwrap();
+    let logged: String = logs
+        .map(|log| fs::read_to_string(log.unwrap().path()).unwrap())
+        .collect();
+    assert!(logged.lines().count() >= 20 && !logged.contains("example"), "{logged}");
 
     // What is delivered once more, a refund and a renewal send no mail.
     let before = mail.mails().len();

@@ -43,6 +43,12 @@ pub enum LedgerFault {
     Newer(String),
 }
 
+impl From<io::Error> for LedgerFault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
 /// Reads a ledger. `each` gets every position in it, the start included, and the event of the line there.
 pub fn read(
     input: impl Read,
