@@ -97,7 +97,7 @@ struct ReviewedClaim {
 struct ReviewedMove {
     host: SiteHost,
     time: DateTime<Utc>,
-    /// `secret`, or `key` where the license key alone was enough.
+    /// `secret`, `key` where the license key alone was enough, or `customer` on the customer's page.
     by: ReleasedBy,
     /// The host that got the seat in the same event.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -48,7 +48,11 @@ impl<'a> HistoryEntry<'a> {
             LedgerEvent::Bound(LedgerEntry { binding, .. }) => ("bound", vec![format!("{} bound", binding.host)], None),
             LedgerEvent::Released(ReleaseEntry { release, .. }) => {
                 let (word, what) = match (&release.moved, release.by) {
+                    (Some(moved), ReleasedBy::Customer) => {
+                        ("moved", format!("the customer moved {} to {}", release.host, moved.to))
+                    }
                     (Some(moved), _) => ("moved", format!("{} moved to {}", release.host, moved.to)),
+                    (None, ReleasedBy::Customer) => ("released", format!("the customer freed {}", release.host)),
                     (None, ReleasedBy::Secret | ReleasedBy::Key) => {
                         ("released", format!("{} gave its seat back", release.host))
                     }

@@ -45,6 +45,13 @@ pub enum Releaser {
         /// The host that the site moves to, which gets the seat in the same line.
         successor: Option<Successor>,
     },
+    /// The customer, who was signed in. The site's own secret is not needed: a site that is gone cannot send it.
+    Customer {
+        /// How many moves the license has in 30 days.
+        most_moves: u32,
+        /// The host that the site moves to, which gets the seat in the same line.
+        successor: Option<Successor>,
+    },
     /// The vendor.
     Vendor {
         /// The site that gets the seat.
@@ -89,6 +96,15 @@ pub enum ReleaseRefusal {
     TooManyMoves,
     /// Other sites hold all seats, so that the successor gets none.
     NoSeat,
+}
+
+/// Why somebody may release a site without the vendor.
+#[derive(Clone, Copy, Debug)]
+enum MoveProof {
+    /// The hash of the secret that came with the request, if one came.
+    OfSite(Option<ReleaseHash>),
+    /// The customer was signed in.
+    OfCustomer,
 }
 
 /// What a release changes.
@@ -153,26 +169,26 @@ fn release(
     if license.details.hosts.contains(&request.host) {
         return Err(ReleaseRefusal::BoundByVendor);
     }
-    match &request.by {
+    let (proof, most_moves, successor) = match &request.by {
         Releaser::Site {
             proof,
             most_moves,
             successor,
-        } => {
-            let release = by_site(&request.host, *proof, *most_moves, license, stored, now)?;
-            match (successor, release) {
-                (None, release) => Ok(release.map(DecidedRelease::of_one)),
-                // The answer to the first request may have been lost.
-                (Some(Successor { host, staging, .. }), None) => {
-                    let is_done = license.seat(stored, staging, host) == Seat::Held;
-                    is_done.then_some(None).ok_or(ReleaseRefusal::NotBound)
-                }
-                (Some(successor), Some(release)) => moved(release, successor, license, stored, now).map(Some),
-            }
-        }
+        } => (MoveProof::OfSite(*proof), *most_moves, successor),
+        Releaser::Customer { most_moves, successor } => (MoveProof::OfCustomer, *most_moves, successor),
         Releaser::Vendor { successor, staging } => {
-            by_vendor(&request.host, successor.as_ref(), staging, license, stored, now)
+            return by_vendor(&request.host, successor.as_ref(), staging, license, stored, now);
         }
+    };
+    let release = counted(&request.host, proof, most_moves, license, stored, now)?;
+    match (successor, release) {
+        (None, release) => Ok(release.map(DecidedRelease::of_one)),
+        // The answer to the first request may have been lost.
+        (Some(Successor { host, staging, .. }), None) => {
+            let is_done = license.seat(stored, staging, host) == Seat::Held;
+            is_done.then_some(None).ok_or(ReleaseRefusal::NotBound)
+        }
+        (Some(successor), Some(release)) => moved(release, successor, license, stored, now).map(Some),
     }
 }
 
@@ -263,10 +279,10 @@ fn by_vendor(
     Ok(Some(DecidedRelease { release, successor }))
 }
 
-/// The release of a site by its client; `None` if it was released before.
-fn by_site(
+/// The release of a site by its client or the customer, of which a license has so many; `None` if it was released before.
+fn counted(
     host: &SiteHost,
-    proof: Option<ReleaseHash>,
+    proof: MoveProof,
     most_moves: u32,
     license: &License,
     stored: &BoundSites<'_>,
@@ -278,10 +294,11 @@ fn by_site(
         let was_released = stored.moves().iter().any(|release| release.host == *host);
         return was_released.then_some(None).ok_or(ReleaseRefusal::NotBound);
     };
-    let by = match binding.release_hash() {
-        None => ReleasedBy::Key,
-        hash if hash == proof => ReleasedBy::Secret,
-        Some(_) => return Err(ReleaseRefusal::WrongSecret),
+    let by = match (proof, binding.release_hash()) {
+        (MoveProof::OfCustomer, _) => ReleasedBy::Customer,
+        (MoveProof::OfSite(_), None) => ReleasedBy::Key,
+        (MoveProof::OfSite(proof), hash) if hash == proof => ReleasedBy::Secret,
+        (MoveProof::OfSite(_), Some(_)) => return Err(ReleaseRefusal::WrongSecret),
     };
     let is_held = |host: &SiteHost| stored.find(host).is_some_and(|binding| held(&binding));
     let moves = site_release::moves(stored.moves(), is_held, now).count();

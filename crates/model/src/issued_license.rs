@@ -71,8 +71,8 @@ impl OfLicense for IssuedLicense {
     }
 }
 
-/// Who changes licenses: `token:NAME`, `shop:NAME`, `surplus:NAME`, `operator:cli` for the commands, or
-/// `operator:desk` for the desk.
+/// Who changes licenses: `token:NAME`, `shop:NAME`, `surplus:NAME`, `operator:cli` for the commands, `operator:desk` for the desk, or
+/// `operator:account` for the customer's page.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChangeScope(Box<str>);
 
@@ -94,6 +94,11 @@ impl ChangeScope {
         Self("operator:desk".into())
     }
 
+    /// A customer on the customer's page.
+    pub fn account() -> Self {
+        Self("operator:account".into())
+    }
+
     /// A customer who uses a link in a mail.
     pub fn customer() -> Self {
         Self("operator:link".into())
@@ -101,7 +106,10 @@ impl ChangeScope {
 
     /// For people: `token NAME`.
     pub fn words(&self) -> String {
-        self.0.replacen(':', " ", 1)
+        match &*self.0 {
+            "operator:account" => "the customer".to_owned(),
+            scope => scope.replacen(':', " ", 1),
+        }
     }
 
     /// Whether a shop does, also by a sale of fewer than were.

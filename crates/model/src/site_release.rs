@@ -67,6 +67,8 @@ pub enum ReleasedBy {
     Secret,
     /// With the license key alone; the binding has no hash.
     Key,
+    /// By the customer, who was signed in on the customer's page.
+    Customer,
     /// The seat was taken from the site: by a host that was released by the key alone and came back, or by the vendor.
     #[serde(rename = "return")]
     #[strum(serialize = "return")]
@@ -113,7 +115,7 @@ pub fn moves<'r>(
             // SECURITY: whoever has a copy of the secret could otherwise move the site as often as it comes back.
             ReleasedBy::Secret => release.moved.is_some() || !came_back(),
             // SECURITY: whoever has the key alone could otherwise release the site as often as it comes back.
-            ReleasedBy::Key => true,
+            ReleasedBy::Key | ReleasedBy::Customer => true,
             ReleasedBy::Taken => false,
         };
         is_move && release.is_recent(now)
@@ -198,6 +200,8 @@ mod tests {
         assert_eq!([719, 720].map(|hours| is_move(&key, hours)), [true, false]);
         let secret = released(ReleasedBy::Secret);
         assert!(is_move(&secret, 1) && !secret.may_return_at(None, after(1)));
+        let customer = released(ReleasedBy::Customer);
+        assert!(is_move(&customer, 1) && !customer.may_return_at(None, after(1)));
         let taken_back = released(ReleasedBy::Taken);
         assert!(!is_move(&taken_back, 1) && !taken_back.may_return_at(None, after(1)));
     }

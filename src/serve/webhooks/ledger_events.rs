@@ -27,6 +27,7 @@ pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
             let release = &entry.release;
             let by = match release.by {
                 ReleasedBy::Key | ReleasedBy::Secret => "site",
+                ReleasedBy::Customer => "customer",
                 ReleasedBy::Taken => "another site or the vendor",
             };
             let id = EventId::of(format_args!(
@@ -34,7 +35,10 @@ pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
                 entry.license, release.host, release.time
             ));
             let (kind, data) = match &release.moved {
-                Some(moved) => (EventKind::Moved, json!({ "host": moved.to, "from": release.host })),
+                Some(moved) => (
+                    EventKind::Moved,
+                    json!({ "host": moved.to, "from": release.host, "by": by }),
+                ),
                 None => (EventKind::Released, json!({ "host": release.host, "by": by })),
             };
             Some(WebhookEvent::new(id, kind, entry.license, release.time, data))

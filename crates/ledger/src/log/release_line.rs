@@ -91,6 +91,7 @@ mod tests {
         for (by, how) in [
             (ReleasedBy::Secret, "secret"),
             (ReleasedBy::Key, "key"),
+            (ReleasedBy::Customer, "customer"),
             (ReleasedBy::Taken, "return"),
         ] {
             let release = SiteRelease::new("a.com".parse().unwrap(), DateTime::from_timestamp(1, 5).unwrap(), by);
