@@ -1,5 +1,6 @@
 //! `countersign serve`: opens the store, starts the server, and passes signals on to it.
 
+mod account;
 mod desk;
 mod log;
 mod mail;
@@ -117,6 +118,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
             .await?,
         ),
     };
+    account::check(config, loaded.snapshot.secrets.licensing.is_some())?;
     let desk = match desk::address(config, loaded.snapshot.secrets.licensing.is_some())? {
         Some(address) => Some(listen(address, desk::LISTEN_HINT).await?),
         None => None,
@@ -158,6 +160,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
 
     server = mail::begin(server, sender.clone(), config)?;
     server = webhooks::begin(server, config)?;
+    server = account::begin(server, sender.clone(), config)?;
 
     let reloader = server.reloader();
     tokio::spawn(async move {

@@ -29,6 +29,7 @@ use countersign_model::first_copies::{DAYS, FirstCopyLimit, MOST_NETWORKS, MOST_
 use countersign_model::first_copy_link::FirstCopyLink;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
 use countersign_settings::keys::secret_keys::DownloadKeys;
 
 /// The name of the style sheet beside the pages.
@@ -76,11 +77,22 @@ struct PageText {
 }
 
 /// A package behind a button.
-struct OfferedPackage {
-    slug: String,
-    name: String,
-    version: String,
-    size: String,
+pub(super) struct OfferedPackage {
+    pub(super) slug: String,
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) size: String,
+}
+
+/// A first copy that somebody asks for.
+pub(super) struct CopyOrder<'a> {
+    pub(super) slug: &'a str,
+    /// The site that it is for, if somebody says it: it is marked with it.
+    pub(super) host: Option<SiteHost>,
+    /// The day of the mark.
+    pub(super) day: NaiveDate,
+    pub(super) client: IpAddr,
+    pub(super) now: DateTime<Utc>,
 }
 
 /// What a link leads to.
@@ -184,13 +196,17 @@ async fn download(
     };
     let opened = package_answer::decide(service, open).await;
     let (file, opened) = named(service, &link, opened).await?;
-    let (code, mut response) = package_answer::answer(service, opened);
-    let headers = response.headers_mut();
-    // It is saved by a browser, whose user looks for it by its name.
-    if let Ok(named) = HeaderValue::try_from(format!("attachment; filename=\"{file}\"")) {
-        headers.insert(header::CONTENT_DISPOSITION, named);
-    }
+    let (code, response) = saved(service, &file, opened);
     Ok((code, with_headers(response)))
+}
+
+/// The answer with a package for a browser, whose user looks for it by its name.
+pub(super) fn saved(service: &Arc<Service>, file: &str, opened: Opened) -> (Code, Sending) {
+    let (code, mut response) = package_answer::answer(service, opened);
+    if let Ok(named) = HeaderValue::try_from(format!("attachment; filename=\"{file}\"")) {
+        response.headers_mut().insert(header::CONTENT_DISPOSITION, named);
+    }
+    (code, response)
 }
 
 /// SECURITY: nothing is looked up before this.
@@ -222,7 +238,21 @@ fn linked(service: &Service, link: &FirstCopyLink, now: DateTime<Utc>) -> Result
     let snapshot = service.gate.snapshot();
     let found = license(service, &snapshot, link);
     let license = entitlement::require_active(found.as_deref(), now.date_naive()).map_err(Problem::Refused)?;
-    let newest = |slug: &str| service.gate.first_copy(&snapshot, Some(license), (slug, None), now);
+    Ok(LinkedLicense {
+        id: license.id,
+        link: link.clone(),
+        packages: offered_packages(service, &snapshot, license, now),
+    })
+}
+
+/// The newest package of each plugin that a license covers.
+pub(super) fn offered_packages(
+    service: &Service,
+    snapshot: &Snapshot,
+    license: &License,
+    now: DateTime<Utc>,
+) -> Vec<OfferedPackage> {
+    let newest = |slug: &str| service.gate.first_copy(snapshot, Some(license), (slug, None), now);
     let offered = snapshot.registry.plugins().filter_map(|plugin| {
         let package: PermittedDownload = newest(plugin.slug.as_str()).ok()??;
         let name = plugin.shown_name(snapshot.catalog.plugin_name(&plugin.slug));
@@ -235,11 +265,7 @@ fn linked(service: &Service, link: &FirstCopyLink, now: DateTime<Utc>) -> Result
     });
     let mut packages: Vec<_> = offered.collect();
     packages.sort_by(|one, other| (&one.name, &one.slug).cmp(&(&other.name, &other.slug)));
-    Ok(LinkedLicense {
-        id: license.id,
-        link: link.clone(),
-        packages,
-    })
+    packages
 }
 
 /// The package of one plugin, and the name of its file. Blocks.
@@ -252,15 +278,40 @@ fn open(
 ) -> Result<(String, Opened), Problem> {
     let snapshot = service.gate.snapshot();
     let found = license(service, &snapshot, link);
-    let permitted = service.gate.first_copy(&snapshot, found.as_deref(), (slug, None), now);
+    let order = CopyOrder {
+        slug,
+        host: None,
+        day: link.day(),
+        client,
+        now,
+    };
+    open_copy(service, &snapshot, found.as_deref(), order)
+}
+
+/// A first copy, and the name of its file. It is counted. Blocks.
+pub(super) fn open_copy(
+    service: &Service,
+    snapshot: &Snapshot,
+    license: Option<&License>,
+    order: CopyOrder<'_>,
+) -> Result<(String, Opened), Problem> {
+    let CopyOrder {
+        slug,
+        host,
+        day,
+        client,
+        now,
+    } = order;
+    let permitted = service.gate.first_copy(snapshot, license, (slug, None), now);
     let permitted = permitted.map_err(Problem::Refused)?.ok_or(Problem::NoPackage)?;
+    let permitted = PermittedDownload { host, ..permitted };
     let id = permitted.license;
     service.limits.check_license(&id)?;
     let keys = snapshot.secrets.downloads.clone();
     let recipient = CopyRecipient::new(keys.as_ref().map(|keys| keys.current()), &id, client, now);
     let question = PackageQuestion {
         keys,
-        day: link.day(),
+        day,
         // A part of an answer to POST is nothing (RFC 9110 section 14.2).
         headers: HeaderMap::new(),
         sends_bytes: true,

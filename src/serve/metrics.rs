@@ -38,6 +38,8 @@ pub enum Operation {
     Unsubscribe,
     /// The page to confirm that a site was installed again.
     SiteClaim,
+    /// A page for customers.
+    Account,
     /// A request of the management API.
     Licenses,
     /// A delivery of a shop.

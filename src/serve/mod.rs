@@ -4,6 +4,7 @@
 //! [`signing`] for statements, and [`reply`]. [`reload`] loads the files at the start and when they change. [`ops`]
 //! answers the operator.
 
+pub mod account;
 pub mod api;
 mod background;
 mod coarse_clock;
@@ -56,6 +57,8 @@ use chrono::Utc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::serve::account::setup::AccountSetup;
+use crate::serve::account::words::AccountTexts;
 use crate::serve::desk::door::DeskDoor;
 use crate::serve::desk::state::DeskState;
 use crate::serve::differing_declarations::DeclarationsLook;
@@ -85,7 +88,7 @@ use countersign_mail::account::MailAccount;
 use countersign_mail::queue::MailQueue;
 use countersign_mail::sender::MailSender;
 use countersign_model::reminder::ReminderRule;
-use countersign_settings::config::{AdminHost, CompatProtocol, DeskUrl, ServeConfig};
+use countersign_settings::config::{AccountConfig, AdminHost, CompatProtocol, DeskUrl, ServeConfig};
 
 pub use crate::serve::reload::drop_guard::AcceptedDrops;
 pub use crate::serve::reload::error::LoadError;
@@ -177,6 +180,7 @@ impl Server {
             mail: OnceLock::new(),
             webhooks: OnceLock::new(),
             desk: OnceLock::new(),
+            account: OnceLock::new(),
             packages,
             metrics: Arc::default(),
             descriptors,
@@ -258,6 +262,22 @@ impl Server {
         let state = DeskState::new(Arc::clone(&self.service), door, store, mail);
         let desk = Some((listener, state));
         Ok(Self { desk, ..self })
+    }
+
+    /// Serves the pages for customers beside the public ones. They sign in by mails that `mail` sends.
+    ///
+    /// # Errors
+    /// Nobody knows by which address the pages are reached.
+    pub fn with_account(self, config: AccountConfig, texts: AccountTexts, mail: MailAccount) -> io::Result<Self> {
+        let setup = AccountSetup::new(config, self.service.links.public_url(), texts, mail);
+        let setup = setup.ok_or_else(|| io::Error::other("there is no public_url"))?;
+        self.service.account.get_or_init(|| Arc::new(setup));
+        Ok(self)
+    }
+
+    /// The address of the first page for customers.
+    pub fn account_url(&self) -> Option<String> {
+        Some(self.service.account.get()?.url())
     }
 
     /// Answers commands.

@@ -10,6 +10,7 @@
 //! | GET, HEAD, POST | `/first-copy/…` | [`first_copy_page`] |
 //! | GET, HEAD, POST | `/unsubscribe/…` | [`unsubscribe_page`] |
 //! | GET, HEAD, POST | `/site-claim/…` | [`site_claim_page`] |
+//! | GET, HEAD, POST | `/account…`, if there is a customer's page | [`account`] |
 //! | GET, HEAD, POST, PATCH | `/api/v1/licenses…` | [`licenses`] |
 //! | POST | `/hooks/<name>` | [`hooks`] |
 //! | GET, HEAD, POST | `/` and `/edd` with `edd_action`, if `compat` has `edd` | [`compat`] |
@@ -24,6 +25,8 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 use warp::http::{HeaderMap, Method, Request};
 
+use crate::serve::account;
+use crate::serve::account::setup::AccountSetup;
 use crate::serve::api::licenses::LicenseAnswer;
 use crate::serve::api::{downloads, hooks, licenses, packages, release, updates, validate};
 use crate::serve::compat;
@@ -65,6 +68,7 @@ enum Route<'p> {
     Unsubscribe(&'p str),
     /// By the token.
     SiteClaim(&'p str),
+    Account(&'p Arc<AccountSetup>),
     Licenses,
     /// By the shop's name.
     Hook(&'p str),
@@ -73,12 +77,14 @@ enum Route<'p> {
 }
 
 impl<'p> Route<'p> {
-    fn of(head: &'p Request<Incoming>, answers_edd: bool) -> Self {
+    fn of(head: &'p Request<Incoming>, service: &'p Service) -> Self {
         let path = head.uri().path();
         let named = |prefix| {
             path.strip_prefix(prefix)
                 .filter(|name: &&str| !name.is_empty() && !name.contains('/'))
         };
+        let account = service.account.get();
+        let account = account.filter(|account| account.is_asked(path, head.headers()));
         let is_edd = || compat::is_asked(path, head.uri().query(), head.method() == Method::POST);
         if let Some(slug) = named(UPDATES) {
             Self::Updates(slug)
@@ -96,11 +102,13 @@ impl<'p> Route<'p> {
             Self::Unsubscribe(token)
         } else if let Some(token) = path.strip_prefix(site_claim_token::PATH) {
             Self::SiteClaim(token)
+        } else if let Some(account) = account {
+            Self::Account(account)
         } else if licenses::is_at(path) {
             Self::Licenses
         } else if let Some(shop) = named(HOOKS) {
             Self::Hook(shop)
-        } else if answers_edd && is_edd() {
+        } else if service.answers_edd && is_edd() {
             Self::Edd
         } else {
             Self::Public
@@ -117,6 +125,7 @@ impl<'p> Route<'p> {
             Self::FirstCopy(_) => Operation::FirstCopies,
             Self::Unsubscribe(_) => Operation::Unsubscribe,
             Self::SiteClaim(_) => Operation::SiteClaim,
+            Self::Account(_) => Operation::Account,
             Self::Licenses => Operation::Licenses,
             Self::Hook(_) => Operation::Hooks,
             Self::Edd => Operation::Edd,
@@ -131,7 +140,7 @@ impl<'p> Route<'p> {
             Self::Updates(_) | Self::Download(_) | Self::Package(_) | Self::Public => {
                 (matches!(*method, Method::GET | Method::HEAD), "GET, HEAD")
             }
-            Self::Edd | Self::FirstCopy(_) | Self::Unsubscribe(_) | Self::SiteClaim(_) => (
+            Self::Edd | Self::FirstCopy(_) | Self::Unsubscribe(_) | Self::SiteClaim(_) | Self::Account(_) => (
                 matches!(*method, Method::GET | Method::HEAD | Method::POST),
                 "GET, HEAD, POST",
             ),
@@ -224,7 +233,7 @@ impl Handler for Routes {
     fn refusal(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
         self.look_for_a_proxy(head.headers());
         let mut problem = Problem::from(self.service.limits.check_address(client).err()?);
-        let route = Route::of(head, self.service.answers_edd);
+        let route = Route::of(head, &self.service);
         if matches!(route, Route::Edd) {
             problem = compat::unavailable(problem);
         }
@@ -242,7 +251,7 @@ impl Handler for Routes {
     async fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
         let service = &self.service;
         let requests = &service.metrics.requests;
-        let route = Route::of(&request, service.answers_edd);
+        let route = Route::of(&request, service);
         let operation = route.operation();
         if let Some(allowed) = route.refused_method(request.method()) {
             let path = request.uri().path();
@@ -298,6 +307,13 @@ impl Handler for Routes {
             Route::SiteClaim(token) => {
                 let token = token.to_owned();
                 let page = site_claim_page::reply(service, &token, request).await;
+                service.limits.charge(client, page.weight);
+                requests.count(operation, started.elapsed(), page.code);
+                return page.response;
+            }
+            Route::Account(account) => {
+                let account = Arc::clone(account);
+                let page = account::reply(service, &account, client, request).await;
                 service.limits.charge(client, page.weight);
                 requests.count(operation, started.elapsed(), page.code);
                 return page.response;

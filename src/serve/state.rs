@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::serve::account::setup::AccountSetup;
 use crate::serve::desk::door::DeskDoor;
 use crate::serve::differing_declarations::DeclarationsLook;
 use crate::serve::first_copies::FirstCopyCounts;
@@ -51,6 +52,8 @@ pub struct Service {
     pub(crate) webhooks: OnceLock<Vec<Arc<EndpointCounts>>>,
     /// The door of the desk; empty without one.
     pub(crate) desk: OnceLock<Arc<DeskDoor>>,
+    /// The pages for customers; empty without them.
+    pub(crate) account: OnceLock<Arc<AccountSetup>>,
     pub(crate) packages: PackageFaults,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) descriptors: Descriptors,

@@ -47,6 +47,7 @@ const PLACES: [(&str, &[&str]); 8] = [
         "askama::",
         &[
             "src/preview/",
+            "src/serve/account/",
             "src/serve/desk/",
             "src/serve/first_copy_page.rs",
             "src/serve/link_page.rs",

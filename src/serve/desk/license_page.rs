@@ -9,10 +9,12 @@ use crate::serve::api::licenses::reports;
 use crate::serve::desk::asked::{Asked, text};
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::license_history::{ShownHistory, author};
-use crate::serve::desk::license_rows::{LicenseNames, LicenseRow, covers};
+use crate::serve::desk::license_rows::{LicenseNames, LicenseRow};
 use crate::serve::desk::terms_form;
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::covered::covers;
+use crate::serve::pages::form_fields::new_once;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownDay, ShownHost, ShownTime, counted};
 use crate::serve::reply::problem::Problem;
@@ -351,7 +353,6 @@ fn may_mail(asked: &Asked<'_>, issued: &IssuedLicense, has_address: bool) -> boo
 
 /// A random number for a form: if the form is sent twice, it is one mail or one key.
 pub(super) fn once() -> Result<String, PageProblem> {
-    let mut once = [0; 16];
-    getrandom::fill(&mut once).map_err(|error| Problem::internal(&error))?;
-    Ok(Hex128(once).to_string())
+    let once = new_once().map_err(|error| Problem::internal(&error))?;
+    Ok(once.to_string())
 }

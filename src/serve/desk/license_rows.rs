@@ -4,8 +4,8 @@ use chrono::NaiveDate;
 
 use crate::serve::desk::asked::Asked;
 use crate::serve::found_license::{self, FoundLicense};
-use crate::serve::gate::Snapshot;
 use crate::serve::license_texts::LicenseTexts;
+use crate::serve::pages::covered::covers;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownDay, percent};
 use countersign_model::customer::{CustomerAddress, CustomerRow};
@@ -168,24 +168,4 @@ impl LicenseRow {
         let names = LicenseNames::of(asked, &found).await?;
         Ok(found.iter().map(|found| Self::of(asked, &names, found)).collect())
     }
-}
-
-/// What a license covers: `Acme Forms + export`.
-pub(super) fn covers(license: &License, snapshot: &Snapshot) -> OutsideText {
-    let parts = license.modules.iter().map(|(module, features)| {
-        let plugins = snapshot.registry.plugins().filter(|plugin| plugin.module == *module);
-        let mut names: Vec<_> = plugins
-            .map(|plugin| plugin.shown_name(snapshot.catalog.plugin_name(&plugin.slug)).to_owned())
-            .collect();
-        names.sort();
-        let mut part = match names.is_empty() {
-            true => module.to_string(),
-            false => names.join(", "),
-        };
-        for feature in features {
-            part += &format!(" + {feature}");
-        }
-        part
-    });
-    OutsideText::of(&parts.collect::<Vec<_>>().join(", "))
 }

@@ -25,7 +25,6 @@ mod plugin_pages;
 mod request_ring;
 mod sale_changes;
 mod sales_page;
-mod scan_turn;
 mod sharing_page;
 mod sign_in_pages;
 pub mod state;
@@ -37,6 +36,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use hyper::body::Incoming;
 use tokio::time::{sleep, timeout};
@@ -148,7 +148,7 @@ impl DeskHandler {
         };
         let path = request.uri().path().to_owned();
         if let Some((kind, bytes)) = page_files::file(&path) {
-            return Ok(PageAnswer::File(kind, bytes));
+            return Ok(PageAnswer::File(kind, Bytes::from_static(bytes)));
         }
         let found = page_table::find(request.method(), &path);
         let is_post = found.is_some_and(|(row, _)| row.method == PageMethod::Post);

@@ -5,10 +5,10 @@ use chrono::{DateTime, Utc};
 use warp::http::StatusCode;
 
 use crate::serve::desk::frame::{NavEntry, PageFrame};
-use crate::serve::desk::scan_turn::Busy;
 use crate::serve::desk::visitor::DeskVisitor;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::scan_turn::Busy;
 use countersign_model::text::outside_text::OutsideText;
 
 /// A page that says one thing.

@@ -3,11 +3,9 @@
 //! GET does nothing, because browsers and scanners open links ahead. A button uses a link up. Whoever may not sign in sees the same.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use askama::Template;
 use chrono::{DateTime, Utc};
-use tokio::time::timeout;
 
 use crate::serve::desk::frame::PageFrame;
 use crate::serve::desk::page_table::DeskPage;
@@ -15,22 +13,18 @@ use crate::serve::desk::state::DeskState;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::form_fields::FormFields;
 use crate::serve::pages::label::PageLabel;
-use crate::serve::pages::mail_sign_in::{MINUTES, MailSignIn, SignInAttempt};
+use crate::serve::pages::mail_sign_in::{MINUTES, MailSignIn, SignInAttempt, send_mail};
 use crate::serve::pages::origin::PageOrigin;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::session::{SessionOwner, person_number};
 use crate::serve::reply::problem::Problem;
 use countersign_mail::address::MailAddress;
 use countersign_mail::mail_id::MailId;
-use countersign_mail::post::send_one;
 use countersign_mail::texts::RenderedMail;
 use countersign_model::customer::CustomerAddress;
 use countersign_model::desk_person::DeskPerson;
 use countersign_model::issued_license::Hex128;
 use countersign_model::issuing_key::ReferenceKey;
-
-/// How long the mail server may take for a mail.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Template)]
 #[template(path = "desk/sign-in.html")]
@@ -132,7 +126,7 @@ impl SignIn<'_> {
             .people
             .iter()
             .find(|person| person.address.normal() == address.normal());
-        let may_have = person.filter(|_| self.state.sign_ins.take_mail(number, self.now));
+        let may_have = person.filter(|_| self.state.sign_ins.take_mail(PageLabel::DESK, number, self.now));
         let owner = match (person, may_have) {
             // Nobody can use the attempt: its mail is one too many.
             (Some(_), None) => Hex128([0; 16]),
@@ -170,13 +164,7 @@ impl SignIn<'_> {
         };
         let id = MailId::of_event(&format!("desk sign-in {}", attempt.name(PageLabel::DESK, self.key)));
         let now = self.now;
-        tokio::spawn(async move {
-            match timeout(PATIENCE, send_one(&account, &address, id, now, &said)).await {
-                Ok(Ok(())) => tracing::info!("sent a mail to sign in at the desk"),
-                Ok(Err(error)) => tracing::warn!(%error, "a mail to sign in at the desk was not sent"),
-                Err(_) => tracing::warn!("a mail to sign in at the desk was not sent in time"),
-            }
-        });
+        tokio::spawn(async move { send_mail(PageLabel::DESK, &account, &address, id, now, &said).await });
     }
 
     /// Signs the person of an attempt in, once.

@@ -8,8 +8,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::serve::desk::door::DeskDoor;
 use crate::serve::desk::figures::{LicenseFigures, SharingFigures};
 use crate::serve::desk::request_ring::{RequestRing, RequestTotals};
-use crate::serve::desk::scan_turn::ScanTurn;
 use crate::serve::pages::mail_sign_in::SignInCounts;
+use crate::serve::pages::scan_turn::ScanTurn;
 use crate::serve::state::Service;
 use countersign_mail::account::MailAccount;
 

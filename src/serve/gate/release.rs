@@ -50,7 +50,46 @@ impl Gate {
         if self.is_exempt(host) {
             return Ok(false);
         }
-        self.leave(license, host, proof, None, now).await
+        let by = Releaser::Site {
+            proof,
+            most_moves: license.most_moves(self.rules.site_moves),
+            successor: None,
+        };
+        self.leave(license, host, by, now).await
+    }
+
+    /// Frees the seat of a site for the license's customer, who is signed in, or gives it to `successor` in the same event. It counts
+    /// as a move. Returns whether anything changed.
+    ///
+    /// # Errors
+    /// Nothing was changed.
+    pub(in crate::serve) async fn release_for_customer(
+        &self,
+        license: &License,
+        host: &SiteHost,
+        successor: Option<SiteHost>,
+        now: DateTime<Utc>,
+    ) -> Result<bool, NotReleased> {
+        if !self.bindings.may_issue() {
+            return Err(StoreError::Differs.into());
+        }
+        let may = match license.state(now.date_naive()) {
+            LicenseState::Active => Ok(()),
+            LicenseState::Expired if successor.is_none() => Ok(()),
+            LicenseState::Expired => Err(Refusal::LicenseExpired),
+            LicenseState::Suspended => Err(Refusal::LicenseSuspended),
+            LicenseState::Revoked => Err(Refusal::LicenseRevoked),
+        };
+        may.map_err(NotReleased::License)?;
+        let by = Releaser::Customer {
+            most_moves: license.most_moves(self.rules.site_moves),
+            successor: successor.map(|host| Successor {
+                host,
+                release_hash: None,
+                staging: self.rules.staging.clone(),
+            }),
+        };
+        self.leave(license, host, by, now).await
     }
 
     /// Gives the seat of the site `from` to the host that asks, in one event. `proof` is the hash of the secret that `from` has, and
@@ -94,7 +133,12 @@ impl Gate {
             release_hash,
             staging: self.rules.staging.clone(),
         };
-        let has_moved = self.leave(license, from, proof, Some(successor), check_in.time).await?;
+        let by = Releaser::Site {
+            proof,
+            most_moves: license.most_moves(self.rules.site_moves),
+            successor: Some(successor),
+        };
+        let has_moved = self.leave(license, from, by, check_in.time).await?;
         self.bindings.report(id, &self.bindings.of(id), host, check_in);
         let decision = Decision {
             verdict: Verdict::Ok,
@@ -108,18 +152,13 @@ impl Gate {
         &self,
         license: &License,
         host: &SiteHost,
-        proof: Option<ReleaseHash>,
-        successor: Option<Successor>,
+        by: Releaser,
         now: DateTime<Utc>,
     ) -> Result<bool, NotReleased> {
         let request = ReleaseRequest {
             license: license.clone(),
             host: host.clone(),
-            by: Releaser::Site {
-                proof,
-                most_moves: license.most_moves(self.rules.site_moves),
-                successor,
-            },
+            by,
             now,
         };
         match self.bindings.release(request).await? {

@@ -1,6 +1,7 @@
 //! What pages answer with, and the headers of every answer.
 
 use askama::Template;
+use bytes::Bytes;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use crate::serve::net::handler::Sending;
@@ -47,7 +48,7 @@ pub(in crate::serve) enum PageAnswer {
         is_https: bool,
     },
     /// A file that never changes under its name.
-    File(ContentType, &'static [u8]),
+    File(ContentType, Bytes),
     /// A file to keep, which is made while it is sent.
     Download {
         /// What it is.
@@ -100,8 +101,10 @@ impl PageAnswer {
             }
             Self::SignedOut { label, is_https } => {
                 set_cookie(&mut more, label, is_https, "", 0);
-                let all = HeaderValue::from_static("\"cookies\", \"storage\"");
-                more.insert(HeaderName::from_static("clear-site-data"), all);
+                if label.has_own_host {
+                    let all = HeaderValue::from_static("\"cookies\", \"storage\"");
+                    more.insert(HeaderName::from_static("clear-site-data"), all);
+                }
                 see_other(label.sign_in, &mut more)
             }
             Self::File(kind, bytes) => {
@@ -174,6 +177,15 @@ mod tests {
             "__Host-desk=v; Path=/; Max-Age=43200; HttpOnly; SameSite=Lax; Secure"
         );
         assert_eq!(cookie(false), "desk=v; Path=/; Max-Age=43200; HttpOnly; SameSite=Lax");
+        let shared = PageAnswer::SignedOut {
+            label: PageLabel::ACCOUNT,
+            is_https: true,
+        };
+        let shared = shared.into_http();
+        assert!(
+            !shared.headers().contains_key("clear-site-data"),
+            "others have cookies of this host"
+        );
         let out = PageAnswer::SignedOut { label, is_https: true }.into_http();
         assert!(out.headers().contains_key("clear-site-data"));
         assert!(

@@ -1,5 +1,7 @@
 //! The fields of a form or a query.
 
+use countersign_model::issued_license::Hex128;
+
 /// The most fields of a form or a query that are read.
 const MOST_FIELDS: usize = 40;
 
@@ -22,4 +24,19 @@ impl FormFields {
         let found = self.0.iter().find(|(of, _)| of == name);
         found.map_or("", |(_, value)| value.trim())
     }
+
+    /// What makes a form one, however often it is sent; `None` if the form is not whole.
+    pub(in crate::serve) fn once(&self) -> Option<Hex128> {
+        self.get("once").parse().ok()
+    }
+}
+
+/// A random number for a form: if the form is sent twice, it is one mail or one key.
+///
+/// # Errors
+/// The system has no random numbers.
+pub(in crate::serve) fn new_once() -> Result<Hex128, getrandom::Error> {
+    let mut once = [0; 16];
+    getrandom::fill(&mut once)?;
+    Ok(Hex128(once))
 }

@@ -15,6 +15,10 @@ pub(in crate::serve) struct PageLabel {
     pub(in crate::serve) home: &'static str,
     /// The path of the page for strangers.
     pub(in crate::serve) sign_in: &'static str,
+    /// How many mails one address gets in fifteen minutes.
+    pub(in crate::serve) mails: usize,
+    /// Whether the host is theirs alone, so that all that a browser keeps for it goes when somebody signs out.
+    pub(in crate::serve) has_own_host: bool,
 }
 
 impl PageLabel {
@@ -24,6 +28,18 @@ impl PageLabel {
         hours: 12,
         home: "/",
         sign_in: "/sign-in",
+        mails: 20,
+        has_own_host: true,
+    };
+
+    /// For customers. Who comes home without the cookie has a browser that keeps none.
+    pub(in crate::serve) const ACCOUNT: Self = Self {
+        name: "account",
+        hours: 2,
+        home: "/account?signed-in",
+        sign_in: "/account/sign-in",
+        mails: 3,
+        has_own_host: false,
     };
 
     /// How long a session lasts.

@@ -5,10 +5,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use chrono::{DateTime, NaiveDate, SubsecRound as _, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
+use tokio::time::timeout;
 
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::label::PageLabel;
@@ -16,19 +18,30 @@ use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::session::{PageSession, SessionOwner};
 use crate::serve::reply::problem::Problem;
 use countersign_ledger::{Ledger, SessionEnd, SessionMark};
+use countersign_mail::account::MailAccount;
+use countersign_mail::address::MailAddress;
+use countersign_mail::mail_id::MailId;
+use countersign_mail::post::send_one;
+use countersign_mail::texts::RenderedMail;
 use countersign_model::issued_license::Hex128;
 use countersign_model::issuing_key::ReferenceKey;
 
+/// How long the mail server may take for a mail.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// How long a code and a link can be used.
 pub(in crate::serve) const MINUTES: i64 = 15;
+
+/// For how long the mails of a [label](PageLabel::mails) are counted.
+const SOON: TimeDelta = TimeDelta::minutes(MINUTES);
 
 /// How often a code may be tried.
 const TRIES: u8 = 5;
 
 /// How many mails a person gets on a day.
-const MAILS: u32 = 20;
+const MAILS: usize = 20;
 
-/// The most attempts that are remembered.
+/// The most attempts, and the most people with mails, that are remembered.
 const MOST_ATTEMPTS: usize = 10_000;
 
 /// What the MACs begin with: of an attempt, its code and its link.
@@ -60,7 +73,8 @@ pub(in crate::serve) struct SignInCounts(Mutex<CountedAttempts>);
 struct CountedAttempts {
     /// How often the code of an attempt was tried, and until when it matters.
     tries: HashMap<Hex128, (u8, DateTime<Utc>)>,
-    mails: HashMap<Hex128, (NaiveDate, u32)>,
+    /// When people got mails in the last day.
+    mails: HashMap<Hex128, Vec<DateTime<Utc>>>,
 }
 
 impl SignInAttempt {
@@ -162,16 +176,27 @@ impl SignInCounts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this person may get one more mail today.
-    pub(in crate::serve) fn take_mail(&self, person: Hex128, now: DateTime<Utc>) -> bool {
-        let today = now.date_naive();
+    /// Whether this person may get one more mail now: some in fifteen minutes, and twenty in a day.
+    pub(in crate::serve) fn take_mail(&self, label: PageLabel, person: Hex128, now: DateTime<Utc>) -> bool {
+        let is_kept = |time: &DateTime<Utc>| now - *time < TimeDelta::days(1);
         let mut counts = self.counts();
-        let (day, count) = counts.mails.entry(person).or_insert((today, 0));
-        if *day != today {
-            (*day, *count) = (today, 0);
+        if counts.mails.len() >= MOST_ATTEMPTS && !counts.mails.contains_key(&person) {
+            counts
+                .mails
+                .retain(|_, times| times.last().is_some_and(|last| now - *last < SOON));
         }
-        *count += 1;
-        *count <= MAILS
+        if counts.mails.len() >= MOST_ATTEMPTS && !counts.mails.contains_key(&person) {
+            // Better a mail more than none for anybody.
+            counts.mails.clear();
+        }
+        let times = counts.mails.entry(person).or_default();
+        times.retain(is_kept);
+        let soon = times.iter().filter(|time| now - **time < SOON).count();
+        let may = soon < label.mails && times.len() < MAILS;
+        if may {
+            times.push(now);
+        }
+        may
     }
 
     /// How often the code of this attempt may be tried after this time; `None` if this is one too many.
@@ -266,6 +291,23 @@ impl MailSignIn<'_> {
     }
 }
 
+/// Sends the mail with a code and a link. The log has neither of them, and no address.
+pub(in crate::serve) async fn send_mail(
+    label: PageLabel,
+    account: &MailAccount,
+    address: &MailAddress,
+    id: MailId,
+    now: DateTime<Utc>,
+    said: &RenderedMail,
+) {
+    let at = label.name;
+    match timeout(PATIENCE, send_one(account, address, id, now, said)).await {
+        Ok(Ok(())) => tracing::info!(at, "sent a mail to sign in"),
+        Ok(Err(error)) => tracing::warn!(at, %error, "a mail to sign in was not sent"),
+        Err(_) => tracing::warn!(at, "a mail to sign in was not sent in time"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,10 +345,7 @@ mod tests {
         for wrong in ["", "x", &name[1..], &format!("{name}A"), &"é".repeat(60)] {
             assert_eq!(SignInAttempt::named(PageLabel::DESK, &key, wrong, now()), None);
         }
-        let account = PageLabel {
-            name: "account",
-            ..PageLabel::DESK
-        };
+        let account = PageLabel::ACCOUNT;
         assert_eq!(SignInAttempt::named(account, &key, &name, now()), None);
         assert_eq!(SignInAttempt::linked(account, &key, &link, now()), None);
         let code = attempt.code(PageLabel::DESK, &key);
@@ -332,8 +371,17 @@ mod tests {
         assert_eq!(tried, [Some(4), Some(3), Some(2), Some(1), Some(0), None, None]);
         let other = SignInAttempt::new(PERSON, now()).unwrap();
         assert_eq!(counts.take_try(&other, now()), Some(4));
-        let mails = (0..30).filter(|_| counts.take_mail(PERSON, now())).count();
+        let take = |label, person, minutes| counts.take_mail(label, person, now() + TimeDelta::minutes(minutes));
+        let mails = (0..30).filter(|_| take(PageLabel::DESK, PERSON, 0)).count();
         assert_eq!(mails, 20);
-        assert!(counts.take_mail(PERSON, now() + TimeDelta::days(1)));
+        assert!(take(PageLabel::DESK, PERSON, 24 * 60));
+        let customer = Hex128([4; 16]);
+        let soon: Vec<_> = (0..1_000).filter(|_| take(PageLabel::ACCOUNT, customer, 0)).collect();
+        assert_eq!(soon, [0, 1, 2]);
+        assert!(!take(PageLabel::ACCOUNT, customer, 14) && take(PageLabel::ACCOUNT, customer, 15));
+        let of_day = (30..24 * 60)
+            .filter(|minute| take(PageLabel::ACCOUNT, customer, *minute))
+            .count();
+        assert_eq!(of_day, 20 - 4);
     }
 }

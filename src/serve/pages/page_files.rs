@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use crate::serve::reply::response::ContentType;
 use countersign_model::digest::Digest;
 
-const STYLE: &[u8] = include_bytes!("../templates/desk/desk.css");
+/// The style sheet.
+pub(in crate::serve) const STYLE: &[u8] = include_bytes!("../templates/desk/desk.css");
 const ICON: &[u8] = include_bytes!("../templates/desk/icon.svg");
 
 /// The addresses of the style sheet and the icon. They have the digest of what stands there, so that browsers may keep it for good.

@@ -181,10 +181,7 @@ mod tests {
                 PageSession::read(PageLabel::DESK, &ReferenceKey::new(&[2; 32]), &cookie, at(1)),
                 None
             );
-            let other = PageLabel {
-                name: "account",
-                ..PageLabel::DESK
-            };
+            let other = PageLabel::ACCOUNT;
             assert_eq!(PageSession::read(other, &key, &cookie, at(1)), None);
         }
     }

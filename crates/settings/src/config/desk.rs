@@ -32,12 +32,22 @@ enum DeskListen {
 
 /// The setting `url`.
 #[derive(Clone, Debug)]
-enum DeskUrlSetting {
+pub(super) enum DeskUrlSetting {
     Unset,
     Is(DeskUrl),
 }
 
-/// The address by which people reach the desk: `https`, a host of its own, and nothing behind it.
+impl DeskUrlSetting {
+    /// The address, if there is one.
+    pub(super) fn url(self) -> Option<DeskUrl> {
+        match self {
+            Self::Is(url) => Some(url),
+            Self::Unset => None,
+        }
+    }
+}
+
+/// The address by which people reach the desk, or the customer's page: `https`, a host of its own, and nothing behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeskUrl {
     origin: String,
@@ -109,10 +119,7 @@ impl DeskConfig {
     /// # Errors
     /// Other machines can reach it, and there is no `url`.
     pub(super) fn of_file(file: DeskSettings) -> Result<Option<Self>, String> {
-        let url = match file.url {
-            Some(DeskUrlSetting::Is(url)) => Some(url),
-            Some(DeskUrlSetting::Unset) | None => None,
-        };
+        let url = file.url.and_then(DeskUrlSetting::url);
         let listen = match file.listen {
             Some(DeskListen::Off) => return Ok(None),
             Some(DeskListen::At(listen)) => listen,

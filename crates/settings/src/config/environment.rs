@@ -1,5 +1,6 @@
 //! Finds environment variables that look like a setting but are none, mostly because they are mistyped.
 
+use crate::config::account::AccountSettings;
 use crate::config::desk::DeskSettings;
 use crate::config::mail::MailSettings;
 use crate::config::shops::ShopTable;
@@ -49,5 +50,10 @@ pub fn variables(command: &clap::Command) -> Vec<String> {
     all.extend(OTHERS.map(str::to_owned));
     all.extend(MailSettings::NAMES.iter().map(|name| tables::variable(&["mail", name])));
     all.extend(DeskSettings::NAMES.iter().map(|name| tables::variable(&["desk", name])));
+    all.extend(
+        AccountSettings::NAMES
+            .iter()
+            .map(|name| tables::variable(&["account", name])),
+    );
     all
 }

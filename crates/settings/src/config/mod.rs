@@ -3,6 +3,7 @@
 //! [`PathSettings`], [`KeySettings`] and [`ServeSettings`] are each declared once, for the file, the flags and the
 //! environment variables. The rest of the program sees only `Config`.
 
+mod account;
 mod address;
 mod build;
 mod desk;
@@ -35,12 +36,14 @@ use countersign_model::text::did_you_mean::did_you_mean;
 use countersign_model::text::short_message::short_message;
 use countersign_model::text::toml_error;
 
+use account::AccountSettings;
 use desk::DeskSettings;
 use mail::MailSettings;
 use shops::ShopTable;
 use tables::{SettingsTable as _, Variables};
 use webhooks::WebhookTable;
 
+pub use account::AccountConfig;
 pub use address::{AdminHost, AdminListen, Listen, Network};
 pub use build::{BuildConfig, BuildSettings};
 pub use desk::{DeskConfig, DeskUrl};
@@ -59,8 +62,8 @@ pub use value::parse;
 pub use webhooks::WebhookConfig;
 
 /// The tables of a configuration file.
-const TABLES: [&str; 9] = [
-    "paths", "keys", "store", "build", "serve", "shops", "mail", "webhooks", "desk",
+const TABLES: [&str; 10] = [
+    "paths", "keys", "store", "build", "serve", "shops", "mail", "webhooks", "desk", "account",
 ];
 
 /// The name of the socket on which the server answers commands.
@@ -92,6 +95,8 @@ pub struct Config {
     pub webhooks: Vec<WebhookConfig>,
     /// The vendor's page, if there is one.
     pub desk: Option<DeskConfig>,
+    /// The customer's page, if there is one.
+    pub account: Option<AccountConfig>,
 }
 
 #[derive(Default, Deserialize)]
@@ -106,6 +111,7 @@ struct ConfigFile {
     mail: MailSettings,
     webhooks: BTreeMap<Slug, WebhookTable>,
     desk: DeskSettings,
+    account: AccountSettings,
 }
 
 impl Config {
@@ -130,6 +136,7 @@ impl Config {
         let mut file = ConfigFile::read(&path)?;
         tables::set(&["mail"], &mut file.mail, variables)?;
         tables::set(&["desk"], &mut file.desk, variables)?;
+        tables::set(&["account"], &mut file.account, variables)?;
         tables::set_named("shops", &mut file.shops, variables)?;
         tables::set_named("webhooks", &mut file.webhooks, variables)?;
         let mut serve = serve.clone();
@@ -165,6 +172,7 @@ impl Config {
             reminders,
             webhooks,
             desk,
+            account: AccountConfig::of_file(file.account),
         })
     }
 
@@ -240,6 +248,7 @@ fn unknown_setting(text: &str) -> Option<(usize, String)> {
         (table("serve"), settings::<ServeSettings>()),
         (table("mail"), names(MailSettings::NAMES)),
         (table("desk"), names(DeskSettings::NAMES)),
+        (table("account"), names(AccountSettings::NAMES)),
     ];
     let named = [
         ("shops", names(ShopTable::NAMES)),

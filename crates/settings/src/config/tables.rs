@@ -108,13 +108,14 @@ pub(super) fn table_of<T: SettingsTable>(kind: &str, name: &str) -> Option<Slug>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::account::AccountSettings;
     use crate::config::desk::DeskSettings;
     use crate::config::mail::MailSettings;
     use crate::config::shops::ShopTable;
     use crate::config::webhooks::WebhookTable;
 
     /// A value that each setting takes, by its name.
-    const VALUES: [(&str, &str); 19] = [
+    const VALUES: [(&str, &str); 23] = [
         ("listen", "127.0.0.1:8082"),
         ("server", "mail.example"),
         ("port", "25"),
@@ -134,6 +135,10 @@ mod tests {
         ("keys", "own"),
         ("api_key_file", "k"),
         ("events", "site.bound,license.issued"),
+        ("name", "Acme"),
+        ("color", "#17615a"),
+        ("logo", "logo.svg"),
+        ("support", "help@a.example"),
     ];
 
     fn value(name: &str) -> &'static str {
@@ -164,6 +169,7 @@ mod tests {
     fn every_setting_has_a_variable_and_is_in_the_docs() {
         check::<MailSettings>("mail", include_str!("../../../../docs/mail.md"));
         check::<DeskSettings>("desk", include_str!("../../../../docs/desk.md"));
+        check::<AccountSettings>("account", include_str!("../../../../docs/account.md"));
         check::<ShopTable>("shops", include_str!("../../../../docs/configuration.md"));
         check::<WebhookTable>("webhooks", include_str!("../../../../docs/configuration.md"));
     }

@@ -1,4 +1,4 @@
-//! Looks at everything take turns: one at a time, eight wait, and the others are told that the desk is busy.
+//! Looks at everything take turns: one at a time, eight wait, and the others are told so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 const MOST_WAITING: usize = 8;
 
 /// Who may look.
-pub(super) struct ScanTurn {
+pub(in crate::serve) struct ScanTurn {
     permits: Arc<Semaphore>,
     /// Those that wait and the one under way.
     here: AtomicUsize,
@@ -18,7 +18,7 @@ pub(super) struct ScanTurn {
 
 /// Too many wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Busy;
+pub(in crate::serve) struct Busy;
 
 /// The place of one who waits or looks.
 struct ScanPlace<'a>(&'a AtomicUsize);
@@ -51,7 +51,10 @@ impl ScanTurn {
     }
 
     /// Looks on a thread that may wait. It goes on to its end, and keeps its turn, if nobody waits for it any more.
-    pub(super) async fn look<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
+    pub(in crate::serve) async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
         let (permit, _place) = self.turn().await?;
         let looked = spawn_blocking(move || {
             let looked = look();
@@ -62,7 +65,7 @@ impl ScanTurn {
     }
 
     /// The same for work that waits by itself.
-    pub(super) async fn look_with<T>(&self, look: impl Future<Output = T>) -> Result<T, Busy> {
+    pub(in crate::serve) async fn look_with<T>(&self, look: impl Future<Output = T>) -> Result<T, Busy> {
         let (_permit, _place) = self.turn().await?;
         Ok(look.await)
     }

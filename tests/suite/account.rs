@@ -1,0 +1,849 @@
+//! The customer's page: who gets in, what somebody sees and changes, and what nobody finds out.
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use chrono::Utc;
+use countersign_model::build_id::BuildId;
+use countersign_model::download_key::DownloadKey;
+use countersign_model::issuing_key::ReferenceKey;
+use serde_json::{Value, json};
+
+use crate::deep_inputs::mail_server_with_mails;
+use crate::hosted::{SECRET, hosting};
+use crate::management::stdout_json;
+use crate::support::http::Client;
+use crate::support::instance::{LATEST, question};
+use crate::support::server::countersign;
+use crate::support::{Instance, License, Response, Server, eventually};
+
+const ANNA: &str = "anna@buyer.example";
+const BERT: &str = "bert@buyer.example";
+const SOON: Duration = Duration::from_secs(20);
+
+struct Account {
+    instance: Instance,
+    server: Server,
+    mailed: Arc<Mutex<Vec<String>>>,
+}
+
+/// The key that `write_issuing_secrets` makes.
+fn key() -> ReferenceKey {
+    ReferenceKey::new("references".repeat(5).as_bytes()[..32].try_into().unwrap())
+}
+
+/// What a cookie has, signed for these pages.
+fn cookie(pages: &str, hours_ago: i64, address: &str) -> String {
+    let issued = Utc::now().timestamp() - hours_ago * 3_600;
+    let owner = key().customer(&address.parse().unwrap());
+    let mut bytes = [&[7; 16][..], &issued.to_be_bytes(), b"p", &owner.0].concat();
+    let mac = key().desk_mac(&[format!("{pages} session 1\0").as_bytes(), &bytes]);
+    bytes.extend(mac);
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The session of a customer, signed on another node.
+fn session(address: &str) -> String {
+    cookie("account", 0, address)
+}
+
+fn location(answer: &Response) -> &str {
+    answer.header("location").unwrap_or_default()
+}
+
+/// The value of a field of a form.
+fn field<'p>(page: &'p str, name: &str) -> &'p str {
+    let value = page.split(&format!("name=\"{name}\" value=\"")).nth(1);
+    let value = value.unwrap_or_else(|| panic!("no {name} in {page}"));
+    value.split('"').next().unwrap()
+}
+
+impl Account {
+    fn open(more: &str) -> Self {
+        Self::with(Instance::issuing(&[]), more)
+    }
+
+    fn with(instance: Instance, more: &str) -> Self {
+        let (port, mailed) = mail_server_with_mails();
+        let settings = format!(
+            "[account]\nname = 'Acme'\ncolor = '#17615a'\nsupport = 'help@acme.example'\n\
+             [mail]\nserver = '127.0.0.1'\nport = {port}\ntls = 'none'\nfrom = 'licenses@acme.example'\n\
+             [serve]\n{more}"
+        );
+        instance.write("countersign.toml", &settings);
+        let server = Server::start(&instance);
+        Self {
+            instance,
+            server,
+            mailed,
+        }
+    }
+
+    /// Issues a license for two sites and a customer.
+    fn issue(&self, address: &str, more: &[&str]) -> License {
+        let arguments = [
+            "license",
+            "issue",
+            "--module",
+            "forms",
+            "--sites",
+            "2",
+            "--customer",
+            address,
+        ];
+        let told = stdout_json(
+            &self.instance,
+            &[&arguments[..], &["--expires", "2099-06-30"], more].concat(),
+        );
+        License {
+            id: told["id"].as_str().unwrap().to_owned(),
+            key: told["license_key"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Response {
+        let mut head = format!(
+            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        let mut client = Client::connect(self.server.address);
+        client.send(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        match method {
+            "HEAD" => client.receive_head().unwrap(),
+            _ => client.receive().unwrap(),
+        }
+    }
+
+    fn get(&self, target: &str, session: &str) -> Response {
+        self.send("GET", target, &[("Cookie", &format!("account={session}"))], "")
+    }
+
+    fn post(&self, target: &str, session: &str, form: &[(&str, &str)]) -> Response {
+        let mut body = url::form_urlencoded::Serializer::new(String::new());
+        body.extend_pairs(form);
+        let cookie = format!("account={session}");
+        let headers = [
+            ("Cookie", cookie.as_str()),
+            ("Sec-Fetch-Site", "same-origin"),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+        ];
+        self.send("POST", target, &headers, &body.finish())
+    }
+
+    /// Asks for a mail; the page for the code.
+    fn ask(&self, address: &str) -> String {
+        let answer = self.post("/account/sign-in", "", &[("address", address)]);
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        location(&answer).to_owned()
+    }
+
+    /// The next mail: its whole text, its code, and the path of its link.
+    fn mail(&self) -> (String, String, String) {
+        eventually("the mail is there", SOON, || !self.mailed.lock().unwrap().is_empty());
+        let mail = self.mailed.lock().unwrap().remove(0);
+        let mail = mail.replace("=\r\n", "").replace("=3D", "=");
+        let code = mail.split("ode: ").nth(1).unwrap()[..9].to_owned();
+        let link = mail.split("/account/link/").nth(1).unwrap();
+        let link = format!("/account/link/{}", link.split_whitespace().next().unwrap());
+        (mail, code, link)
+    }
+
+    fn license(&self, id: &str) -> Value {
+        stdout_json(&self.instance, &["license", "show", id])
+    }
+
+    fn ledger(&self) -> String {
+        fs::read_to_string(self.instance.file("store/ledger.jsonl")).unwrap()
+    }
+
+    fn bind(&self, license: &License, site: &str, secret: &str) {
+        let mut question = question(license, site);
+        question["release_hash"] = json!(crate::support::instance::sha256(secret));
+        assert_eq!(self.server.ask(&question).code(), "ok", "{site}");
+    }
+}
+
+#[test]
+fn a_customer_signs_in_by_the_address_and_sees_the_licenses_of_nobody_else() {
+    let account = Account::open("");
+    let own = account.issue(ANNA, &[]);
+    let other = account.issue(BERT, &[]);
+    account.issue("kim@buyer.example", &[]);
+    // Another mailbox that is found as the same address: the mail goes to the one that is kept.
+    account.ask("\u{212A}im@buyer.example");
+    let (mail, ..) = account.mail();
+    assert!(mail.contains("To: kim@buyer.example"), "{mail}");
+    account.bind(&own, "https://anna.example", "a");
+    account.bind(&other, "https://bert.example", "b");
+    let first = account.get("/account", "");
+    assert!(first.status == 200 && first.text().contains("Send me the link") && first.text().contains("Acme"));
+    let at = account.ask(" Anna@Buyer.example");
+    assert_eq!(account.get(&at, "").status, 200);
+    let (mail, code, link) = account.mail();
+    assert!(mail.contains("Sign in at Acme") && mail.contains(ANNA), "{mail}");
+    // A scanner opens every link.
+    let before = account.ledger();
+    for method in ["GET", "HEAD"] {
+        for target in [link.as_str(), &at, "/account", "/account/sign-in"] {
+            assert_eq!(account.send(method, target, &[], "").status, 200, "{method} {target}");
+        }
+    }
+    assert_eq!(account.ledger(), before);
+    assert_eq!(account.post(&at, "", &[("code", "AAAA-AAAA")]).status, 422);
+    let used = account.post(&link, "", &[]);
+    assert_eq!(
+        (used.status, location(&used)),
+        (303, "/account?signed-in"),
+        "{}",
+        used.text()
+    );
+    let set = used.header("set-cookie").unwrap();
+    assert!(
+        set.starts_with("account=") && set.contains("; Max-Age=7200; HttpOnly; SameSite=Lax"),
+        "{set}"
+    );
+    let session = set.split([';', '=']).nth(1).unwrap();
+    // The code and the link are one, and work once.
+    assert_eq!(account.post(&at, "", &[("code", &code)]).status, 410);
+    assert_eq!(account.post(&link, "", &[]).status, 410);
+    let page = account.get("/account", session);
+    assert_eq!(page.header("cache-control"), Some("no-store"));
+    let page = page.text();
+    assert!(
+        page.contains(&own.id) && !page.contains(&other.id) && page.contains(ANNA),
+        "{page}"
+    );
+    let page = account.get(&format!("/account/licenses/{}", own.id), session).text();
+    assert!(
+        page.contains("anna.example") && page.contains("1 of 2") && !page.contains("bert.example"),
+        "{page}"
+    );
+    assert!(page.len() <= 15_000, "{} bytes", page.len());
+    // Nothing of another customer, by whatever is guessed.
+    let nobody = License::new();
+    let mut answers = Vec::new();
+    for id in [other.id.as_str(), &nobody.id, &other.id[..12], "x"] {
+        for path in ["", "/move?host=bert.example", "/new-key", "/download"] {
+            let answer = account.get(&format!("/account/licenses/{id}{path}"), session);
+            answers.push((answer.status, answer.text()));
+        }
+        let forms = [
+            ("move", [("host", "bert.example"), ("what", "gone")]),
+            ("mail-key", [("once", &"0".repeat(32)), ("x", "")]),
+            ("new-key", [("once", &"0".repeat(32)), ("revision", "1")]),
+            ("download", [("plugin", "acme-forms"), ("host", "")]),
+        ];
+        for (path, form) in forms {
+            let answer = account.post(&format!("/account/licenses/{id}/{path}"), session, &form);
+            answers.push((answer.status, answer.text()));
+        }
+    }
+    answers.dedup();
+    assert!(answers.len() == 1 && answers[0].0 == 404, "{answers:?}");
+    // The host of another customer on the own license.
+    let guessed = account.get(&format!("/account/licenses/{}/move?host=bert.example", own.id), session);
+    let unbound = account.get(
+        &format!("/account/licenses/{}/move?host=nobody.example", own.id),
+        session,
+    );
+    assert_eq!((guessed.status, guessed.text()), (422, unbound.text()));
+    let out = account.post("/account/sign-out", session, &[]);
+    assert_eq!((out.status, location(&out)), (303, "/account/sign-in"));
+    assert!(out.header("clear-site-data").is_none());
+    assert!(account.get("/account", session).text().contains("Send me the link"));
+    let log = account.server.log();
+    assert!(
+        !log.contains(&code) && !log.contains(&link) && !log.to_lowercase().contains("anna@"),
+        "{log}"
+    );
+}
+
+#[test]
+fn nobody_learns_whether_an_address_is_known_by_status_bytes_or_time() {
+    let account = Account::open("");
+    const EACH: usize = 200;
+    for number in 0..EACH {
+        account.issue(&format!("k{number:03}@buyer.example"), &[]);
+    }
+    let mut times = [Vec::new(), Vec::new()];
+    let mut shapes = [Vec::new(), Vec::new()];
+    for number in 0..EACH {
+        // Each goes first half of the time.
+        for turn in 0..2 {
+            let known = (number + turn) % 2;
+            let address = format!("{}{number:03}@buyer.example", if known == 0 { "k" } else { "u" });
+            let began = Instant::now();
+            let answer = account.post("/account/sign-in", "", &[("address", &address)]);
+            times[known].push(began.elapsed());
+            let page = account.get(location(&answer), "").text();
+            let mut headers: Vec<_> = ["content-length", "cache-control", "content-type", "set-cookie"]
+                .map(|name| answer.header(name).map(str::to_owned))
+                .into();
+            headers.push(Some(location(&answer).len().to_string()));
+            shapes[known].push((
+                answer.status,
+                answer.body.clone(),
+                headers,
+                page.replace(location(&answer), ""),
+            ));
+            // What is done on the side must not slow the next one.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    for shapes in &mut shapes {
+        shapes.dedup();
+        assert_eq!(shapes.len(), 1, "each answer is the same");
+    }
+    assert_eq!(shapes[0], shapes[1]);
+    let [known, unknown] = times.map(|mut times| {
+        times.sort();
+        times[EACH / 2]
+    });
+    eprintln!("median of {EACH}: known {known:?}, unknown {unknown:?}");
+    let difference = known.abs_diff(unknown);
+    assert!(
+        difference < known.min(unknown) / 4 + Duration::from_micros(100),
+        "known {known:?}, unknown {unknown:?}"
+    );
+    eventually("each known address got a mail", SOON, || {
+        account.mailed.lock().unwrap().len() == EACH
+    });
+    let mails = account.mailed.lock().unwrap();
+    assert!(
+        mails
+            .iter()
+            .all(|mail| !mail.contains("u000@") && mail.contains("@buyer.example"))
+    );
+}
+
+#[test]
+fn of_a_thousand_mails_for_one_address_three_arrive_and_who_asks_is_told() {
+    let account = Account::open("");
+    account.issue(ANNA, &[]);
+    let ask = |address: &str| account.post("/account/sign-in", "", &[("address", address)]);
+    let known: Vec<_> = (0..1_000).map(|_| ask(ANNA)).collect();
+    let unknown: Vec<_> = (0..10).map(|_| ask(BERT)).collect();
+    let count = |answers: &[Response], status| answers.iter().filter(|answer| answer.status == status).count();
+    assert_eq!((count(&known, 303), count(&known, 429)), (3, 997));
+    assert_eq!((count(&unknown, 303), count(&unknown, 429)), (3, 7));
+    assert!(known[999].text().contains("Enough mails for now"));
+    assert_eq!(known[999].text(), unknown[9].text());
+    eventually("three mails arrive", SOON, || account.mailed.lock().unwrap().len() == 3);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(account.mailed.lock().unwrap().len(), 3);
+}
+
+#[test]
+fn whoever_guesses_addresses_or_keys_is_slowed() {
+    let account = Account::open("");
+    drop(account.server);
+    let account = Account {
+        server: Server::start_with(&account.instance, &["--failures-per-minute", "20"]),
+        ..account
+    };
+    let asked: Vec<_> = (0..60)
+        .map(|number| {
+            account
+                .post(
+                    "/account/sign-in",
+                    "",
+                    &[("address", &format!("u{number}@buyer.example"))],
+                )
+                .status
+        })
+        .collect();
+    assert!(asked.contains(&429), "{asked:?}");
+}
+
+#[test]
+fn a_session_is_one_of_these_pages_that_lasts_two_hours_and_a_form_is_one_of_ours() {
+    let account = Account::open("");
+    let own = account.issue(ANNA, &[]);
+    let is_in = |cookie: &str| account.get("/account", cookie).text().contains(&own.id);
+    assert!(is_in(&session(ANNA)) && is_in(&cookie("account", 1, ANNA)));
+    for stranger in [
+        &cookie("account", 2, ANNA),
+        &cookie("desk", 0, ANNA),
+        &session(BERT),
+        "",
+        "x",
+    ] {
+        assert!(!is_in(stranger), "{stranger}");
+    }
+    let path = format!("/account/licenses/{}", own.id);
+    let out = account.get(&path, "");
+    assert_eq!((out.status, location(&out)), (303, "/account/sign-in"));
+    // Without cookies there is a sentence.
+    assert!(
+        account
+            .get("/account?signed-in", "")
+            .text()
+            .contains("Your browser keeps no cookies")
+    );
+    assert!(
+        !account
+            .get("/account?signed-in", &session(ANNA))
+            .text()
+            .contains("no cookies")
+    );
+    let before = account.ledger();
+    let signed_in = format!("account={}", session(ANNA));
+    for headers in [
+        &[("Cookie", signed_in.as_str())][..],
+        &[("Cookie", &signed_in), ("Sec-Fetch-Site", "cross-site")],
+        &[("Cookie", &signed_in), ("Sec-Fetch-Site", "same-site")],
+        &[("Cookie", &signed_in), ("Origin", "https://evil.example")],
+    ] {
+        for target in [
+            format!("{path}/move"),
+            format!("{path}/new-key"),
+            "/account/sign-out".to_owned(),
+        ] {
+            assert_eq!(
+                account.send("POST", &target, headers, "what=gone").status,
+                403,
+                "{target}"
+            );
+        }
+    }
+    for target in ["/account/x", "/account/licenses", "/account//key"] {
+        assert_eq!(account.get(target, &session(ANNA)).status, 404, "{target}");
+    }
+    assert_eq!(account.send("PUT", "/account", &[], "").status, 405);
+    assert_eq!(account.ledger(), before);
+    let page = account.get("/account", &session(ANNA));
+    for (name, expected) in [
+        ("content-security-policy", "default-src 'none'"),
+        ("referrer-policy", "same-origin"),
+    ] {
+        assert!(page.header(name).unwrap().starts_with(expected), "{name}");
+    }
+    let style = page.text();
+    let style = style
+        .split("rel=\"stylesheet\" href=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let sheet = account.get(style, "");
+    assert!(sheet.status == 200 && sheet.text().contains("--accent:light-dark(#17615a,"));
+}
+
+#[test]
+fn a_site_that_moved_or_is_gone_gives_its_seat_five_times_in_thirty_days() {
+    let account = Account::open("");
+    let own = account.issue(ANNA, &[]);
+    let anna = session(ANNA);
+    let path = format!("/account/licenses/{}", own.id);
+    account.bind(&own, "https://old.example", "old");
+    account.bind(&own, "https://second.example", "second");
+    let question_page = account.get(&format!("{path}/move?host=old.example"), &anna).text();
+    assert!(question_page.contains("5 more times"), "{question_page}");
+    let moved = |host: &str, to: &str| {
+        let form = [("host", host), ("what", "moved"), ("to", to)];
+        account.post(&format!("{path}/move"), &anna, &form)
+    };
+    let done = moved("old.example", "https://www.new.example/blog");
+    assert_eq!(location(&done), format!("{path}?done=moved"), "{}", done.text());
+    // What was done is so already.
+    assert_eq!(
+        location(&moved("old.example", "new.example")),
+        format!("{path}?done=same")
+    );
+    let ask = |site: &str| account.server.ask(&question(&own, site)).code();
+    assert_eq!(
+        (ask("https://new.example"), ask("https://old.example")),
+        ("ok".into(), "bound_elsewhere".into())
+    );
+    let page = account.get(&path, &anna).text();
+    assert!(
+        page.contains("old.example moved to new.example") && page.contains("new.example</bdi>"),
+        "{page}"
+    );
+    for (to, told) in [("not a site", "must be like"), ("new.example", "same site")] {
+        let refused = moved("new.example", to);
+        assert!(
+            refused.status == 422 && refused.text().contains(told),
+            "{to}: {}",
+            refused.text()
+        );
+    }
+    // That one has a seat already: the old one is given up.
+    assert_eq!(moved("new.example", "second.example").status, 303);
+    for number in 3..=5 {
+        account.bind(&own, &format!("https://site{number}.example"), "s");
+        let form = [("host", format!("site{number}.example")), ("what", "gone".to_owned())];
+        let form: Vec<_> = form.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let freed = account.post(&format!("{path}/move"), &anna, &form);
+        assert_eq!(
+            location(&freed),
+            format!("{path}?done=freed"),
+            "{number}: {}",
+            freed.text()
+        );
+    }
+    let sixth = account.post(
+        &format!("{path}/move"),
+        &anna,
+        &[("host", "second.example"), ("what", "gone")],
+    );
+    assert!(
+        sixth.status == 422 && sixth.text().contains("as often as it may"),
+        "{}",
+        sixth.text()
+    );
+    assert!(
+        account
+            .get(&format!("{path}/move?host=second.example"), &anna)
+            .text()
+            .contains("0 more times")
+    );
+    // A new key would free all seats.
+    let page = account.get(&format!("{path}/new-key"), &anna).text();
+    let form = [("once", field(&page, "once")), ("revision", field(&page, "revision"))];
+    assert_eq!(account.post(&format!("{path}/new-key"), &anna, &form).status, 422);
+    let ledger = account.ledger();
+    assert_eq!(ledger.matches("\"how\":\"customer\"").count(), 5, "{ledger}");
+    let history = countersign(&account.instance)
+        .args(["license", "history", &own.id])
+        .output()
+        .unwrap();
+    let history = String::from_utf8(history.stdout).unwrap();
+    assert!(
+        history.contains("the customer moved old.example to new.example"),
+        "{history}"
+    );
+    assert!(history.contains("the customer freed site5.example"), "{history}");
+}
+
+#[test]
+fn who_lost_a_key_gets_it_by_mail_and_who_gave_it_away_gets_a_new_one_once() {
+    let account = Account::open("");
+    let own = account.issue(ANNA, &[]);
+    account.bind(&own, "https://anna.example", "a");
+    let anna = session(ANNA);
+    let path = format!("/account/licenses/{}", own.id);
+    let page = account.get(&path, &anna).text();
+    let once = field(&page, "once").to_owned();
+    for _ in 0..2 {
+        let sent = account.post(&format!("{path}/mail-key"), &anna, &[("once", &once)]);
+        assert_eq!(location(&sent), format!("{path}?done=mailed"), "{}", sent.text());
+    }
+    eventually("the key is mailed", SOON, || !account.mailed.lock().unwrap().is_empty());
+    let mail = account.mailed.lock().unwrap().remove(0);
+    assert!(mail.contains(&own.key) && mail.contains(ANNA), "{mail}");
+    let page = account.get(&format!("{path}/new-key"), &anna).text();
+    assert!(page.contains("on all 1 sites") && !page.contains(&own.key), "{page}");
+    let form = [("once", field(&page, "once")), ("revision", field(&page, "revision"))];
+    let first = account.post(&format!("{path}/new-key"), &anna, &form);
+    let again = account.post(&format!("{path}/new-key"), &anna, &form);
+    assert_eq!(first.status, 303, "{}", first.text());
+    assert_eq!(location(&again), location(&first));
+    let new = location(&first)
+        .strip_prefix("/account/licenses/")
+        .unwrap()
+        .split('?')
+        .next()
+        .unwrap();
+    assert_eq!(
+        (
+            account.license(&own.id)["status"].clone(),
+            account.license(new)["replaces"].clone()
+        ),
+        (json!("revoked"), json!(own.id))
+    );
+    assert!(account.ledger().contains("\"operator:account\""));
+    assert_eq!(
+        account.server.ask(&question(&own, "https://anna.example")).code(),
+        "revoked"
+    );
+    eventually("the new key is mailed", SOON, || {
+        !account.mailed.lock().unwrap().is_empty()
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(account.mailed.lock().unwrap().len(), 1);
+    let page = account.get(location(&first), &anna).text();
+    assert!(
+        page.contains("has a new key") && page.contains("The license got a new key"),
+        "{page}"
+    );
+    let list = account.get("/account", &anna).text();
+    assert!(list.contains(new) && !list.contains(&own.id), "{list}");
+    // Somebody was faster.
+    let stale = account.post(
+        &format!("/account/licenses/{new}/new-key"),
+        &anna,
+        &[("once", &"1".repeat(32)), ("revision", "9")],
+    );
+    assert_eq!(stale.status, 409);
+}
+
+#[test]
+fn the_first_copy_is_marked_for_the_license_and_the_site_that_the_customer_names() {
+    let (instance, _) = hosting(&["# none\n".to_owned()], &[("acme-forms", &[LATEST, "1.1.0"], true)]);
+    instance.write_issuing_secrets();
+    let account = Account::with(instance, "");
+    let own = account.issue(ANNA, &[]);
+    let anna = session(ANNA);
+    let path = format!("/account/licenses/{}/download", own.id);
+    let page = account.get(&path, &anna).text();
+    assert!(page.contains(LATEST) && page.contains("Download the ZIP"), "{page}");
+    for host in ["", "https://www.New.example/"] {
+        let zip = account.post(&path, &anna, &[("plugin", "acme-forms"), ("host", host)]);
+        assert_eq!(zip.status, 200, "{}", zip.text());
+        assert_eq!(zip.header("content-type"), Some("application/zip"));
+        let key = DownloadKey::new(&SECRET);
+        let id = own.id.parse().unwrap();
+        let today = Utc::now().date_naive();
+        let build = match host {
+            "" => BuildId::first_copy(&key, &id, today, "acme-forms", LATEST),
+            _ => BuildId::new(&key, &id, &"new.example".parse().unwrap(), today, "acme-forms", LATEST),
+        };
+        let marked = build.unwrap().encrypt(&key).to_string();
+        assert!(String::from_utf8_lossy(&zip.body).contains(&marked), "{host}");
+    }
+    for (plugin, host) in [("acme-forms", "not a site"), ("acme-maps", ""), ("", "")] {
+        assert_eq!(
+            account.post(&path, &anna, &[("plugin", plugin), ("host", host)]).status,
+            422,
+            "{plugin}"
+        );
+    }
+    let answers: Vec<_> = (0..20)
+        .map(|_| {
+            account
+                .post(&path, &anna, &[("plugin", "acme-forms"), ("host", "")])
+                .status
+        })
+        .collect();
+    assert_eq!((answers[17], answers[18]), (200, 429), "{answers:?}");
+}
+
+#[test]
+fn by_the_key_alone_no_site_but_the_own_one_is_named_and_guesses_count() {
+    let account = Account::open("");
+    let own = account.issue(ANNA, &["--note", "for the agency"]);
+    account.bind(&own, "https://first.example", "a");
+    account.bind(&own, "https://second.example", "b");
+    let look = |key: &str, site: &str| account.post("/account/key", "", &[("license_key", key), ("site_url", site)]);
+    let page = look(&own.key, "https://www.first.example/wp").text();
+    assert!(
+        page.contains("2 of 2") && page.contains("This site has a seat") && page.contains("first.example"),
+        "{page}"
+    );
+    assert!(
+        !page.contains("second.example") && !page.contains(ANNA) && !page.contains("agency") && !page.contains(&own.id)
+    );
+    let page = look(&own.key.to_lowercase().replace('-', " "), "third.example").text();
+    assert!(
+        page.contains("This site has no seat") && !page.contains("first.example"),
+        "{page}"
+    );
+    assert!(look(&own.key, "").text().contains("2 of 2"));
+    assert_eq!(look(&own.key, &own.key).status, 422);
+    for wrong in [License::new().key.as_str(), "", "XXXXX"] {
+        let answer = look(wrong, "first.example");
+        assert!(
+            answer.status == 422 && answer.text().contains("no license with this key"),
+            "{}",
+            answer.text()
+        );
+        assert!(!answer.text().contains("first.example"));
+    }
+    assert!(!account.server.log().contains(&own.key));
+}
+
+#[test]
+fn what_ended_is_said_and_who_was_erased_is_a_stranger() {
+    let account = Account::open("renew_url = 'https://shop.example/renew'\n");
+    let active = account.issue(ANNA, &[]);
+    let expired = License::new();
+    let export = format!(
+        "key,expires,modules,customer\n{},2026-01-31,forms,{ANNA}\n",
+        expired.key
+    );
+    account.instance.write("export.csv", &export);
+    let imported = countersign(&account.instance)
+        .args(["license", "import", "export.csv", "--from", "csv"])
+        .current_dir(account.instance.path())
+        .output()
+        .unwrap();
+    assert!(imported.status.success(), "{imported:?}");
+    let suspended = account.issue(ANNA, &[]);
+    let revoked = account.issue(ANNA, &[]);
+    account.bind(&suspended, "https://held.example", "a");
+    for (verb, license) in [("suspend", &suspended), ("revoke", &revoked)] {
+        let done = countersign(&account.instance)
+            .args(["license", verb, &license.id])
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{done:?}");
+    }
+    let anna = session(ANNA);
+    let show = |license: &License| account.get(&format!("/account/licenses/{}", license.id), &anna).text();
+    assert!(show(&active).contains("https://shop.example/renew"));
+    let page = show(&expired);
+    assert!(
+        page.contains("This license ended") && page.contains("31 Jan 2026") && page.contains(">Renew<"),
+        "{page}"
+    );
+    let page = show(&suspended);
+    assert!(
+        page.contains("suspended this license") && !page.contains("name=\"once\""),
+        "{page}"
+    );
+    assert!(show(&revoked).contains("ended for good"));
+    let move_it = account.post(
+        &format!("/account/licenses/{}/move", suspended.id),
+        &anna,
+        &[("host", "held.example"), ("what", "gone")],
+    );
+    assert_eq!(move_it.status, 422);
+    let form = [("once", &"2".repeat(32)[..]), ("revision", "1")];
+    for license in [&suspended, &revoked] {
+        assert_eq!(
+            account
+                .post(&format!("/account/licenses/{}/new-key", license.id), &anna, &form)
+                .status,
+            422
+        );
+        assert_eq!(
+            account
+                .post(&format!("/account/licenses/{}/mail-key", license.id), &anna, &form)
+                .status,
+            422
+        );
+    }
+    let german = account.send(
+        "GET",
+        "/account",
+        &[
+            ("Cookie", &format!("account={anna}")),
+            ("Accept-Language", "de-DE,de;q=0.9,en;q=0.5"),
+        ],
+        "",
+    );
+    let german = german.text();
+    assert!(
+        german.contains("<html lang=\"de\">") && german.contains("Ihre Lizenzen") && german.contains("31.01.2026"),
+        "{german}"
+    );
+    // Erased: the session is over, and no mail comes any more.
+    let forgotten = countersign(&account.instance)
+        .args(["customer", "forget", ANNA, "--yes"])
+        .output()
+        .unwrap();
+    assert!(forgotten.status.success(), "{forgotten:?}");
+    assert!(account.get("/account", &anna).text().contains("Send me the link"));
+    account.ask(ANNA);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(account.mailed.lock().unwrap().is_empty());
+}
+
+#[test]
+fn where_no_address_is_kept_the_customer_says_it_again() {
+    let account = Account::open("customers = 'hash'\n");
+    let own = account.issue(ANNA, &[]);
+    let at = account.ask(ANNA);
+    let (_, code, _) = account.mail();
+    let used = account.post(&at, "", &[("code", &code)]);
+    assert_eq!(used.status, 303, "{}", used.text());
+    let anna = used
+        .header("set-cookie")
+        .unwrap()
+        .split([';', '='])
+        .nth(1)
+        .unwrap()
+        .to_owned();
+    let path = format!("/account/licenses/{}", own.id);
+    let page = account.get(&path, &anna).text();
+    assert!(page.contains("We keep no address") && !page.contains(ANNA), "{page}");
+    let once = field(&page, "once");
+    let send = |address: &str| {
+        account.post(
+            &format!("{path}/mail-key"),
+            &anna,
+            &[("once", once), ("address", address)],
+        )
+    };
+    for wrong in ["", BERT] {
+        assert_eq!(send(wrong).status, 422, "{wrong}");
+    }
+    assert_eq!(send("Anna@Buyer.example").status, 303);
+    eventually("the key is mailed", SOON, || !account.mailed.lock().unwrap().is_empty());
+    assert!(account.mailed.lock().unwrap()[0].contains(&own.key));
+}
+
+#[test]
+fn without_a_name_there_is_no_page_and_what_it_lacks_is_said_at_the_start() {
+    let server = |settings: &str, with_keys: bool| {
+        let instance = if with_keys {
+            Instance::issuing(&[])
+        } else {
+            Instance::with_licenses(&["# none\n".to_owned()])
+        };
+        instance.write("countersign.toml", settings);
+        instance
+    };
+    let off = server("[account]\nsupport = 'help@acme.example'\n", true);
+    let running = Server::start(&off);
+    assert_eq!(crate::support::get(running.address, "/account").status, 404);
+    let mail = "[mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n";
+    for (settings, with_keys, told) in [
+        ("[account]\nname = 'Acme'\n".to_owned(), true, "[account] needs [mail]"),
+        (
+            format!("[account]\nname = 'Acme'\n{mail}"),
+            false,
+            "[account] needs the keys",
+        ),
+        (
+            format!("[account]\nname = 'Acme'\ncolor = 'red'\n{mail}"),
+            true,
+            "expected a color",
+        ),
+    ] {
+        let instance = server(&settings, with_keys);
+        let started = countersign(&instance)
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&started.stderr);
+        assert!(!started.status.success() && said.contains(told), "{said}");
+    }
+    let words = server(&format!("[account]\nname = 'Acme'\n{mail}"), true);
+    words.write("registry/account/de.toml", "lizenzen = 'x'\n");
+    let started = countersign(&words)
+        .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&started.stderr);
+    assert!(said.contains("de.toml: unknown field `lizenzen`"), "{said}");
+}
+
+#[test]
+fn a_host_of_its_own_is_the_only_one_that_has_the_page() {
+    let account = Account::open("");
+    let settings = fs::read_to_string(account.instance.file("countersign.toml")).unwrap();
+    let settings = settings.replace("[account]\n", "[account]\nurl = 'https://my.acme.example'\n");
+    account.instance.write("countersign.toml", &settings);
+    drop(account.server);
+    let server = Server::start(&account.instance);
+    let get = |host: &str, target: &str| {
+        let mut client = Client::connect(server.address);
+        client
+            .send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())
+            .unwrap();
+        client.receive().unwrap()
+    };
+    assert_eq!(get("localhost", "/account").status, 404);
+    assert_eq!(get("my.acme.example", "/account").status, 200);
+    let first = get("My.acme.example:443", "/");
+    assert_eq!((first.status, location(&first)), (303, "/account"));
+}
