@@ -3066,9 +3066,12 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				$this->show_row( 'modules', implode( ', ', array_map( [ $this->config, 'name_of' ], $memory->statement['modules'] ) ) );
 				'' !== self::day( $memory ) && $this->show_row( 'expires', self::day( $memory ) );
 			}
-			if ( '' !== $memory->upgrade_url() ) {
-				$link = self::anchor( $memory->upgrade_url(), $this->text( 'upgrade' ) );
-				printf( '<tr><th scope="row">%s</th><td>%s</td></tr>', esc_html( $this->text( 'more' ) ), wp_kses_post( $link ) );
+			$links = '' === $memory->upgrade_url() ? '' : self::anchor( $memory->upgrade_url(), $this->text( 'upgrade' ) );
+			if ( $memory->grants() && '' !== $memory->account_url( $this->config ) ) {
+				$links .= self::anchor( $memory->account_url( $this->config ), $this->text( 'account' ) );
+			}
+			if ( '' !== $links ) {
+				printf( '<tr><th scope="row">%s</th><td>%s</td></tr>', esc_html( $this->text( 'more' ) ), wp_kses_post( $links ) );
 			}
 			if ( $memory->statement ) {
 				$this->show_row( $memory->grants() ? 'last_confirmed' : 'last_answer', self::moment( (int) strtotime( $memory->statement['issued_at'] ) ) );
@@ -3237,8 +3240,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				return '' === $url ? '' : self::anchor( $url, $this->text( 'renew' ) );
 			}
 			$of_account = in_array( $concern, [ 'no_key', 'bound_elsewhere', 'unknown_license', 'suspended', 'revoked' ], true );
-			return $of_account && '' !== $this->config->account_url
-				? self::anchor( $this->config->account_url, $this->text( 'account' ) ) : '';
+			$url        = $memory->account_url( $this->config );
+			return $of_account && '' !== $url ? self::anchor( $url, $this->text( 'account' ) ) : '';
 		}
 
 		public static function anchor( string $url, string $text ): string {

@@ -369,7 +369,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			'capability'  => 'manage_options',
 			// The UUID of the package this site was given; empty for the one in the plugin's build-id.php.
 			'build_id'    => '',
-			// Where a customer manages licenses, and where one is renewed: https.
+			// Where a customer manages licenses, if it is not the page of the server, and where one is renewed: https.
 			'account_url' => '',
 			'renew_url'   => '',
 			// What modules are called: names by module.
@@ -815,6 +815,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public function renew_url( Config $config ): string {
 			$url = $this->shop_url( 'renew_url' );
 			return '' === $url ? $config->renew_url : $url;
+		}
+
+		/** Where the customer manages licenses: as the plugin says, or else the page of the server; empty if neither has one. */
+		public function account_url( Config $config ): string {
+			return '' === $config->account_url ? $this->shop_url( 'account_url' ) : $config->account_url;
 		}
 
 		/** Where something else is bought for this license; empty if the server does not say it. */

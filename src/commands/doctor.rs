@@ -3,6 +3,7 @@
 //! Each check returns findings and changes nothing. `server` asks the running server; `registry`, `keys`,
 //! `repositories` and `space` check what their names say. The findings go to stdout.
 
+mod account;
 mod database;
 mod finding;
 mod keys;
@@ -87,6 +88,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         findings.extend(licenses::findings(registry, &issued, config.serve.foreign_keys));
         findings.extend(offers::findings(registry, config));
     }
+    findings.extend(account::findings(config));
     findings.extend(mail::findings(config));
     findings.extend(shops::findings(registry.as_ref().ok().map(Registry::offers), config));
     findings.extend(webhooks::findings(config));

@@ -847,3 +847,40 @@ fn a_host_of_its_own_is_the_only_one_that_has_the_page() {
     let first = get("My.acme.example:443", "/");
     assert_eq!((first.status, location(&first)), (303, "/account"));
 }
+
+#[test]
+fn a_client_is_told_the_page_and_doctor_warns_of_scripts_beside_it() {
+    let account = Account::open("");
+    let own = account.issue(ANNA, &[]);
+    let url = format!("http://{}/account", account.server.address);
+    let statement = account.server.ask(&question(&own, "https://anna.example")).json();
+    assert_eq!(statement["account_url"], url.as_str());
+    let without = Server::start(&Instance::with_licenses(&["# none\n".to_owned()]));
+    assert!(
+        without
+            .ask(&question(&own, "https://anna.example"))
+            .json()
+            .get("account_url")
+            .is_none()
+    );
+    let finding = || {
+        let output = countersign(&account.instance)
+            .args(["doctor", "--json"])
+            .output()
+            .unwrap();
+        let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut findings = findings.as_array().unwrap().clone();
+        findings.retain(|finding| finding["part"] == "account");
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        findings.remove(0)
+    };
+    assert_eq!(finding()["verdict"], "ok");
+    account
+        .instance
+        .write("public/shop/index.html", "<p><SCRIPT src=x></SCRIPT>");
+    let warned = finding();
+    assert!(
+        warned["verdict"] == "warning" && warned["finding"].as_str().unwrap().contains("shop/index.html"),
+        "{warned}"
+    );
+}

@@ -91,6 +91,8 @@ pub struct Statement<'a> {
     pub renew_url: Option<&'a str>,
     /// Where something else is bought for it.
     pub upgrade_url: Option<&'a str>,
+    /// The customer's page, if there is one.
+    pub account_url: Option<&'a str>,
     /// When the statement was made.
     pub issued_at: DateTime<Utc>,
     /// The request's nonce, if it sent one.
@@ -112,6 +114,8 @@ pub struct Statement<'a> {
 /// The members of the payload that sort before `signature`, in the order of RFC 8785 section 3.2.3.
 #[derive(Serialize)]
 struct Head<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account_url: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_domain: Option<&'a SiteHost>,
     code: &'static str,
@@ -157,6 +161,7 @@ impl Statement<'_> {
             .map(|(module, features)| (module, features.as_slice()))
             .collect();
         let head = Head {
+            account_url: self.account_url,
             bound_domain: self.bound_domain,
             code: self.verdict.code(),
             domain: self.domain,
@@ -254,6 +259,7 @@ mod tests {
             renews: false,
             renew_url: None,
             upgrade_url: None,
+            account_url: None,
             issued_at: DateTime::from_timestamp_millis(1_795_169_823_123).unwrap(),
             nonce,
             site_url,

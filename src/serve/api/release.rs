@@ -74,6 +74,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         renews: false,
         renew_url: None,
         upgrade_url: None,
+        account_url: None,
         issued_at: now,
         nonce: question.nonce.as_deref(),
         site_url,

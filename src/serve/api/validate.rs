@@ -132,6 +132,7 @@ impl AnsweredSite<'_> {
         let links = links
             .map(|license| service.license_links(snapshot, license))
             .unwrap_or_default();
+        let account_url = service.account.get().map(|account| account.url());
         let statement = Statement {
             verdict: decision.verdict,
             grant: license
@@ -144,6 +145,7 @@ impl AnsweredSite<'_> {
             renews: license.is_some_and(License::renews) && decision.verdict == Verdict::Ok,
             renew_url: links.renew.as_deref(),
             upgrade_url: links.upgrade.as_deref(),
+            account_url: account_url.as_deref(),
             issued_at: now,
             nonce: self.nonce,
             site_url: self.site_url,
