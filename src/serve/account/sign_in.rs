@@ -4,9 +4,11 @@
 //! an attempt is made of the address alone. GET and HEAD do nothing, because scanners open every link.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use chrono::{DateTime, Utc};
+use tokio::time::sleep;
 
 use crate::serve::account::asked::customer_row;
 use crate::serve::account::frame::AccountFrame;
@@ -31,6 +33,9 @@ use countersign_model::issuing_key::ReferenceKey;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
 const LABEL: PageLabel = PageLabel::ACCOUNT;
+
+/// How long a mail waits at least.
+const SOONEST: Duration = Duration::from_millis(100);
 
 #[derive(Template)]
 #[template(path = "account/sign-in.html")]
@@ -191,6 +196,10 @@ struct CustomerMail {
 
 impl CustomerMail {
     async fn send(self, service: Arc<Service>, setup: Arc<AccountSetup>, now: DateTime<Utc>) {
+        // SECURITY: not while the page is answered: the work for a known address would slow it down.
+        let mut some = [0];
+        let _ = getrandom::fill(&mut some);
+        sleep(SOONEST + Duration::from_millis(some[0].into())).await;
         match self.known(&service).await {
             Ok(Some(row)) if setup.mailed.take_mail(LABEL, self.own, now) => {
                 let kept = row.address.and_then(|address| address.parse().ok());
