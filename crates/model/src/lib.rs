@@ -10,6 +10,7 @@ pub mod build_id;
 pub mod change_kind;
 mod checked_text;
 pub mod customer;
+pub mod day_counts;
 pub mod desk_person;
 pub mod digest;
 pub mod download_key;

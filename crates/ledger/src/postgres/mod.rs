@@ -3,6 +3,7 @@
 //! `session` finds the server, `load` reads the log at the start, and `transaction` appends. Every 250 ms the node looks
 //! whether others appended. Memory takes only what a commit under the head's lock has proved. `schema` has the tables.
 
+pub(super) mod day_rows;
 pub(super) mod endpoint_lease;
 mod failure;
 pub mod inspection;

@@ -90,6 +90,15 @@ CREATE TABLE IF NOT EXISTS countersign.webhook_cursors (
   until timestamptz NOT NULL,
   progress jsonb NOT NULL
 );
+CREATE TABLE IF NOT EXISTS countersign.history (
+  slug text COLLATE "C" NOT NULL,
+  day date NOT NULL,
+  node text COLLATE "C" NOT NULL,
+  instance text COLLATE "C" NOT NULL,
+  counts jsonb NOT NULL,
+  PRIMARY KEY (slug, day, node, instance)
+);
+CREATE INDEX IF NOT EXISTS history_running ON countersign.history (day) WHERE node <> '';
 "#;
 
 /// Fails where there are tables of another format: the statements after it would mix both.
@@ -119,10 +128,19 @@ CREATE TABLE countersign.first_copies (
   license text COLLATE "C" PRIMARY KEY,
   copies jsonb NOT NULL
 );
+CREATE TABLE countersign.history (
+  slug text COLLATE "C" NOT NULL,
+  day date NOT NULL,
+  node text COLLATE "C" NOT NULL,
+  instance text COLLATE "C" NOT NULL,
+  counts jsonb NOT NULL,
+  PRIMARY KEY (slug, day, node, instance)
+);
+CREATE INDEX history_running ON countersign.history (day) WHERE node <> '';
 DO $$ DECLARE node text; BEGIN
   FOR node IN SELECT grantee FROM information_schema.role_table_grants
     WHERE table_schema = 'countersign' AND table_name = 'refused' AND privilege_type = 'DELETE' LOOP
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.first_copies, countersign.texts TO %I', node);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.first_copies, countersign.history, countersign.texts TO %I', node);
   END LOOP;
 END $$;
 UPDATE countersign.head SET format = NUMBER;
@@ -140,6 +158,7 @@ GRANT SELECT, UPDATE (sequence, digest, time) ON countersign.head TO NODE;
 GRANT SELECT, INSERT, UPDATE ON countersign.nodes, countersign.reports TO NODE;
 GRANT SELECT, INSERT, UPDATE ON countersign.webhook_cursors TO NODE;
 GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.texts, countersign.refused, countersign.first_copies TO NODE;
+GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.history TO NODE;
 ";
 
 /// What a node's role must be allowed, as `GRANTS` has it: tables, each with a privilege.
@@ -207,6 +226,7 @@ mod tests {
             ("refused", "DELETE"),
             ("first_copies", "DELETE"),
             ("webhook_cursors", "UPDATE"),
+            ("history", "DELETE"),
         ] {
             assert!(needed.contains(&right), "{right:?}: {needed:?}");
         }
