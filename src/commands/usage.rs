@@ -1,6 +1,9 @@
 //! `countersign usage`: which versions of a plugin sites run, how many of them, and how old those versions are.
 //!
-//! What a site reports is what it says. A site that has been silent for long is counted apart.
+//! What a site reports is what it says. A site that has been silent for long is counted apart. `history` has what was counted day by
+//! day.
+
+mod history;
 
 use chrono::{DateTime, Utc};
 use clap_complete::engine::ArgValueCompleter;
@@ -28,15 +31,20 @@ Examples:
   countersign usage acme-forms --days 7 --json
   countersign usage acme-forms --version 1.2.0 --sites
                                           who runs this version
+  countersign usage --history acme-forms --days 90
+                                          what happened day by day
 
 Sites say which version they run when they ask for updates, twice a day. A site counts if it asked \
 within the last 30 days. While a server runs, it is asked for what sites reported."
 )]
 pub struct Args {
     /// The plugin's name in the registry
-    #[arg(value_name = "PLUGIN", add = ArgValueCompleter::new(candidates::slugs))]
-    plugin: Slug,
-    /// Count sites that asked for updates within this many days
+    #[arg(value_name = "PLUGIN", required_unless_present = "history", add = ArgValueCompleter::new(candidates::slugs))]
+    plugin: Option<Slug>,
+    /// Show what was counted day by day, of the plugin or of each
+    #[arg(long, conflicts_with_all = ["version", "sites"])]
+    history: bool,
+    /// Count sites that asked for updates within this many days, or show this many days of the history
     #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     days: u16,
     /// Count only sites that run this version
@@ -62,23 +70,27 @@ enum UsageError {
 /// Counts, and prints.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let now = Utc::now();
-    let mut count = UsageCount::new(args.plugin.clone());
+    let plugin = match &args.plugin {
+        Some(plugin) if !args.history => plugin,
+        plugin => return history::show(plugin.as_ref(), args.days, args.json, config, now),
+    };
+    let mut count = UsageCount::new(plugin.clone());
     for (license, host, report) in &stored_sites::reports(config)?? {
-        let version = report.current_versions.get(&args.plugin);
+        let version = report.current_versions.get(plugin);
         let is_other = |wanted: &Version| version.is_none_or(|version| !is_version(version, wanted));
         if !args.version.as_ref().is_some_and(is_other) {
             count.add(license, host, report);
         }
     }
     if args.sites {
-        return sites(args, count, config, now);
+        return sites(args, plugin, count, config, now);
     }
-    let withheld = withheld(&args.plugin, config);
+    let withheld = withheld(plugin, config);
     let usage = count.finish(args.days, now);
     let usage = usage
         .with_releases(&config.paths.releases, &withheld, now)
         .map_err(Failure::input)?;
-    let usage = usage.ok_or_else(|| nothing(&args.plugin, config))?;
+    let usage = usage.ok_or_else(|| nothing(plugin, config))?;
     output::print(&if args.json { output::json(&usage)? } else { text(&usage) })
 }
 
@@ -114,7 +126,7 @@ struct SiteView<'a> {
 }
 
 /// Lists the sites, with what is known of their licenses.
-fn sites(args: &Args, count: UsageCount, config: &Config, now: DateTime<Utc>) -> Result<Exit, Failure> {
+fn sites(args: &Args, plugin: &Slug, count: UsageCount, config: &Config, now: DateTime<Utc>) -> Result<Exit, Failure> {
     let sites = count.sites(args.days, now);
     let registry = Registry::load_licenses(&config.paths.registry)?;
     let known = KnownLicenses::new(registry, stored_sites::issued_licenses(config)?);
@@ -140,8 +152,7 @@ fn sites(args: &Args, count: UsageCount, config: &Config, now: DateTime<Utc>) ->
         .map_or(String::new(), |version| format!(" {version}"));
     let days = counted(args.days, "day");
     let mut text = format!(
-        "{}{version}: {} in the last {days}\n",
-        args.plugin,
+        "{plugin}{version}: {} in the last {days}\n",
         counted(views.len(), "site")
     );
     if !views.is_empty() {
@@ -165,12 +176,20 @@ fn sites(args: &Args, count: UsageCount, config: &Config, now: DateTime<Utc>) ->
 
 /// Why there is nothing to show of this plugin.
 fn nothing(plugin: &Slug, config: &Config) -> Failure {
+    match require_entry(plugin, config) {
+        Ok(()) => Failure::input(UsageError::NothingPublished(plugin.clone()))
+            .hint("`countersign build` publishes what its repository has; it says why if it publishes nothing"),
+        Err(failure) => failure,
+    }
+}
+
+/// Fails if the registry has no entry of this plugin.
+fn require_entry(plugin: &Slug, config: &Config) -> Result<(), Failure> {
     let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).unwrap_or_default();
     match entries.iter().any(|entry| entry.slug.as_ref() == Some(plugin)) {
-        true => Failure::input(UsageError::NothingPublished(plugin.clone()))
-            .hint("`countersign build` publishes what its repository has; it says why if it publishes nothing"),
-        false => Failure::input(UsageError::Unknown(plugin.clone()))
-            .hint("give the name of a file in registry/plugins/, without .toml"),
+        true => Ok(()),
+        false => Err(Failure::input(UsageError::Unknown(plugin.clone()))
+            .hint("give the name of a file in registry/plugins/, without .toml")),
     }
 }
 

@@ -10,6 +10,8 @@ mod background;
 mod coarse_clock;
 mod compat;
 mod customer_numbers;
+pub mod day_history;
+mod day_tally;
 mod deliveries;
 pub mod desk;
 pub mod differing_declarations;
@@ -59,6 +61,8 @@ use tokio::sync::watch;
 
 use crate::serve::account::setup::AccountSetup;
 use crate::serve::account::words::AccountTexts;
+use crate::serve::day_history::{HistoryKeeper, KeptHistory};
+use crate::serve::day_tally::DayTally;
 use crate::serve::desk::door::DeskDoor;
 use crate::serve::desk::state::DeskState;
 use crate::serve::differing_declarations::DeclarationsLook;
@@ -83,7 +87,7 @@ use crate::serve::reminders::Reminders;
 use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::Webhooks;
 use crate::serve::webhooks::endpoint::Endpoint;
-use countersign_ledger::Ledger;
+use countersign_ledger::{Ledger, StoreSource};
 use countersign_mail::account::MailAccount;
 use countersign_mail::queue::MailQueue;
 use countersign_mail::sender::MailSender;
@@ -107,6 +111,7 @@ pub struct Server {
     mail: Option<MailSender>,
     reminders: Option<Reminders>,
     webhooks: Option<Webhooks>,
+    history: Option<HistoryKeeper>,
     desk: Option<(TcpListener, DeskState)>,
 }
 
@@ -183,6 +188,8 @@ impl Server {
             account: OnceLock::new(),
             packages,
             metrics: Arc::default(),
+            tally: DayTally::new(Utc::now()),
+            history: KeptHistory::default(),
             descriptors,
             has_no_proxy: config.proxies.is_empty(),
             reloads: Reloads::default(),
@@ -228,6 +235,7 @@ impl Server {
             mail: None,
             reminders: None,
             webhooks: None,
+            history: None,
             desk: None,
         })
     }
@@ -318,6 +326,15 @@ impl Server {
         Ok(Self { webhooks, ..self })
     }
 
+    /// Keeps the history of what is counted, in this store.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn with_history(self, store: StoreSource<'_>) -> io::Result<Self> {
+        let history = Some(HistoryKeeper::start(Arc::clone(&self.service), store)?);
+        Ok(Self { history, ..self })
+    }
+
     /// Serves on `listener` until `shutdown` completes, then finishes open requests. The admin listener and the admin socket stop
     /// last.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
@@ -331,6 +348,7 @@ impl Server {
             mail,
             reminders,
             webhooks,
+            history,
             desk,
         } = self;
         let patience = listener_config.drain;
@@ -391,6 +409,10 @@ impl Server {
         tokio::join!(public, admin, desk, commands);
         deliveries.abort();
         drop(reminders);
+        if let Some(history) = history {
+            // It stores the last counts.
+            let _ = tokio::task::spawn_blocking(move || history.stop()).await;
+        }
         if let Some(webhooks) = webhooks {
             // It waits for the messages that are under way.
             let _ = tokio::task::spawn_blocking(move || webhooks.stop(patience)).await;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use chrono::NaiveDate;
+use chrono::{NaiveDate, Utc};
 use headers::{ETag, HeaderMapExt};
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
@@ -124,6 +124,11 @@ impl PackageQuestion {
         // At last: what cannot be sent costs nothing.
         let bytes = if self.sends_bytes { range.end - range.start } else { 0 };
         charge(bytes, size)?;
+        if bytes > 0 && range.start == 0 {
+            let PermittedDownload { slug, version, .. } = &permitted;
+            let is_newest = service.gate.load().catalog.newest(slug) == Some(version);
+            service.tally.download(slug, version, is_newest, Utc::now());
+        }
         Ok(Opened::Package(Box::new(OpenedPackage {
             file,
             opened,

@@ -7,6 +7,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::serve::account::setup::AccountSetup;
+use crate::serve::day_history::KeptHistory;
+use crate::serve::day_tally::DayTally;
 use crate::serve::desk::door::DeskDoor;
 use crate::serve::differing_declarations::DeclarationsLook;
 use crate::serve::first_copies::FirstCopyCounts;
@@ -56,6 +58,10 @@ pub struct Service {
     pub(crate) account: OnceLock<Arc<AccountSetup>>,
     pub(crate) packages: PackageFaults,
     pub(crate) metrics: Arc<Metrics>,
+    /// What happened on the running day.
+    pub(crate) tally: DayTally,
+    /// What happened on the days before.
+    pub(crate) history: KeptHistory,
     pub(crate) descriptors: Descriptors,
     /// Whether no proxy is configured, although there may be one.
     pub(crate) has_no_proxy: bool,

@@ -434,6 +434,9 @@ fn bindings() -> BTreeSet<String> {
     let usage = checker.done("usage", &["usage", "acme-forms"]);
     assert_eq!(usage["versions"][0]["version"], "1.0");
     checker.done("usage-sites", &["usage", "acme-forms", "--sites"]);
+    let history = checker.done("usage-history", &["usage", "acme-forms", "--history"]);
+    assert_eq!(history["history"][0]["counts"]["updates"]["update"], 1, "{history}");
+    checker.fails(3, &["usage", "acme-none", "--history"]);
     checker.fails(3, &["usage", "acme-none"]);
 
     checker.done("bindings-rebuild", &["bindings", "rebuild"]);

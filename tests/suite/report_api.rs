@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use chrono::Utc;
 use serde_json::{Value, json};
 
 use crate::hosted::{SECRET, put_secret};
 use crate::management::{self, Shop, forms, stdout_json, token};
-use crate::support::instance::{LATEST, question};
+use crate::support::instance::{LATEST, License, question};
 use crate::support::issued::license_of;
-use crate::support::{Response, eventually, post_json, request};
+use crate::support::server::countersign;
+use crate::support::{Response, Server, eventually, post_json, request};
 use crate::trace::build_id;
 
 fn get(shop: &Shop, bearer: &str, report: &str) -> Response {
@@ -98,6 +100,83 @@ fn a_program_reads_what_the_commands_say_of_usage_and_abuse() {
 }
 
 #[test]
+fn what_happens_is_counted_by_day_and_kept_over_a_restart() {
+    let shop = Shop::open(&[]);
+    shop.instance.publish(LATEST);
+    let reader = token(&shop.instance, "dashboard", &["reports:read"]);
+    let license = &shop.in_file;
+    let mut asked = question(license, "shop.com");
+    asked["plugin"] = json!("acme-forms");
+    asked["wp_version"] = json!("6.9.1");
+    asked["php_version"] = json!("8.3.12-1ubuntu");
+    for _ in 0..2 {
+        assert_eq!(shop.server.ask(&asked).code(), "ok");
+    }
+    // Of no plugin: one that is not covered, one that nobody knows, and what is no text.
+    for (plugin, wordpress) in [
+        (json!("acme-pdf"), json!("nonsense")),
+        (json!("acme-none"), json!(["6.9"])),
+        (json!({ "a": 1 }), Value::Null),
+    ] {
+        asked["plugin"] = plugin;
+        asked["wp_version"] = wordpress;
+        assert_eq!(shop.server.ask(&asked).code(), "ok");
+    }
+    // A stranger adds no plugin and no version.
+    let mut stranger = question(&License::new(), "shop.com");
+    stranger["plugin"] = json!("acme-forms");
+    stranger["wp_version"] = json!("6.1");
+    assert_eq!(shop.server.ask(&stranger).code(), "unknown_license");
+    for version in ["1.0.0", LATEST] {
+        let updates = shop
+            .server
+            .updates(license, "shop.com", &format!("&current_version={version}"));
+        assert_eq!(updates.status, 200);
+    }
+    assert_eq!(shop.server.updates(license, "other.com", "").status, 403);
+
+    let day = Utc::now().date_naive();
+    let none = json!({ "day": day, "counts": {
+        "validations": { "ok": 3, "unknown_license": 1 }, "php": { "8.3": 3 },
+    }});
+    let forms = json!({ "day": day, "plugin": "acme-forms", "counts": {
+        "validations": { "ok": 2 }, "wordpress": { "6.9": 2 }, "php": { "8.3": 2 },
+        "updates": { "update": 1, "up_to_date": 1, "bound_elsewhere": 1 },
+    }});
+    let told = get(&shop, &reader, "history?days=2").json();
+    if Utc::now().date_naive() != day {
+        return;
+    }
+    assert_eq!(
+        told,
+        json!({ "days": 2, "since": day.pred_opt(), "history": [none, forms] })
+    );
+    let one = get(&shop, &reader, "history?slug=acme-forms").json();
+    assert_eq!((&one["days"], &one["history"]), (&json!(30), &json!([forms])));
+    assert_eq!(get(&shop, &reader, "history?slug=acme-none").status, 404);
+
+    // The end of the server stores it, and the next one adds to it.
+    let Shop { instance, server, .. } = shop;
+    server.stop();
+    let printed = stdout_json(&instance, &["usage", "--history", "acme-forms", "--days", "2"]);
+    assert_eq!(printed["history"], json!([forms]));
+    let again = Server::start(&instance);
+    assert_eq!(
+        again
+            .updates(license, "shop.com", &format!("&current_version={LATEST}"))
+            .status,
+        200
+    );
+    again.stop();
+    let printed = stdout_json(&instance, &["usage", "--history", "acme-forms", "--days", "2"]);
+    assert_eq!(printed["history"][0]["counts"]["updates"]["up_to_date"], 2);
+    let table = countersign(&instance).args(["usage", "--history"]).output().unwrap();
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(table.contains("PHP, by validations: 8.3 100.0 %"), "{table}");
+    assert!(!instance.file("store/history.jsonl").exists());
+}
+
+#[test]
 fn reports_need_their_scope_and_nothing_else_opens_them() {
     let shop = Shop::open(&[]);
     let reader = token(&shop.instance, "dashboard", &["reports:read"]);
@@ -110,7 +189,7 @@ fn reports_need_their_scope_and_nothing_else_opens_them() {
             answer.text()
         );
     };
-    for report in ["review", "usage/acme-forms"] {
+    for report in ["review", "history", "usage/acme-forms"] {
         refused("", report, 401, "unauthorized");
         refused("Bearer cst_wrong", report, 401, "unauthorized");
         refused(&shop.bearer, report, 403, "insufficient_scope");
@@ -120,6 +199,9 @@ fn reports_need_their_scope_and_nothing_else_opens_them() {
         "usage/acme-forms?days=1&days=2",
         "usage/acme-forms?day=1",
         "review?x=1",
+        "history?days=0",
+        "history?slug=A",
+        "history?days=1&days=2",
     ] {
         refused(&reader, malformed, 400, "malformed_request");
     }

@@ -173,6 +173,11 @@ impl Catalog {
         })
     }
 
+    /// The latest release of a plugin; `None` if no release is published.
+    pub fn newest(&self, slug: &Slug) -> Option<&Version> {
+        Some(&self.plugins.get(slug)?.offered.version)
+    }
+
     /// The plugin's name in its latest release, as sites show it; `None` if no release is published.
     pub fn plugin_name(&self, slug: &Slug) -> Option<&str> {
         self.plugins.get(slug)?.name.as_deref()

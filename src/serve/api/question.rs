@@ -22,7 +22,7 @@ pub const MAX_NONCE: usize = 128;
 const MAX_SECRET: usize = 128;
 
 /// The fields of a request body.
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 12] = [
     "license_key",
     "site_url",
     "new_site_url",
@@ -32,6 +32,9 @@ const FIELDS: [&str; 9] = [
     "nonce",
     "release_hash",
     "release_secret",
+    "plugin",
+    "wp_version",
+    "php_version",
 ];
 
 /// The request body (interface 2.3). Every field is a string; unknown fields are ignored.
@@ -60,6 +63,13 @@ pub struct Question<'a> {
     /// Of a release, or of a validation that takes a seat back.
     #[serde(borrow, default, deserialize_with = "text")]
     pub release_secret: Option<Cow<'a, str>>,
+    /// Of a validation: what is counted by day. What is no text counts as not sent.
+    #[serde(borrow, default, deserialize_with = "lenient_text")]
+    pub plugin: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "lenient_text")]
+    pub wp_version: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "lenient_text")]
+    pub php_version: Option<Cow<'a, str>>,
 }
 
 impl Question<'_> {
@@ -95,6 +105,20 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, st
     #[derive(Deserialize)]
     struct JsonText<'a>(#[serde(borrow)] Cow<'a, str>);
     JsonText::deserialize(deserializer).map(|text| Some(text.0))
+}
+
+/// A string, or anything else, which is ignored.
+fn lenient_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum JsonValue<'a> {
+        Text(#[serde(borrow)] Cow<'a, str>),
+        Other(serde::de::IgnoredAny),
+    }
+    JsonValue::deserialize(deserializer).map(|value| match value {
+        JsonValue::Text(text) => Some(text),
+        JsonValue::Other(_) => None,
+    })
 }
 
 /// Reads the body up to its limit.
@@ -168,6 +192,9 @@ mod tests {
         ] {
             assert!(is_malformed(bad), "{}", String::from_utf8_lossy(bad));
         }
+        let counted = parse(br#"{"plugin":{"a":[1]},"wp_version":null,"php_version":"8.3\u002e1"}"#).unwrap();
+        assert_eq!((counted.plugin, counted.wp_version), (None, None));
+        assert_eq!(counted.php_version.as_deref(), Some("8.3.1"));
         assert!(
             parse(b" {\"extra\":{\"a\":[1]},\"extra\":2,\"nonce\":\"a\\u0062\"}")
                 .is_ok_and(|q| q.nonce.as_deref() == Some("ab"))

@@ -12,6 +12,7 @@ use warp::http::{HeaderMap, HeaderValue, header};
 use crate::serve::api::params::{
     MAX_VERSION, at_most, build_id, find_license, license_id, reported_version, site_host,
 };
+use crate::serve::day_tally;
 use crate::serve::gate::LicenseRequest;
 use crate::serve::links::LinkHolder;
 use crate::serve::reply::outcome::Code;
@@ -134,7 +135,14 @@ fn decide(
         Err(_) => "refused",
     };
     tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
+    let plugin = license.and_then(|license| day_tally::covered(&snapshot.registry, license, slug));
+    let count = |code| {
+        if let Some(plugin) = plugin {
+            service.tally.update(plugin, code, license_request.check_in.time);
+        }
+    };
     let offered = decided.map_err(|refusal| {
+        let rests_on_ledger = refusal.rests_on_ledger();
         let news = || {
             service
                 .gate
@@ -144,14 +152,21 @@ fn decide(
             Some(latest) => Problem::Expired(latest),
             None => Problem::Refused(refusal),
         };
+        // One that is decided again is counted then.
+        let is_decided_again = rests_on_ledger && look == Look::First && service.gate.bindings().node().is_some();
+        if !is_decided_again {
+            count(problem.code());
+        }
         Unanswered {
             problem,
-            rests_on_ledger: refusal.rests_on_ledger(),
+            rests_on_ledger,
         }
     })?;
     let Some(offered) = offered else {
+        count(Code::UpToDate);
         return Ok((Code::UpToDate, JSON.answer(Bytes::from_static(b"{}"))));
     };
+    count(Code::Update);
     let holder = LinkHolder {
         license: &id,
         host: &host,

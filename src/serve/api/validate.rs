@@ -10,6 +10,7 @@ use crate::serve::api::params::{
     MAX_VERSION, at_most, build_id, find_license, license_id, reported_version, site_host,
 };
 use crate::serve::api::question::{MAX_NONCE, parse, read_body};
+use crate::serve::day_tally::{self, SitePlatform};
 use crate::serve::gate::{Decision, LicenseRequest, SentHashes, Snapshot};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
@@ -87,6 +88,14 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
     } else {
         tracing::debug!(license = id.log_tag(), site = %host, code = decision.verdict.code(), "validated");
     }
+
+    let plugin = license.zip(question.plugin.as_deref());
+    let plugin = plugin.and_then(|(license, slug)| day_tally::covered(&snapshot.registry, license, slug));
+    let platform = match license {
+        Some(_) => SitePlatform::read(question.wp_version.as_deref(), question.php_version.as_deref()),
+        None => SitePlatform::default(),
+    };
+    service.tally.validation(plugin, decision.verdict.into(), platform, now);
 
     let answered = AnsweredSite {
         id: &id,

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::serve::api::params::find_license;
 use crate::serve::compat::items::MeantPlugins;
 use crate::serve::compat::question::{EddAbout, EddQuestion};
+use crate::serve::day_tally::SitePlatform;
 use crate::serve::found_license::FoundLicense;
 use crate::serve::gate::release::NotReleased;
 use crate::serve::gate::{Gate, LicenseRequest, SentHashes, Snapshot};
@@ -98,6 +99,8 @@ pub(super) async fn check(service: &Service, question: &EddQuestion) -> Answered
         },
     };
     tracing::debug!(license = id.log_tag(), status, "an EDD client checked its license");
+    let plugin = meant.covered(license, about);
+    service.tally.validation(plugin, code, SitePlatform::default(), now);
     Ok((code, answer(status, true, about, Some(license), service)))
 }
 
@@ -138,6 +141,10 @@ pub(super) async fn activate(service: &Service, question: &EddQuestion) -> Answe
     let decision = service.gate.validate(&request, SentHashes::default()).await?;
     let code = decision.verdict.into();
     tracing::debug!(license = id.log_tag(), site = %host, code = decision.verdict.code(), "an EDD client activated");
+    let plugin = meant.covered(license, about);
+    service
+        .tally
+        .validation(plugin, code, SitePlatform::default(), request.check_in.time);
     match decision.verdict {
         Verdict::Ok => Ok((code, answer("valid", true, about, Some(license), service))),
         Verdict::BoundElsewhere => refused(code, "no_activations_left", Some(license)),

@@ -115,6 +115,12 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
         decided = decide();
     }
     tracing::debug!(license = id.log_tag(), site = %host, entitled = decided.is_ok(), "an EDD client asked for updates");
+    let code = match &decided {
+        Ok(Some(_)) => Code::Update,
+        Ok(None) => Code::UpToDate,
+        Err((refusal, _)) => Problem::Refused(*refusal).code(),
+    };
+    service.tally.update(plugin, code, request.check_in.time);
     match decided {
         Ok(Some(offered)) => {
             let holder = LinkHolder {
@@ -128,9 +134,9 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
             let bytes = bytes::Bytes::from(filled);
             let manifest: Map<String, Value> =
                 serde_json::from_slice(&bytes).map_err(|error| Problem::internal(&error))?;
-            Ok((Code::Update, with_edd_fields(manifest, own_slug(about, slug))))
+            Ok((code, with_edd_fields(manifest, own_slug(about, slug))))
         }
-        Ok(None) => Ok((Code::UpToDate, nothing("There is no release yet."))),
+        Ok(None) => Ok((code, nothing("There is no release yet."))),
         Err((refusal, latest)) => {
             let mut document = nothing(match refusal {
                 Refusal::LicenseExpired => "Your license has expired.",
@@ -146,7 +152,7 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
                 document["url"] = "".into();
                 document["sections"] = serialized::texts(&Map::from_iter([("changelog".to_owned(), "".into())])).into();
             }
-            Ok((Problem::Refused(refusal).code(), document))
+            Ok((code, document))
         }
     }
 }

@@ -31,11 +31,11 @@ fn with_clock(instance: &Instance) -> Command {
     command
 }
 
-fn set(instance: &Instance, offset: i64) {
+pub fn set(instance: &Instance, offset: i64) {
     instance.write("offset", &offset.to_string());
 }
 
-fn start(instance: &Instance, cluster: &Cluster) -> Server {
+pub fn start(instance: &Instance, cluster: &Cluster) -> Server {
     Server::start_command(with_clock(instance), &["--store", &cluster.url("node")])
 }
 

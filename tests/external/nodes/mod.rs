@@ -18,6 +18,7 @@ mod faults;
 mod first_copies;
 mod format_1;
 mod frozen_leader;
+mod history;
 mod imports;
 mod issued;
 mod killed;

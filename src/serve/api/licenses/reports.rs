@@ -13,6 +13,7 @@ use uuid::Uuid;
 use warp::http::StatusCode;
 
 use crate::serve::api::licenses::answer::LicenseAnswer;
+use crate::serve::day_history::{HistoryReport, MOST_DAYS};
 use crate::serve::plugin_usage::{PluginUsage, UsageCount};
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
@@ -122,6 +123,7 @@ pub(super) async fn reply(service: &Service, path: &str, query: &str) -> Result<
     match path {
         "review" if query.is_empty() => review(service).await,
         "review" => Err(malformed("This report takes no parameter.")),
+        "history" => history(service, query).await,
         _ => Err(Problem::NotFound),
     }
 }
@@ -130,6 +132,17 @@ pub(super) async fn reply(service: &Service, path: &str, query: &str) -> Result<
 async fn usage(service: &Service, plugin: Slug, days: u16) -> Result<LicenseAnswer, Problem> {
     let usage = usage_of(service, vec![plugin], days).await?.pop();
     answer(&usage.flatten().ok_or(Problem::NotFound)?)
+}
+
+/// What was counted day by day.
+async fn history(service: &Service, query: &str) -> Result<LicenseAnswer, Problem> {
+    let (plugin, days) = history_range(query)?;
+    if let Some(plugin) = &plugin
+        && service.gate.load().registry.plugin(plugin.as_str()).is_none()
+    {
+        return Err(Problem::NotFound);
+    }
+    answer(&HistoryReport::of_server(service, plugin, days, Utc::now()).await?)
 }
 
 /// The versions of these plugins in the field, in their order; `None` of one without a published release that no site
@@ -338,6 +351,28 @@ async fn read<T: Send + 'static>(
     })
 }
 
+/// The parameters of the history.
+fn history_range(query: &str) -> Result<(Option<Slug>, u16), Problem> {
+    let mut plugin: Option<Slug> = None;
+    let mut days: Option<u16> = None;
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        match &*name {
+            "slug" if plugin.is_none() => {
+                let slug = value
+                    .parse()
+                    .map_err(|_| malformed("'slug' must be the slug of a plugin."))?;
+                plugin = Some(slug);
+            }
+            "days" if days.is_none() => {
+                let number = value.parse().ok().filter(|days| (1..=MOST_DAYS).contains(days));
+                days = Some(number.ok_or_else(|| malformed("'days' must be a number from 1 to 3660."))?);
+            }
+            _ => return Err(malformed("The parameters are 'slug' and 'days', each once.")),
+        }
+    }
+    Ok((plugin, days.unwrap_or(30)))
+}
+
 /// The only parameter: sites count that were seen within this many days.
 fn days(query: &str) -> Result<u16, Problem> {
     let mut days = None;
@@ -370,6 +405,25 @@ fn answer(report: &impl Serialize) -> Result<LicenseAnswer, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_history_is_of_one_plugin_or_all() {
+        assert_eq!(history_range(""), Ok((None, 30)));
+        assert_eq!(
+            history_range("slug=acme&days=365"),
+            Ok((Some("acme".parse().unwrap()), 365))
+        );
+        for bad in [
+            "slug=A",
+            "days=0",
+            "days=3661",
+            "days=1&days=1",
+            "slug=a&slug=a",
+            "plugin=a",
+        ] {
+            assert!(history_range(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn days_are_one_number_from_1() {

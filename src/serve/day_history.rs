@@ -1,0 +1,282 @@
+//! Keeps the history: a thread stores what this server counted, and finishes days that are over, once over all nodes.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use serde::Serialize;
+use tokio::task::spawn_blocking;
+
+use crate::serve::api::licenses::reports;
+use crate::serve::background;
+use crate::serve::reminders::{ends, is_test};
+use crate::serve::reply::problem::Problem;
+use crate::serve::state::Service;
+use countersign_ledger::{DayHistory, DayRange, StoreError, StoreSource};
+use countersign_model::change_kind::ChangeKind;
+use countersign_model::day_counts::{DayCounts, DayLine};
+use countersign_model::issued_license::IssuedLicense;
+use countersign_model::license::License;
+use countersign_model::slug::Slug;
+
+/// The time between two looks at the clock.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How often counts are stored: what a crash may lose.
+const STORE_EVERY: Duration = Duration::from_secs(60);
+
+/// How long after its end a day is finished: every node has stored its counts by then.
+const FINISHED_AFTER: TimeDelta = TimeDelta::minutes(5);
+
+/// Sites count that were seen within so many days.
+const SITE_DAYS: u16 = 30;
+
+/// The most days of a report.
+pub const MOST_DAYS: u16 = 3_660;
+
+/// What was counted on the last days.
+#[derive(Clone, Debug, Serialize)]
+pub struct HistoryReport {
+    /// How many days, with the one that runs.
+    pub days: u16,
+    /// The first.
+    pub since: NaiveDate,
+    /// Sorted by day and plugin.
+    pub history: Vec<DayLine>,
+}
+
+impl HistoryReport {
+    /// The lines to read for so many days.
+    pub fn range(plugin: Option<Slug>, days: u16, today: NaiveDate) -> DayRange {
+        let since = today
+            .checked_sub_days(Days::new(u64::from(days.max(1)) - 1))
+            .unwrap_or(today);
+        DayRange { plugin, since }
+    }
+
+    /// The report of these lines.
+    pub fn new(days: u16, range: &DayRange, history: Vec<DayLine>) -> Self {
+        let since = range.since;
+        Self { days, since, history }
+    }
+
+    /// The report of a running server.
+    pub(crate) async fn of_server(
+        service: &Service,
+        plugin: Option<Slug>,
+        days: u16,
+        now: DateTime<Utc>,
+    ) -> Result<Self, Problem> {
+        let range = Self::range(plugin, days, now.date_naive());
+        let history = service.history.read(service, range.clone()).await?;
+        Ok(Self::new(days, &range, history))
+    }
+}
+
+/// The history of a running server's store; nothing before it is kept, and after it ended.
+#[derive(Clone, Default)]
+pub(crate) struct KeptHistory(Arc<Mutex<Option<DayHistory>>>);
+
+impl KeptHistory {
+    /// Does something with the history. Blocks.
+    fn with<T>(&self, work: impl FnOnce(&mut DayHistory) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_mut().map_or(Err(StoreError::Closed), work)
+    }
+
+    /// Reads the lines in a range, with what this server counted until now.
+    pub(crate) async fn read(&self, service: &Service, range: DayRange) -> Result<Vec<DayLine>, Problem> {
+        let kept = self.clone();
+        let own = service.tally.lines();
+        let read = spawn_blocking(move || kept.with(|history| history.read(&range, &own))).await;
+        let read = read.map_err(|error| Problem::internal(&error))?;
+        read.map_err(|error| {
+            tracing::error!(%error, "the history cannot be read");
+            Problem::StoreUnavailable
+        })
+    }
+}
+
+/// The running thread.
+pub(super) struct HistoryKeeper {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl HistoryKeeper {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// It cannot be started, or the system has no random numbers.
+    pub(super) fn start(service: Arc<Service>, store: StoreSource<'_>) -> io::Result<Self> {
+        let mut instance = [0; 8];
+        getrandom::fill(&mut instance).map_err(io::Error::other)?;
+        let instance = u64::from_ne_bytes(instance);
+        let node = service.gate.bindings().node().unwrap_or_default();
+        let history = DayHistory::of_server(store, node, &format!("{instance:016x}"));
+        *service.history.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(history);
+        let (stop, stopped) = bounded(0);
+        let work = HistoryThread {
+            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+            service,
+            told: None,
+        };
+        let thread = thread::Builder::new()
+            .name("history".to_owned())
+            .spawn(move || work.run(&stopped))?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Has the last counts stored, and waits for that. Blocks.
+    pub(super) fn stop(self) {
+        drop(self.stop);
+        let _ = self.thread.join();
+    }
+}
+
+struct HistoryThread {
+    service: Arc<Service>,
+    runtime: tokio::runtime::Runtime,
+    /// What is wrong, once it was logged.
+    told: Option<String>,
+}
+
+impl HistoryThread {
+    fn run(mut self, stop: &Receiver<()>) {
+        background::lower_priority();
+        let days = |now: DateTime<Utc>| [now, now - FINISHED_AFTER].map(|time| time.date_naive());
+        let mut seen = days(Utc::now());
+        let mut stored = Instant::now();
+        loop {
+            let is_stopped = !matches!(stop.recv_timeout(LOOK_EVERY), Err(RecvTimeoutError::Timeout));
+            let now = Utc::now();
+            // At the end of a day soon, because another node may finish it, and when it can be finished.
+            if is_stopped || days(now) != seen || stored.elapsed() >= STORE_EVERY {
+                seen = days(now);
+                stored = Instant::now();
+                let looked = match self.store() {
+                    Ok(()) if !is_stopped => self.finish_days(now),
+                    stored => stored,
+                };
+                self.tell(looked.err());
+            }
+            if is_stopped {
+                // A connection to a database must end on a thread that may wait.
+                drop(
+                    self.service
+                        .history
+                        .0
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .take(),
+                );
+                return;
+            }
+        }
+    }
+
+    /// Logs what is wrong, once.
+    fn tell(&mut self, wrong: Option<StoreError>) {
+        let wrong = wrong.map(|error| error.to_string());
+        if let Some(reason) = wrong.as_ref().filter(|_| self.told != wrong) {
+            tracing::warn!(
+                reason,
+                "the history cannot be written now; what is counted is kept and written later"
+            );
+        }
+        self.told = wrong;
+    }
+
+    fn store(&self) -> Result<(), StoreError> {
+        // The clock may have passed midnight without a request.
+        self.service.tally.roll(Utc::now());
+        let own = self.service.tally.lines();
+        self.service.history.with(|history| history.note(&own))
+    }
+
+    fn finish_days(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let before = (now - FINISHED_AFTER).date_naive();
+        for day in self.service.history.with(|history| history.unfinished(before))? {
+            let more = self.end_of(day);
+            self.service.history.with(|history| history.finish(day, &more))?;
+        }
+        // Those that another node finished, too.
+        self.service.tally.forget_before(before);
+        Ok(())
+    }
+
+    /// What is known at the end of a day: sites by version, and what became of licenses.
+    fn end_of(&self, day: NaiveDate) -> Vec<DayLine> {
+        let snapshot = self.service.gate.snapshot();
+        let plugins: Vec<_> = snapshot.registry.plugins().collect();
+        let mut lines: Vec<_> = plugins
+            .iter()
+            .map(|plugin| DayLine {
+                day,
+                plugin: Some(plugin.slug.clone()),
+                counts: DayCounts::default(),
+            })
+            .collect();
+        let slugs = plugins.iter().map(|plugin| plugin.slug.clone()).collect();
+        let usages = self
+            .runtime
+            .block_on(reports::usage_of(&self.service, slugs, SITE_DAYS));
+        match usages {
+            Ok(usages) => {
+                for (line, usage) in lines.iter_mut().zip(usages) {
+                    let used = usage.into_iter().flat_map(|usage| usage.versions);
+                    let sites = used.map(|used| (used.version.into(), used.sites as u64));
+                    line.counts.sites.extend(sites);
+                }
+            }
+            Err(problem) => tracing::warn!(%day, ?problem, "the sites of this day could not be counted"),
+        }
+        // Each license once; those of a plugin may cover others, too.
+        lines.push(DayLine {
+            day,
+            plugin: None,
+            counts: DayCounts::default(),
+        });
+        let bindings = self.service.gate.bindings();
+        let offers = snapshot.registry.offers();
+        bindings.each_issued(|issued| {
+            let change = LicenseDay::of(issued, day);
+            if change == LicenseDay::default() || is_test(issued, offers, |sale| Some(bindings.sale(sale)?.1)) {
+                return;
+            }
+            for (number, line) in lines.iter_mut().enumerate() {
+                let plugin = plugins.get(number);
+                if plugin.is_none_or(|plugin| issued.license.modules.contains_key(&plugin.module)) {
+                    line.counts.sold += u64::from(change.is_sold);
+                    line.counts.renewed += u64::from(change.is_renewed);
+                    line.counts.ended += u64::from(change.is_ended);
+                }
+            }
+        });
+        lines
+    }
+}
+
+/// What became of a license on a day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct LicenseDay {
+    is_sold: bool,
+    is_renewed: bool,
+    is_ended: bool,
+}
+
+impl LicenseDay {
+    fn of(issued: &IssuedLicense, day: NaiveDate) -> Self {
+        let is_on_day = |time: DateTime<Utc>| time.date_naive() == day;
+        let is_over = |license: &License| license.expires == day && ends(license);
+        Self {
+            // One that takes another's place is not sold.
+            is_sold: is_on_day(issued.origin.issued) && issued.license.details.replaces.is_none(),
+            is_renewed: issued.kind == ChangeKind::Renewed && is_on_day(issued.time),
+            is_ended: is_over(&issued.license),
+        }
+    }
+}
