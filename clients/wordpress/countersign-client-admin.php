@@ -886,7 +886,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 */
 		public function validate( string $key, Memory $memory, string $secret, string $old_secret = '' ): Answer {
 			$question = $this->about_this_site( $secret ) + array_filter( [ 'release_secret' => $old_secret ], 'strlen' );
-			return $this->ask_about( $key, $memory, '/api/v1/validate-license', $question, [] );
+			return $this->ask_about( $key, $memory, '/api/v1/validate-license', $question + $this->platform(), [] );
 		}
 
 		/** Gives this site's place back; there is a statement only where the server signed that it did. */
@@ -915,6 +915,22 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				'plugin_version' => $this->config->header( 'Version' ),
 				'build_id'       => $this->config->build_id(),
 				'release_hash'   => '' === $secret ? '' : hash( 'sha256', $secret ),
+			];
+		}
+
+		/**
+		 * What the server counts by day, and keeps of no site; nothing where the plugin or the site says no.
+		 *
+		 * @return array<string, string>
+		 */
+		private function platform(): array {
+			if ( ! apply_filters( $this->config->name() . '_platform', $this->config->tells_platform ) ) {
+				return [];
+			}
+			return [
+				'plugin'      => $this->config->slug,
+				'wp_version'  => (string) get_bloginfo( 'version' ),
+				'php_version' => PHP_VERSION,
 			];
 		}
 
@@ -3685,7 +3701,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				'next_question'      => __( 'Next question', $d ),
 				'release_keys'       => __( 'Release keys, and how many must sign', $d ),
 				'php_extensions'     => __( 'PHP extensions', $d ),
-				'privacy'            => __( 'The license of {plugin} is checked by its vendor\'s server ({server}). About once a day, and when an administrator asks, this site sends the license key, its own address, the version of the plugin and the ID of the copy that it was given. The server also sees the IP address of this site. No data of visitors or users is sent.', $d ),
+				'privacy'            => __( 'The license of {plugin} is checked by its vendor\'s server ({server}). About once a day, and when an administrator asks, this site sends the license key, its own address, the versions of the plugin, WordPress and PHP, and the ID of the copy that it was given. The server also sees the IP address of this site. No data of visitors or users is sent.', $d ),
 
 				// Updates.
 				'missed'             => __( 'Version {version} is out.', $d ),

@@ -384,6 +384,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			'menu_parent' => '',
 			// False where your plugin shows a page of its own.
 			'page'        => true,
+			// False where a validation shall not say which versions of WordPress and PHP the site has, and for which plugin it asks.
+			'platform'    => true,
 		];
 
 		public string $base_url;
@@ -411,6 +413,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public $key_from;
 		public string $menu_parent;
 		public bool $has_page;
+		public bool $tells_platform;
 		/** @var array<string, string> */
 		private array $names;
 		/** @var array<string, mixed> As the plugin gave them. */
@@ -452,6 +455,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->key_from     = is_string( $settings['key_from'] ) || is_callable( $settings['key_from'] ) ? $settings['key_from'] : '';
 			$this->menu_parent  = (string) $settings['menu_parent'];
 			$this->has_page     = (bool) $settings['page'];
+			$this->tells_platform = (bool) $settings['platform'];
 			$this->texts        = new Texts( $settings['texts'], (string) $settings['text_domain'], $this->name() . '_texts' );
 		}
 

@@ -45,6 +45,9 @@ fn a_key_that_is_entered_binds_the_license_to_the_site() {
         assert_eq!(validations.len(), 1);
         assert_eq!(validations[0]["site_url"], format!("http://{HOST}"));
         assert_eq!(validations[0]["plugin_version"], "1.0.0");
+        assert_eq!(validations[0]["plugin"], "acme-forms");
+        let [wordpress, php] = ["wp_version", "php_version"].map(|field| validations[0][field].as_str().unwrap());
+        assert!(wordpress.contains('.') && php.contains('.'), "{wordpress} {php}");
         assert_eq!(validations[0]["nonce"].as_str().unwrap().len(), 32, "128 bits");
         assert_eq!(
             vendor.server.validate(&license, "other.example").json()["bound_domain"],
