@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use chrono::{Months, Utc};
+use chrono::{Days, Months, Utc};
+use countersign_model::day_counts::{DayCounts, DayLine};
 use countersign_model::issuing_key::ReferenceKey;
 use countersign_model::license_key::LicenseKey;
 use serde_json::{Value, json};
@@ -1328,6 +1329,49 @@ fn a_license_is_found_by_what_people_have_at_hand() {
     );
     let full = desk.get("/licenses?seats=full", &jonas).text();
     assert!(full.contains(&issued[0].id) && !full.contains(&issued[1].id), "{full}");
+}
+
+#[test]
+fn a_plugin_shows_its_history_as_a_chart_with_its_table() {
+    let desk = Desk::open("");
+    let today = Utc::now().date_naive();
+    let lines: Vec<DayLine> = (1..200)
+        .rev()
+        .map(|ago| DayLine {
+            day: today - Days::new(ago),
+            plugin: "acme-forms".parse().ok(),
+            counts: DayCounts {
+                sites: [("1.0.0".into(), 100 + ago), ("1.1.0<b>".into(), 7)].into(),
+                downloads: 3,
+                wordpress: [("6.9".into(), 3)].into(),
+                ..DayCounts::default()
+            },
+        })
+        .collect();
+    countersign_ledger::append_history(&desk.instance.file("store"), &lines).unwrap();
+    let page = desk.get("/plugins/acme-forms?days=30", &session(MIRA)).text();
+    for shown in [
+        "<b>30 days</b>",
+        "href=\"/plugins/acme-forms?days=365\"",
+        "aria-label=\"Sites by version over 29 days. 1.0 runs on 94 percent of 108.\"",
+        "class=\"area s1\"",
+        "<caption>Sites by version</caption>",
+        "Yesterday: 0 updates offered, 3 packages sent",
+        ">6.9</bdi>",
+    ] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    assert!(
+        !page.contains("style=") && !page.contains("<b>\"") && !page.contains("1.1.0<b>"),
+        "{page}"
+    );
+    let year = desk.get("/plugins/acme-forms?days=365", &session(MIRA)).text();
+    assert!(year.contains("Sites by version over 199 days"), "{year}");
+    let today = desk.get("/", &session(MIRA)).text();
+    assert!(
+        today.contains("Yesterday: 0 updates offered, 3 packages sent"),
+        "{today}"
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! and a page. A page uses the functions of the management API and the commands. GET and HEAD change nothing.
 
 mod asked;
+mod charts;
 pub mod door;
 mod figures;
 mod frame;
@@ -21,6 +22,7 @@ mod note_page;
 mod own_host;
 mod page_table;
 mod people_page;
+mod plugin_history;
 mod plugin_pages;
 mod request_ring;
 mod sale_changes;

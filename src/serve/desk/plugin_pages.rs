@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use askama::Template;
 
 use crate::serve::api::licenses::reports;
+use crate::serve::day_history::HistoryReport;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::plugin_history::{self, PERIODS, PluginHistory};
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownDay, ShownTime, counted, grouped, percent};
@@ -56,6 +58,10 @@ struct PluginPage {
     days: u16,
     versions: Vec<ShownVersion>,
     more: usize,
+    history: PluginHistory,
+    /// The days of the history.
+    period: u16,
+    periods: [(u16, &'static str); 3],
 }
 
 /// A version that sites run.
@@ -155,6 +161,10 @@ pub(super) async fn one(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         .plugin(asked.name)
         .ok_or_else(PageProblem::not_found)?;
     let usage = usage(asked, vec![plugin.slug.clone()]).await?.pop().flatten();
+    let period = plugin_history::period(asked.fields.get("days"));
+    let report = HistoryReport::of_server(&asked.state.service, Some(plugin.slug.clone()), period, asked.now).await?;
+    let latest = usage.as_ref().and_then(|usage| usage.latest.as_ref());
+    let history = PluginHistory::of(&report, latest, asked.today());
     let name = name(asked, plugin);
     let versions = usage.iter().flat_map(|usage| &usage.versions);
     let latest = usage.as_ref().and_then(|usage| usage.latest.clone());
@@ -178,6 +188,9 @@ pub(super) async fn one(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         versions: shown.collect(),
         more: versions.count().saturating_sub(MOST_VERSIONS),
         latest: latest.map(|latest| OutsideText::of(latest.as_str())),
+        history,
+        period,
+        periods: PERIODS,
     }))
 }
 

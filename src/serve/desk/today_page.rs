@@ -2,10 +2,12 @@
 
 use askama::Template;
 
+use crate::serve::day_history::HistoryReport;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::health_page;
 use crate::serve::desk::kept_figures;
+use crate::serve::desk::plugin_history;
 use crate::serve::desk::sales_page::SalesLook;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
@@ -22,6 +24,8 @@ struct TodayPage {
     node: Option<OutsideText>,
     todo: Vec<TodoItem>,
     figures: Vec<(&'static str, String, String)>,
+    /// What was counted.
+    yesterday: Option<String>,
 }
 
 /// Something that needs a person.
@@ -88,11 +92,17 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     todo.sort_by_key(|item| !item.is_urgent);
     let figures = kept_figures::licenses(asked).await?;
     let bindings = asked.state.service.gate.bindings();
+    // Where it cannot be read, the page says all the same what does not work.
+    let report = HistoryReport::of_server(&asked.state.service, None, 2, asked.now)
+        .await
+        .ok();
+    let yesterday = report.zip(asked.today().pred_opt());
     Ok(PageAnswer::ok(&TodayPage {
         frame: asked.frame("Today", NavEntry::Today),
         day: asked.now.format("%A, %-d %B").to_string(),
         node: bindings.node().map(OutsideText::of),
         todo,
+        yesterday: yesterday.and_then(|(report, day)| plugin_history::all_plugins(&report.history, day)),
         figures: vec![
             (
                 "Active licenses",
