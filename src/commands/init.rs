@@ -4,6 +4,7 @@
 //! the next steps go to stdout.
 
 mod demo;
+mod demo_history;
 mod demo_repository;
 mod files;
 mod instance;

@@ -1,4 +1,4 @@
-//! The demo: two plugins with repositories, and two licenses in its ledger, whose keys are shown and not stored.
+//! The demo: two plugins with repositories, two licenses in its ledger, whose keys are shown and not stored, and a made-up history.
 //!
 //! [`try_it`] has commands to paste, which show validation, updates and the signature.
 
@@ -15,6 +15,7 @@ use countersign_model::text::shell_quoted::shell_quoted;
 use countersign_settings::config::{Config, Listen};
 
 use crate::commands::Failure;
+use crate::commands::init::demo_history;
 use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, DemoPlugin};
 use crate::commands::init::files::{InitError, create};
 use crate::commands::init::instance;
@@ -67,6 +68,8 @@ pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<Demo
     let small = issue(config, "one site", 1, &[(forms, &["translations"])])?;
     let both: [(_, &[_]); 2] = [(forms, &["translations", "thanks"]), (ACME_PDF.slug, &[])];
     let large = issue(config, "three sites", 3, &both)?;
+    countersign_ledger::append_history(store, &demo_history::lines(Utc::now().date_naive()))
+        .map_err(Failure::of_store)?;
     durable_file::give_to_owner_above(store).map_err(Failure::environment)?;
     let shown = |new: &NewKey, grants| DemoLicense {
         id: new.id,
