@@ -72,7 +72,13 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let now = Utc::now();
     let plugin = match &args.plugin {
         Some(plugin) if !args.history => plugin,
-        plugin => return history::show(plugin.as_ref(), args.days, args.json, config, now),
+        plugin => {
+            let report = history::read(plugin.as_ref(), args.days, config, now)?;
+            if let Some(plugin) = plugin.as_ref().filter(|_| report.history.is_empty()) {
+                require_entry(plugin, config)?;
+            }
+            return history::print(plugin.as_ref(), &report, args.json);
+        }
     };
     let mut count = UsageCount::new(plugin.clone());
     for (license, host, report) in &stored_sites::reports(config)?? {

@@ -18,14 +18,13 @@ use countersign_settings::config::Config;
 /// How many versions of WordPress or PHP are told.
 const MOST_SERIES: usize = 6;
 
-/// Reads, and prints.
-pub(super) fn show(
+/// What was counted on so many days.
+pub(super) fn read(
     plugin: Option<&Slug>,
     days: u16,
-    json: bool,
     config: &Config,
     now: DateTime<Utc>,
-) -> Result<Exit, Failure> {
+) -> Result<HistoryReport, Failure> {
     let days = days.min(MOST_DAYS);
     let range = HistoryReport::range(plugin.cloned(), days, now.date_naive());
     let read = DayHistory::reader(store_source(&config.paths)).read(&range, &[]);
@@ -33,14 +32,15 @@ pub(super) fn show(
         let hint = store_hint(&error);
         Failure::of_store(error).hint(hint)
     })?;
-    if let Some(plugin) = plugin.filter(|_| lines.is_empty()) {
-        super::require_entry(plugin, config)?;
-    }
-    let report = HistoryReport::new(days, &range, lines);
+    Ok(HistoryReport::new(days, &range, lines))
+}
+
+/// Prints it.
+pub(super) fn print(plugin: Option<&Slug>, report: &HistoryReport, json: bool) -> Result<Exit, Failure> {
     output::print(&if json {
-        output::json(&report)?
+        output::json(report)?
     } else {
-        text(plugin, &report)
+        text(plugin, report)
     })
 }
 

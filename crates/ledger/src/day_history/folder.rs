@@ -152,8 +152,13 @@ impl FolderDays {
         let oldest = day.checked_sub_days(Days::new(QUARTERS_FOR)).unwrap_or(day);
         let earlier = self.earlier()?;
         earlier.days.retain(|line| line.day != day);
-        earlier.quarters.retain(|line| line.day > oldest && line.day != day);
-        earlier.quarters.extend(quarters);
+        earlier.quarters.retain(|line| line.day > oldest);
+        // Those of a day that was finished before stay.
+        quarters.retain(|line| {
+            let is_same = |kept: &DayLine| kept.day == line.day && kept.plugin == line.plugin;
+            !earlier.quarters.iter().any(is_same)
+        });
+        earlier.quarters.append(&mut quarters);
         self.own.retain(|line| line.day != day);
         self.write_running()
     }
