@@ -1,26 +1,22 @@
 //! Keeps the history: a thread stores what this server counted, and finishes days that are over, once over all nodes.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use serde::Serialize;
-use tokio::task::spawn_blocking;
 
 use crate::serve::api::licenses::reports;
 use crate::serve::background;
 use crate::serve::reminders::{ends, is_test};
-use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
-use countersign_ledger::{DayHistory, DayRange, StoreError, StoreSource};
+use countersign_ledger::{DayHistory, StoreError, StoreSource};
 use countersign_model::change_kind::ChangeKind;
 use countersign_model::day_counts::{DayCounts, DayLine};
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::License;
-use countersign_model::slug::Slug;
 
 /// The time between two looks at the clock.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -33,72 +29,6 @@ const FINISHED_AFTER: TimeDelta = TimeDelta::minutes(5);
 
 /// Sites count that were seen within so many days.
 const SITE_DAYS: u16 = 30;
-
-/// The most days of a report.
-pub const MOST_DAYS: u16 = 3_660;
-
-/// What was counted on the last days.
-#[derive(Clone, Debug, Serialize)]
-pub struct HistoryReport {
-    /// How many days, with the one that runs.
-    pub days: u16,
-    /// The first.
-    pub since: NaiveDate,
-    /// Sorted by day and plugin.
-    pub history: Vec<DayLine>,
-}
-
-impl HistoryReport {
-    /// The lines to read for so many days.
-    pub fn range(plugin: Option<Slug>, days: u16, today: NaiveDate) -> DayRange {
-        let since = today
-            .checked_sub_days(Days::new(u64::from(days.max(1)) - 1))
-            .unwrap_or(today);
-        DayRange { plugin, since }
-    }
-
-    /// The report of these lines.
-    pub fn new(days: u16, range: &DayRange, history: Vec<DayLine>) -> Self {
-        let since = range.since;
-        Self { days, since, history }
-    }
-
-    /// The report of a running server.
-    pub(crate) async fn of_server(
-        service: &Service,
-        plugin: Option<Slug>,
-        days: u16,
-        now: DateTime<Utc>,
-    ) -> Result<Self, Problem> {
-        let range = Self::range(plugin, days, now.date_naive());
-        let history = service.history.read(service, range.clone()).await?;
-        Ok(Self::new(days, &range, history))
-    }
-}
-
-/// The history of a running server's store; nothing before it is kept, and after it ended.
-#[derive(Clone, Default)]
-pub(crate) struct KeptHistory(Arc<Mutex<Option<DayHistory>>>);
-
-impl KeptHistory {
-    /// Does something with the history. Blocks.
-    fn with<T>(&self, work: impl FnOnce(&mut DayHistory) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.as_mut().map_or(Err(StoreError::Closed), work)
-    }
-
-    /// Reads the lines in a range, with what this server counted until now.
-    pub(crate) async fn read(&self, service: &Service, range: DayRange) -> Result<Vec<DayLine>, Problem> {
-        let kept = self.clone();
-        let own = service.tally.lines();
-        let read = spawn_blocking(move || kept.with(|history| history.read(&range, &own))).await;
-        let read = read.map_err(|error| Problem::internal(&error))?;
-        read.map_err(|error| {
-            tracing::error!(%error, "the history cannot be read");
-            Problem::StoreUnavailable
-        })
-    }
-}
 
 /// The running thread.
 pub(super) struct HistoryKeeper {
@@ -117,7 +47,7 @@ impl HistoryKeeper {
         let instance = u64::from_ne_bytes(instance);
         let node = service.gate.bindings().node().unwrap_or_default();
         let history = DayHistory::of_server(store, node, &format!("{instance:016x}"));
-        *service.history.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(history);
+        service.history.open(history);
         let (stop, stopped) = bounded(0);
         let work = HistoryThread {
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
@@ -165,14 +95,7 @@ impl HistoryThread {
             }
             if is_stopped {
                 // A connection to a database must end on a thread that may wait.
-                drop(
-                    self.service
-                        .history
-                        .0
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .take(),
-                );
+                self.service.history.close();
                 return;
             }
         }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::serve::account::setup::AccountSetup;
-use crate::serve::day_history::KeptHistory;
 use crate::serve::day_tally::DayTally;
 use crate::serve::desk::door::DeskDoor;
 use crate::serve::differing_declarations::DeclarationsLook;
@@ -15,6 +14,7 @@ use crate::serve::first_copies::FirstCopyCounts;
 use crate::serve::gate::{Gate, Snapshot};
 use crate::serve::health::{Health, LedgerReading, Part, Readiness, State};
 use crate::serve::hooks::Hooks;
+use crate::serve::kept_history::KeptHistory;
 use crate::serve::links::{self, FirstCopyPages, PackageLinks};
 use crate::serve::metrics::Metrics;
 use crate::serve::net::descriptors::Descriptors;

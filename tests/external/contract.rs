@@ -186,6 +186,7 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
     }
     for (path, method, listed) in [
         ("/api/v1/reports/usage/{plugin}", "get", with(&asked, &[200])),
+        ("/api/v1/reports/history", "get", with(&asked, &[200])),
         ("/api/v1/reports/review", "get", with(&asked, &[200])),
         (
             "/hooks/{shop}",
@@ -321,6 +322,9 @@ fn the_management_interface_is_as_it_is_published() {
         if path == "/api/v1/reports/usage/{plugin}" {
             often(&mut item["get"]["parameters"][0]["schema"], "acme-forms");
         }
+        if path == "/api/v1/reports/history" {
+            often(&mut item["get"]["parameters"][0]["schema"], "acme-forms");
+        }
         if path.starts_with("/api/v1/licenses/") {
             often(&mut item["parameters"][0]["schema"], &id);
         }
@@ -359,7 +363,7 @@ fn the_management_interface_is_as_it_is_published() {
         "{report}{}",
         String::from_utf8_lossy(&found.stderr)
     );
-    assert!(report.contains("Tested: 13"), "{report}");
+    assert!(report.contains("Tested: 14"), "{report}");
     let reached = |code: &str| {
         let series = format!("countersign_requests_total{{operation=\"licenses\",code=\"{code}\"}}");
         server.metric(&series).unwrap_or_default() > 0.0

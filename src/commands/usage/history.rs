@@ -9,7 +9,7 @@ use crate::commands::output::Table;
 use crate::commands::serve::store_hint;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output};
-use crate::serve::day_history::{HistoryReport, MOST_DAYS};
+use crate::serve::history_report::{HistoryReport, MOST_DAYS};
 use countersign_ledger::DayHistory;
 use countersign_model::day_counts::{DayCounts, NamedCounts};
 use countersign_model::slug::Slug;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{Days, NaiveDate};
 
-use crate::serve::day_history::HistoryReport;
 use crate::serve::desk::charts::{Chart, ChartSeries, MOST_AREAS};
+use crate::serve::history_report::HistoryReport;
 use crate::serve::pages::shown::{counted, grouped, percent};
 use countersign_model::day_counts::{DayCounts, DayLine, NamedCounts, QUARTERS, REST, add_counts};
 use countersign_model::text::outside_text::OutsideText;

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use askama::Template;
 
 use crate::serve::api::licenses::reports;
-use crate::serve::day_history::HistoryReport;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::plugin_history::{self, PERIODS, PluginHistory};
+use crate::serve::history_report::HistoryReport;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownDay, ShownTime, counted, grouped, percent};

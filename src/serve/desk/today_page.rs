@@ -2,13 +2,13 @@
 
 use askama::Template;
 
-use crate::serve::day_history::HistoryReport;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::health_page;
 use crate::serve::desk::kept_figures;
 use crate::serve::desk::plugin_history;
 use crate::serve::desk::sales_page::SalesLook;
+use crate::serve::history_report::HistoryReport;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::grouped;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use warp::http::StatusCode;
 
 use crate::serve::api::licenses::answer::LicenseAnswer;
-use crate::serve::day_history::{HistoryReport, MOST_DAYS};
+use crate::serve::history_report::{HistoryReport, MOST_DAYS};
 use crate::serve::plugin_usage::{PluginUsage, UsageCount};
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
