@@ -17,7 +17,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 
 use crate::commands::keys::{lost, secrets};
-use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
 use crate::serve::net::tls::TlsError;
 use crate::serve::ops::commands::CommandAccess;
@@ -162,9 +161,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
     server = mail::begin(server, sender.clone(), config)?;
     server = webhooks::begin(server, config)?;
     server = account::begin(server, sender.clone(), config)?;
-    server = server
-        .with_history(store_source(&config.paths))
-        .map_err(Failure::environment)?;
+    server = server.with_history().map_err(Failure::environment)?;
 
     let reloader = server.reloader();
     tokio::spawn(async move {

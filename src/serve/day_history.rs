@@ -12,7 +12,7 @@ use crate::serve::api::licenses::reports;
 use crate::serve::background;
 use crate::serve::reminders::{ends, is_test};
 use crate::serve::state::Service;
-use countersign_ledger::{DayHistory, StoreError, StoreSource};
+use countersign_ledger::{DayHistory, StoreError};
 use countersign_model::change_kind::ChangeKind;
 use countersign_model::day_counts::{DayCounts, DayLine};
 use countersign_model::issued_license::IssuedLicense;
@@ -41,12 +41,13 @@ impl HistoryKeeper {
     ///
     /// # Errors
     /// It cannot be started, or the system has no random numbers.
-    pub(super) fn start(service: Arc<Service>, store: StoreSource<'_>) -> io::Result<Self> {
+    pub(super) fn start(service: Arc<Service>) -> io::Result<Self> {
         let mut instance = [0; 8];
         getrandom::fill(&mut instance).map_err(io::Error::other)?;
         let instance = u64::from_ne_bytes(instance);
-        let node = service.gate.bindings().node().unwrap_or_default();
-        let history = DayHistory::of_server(store, node, &format!("{instance:016x}"));
+        let ledger = service.gate.bindings();
+        let node = ledger.node().unwrap_or_default();
+        let history = DayHistory::of_server(ledger.source(), node, &format!("{instance:016x}"));
         service.history.open(history);
         let (stop, stopped) = bounded(0);
         let work = HistoryThread {

@@ -90,7 +90,7 @@ use crate::serve::reminders::Reminders;
 use crate::serve::signing::pool::Signer;
 use crate::serve::webhooks::Webhooks;
 use crate::serve::webhooks::endpoint::Endpoint;
-use countersign_ledger::{Ledger, StoreSource};
+use countersign_ledger::Ledger;
 use countersign_mail::account::MailAccount;
 use countersign_mail::queue::MailQueue;
 use countersign_mail::sender::MailSender;
@@ -329,12 +329,12 @@ impl Server {
         Ok(Self { webhooks, ..self })
     }
 
-    /// Keeps the history of what is counted, in this store.
+    /// Keeps the history of what is counted.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn with_history(self, store: StoreSource<'_>) -> io::Result<Self> {
-        let history = Some(HistoryKeeper::start(Arc::clone(&self.service), store)?);
+    pub fn with_history(self) -> io::Result<Self> {
+        let history = Some(HistoryKeeper::start(Arc::clone(&self.service))?);
         Ok(Self { history, ..self })
     }
 
