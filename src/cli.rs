@@ -10,8 +10,8 @@ use clap::{Args as _, CommandFactory as _, Parser, Subcommand};
 use crate::commands::Exit;
 use crate::commands::output::error_json;
 use crate::commands::{
-    bindings, build, completions, customer, desk, doctor, init, keys, license, mail, manual, package, preview, review,
-    serve, shop, sign, token, trace, usage, verify, wait, webhook,
+    bindings, build, completions, customer, desk, doctor, init, keys, license, mail, manual, package, preview, publish,
+    review, serve, shop, sign, token, trace, usage, verify, wait, webhook,
 };
 use countersign_model::license_key::LicenseKey;
 use countersign_model::text::stderr;
@@ -139,6 +139,8 @@ pub enum Command {
     Init(init::Args),
     /// Write the manifests and packages from the plugins' repositories
     Build(build::Args),
+    /// Publish releases that another machine built
+    Publish(publish::Args),
     /// Show releases as the CMS will, before you publish them
     Preview(preview::Args),
     /// Run the server

@@ -37,6 +37,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Init(args) => commands::init::run(args, &cli.instance),
         Command::Build(args) => commands::build::run(args, &instance(&no_settings)?),
+        Command::Publish(args) => commands::publish::run(args, &instance(&no_settings)?),
         Command::Preview(args) => commands::preview::run(args, &anywhere()?),
         Command::Serve(args) => commands::serve::run(args, &instance(&args.settings)?),
         Command::License(args) => commands::license::run(args, &instance(&no_settings)?),

@@ -1,6 +1,8 @@
 //! `countersign build`: registry entries → tags → the plugin's own files at each tag → manifests and packages →
 //! `releases/`.
 //!
+//! [`publish_folder`] publishes what another machine built, with the last of these steps.
+//!
 //! [`run`] does it in the five steps of `pipeline`; `plugin_build` has those of one plugin. The outcome of each tag
 //! is data in a [`BuildReport`]. The server reads the published files through the catalog.
 
@@ -43,6 +45,7 @@ pub use inputs::FORMAT;
 pub use packing::PackingOptions;
 pub use pipeline::{Options, run};
 pub use progress::{NoProgress, Progress};
+pub use publish::from_folder::{FolderError, FolderOptions, FolderReport, PublishedName, publish_folder};
 pub use release_signing::SignedChains;
 pub use remark::Remark;
 pub use report::BuildReport;

@@ -5,6 +5,7 @@
 //! because digests differ. Files that are not in the new index are removed afterwards. `countersign serve` reads the
 //! folder.
 
+pub(super) mod from_folder;
 mod index_time;
 mod prune;
 mod published;

@@ -1,5 +1,6 @@
 //! Whole builds of repositories with the oddities that real ones have.
 
+mod from_folder;
 mod huge_trees;
 mod incremental;
 mod packages;

@@ -194,7 +194,7 @@ pub(super) fn dry_run(config: &Config, slugs: BTreeSet<Slug>, read_timeout: Dura
 }
 
 /// Parses `acme-forms/1.2.0`.
-fn release_name(text: &str) -> Result<(Slug, Version), String> {
+pub(super) fn release_name(text: &str) -> Result<(Slug, Version), String> {
     let (slug, version) = text.split_once('/').ok_or("expected SLUG/VERSION")?;
     let slug = slug.parse().map_err(|error| format!("{error}"))?;
     let version = version.parse().map_err(|error| format!("{error}"))?;

@@ -24,6 +24,7 @@ pub mod output;
 pub mod package;
 mod parked;
 pub mod preview;
+pub mod publish;
 pub mod review;
 pub mod serve;
 mod server_questions;

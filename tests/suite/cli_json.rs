@@ -120,6 +120,9 @@ fn every_command_prints_what_the_page_of_json_says() {
     checker.done("build", &["build"]);
     fs::remove_file(instance.join("releases/acme-forms/1.0.0.json")).unwrap();
     checker.done("build", &["build", "--all"]);
+    let other = folder.path().join("other");
+    checker.done("publish", &["publish", "releases", other.to_str().unwrap()]);
+    checker.fails(3, &["publish", "nosuch"]);
     checker.done("preview", &["preview", "--print"]);
 
     checker.done("license-list", &["license", "list"]);

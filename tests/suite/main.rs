@@ -53,6 +53,7 @@ mod parked;
 mod preview;
 mod problems;
 mod public;
+mod publish;
 mod questions;
 mod readme;
 mod registry;

@@ -18,7 +18,7 @@ use countersign_package::mark::Places;
 use countersign_package::writer::PackageWriter;
 
 /// The fixture's plugin with hosted packages.
-fn hosted(made: &Fixture) -> Plugin {
+pub(super) fn hosted(made: &Fixture) -> Plugin {
     let plugin = made.plugin();
     Plugin {
         download_url: String::new(),
@@ -34,7 +34,7 @@ fn from_file(made: &Fixture) -> Plugin {
 }
 
 /// Builds the plugin where these releases may be replaced.
-fn replacing(made: &Fixture, plugin: Plugin, versions: &[&str]) -> BuildReport {
+pub(super) fn replacing(made: &Fixture, plugin: Plugin, versions: &[&str]) -> BuildReport {
     let mut options = made.options(false, &[]);
     let replaced = versions
         .iter()

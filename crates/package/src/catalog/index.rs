@@ -148,6 +148,15 @@ impl ReleaseIndex {
         }
     }
 
+    /// Checks what a digest does not show: the latest version of each plugin is its newest. `releases` is its folder, for messages.
+    ///
+    /// # Errors
+    /// [`CatalogError::NotTheLatest`]
+    pub fn check(&self, releases: &Path) -> Result<(), CatalogError> {
+        let mut plugins = self.plugins.iter();
+        plugins.try_for_each(|(slug, plugin)| plugin.latest_release(slug, releases).map(|_| ()))
+    }
+
     /// Whether the two differ in nothing that sites or people see.
     pub fn shows_the_same(&self, other: &Self) -> bool {
         let same = |(a, b): (&Releases, &Releases)| {

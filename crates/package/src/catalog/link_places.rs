@@ -25,7 +25,7 @@ impl LinkPlaces {
     /// The places in a manifest; `None` if it is not a manifest, or if one of the three is not `""`.
     ///
     /// The manifest is parsed, because a changelog may contain the same text.
-    pub(super) fn of(manifest: &[u8]) -> Option<Self> {
+    pub fn of(manifest: &[u8]) -> Option<Self> {
         // The parser would also accept a list of three texts.
         let text = std::str::from_utf8(manifest)
             .ok()
