@@ -35,6 +35,10 @@ release: rust ## Build the program as it is to be installed: target/release/coun
 	$(RELEASE) cargo build --release
 	packaging/check-binary $(COUNTERSIGN)
 
+.PHONY: dist
+dist: rust ## Build and pack what is published: tarball, .deb, bill of materials and SHA256SUMS in target/dist
+	packaging/dist
+
 .PHONY: test
 # Twice as many tests at once as there are cores: most of them wait for servers that they started. What fails stops nothing else,
 # so that one run tells all.

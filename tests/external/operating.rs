@@ -44,7 +44,11 @@ fn recipe(heading: &str, language: &str) -> &'static str {
 
 #[test]
 fn the_unit_is_hardened() {
-    for unit in [UNIT, "packaging/systemd/countersign-registry.service"] {
+    for unit in [
+        UNIT,
+        "packaging/systemd/countersign-registry.service",
+        "packaging/systemd/countersign-build.service",
+    ] {
         let scored = Command::new("systemd-analyze")
             .args(["security", "--offline=true", "--no-pager", "--threshold=20", unit])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -56,6 +60,54 @@ fn the_unit_is_hardened() {
             String::from_utf8_lossy(&scored.stdout)
         );
     }
+}
+
+/// Reads YAML with the library that the contract tester brings.
+#[test]
+fn the_examples_for_containers_are_what_the_platforms_read() {
+    const SCRIPT: &str = "
+import json, sys, yaml
+print(json.dumps([list(yaml.safe_load_all(open(file))) for file in sys.argv[1:]]))";
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = Command::new(root.join("tests/tools/.venv/bin/python"))
+        .args(["-c", SCRIPT, "packaging/compose.yaml", "packaging/kubernetes.yaml"])
+        .current_dir(root)
+        .output()
+        .expect("the contract tester is installed: make tools");
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let files: serde_json::Value = serde_json::from_slice(&read.stdout).unwrap();
+    let services = files[0][0]["services"].as_object().unwrap();
+    for (name, service) in services {
+        assert!(service["image"].is_string(), "{name}");
+        // The server is reached by its proxy alone.
+        assert_eq!(service.get("ports").is_some(), name == "caddy", "{name}");
+    }
+    let documents = files[1].as_array().unwrap();
+    let kinds: Vec<_> = documents
+        .iter()
+        .map(|document| document["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        ["Deployment", "Service", "PodDisruptionBudget", "PersistentVolumeClaim"]
+    );
+    let pod = &documents[0]["spec"]["template"];
+    assert_eq!(
+        documents[0]["spec"]["selector"]["matchLabels"],
+        pod["metadata"]["labels"]
+    );
+    assert_eq!(documents[1]["spec"]["selector"], pod["metadata"]["labels"]);
+    let named = |list: &serde_json::Value| {
+        let names = list
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["name"].as_str().unwrap().to_owned());
+        names.collect::<BTreeSet<_>>()
+    };
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(named(&container["volumeMounts"]), named(&pod["spec"]["volumes"]));
+    assert_eq!(named(&container["ports"]), ["http", "admin"].map(str::to_owned).into());
 }
 
 /// The system calls that the unit's filter lets through.
