@@ -11,6 +11,7 @@ mod clock;
 mod commands;
 mod contract;
 mod desk_browser;
+mod dist;
 mod keys;
 mod mail;
 mod monitoring;
