@@ -4,6 +4,7 @@
 //! [`Publisher`] puts all of them into place, the index last. A release that is published here goes or changes only if somebody
 //! says so: the folder came from outside, and may be that of an older pipeline.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
@@ -90,7 +91,7 @@ fn told(lacking: &[PublishedName], changing: &[PublishedName]) -> String {
 }
 
 /// A release as `--withdraw` and reports name it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct PublishedName {
     /// The plugin.
     pub plugin: Slug,
@@ -162,6 +163,7 @@ fn publish_index(
 ) -> Result<FolderReport, FolderError> {
     let publication = publisher.lock(None, options.patience)?;
     let mut report = compare(publication.old(), index, from, options)?;
+    let told: HashSet<PublishedName> = report.added.iter().chain(&report.changed).cloned().collect();
     for (slug, releases) in &index.plugins {
         for release in &releases.releases {
             let manifest = bring_manifest(publisher, from, slug, release)?;
@@ -170,8 +172,7 @@ fn publish_index(
                 None => false,
             };
             let name = name(slug, release);
-            let is_told = report.added.contains(&name) || report.changed.contains(&name);
-            if (manifest || package) && !is_told {
+            if (manifest || package) && !told.contains(&name) {
                 report.restored.push(name);
             }
         }
@@ -198,6 +199,8 @@ fn compare(
         restored: Vec::new(),
         unchanged: 0,
     };
+    let published = by_name(old);
+    let coming = by_name(new);
     let mut lacking = Vec::new();
     let mut changing = Vec::new();
     let mut not_withdrawn = Vec::new();
@@ -205,7 +208,7 @@ fn compare(
         for release in &releases.releases {
             let name = name(slug, release);
             let is_named = options.withdraw.has(slug, &release.version);
-            let Some(next) = find(new, slug, &release.version) else {
+            let Some(next) = coming.get(&(slug, &release.version)) else {
                 if !is_named && !(options.is_withheld)(slug, &release.version) {
                     lacking.push(name.clone());
                 }
@@ -226,7 +229,7 @@ fn compare(
         }
     }
     for (slug, releases) in &new.plugins {
-        let is_new = |release: &&Release| find(old, slug, &release.version).is_none();
+        let is_new = |release: &&Release| !published.contains_key(&(slug, &release.version));
         let added = releases.releases.iter().filter(is_new);
         report.added.extend(added.map(|release| name(slug, release)));
     }
@@ -252,9 +255,12 @@ fn name(slug: &Slug, release: &Release) -> PublishedName {
     }
 }
 
-fn find<'a>(index: &'a ReleaseIndex, slug: &Slug, version: &Version) -> Option<&'a Release> {
-    let releases = &index.plugins.get(slug)?.releases;
-    releases.iter().find(|release| release.version == *version)
+fn by_name(index: &ReleaseIndex) -> HashMap<(&Slug, &Version), &Release> {
+    let plugins = index.plugins.iter();
+    let releases = plugins.flat_map(|(slug, plugin)| plugin.releases.iter().map(move |release| (slug, release)));
+    releases
+        .map(|(slug, release)| ((slug, &release.version), release))
+        .collect()
 }
 
 /// Verifies a manifest that is not in place, and writes it beside its place. Whether it was not in place.
