@@ -33,7 +33,7 @@ pub struct HistoryEntry<'a> {
 }
 
 impl<'a> HistoryEntry<'a> {
-    /// The event with this index in `events`, a license's events with the newest first ([`crate::history`]).
+    /// The event with this index in `events`, a license's events with the newest first ([`crate::history()`]).
     pub fn of(events: &'a [LedgerEvent], index: usize) -> Self {
         let event = &events[index];
         let license = *event.license().unwrap_or(&LicenseId::from_bytes([0; 32]));
