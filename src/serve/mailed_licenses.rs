@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 
 use crate::serve::gate::Snapshot;
 use crate::serve::links::FirstCopyPages;
@@ -18,7 +18,7 @@ use countersign_model::customer::{LicenseMails, mails_name};
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{LicenseStatus, Modules};
 use countersign_model::license_key::LicenseId;
-use countersign_model::site_claim::{CLAIM_PERIOD, ClaimStep, SiteClaim};
+use countersign_model::site_claim::{CLAIM_PERIOD, ClaimStep};
 use countersign_model::stored_text::StoredText;
 use countersign_package::catalog::Catalog;
 use countersign_registry::Registry;
@@ -134,11 +134,15 @@ impl MailedLicenses {
         if license.details.remarks().holder != Some(site.to) || bindings.is_erased(site.to) {
             return Ok(Err("its license has another customer"));
         }
-        let mut claims = bindings.claims_of(&license.id).into_iter();
-        let is_its =
-            |claim: &SiteClaim| claim.step == ClaimStep::Begun && claim.host == site.host && claim.hash == site.hash;
-        let Some(claim) = claims.find(is_its) else {
-            return match now - mail.queued > UNCLAIMED {
+        let mut claims = bindings.claims_of(&license.id);
+        claims.retain(|claim| claim.host == site.host && claim.hash == site.hash);
+        // The mail is on disk before its claim begins, and a line has whole seconds.
+        let began = mail.queued.trunc_subsecs(0);
+        let has_ended = claims
+            .iter()
+            .any(|claim| claim.step != ClaimStep::Begun && claim.time >= began);
+        let Some(claim) = claims.into_iter().find(|claim| claim.step == ClaimStep::Begun) else {
+            return match has_ended || now - mail.queued > UNCLAIMED {
                 true => Ok(Err("no claim of the site waits")),
                 false => Err("no claim of the site waits yet"),
             };

@@ -134,7 +134,8 @@ fn what_happens_is_told_signed_and_in_order() {
         ]
     );
     let told = of_type(&receiver, "site.moved").remove(0)["data"].clone();
-    let expected = json!({ "license": license.id, "host": "new.example.com", "from": "shop.example.com" });
+    let expected =
+        json!({ "license": license.id, "host": "new.example.com", "from": "shop.example.com", "by": "site" });
     assert_eq!(told, expected);
     let bound = of_type(&receiver, "site.bound").remove(0);
     assert_eq!(
