@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 #![allow(clippy::print_stderr, reason = "long tests say how far they are")]
 
+mod account_browser;
 mod binding;
 mod clock;
 mod commands;

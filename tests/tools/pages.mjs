@@ -25,6 +25,8 @@ export async function walk(page) {
     window.plain = [];
     document.addEventListener("focusin", ({ target }) => {
       window.unreached.delete(target);
+      // Arrow keys reach the other buttons of a group.
+      if (target.type === "radio") document.getElementsByName(target.name).forEach((other) => window.unreached.delete(other));
       const { outlineStyle, outlineWidth } = getComputedStyle(target);
       if (outlineStyle === "none" || outlineWidth === "0px") window.plain.push(target.outerHTML.slice(0, 200));
     });

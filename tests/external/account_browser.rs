@@ -1,0 +1,136 @@
+//! The customer's page in a browser, with a real mail server: from the address to a site that moved.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::instance::Instance;
+use crate::support::server::{Server, countersign};
+use crate::support::{License, eventually};
+use crate::tools::browser::Browser;
+use crate::tools::smtp::{MailServer, header};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const ANNA: &str = "anna@buyer.example";
+
+/// How many pixels a page is wider than the window.
+const TOO_WIDE: &str = "Math.max(0, document.documentElement.scrollWidth - innerWidth)";
+
+fn json_of(instance: &Instance, arguments: &[&str]) -> Value {
+    let output = countersign(instance).args(arguments).arg("--json").output().unwrap();
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The code in a mail.
+fn code(mail: &Value) -> String {
+    let text = mail["text"].as_str().unwrap();
+    let code = text.split("ode: ").nth(1).unwrap_or_else(|| panic!("{text}"));
+    code.split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn a_customer_moves_a_site_on_a_phone_and_every_page_fits_and_axe_finds_nothing() {
+    let mail = MailServer::start("none");
+    let instance = Instance::issuing(&[]);
+    let settings = format!(
+        "[account]\nname = 'Acme'\ncolor = '#17615a'\nsupport = 'help@acme.example'\n[mail]\nserver = 'localhost'\n\
+         port = {}\ntls = 'none'\nfrom = 'licenses@acme.example'\n",
+        mail.port
+    );
+    instance.write("countersign.toml", &settings);
+    let server = Server::start(&instance);
+    let issued = json_of(
+        &instance,
+        &[
+            "license",
+            "issue",
+            "--module",
+            "forms",
+            "--sites",
+            "2",
+            "--customer",
+            ANNA,
+            "--expires",
+            "2099-06-30",
+        ],
+    );
+    let license = License {
+        id: issued["id"].as_str().unwrap().to_owned(),
+        key: issued["license_key"].as_str().unwrap().to_owned(),
+    };
+    for host in ["old.buyer.example", "xn--mnchen-3ya.example"] {
+        assert_eq!(server.validate(&license, host).code(), "ok");
+    }
+
+    let mut browser = Browser::start();
+    browser.screen(320, 640, "light");
+    let origin = format!("http://127.0.0.1:{}", server.address.port());
+    browser.does("open", &[&format!("{origin}/account")]);
+    browser.does("fill", &["input[name=address]", ANNA]);
+    browser.does("press", &["Enter"]);
+    browser.does("shows", &["h1", "Look in your mail"]);
+    eventually("the mail is there", PATIENCE, || !mail.mails().is_empty());
+    let mails = mail.mails();
+    assert_eq!(header(&mails[0], "To"), ANNA);
+    browser.does("fill", &["input[name=code]", &code(&mails[0])]);
+    browser.does("press", &["Enter"]);
+    browser.does("shows", &["h1", "Your licenses"]);
+
+    // Signed in, and as a stranger.
+    let own = format!("/account/licenses/{}", license.id);
+    let pages = [
+        "/account".to_owned(),
+        own.clone(),
+        format!("{own}/move?host=old.buyer.example"),
+        format!("{own}/new-key"),
+        format!("{own}/download"),
+        "/account/key".to_owned(),
+        "/account/sign-in".to_owned(),
+        "/account/nothing".to_owned(),
+    ];
+    for page in &pages {
+        for (width, scheme) in [(320, "light"), (320, "dark"), (1440, "light"), (1440, "dark")] {
+            browser.screen(width, 900, scheme);
+            browser.does("open", &[&format!("{origin}{page}")]);
+            assert_eq!(browser.evaluate(TOO_WIDE), 0, "{page} {width} {scheme}");
+            if (width == 1440) == (scheme == "light") {
+                assert_eq!(browser.asks("faults", json!([])), json!([]), "{page} {width} {scheme}");
+            }
+        }
+        browser.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })");
+        let reached = browser.asks("walk", json!([]));
+        assert_eq!(reached, json!({ "unreached": [], "plain": [] }), "{page}");
+        assert_eq!(browser.evaluate("document.scripts.length"), 0, "{page}");
+    }
+
+    browser.screen(320, 640, "dark");
+    browser.does("open", &[&format!("{origin}{own}/move?host=old.buyer.example")]);
+    browser.does("fill", &["input[name=to]", "https://new.buyer.example/shop"]);
+    browser.does("click", &["main form button"]);
+    browser.does("shows", &["[role=status]", "The new address has the seat."]);
+    browser.does("shows", &["main", "new.buyer.example"]);
+    assert_eq!(server.validate(&license, "new.buyer.example").code(), "ok");
+
+    browser.does("click", &["form[action='/account/sign-out'] button"]);
+    browser.does("open", &[&format!("{origin}{own}")]);
+    assert!(
+        !browser.text("body").contains("buyer.example"),
+        "{}",
+        browser.text("body")
+    );
+
+    // By the key alone: no other site.
+    browser.does("open", &[&format!("{origin}/account/key")]);
+    browser.does("fill", &["input[name=license_key]", &license.key]);
+    browser.does("press", &["Enter"]);
+    browser.does("shows", &["main", "2 of 2"]);
+    assert!(!browser.text("main").contains("new.buyer"), "{}", browser.text("main"));
+    for address in browser.requests() {
+        assert!(address.starts_with(&origin), "{address}");
+    }
+}
