@@ -1,11 +1,11 @@
-//! The customer's page in a browser, with a real mail server: from the address to a site that moved.
+//! The pages of customers in a browser: from the address to a site that moved, with a real mail server; and the first copy.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::instance::Instance;
-use crate::support::server::{Server, countersign};
+use crate::support::server::{Server, countersign, countersign_in};
 use crate::support::{License, eventually};
 use crate::tools::browser::Browser;
 use crate::tools::smtp::{MailServer, header};
@@ -31,6 +31,26 @@ fn code(mail: &Value) -> String {
     let text = mail["text"].as_str().unwrap();
     let code = text.split("ode: ").nth(1).unwrap_or_else(|| panic!("{text}"));
     code.split_whitespace().next().unwrap().to_owned()
+}
+
+/// Looks at a page on a small phone and on a desk, in the light and in the dark, and walks through it by the keyboard.
+fn look(browser: &mut Browser, address: &str) {
+    for (width, scheme) in [(320, "light"), (320, "dark"), (1440, "light"), (1440, "dark")] {
+        browser.screen(width, 900, scheme);
+        browser.does("open", &[address]);
+        assert_eq!(browser.evaluate(TOO_WIDE), 0, "{address} {width} {scheme}");
+        if (width == 1440) == (scheme == "light") {
+            assert_eq!(
+                browser.asks("faults", json!([])),
+                json!([]),
+                "{address} {width} {scheme}"
+            );
+        }
+    }
+    browser.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })");
+    let reached = browser.asks("walk", json!([]));
+    assert_eq!(reached, json!({ "unreached": [], "plain": [] }), "{address}");
+    assert_eq!(browser.evaluate("document.scripts.length"), 0, "{address}");
 }
 
 #[test]
@@ -94,18 +114,7 @@ fn a_customer_moves_a_site_on_a_phone_and_every_page_fits_and_axe_finds_nothing(
         "/account/nothing".to_owned(),
     ];
     for page in &pages {
-        for (width, scheme) in [(320, "light"), (320, "dark"), (1440, "light"), (1440, "dark")] {
-            browser.screen(width, 900, scheme);
-            browser.does("open", &[&format!("{origin}{page}")]);
-            assert_eq!(browser.evaluate(TOO_WIDE), 0, "{page} {width} {scheme}");
-            if (width == 1440) == (scheme == "light") {
-                assert_eq!(browser.asks("faults", json!([])), json!([]), "{page} {width} {scheme}");
-            }
-        }
-        browser.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })");
-        let reached = browser.asks("walk", json!([]));
-        assert_eq!(reached, json!({ "unreached": [], "plain": [] }), "{page}");
-        assert_eq!(browser.evaluate("document.scripts.length"), 0, "{page}");
+        look(&mut browser, &format!("{origin}{page}"));
     }
 
     browser.screen(320, 640, "dark");
@@ -133,4 +142,51 @@ fn a_customer_moves_a_site_on_a_phone_and_every_page_fits_and_axe_finds_nothing(
     for address in browser.requests() {
         assert!(address.starts_with(&origin), "{address}");
     }
+}
+
+#[test]
+fn the_page_of_the_first_copy_fits_and_its_button_gives_a_package() {
+    let folder = tempfile::tempdir().unwrap();
+    let demo = folder.path().join("demo");
+    let run = |arguments: &[&str]| {
+        let output = countersign_in(&demo).args(arguments).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        output.stdout
+    };
+    let made = countersign_in(folder.path())
+        .args(["init", "--demo"])
+        .arg(&demo)
+        .output();
+    assert!(made.unwrap().status.success());
+    run(&["build"]);
+    let issue = [
+        "license",
+        "issue",
+        "--module",
+        "acme-forms",
+        "--expires",
+        "2099-06-30",
+        "--json",
+    ];
+    let issued: Value = serde_json::from_slice(&run(&issue)).unwrap();
+    let link = issued["download_page"].as_str().unwrap();
+    let path = &link[link.find("/first-copy/").unwrap()..];
+    let server = Server::start_in(&demo, &[]);
+    let mut browser = Browser::start();
+    let page = format!("http://127.0.0.1:{}{path}", server.address.port());
+    look(&mut browser, &page);
+    browser.does("click", &["main form button"]);
+    eventually("the package is sent", PATIENCE, || {
+        server.log().contains("gave a first copy")
+    });
+    // Browsers ask for an icon that the vendor may put beside the landing page; the demo has none.
+    let complaints = browser.complaints();
+    assert!(
+        complaints.iter().all(|complaint| complaint.contains("404")),
+        "{complaints:?}"
+    );
 }
