@@ -109,7 +109,7 @@ bench-serve: rust ## Measure the server beside a bare route and signing alone (F
 	$(RELEASE) cargo bench --bench serve -- $(FIGURES)
 
 .PHONY: pictures
-pictures: tools ## Draw the pictures in docs/preview and docs/desk anew
+pictures: tools ## Draw the pictures in docs/preview, docs/desk and docs/account anew
 	cargo test --test external browser::pictures -- --ignored
 
 .PHONY: clean

@@ -1,5 +1,7 @@
 //! The pages of customers in a browser: from the address to a site that moved, with a real mail server; and the first copy.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -53,54 +55,84 @@ fn look(browser: &mut Browser, address: &str) {
     assert_eq!(browser.evaluate("document.scripts.length"), 0, "{address}");
 }
 
+/// A vendor with a customer who has signed in by the code of a mail, on a phone.
+struct Customer {
+    server: Server,
+    license: License,
+    browser: Browser,
+    origin: String,
+    _instance: Instance,
+    _mail: MailServer,
+}
+
+impl Customer {
+    fn signed_in() -> Self {
+        let mail = MailServer::start("none");
+        let instance = Instance::issuing(&[]);
+        let settings = format!(
+            "[account]\nname = 'Acme'\ncolor = '#17615a'\nsupport = 'help@acme.example'\n[mail]\nserver = 'localhost'\n\
+             port = {}\ntls = 'none'\nfrom = 'licenses@acme.example'\n",
+            mail.port
+        );
+        instance.write("countersign.toml", &settings);
+        let server = Server::start(&instance);
+        let issued = json_of(
+            &instance,
+            &[
+                "license",
+                "issue",
+                "--module",
+                "forms",
+                "--sites",
+                "2",
+                "--customer",
+                ANNA,
+                "--expires",
+                "2099-06-30",
+            ],
+        );
+        let license = License {
+            id: issued["id"].as_str().unwrap().to_owned(),
+            key: issued["license_key"].as_str().unwrap().to_owned(),
+        };
+        for host in ["old.buyer.example", "xn--mnchen-3ya.example"] {
+            assert_eq!(server.validate(&license, host).code(), "ok");
+        }
+
+        let mut browser = Browser::start();
+        browser.screen(320, 640, "light");
+        let origin = format!("http://127.0.0.1:{}", server.address.port());
+        browser.does("open", &[&format!("{origin}/account")]);
+        browser.does("fill", &["input[name=address]", ANNA]);
+        browser.does("press", &["Enter"]);
+        browser.does("shows", &["h1", "Look in your mail"]);
+        eventually("the mail is there", PATIENCE, || !mail.mails().is_empty());
+        let mails = mail.mails();
+        assert_eq!(header(&mails[0], "To"), ANNA);
+        browser.does("fill", &["input[name=code]", &code(&mails[0])]);
+        browser.does("press", &["Enter"]);
+        browser.does("shows", &["h1", "Your licenses"]);
+        Self {
+            server,
+            license,
+            browser,
+            origin,
+            _instance: instance,
+            _mail: mail,
+        }
+    }
+}
+
 #[test]
 fn a_customer_moves_a_site_on_a_phone_and_every_page_fits_and_axe_finds_nothing() {
-    let mail = MailServer::start("none");
-    let instance = Instance::issuing(&[]);
-    let settings = format!(
-        "[account]\nname = 'Acme'\ncolor = '#17615a'\nsupport = 'help@acme.example'\n[mail]\nserver = 'localhost'\n\
-         port = {}\ntls = 'none'\nfrom = 'licenses@acme.example'\n",
-        mail.port
-    );
-    instance.write("countersign.toml", &settings);
-    let server = Server::start(&instance);
-    let issued = json_of(
-        &instance,
-        &[
-            "license",
-            "issue",
-            "--module",
-            "forms",
-            "--sites",
-            "2",
-            "--customer",
-            ANNA,
-            "--expires",
-            "2099-06-30",
-        ],
-    );
-    let license = License {
-        id: issued["id"].as_str().unwrap().to_owned(),
-        key: issued["license_key"].as_str().unwrap().to_owned(),
-    };
-    for host in ["old.buyer.example", "xn--mnchen-3ya.example"] {
-        assert_eq!(server.validate(&license, host).code(), "ok");
-    }
-
-    let mut browser = Browser::start();
-    browser.screen(320, 640, "light");
-    let origin = format!("http://127.0.0.1:{}", server.address.port());
-    browser.does("open", &[&format!("{origin}/account")]);
-    browser.does("fill", &["input[name=address]", ANNA]);
-    browser.does("press", &["Enter"]);
-    browser.does("shows", &["h1", "Look in your mail"]);
-    eventually("the mail is there", PATIENCE, || !mail.mails().is_empty());
-    let mails = mail.mails();
-    assert_eq!(header(&mails[0], "To"), ANNA);
-    browser.does("fill", &["input[name=code]", &code(&mails[0])]);
-    browser.does("press", &["Enter"]);
-    browser.does("shows", &["h1", "Your licenses"]);
-
+    let Customer {
+        server,
+        license,
+        mut browser,
+        origin,
+        _instance,
+        _mail,
+    } = Customer::signed_in();
     // Signed in, and as a stranger.
     let own = format!("/account/licenses/{}", license.id);
     let pages = [
@@ -189,4 +221,28 @@ fn the_page_of_the_first_copy_fits_and_its_button_gives_a_package() {
         complaints.iter().all(|complaint| complaint.contains("404")),
         "{complaints:?}"
     );
+}
+
+/// `make pictures` draws docs/account/ anew.
+#[test]
+#[ignore = "draws pictures for the documentation: make pictures"]
+fn pictures() {
+    let mut customer = Customer::signed_in();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/account");
+    fs::create_dir_all(&folder).unwrap();
+    let license = format!("/account/licenses/{}", customer.license.id);
+    for (name, path, (width, height, scheme)) in [
+        ("licenses", "/account", (900, 420, "light")),
+        ("license", license.as_str(), (390, 844, "light")),
+        (
+            "move",
+            &format!("{license}/move?host=old.buyer.example"),
+            (390, 844, "dark"),
+        ),
+    ] {
+        customer.browser.screen(width, height, scheme);
+        customer.browser.does("open", &[&format!("{}{path}", customer.origin)]);
+        let file = folder.join(format!("{name}.png"));
+        customer.browser.asks("picture", json!([file, false]));
+    }
 }
