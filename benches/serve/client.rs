@@ -79,9 +79,12 @@ impl Client {
     }
 
     pub fn get(&mut self, target: &str) -> io::Result<Answer> {
-        self.stream
-            .get_mut()
-            .write_all(format!("GET {target} HTTP/1.1\r\nHost: bench\r\n\r\n").as_bytes())?;
+        self.send(&format!("GET {target} HTTP/1.1\r\nHost: bench\r\n\r\n"))
+    }
+
+    /// Sends a whole request as it is.
+    pub fn send(&mut self, request: &str) -> io::Result<Answer> {
+        self.stream.get_mut().write_all(request.as_bytes())?;
         self.receive()
     }
 

@@ -45,7 +45,7 @@ pub fn run(bench: &Path) -> io::Result<()> {
 }
 
 /// An instance without licenses in files, whose ledger has as many as the other one's files.
-fn instance(bench: &Path) -> io::Result<Instance> {
+pub fn instance(bench: &Path) -> io::Result<Instance> {
     let instance = Instance {
         folder: bench.join(format!("{MILLION}-issued-3072")),
         licenses: MILLION,

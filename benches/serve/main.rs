@@ -17,6 +17,7 @@
 mod attacks;
 mod baseline;
 mod client;
+mod desk;
 mod downloads;
 mod hosted;
 mod import;
@@ -42,13 +43,14 @@ use std::path::Path;
 /// Measures and prints some figures; instances are kept in the folder.
 type Figures = fn(&Path) -> io::Result<()>;
 
-const FIGURES: [(&str, Figures); 12] = [
+const FIGURES: [(&str, Figures); 13] = [
     ("sites", sites::run),
     ("updates", updates::run),
     ("validate", validate::run),
     ("overload", overload::run),
     ("million", million::run),
     ("issued", issued::run),
+    ("desk", desk::run),
     ("downloads", downloads::run),
     ("sales", sales::run),
     ("import", import::run),
