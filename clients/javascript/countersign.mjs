@@ -1,5 +1,5 @@
 /**
- * Verifies the statements of a countersign server, with nothing but WebCrypto: browsers, Node 18 or newer, Deno, Bun.
+ * Verifies the statements of a countersign server, with nothing but WebCrypto: browsers, Node 20 or newer, Deno, Bun.
  *
  * Only a statement that verifies may change what your program believes of a license. Whatever else comes back is no answer:
  * keep the last statement for its `grace_period_hours`.
@@ -16,19 +16,19 @@
  * @property {number} grace_period_hours
  * @property {string} domain
  * @property {string} site_url
- * @property {string} [nonce]
+ * @property {string} nonce
  * @property {string} [expires]
  * @property {true} [renews] A renewal is to come by itself: `expires` is no end to warn of.
  * @property {string} [bound_domain]
+ * @property {string} [account_url] The customer's page.
+ * @property {string} [renew_url]
+ * @property {string} [upgrade_url]
  * @property {string} key_id
  * @property {string} [license_id] Older servers do not send it.
  */
 
 /** A statement that is not to be believed; the message says why. */
 export class NotGenuine extends Error {}
-
-// Node 18 has it under another name.
-const { subtle } = globalThis.crypto ?? (await import('node:crypto')).webcrypto;
 
 const SHA256_RSA = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' };
 const isText = (value) => typeof value === 'string';
@@ -104,7 +104,7 @@ async function licenseIds(licenseKey) {
 		const symbols = typed.toUpperCase().replaceAll('O', '0').replace(/[IL]/g, '1');
 		forms.push(symbols.match(/.{5}/g).join('-'));
 	}
-	const digests = forms.map((form) => subtle.digest('SHA-256', new TextEncoder().encode(form)));
+	const digests = forms.map((form) => crypto.subtle.digest('SHA-256', new TextEncoder().encode(form)));
 	return (await Promise.all(digests)).map((digest) =>
 		Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join(''),
 	);
@@ -118,8 +118,8 @@ async function isSigned(signed, base64, publicKeys) {
 	const signature = bytes(atob(base64));
 	for (const pem of publicKeys) {
 		const der = bytes(atob(pem.replace(/-----(BEGIN|END) PUBLIC KEY-----/g, '').replace(/\s/g, '')));
-		const key = await subtle.importKey('spki', der, SHA256_RSA, false, ['verify']);
-		if (await subtle.verify(SHA256_RSA, key, signature, signed)) {
+		const key = await crypto.subtle.importKey('spki', der, SHA256_RSA, false, ['verify']);
+		if (await crypto.subtle.verify(SHA256_RSA, key, signature, signed)) {
 			return true;
 		}
 	}

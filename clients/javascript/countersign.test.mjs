@@ -1,9 +1,9 @@
-// Verifies the statements that all clients are tested with: node --test clients/javascript
+// Verifies the statements that all clients are tested with: node --test clients/javascript/countersign.test.mjs
 
 import assert from 'node:assert';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { NotGenuine, verify } from './countersign.mjs';
+import { NotGenuine, verify } from 'countersign-client';
 
 const vectors = JSON.parse(readFileSync(new URL('../vectors/statements.json', import.meta.url), 'utf8'));
 

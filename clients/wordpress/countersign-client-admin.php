@@ -6,11 +6,11 @@
  *
  * Read it from top to bottom: what is wrong with what your plugin says (Config_Check), how the license is learned and given
  * back (Secret, License, Server and its Answer, Http and Sockets, and why a statement is Not_Genuine), what happens when the
- * plugin is deleted (Uninstallation), what is installed (Download, Manifest, Updates), who made it (Release with its
+ * plugin is deleted (Uninstallation), what is installed (Channel, Download, Manifest, Updates), who made it (Release with its
  * Release_Statement, Release_Signature and Release_Key, Package, Installation, and why one is Refused), and what a person sees
  * (Settings_Page, Site_Health, Command, All_Texts).
  *
- * @version 1.0.0
+ * @version 0.1.0
  * @license MIT OR Apache-2.0
  */
 
@@ -20,7 +20,7 @@ defined( 'ABSPATH' ) || exit;
 
 // Of another version is a file that replaced the right one after this request had begun, or that was uploaded alone. And where
 // two plugins share a namespace, the other's file may be loaded.
-if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSION && ! class_exists( __NAMESPACE__ . '\License', false ) ) :
+if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSION && ! class_exists( __NAMESPACE__ . '\License', false ) ) :
 
 	/**
 	 * What would not work, for the plugin's author: WordPress says it where WP_DEBUG is on.
@@ -62,14 +62,17 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			if ( $settings['key_from'] !== $config->key_from ) {
 				$wrong[] = 'key_from must be the name of an option, or a function';
 			}
-			if ( wp_parse_url( $config->header( 'Update URI' ), PHP_URL_HOST ) !== $host ) {
-				$wrong[] = 'the host in the Update URI of the plugin\'s header is not that of base_url: no update is offered';
+			if ( ( '' === (string) $settings['plugin_file'] ) === ( '' === (string) $settings['theme_folder'] ) ) {
+				$wrong[] = 'either plugin_file must be the plugin\'s main file, or theme_folder the theme\'s folder';
 			}
-			if ( 0 !== strpos( wp_normalize_path( __FILE__ ), wp_normalize_path( dirname( $config->plugin_file ) ) . '/' ) ) {
+			if ( wp_parse_url( $config->extension->header( 'Update URI' ), PHP_URL_HOST ) !== $host ) {
+				$wrong[] = 'the host in the Update URI of the header is not that of base_url: no update is offered';
+			}
+			if ( 0 !== strpos( wp_normalize_path( __FILE__ ), wp_normalize_path( $config->extension->path ) . '/' ) ) {
 				$wrong[] = 'this class is from another plugin: give the namespace a name of your own';
 			}
 			foreach ( $wrong as $message ) {
-				_doing_it_wrong( __CLASS__, esc_html( $config->slug . ': ' . $message ), '1.0.0' );
+				_doing_it_wrong( __CLASS__, esc_html( $config->slug . ': ' . $message ), '0.1.0' );
 			}
 		}
 	}
@@ -422,7 +425,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			$this->plan( $memory );
 			$this->announce( 'activated', $statement );
 			// A license opens the way to updates: let WordPress look again.
-			delete_site_transient( 'update_plugins' );
+			delete_site_transient( $this->config->extension->updates() );
 		}
 
 		/**
@@ -536,7 +539,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			// What the server said for this license is not for the next one.
 			delete_site_transient( $this->config->name() );
 			delete_site_transient( $this->config->name() . '_refused' );
-			delete_site_transient( 'update_plugins' );
+			delete_site_transient( $this->config->extension->updates() );
 			$this->announce( 'deactivated' );
 			foreach ( get_object_vars( new Memory() ) as $name => $blank ) {
 				$memory->$name = $blank;
@@ -776,6 +779,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				$this->look_at_others( true );
 			}
 			delete_site_option( $this->name );
+			delete_site_option( Channel::name_for( $this->slug ) );
+			delete_site_option( Updates::name_of_fled( $this->slug ) );
 			delete_metadata( 'user', 0, Config::name_of_dismissed( $this->slug, true ), '', true );
 			foreach ( [ '', '_pause', '_again', '_refused' ] as $transient ) {
 				delete_site_transient( $this->name . $transient );
@@ -912,7 +917,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		/** @return array<string, string> */
 		private function about_this_site( string $secret ): array {
 			return [
-				'plugin_version' => $this->config->header( 'Version' ),
+				'plugin_version' => $this->config->extension->header( 'Version' ),
 				'build_id'       => $this->config->build_id(),
 				'release_hash'   => '' === $secret ? '' : hash( 'sha256', $secret ),
 			];
@@ -974,26 +979,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 
 		/** The latest manifest, or an empty answer where the version is the latest. An empty version asks for any. */
 		public function updates( string $key, string $version ): Answer {
-			$query  = [
-				'site_url'        => $this->config->site_url(),
-				'current_version' => $version,
-				'build_id'        => $this->config->build_id(),
-			];
-			$answer = $this->request(
-				'/api/v1/updates/' . $this->config->slug . '?' . http_build_query( array_filter( $query ), '', '&' ),
-				[
-					'timeout' => wp_doing_cron() ? 8 : 3,
-					// SECURITY: not in the address, which proxies and servers write to their logs.
-					'headers' => [ 'Authorization' => 'License ' . $key ],
-				]
-			);
-			if ( '' === $answer->trouble ) {
-				$said             = json_decode( $answer->body, true, 16 );
-				$answer->manifest = Manifest::read( $said, $this->config->slug, $this->config->pins_releases );
-				$answer->trouble  = null === $answer->manifest ? Manifest::flaw( $said, $this->config->slug ) : '';
-				$answer->link     = $answer->manifest ? Manifest::link( $said ) : '';
-				$answer->release  = $answer->manifest ? $said['release'] ?? null : null;
-			} elseif ( 403 === $answer->status ) {
+			$answer = $this->ask_for_release( $key, $version, '/api/v1/updates/' . $this->config->slug, [ 'holds' => '1', 'wave' => $this->wave() ] );
+			if ( 403 === $answer->status ) {
 				$problem = json_decode( $answer->body, true );
 				if ( 'license_expired' === ( $problem['code'] ?? '' ) && isset( $problem['latest'] ) ) {
 					// A version, and no more: what could be installed is not for an expired license.
@@ -1005,6 +992,82 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				}
 			}
 			return $answer;
+		}
+
+		/** The security release that the vendor gives to expired licenses, too, or an empty answer where there is none for this site. */
+		public function security_update( string $key, string $version ): Answer {
+			return $this->ask_for_release( $key, $version, '/api/v1/security-updates/' . $this->config->slug );
+		}
+
+		/** The versions that this site may go back to, newest first. */
+		public function earlier( string $key, string $installed ): Answer {
+			$answer = $this->ask_about_releases( $key, $installed, '/api/v1/releases/' . $this->config->slug, [] );
+			if ( '' !== $answer->trouble ) {
+				return $answer;
+			}
+			$said     = json_decode( $answer->body, true, 8 );
+			$releases = is_array( $said ) ? $said['releases'] ?? null : null;
+			if ( ! is_array( $releases ) ) {
+				$answer->trouble = 'it has no releases';
+				return $answer;
+			}
+			foreach ( $releases as $release ) {
+				$fields   = array_intersect_key( (array) $release, [ 'version' => 0, 'last_updated' => 0 ] );
+				$manifest = Manifest::read( $fields, $this->config->slug, $this->config->pins_releases );
+				if ( $manifest && version_compare( $manifest['version'], $installed, '<' ) ) {
+					$answer->earlier[] = $manifest;
+				}
+			}
+			return $answer;
+		}
+
+		/** The manifest of a version that this site may go back to. */
+		public function earlier_release( string $key, string $installed, string $version ): Answer {
+			$target = '/api/v1/releases/' . $this->config->slug . '/' . rawurlencode( $version );
+			return $this->ask_for_release( $key, $installed, $target );
+		}
+
+		/**
+		 * A manifest, or an empty answer where there is none for this site.
+		 *
+		 * @param array<string, string> $wishes More of the question.
+		 */
+		private function ask_for_release( string $key, string $version, string $target, array $wishes = [] ): Answer {
+			$answer = $this->ask_about_releases( $key, $version, $target, $wishes );
+			if ( '' === $answer->trouble ) {
+				$said             = json_decode( $answer->body, true, 16 );
+				$answer->manifest = Manifest::read( $said, $this->config->slug, $this->config->pins_releases );
+				$answer->trouble  = null === $answer->manifest ? Manifest::flaw( $said, $this->config->slug ) : '';
+				$answer->link     = $answer->manifest ? Manifest::link( $said ) : '';
+				$answer->release  = $answer->manifest ? $said['release'] ?? null : null;
+			}
+			return $answer;
+		}
+
+		/** @param array<string, string> $wishes */
+		private function ask_about_releases( string $key, string $version, string $target, array $wishes ): Answer {
+			$query = $wishes + [
+				'channel'         => ( new Channel( $this->config ) )->wish(),
+				'site_url'        => $this->config->site_url(),
+				'build_id'        => $this->config->build_id(),
+				'current_version' => $version,
+			];
+			return $this->request(
+				$target . '?' . http_build_query( array_filter( $query ), '', '&' ),
+				[
+					'timeout' => wp_doing_cron() ? 8 : 3,
+					// SECURITY: not in the address, which proxies and servers write to their logs.
+					'headers' => [ 'Authorization' => 'License ' . $key ],
+				]
+			);
+		}
+
+		/** Which of the steps of a release the site wishes for; empty where it has no wish. */
+		private function wave(): string {
+			$constant = (string) $this->config->settings['wave_constant'];
+			$wave     = '' !== $constant && defined( $constant ) ? constant( $constant ) : $this->config->settings['wave'];
+			$wave     = apply_filters( $this->config->name() . '_wave', $wave );
+			return in_array( $wave, [ 'first', 'last' ], true ) ? $wave : '';
 		}
 
 		/** @param array<string, mixed> $options */
@@ -1388,6 +1451,61 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 	}
 
 	/**
+	 * The channel that releases come from: what a person chose here, unless a constant or a filter names one. A network has one channel, as
+	 * it has one copy of the plugin.
+	 */
+	final class Channel {
+
+		private const STABLE = 'stable';
+		/** From calm to risky. */
+		private const NAMES = [ self::STABLE, 'rc', 'beta', 'alpha' ];
+
+		private Config $config;
+
+		public function __construct( Config $config ) {
+			$this->config = $config;
+		}
+
+		public static function name_for( string $slug ): string {
+			return Config::name_for( $slug ) . '_channel';
+		}
+
+		/** @return string[] Among which channels a person may choose; empty where there is nothing to choose. */
+		public function choices(): array {
+			$named = array_intersect( self::NAMES, (array) $this->config->settings['channels'] );
+			return array_diff( $named, [ self::STABLE ] ) ? array_values( array_unique( array_merge( [ self::STABLE ], $named ) ) ) : [];
+		}
+
+		/** The channel that the site's code names; null where it names none. */
+		public function fixed(): ?string {
+			$constant = (string) $this->config->settings['channel_constant'];
+			$channel  = '' !== $constant && defined( $constant ) ? constant( $constant ) : null;
+			$channel  = apply_filters( $this->config->name() . '_channel', $channel );
+			return in_array( $channel, self::NAMES, true ) ? $channel : null;
+		}
+
+		public function name(): string {
+			$chosen = get_site_option( self::name_for( $this->config->slug ) );
+			return $this->fixed() ?? ( in_array( $chosen, $this->choices(), true ) ? $chosen : self::STABLE );
+		}
+
+		/** As a question has it: empty for stable releases, which everybody gets who does not ask. */
+		public function wish(): string {
+			return self::STABLE === $this->name() ? '' : $this->name();
+		}
+
+		/** Whether the channel is another one now. */
+		public function choose( string $name ): bool {
+			return in_array( $name, $this->choices(), true ) && update_site_option( self::name_for( $this->config->slug ), $name );
+		}
+
+		/** Whether a version is that of a pre-release, as the server reads it. */
+		public static function is_pre_release( string $version ): bool {
+			return (bool) preg_match( '/\d[.-]?(alpha|a|beta|b|rc|RC)([.-]?\d+)?$/D', $version );
+		}
+	}
+
+	/**
 	 * An update manifest, read field by field.
 	 *
 	 * SECURITY: a manifest is not signed, and WordPress prints much of it unescaped. Each field has a type, a grammar and
@@ -1398,6 +1516,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		public const VERSION      = '/^\d[0-9A-Za-z.+_~-]{0,63}$/D';
 		public const REQUIREMENT  = '/^(\d{1,4}(\.\d{1,4}){0,3}(-[0-9A-Za-z.-]{1,16})?)?$/D';
 		private const TIME        = '/^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?( ?(Z|GMT|UTC))?)?$/D';
+		private const MOMENT      = '/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/D';
 		// No quote, bracket, blank or backslash: pages print it in attributes, style sheets and texts.
 		private const URL         = '~^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9/._%+=&?#@!$,;:\~*-]*)?$~iD';
 
@@ -1406,6 +1525,10 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			'icons'   => [ '1x', '2x', 'svg', 'default' ],
 			'banners' => [ 'low', 'high', '1x', '2x' ],
 		];
+
+		// As WordPress reads `Requires Plugins`.
+		private const SLUG       = '/^[a-z0-9]+(-[a-z0-9]+)*$/D';
+		private const MOST_SLUGS = 64;
 
 		private const LONGEST_URL     = 2048;
 		private const LONGEST_TEXT    = 4096;
@@ -1438,6 +1561,12 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				'homepage'       => self::url( $said['homepage'] ?? '' ),
 				'package'        => $package,
 				'security'       => true === ( $said['security'] ?? false ),
+				'requires_plugins' => self::slugs( $said['requires_plugins'] ?? [] ),
+				'held'           => true === ( $said['held'] ?? false ),
+				'held_until'     => (string) self::matching( self::MOMENT, $said['held_until'] ?? '' ),
+				// Whether an expired license gets it, and when it was said; of what is kept only.
+				'for_expired'    => true === ( $said['for_expired'] ?? false ),
+				'asked'          => is_int( $said['asked'] ?? 0 ) ? $said['asked'] ?? 0 : 0,
 				'sections'       => self::sections( $said['sections'] ?? [] ),
 				'icons'          => self::images( 'icons', $said['icons'] ?? [] ),
 				'banners'        => self::images( 'banners', $said['banners'] ?? [] ),
@@ -1542,6 +1671,15 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 
 		/**
 		 * @param mixed $value
+		 * @return string[]
+		 */
+		private static function slugs( $value ): array {
+			$texts = array_filter( array_slice( (array) $value, 0, self::MOST_SLUGS ), 'is_string' );
+			return array_values( (array) preg_grep( self::SLUG, $texts ) );
+		}
+
+		/**
+		 * @param mixed $value
 		 * @return array<string, string>
 		 */
 		private static function images( string $kind, $value ): array {
@@ -1570,6 +1708,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		public $release = null;
 		/** What was proven by it. */
 		public ?Release_Statement $statement_of_release = null;
+		/** @var array<int, array<string, mixed>> Manifests that name versions which a site may go back to. */
+		public array $earlier = [];
 		/** @var array<string, mixed>|null Where the license has expired: a manifest that names the latest version. */
 		public ?array $latest = null;
 		/** Whether the license has expired, and what names the latest version cannot be read. */
@@ -2252,28 +2392,40 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 	/**
 	 * Updates, offered through WordPress' own filters: the row, the details window, the switch for automatic updates.
 	 *
-	 * Your plugin's header needs `Update URI:` with the host of base_url.
+	 * The header needs `Update URI:` with the host of base_url.
 	 */
 	final class Updates {
 
+		/** How old an answer may be that lets an automatic update begin, in seconds: a vendor may have paused the release. */
+		private const CURRENT = 10 * MINUTE_IN_SECONDS;
+
 		private Config $config;
+		private Extension $extension;
 		private License $license;
 		private Server $server;
 		/** The version whose package is being installed. */
 		private string $installing = '';
 		private Installation $installation;
+		/** The older release that a person goes back to, while it is installed. */
+		private ?Answer $back = null;
 
 		public function __construct( Config $config, License $license ) {
 			$this->config       = $config;
+			$this->extension    = $config->extension;
 			$this->license      = $license;
 			$this->server       = new Server( $config );
 			$this->installation = new Installation();
 		}
 
 		public function hook(): void {
-			$host = (string) wp_parse_url( $this->config->base_url, PHP_URL_HOST );
-			add_filter( 'update_plugins_' . $host, [ $this, 'offer' ], 10, 3 );
-			add_filter( 'plugins_api', [ $this, 'describe' ], 10, 3 );
+			add_filter( $this->config->look_hook(), [ $this, 'offer' ], 10, 3 );
+			add_filter( 'auto_update_' . $this->extension->type, [ $this, 'hold' ], PHP_INT_MAX, 2 );
+			if ( $this->extension->is_theme() ) {
+				add_action( 'admin_post_' . $this->config->name() . '_details', [ $this, 'show_details' ] );
+				add_filter( 'wp_prepare_themes_for_js', [ $this, 'explain_to_script' ] );
+			} else {
+				add_filter( 'plugins_api', [ $this, 'describe' ], 10, 3 );
+			}
 			// SECURITY: where release keys are pinned, what another plugin's filter gives is not the last word.
 			$priority = $this->config->pins_releases ? PHP_INT_MAX : 10;
 			add_filter( 'upgrader_pre_download', [ $this, 'download' ], $priority, 4 );
@@ -2284,8 +2436,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			} elseif ( $this->config->pins_releases ) {
 				add_filter( 'unzip_file_use_ziparchive', [ $this, 'check_unnamed_archive' ], PHP_INT_MAX );
 			}
-			add_action( 'in_plugin_update_message-' . $this->config->plugin, [ $this, 'explain' ] );
-			foreach ( [ 'load-plugins.php', 'load-update-core.php' ] as $page ) {
+			add_action( "in_{$this->extension->type}_update_message-{$this->extension->id}", [ $this, 'explain' ] );
+			foreach ( [ "load-{$this->extension->type}s.php", 'load-update-core.php' ] as $page ) {
 				add_action( $page, [ $this, 'look_again' ], 1 );
 			}
 		}
@@ -2295,25 +2447,50 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 * the plugin is inactive and cannot answer.
 		 */
 		public function look_again(): void {
-			$looked  = get_site_transient( 'update_plugins' );
+			$looked  = get_site_transient( $this->extension->updates() );
 			$again   = $this->config->name() . '_again';
 			$unknown = isset( $looked->last_checked )
-				&& ! isset( $looked->response[ $this->config->plugin ] )
-				&& ! isset( $looked->no_update[ $this->config->plugin ] );
+				&& ! isset( $looked->response[ $this->extension->id ] )
+				&& ! isset( $looked->no_update[ $this->extension->id ] );
 			if ( $unknown && ! get_site_transient( $again ) ) {
 				// Where WordPress.org does not answer, this plugin is not asked, and nothing is known afterwards, either.
 				set_site_transient( $again, 1, 15 * MINUTE_IN_SECONDS );
-				delete_site_transient( 'update_plugins' );
+				delete_site_transient( $this->extension->updates() );
 			}
 		}
 
-		/** Says in the plugin's row why its update does not install, and where that can be changed. */
+		/** Takes releases from another channel from now on, and asks which; whether it is another one. */
+		public function change_channel( string $name ): bool {
+			if ( ! ( new Channel( $this->config ) )->choose( $name ) ) {
+				return false;
+			}
+			delete_site_transient( $this->config->name() );
+			delete_site_transient( $this->extension->updates() );
+			$this->extension->is_theme() ? wp_update_themes() : wp_update_plugins();
+			return true;
+		}
+
+		/** Says beside an update why it does not install, and where that can be changed, or when it installs by itself. */
 		public function explain(): void {
-			$memory = $this->license->memory();
+			$memory   = $this->license->memory();
+			$manifest = $this->known( $this->extension->header( 'Version' ) ) ?? [];
+			if ( $manifest['held'] ?? false ) {
+				$until = (int) strtotime( $manifest['held_until'] );
+				$name  = $until > time() ? 'held_until' : 'held';
+				echo ' ', esc_html( $this->config->texts->get( $name, [ '{until}' => Settings_Page::moment( $until ) ] ) );
+			}
+			$missing = $this->missing_plugins( $manifest );
+			if ( $missing ) {
+				$values = [ '{version}' => $manifest['version'], '{plugins}' => implode( ', ', $missing ) ];
+				echo ' ', esc_html( $this->config->texts->get( 'needs_plugins', $values ) );
+			}
+			if ( $manifest && $this->is_fled( $manifest['version'] ) ) {
+				echo ' ', esc_html( $this->config->texts->get( 'fled', [ '{fled}' => $this->fled() ] ) );
+			}
 			if ( 'expired' === $memory->condition() ) {
-				$manifest = $this->known( $this->config->header( 'Version' ) ) ?? [];
 				$security = $manifest['security'] ?? false;
 				echo ' ', $security ? '<strong>' . esc_html( $this->config->texts->get( 'security' ) ) . '</strong> ' : '';
+				echo ( $manifest['for_expired'] ?? false ) ? esc_html( $this->config->texts->get( 'for_expired' ) ) . ' ' : '';
 				echo esc_html( $this->expired( $memory ) );
 				if ( '' !== $memory->renew_url( $this->config ) ) {
 					echo wp_kses_post( Settings_Page::anchor( $memory->renew_url( $this->config ), $this->config->texts->get( 'renew' ) ) );
@@ -2322,12 +2499,28 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		}
 
 		/**
+		 * Says the same on a site's page of themes, which a script shows.
+		 *
+		 * @param array<string, array<string, mixed>> $themes
+		 * @return array<string, array<string, mixed>>
+		 */
+		public function explain_to_script( array $themes ): array {
+			if ( $themes[ $this->extension->id ]['hasUpdate'] ?? false ) {
+				ob_start();
+				$this->explain();
+				$said = trim( (string) ob_get_clean() );
+				$themes[ $this->extension->id ]['update'] .= '' === $said ? '' : "<p>$said</p>";
+			}
+			return $themes;
+		}
+
+		/**
 		 * The version an expired license is missing, and whether that is about security; empty where that is none.
 		 *
 		 * @return array<string, mixed>
 		 */
 		public function missed(): array {
-			$installed = $this->config->header( 'Version' );
+			$installed = $this->extension->header( 'Version' );
 			$manifest  = 'expired' === $this->license->memory()->condition() ? $this->known( $installed ) ?? [] : [];
 			return self::is_newer( $manifest, $installed ) ? $manifest : [];
 		}
@@ -2344,15 +2537,16 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 * a minute on the page of updates.
 		 *
 		 * @param mixed                 $update
-		 * @param array<string, string> $plugin_data
+		 * @param array<string, string> $header
+		 * @param string                $id     The main file of a plugin, the stylesheet of a theme.
 		 * @return mixed
 		 */
-		public function offer( $update, array $plugin_data, string $plugin_file ) {
-			if ( $plugin_file !== $this->config->plugin ) {
+		public function offer( $update, array $header, string $id ) {
+			if ( $id !== $this->extension->id ) {
 				return $update;
 			}
 			delete_site_transient( $this->config->name() . '_again' );
-			$installed = $plugin_data['Version'];
+			$installed = $header['Version'];
 			$manifest  = $this->ask( $installed );
 			if ( ! self::is_newer( $manifest, $installed ) || ! self::fits( $manifest ) ) {
 				return $this->no_offer( $installed );
@@ -2360,12 +2554,11 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			$memory = $this->license->memory();
 			if ( 'expired' === $memory->condition() ) {
 				$security                   = $manifest['security'] ? $this->config->texts->get( 'security' ) . ' ' : '';
-				$manifest['upgrade_notice'] = $security . $this->expired( $memory );
+				$manifest['upgrade_notice'] = $security . ( $manifest['for_expired'] ? $this->config->texts->get( 'for_expired' ) : $this->expired( $memory ) );
 			}
 			$offer = [
-				'slug'           => $this->config->folder,
 				'version'        => $manifest['version'],
-				'url'            => $manifest['url'],
+				'url'            => $this->extension->is_theme() ? $this->details_url() : $manifest['url'],
 				'package'        => $manifest['package'],
 				'tested'         => self::tested( $manifest['tested'] ),
 				'requires'       => $manifest['requires'],
@@ -2373,14 +2566,193 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				'upgrade_notice' => $manifest['upgrade_notice'],
 				'icons'          => $manifest['icons'],
 				'banners'        => $manifest['banners'],
-			];
+			] + $this->called();
 			$offer = apply_filters( $this->config->name() . '_offer', $offer, $manifest );
 			return is_array( $offer ) ? $offer : $this->no_offer( $installed );
 		}
 
+		/**
+		 * Keeps WordPress from installing an update by itself while it is another site's turn. Nobody who presses a button waits.
+		 *
+		 * WordPress asks with null whether something decides in the owner's place: then nothing does, and the switch stays the owner's.
+		 *
+		 * @param mixed $update
+		 * @param mixed $item
+		 * @return mixed
+		 */
+		public function hold( $update, $item ) {
+			return $update && is_object( $item ) && $this->extension->is_in( (array) $item ) && $this->is_held( $item ) ? false : $update;
+		}
+
+		/** Whether what WordPress is about to install has to wait. What the server does not offer any more is not installed, either. */
+		private function is_held( object $item ): bool {
+			$installed = $this->extension->header( 'Version' );
+			if ( ! version_compare( (string) ( $item->new_version ?? '' ), $installed, '>' ) ) {
+				return false;
+			}
+			$manifest = $this->known( $installed );
+			if ( abs( time() - ( $manifest['asked'] ?? 0 ) ) >= self::CURRENT ) {
+				$manifest = $this->ask( $installed );
+			}
+			return ! self::is_newer( (array) $manifest, $installed ) || $manifest['held'] || $this->is_fled( $item->new_version )
+				|| $this->missing_plugins( $manifest );
+		}
+
+		/**
+		 * What a release needs by the header `Requires Plugins`, and does not run here. WordPress asks for that before it activates a plugin, and
+		 * not before it updates one.
+		 *
+		 * @param array<string, mixed> $manifest
+		 * @return string[] Folders of plugins.
+		 */
+		private function missing_plugins( array $manifest ): array {
+			$active = array_merge( (array) get_option( 'active_plugins', [] ), array_keys( (array) get_site_option( 'active_sitewide_plugins', [] ) ) );
+			$needed = array_map(
+				function ( string $slug ): string {
+					return (string) apply_filters( 'wp_plugin_dependencies_slug', $slug );
+				},
+				$manifest['requires_plugins'] ?? []
+			);
+			return array_values( array_diff( $needed, array_map( 'dirname', $active ) ) );
+		}
+
+		public static function name_of_fled( string $slug ): string {
+			return Config::name_for( $slug ) . '_fled';
+		}
+
+		/** The version that a person went back from; empty where nobody did. */
+		private function fled(): string {
+			$fled = get_site_option( self::name_of_fled( $this->config->slug ) );
+			return is_string( $fled ) && preg_match( Manifest::VERSION, $fled ) ? $fled : '';
+		}
+
+		/** Whether a person went back from a version or from a newer one. Who left a pre-release wants stable releases older than it. */
+		private function is_fled( string $version ): bool {
+			$fled    = $this->fled();
+			$is_left = Channel::is_pre_release( $fled ) && ! Channel::is_pre_release( $version );
+			return '' !== $fled && ! $is_left && version_compare( $version, $fled, '<=' );
+		}
+
+		/** Why this site can go back to no other version; null where it can ask. */
+		private function why_not_back(): ?\WP_Error {
+			$memory = $this->license->memory();
+			if ( $memory->is_active() && ! $this->license->is_elsewhere() ) {
+				return null;
+			}
+			return $this->error( 'no_update', [ '{reason}' => Settings_Page::plain( $this->config, $memory ) ] );
+		}
+
+		private function no_way_back( Answer $answer ): \WP_Error {
+			$reason = '' !== $answer->detail() ? $answer->detail() : $answer->trouble;
+			return $this->error( 'back_refused', [ '{reason}' => $reason ] );
+		}
+
+		/** @return array<int, array<string, mixed>>|\WP_Error Manifests that name the versions to which this site may go back. */
+		public function earlier() {
+			$flaw = $this->why_not_back();
+			if ( $flaw ) {
+				return $flaw;
+			}
+			$answer = $this->server->earlier( $this->license->memory()->key, $this->extension->header( 'Version' ) );
+			if ( '' !== $answer->trouble ) {
+				return $this->no_way_back( $answer );
+			}
+			return $answer->earlier ? $answer->earlier : $this->error( 'back_none' );
+		}
+
+		/**
+		 * Installs an older version in the place of this one. After that, automatic updates wait for one that is newer than this.
+		 *
+		 * SECURITY: it comes the way of every update, with the same checks. WordPress' own way to overwrite a plugin has none of them.
+		 *
+		 * @return \WP_Error|null Why it is not installed; null where it is.
+		 */
+		public function go_back( string $version ): ?\WP_Error {
+			$installed = $this->extension->header( 'Version' );
+			$flaw      = $this->why_not_back();
+			if ( $flaw ) {
+				return $flaw;
+			}
+			$answer = $this->server->earlier_release( $this->license->memory()->key, $installed, $version );
+			if ( '' !== $answer->trouble ) {
+				return $this->no_way_back( $answer );
+			}
+			$is_it = $answer->manifest && $answer->manifest['version'] === $version && version_compare( $version, $installed, '<' );
+			if ( ! $is_it || '' === $answer->link ) {
+				return $this->error( 'download_refused' );
+			}
+			try {
+				// Exactly this version has to be signed, and is older than what is installed.
+				$this->prove( $answer, '' );
+			} catch ( Refused $reason ) {
+				return $this->refuse( $reason, $version );
+			}
+			if ( ! self::fits( $answer->manifest ) ) {
+				return $this->error( 'back_needs_wordpress', [ '{version}' => $version, '{requires}' => $answer->manifest['requires'] ] );
+			}
+			if ( ! is_php_version_compatible( $answer->manifest['requires_php'] ) ) {
+				return $this->error( 'needs_php', [ '{requires}' => $answer->manifest['requires_php'] ] );
+			}
+			$fled = $this->fled();
+			if ( '' === $fled || version_compare( $installed, $fled, '>' ) ) {
+				update_site_option( self::name_of_fled( $this->config->slug ), $installed );
+			}
+			$flaw = $this->install_back( $answer );
+			$flaw && update_site_option( self::name_of_fled( $this->config->slug ), $fled );
+			return $flaw;
+		}
+
+		private function install_back( Answer $answer ): ?\WP_Error {
+			require_once ABSPATH . 'wp-admin/includes/class-wp-upgrader.php';
+			$this->back = $answer;
+			$looked = 'site_transient_' . $this->extension->updates();
+			add_filter( $looked, [ $this, 'offer_back' ], PHP_INT_MAX );
+			$skin     = new \WP_Ajax_Upgrader_Skin();
+			$upgrader = $this->extension->is_theme() ? new \Theme_Upgrader( $skin ) : new \Plugin_Upgrader( $skin );
+			// A plugin stays active.
+			$results = $upgrader->bulk_upgrade( [ $this->extension->id ] );
+			remove_filter( $looked, [ $this, 'offer_back' ], PHP_INT_MAX );
+			$this->back = null;
+			$errors     = $skin->get_errors();
+			if ( $errors->has_errors() ) {
+				return $errors;
+			}
+			$is_done = is_array( $results ) && is_array( $results[ $this->extension->id ] ?? null );
+			return $is_done ? null : $this->error( 'back_failed', [ '{version}' => $answer->manifest['version'] ] );
+		}
+
+		/**
+		 * Shows WordPress the older version as an update, once: what it reads later, it may write down.
+		 *
+		 * @param mixed $looked
+		 * @return mixed
+		 */
+		public function offer_back( $looked ) {
+			remove_filter( (string) current_filter(), [ $this, 'offer_back' ], PHP_INT_MAX );
+			if ( ! $this->back ) {
+				return $looked;
+			}
+			$manifest         = $this->back->manifest;
+			$looked           = is_object( $looked ) ? clone $looked : new \stdClass();
+			$offer            = $this->called() + [
+				'new_version'  => $manifest['version'],
+				'url'          => '',
+				'package'      => $manifest['package'],
+				'requires'     => $manifest['requires'],
+				'requires_php' => $manifest['requires_php'],
+			];
+			$looked->response = [ $this->extension->id => $this->extension->is_theme() ? $offer : (object) $offer ];
+			return $looked;
+		}
+
+		/** @return array<string, string> What an update is about: WordPress finds it by both names. */
+		private function called(): array {
+			return [ 'slug' => $this->extension->folder, $this->extension->type => $this->extension->id ];
+		}
+
 		/** @return array<string, string> */
 		private function no_offer( string $installed ): array {
-			return [ 'slug' => $this->config->folder, 'version' => $installed, 'package' => '' ];
+			return $this->called() + [ 'version' => $installed, 'package' => '' ] + ( $this->extension->is_theme() ? [ 'url' => $this->details_url() ] : [] );
 		}
 
 		/**
@@ -2395,24 +2767,70 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			if ( 'plugin_information' !== $action || ! $this->is_called( $arguments->slug ?? '' ) ) {
 				return $result;
 			}
-			$update      = $this->known( $this->config->header( 'Version' ) );
-			$manifest    = $update ? $update : ( $this->known( '' ) ?? $this->ask( '' ) );
-			$description = [ 'description' => '<p>' . esc_html( $this->config->header( 'Description' ) ) . '</p>' ];
+			$manifest = $this->newest();
 			return (object) [
-				'name'          => esc_html( $this->config->plugin_name() ),
-				'slug'          => $this->config->folder,
-				'version'       => $manifest['version'] ?? $this->config->header( 'Version' ),
-				'author'        => esc_html( ( $manifest['author'] ?? '' ) ?: $this->config->header( 'Author' ) ),
+				'name'          => esc_html( $this->extension->name() ),
+				'slug'          => $this->extension->folder,
+				'version'       => $manifest['version'] ?? $this->extension->header( 'Version' ),
+				'author'        => esc_html( ( $manifest['author'] ?? '' ) ?: $this->extension->header( 'Author' ) ),
 				'homepage'      => $manifest['homepage'] ?? '',
 				'requires'      => $manifest['requires'] ?? '',
 				'requires_php'  => $manifest['requires_php'] ?? '',
 				'tested'        => self::tested( $manifest['tested'] ?? '' ),
 				'last_updated'  => $manifest['last_updated'] ?? '',
 				'download_link' => $manifest['package'] ?? '',
-				'sections'      => array_map( [ Manifest::class, 'safe_html' ], $manifest['sections'] ?? [] ) + $description,
+				'sections'      => $this->sections( $manifest ),
 				'banners'       => $manifest['banners'] ?? [],
+				// WordPress 6.5 and newer show which of them are missing.
+				'requires_plugins' => $manifest['requires_plugins'] ?? [],
 				'external'      => true,
 			];
+		}
+
+		/** @return array<string, mixed> The manifest of the update, or else of the latest release; empty where neither is known. */
+		private function newest(): array {
+			$update = $this->known( $this->extension->header( 'Version' ) );
+			return $update ? $update : ( $this->known( '' ) ?? $this->ask( '' ) );
+		}
+
+		/**
+		 * @param array<string, mixed> $manifest
+		 * @return array<string, string> Harmless HTML by its name.
+		 */
+		private function sections( array $manifest ): array {
+			$description = '<p>' . esc_html( $this->extension->header( 'Description' ) ) . '</p>';
+			return array_map( [ Manifest::class, 'safe_html' ], $manifest['sections'] ?? [] ) + [ 'description' => $description ];
+		}
+
+		/** Where the window opens that WordPress shows for a theme: the vendor's own page may forbid that it is shown in one. */
+		private function details_url(): string {
+			$query = [ 'action' => $this->config->name() . '_details' ];
+			return add_query_arg( $query, get_admin_url( get_main_site_id(), 'admin-post.php' ) );
+		}
+
+		/** Shows what a theme's release brings. */
+		public function show_details(): void {
+			if ( ! current_user_can( 'switch_themes' ) ) {
+				wp_die( esc_html( $this->config->texts->get( 'forbidden' ) ), '', [ 'response' => 403 ] );
+			}
+			$manifest = $this->newest();
+			$version  = (string) ( $manifest['version'] ?? $this->extension->header( 'Version' ) );
+			$titles   = [
+				// As WordPress calls and orders them in the window of a plugin.
+				'description'  => _x( 'Description', 'Plugin installer section title' ),
+				'installation' => _x( 'Installation', 'Plugin installer section title' ),
+				'faq'          => _x( 'FAQ', 'Plugin installer section title' ),
+				'changelog'    => _x( 'Changelog', 'Plugin installer section title' ),
+			];
+			$sections = $this->sections( $manifest );
+			iframe_header( $this->extension->name() );
+			printf( '<div class="wrap"><h1>%s</h1>', esc_html( trim( $this->extension->name() . ' ' . $version ) ) );
+			foreach ( array_filter( array_intersect_key( $titles, $sections ) ) as $name => $title ) {
+				printf( '<h2>%s</h2>%s', esc_html( $title ), wp_kses_post( $sections[ $name ] ) );
+			}
+			echo '</div>';
+			iframe_footer();
+			exit;
 		}
 
 		/**
@@ -2421,7 +2839,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 * @param mixed $name
 		 */
 		private function is_called( $name ): bool {
-			return $name === $this->config->folder
+			return $name === $this->extension->folder
 				|| ( $name === $this->config->slug && ! is_dir( WP_PLUGIN_DIR . '/' . $this->config->slug ) );
 		}
 
@@ -2441,21 +2859,25 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			$this->installation->end();
 			$pins     = $this->config->pins_releases;
 			$is_named = $pins && Config::is_name_of_package( $package, $this->config->slug );
-			$is_ours  = $is_named || ( $extra['plugin'] ?? '' ) === $this->config->plugin;
+			$is_ours  = $is_named || $this->extension->is_in( (array) $extra );
 			if ( ! $is_ours || is_wp_error( $reply ) || ( false !== $reply && ! $pins ) ) {
 				return $reply;
 			}
 			if ( $pins && ( false !== $reply || ! $is_named ) ) {
 				return $this->refuse( new Refused( 'release_way' ), $this->offered() );
 			}
-			$installed = $this->config->header( 'Version' );
+			if ( $this->back ) {
+				return $package === $this->back->manifest['package'] ? $this->deliver( $this->back ) : $this->error( 'download_refused' );
+			}
+			$installed = $this->extension->header( 'Version' );
 			$manifest  = $this->known( $installed ) ?? $this->ask( $installed );
 			$memory    = $this->license->memory();
-			if ( 'expired' === $memory->condition() ) {
+			$is_for_expired = 'expired' === $memory->condition() && ( $manifest['for_expired'] ?? false );
+			if ( 'expired' === $memory->condition() && ! $is_for_expired ) {
 				$renew = $memory->renew_url( $this->config );
 				return new \WP_Error( 'countersign_expired', esc_html( trim( $this->expired( $memory ) . ' ' . $renew ) ) );
 			}
-			if ( ! $memory->is_active() ) {
+			if ( ! $memory->is_active() && ! $is_for_expired ) {
 				return $this->error( 'no_update', [ '{reason}' => Settings_Page::plain( $this->config, $memory ) ] );
 			}
 			if ( ! $manifest && $this->license->is_elsewhere() ) {
@@ -2477,9 +2899,15 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				return $this->fetch( $package, null );
 			}
 			$answer = $this->fresh_answer( $memory, $installed );
-			if ( is_wp_error( $answer ) ) {
-				return $answer;
-			}
+			return is_wp_error( $answer ) ? $answer : $this->deliver( $answer );
+		}
+
+		/**
+		 * Downloads the package of an answer, and checks it where release keys are pinned.
+		 *
+		 * @return string|\WP_Error The file's path.
+		 */
+		private function deliver( Answer $answer ) {
 			$this->installing = $answer->manifest['version'];
 			$statement        = $answer->statement_of_release;
 			$file             = $this->fetch( $answer->link, $statement ? $statement->size : null );
@@ -2514,7 +2942,9 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 * @return Answer|\WP_Error
 		 */
 		private function fresh_answer( Memory $memory, string $installed ) {
-			$answer = $this->server->updates( $memory->key, $installed );
+			$answer = 'expired' === $memory->condition()
+				? $this->server->security_update( $memory->key, $installed )
+				: $this->server->updates( $memory->key, $installed );
 			if ( '' !== $answer->detail() ) {
 				return $this->error( 'download_denied', [ '{reason}' => $answer->detail() ] );
 			}
@@ -2603,7 +3033,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 
 		/** Explains why a release is not installed, and keeps the reason for those who look for updates. */
 		private function refuse( Refused $reason, string $version ): \WP_Error {
-			$values  = $reason->values + [ '{version}' => $version, '{installed}' => $this->config->header( 'Version' ) ];
+			$values  = $reason->values + [ '{version}' => $version, '{installed}' => $this->extension->header( 'Version' ) ];
 			$refusal = [ 'text' => $reason->getMessage(), 'values' => $values, 'version' => $version ];
 			set_site_transient( $this->config->name() . '_refused', $refusal, DAY_IN_SECONDS );
 			return new \WP_Error( 'countersign_' . $reason->getMessage(), esc_html( $this->sentence_of( $refusal ) ) );
@@ -2612,9 +3042,9 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		/** @param array{text: string, values: array<string, string>, version: string} $refusal */
 		private function sentence_of( array $refusal ): string {
 			$name   = $refusal['text'];
-			$values = $refusal['values'] + [ '{plugin}' => $this->config->plugin_name() ];
+			$values = $refusal['values'];
 			$report = [ $this->config->slug, $values['{installed}'] ?? '', $values['{version}'] ?? '', $name ];
-			$detail = array_diff_key( $values, [ '{installed}' => 0, '{version}' => 0, '{plugin}' => 0 ] );
+			$detail = array_diff_key( $values, [ '{installed}' => 0, '{version}' => 0 ] );
 			$is_one = 'release_signatures' === $name && '1' === ( $values['{needed}'] ?? '' );
 			$values['{reason}'] = $this->config->texts->get( $is_one ? 'release_signature' : $name, $values );
 			$values['{report}'] = implode( ' ', array_filter( array_merge( $report, $detail ), 'strlen' ) );
@@ -2657,7 +3087,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 */
 		private function check_source( $source, $parent, $upgrader, $extra = [] ) {
 			global $wp_filesystem;
-			$is_ours = $this->installation->is_under_way() || ( $extra['plugin'] ?? '' ) === $this->config->plugin;
+			$is_ours = $this->installation->is_under_way() || $this->extension->is_in( (array) $extra );
 			if ( is_wp_error( $source ) || ! $is_ours ) {
 				return $source;
 			}
@@ -2670,17 +3100,17 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			} finally {
 				$this->installation->end();
 			}
-			$folder = $parent . dirname( $this->config->plugin ) . '/';
-			$main   = $source . basename( $this->config->plugin );
+			$folder = $parent . ( $this->extension->is_theme() ? $this->extension->folder : dirname( $this->extension->id ) ) . '/';
+			$main   = $source . basename( $this->extension->file );
 			if ( $source === $parent || ! $wp_filesystem->exists( $main ) ) {
 				return $this->error( 'archive_refused' );
 			}
 			$header = $this->header_of( (string) $wp_filesystem->get_contents( $main ) );
-			if ( ! $this->is_this_plugin( $header ) ) {
+			if ( ! $this->is_ours( $header ) ) {
 				return $this->error( 'archive_other', [ '{found}' => $header['name'] ] );
 			}
 			$offered   = $this->offered();
-			$installed = $this->config->header( 'Version' );
+			$installed = $this->extension->header( 'Version' );
 			if ( '' !== $offered && 0 !== version_compare( $header['version'], $offered ) ) {
 				return $this->error( 'archive_version', [ '{found}' => $header['version'], '{version}' => $offered ] );
 			}
@@ -2695,10 +3125,10 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			if ( '' !== $this->installing ) {
 				return $this->installing;
 			}
-			$looked = get_site_transient( 'update_plugins' );
-			$update = $looked->response[ $this->config->plugin ] ?? null;
-			$known  = $this->known( $this->config->header( 'Version' ) ) ?? [];
-			return (string) ( $known['version'] ?? $update->new_version ?? '' );
+			$looked = get_site_transient( $this->extension->updates() );
+			$update = (array) ( $looked->response[ $this->extension->id ] ?? [] );
+			$known  = $this->known( $this->extension->header( 'Version' ) ) ?? [];
+			return (string) ( $known['version'] ?? $update['new_version'] ?? '' );
 		}
 
 		/**
@@ -2708,7 +3138,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 * @return array<string, string>
 		 */
 		private function header_of( string $content ): array {
-			$fields = [ 'name' => 'Plugin Name', 'version' => 'Version', 'update_uri' => 'Update URI', 'domain' => 'Text Domain' ];
+			$name   = $this->extension->is_theme() ? 'Theme Name' : 'Plugin Name';
+			$fields = [ 'name' => $name, 'version' => 'Version', 'update_uri' => 'Update URI', 'domain' => 'Text Domain' ];
 			$copy   = wp_tempnam( 'header' );
 			file_put_contents( $copy, substr( $content, 0, 8 * KB_IN_BYTES ) );
 			$header = get_file_data( $copy, $fields );
@@ -2717,14 +3148,14 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		}
 
 		/**
-		 * Whether a header is of this plugin: a plugin may be renamed, or move to another server, but not everything at once.
+		 * Whether a header is of this plugin or theme: it may be renamed, or move to another server, but not everything at once.
 		 *
 		 * @param array<string, string> $header
 		 */
-		private function is_this_plugin( array $header ): bool {
+		private function is_ours( array $header ): bool {
 			$path = (string) wp_parse_url( $header['update_uri'], PHP_URL_PATH );
 			return '' !== $header['name'] && '' !== $header['version'] && (
-				$header['name'] === $this->config->plugin_name()
+				$header['name'] === $this->extension->name()
 				|| $header['domain'] === $this->config->slug
 				|| basename( $path ) === $this->config->slug
 			);
@@ -2736,11 +3167,17 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 * @return array<string, string>
 		 */
 		public function held_back(): array {
-			$installed = $this->config->header( 'Version' );
+			$installed = $this->extension->header( 'Version' );
 			$manifest  = $this->known( $installed ) ?? [];
 			return self::is_newer( $manifest, $installed ) && ! self::fits( $manifest )
 				? [ '{version}' => $manifest['version'], '{requires}' => $manifest['requires'] ]
 				: [];
+		}
+
+		/** Whether the server's last answer was something newer. */
+		public function has_news(): bool {
+			$installed = $this->extension->header( 'Version' );
+			return self::is_newer( $this->known( $installed ) ?? [], $installed );
 		}
 
 		/** Whether something newer is out that an expired license does not get, and whose version could not be read. */
@@ -2773,8 +3210,9 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				return $this->known( $version ) ?? [];
 			}
 			$answer = $this->server->updates( $memory->key, $version );
-			if ( 'expired' === $memory->condition() && 403 === $answer->status ) {
-				$answer->manifest = $answer->latest ?? [];
+			$is_expired = 'expired' === $memory->condition() && 403 === $answer->status;
+			if ( $is_expired ) {
+				$answer = $this->answer_to_expired( $answer, $memory, $version );
 			}
 			try {
 				$this->prove_news( $answer, $version );
@@ -2791,10 +3229,27 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				403 === $answer->status && $this->license->doubt();
 				return $this->known( $version ) ?? [];
 			}
+			if ( $answer->manifest ) {
+				$answer->manifest['asked']       = time();
+				$answer->manifest['for_expired'] = $is_expired && 200 === $answer->status;
+			}
 			// What was said to who asked for any version, in the details window, is kept beside what the update needs.
 			$known = '' === $version ? $this->kept() : [];
 			set_site_transient( $name, [ $version => $answer->manifest ] + $known, DAY_IN_SECONDS );
 			return $answer->manifest;
+		}
+
+		/** What an expired license gets: a security release where its vendor gives it one, or else the name of the latest version. */
+		private function answer_to_expired( Answer $refusal, Memory $memory, string $version ): Answer {
+			if ( '' !== $version && ( $refusal->latest['security'] ?? false ) ) {
+				$answer = $this->server->security_update( $memory->key, $version );
+				// An older server does not know the question.
+				if ( $answer->manifest && self::is_newer( $answer->manifest, $version ) ) {
+					return $answer;
+				}
+			}
+			$refusal->manifest = $refusal->latest ?? [];
+			return $refusal;
 		}
 
 		/**
@@ -2803,7 +3258,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		 * @throws Refused Where it is not proven.
 		 */
 		private function prove_news( Answer $answer, string $version ): void {
-			$installed = $this->config->header( 'Version' );
+			// What is installed can have changed in this request.
+			$installed = '' === $version ? $this->extension->header( 'Version' ) : $version;
 			$is_news   = 200 === $answer->status && $answer->manifest && ( '' !== $version || self::is_newer( $answer->manifest, $installed ) );
 			$is_news && $this->prove( $answer, $installed );
 		}
@@ -2831,7 +3287,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			$memory = $this->license->memory();
 			$known  = self::may_ask( $memory ) ? $this->kept()[ $version ] ?? null : null;
 			// SECURITY: an answer to an active license has more than an expired one may see.
-			if ( is_array( $known ) && 'expired' === $memory->condition() ) {
+			if ( is_array( $known ) && 'expired' === $memory->condition() && true !== ( $known['for_expired'] ?? false ) ) {
 				$known = array_intersect_key( $known, [ 'version' => 0, 'security' => 0 ] );
 			}
 			// Another version of this file may have kept it.
@@ -2851,7 +3307,6 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 
 		/** @param array<string, string> $values */
 		private function error( string $text, array $values = [] ): \WP_Error {
-			$values += [ '{plugin}' => $this->config->plugin_name() ];
 			return new \WP_Error( 'countersign_' . $text, esc_html( $this->config->texts->get( $text, $values ) ) );
 		}
 
@@ -2887,6 +3342,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 
 		/** How long what came of a button is shown, in seconds. */
 		private const SHOWN = 60;
+		/** What came of a button that did what it says. */
+		private const GOOD = [ 'ok', 'deactivated', 'removed', 'channel_changed', 'channel_left', 'gone_back' ];
 
 		private Config $config;
 		private License $license;
@@ -2899,6 +3356,10 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		private string $typed = '';
 		/** @var int[] The groups of it that look wrong. */
 		private array $groups = [];
+		/** Why a button did not do what it says, where no text of ours alone explains it. */
+		private ?\WP_Error $flaw = null;
+		/** @var array<int, array<string, mixed>> Manifests that name the versions to which this site may go back. */
+		private array $earlier = [];
 		/** Whether the message of the page is about the key that was typed. */
 		private bool $is_about_key = false;
 
@@ -2906,7 +3367,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			$this->config     = $config;
 			$this->license    = $license;
 			$this->updates    = $updates;
-			$this->in_network = $config->network && $config->runs_network_wide();
+			$this->in_network = $config->network && $config->extension->is_network_wide();
 		}
 
 		public function hook(): void {
@@ -2920,8 +3381,9 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			}
 			// After the plugin's own menu, which this page may stand in.
 			add_action( $network . 'admin_menu', [ $this, 'add' ], 20 );
-			$links = $this->in_network ? 'network_admin_plugin_action_links_' : 'plugin_action_links_';
-			add_filter( $links . $this->config->plugin, [ $this, 'link' ] );
+			// The page of a site's themes shows no links; its menu has this page.
+			$links = $this->config->extension->type . '_action_links_' . $this->config->extension->id;
+			add_filter( ( $this->in_network && ! $this->config->extension->is_theme() ? 'network_admin_' : '' ) . $links, [ $this, 'link' ] );
 		}
 
 		public function add(): void {
@@ -2939,7 +3401,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		}
 
 		/**
-		 * Adds a link to the plugin's row.
+		 * Adds a link to the row of the plugin, or of the theme in a network.
 		 *
 		 * @param mixed $links An array of texts, unless another plugin's filter lost it.
 		 * @return string[]
@@ -2957,9 +3419,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				return;
 			}
 			check_admin_referer( $this->page() );
-			if ( ! current_user_can( $this->config->capability ) ) {
-				wp_die( esc_html( $this->text( 'forbidden' ) ), '', [ 'response' => 403 ] );
-			}
+			$this->require_right( $this->config->capability );
 			switch ( sanitize_key( $_POST['do'] ?? '' ) ) {
 				case 'activate':
 					$this->activate( $_POST['license_key'] ?? '' );
@@ -2985,14 +3445,68 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				case 'remove_only':
 					$this->outcome = $this->license->remove();
 					break;
+				case 'change_channel':
+					$this->require_right( $this->config->extension->updates() );
+					$this->change_channel( sanitize_key( $_POST['channel'] ?? '' ) );
+					break;
+				case 'back':
+					$this->require_right_to_go_back();
+					$this->show_earlier( $this->updates->earlier() );
+					break;
+				case 'back_really':
+					$this->require_right_to_go_back();
+					$this->go_back( $_POST['version'] ?? '' );
+					// Show the result in this answer: the older version's own page may not know of it.
+					return;
 				default:
 					return;
 			}
-			if ( in_array( $this->outcome, [ 'ok', 'deactivated', 'removed' ], true ) ) {
+			if ( in_array( $this->outcome, self::GOOD, true ) ) {
 				$now = time();
 				wp_safe_redirect( add_query_arg( [ 'outcome' => $this->outcome, 'at' => $now, 'proof' => $this->proof( $this->outcome, $now ) ], $this->url() ) );
 				exit;
 			}
+		}
+
+		private function require_right( string $capability ): void {
+			if ( ! current_user_can( $capability ) ) {
+				wp_die( esc_html( $this->text( 'forbidden' ) ), '', [ 'response' => 403 ] );
+			}
+		}
+
+		private function require_right_to_go_back(): void {
+			$this->may_go_back() || wp_die( esc_html( $this->text( 'forbidden' ) ), '', [ 'response' => 403 ] );
+		}
+
+		/** Whether this page has the button: in a network, all sites go back at once. */
+		private function may_go_back(): bool {
+			return current_user_can( $this->config->extension->updates() ) && ( ! is_multisite() || $this->in_network );
+		}
+
+		/** @param array<int, array<string, mixed>>|\WP_Error $earlier */
+		private function show_earlier( $earlier ): void {
+			$this->flaw    = is_wp_error( $earlier ) ? $earlier : null;
+			$this->earlier = is_wp_error( $earlier ) ? [] : $earlier;
+			$this->outcome = 'back';
+		}
+
+		/** @param mixed $version */
+		private function go_back( $version ): void {
+			$version = is_string( $version ) ? wp_unslash( $version ) : '';
+			if ( ! preg_match( Manifest::VERSION, $version ) ) {
+				$this->show_earlier( $this->updates->earlier() );
+				return;
+			}
+			$this->flaw    = $this->updates->go_back( $version );
+			$this->outcome = $this->flaw ? 'back' : 'gone_back';
+		}
+
+		private function change_channel( string $name ): void {
+			$is_pre_release = Channel::is_pre_release( $this->config->extension->header( 'Version' ) );
+			$this->updates->change_channel( $name );
+			// A release that is offered now is the way out, and nobody has to go back.
+			$is_left       = $is_pre_release && '' === ( new Channel( $this->config ) )->wish() && ! $this->updates->has_news();
+			$this->outcome = $is_left ? 'channel_left' : 'channel_changed';
 		}
 
 		/** @param mixed $typed */
@@ -3031,6 +3545,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			wp_nonce_field( $this->page() );
 			if ( 'remove_really' === $this->outcome ) {
 				$this->show_question();
+			} elseif ( $this->earlier ) {
+				$this->show_way_back();
 			} else {
 				$this->show_form( $memory );
 			}
@@ -3041,12 +3557,14 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 
 		/** The one message of the page: what came of a button, or what an administrator should know of the license. */
 		private function show_message( Memory $memory ): void {
-			$good = in_array( $this->outcome, [ 'ok', 'deactivated', 'removed' ], true );
+			$good = in_array( $this->outcome, self::GOOD, true );
 			$text = '';
-			if ( 'remove_really' === $this->outcome ) {
+			if ( 'remove_really' === $this->outcome || $this->earlier ) {
 				return;
 			}
-			if ( '' !== $this->outcome && 'moved' !== $this->outcome && $this->outcome !== $memory->condition() ) {
+			if ( $this->flaw ) {
+				$text = wp_strip_all_tags( html_entity_decode( implode( ' ', $this->flaw->get_error_messages() ), ENT_QUOTES ) );
+			} elseif ( '' !== $this->outcome && 'moved' !== $this->outcome && $this->outcome !== $memory->condition() ) {
 				$text = $this->text( $this->outcome, [ '{reason}' => $memory->trouble, '{host}' => $memory->host() ] );
 				if ( $this->groups ) {
 					$text .= ' ' . $this->text( 1 === count( $this->groups ) ? 'group' : 'groups', [ '{groups}' => implode( ', ', $this->groups ) ] );
@@ -3073,6 +3591,25 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			$this->show_button( 'remove_really', 'button button-primary' );
 			printf( '<a class="button" href="%s">%s</a>', esc_url( $this->url() ), esc_html( $this->text( 'cancel' ) ) );
 			echo '</p>';
+		}
+
+		/** Asks which version to go back to, and says what that means. */
+		private function show_way_back(): void {
+			$hint = $this->page() . '-back-hint';
+			printf( '<fieldset aria-describedby="%s"><legend><h2>%s</h2></legend>', esc_attr( $hint ), esc_html( $this->text( 'back_title' ) ) );
+			foreach ( $this->earlier as $index => $manifest ) {
+				$time = (int) strtotime( $manifest['last_updated'] . ' UTC' );
+				printf(
+					'<p><label><input type="radio" name="version" value="%s"%s> %s</label> %s</p>',
+					esc_attr( $manifest['version'] ),
+					0 === $index ? ' checked' : '',
+					esc_html( $manifest['version'] ),
+					$time ? esc_html( '(' . self::moment( $time ) . ')' ) : ''
+				);
+			}
+			printf( '</fieldset><p id="%s">%s</p><p class="submit">', esc_attr( $hint ), esc_html( $this->text( 'back_hint' ) ) );
+			$this->show_button( 'back_really', 'button button-primary', $hint );
+			printf( '<a class="button" href="%s">%s</a></p>', esc_url( $this->url() ), esc_html( $this->text( 'cancel' ) ) );
 		}
 
 		private function show_form( Memory $memory ): void {
@@ -3112,6 +3649,9 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			} else {
 				$this->show_key_field( $memory );
 			}
+			if ( '' !== $memory->key && current_user_can( $this->config->extension->updates() ) ) {
+				$this->show_channel();
+			}
 			if ( $this->license->is_elsewhere() ) {
 				$this->show_answers( $memory, 'moved_question', [ 'move', 'copy' ] );
 			} elseif ( $this->license->may_take_back() ) {
@@ -3120,6 +3660,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			echo '</table><p class="submit">';
 			if ( '' !== $memory->key && ! $this->license->is_elsewhere() ) {
 				$this->show_button( 'check', 'button' );
+				$memory->is_active() && $this->may_go_back() && $this->show_button( 'back', 'button' );
 				$fixed || $this->show_button( 'remove', 'button' );
 				'not_released' === $this->outcome && $this->show_button( 'remove_only', 'button' );
 			}
@@ -3156,7 +3697,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			printf(
 				'<div class="notice notice-warning is-dismissible"><p><strong>%s</strong> %s%s</p>'
 					. '<a class="notice-dismiss" style="text-decoration:none" href="%s"><span class="screen-reader-text">%s</span></a></div>',
-				esc_html( $this->config->plugin_name() . ':' ),
+				esc_html( $this->config->extension->name() . ':' ),
 				esc_html( $this->sentence( $memory ) . ( $missed ? ' ' . $this->missed( $missed ) : '' ) ),
 				wp_kses_post( implode( ' |', array_filter( $links ) ) ),
 				esc_url( $this->dismissal( $memory ) ),
@@ -3216,20 +3757,20 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		public function suggest_privacy_policy(): void {
 			$server = (string) wp_parse_url( $this->config->base_url, PHP_URL_HOST );
 			$text   = $this->text( 'privacy', [ '{server}' => $server ] );
-			wp_add_privacy_policy_content( $this->config->plugin_name(), '<p>' . esc_html( $text ) . '</p>' );
+			wp_add_privacy_policy_content( $this->config->extension->name(), '<p>' . esc_html( $text ) . '</p>' );
 		}
 
 		/** Tells whoever looks for updates that there may be one, which this site cannot judge. */
 		public function tell_of_refused(): void {
 			$page = preg_replace( '/-network$/', '', get_current_screen()->base ?? '' );
-			if ( ! in_array( $page, [ 'plugins', 'update-core' ], true ) || ! current_user_can( 'update_plugins' ) ) {
+			if ( ! in_array( $page, [ $this->config->extension->type . 's', 'update-core' ], true ) || ! current_user_can( $this->config->extension->updates() ) ) {
 				return;
 			}
 			$memory = $this->license->memory();
 			if ( $this->updates->missed_unread() && ! $this->is_told( $memory ) ) {
 				printf(
 					'<div class="notice notice-warning"><p><strong>%s</strong> %s%s</p></div>',
-					esc_html( $this->config->plugin_name() . ':' ),
+					esc_html( $this->config->extension->name() . ':' ),
 					esc_html( $this->sentence( $memory ) ),
 					wp_kses_post( $this->help( $memory ) )
 				);
@@ -3237,7 +3778,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			if ( '' !== $this->updates->refused() ) {
 				printf(
 					'<div class="notice notice-warning"><p><strong>%s</strong> %s</p></div>',
-					esc_html( $this->config->plugin_name() . ':' ),
+					esc_html( $this->config->extension->name() . ':' ),
 					esc_html( $this->updates->refused() )
 				);
 			}
@@ -3300,6 +3841,31 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			printf( '<p class="description" id="%s-hint">%s</p>%s</td></tr>', esc_attr( $id ), esc_html( $this->text( $this->config->foreign_keys ? 'key_hint_foreign' : 'key_hint' ) ), $active ? '</details>' : '' );
 		}
 
+		/** Which releases the site gets, where it may choose, or where its code says. */
+		private function show_channel(): void {
+			$channel = new Channel( $this->config );
+			if ( null !== $channel->fixed() ) {
+				$this->show_row( 'channel', $this->text( 'channel_' . $channel->name() ) . ' ' . $this->text( 'channel_fixed' ) );
+				return;
+			}
+			if ( ! $channel->choices() ) {
+				return;
+			}
+			$id = $this->page() . '-channel';
+			printf(
+				'<tr><th scope="row"><label for="%1$s">%2$s</label></th><td><select id="%1$s" name="channel" aria-describedby="%1$s-hint">',
+				esc_attr( $id ),
+				esc_html( $this->text( 'channel' ) )
+			);
+			foreach ( $channel->choices() as $name ) {
+				$selected = $name === $channel->name() ? ' selected' : '';
+				printf( '<option value="%s"%s>%s</option>', esc_attr( $name ), esc_attr( $selected ), esc_html( $this->text( 'channel_' . $name ) ) );
+			}
+			echo '</select> ';
+			$this->show_button( 'change_channel', 'button' );
+			printf( '<p class="description" id="%s-hint">%s</p></td></tr>', esc_attr( $id ), esc_html( $this->text( 'channel_hint' ) ) );
+		}
+
 		/** @param string $hint The id of the element that describes the button. */
 		private function show_button( string $action, string $class, string $hint = '' ): void {
 			printf(
@@ -3320,7 +3886,6 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 		public static function plain( Config $config, Memory $memory ): string {
 			$statement = $memory->statement ?? [];
 			$values    = [
-				'{plugin}'   => $config->plugin_name(),
 				'{constant}' => $config->key_constant,
 				'{expires}'  => self::day( $memory ),
 				'{domain}'   => $statement['bound_domain'] ?? '',
@@ -3355,7 +3920,10 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 
 		/** @param array<string, string> $values */
 		private function text( string $name, array $values = [] ): string {
-			$values += [ '{plugin}' => $this->config->plugin_name(), '{constant}' => $this->config->key_constant ];
+			$values += [
+				'{constant}'  => $this->config->key_constant,
+				'{installed}' => $this->config->extension->header( 'Version' ),
+			];
 			return $this->config->texts->get( $name, $values );
 		}
 
@@ -3378,7 +3946,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 			if ( '' !== $this->config->menu_parent ) {
 				return $this->config->menu_parent;
 			}
-			return $this->in_network ? 'settings.php' : 'options-general.php';
+			$settings = $this->in_network ? 'settings.php' : 'options-general.php';
+			return $this->config->extension->is_theme() ? 'themes.php' : $settings;
 		}
 
 		public function url(): string {
@@ -3440,7 +4009,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				'test'        => $this->config->name(),
 				'label'       => $this->text( $is_well ? 'health_good' : 'health_bad' ),
 				'status'      => $is_well ? 'good' : ( $is_risk ? 'critical' : 'recommended' ),
-				'badge'       => [ 'label' => $this->config->plugin_name(), 'color' => 'blue' ],
+				'badge'       => [ 'label' => $this->config->extension->name(), 'color' => 'blue' ],
 				'description' => '<p>' . esc_html( implode( ' ', array_filter( $says ) ) ) . '</p>',
 				'actions'     => $this->config->has_page ? '<p>' . Settings_Page::anchor( $this->page->url(), $this->text( 'link' ) ) . '</p>' : '',
 			];
@@ -3479,7 +4048,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 
 		/** @param array<string, string> $values */
 		private function text( string $name, array $values = [] ): string {
-			return $this->config->texts->get( $name, $values + [ '{plugin}' => $this->config->plugin_name() ] );
+			return $this->config->texts->get( $name, $values );
 		}
 	}
 
@@ -3630,15 +4199,27 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				'take_back'          => __( 'Use the license here again', $d ),
 				'take_back_hint'     => __( 'If somebody said on a copy of this site that the site had moved, take the license back here. That works once, for three days, and the other site loses it.', $d ),
 				'remove'             => __( 'Deactivate on this site…', $d ),
-				'remove_question'    => __( 'Deactivate the license on this site? It can then be used on another site. The plugin gets no updates here any more, and what the license covers stops working here.', $d ),
+				'remove_question'    => __( 'Deactivate the license on this site? It can then be used on another site. {plugin} gets no updates here any more, and what the license covers stops working here.', $d ),
 				'remove_really'      => __( 'Deactivate on this site', $d ),
 				'remove_only'        => __( 'Remove it here all the same', $d ),
+				'back'               => __( 'Go back to an earlier version…', $d ),
+				'back_title'         => __( 'Go back to an earlier version', $d ),
+				'back_hint'          => __( 'Please make a backup first. Data that version {installed} has changed stays changed. After that, automatic updates wait for a version that is newer than {installed}.', $d ),
+				'back_really'        => __( 'Go back', $d ),
 				'cancel'             => __( 'Cancel', $d ),
 				'renew'              => __( 'Renew the license', $d ),
 				'more'               => __( 'More sites or features', $d ),
 				'upgrade'            => __( 'Upgrade the license', $d ),
 				'account'            => __( 'Manage your licenses', $d ),
 				'forbidden'          => __( 'Sorry, you are not allowed to change this license.', $d ),
+				'channel'            => __( 'Releases', $d ),
+				'channel_stable'     => __( 'Stable releases only', $d ),
+				'channel_rc'         => __( 'Release candidates, too', $d ),
+				'channel_beta'       => __( 'Betas, too', $d ),
+				'channel_alpha'      => __( 'Alphas, too', $d ),
+				'channel_hint'       => __( 'What is not stable may break the site. Please try it on a copy first.', $d ),
+				'channel_fixed'      => __( '(set by the code of this site)', $d ),
+				'change_channel'     => __( 'Change', $d ),
 				'constant_used'      => __( 'Set in wp-config.php ({constant}); it ends in {end}.', $d ),
 				'constant_wrong'     => __( 'What {constant} has in wp-config.php is not a license key. Please compare it with the one you were sent.', $d ),
 
@@ -3683,6 +4264,13 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				'not_moved'          => __( 'The license is still on {host}, and nothing was changed: {reason} You can try again here later. If you cannot open {host} any more, ask the vendor to move the license.', $d ),
 				'not_taken_back'     => __( 'The license stays on the other site, and nothing was changed. It can be taken back for three days after a move, and once. Deactivate it on the other site, or ask the vendor.', $d ),
 				'not_released'       => __( 'The license server did not release this site, so the license is still here: {reason} Please try again, or ask the vendor to release the site.', $d ),
+				'channel_changed'    => __( 'This site gets these releases from now on.', $d ),
+				'channel_left'       => __( 'This site gets stable releases from now on. Version {installed} stays until a newer one is out, unless you go back to an earlier version below.', $d ),
+				'gone_back'          => __( 'The earlier version is installed. Automatic updates wait for a version that is newer than {installed}.', $d ),
+				'back_none'          => __( 'There is no earlier version that this site can go back to.', $d ),
+				'back_refused'       => __( 'The license server offers no earlier version at the moment: {reason}', $d ),
+				'back_needs_wordpress' => __( 'Version {version} needs WordPress {requires}.', $d ),
+				'back_failed'        => __( 'WordPress did not install version {version}. Please check which version of {plugin} is installed.', $d ),
 				'key_missing'        => __( 'Please enter a license key.', $d ),
 				'key_malformed'      => __( 'A license key has five groups of five letters or digits.', $d ),
 				'key_mistyped'       => __( 'There is a typing error in the license key.', $d ),
@@ -3701,19 +4289,24 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '1.0.0' === Client::VERSIO
 				'next_question'      => __( 'Next question', $d ),
 				'release_keys'       => __( 'Release keys, and how many must sign', $d ),
 				'php_extensions'     => __( 'PHP extensions', $d ),
-				'privacy'            => __( 'The license of {plugin} is checked by its vendor\'s server ({server}). About once a day, and when an administrator asks, this site sends the license key, its own address, the versions of the plugin, WordPress and PHP, and the ID of the copy that it was given. The server also sees the IP address of this site. No data of visitors or users is sent.', $d ),
+				'privacy'            => __( 'The license of {plugin} is checked by its vendor\'s server ({server}). About once a day, and when an administrator asks, this site sends the license key, its own address, the versions of {plugin}, WordPress and PHP, and the ID of the copy that it was given. The server also sees the IP address of this site. No data of visitors or users is sent.', $d ),
 
 				// Updates.
 				'missed'             => __( 'Version {version} is out.', $d ),
-				'missed_security'    => __( 'Version {version} is out and mends the security of the plugin.', $d ),
+				'missed_security'    => __( 'Version {version} is out and mends the security of {plugin}.', $d ),
 				// The security release may lie between the installed version and the latest.
-				'security'           => __( 'The update mends the security of the plugin.', $d ),
+				'security'           => __( 'The update mends the security of {plugin}.', $d ),
+				'fled'               => __( 'You went back from version {fled}, so automatic updates wait for a newer one. You can update now.', $d ),
+				'for_expired'        => __( 'It installs although the license has expired.', $d ),
+				'held_until'         => __( 'Automatic updates install it here from {until} on. You can update now.', $d ),
+				'held'               => __( 'Automatic updates do not install it here yet. You can update now.', $d ),
 				'unreadable'         => __( 'The license server\'s answer about updates cannot be used ({reason}). Please tell the vendor.', $d ),
 				'needs_wordpress'    => __( 'Version {version} is out, and needs WordPress {requires}.', $d ),
 				'needs_php'          => __( 'The update needs PHP {requires}.', $d ),
+				'needs_plugins'      => __( 'Version {version} needs plugins that are not active here: {plugins}. Automatic updates wait for them.', $d ),
 				'no_update'          => __( 'There is no update without an active license. {reason}', $d ),
-				'archive_refused'    => __( 'The update was refused: its archive does not have this plugin in one folder.', $d ),
-				'archive_other'      => __( 'The update was refused: its archive has another plugin ({found}) than {plugin}.', $d ),
+				'archive_refused'    => __( 'The update was refused: its archive does not have {plugin} in one folder.', $d ),
+				'archive_other'      => __( 'The update was refused: its archive holds something else ({found}) than {plugin}.', $d ),
 				'archive_older'      => __( 'The update was refused: its archive has version {found}, and version {version} is installed.', $d ),
 				'archive_version'    => __( 'The update was refused: its archive has version {found}, and version {version} was offered.', $d ),
 				'download_unknown'   => __( 'The license server names no download for this site at the moment. Please try again later.', $d ),

@@ -1,11 +1,11 @@
 <?php
 /**
- * The countersign client for WordPress: licenses and updates of one plugin, in two files.
+ * The countersign client for WordPress: licenses and updates of one plugin or theme, in two files.
  *
  * Copy both files into your plugin, beside each other, and change ONE line in each: the namespace below, to one of your
  * plugin's own. A name of your own is what lets any two plugins on a site carry any two versions of this client. A plugin
  * whose author forgot gets the copy that was loaded first, and nothing breaks. Everything that is stored or hooked is named
- * after your plugin's slug.
+ * after your plugin's slug. What is said here of plugins holds for themes.
  *
  *     require_once __DIR__ . '/countersign-client.php';
  *     $license = new \Acme\Forms\License\Client( [
@@ -16,9 +16,11 @@
  *     ] );
  *     $license->run();
  *
+ * A theme has these lines in a file that its functions.php includes, with `'theme_folder' => __DIR__` in the place of plugin_file.
+ *
  * This file is loaded on every page. Read it from top to bottom: what your plugin calls (Client), what loads the other file
- * (Loader), what your plugin says (Config), what is known (Stored_License and its Memory), what the server signed (Statement),
- * what a person reads (Texts), and what a license key is (License_Key). The other file, countersign-client-admin.php, has the
+ * (Loader), what your plugin says (Config), what WordPress calls it (Extension), what is known (Stored_License and its
+ * Memory), what the server signed (Statement), what a person reads (Texts), and what a license key is (License_Key). The other file, countersign-client-admin.php, has the
  * rest. It is loaded in wp-admin and WP-CLI, and elsewhere only when WordPress looks for updates, installs one, or runs the
  * client's event.
  *
@@ -28,7 +30,7 @@
  *
  * PHP 7.4 or newer with OpenSSL, WordPress 6.1 or newer.
  *
- * @version 1.0.0
+ * @version 0.1.0
  * @license MIT OR Apache-2.0
  */
 
@@ -44,7 +46,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	final class Client {
 
 		/** The version of both files. */
-		public const VERSION = '1.0.0';
+		public const VERSION = '0.1.0';
 
 		private Config $config;
 		private Stored_License $stored;
@@ -215,10 +217,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$this->manage();
 				return;
 			}
-			$host  = (string) wp_parse_url( $this->config->base_url, PHP_URL_HOST );
 			$hooks = [
 				$this->config->name(),
-				'update_plugins_' . $host,
+				$this->config->look_hook(),
+				'auto_update_' . $this->config->extension->type,
 				'plugins_api',
 				'upgrader_pre_download',
 				'upgrader_source_selection',
@@ -228,7 +230,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			foreach ( $hooks as $hook ) {
 				add_filter( $hook, [ $this, 'manage' ], PHP_INT_MIN );
 			}
-			// Visitors use admin-ajax.php, too; the search on the page of plugins is for whoever may see that page.
+			// Visitors use admin-ajax.php, too; what it does with plugins and themes is for whoever may see their pages.
 			wp_doing_ajax() && add_action( 'admin_init', [ $this, 'manage_for_administrators' ], PHP_INT_MIN );
 		}
 
@@ -263,7 +265,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		public function manage_for_administrators(): void {
-			current_user_can( 'activate_plugins' ) && $this->manage();
+			current_user_can( $this->config->extension->is_theme() ? 'switch_themes' : 'activate_plugins' ) && $this->manage();
 		}
 
 		/** Takes over the key of the plugin's former client on whichever page comes first. */
@@ -309,14 +311,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			foreach ( $this->config->pins_releases ? [ 'upgrader_pre_download', 'upgrader_source_selection' ] : [] as $hook ) {
 				add_filter( $hook, [ $this, 'refuse' ], PHP_INT_MAX, 4 );
 			}
-			_doing_it_wrong( __CLASS__, esc_html( $this->config->slug . ': ' . basename( self::FILE ) . ' cannot be used: ' . self::$flaw ), '1.0.0' );
+			_doing_it_wrong( __CLASS__, esc_html( $this->config->slug . ': ' . basename( self::FILE ) . ' cannot be used: ' . self::$flaw ), '0.1.0' );
 		}
 
 		public function notify(): void {
 			if ( current_user_can( $this->config->capability ) ) {
 				printf(
 					'<div class="notice notice-error"><p><strong>%s</strong> %s</p></div>',
-					esc_html( $this->config->plugin_name() . ':' ),
+					esc_html( $this->config->extension->name() . ':' ),
 					esc_html( $this->sentence() )
 				);
 			}
@@ -332,12 +334,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @return mixed
 		 */
 		public function refuse( $reply, $package, $upgrader, $extra = [] ) {
-			$is_ours = ( $extra['plugin'] ?? '' ) === $this->config->plugin || Config::is_name_of_package( $package, $this->config->slug );
+			$is_ours = $this->config->extension->is_in( $extra ) || Config::is_name_of_package( $package, $this->config->slug );
 			return $is_ours && ! is_wp_error( $reply ) ? new \WP_Error( 'countersign_' . self::INCOMPLETE, esc_html( $this->sentence() ) ) : $reply;
 		}
 
 		private function sentence(): string {
-			return $this->config->texts->get( self::INCOMPLETE, [ '{file}' => plugin_basename( self::FILE ) ] );
+			return $this->config->texts->get( self::INCOMPLETE, [ '{file}' => $this->config->extension->relative( self::FILE ) ] );
 		}
 	}
 
@@ -355,8 +357,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			'release_threshold' => 1,
 			// The plugin's name on the server, and the prefix of all that is stored here.
 			'slug'        => '',
-			// Your plugin's main file.
-			'plugin_file' => '',
+			// Your plugin's main file, or your theme's folder: one of both.
+			'plugin_file'  => '',
+			'theme_folder' => '',
 			// The public keys (PEM) that may sign; more than one while you change keys.
 			'public_keys' => [],
 			// Your plugin's text domain, for the sentences in Texts.
@@ -380,24 +383,24 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			'foreign_keys' => false,
 			// Where your plugin's former client kept the license key: the name of its option, or a function that returns the key.
 			'key_from'     => '',
-			// The menu that has the license page, by its file or the slug of its page; empty for Settings.
+			// The menu that has the license page, by its file or the slug of its page; empty for Settings, or a theme's Appearance.
 			'menu_parent' => '',
 			// False where your plugin shows a page of its own.
 			'page'        => true,
 			// False where a validation shall not say which versions of WordPress and PHP the site has, and for which plugin it asks.
 			'platform'    => true,
+			// Where releases are given out step by step: `first` or `last`; empty for the site's own turn. A constant of wp-config.php
+			// that says so instead, if a site defines it.
+			'wave'          => '',
+			'wave_constant' => '',
+			// Which pre-releases a site may choose: `rc`, `beta`, `alpha`. And a constant of wp-config.php that names the channel instead.
+			'channels'         => [],
+			'channel_constant' => '',
 		];
 
 		public string $base_url;
 		public string $slug;
-		/** The plugin's main file as WordPress names it: `acme-forms/acme-forms.php`. */
-		public string $plugin;
-		/**
-		 * What WordPress calls the plugin: its folder, whatever its name on the server. Where an automatic update is fatal,
-		 * WordPress takes back what it kept under this name.
-		 */
-		public string $folder;
-		public string $plugin_file;
+		public Extension $extension;
 		/** @var string[] */
 		public array $public_keys;
 		public int $release_threshold;
@@ -421,8 +424,6 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public Texts $texts;
 		/** @var Release_Key[]|null */
 		private ?array $release_keys = null;
-		/** @var array<string, string> */
-		private array $headers = [];
 		/** Null until it was read. */
 		private ?string $build_id;
 
@@ -433,9 +434,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->settings    = $settings;
 			$this->base_url    = rtrim( (string) $settings['base_url'], '/' );
 			$this->slug        = (string) $settings['slug'];
-			$this->plugin_file = (string) $settings['plugin_file'];
-			$this->plugin      = plugin_basename( $this->plugin_file );
-			$this->folder      = '.' === dirname( $this->plugin ) ? $this->slug : dirname( $this->plugin );
+			$this->extension   = '' === (string) $settings['theme_folder']
+				? Extension::plugin( (string) $settings['plugin_file'], $this->slug )
+				: Extension::theme( (string) $settings['theme_folder'] );
 			$this->public_keys = array_values( (array) $settings['public_keys'] );
 
 			$lines                   = (array) $settings['release_keys'];
@@ -456,7 +457,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->menu_parent  = (string) $settings['menu_parent'];
 			$this->has_page     = (bool) $settings['page'];
 			$this->tells_platform = (bool) $settings['platform'];
-			$this->texts        = new Texts( $settings['texts'], (string) $settings['text_domain'], $this->name() . '_texts' );
+			$this->texts        = new Texts( $settings['texts'], (string) $settings['text_domain'], $this->name() . '_texts', $this->extension );
 		}
 
 		/** @return Release_Key[] Those that can be read. */
@@ -475,6 +476,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		public function name(): string {
 			return self::name_for( $this->slug );
+		}
+
+		/** The filter in which WordPress asks for updates: the host is that of the header's `Update URI`. */
+		public function look_hook(): string {
+			return 'update_' . $this->extension->type . 's_' . wp_parse_url( $this->base_url, PHP_URL_HOST );
 		}
 
 		/** The placeholder for a package that the server hosts. Only this client can download it. */
@@ -547,7 +553,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** The UUID that the server put into this site's package; empty where it put none. */
 		public function build_id(): string {
 			if ( null === $this->build_id ) {
-				$file = dirname( $this->plugin_file ) . '/build-id.php';
+				$file = $this->extension->path . '/build-id.php';
 				$text = is_file( $file ) ? (string) file_get_contents( $file, false, null, 0, KB_IN_BYTES ) : '';
 				// Read and not included: somebody may have edited it. The zeros stand in a package that was given to nobody.
 				$uuid           = preg_match( "/^return '([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})';/m", $text, $found ) ? $found[1] : '';
@@ -586,29 +592,136 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				&& ! ( is_admin() && current_user_can( $this->capability ) );
 		}
 
-		/** What the plugin calls itself. */
-		public function plugin_name(): string {
-			return $this->header( 'Plugin Name' );
-		}
-
-		/** A field of the plugin's header, read from its file once a page. */
-		public function header( string $field ): string {
-			if ( ! isset( $this->headers[ $field ] ) ) {
-				$this->headers[ $field ] = get_file_data( $this->plugin_file, [ 'value' => $field ] )['value'];
-			}
-			return $this->headers[ $field ];
-		}
-
-		public function runs_network_wide(): bool {
-			return is_multisite() && isset( get_site_option( 'active_sitewide_plugins', [] )[ $this->plugin ] );
-		}
-
 		/** Whether an address is https, or does not leave this machine. */
 		public static function is_safe( string $url ): bool {
 			$scheme   = strtolower( (string) wp_parse_url( $url, PHP_URL_SCHEME ) );
 			$host     = strtolower( trim( (string) wp_parse_url( $url, PHP_URL_HOST ), '[]' ) );
 			$loopback = preg_match( '/^(127(\.\d{1,3}){3}|::1|([a-z0-9-]+\.)*localhost)$/D', $host );
 			return '' !== $host && ( 'https' === $scheme || ( 'http' === $scheme && $loopback ) );
+		}
+	}
+
+	/**
+	 * The plugin or theme that carries this client, as WordPress names it. Most names of WordPress differ by one word only:
+	 * update_plugins and update_themes, auto_update_plugin and auto_update_theme.
+	 */
+	final class Extension {
+
+		/** `plugin` or `theme`. */
+		public string $type;
+		/** A plugin's main file (`acme-forms/acme-forms.php`), or a theme's stylesheet (`acme-shop`). */
+		public string $id;
+		/**
+		 * Its folder's name, whatever its name on the server. Where an automatic update is fatal, WordPress takes back what it
+		 * kept under this name.
+		 */
+		public string $folder;
+		/** Its folder. */
+		public string $path;
+		/** The file with its header. */
+		public string $file;
+		/** @var array<string, string> */
+		private array $headers = [];
+
+		/** @param string $slug The folder of a plugin that is one file alone. */
+		public static function plugin( string $file, string $slug ): self {
+			$plugin         = new self();
+			$plugin->type   = 'plugin';
+			$plugin->id     = plugin_basename( $file );
+			$plugin->folder = '.' === dirname( $plugin->id ) ? $slug : dirname( $plugin->id );
+			$plugin->path   = dirname( $file );
+			$plugin->file   = $file;
+			return $plugin;
+		}
+
+		public static function theme( string $path ): self {
+			$theme         = new self();
+			$theme->type   = 'theme';
+			$theme->path   = untrailingslashit( $path );
+			$theme->file   = $theme->path . '/style.css';
+			$theme->id     = self::stylesheet( $theme->path );
+			$theme->folder = basename( $theme->id );
+			return $theme;
+		}
+
+		/** PHP follows links in the path of a file; WordPress knows a theme by where the link is. */
+		private static function stylesheet( string $path ): string {
+			$found = [ get_option( 'template' ) => get_template_directory(), get_option( 'stylesheet' ) => get_stylesheet_directory() ];
+			foreach ( $found as $stylesheet => $folder ) {
+				if ( realpath( $folder ) === realpath( $path ) ) {
+					return (string) $stylesheet;
+				}
+			}
+			return basename( $path );
+		}
+
+		public function is_theme(): bool {
+			return 'theme' === $this->type;
+		}
+
+		/** What it calls itself. */
+		public function name(): string {
+			return $this->header( $this->is_theme() ? 'Theme Name' : 'Plugin Name' );
+		}
+
+		/** A field of its header, read from its file once a page. */
+		public function header( string $field ): string {
+			if ( ! isset( $this->headers[ $field ] ) ) {
+				$this->headers[ $field ] = get_file_data( $this->file, [ 'value' => $field ] )['value'];
+			}
+			return $this->headers[ $field ];
+		}
+
+		/** Whether the main site answers for all sites of the network. */
+		public function is_network_wide(): bool {
+			if ( ! is_multisite() ) {
+				return false;
+			}
+			if ( ! $this->is_theme() ) {
+				return isset( get_site_option( 'active_sitewide_plugins', [] )[ $this->id ] );
+			}
+			$main    = get_main_site_id();
+			$on_main = [ get_blog_option( $main, 'template' ), get_blog_option( $main, 'stylesheet' ) ];
+			// Where it is not this site's theme either, the network's own code loads this file.
+			return in_array( $this->id, $on_main, true ) || ! in_array( $this->id, [ get_option( 'template' ), get_option( 'stylesheet' ) ], true );
+		}
+
+		/** What WordPress calls what it keeps of its last look for updates, and the right to install them. */
+		public function updates(): string {
+			return 'update_' . $this->type . 's';
+		}
+
+		/**
+		 * Whether an update is about it.
+		 *
+		 * @param array<string, mixed> $extra What WordPress says of the update.
+		 */
+		public function is_in( array $extra ): bool {
+			return ( $extra[ $this->type ] ?? '' ) === $this->id;
+		}
+
+		/** A file of its own as people find it: `acme-forms/license/client.php`. */
+		public function relative( string $file ): string {
+			$path = wp_normalize_path( $this->path );
+			$file = wp_normalize_path( $file );
+			return 0 === strpos( $file, $path . '/' ) ? $this->folder . substr( $file, strlen( $path ) ) : basename( $file );
+		}
+
+		/** Calls back when a site stops using it. */
+		public function on_deactivation( callable $callback ): void {
+			if ( ! $this->is_theme() ) {
+				register_deactivation_hook( $this->file, $callback );
+				return;
+			}
+			add_action(
+				'switch_theme',
+				function ( $name, $theme ) use ( $callback ): void {
+					// A child theme goes on using its parent.
+					in_array( $this->id, [ $theme->get_stylesheet(), $theme->get_template() ], true ) || $callback();
+				},
+				10,
+				2
+			);
 		}
 	}
 
@@ -625,7 +738,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		public function hook(): void {
 			add_action( 'init', [ $this, 'schedule' ] );
-			register_deactivation_hook( $this->config->plugin_file, [ $this, 'unschedule' ] );
+			$this->config->extension->on_deactivation( [ $this, 'unschedule' ] );
 		}
 
 		public function memory(): Memory {
@@ -660,7 +773,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** Keeps a validation planned for when it is due. */
 		public function schedule(): void {
-			if ( $this->config->network && $this->config->runs_network_wide() && ! is_main_site() ) {
+			if ( $this->config->network && $this->config->extension->is_network_wide() && ! is_main_site() ) {
 				return;
 			}
 			$memory = $this->memory();
@@ -1011,16 +1124,18 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private $own;
 		private string $domain;
 		private string $filter;
+		private Extension $extension;
 
 		/** @param array<string, string>|callable(): array<string, string> $own A function is called when a text is needed. */
-		public function __construct( $own, string $domain, string $filter ) {
-			$this->own    = $own;
-			$this->domain = $domain;
-			$this->filter = $filter;
+		public function __construct( $own, string $domain, string $filter, Extension $extension ) {
+			$this->own       = $own;
+			$this->domain    = $domain;
+			$this->filter    = $filter;
+			$this->extension = $extension;
 		}
 
 		/**
-		 * A text with its placeholders filled in, brackets around nothing removed; a name that is not known reads as a
+		 * A text with its placeholders filled in, `{plugin}` for the name of the plugin or theme among them, brackets around nothing removed; a name that is not known reads as a
 		 * license that is not valid.
 		 *
 		 * @param array<string, string> $values
@@ -1029,7 +1144,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$own     = is_callable( $this->own ) ? ( $this->own )() : $this->own;
 			$texts   = (array) apply_filters( $this->filter, $own + $this->all() );
 			$unknown = 0 === strpos( $name, 'is_' ) ? 'is_invalid' : 'invalid';
-			$text    = strtr( (string) ( $texts[ $name ] ?? $texts[ $unknown ] ?? '' ), $values );
+			$text    = strtr( (string) ( $texts[ $name ] ?? $texts[ $unknown ] ?? '' ), $values + [ '{plugin}' => $this->extension->name() ] );
 			return (string) preg_replace( '/ \((\{\w+\})?\)/', '', $text );
 		}
 
@@ -1037,7 +1152,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private function all(): array {
 			$d = $this->domain;
 			return [
-				'incomplete' => __( 'The file {file} is missing, damaged or of another version. Please upload the plugin again. Until then, its license is not checked, and it gets no updates.', $d ),
+				'incomplete' => __( 'The file {file} is missing, damaged or of another version. Please upload {plugin} again. Until then, its license is not checked, and it gets no updates.', $d ),
 			] + ( Loader::load() ? All_Texts::in( $d ) : [] );
 		}
 	}
@@ -1217,15 +1332,19 @@ elseif ( ! defined( __NAMESPACE__ . '\Client::VERSION' ) && ! class_exists( __NA
 	add_filter(
 		'upgrader_pre_download',
 		function ( $reply, $package, $upgrader, $extra = [] ) {
-			$of     = function ( string $plugin ): string {
-				return explode( '/', $plugin )[0];
+			$top      = function ( string $path ): string {
+				return explode( '/', $path )[0];
 			};
-			$folder = $of( plugin_basename( __FILE__ ) );
-			if ( is_wp_error( $reply ) || $of( (string) ( $extra['plugin'] ?? '' ) ) !== $folder ) {
+			$here     = wp_normalize_path( __FILE__ );
+			$themes   = trailingslashit( wp_normalize_path( get_theme_root() ) );
+			$is_theme = 0 === strpos( $here, $themes );
+			$root     = $is_theme ? $themes : trailingslashit( wp_normalize_path( WP_PLUGIN_DIR ) );
+			$folder   = $top( $is_theme ? substr( $here, strlen( $themes ) ) : plugin_basename( __FILE__ ) );
+			if ( is_wp_error( $reply ) || $top( (string) ( $extra[ $is_theme ? 'theme' : 'plugin' ] ?? '' ) ) !== $folder ) {
 				return $reply;
 			}
 			// Settings of a client that was made by the older copy are lost; what the plugin's code says is not.
-			$files = new \RecursiveIteratorIterator( new \RecursiveDirectoryIterator( WP_PLUGIN_DIR . '/' . $folder, \FilesystemIterator::SKIP_DOTS ) );
+			$files = new \RecursiveIteratorIterator( new \RecursiveDirectoryIterator( $root . $folder, \FilesystemIterator::SKIP_DOTS ) );
 			foreach ( $files as $file ) {
 				$is_client = in_array( $file->getFilename(), [ basename( __FILE__ ), 'countersign-client-admin.php' ], true );
 				$is_other  = 'php' === $file->getExtension() && $file->isFile() && ! $is_client;

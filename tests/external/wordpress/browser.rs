@@ -181,7 +181,8 @@ impl Page {
     }
 }
 
-fn plain(html: &str) -> String {
+/// What a person reads, in one line.
+pub fn plain(html: &str) -> String {
     let mut text = String::new();
     for piece in html.split('<') {
         let (tag, inside) = piece.split_once('>').unwrap_or(("", piece));

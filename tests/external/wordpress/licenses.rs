@@ -226,7 +226,7 @@ fn a_vendor_says_it_in_other_words_and_other_languages() {
     let page = site.press("acme-forms", "activate", &license.key);
     assert_eq!(page.notices(), ["Danke für Acme Forms."]);
     assert!(
-        page.text().contains("Jetzt prüfen Deactivate on this site…"),
+        page.text().contains("Jetzt prüfen Go back to an earlier version…"),
         "{}",
         page.text()
     );

@@ -10,7 +10,7 @@ use super::updates::licensed_site;
 use crate::support::Response;
 
 /// The manifest with these members changed.
-fn changed(members: Value) -> Answer {
+pub fn changed(members: Value) -> Answer {
     Answer::Made(Arc::new(move |_, mut answer: Response| {
         let mut manifest = answer.json();
         if manifest["version"].is_string() {
@@ -124,7 +124,8 @@ fn every_field_of_a_manifest_has_a_type_a_grammar_and_a_length() {
         "homepage": "https://a.example", "package": "https://a.example/forms_1.1.0.zip?sig=a%2Fb%3D&e=1", "tested": "6.5",
         "requires": "6.1.2", "requires_php": "7.4", "last_updated": "2026-11-20 10:17:03", "upgrade_notice": "Save first.",
         "sections": { "changelog": "<p>New.</p>", "faq": "<h4>Why?</h4>" }, "icons": { "1x": "https://a.example/i.png" },
-        "banners": { "low": "https://a.example/b.png" }, "security": false,
+        "banners": { "low": "https://a.example/b.png" }, "security": false, "held": true,
+        "held_until": "2026-11-29T10:00:00Z", "asked": 1, "for_expired": false, "requires_plugins": ["acme-base"],
     });
     let with = |field: &str, value: Value| {
         let mut manifest = good.clone();
@@ -133,6 +134,9 @@ fn every_field_of_a_manifest_has_a_type_a_grammar_and_a_length() {
     };
     let mut kept = good.clone();
     kept.as_object_mut().unwrap().remove("slug");
+    // PHP writes every array as an object here.
+    let needed = json!({ "0": "acme-base" });
+    kept["requires_plugins"] = needed.clone();
     assert_eq!(read(&site, std::slice::from_ref(&good)), [kept.clone()]);
 
     let wrong_types = [
@@ -164,6 +168,7 @@ fn every_field_of_a_manifest_has_a_type_a_grammar_and_a_length() {
     for (field, more) in [
         ("tested", &[][..]),
         ("last_updated", &[]),
+        ("held_until", &[]),
         ("name", &[]),
         ("author", &[]),
         ("upgrade_notice", &[]),
@@ -211,6 +216,18 @@ fn every_field_of_a_manifest_has_a_type_a_grammar_and_a_length() {
             assert_eq!(read[field], json!({}), "{field}");
         }
     }
+    let slugs = json!([
+        "acme-base",
+        "Acme",
+        "acme--base",
+        "../acme",
+        "acme base",
+        "",
+        HOSTILE[0],
+        7
+    ]);
+    let mixed = with("requires_plugins", slugs);
+    assert_eq!(read(&site, &[mixed])[0]["requires_plugins"], needed);
     let large = with("sections", json!({ "changelog": "x".repeat(600_000), "faq": "x" }));
     assert_eq!(read(&site, &[large])[0]["sections"], json!({ "faq": "x" }));
     assert_eq!(

@@ -13,7 +13,7 @@ const OTHER: &str = "Licensed, says an older client.";
 
 fn older(text: String) -> String {
     text.replace(ACTIVE, OTHER)
-        .replace("@version 1.0.0", "@version 0.9.0")
+        .replace(concat!("@version ", env!("CARGO_PKG_VERSION")), "@version 0.0.9")
         .replace("'spent'", "'used'")
 }
 

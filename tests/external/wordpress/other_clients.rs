@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::site::{CORES, Site};
+use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
 use super::{HOST, licensed};
 use crate::support::{Response, request};
@@ -44,6 +44,69 @@ fn wordpress_own_filter_reads_the_manifest_with_no_code_of_ours() {
             "{text}"
         );
         assert_eq!(site.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn clients_that_do_not_know_held_get_the_release_before_or_the_new_one_as_the_entry_says() {
+    for (others, expected) in [("hide", "1.0.0"), ("offer", "1.1.0")] {
+        for core in [CORES[0], Core::Newest] {
+            let (license, table) = licensed();
+            let vendor = Vendor::new(&[table]);
+            vendor.server.validate(&license, HOST);
+            vendor.roll_out(&format!("others = \"{others}\""));
+            vendor.release_in_steps("1.1.0", |text| text);
+
+            // WordPress and its own filter.
+            let mut site = Site::new(core, HOST, &vendor.front);
+            let code = documented("add_filter( 'update_plugins_licenses.example.com'")
+                .replace("update_plugins_licenses.example.com", "update_plugins_127.0.0.1")
+                .replace("https://licenses.example.com", &vendor.front.url());
+            let main = format!(
+                "<?php\n/*\nPlugin Name: Acme Forms\nVersion: 0.9\nUpdate URI: {}/acme-forms\n*/\nconst ACME_KEY = '{}';\n{code}",
+                vendor.front.url(),
+                license.key
+            );
+            std::fs::create_dir(site.file("wp-content/plugins/acme-forms")).unwrap();
+            std::fs::write(site.file("wp-content/plugins/acme-forms/acme-forms.php"), main).unwrap();
+            site.run(
+                "require_once ABSPATH . 'wp-admin/includes/plugin.php'; activate_plugin('acme-forms/acme-forms.php');",
+            );
+            site.automate();
+            let text = site.check_again();
+            let offer = format!("Acme Forms You have version 0.9 installed. Update to {expected}.");
+            assert!(text.contains(&offer), "{others}: {text}");
+            site.pass(13 * 3600);
+            site.cron();
+            assert_eq!(site.version(), expected, "{others}: no automatic update waits");
+
+            // EDD's updater, behind the filter of the page.
+            let code = documented("add_filter( 'pre_http_request'")
+                .replace("https://licenses.example.com", &vendor.front.url());
+            let ask = format!(
+                "$answer = wp_remote_post( '{}/api/v1/updates/acme-forms/', [ 'timeout' => 15, 'body' => [ 'edd_action' => \
+                 'get_version', 'license' => '{}', 'item_name' => 'Acme Forms', 'slug' => 'acme-forms', 'url' => home_url() ] ] ); \
+                 echo json_decode( wp_remote_retrieve_body( $answer ) )->new_version;",
+                vendor.front.url(),
+                license.key
+            );
+            assert_eq!(site.run(&format!("{code}\n{ask}")).trim(), expected, "{others}");
+
+            // What plugin-update-checker 5 sends. A site that has the release before is offered nothing, or the new one.
+            let header = format!("License {}", license.key);
+            for (installed, offered) in [
+                ("0.9", Some(expected)),
+                ("1.0.0", Some(expected).filter(|_| others == "offer")),
+            ] {
+                let sent = format!("installed_version={installed}&php=8.2.29&locale=en_US&checking_for_updates=1");
+                let target = format!("/api/v1/updates/acme-forms?site_url=http%3A%2F%2F{HOST}&{sent}");
+                let headers = [("Authorization", header.as_str())];
+                let answer = request(vendor.server.address, "GET", &target, &headers, b"");
+                let found = answer.json()["version"].as_str().map(str::to_owned);
+                let newer = found.filter(|found| found != installed);
+                assert_eq!(newer.as_deref(), offered, "{others} {installed}");
+            }
+        }
     }
 }
 

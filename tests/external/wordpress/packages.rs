@@ -126,7 +126,7 @@ fn a_package_of_another_plugin_or_another_version_replaces_nothing() {
         let (vendor, mut site) = licensed_site(core);
         vendor.release("1.1.0", |text| text);
         let header = |name: &str, more: &str| format!("<?php\n/*\nPlugin Name: {name}\n{more}\n*/\n");
-        let other = "The update was refused: its archive has another plugin";
+        let other = "The update was refused: its archive holds something else";
         let version = |found: &str| {
             format!("The update was refused: its archive has version {found}, and version 1.1.0 was offered.")
         };

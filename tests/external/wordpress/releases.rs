@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::front::{Answer, Front, response};
 use super::signer::{self, HOW, How, Signer};
-use super::site::{CORES, Core, Site};
+use super::site::{CORES, Core, Kind, Site};
 use super::two_files::INCOMPLETE;
 use super::vendor::{Vendor, with_settings};
 use super::{HOST, active_site, licensed};
@@ -41,6 +41,15 @@ fn pins() -> String {
     format!("'release_keys' => [{}], 'release_threshold' => 2", keys.join(", "))
 }
 
+/// What each row of the tables is tried on.
+const SITES: [(Kind, Core); 5] = [
+    (Kind::Plugin, Core::Debian),
+    (Kind::Plugin, Core::Npm),
+    (Kind::Plugin, Core::Newest),
+    (Kind::Theme, Core::Debian),
+    (Kind::Theme, Core::Newest),
+];
+
 /// A vendor, a site with its plugin in 1.0.0 that pins release keys, and the release 1.1.0.
 struct Desk {
     vendor: Vendor,
@@ -59,18 +68,29 @@ struct Attack {
 
 impl Desk {
     fn new(core: Core) -> Self {
-        Self::at(|front| Site::new(core, HOST, front), |text| text)
+        Self::of(Kind::Plugin, core)
+    }
+
+    fn of(kind: Kind, core: Core) -> Self {
+        Self::made(kind, |front| Site::new(core, HOST, front), |text| text)
     }
 
     /// With another site, and a client that was changed.
     fn at(site: impl Fn(&Front) -> Site, change: impl Fn(String) -> String) -> Self {
+        Self::made(Kind::Plugin, site, change)
+    }
+
+    fn made(kind: Kind, site: impl Fn(&Front) -> Site, change: impl Fn(String) -> String) -> Self {
         let (license, table) = licensed();
         let pins = pins();
         let pinned = with_settings(&pins);
         let change = |text: String| change(pinned(text));
-        let vendor = Vendor::of("acme-forms", Front::new(), shared_keys(), &[table], change);
+        let vendor = Vendor::of_kind(kind, &[table], change);
         let mut site = site(&vendor.front);
-        site.install("acme-forms", &vendor.archive("1.0.0"));
+        match kind {
+            Kind::Plugin => site.install("acme-forms", &vendor.archive("1.0.0")),
+            Kind::Theme => site.install_theme("acme-forms", &vendor.archive("1.0.0")),
+        }
         site.press("acme-forms", "activate", &license.key);
         assert_eq!(site.vendor_sees("acme-forms")["active"], true);
         vendor.release("1.1.0", change);
@@ -125,7 +145,8 @@ impl Desk {
     /// The same, which says that it is another version.
     fn evil_as(&self, version: &str) -> Vec<u8> {
         let mut files = self.vendor.files("1.1.0");
-        let main = files.iter_mut().find(|(name, _)| name == "acme-forms.php").unwrap();
+        let main_file = self.site.kind().main_file();
+        let main = files.iter_mut().find(|(name, _)| name == main_file).unwrap();
         main.1 = String::from_utf8_lossy(&main.1).replace("1.1.0", version).into_bytes();
         files.push(("evil.php".into(), b"<?php // Anything.".to_vec()));
         let package = signer::package("acme-forms", &files);
@@ -136,9 +157,13 @@ impl Desk {
     /// The same in as many bytes as the signed package.
     fn evil_of_the_same_size(&self) -> Vec<u8> {
         let mut files = self.vendor.files("1.1.0");
-        let main = files.iter_mut().find(|(name, _)| name == "acme-forms.php").unwrap();
-        let text = String::from_utf8(main.1.clone()).unwrap();
-        main.1 = text.replace("Your message", "Your password").into_bytes();
+        let shown = ["acme-forms.php", "index.php"];
+        let page = files
+            .iter_mut()
+            .find(|(name, _)| shown.contains(&name.as_str()))
+            .unwrap();
+        let text = String::from_utf8(page.1.clone()).unwrap();
+        page.1 = text.replace("Your message", "Your password").into_bytes();
         let readme = files.iter_mut().find(|(name, _)| name == "readme.txt").unwrap();
         let shorter = readme.1.len() - 1;
         readme.1.truncate(shorter);
@@ -170,6 +195,30 @@ impl Desk {
             })));
     }
 
+    /// Has the server give this to who goes back to 1.0.0, and the good release to who asks for updates.
+    fn serve_back(&self, release: &Value, download: Vec<u8>) {
+        self.vendor.put_archive_online("1.0.0", download);
+        let package = format!("{}/downloads/acme-forms-1.0.0.zip", self.vendor.front.url());
+        let mut back = json!({ "slug": "acme-forms", "version": "1.0.0", "package": package });
+        if !release.is_null() {
+            back["release"] = release.clone();
+        }
+        let good = self.release();
+        self.vendor
+            .front
+            .answer_with(Answer::Made(Arc::new(move |asked, mut answer: Response| {
+                if asked.target.starts_with("/api/v1/releases/acme-forms/1.0.0?") {
+                    return response(200, &[("Content-Type", "application/json")], back.to_string());
+                }
+                let mut manifest: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+                if manifest["version"].is_string() {
+                    manifest["release"] = good.clone();
+                    answer.body = manifest.to_string().into();
+                }
+                answer
+            })));
+    }
+
     /// What has been unpacked since the last call.
     fn take_unpacked(&self) -> String {
         let log = self.site.file("unpacked.log");
@@ -180,16 +229,9 @@ impl Desk {
 
     /// Whether this version and nothing else is there, and the site runs.
     fn assert_installed(&mut self, version: &str, what: &str) {
-        let (row, _) = self.site.row();
-        assert!(
-            row.contains(&format!("Version {version}")) && row.contains("Deactivate"),
-            "{what}: {row}"
-        );
+        assert_eq!(self.site.version(), version, "{what}");
         assert_eq!(self.site.vendor_sees("acme-forms")["active"], true, "{what}");
-        assert!(
-            !self.site.file("wp-content/plugins/acme-forms/evil.php").exists(),
-            "{what}"
-        );
+        assert!(!self.site.own("evil.php").exists(), "{what}");
         let left: Vec<_> = fs::read_dir(self.site.file("tmp")).unwrap().collect();
         assert!(left.is_empty(), "{what}: {left:?}");
     }
@@ -199,7 +241,7 @@ impl Desk {
         assert_eq!(self.take_unpacked(), "", "{what}: nothing is unpacked");
         self.assert_installed("1.0.0", what);
         let license_page = self.site.license_page("acme-forms");
-        for page in ["/wp-admin/plugins.php", "/wp-admin/update-core.php", &license_page] {
+        for page in [&self.site.list(), "/wp-admin/update-core.php", &license_page] {
             let text = self.site.admin.get(page).text();
             assert!(text.contains(told), "{what}: {told} in {page}: {text}");
             assert!(
@@ -239,10 +281,10 @@ impl Desk {
         let answer = self.site.update_now();
         assert_eq!(answer["success"], true, "{answer}");
         self.assert_installed("1.1.0", "the good one");
-        let mark = fs::read_to_string(self.site.file("wp-content/plugins/acme-forms/build-id.php")).unwrap();
+        let mark = fs::read_to_string(self.site.own("build-id.php")).unwrap();
         assert!(mark.contains(UUID));
         self.site.check_again();
-        let page = self.site.admin.get("/wp-admin/plugins.php").text();
+        let page = self.site.admin.get(&self.site.list()).text();
         assert!(!page.contains("nothing proves"), "{page}");
         assert_eq!(self.site.complaints(), [""; 0]);
     }
@@ -318,12 +360,55 @@ fn too_few_signatures(desk: &Desk) -> Vec<Row> {
 
 #[test]
 fn what_too_few_of_the_right_people_signed_is_not_offered() {
-    for core in CORES {
-        let mut desk = Desk::new(core);
+    for (kind, core) in SITES {
+        let mut desk = Desk::of(kind, core);
         for (what, attack, told) in too_few_signatures(&desk) {
-            desk.refuses_offer(&attack, &told, &format!("{core:?}: {what}"));
+            desk.refuses_offer(&attack, &told, &format!("{kind} {core:?}: {what}"));
         }
         desk.installs_the_good_one();
+    }
+}
+
+#[test]
+fn a_site_goes_back_to_exactly_the_signed_version_that_was_chosen() {
+    for (kind, core) in SITES {
+        let mut desk = Desk::of(kind, core);
+        desk.installs_the_good_one();
+        desk.take_unpacked();
+        let package = signer::package("acme-forms", &desk.vendor.files("1.0.0"));
+        let statement = signer::statement("acme-forms", "1.0.0", &package);
+        let copy = signer::copy(&package, &statement, UUID);
+        let bytes = signer::bytes(&statement);
+        let attacks = [
+            (Value::Null, copy.clone(), UNSIGNED.to_owned()),
+            (
+                signer::release(&bytes, &[anna().sign(&bytes)]),
+                copy.clone(),
+                signatures(1),
+            ),
+            (desk.release(), copy.clone(), OTHER.to_owned()),
+            (desk.release_of(&statement), desk.evil_as("1.0.0"), SIZE.to_owned()),
+        ];
+        for (release, download, told) in attacks {
+            desk.serve_back(&release, download);
+            let notices = desk.site.press_with("back_really", "version", "1.0.0").notices();
+            assert!(notices[0].contains(&told), "{core:?}: {told} in {notices:?}");
+            assert_eq!(desk.take_unpacked(), "", "{core:?}: {told}");
+            desk.assert_installed("1.1.0", &told);
+        }
+        desk.serve_back(&desk.release_of(&statement), copy);
+        let notices = desk.site.press_with("back_really", "version", "1.0.0").notices();
+        assert!(
+            notices[0].starts_with("The earlier version is installed."),
+            "{notices:?}"
+        );
+        desk.assert_installed("1.0.0", "the way back");
+        let page = desk.site.admin.get(&desk.site.list()).text() + &desk.site.row().0;
+        assert!(
+            page.contains("You went back from version 1.1.0") && !page.contains("nothing proves"),
+            "{page}"
+        );
+        assert_eq!(desk.site.complaints(), [""; 0]);
     }
 }
 
@@ -394,10 +479,10 @@ fn signed_for_something_else(desk: &Desk) -> Vec<Row> {
 
 #[test]
 fn what_was_signed_for_something_else_is_not_offered() {
-    for core in CORES {
-        let mut desk = Desk::new(core);
+    for (kind, core) in SITES {
+        let mut desk = Desk::of(kind, core);
         for (what, attack, told) in signed_for_something_else(&desk) {
-            desk.refuses_offer(&attack, &told, &format!("{core:?}: {what}"));
+            desk.refuses_offer(&attack, &told, &format!("{kind} {core:?}: {what}"));
         }
         desk.installs_the_good_one();
     }
@@ -467,10 +552,10 @@ fn other_packages(desk: &Desk) -> Vec<Row> {
 
 #[test]
 fn another_package_than_the_signed_one_is_not_unpacked() {
-    for core in CORES {
-        let mut desk = Desk::new(core);
+    for (kind, core) in SITES {
+        let mut desk = Desk::of(kind, core);
         for (what, attack, told) in other_packages(&desk) {
-            desk.refuses_package(&attack, &told, &format!("{core:?}: {what}"));
+            desk.refuses_package(&attack, &told, &format!("{kind} {core:?}: {what}"));
         }
         // The download leads elsewhere.
         desk.serve(&desk.good());
@@ -569,8 +654,8 @@ fn a_package_that_does_not_come_to_its_end_is_not_waited_for_long() {
 
 #[test]
 fn a_file_that_changes_after_its_check_and_another_plugins_file_are_not_installed() {
-    for core in CORES {
-        let mut desk = Desk::new(core);
+    for (kind, core) in SITES {
+        let mut desk = Desk::of(kind, core);
         let evil = desk.site.file("evil.zip");
         let path = evil.display().to_string();
         // No file of PHP's, of which PHP keeps for seconds what was in it.
@@ -615,7 +700,7 @@ fn a_file_that_changes_after_its_check_and_another_plugins_file_are_not_installe
             assert_eq!(answer["success"], false, "{core:?} {what}: {answer}");
             let log = desk.take_unpacked();
             assert_eq!(!log.is_empty(), unpacked, "{core:?} {what}: {log} {answer}");
-            desk.assert_refused(told, &format!("{core:?}: {what}"));
+            desk.assert_refused(told, &format!("{kind} {core:?}: {what}"));
         }
         fs::remove_file(neighbour_code).unwrap();
         // A stored offer that leads elsewhere.
@@ -625,10 +710,11 @@ fn a_file_that_changes_after_its_check_and_another_plugins_file_are_not_installe
         // WordPress looks once more on the next page.
         assert!(desk.site.row().1);
         desk.site.run(&format!(
-            "$updates = get_site_transient('update_plugins'); \
-             $updates->response['acme-forms/acme-forms.php']->package = '{}/evil.zip'; \
-             set_site_transient('update_plugins', $updates);",
-            desk.vendor.front.url()
+            "$updates = get_site_transient('update_{kind}s'); $update = $updates->response['{id}']; \
+             is_array($update) ? $update['package'] = '{url}/evil.zip' : $update->package = '{url}/evil.zip'; \
+             $updates->response['{id}'] = $update; set_site_transient('update_{kind}s', $updates);",
+            id = kind.id(),
+            url = desk.vendor.front.url()
         ));
         let answer = desk.site.update_now();
         assert_eq!(answer["success"], false, "{answer}");
@@ -648,7 +734,7 @@ const CHANGES: [(&str, &str); 11] = [
         "a folder more",
         "mkdir($source . 'more'); file_put_contents($source . 'more/evil.php', '<?php');",
     ),
-    ("a file less", "unlink($source . 'uninstall.php');"),
+    ("a file less", "unlink($source . 'readme.txt');"),
     (
         "another file",
         "file_put_contents($source . 'acme-forms.php', '// More.', FILE_APPEND);",
@@ -676,14 +762,15 @@ const CHANGES: [(&str, &str); 11] = [
 
 #[test]
 fn other_files_than_those_that_were_signed_are_not_moved_into_place() {
-    for core in CORES {
-        let mut desk = Desk::new(core);
+    for (kind, core) in SITES {
+        let mut desk = Desk::of(kind, core);
         let evil = desk.site.file("evil.zip");
         fs::write(&evil, desk.evil()).unwrap();
         let neighbour_code = desk.site.file("neighbour.code");
         let mut rows: Vec<_> = CHANGES
             .iter()
             .map(|(what, code)| {
+                let code = code.replace("acme-forms.php", kind.main_file());
                 let filter = format!(
                     "add_filter('upgrader_source_selection', function ($source) {{ {code} return $source; }});"
                 );
@@ -1112,7 +1199,7 @@ fn where_an_older_client_was_loaded_first_a_plugin_that_pins_keys_gets_no_update
     let old = |text: String| {
         text.replace("final class Release {", "final class Something_Else {")
             .replace("$this->pins_releases = [] !== $lines;", "$this->pins_releases = false;")
-            .replace("public const VERSION = '1.0.0'", "public const NUMBER = '1.0.0'")
+            .replace("public const VERSION =", "public const NUMBER =")
             .replace("Client::VERSION", "Client::NUMBER")
     };
     let pins = pins();

@@ -99,7 +99,7 @@ fn an_expired_site_hears_which_version_it_is_missing_and_where_to_renew() {
                 "{core:?}: {text}"
             );
             // 1.3.0 is no security release itself; the one that the site lacks lies before it.
-            let mends = "The update mends the security of the plugin.";
+            let mends = "The update mends the security of Acme Forms.";
             assert_eq!(text.contains(mends), security, "{version}: {text}");
             let (row, update) = site.row();
             assert_eq!(row.contains(mends), security, "{version}: {row}");
@@ -117,7 +117,7 @@ fn an_expired_site_hears_which_version_it_is_missing_and_where_to_renew() {
             );
             let page = site.admin.get(&site.license_page("acme-forms")).text();
             let is_out = if security {
-                "is out and mends the security of the plugin."
+                "is out and mends the security of Acme Forms."
             } else {
                 "is out."
             };

@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use super::signer::{self, HOW, How, Signer, vector};
 use super::site::CORES;
 use super::vendor::CLIENT_FILES;
+use crate::clients;
 use crate::tools::program;
 
 const SCRIPT: &str = "tests/tools/wordpress/release.php";
@@ -559,8 +560,7 @@ fn every_php_judges_the_vectors_alike() {
     let mut files = sodium_files();
     files["/input.json"] = json!(input.to_string());
     for name in CLIENT_FILES {
-        let text = fs::read_to_string(root().join("clients/wordpress").join(name)).unwrap();
-        files[format!("/{name}")] = json!(text);
+        files[format!("/{name}")] = json!(clients::wordpress(name));
     }
     files["/release.php"] = json!(fs::read_to_string(root().join(SCRIPT)).unwrap());
     let input = json!({ "files": files, "scripts": ["/release.php"] }).to_string();

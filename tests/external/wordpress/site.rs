@@ -1,5 +1,6 @@
 //! A real WordPress on SQLite, served by PHP: a customer's site, whose clock the tests can set.
 
+use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -21,9 +22,15 @@ pub enum Core {
     Debian,
     Npm,
     Newest,
+    /// 6.6, the first that takes back what is fatal.
+    Restoring,
 }
 
 pub const CORES: [Core; 3] = [Core::Debian, Core::Npm, Core::Newest];
+
+/// Those that ask a site behind an automatic update whether it still runs, and restore by the plugin's slug what they backed up by its
+/// folder.
+pub const RESTORING: [Core; 2] = [Core::Restoring, Core::Newest];
 
 impl Core {
     pub fn path(self) -> PathBuf {
@@ -31,12 +38,49 @@ impl Core {
             Self::Debian => ".wordpress",
             Self::Npm => ".wordpress-npm",
             Self::Newest => ".wordpress-newest",
+            Self::Restoring => ".wordpress-6.6",
         })
+    }
+}
+
+/// What a vendor sells, and a site has under the name Acme Forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Plugin,
+    Theme,
+}
+
+impl fmt::Display for Kind {
+    /// The word in WordPress' own names.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plugin => "plugin",
+            Self::Theme => "theme",
+        })
+    }
+}
+
+impl Kind {
+    /// The file with the header, and where updates change it.
+    pub fn main_file(self) -> &'static str {
+        match self {
+            Self::Plugin => "acme-forms.php",
+            Self::Theme => "style.css",
+        }
+    }
+
+    /// How WordPress names it in a look for updates.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Plugin => "acme-forms/acme-forms.php",
+            Self::Theme => "acme-forms",
+        }
     }
 }
 
 /// A running site with an administrator logged in; PHP is ended when it is dropped.
 pub struct Site {
+    kind: Kind,
     network: bool,
     folder: TempDir,
     php: Child,
@@ -77,7 +121,7 @@ impl Site {
         if network {
             install(folder.path(), host, true);
         } else {
-            static INSTALLED: [OnceLock<TempDir>; CORES.len()] = [const { OnceLock::new() }; CORES.len()];
+            static INSTALLED: [OnceLock<TempDir>; CORES.len() + 1] = [const { OnceLock::new() }; CORES.len() + 1];
             let installed = INSTALLED[core as usize].get_or_init(|| {
                 let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
                 lay_out(core, folder.path());
@@ -95,8 +139,11 @@ impl Site {
         fs::write(&clock, "+0").unwrap();
         let mut php = Command::new("php");
         php.arg(format!("-ddisable_functions={disabled}"));
-        // Each worker has a cache of its own, which WordPress clears in one alone when it updates a plugin.
-        php.arg("-dopcache.revalidate_freq=0");
+        // PHP tells versions of a file apart by the second of its change, unless its clock is at that second: this one is moved, and tests
+        // are fast. So it caches nothing that an update replaces.
+        let uncached = folder.path().join("uncached");
+        fs::write(&uncached, format!("{}/\n", folder.path().join("wp-content").display())).unwrap();
+        php.arg(format!("-dopcache.blacklist_filename={}", uncached.display()));
         php.args(["-S", "127.0.0.1:0", "-t"]).arg(folder.path().join("core"));
         // The clock is a file that can be changed while PHP runs; time-outs and file times stay real.
         php.env("LD_PRELOAD", libfaketime())
@@ -124,6 +171,7 @@ impl Site {
         let host = host.to_owned();
         let admin = Browser::new(address, &host);
         let mut site = Self {
+            kind: Kind::Plugin,
             network,
             folder,
             php,
@@ -151,34 +199,85 @@ impl Site {
     pub fn install(&mut self, slug: &str, archive: &[u8]) {
         let page = self.upload(slug, archive);
         let activate = page.between("action=activate", "", "\"");
-        let admin = if self.network {
+        let target = format!("{}plugins.php?{activate}", self.wp_admin());
+        let page = self.admin.get(&target);
+        assert!(page.text().contains("activated."), "{}", page.text());
+    }
+
+    /// Installs a theme from its archive and activates it on this site. From now on, Acme Forms is a theme here.
+    pub fn install_theme(&mut self, slug: &str, archive: &[u8]) {
+        self.kind = Kind::Theme;
+        self.upload(slug, archive);
+        if self.network {
+            // Its link leads back to where a browser came from.
+            self.run(&format!("WP_Theme::network_enable_theme('{slug}');"));
+        }
+        self.activate_theme(slug);
+    }
+
+    /// Activates a theme on the page of themes.
+    pub fn activate_theme(&mut self, slug: &str) {
+        let settings = self.theme(slug).expect("the theme is there");
+        let link = settings["actions"]["activate"].as_str().expect("it can be activated");
+        let target = link.split("/wp-admin/").nth(1).unwrap().replace("&amp;", "&");
+        let page = self.admin.get(&format!("/wp-admin/{target}"));
+        assert!(page.text().contains("New theme activated."), "{}", page.text());
+    }
+
+    /// What the page of themes knows of a theme, which a script shows.
+    pub fn theme(&mut self, slug: &str) -> Option<Value> {
+        let page = self.admin.get("/wp-admin/themes.php");
+        let settings = page.from("_wpThemeSettings = ").split_once('{').unwrap().1;
+        let settings = format!("{{{settings}");
+        let settings = serde_json::Deserializer::from_str(&settings)
+            .into_iter::<Value>()
+            .next();
+        let settings = settings.expect("settings").expect("JSON");
+        let mut themes = settings["themes"].as_array().unwrap().iter();
+        themes.find(|theme| theme["id"] == slug).cloned()
+    }
+
+    /// Where the site's, or the network's, administration is.
+    fn wp_admin(&self) -> &'static str {
+        if self.network {
             "/wp-admin/network/"
         } else {
             "/wp-admin/"
-        };
-        let page = self.admin.get(&format!("{admin}plugins.php?{activate}"));
-        assert!(page.text().contains("activated."), "{}", page.text());
+        }
+    }
+
+    /// The page that lists plugins, or themes.
+    pub fn list(&self) -> String {
+        format!("{}{}s.php", self.wp_admin(), self.kind)
+    }
+
+    /// What Acme Forms is here.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// A file of Acme Forms.
+    pub fn own(&self, relative: &str) -> PathBuf {
+        self.file(&format!("wp-content/{}s/acme-forms/{relative}", self.kind))
     }
 
     /// Uploads an archive and gives the page that follows.
     pub fn upload(&mut self, slug: &str, archive: &[u8]) -> Page {
-        let admin = if self.network {
-            "/wp-admin/network/"
-        } else {
-            "/wp-admin/"
-        };
-        let page = self.admin.get(&format!("{admin}plugin-install.php?tab=upload"));
+        let admin = self.wp_admin();
+        let kind = self.kind;
+        let page = self.admin.get(&format!("{admin}{kind}-install.php?tab=upload"));
         let nonce = page.between("wp-upload-form", "name=\"_wpnonce\" value=\"", "\"");
-        let form = [("_wpnonce", nonce.as_str()), ("install-plugin-submit", "Install Now")];
-        let target = format!("{admin}update.php?action=upload-plugin");
+        let submit = format!("install-{kind}-submit");
+        let form = [("_wpnonce", nonce.as_str()), (submit.as_str(), "Install Now")];
+        let target = format!("{admin}update.php?action=upload-{kind}");
         let page = self
             .admin
-            .upload(&target, &form, "pluginzip", &format!("{slug}.zip"), archive);
-        assert!(
-            page.text().contains("Plugin installed successfully."),
-            "{}",
-            page.text()
-        );
+            .upload(&target, &form, &format!("{kind}zip"), &format!("{slug}.zip"), archive);
+        let done = match kind {
+            Kind::Plugin => "Plugin installed successfully.",
+            Kind::Theme => "Theme installed successfully.",
+        };
+        assert!(page.text().contains(done), "{}", page.text());
         page
     }
 
@@ -193,12 +292,12 @@ impl Site {
     }
 
     pub fn license_page(&self, slug: &str) -> String {
-        let parent = if self.network {
-            "/wp-admin/network/settings.php"
-        } else {
-            "/wp-admin/options-general.php"
+        let parent = match (self.kind, self.network) {
+            (Kind::Theme, _) => "themes.php",
+            (Kind::Plugin, true) => "settings.php",
+            (Kind::Plugin, false) => "options-general.php",
         };
-        format!("{parent}?page={slug}-license")
+        format!("{}{parent}?page={slug}-license", self.wp_admin())
     }
 
     /// What the client tells the vendor's code, on a page for visitors.
@@ -271,11 +370,11 @@ impl Site {
         log.lines().map(str::to_owned).collect()
     }
 
-    /// What PHP complained of in a plugin, or because of it.
+    /// What PHP complained of in a plugin or a theme, or because of it.
     pub fn complaints(&self) -> Vec<String> {
         let log = fs::read_to_string(self.file("debug.log")).unwrap_or_default();
         let ours = |line: &&str| {
-            ["/plugins/", "Fatal", "was called"]
+            ["/plugins/", "/themes/acme", "Fatal", "was called"]
                 .iter()
                 .any(|mark| line.contains(mark))
         };
@@ -300,19 +399,20 @@ fn tools() -> PathBuf {
 
 /// A site's files, without a database. It has its core for itself, because an update puts a file there that closes the site.
 fn lay_out(core: Core, site: &Path) {
+    let unpacked = fs::canonicalize(core.path()).expect("WordPress is unpacked: make tools");
     // By links where that can be, which is thirty times faster.
     let copy = |how: &[&str]| {
         let copied = Command::new("cp")
             .arg("--archive")
             .args(how)
-            .arg(core.path())
+            .arg(&unpacked)
             .arg(site.join("core"))
             .output();
         copied.unwrap().status.success()
     };
     if !copy(&["--link"]) {
         let _ = fs::remove_dir_all(site.join("core"));
-        assert!(copy(&[]), "WordPress is unpacked: make tools");
+        assert!(copy(&[]), "WordPress is copied");
     }
     let write = |relative: &str, content: &[u8]| {
         let path = site.join(relative);

@@ -1,7 +1,8 @@
 //! A tagged and built release arrives in WordPress through its own pages, and nothing else does.
 
+use super::browser::plain;
 use super::front::{Answer, response};
-use super::site::{CORES, Core, Site};
+use super::site::{CORES, Core, Kind, RESTORING, Site};
 use super::vendor::Vendor;
 use super::{HOST, active_site, licensed};
 
@@ -26,10 +27,11 @@ impl Site {
 
     /// Presses "update now" in the plugin's row, which its script sends to admin-ajax.php.
     pub fn update_now(&mut self) -> serde_json::Value {
-        let page = self.admin.get("/wp-admin/plugins.php");
+        let page = self.admin.get(&self.list());
         let nonce = page.between("var _wpUpdatesSettings", "\"ajax_nonce\":\"", "\"");
+        let action = format!("update-{}", self.kind());
         let form = [
-            ("action", "update-plugin"),
+            ("action", action.as_str()),
             ("plugin", PLUGIN),
             ("slug", "acme-forms"),
             ("_ajax_nonce", &nonce),
@@ -38,8 +40,13 @@ impl Site {
         serde_json::from_str(&answer.html).unwrap_or_else(|_| panic!("{}", answer.html))
     }
 
-    /// The plugin's row on the page of plugins, with the row of its update if it has one.
+    /// The plugin's row on the page of plugins, with the row of its update if it has one; of a theme, what is said of its update.
     pub fn row(&mut self) -> (String, bool) {
+        if self.kind() == Kind::Theme {
+            let theme = self.theme("acme-forms").expect("the theme is there");
+            let update = theme["update"].as_str().unwrap_or_default();
+            return (plain(update), theme["hasUpdate"] == true);
+        }
         let page = self.admin.get("/wp-admin/plugins.php");
         let rows = page.between(&format!("data-plugin=\"{PLUGIN}\""), "", "</tbody>");
         (
@@ -142,43 +149,44 @@ fn an_automatic_update_installs_in_the_background() {
 
 #[test]
 fn an_automatic_update_that_is_fatal_is_taken_back_also_where_the_folder_has_another_name_than_the_server_knows() {
-    let (license, table) = licensed();
-    let vendor = Vendor::new(&[table]);
-    // Since WordPress 6.6, which asks the site behind an automatic update whether it still runs.
-    let mut site = Site::new(Core::Newest, HOST, &vendor.front);
-    site.install("acme-forms-pro", &vendor.archive_in("acme-forms-pro/", "1.0.0"));
-    site.press("acme-forms", "activate", &license.key);
-    site.run("update_site_option('auto_update_plugins', ['acme-forms-pro/acme-forms.php']);");
-    // Debian's WordPress has PHPMailer in another package.
-    site.neighbour("add_filter('pre_wp_mail', '__return_true');");
-    vendor.release("1.1.0", |text| {
-        text.replace("acme_forms_license()->run();", "acme_forms_license()->is_not_there();")
-    });
-    site.check_again();
-    // WordPress backs the folder up and restores by this name.
-    let offer = "get_site_transient('update_plugins')->response['acme-forms-pro/acme-forms.php']";
-    assert_eq!(site.run(&format!("echo {offer}->slug;")), "acme-forms-pro");
-    for name in ["acme-forms-pro", "acme-forms"] {
-        let window = format!("/wp-admin/plugin-install.php?tab=plugin-information&plugin={name}&section=changelog");
-        let window = site.admin.get(&window).text();
-        assert!(
-            window.contains("1.1.0") && window.contains("Forms can be exported."),
-            "{name}: {window}"
-        );
-    }
+    for core in RESTORING {
+        let (license, table) = licensed();
+        let vendor = Vendor::new(&[table]);
+        let mut site = Site::new(core, HOST, &vendor.front);
+        site.install("acme-forms-pro", &vendor.archive_in("acme-forms-pro/", "1.0.0"));
+        site.press("acme-forms", "activate", &license.key);
+        site.run("update_site_option('auto_update_plugins', ['acme-forms-pro/acme-forms.php']);");
+        // Debian's WordPress has PHPMailer in another package.
+        site.neighbour("add_filter('pre_wp_mail', '__return_true');");
+        vendor.release("1.1.0", |text| {
+            text.replace("acme_forms_license()->run();", "acme_forms_license()->is_not_there();")
+        });
+        site.check_again();
+        // WordPress backs the folder up and restores by this name.
+        let offer = "get_site_transient('update_plugins')->response['acme-forms-pro/acme-forms.php']";
+        assert_eq!(site.run(&format!("echo {offer}->slug;")), "acme-forms-pro");
+        for name in ["acme-forms-pro", "acme-forms"] {
+            let window = format!("/wp-admin/plugin-install.php?tab=plugin-information&plugin={name}&section=changelog");
+            let window = site.admin.get(&window).text();
+            assert!(
+                window.contains("1.1.0") && window.contains("Forms can be exported."),
+                "{name}: {window}"
+            );
+        }
 
-    site.pass(13 * 3600);
-    site.cron();
-    let log = std::fs::read_to_string(site.file("debug.log")).unwrap();
-    assert!(
-        log.contains("contained a fatal error. The previously installed version has been restored."),
-        "{log}"
-    );
-    let main = std::fs::read_to_string(site.file("wp-content/plugins/acme-forms-pro/acme-forms.php")).unwrap();
-    assert!(main.contains("Version: 1.0.0"), "the version that runs is back");
-    let visit = site.visitor().get("/");
-    assert_eq!((visit.status, visit.text().as_str()), (200, "A page. Your message"));
-    assert_eq!(site.vendor_sees("acme-forms")["active"], true);
+        site.pass(13 * 3600);
+        site.cron();
+        let log = std::fs::read_to_string(site.file("debug.log")).unwrap();
+        assert!(
+            log.contains("contained a fatal error. The previously installed version has been restored."),
+            "{log}"
+        );
+        let main = std::fs::read_to_string(site.file("wp-content/plugins/acme-forms-pro/acme-forms.php")).unwrap();
+        assert!(main.contains("Version: 1.0.0"), "the version that runs is back");
+        let visit = site.visitor().get("/");
+        assert_eq!((visit.status, visit.text().as_str()), (200, "A page. Your message"));
+        assert_eq!(site.vendor_sees("acme-forms")["active"], true);
+    }
 }
 
 #[test]
@@ -296,7 +304,7 @@ fn an_archive_with_another_folder_updates_the_plugin_where_it_is_and_one_without
             let answer = site.update_now();
             assert_eq!(answer["success"], whole, "{prefix}: {answer}");
             if !whole {
-                let refused = "The update was refused: its archive does not have this plugin in one folder.";
+                let refused = "The update was refused: its archive does not have Acme Forms in one folder.";
                 assert_eq!(answer["data"]["errorMessage"], refused, "{prefix}: {answer}");
             }
             assert!(site.left_unpacked().is_empty(), "{prefix}: {:?}", site.left_unpacked());

@@ -1,4 +1,4 @@
-//! A vendor: the example plugin in a git repository with tags, its archives, and a server with the built releases.
+//! A vendor: the example plugin or theme in a git repository with tags, its archives, and a server with the built releases.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use super::LIVE;
 use super::front::{Front, response};
+use super::site::Kind;
+use crate::clients;
 use crate::support::history::make_repository;
 use crate::support::instance::{Keys, shared_keys};
 use crate::support::server::{countersign, updates};
@@ -16,6 +18,7 @@ use crate::support::{Instance, License, Server, eventually, get};
 
 /// A vendor of one plugin, made of the example plugin, and what stands between its server and the sites.
 pub struct Vendor {
+    pub kind: Kind,
     pub front: Front,
     pub server: Server,
     pub instance: Instance,
@@ -45,15 +48,22 @@ impl Vendor {
 
     /// The same with files that `change` has made of the example's.
     pub fn hosting_with(licenses: &[String], change: impl Fn(String) -> String) -> Self {
-        Self::make("acme-forms", Front::new(), shared_keys(), licenses, true, change)
+        let front = Front::new();
+        Self::make(Kind::Plugin, "acme-forms", front, shared_keys(), licenses, true, change)
     }
 
     /// Serves a plugin `acme-…` in version 1.0.0 through `front`, with files that `change` has made of the example's.
     pub fn of(slug: &str, front: Front, keys: &Keys, licenses: &[String], change: impl Fn(String) -> String) -> Self {
-        Self::make(slug, front, keys, licenses, false, change)
+        Self::make(Kind::Plugin, slug, front, keys, licenses, false, change)
+    }
+
+    /// Serves the example in version 1.0.0 as a plugin or as a theme, under the same name.
+    pub fn of_kind(kind: Kind, licenses: &[String], change: impl Fn(String) -> String) -> Self {
+        Self::make(kind, "acme-forms", Front::new(), shared_keys(), licenses, false, change)
     }
 
     fn make(
+        kind: Kind,
         slug: &str,
         front: Front,
         keys: &Keys,
@@ -68,8 +78,9 @@ impl Vendor {
             front.url()
         );
         let downloads = if hosts { "" } else { &downloads };
+        let entry_kind = if kind == Kind::Theme { "type = \"theme\"\n" } else { "" };
         let entry = format!(
-            "module = \"{module}\"\nrepository = \"../../plugin.git\"\n{downloads}\
+            "{entry_kind}module = \"{module}\"\nrepository = \"../../plugin.git\"\n{downloads}\
              homepage = \"https://acme.example/{module}\"\nauthor = \"Acme\"\n"
         );
         instance.write(&format!("registry/plugins/{slug}.toml"), &entry);
@@ -88,7 +99,7 @@ impl Vendor {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         }
         instance.write("public/index.html", "<title>Acme</title>\n");
-        let files = plugin(slug, &front.url(), keys, change);
+        let files = example(kind, slug, &front.url(), keys, change);
         let history = tagged("1.0.0", &files, "The first release.");
         make_repository(&history, &instance.file("plugin.git"));
         build(&instance);
@@ -98,6 +109,7 @@ impl Vendor {
         front.forward_to(server.address);
         server.validate(&own, OWN_SITE);
         let vendor = Self {
+            kind,
             front,
             server,
             instance,
@@ -124,9 +136,90 @@ impl Vendor {
         eventually("the server has the release", LIVE, || self.offered() == version);
     }
 
+    /// Releases to a channel: the same for a version that only sites get that ask for it.
+    pub fn release_to(&self, channel: &str, version: &str, change: impl Fn(String) -> String) {
+        self.tag(version, change);
+        build(&self.instance);
+        self.put_online(version);
+        let question = updates(&self.slug, &self.own, OWN_SITE, &format!("&channel={channel}"));
+        eventually("the server has the release", LIVE, || {
+            get(self.server.address, &question).json()["version"] == version
+        });
+    }
+
+    /// Releases a version that comes in steps, and waits until a site that knows what "held" means is held from it.
+    pub fn release_in_steps(&self, version: &str, change: impl Fn(String) -> String) {
+        self.tag(version, change);
+        build(&self.instance);
+        self.put_online(version);
+        let question = updates(&self.slug, &self.own, OWN_SITE, "&holds=1");
+        eventually("the release is held", LIVE, || {
+            let manifest = get(self.server.address, &question).json();
+            manifest["version"] == version && manifest["held"] == true
+        });
+    }
+
+    /// Has releases come in steps from now on: none of a million sites is among the first.
+    pub fn roll_out(&self, more: &str) {
+        self.add_to_entry(&format!(
+            "\n[rollout]\nsteps = [\"0h 0.001%\", \"240h 100%\"]\n{more}\n"
+        ));
+        eventually("the server knows what sites have already", LIVE, || {
+            let output = countersign(&self.instance)
+                .args(["rollout", &self.slug, "show"])
+                .output()
+                .unwrap();
+            String::from_utf8_lossy(&output.stdout).contains("finished")
+        });
+    }
+
+    /// Publishes another plugin of this vendor in these versions, on the same server, and gives the archive of the first.
+    pub fn publish_beside(&self, slug: &str, versions: &[&str]) -> Vec<u8> {
+        let files = example(Kind::Plugin, slug, &self.front.url(), shared_keys(), |text| text);
+        let repository = format!("{slug}.git");
+        let _ = fs::remove_dir_all(self.instance.file(&repository));
+        let history: String = versions
+            .iter()
+            .map(|version| tagged(version, &files, "More."))
+            .collect();
+        make_repository(&history, &self.instance.file(&repository));
+        let module = slug.strip_prefix("acme-").expect("a plugin of Acme");
+        let downloads = format!("{}/downloads/{{slug}}-{{version}}.zip", self.front.url());
+        let entry =
+            format!("module = \"{module}\"\nrepository = \"../../{repository}\"\ndownload_url = \"{downloads}\"\n");
+        self.instance.write(&format!("registry/plugins/{slug}.toml"), &entry);
+        build(&self.instance);
+        let archives = versions.iter().map(|version| {
+            let output = Command::new("git")
+                .current_dir(self.instance.file(&repository))
+                .args([
+                    "archive",
+                    "--format=zip",
+                    &format!("--prefix={slug}/"),
+                    &format!("v{version}"),
+                ])
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{output:?}");
+            let zip = [("Content-Type", "application/zip")];
+            let path = format!("/downloads/{slug}-{version}.zip");
+            self.front.put(&path, response(200, &zip, output.stdout.clone()));
+            output.stdout
+        });
+        let archives: Vec<_> = archives.collect();
+        archives.into_iter().next().expect("a version")
+    }
+
+    /// Adds to the plugin's entry, for the next build.
+    pub fn add_to_entry(&self, more: &str) {
+        let path = format!("registry/plugins/{}.toml", self.slug);
+        let entry = fs::read_to_string(self.instance.file(&path)).unwrap();
+        self.instance.write(&path, &(entry + more));
+    }
+
     /// Tags another version of the plugin.
     pub fn tag(&self, version: &str, change: impl Fn(String) -> String) {
-        let files = plugin(&self.slug, &self.front.url(), shared_keys(), change);
+        let files = example(self.kind, &self.slug, &self.front.url(), shared_keys(), change);
         *self.history.lock().unwrap() += &tagged(version, &files, "Forms can be exported.");
         // Objects and order are the same on every run, so a new repository with one more tag is the old one with it.
         fs::remove_dir_all(self.instance.file("plugin.git")).unwrap();
@@ -206,11 +299,15 @@ impl Vendor {
     }
 }
 
-/// The example plugin with more settings of its client.
+/// The example with more settings of its client.
 pub fn with_settings(settings: &str) -> impl Fn(String) -> String {
     let domain = "'text_domain' => 'acme-forms'";
     let settings = format!("{settings}, {domain}");
-    move |text| text.replace(domain, &settings)
+    // The settings of the theme are aligned in another column.
+    move |text| {
+        text.replace("'text_domain'  =>", "'text_domain' =>")
+            .replace(domain, &settings)
+    }
 }
 
 fn build(instance: &Instance) {
@@ -218,31 +315,47 @@ fn build(instance: &Instance) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The example plugin's files under another name, with what a vendor fills in: the address, the key, the client's
-/// namespace.
-fn plugin(slug: &str, base_url: &str, keys: &Keys, change: impl Fn(String) -> String) -> Vec<(String, String)> {
-    let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/wordpress");
+/// The example's files under another name, with what a vendor fills in: the address, the key, the client's namespace.
+fn example(
+    kind: Kind,
+    slug: &str,
+    base_url: &str,
+    keys: &Keys,
+    change: impl Fn(String) -> String,
+) -> Vec<(String, String)> {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/wordpress");
     let placeholder = "-----BEGIN PUBLIC KEY-----\n(yours)\n-----END PUBLIC KEY-----\n";
-    let files = ["acme-forms.php", "uninstall.php", "readme.txt"].map(|name| (name, format!("example-plugin/{name}")));
-    let client = CLIENT_FILES.map(|name| (name, name.to_owned()));
-    let name = slug.strip_prefix("acme-").expect("a plugin of Acme");
-    let capital = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
-    let named = |text: &str| {
-        text.replace("acme-forms", slug)
-            .replace("acme_forms", &slug.replace('-', "_"))
-            .replace("ACME_FORMS", &slug.replace('-', "_").to_uppercase())
-            .replace("Acme\\Forms", &format!("Acme\\{capital}"))
-            .replace("Acme Forms", &format!("Acme {capital}"))
+    let (own, files): (_, &[&str]) = match kind {
+        Kind::Plugin => ("forms", &["acme-forms.php", "uninstall.php", "readme.txt"]),
+        Kind::Theme => (
+            "shop",
+            &["style.css", "functions.php", "license.php", "index.php", "readme.txt"],
+        ),
     };
-    let read = |(name, path): (&str, String)| {
-        let text = fs::read_to_string(clients.join(path)).unwrap();
+    let files = files.iter().map(|name| (*name, format!("example-{kind}/{name}")));
+    let files = files.map(|(name, path)| (name, fs::read_to_string(examples.join(path)).unwrap()));
+    let client = CLIENT_FILES.map(|name| (name, clients::wordpress(name)));
+    let name = slug.strip_prefix("acme-").expect("a plugin of Acme");
+    let capital = |name: &str| format!("{}{}", name[..1].to_uppercase(), &name[1..]);
+    let named = |text: &str| {
+        text.replace(&format!("acme-{own}"), slug)
+            .replace(&format!("acme_{own}"), &slug.replace('-', "_"))
+            .replace(
+                &format!("ACME_{}", own.to_uppercase()),
+                &slug.replace('-', "_").to_uppercase(),
+            )
+            .replace(&format!("Acme\\{}", capital(own)), &format!("Acme\\{}", capital(name)))
+            .replace(&format!("Acme {}", capital(own)), &format!("Acme {}", capital(name)))
+    };
+    let filled = |(name, text): (&str, String)| {
         let text = text
             .replace("https://licenses.example.com", base_url)
             .replace(placeholder, &keys.public);
-        let text = text.replace("\nnamespace Countersign\\Client;", "\nnamespace Acme\\Forms\\License;");
+        let namespace = format!("\nnamespace Acme\\{}\\License;", capital(own));
+        let text = text.replace("\nnamespace Countersign\\Client;", &namespace);
         (named(name), change(named(&text)))
     };
-    files.into_iter().chain(client).map(read).collect()
+    files.chain(client).map(filled).collect()
 }
 
 /// The steps of a repository that write these files in a version, with its line in the changelog, and tag it.

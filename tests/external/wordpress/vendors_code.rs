@@ -73,6 +73,7 @@ fn every_documented_action_and_filter_is_called() {
     heard.dedup();
     let expected = [
         "activated array",
+        "channel NULL",
         "condition string string",
         "deactivated ",
         "no_answer string",
@@ -82,6 +83,7 @@ fn every_documented_action_and_filter_is_called() {
         "request array string",
         "texts array",
         "validated array",
+        "wave string",
     ];
     assert_eq!(heard, expected);
     let mut documented = documented();

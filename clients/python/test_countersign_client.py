@@ -4,7 +4,7 @@ import json
 import pathlib
 import unittest
 
-import countersign
+import countersign_client
 
 VECTORS = json.loads((pathlib.Path(__file__).parent.parent / "vectors/statements.json").read_text("utf-8"))
 
@@ -14,8 +14,8 @@ class Verification(unittest.TestCase):
         try:
             keys = VECTORS["public_keys"]
             given = (row["nonce"], row["site_url"], row["domain"], row["not_before"])
-            return countersign.verify(body, keys, *given, license_key=row["license_key"])["status"]
-        except countersign.NotGenuine as reason:
+            return countersign_client.verify(body, keys, *given, license_key=row["license_key"])["status"]
+        except countersign_client.NotGenuine as reason:
             return str(reason)
 
     def test_every_statement_is_what_the_vectors_say(self):
@@ -34,7 +34,7 @@ class Verification(unittest.TestCase):
         row = VECTORS["statements"][0]
         for pem in ("", "-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n"):
             with self.assertRaises(ValueError):
-                countersign.verify(row["body"].encode(), [pem], "", "", "", license_key="")
+                countersign_client.verify(row["body"].encode(), [pem], "", "", "", license_key="")
 
 
 if __name__ == "__main__":

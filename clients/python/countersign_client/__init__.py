@@ -10,13 +10,17 @@ import hashlib
 import hmac
 import json
 import re
+from collections.abc import Iterable
+from typing import Literal, TypedDict, cast
+
+__all__ = ["NotGenuine", "Statement", "verify"]
 
 # DigestInfo of SHA-256 (RFC 8017 section 9.2, note 1).
 _SHA256_PREFIX = bytes.fromhex("3031300d060960864801650304020105000420")
 # AlgorithmIdentifier rsaEncryption with its NULL (RFC 3279 section 2.3.1), as DER.
 _RSA_ENCRYPTION = bytes.fromhex("300d06092a864886f70d0101010500")
 
-_KINDS = {
+_KINDS: dict[str, type] = {
     "status": str,
     "code": str,
     "issued_at": str,
@@ -37,11 +41,46 @@ _READ = {
 }
 
 
+class _Always(TypedDict):
+    status: Literal["active", "invalid", "expired", "suspended", "revoked", "released"]
+    code: str
+    message: str
+    modules: list[str]
+    features: dict[str, list[str]]
+    issued_at: str
+    grace_period_hours: int
+    domain: str
+    site_url: str
+    nonce: str
+    key_id: str
+
+
+class Statement(_Always, total=False):
+    """What the server says of a license. `renews`: a renewal is to come by itself, so `expires` is no end to warn of."""
+
+    expires: str
+    account_url: str
+    renew_url: str
+    upgrade_url: str
+    renews: Literal[True]
+    bound_domain: str
+    license_id: str
+
+
 class NotGenuine(Exception):
     """The statement is not to be believed; the message says why."""
 
 
-def verify(body, public_keys, nonce, site_url, domain, not_before="", *, license_key):
+def verify(
+    body: bytes,
+    public_keys: Iterable[str],
+    nonce: str,
+    site_url: str,
+    domain: str,
+    not_before: str = "",
+    *,
+    license_key: str,
+) -> Statement:
     """Verifies the bytes that were received, and returns what the verified bytes say.
 
     `public_keys` are PEM texts that came with your program, never fetched. `nonce`, `site_url` and `license_key` are what was
@@ -74,10 +113,10 @@ def verify(body, public_keys, nonce, site_url, domain, not_before="", *, license
     # Both are written alike, so the order of the texts is the order of the times.
     if statement["issued_at"] < not_before:
         raise NotGenuine("it is older than the last one")
-    return statement
+    return cast(Statement, statement)
 
 
-def _license_ids(license_key):
+def _license_ids(license_key: str) -> list[str]:
     """The ids that a license may have: that of a key of countersign, if it can be one, and that of another system's key."""
     forms = [license_key.strip(" \t\r\n").lower()]
     symbols = license_key.translate(_READ)
@@ -86,7 +125,7 @@ def _license_ids(license_key):
     return [hashlib.sha256(form.encode()).hexdigest() for form in forms]
 
 
-def _is_signed(signed, signature, modulus, exponent):
+def _is_signed(signed: bytes, signature: bytes, modulus: int, exponent: int) -> bool:
     """RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2.2)."""
     length = (modulus.bit_length() + 7) // 8
     number = int.from_bytes(signature, "big")
@@ -98,7 +137,7 @@ def _is_signed(signed, signature, modulus, exponent):
     return hmac.compare_digest(pow(number, exponent, modulus).to_bytes(length, "big"), expected)
 
 
-def _rsa_key(pem):
+def _rsa_key(pem: str) -> tuple[int, int]:
     """Modulus and exponent of a SubjectPublicKeyInfo (RFC 5280 section 4.1) with an RSA key."""
     text = re.search(r"-----BEGIN PUBLIC KEY-----(.*?)-----END PUBLIC KEY-----", pem, re.DOTALL)
     if not text:
@@ -113,7 +152,7 @@ def _rsa_key(pem):
     return int.from_bytes(modulus, "big"), int.from_bytes(exponent, "big")
 
 
-def _element(der, tag):
+def _element(der: bytes, tag: int) -> tuple[bytes, bytes]:
     """The content of the first DER element, which must have this tag, and what stands behind it."""
     if len(der) < 2 or der[0] != tag:
         raise ValueError("no RSA key")
