@@ -5,7 +5,7 @@
 //! Private keys are for their owner only.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -49,6 +49,21 @@ pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     })?;
     rename_to_new(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))?;
     sync_folder(folder_of(path))
+}
+
+/// Appends to a file that exists, behind its first `end` bytes, or behind all of it without an `end`. What cannot be written whole, such as
+/// on a full disk, is cut off again: half a line would spoil the next one.
+pub fn append(path: &Path, end: Option<u64>, bytes: &[u8]) -> io::Result<()> {
+    let mut file = regular_file::open_to_write(path)?;
+    let end = match end {
+        Some(end) => {
+            file.set_len(end)?;
+            file.seek(SeekFrom::Start(end))?
+        }
+        None => file.seek(SeekFrom::End(0))?,
+    };
+    let written = file.write_all(bytes).and_then(|()| file.sync_data());
+    written.inspect_err(|_| drop(file.set_len(end)))
 }
 
 /// Replaces a file that only its owner reads; `false` if there is none, also where somebody deletes it meanwhile.

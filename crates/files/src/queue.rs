@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
+use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -17,7 +18,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::durable_file;
+use crate::folder_lock;
 use crate::json_folder::{JsonFolder, JsonFolderError};
+
+/// How long a change waits for another one, which takes some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a queue keeps.
 pub trait QueueItem: Clone + Debug + Serialize + DeserializeOwned {
@@ -225,19 +230,32 @@ impl<T: QueueItem> Queue<T> {
         self.file(name).exists()
     }
 
-    /// Replaces an item durably; `false` if it is gone, because a person dropped it. Its body stays.
+    /// Changes an item durably and returns the changed item; `None` if the item is gone, or `change` returns none. The body stays. A lock
+    /// of the folder keeps other threads and processes out between reading and writing, so no change overwrites another one.
     ///
     /// # Errors
-    /// The disk fails, or the item is damaged.
-    pub fn replace(&self, name: T::Name, queued: &Queued<T>) -> Result<bool, JsonFolderError> {
-        let body = match T::MAX_BODY {
-            0 => Vec::new(),
-            _ => match self.read_with_body(name)? {
-                Some(whole) => whole.body,
-                None => return Ok(false),
-            },
+    /// The disk fails, the item is damaged, or another process holds the folder.
+    pub fn change(
+        &self,
+        name: T::Name,
+        change: impl FnOnce(Queued<T>) -> Option<Queued<T>>,
+    ) -> Result<Option<Queued<T>>, JsonFolderError> {
+        let _lock = self.lock()?;
+        let Some(WholeItem { queued, body }) = self.read_with_body(name)? else {
+            return Ok(None);
         };
-        self.folder.replace(&file_name::<T>(name), queued, &body)
+        let Some(changed) = change(queued) else {
+            return Ok(None);
+        };
+        let is_replaced = self.folder.replace(&file_name::<T>(name), &changed, &body)?;
+        Ok(is_replaced.then_some(changed))
+    }
+
+    fn lock(&self) -> Result<File, JsonFolderError> {
+        folder_lock::hold(self.path(), PATIENCE).map_err(|source| JsonFolderError::Io {
+            path: self.path().to_owned(),
+            source,
+        })
     }
 
     /// Deletes an item that is done; `false` if it is gone. The deletion is not synced: after a loss of power the item may exist
@@ -252,33 +270,52 @@ impl<T: QueueItem> Queue<T> {
     /// Has an item tried again at once; `false` if it is gone. A running server notices.
     ///
     /// # Errors
-    /// As [`Self::read`], and the disk fails.
+    /// As [`Self::change`].
     pub fn retry(&self, name: T::Name, now: DateTime<Utc>) -> Result<bool, JsonFolderError> {
-        match self.read(name)? {
-            // A write would undo what the server writes at the same time.
-            Some(queued) if queued.attempts == 0 && queued.is_due(now) => Ok(true),
-            Some(queued) => self.replace(name, &queued.retried(now)),
-            None => Ok(false),
-        }
+        self.retry_with(name, now, |_| {})
     }
 
     /// Changes a parked item, and has it tried again at once; `false` if it is gone or not parked. A running server notices.
     ///
     /// # Errors
-    /// As [`Self::read`], and the disk fails.
+    /// As [`Self::change`].
     pub fn retry_changed(
         &self,
         name: T::Name,
         now: DateTime<Utc>,
         change: impl FnOnce(&mut T),
     ) -> Result<bool, JsonFolderError> {
-        match self.read(name)? {
-            Some(mut queued) if queued.state == QueueState::Parked => {
-                change(&mut queued.item);
-                self.replace(name, &queued.retried(now))
+        self.retry_if(name, now, |queued| queued.state == QueueState::Parked, change)
+    }
+
+    /// Changes an item, whether it waits or is parked, and has it tried again at once; `false` if it is gone. A running server notices.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub fn retry_with(
+        &self,
+        name: T::Name,
+        now: DateTime<Utc>,
+        change: impl FnOnce(&mut T),
+    ) -> Result<bool, JsonFolderError> {
+        self.retry_if(name, now, |_| true, change)
+    }
+
+    fn retry_if(
+        &self,
+        name: T::Name,
+        now: DateTime<Utc>,
+        is_meant: impl FnOnce(&Queued<T>) -> bool,
+        change: impl FnOnce(&mut T),
+    ) -> Result<bool, JsonFolderError> {
+        let retried = self.change(name, |mut queued| {
+            if !is_meant(&queued) {
+                return None;
             }
-            _ => Ok(false),
-        }
+            change(&mut queued.item);
+            Some(queued.retried(now))
+        });
+        Ok(retried?.is_some())
     }
 
     /// Deletes an item that a person does not want, durably; `false` if it is gone. A running server notices.
@@ -376,13 +413,19 @@ impl<T: QueueItem> QueueView<T> {
         Ok(())
     }
 
-    /// Replaces an item durably, unless a person dropped it.
+    /// Changes an item durably, unless a person dropped it.
     ///
     /// # Errors
-    /// The disk fails.
-    pub fn replace(&mut self, name: T::Name, queued: Queued<T>) -> Result<(), JsonFolderError> {
-        self.queue.replace(name, &queued)?;
-        self.note(name, queued);
+    /// As [`Queue::change`].
+    pub fn change(
+        &mut self,
+        name: T::Name,
+        change: impl FnOnce(Queued<T>) -> Queued<T>,
+    ) -> Result<(), JsonFolderError> {
+        match self.queue.change(name, |queued| Some(change(queued)))? {
+            Some(queued) => self.note(name, queued),
+            None => drop(self.known.remove(&name)),
+        }
         Ok(())
     }
 
@@ -412,6 +455,10 @@ impl<T: QueueItem> QueueView<T> {
         parked.sort_unstable();
         let surplus = parked.len().saturating_sub(most);
         let mut dropped = Vec::new();
+        if surplus == 0 {
+            return Ok(dropped);
+        }
+        let _lock = self.queue.lock()?;
         for (_, name) in parked.into_iter().take(surplus) {
             // A person may have had it tried again a moment ago.
             let Ok(Some(queued)) = self.queue.read(name) else {
@@ -491,7 +538,8 @@ mod tests {
         let retried = queue.read(8).unwrap().unwrap();
         assert_eq!((retried.state, retried.attempts), (QueueState::Waiting, 0));
         assert!(queue.discard(8).unwrap() && !queue.discard(8).unwrap());
-        assert!(!queue.retry(8, now()).unwrap() && !queue.replace(8, &retried).unwrap());
+        assert!(!queue.retry(8, now()).unwrap());
+        assert_eq!(queue.change(8, |_| Some(retried)).unwrap(), None);
         assert_eq!(queue.read(8).unwrap(), None, "a person dropped it");
         fs::copy(folder.path().join("7.json"), folder.path().join("6.json")).unwrap();
         fs::write(folder.path().join("9.json"), "{}").unwrap();
@@ -502,6 +550,24 @@ mod tests {
             );
         }
         assert!(queue.discard(9).unwrap(), "also one that is damaged");
+    }
+
+    #[test]
+    fn changes_that_come_at_once_are_all_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = queue_of(folder.path(), &[1], &[]);
+        let attempt = || {
+            for _ in 0..50 {
+                let change = |queued: Queued<Number>| Some(queued.refused("no".to_owned(), None, now()));
+                assert!(queue.change(1, change).unwrap().is_some());
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(attempt);
+            }
+        });
+        assert_eq!(queue.read(1).unwrap().unwrap().attempts, 200);
     }
 
     #[test]

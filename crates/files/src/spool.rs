@@ -3,6 +3,7 @@
 //! A delivery has buyers' addresses, so that only the owner can read its files, and they are deleted once it is applied. Its name is
 //! a digest: a delivery that comes twice is kept once, whether it waits or is parked.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,8 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::json_folder::JsonFolderError;
 use crate::queue::{Queue, QueueItem, QueueState, QueueView, Queued, WholeItem};
+use countersign_model::customer::CustomerAddress;
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
+use countersign_model::license_key::LicenseId;
 use countersign_model::slug::Slug;
 
 /// The most deliveries that wait. Shops send again what is not taken.
@@ -46,6 +49,32 @@ pub struct Delivery {
     /// What it waits for, as the last attempt found.
     #[serde(default)]
     pub waits_for: Option<AwaitedThing>,
+    /// What a person said of it, because the shop does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<SaidOfDelivery>,
+}
+
+/// What a person said of a delivery that waits.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SaidOfDelivery {
+    /// The buyer's address, to which the keys are mailed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<CustomerAddress>,
+    /// The license of the key that the shop made. The key itself is stored nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<LicenseId>,
+    /// The person, as the history of the license names them.
+    pub who: Box<str>,
+    /// Why, for the history of the license.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Box<str>>,
+}
+
+// SECURITY: an address and a name can be erased from files, and not from a log.
+impl fmt::Debug for SaidOfDelivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SaidOfDelivery(redacted)")
+    }
 }
 
 /// What a delivery waits for.
@@ -89,6 +118,7 @@ impl Delivery {
             is_sale: false,
             owed: Vec::new(),
             waits_for: None,
+            said: None,
         }
     }
 }
@@ -214,20 +244,23 @@ impl Spool {
     /// # Errors
     /// The disk fails.
     pub fn update(&self, id: Hex128, change: impl FnOnce(&mut Delivery)) -> Result<(), SpoolError> {
-        self.replace(id, |mut queued| {
+        self.change(id, |mut queued| {
             change(&mut queued.item);
-            queued
+            Some(queued)
         })?;
         Ok(())
     }
 
-    /// Leaves a delivery to a person, durably, with the reason, which must not quote it; `false` if it is gone. Where too many are
-    /// parked, the oldest is deleted, and the log says so.
+    /// Parks a delivery durably, with a reason, which must not quote it. `tried` is its `next` when it was read: a delivery that somebody had
+    /// tried again since then is not parked. Returns `false` then, and if the delivery is gone. Where too many are parked, the oldest is
+    /// deleted, and the log says so.
     ///
     /// # Errors
     /// The disk fails: it waits on.
-    pub fn park(&self, id: Hex128, reason: String) -> Result<bool, SpoolError> {
-        let is_parked = self.replace(id, |queued| queued.refused(reason, None, Utc::now()))?;
+    pub fn park(&self, id: Hex128, tried: DateTime<Utc>, reason: String) -> Result<bool, SpoolError> {
+        let is_parked = self.change(id, |queued| {
+            (queued.next == tried).then(|| queued.refused(reason, None, Utc::now()))
+        })?;
         for dropped in self.view().drop_surplus(MAX_PARKED)? {
             let delivery = dropped.item.id;
             let reason = dropped.reason.unwrap_or_default();
@@ -248,25 +281,22 @@ impl Spool {
             awaiting.map(|(id, _)| id).collect()
         };
         for id in ids {
-            self.replace(id, |queued| queued.retried(now))?;
+            self.change(id, |queued| Some(queued.retried(now)))?;
         }
         Ok(())
     }
 
-    fn replace(
+    fn change(
         &self,
         id: Hex128,
-        change: impl FnOnce(Queued<Delivery>) -> Queued<Delivery>,
+        change: impl FnOnce(Queued<Delivery>) -> Option<Queued<Delivery>>,
     ) -> Result<bool, JsonFolderError> {
-        let Some(queued) = self.queue.read(id)? else {
-            return Ok(false);
-        };
-        let queued = change(queued);
-        let is_replaced = self.queue.replace(id, &queued)?;
-        if is_replaced {
+        let changed = self.queue.change(id, change)?;
+        let is_changed = changed.is_some();
+        if let Some(queued) = changed {
             self.view().note(id, queued);
         }
-        Ok(is_replaced)
+        Ok(is_changed)
     }
 
     /// Deletes one that is applied.
@@ -337,7 +367,7 @@ mod tests {
             .update(id, |delivery| delivery.owed = vec!["a/0".into(), "b/7".into()])
             .unwrap();
         put(now());
-        assert!(spool.park(id, "no offer".to_owned()).unwrap());
+        assert!(spool.park(id, now(), "no offer".to_owned()).unwrap());
         put(now());
         assert_eq!((counts(&spool), spool.waiting()), ((0, 1), vec![]));
         assert_eq!(spool.count(QueueState::Parked).1, Some(now()));
@@ -360,15 +390,18 @@ mod tests {
             "a person decided, and its sale is missing as before"
         );
         assert_eq!(queued.item.owed, ["a/0", "b/7"], "it is still owed");
-        let changed = fs::metadata(&file).unwrap().modified().unwrap();
-        assert!(queue.retry(id, now()).unwrap());
-        let unchanged = fs::metadata(&file).unwrap().modified().unwrap();
-        assert_eq!(changed, unchanged, "the server may write at the same time");
+        // Somebody says something while the delivery is tried without it: it is tried again.
+        let tried = queued.next;
+        let later = now() + TimeDelta::seconds(1);
+        let said = queue.retry_with(id, later, |delivery| delivery.is_sale = false);
+        assert!(said.unwrap() && !spool.park(id, tried, "no offer".to_owned()).unwrap());
+        let queued = spool.read(id).unwrap().unwrap().queued;
+        assert_eq!((queued.state, queued.item.is_sale), (QueueState::Waiting, false));
 
         spool.remove(id).unwrap();
         assert_eq!((counts(&spool), files(store.path())), ((0, 0), vec![]));
         assert_eq!(spool.read(id).unwrap(), None);
-        assert!(!spool.park(id, "no offer".to_owned()).unwrap());
+        assert!(!spool.park(id, later, "no offer".to_owned()).unwrap());
     }
 
     #[test]

@@ -96,8 +96,13 @@ impl<'m> CommitDraft<'m> {
             LedgerEvent::Released(entry) => self.apply_to_sites(entry.license, event.clone()),
             LedgerEvent::License(license) => self.licenses.take(Arc::clone(license)),
             event => {
-                if let LedgerEvent::Sale(entry) = event {
-                    self.events.sales.assume(entry, &self.memory.events().sales);
+                match event {
+                    LedgerEvent::Sale(entry) => self.events.sales.assume(entry, &self.memory.events().sales),
+                    LedgerEvent::Rollout(entry) => {
+                        let memory = self.memory.events();
+                        self.events.rollouts.assume(&entry.slug, &memory.rollouts);
+                    }
+                    _ => {}
                 }
                 self.events.take(event);
             }

@@ -13,22 +13,6 @@ use crate::log::record::{LedgerEvent, LedgerRecord, LineError};
 use crate::recovery;
 
 impl LedgerEvent {
-    /// The license that it is about; `None` if it is about something else.
-    pub fn license(&self) -> Option<&LicenseId> {
-        match self {
-            Self::Bound(entry) => Some(&entry.license),
-            Self::Released(entry) => Some(&entry.license),
-            Self::Claimed(entry) => Some(&entry.license),
-            Self::License(issued) => Some(&issued.license.id),
-            Self::Sale(_)
-            | Self::Token(_)
-            | Self::Erased(_)
-            | Self::Reminded(_)
-            | Self::Session(_)
-            | Self::Compacted(_) => None,
-        }
-    }
-
     /// The license that the event's license replaces, if the event says so.
     pub(crate) fn predecessor(&self) -> Option<&LicenseId> {
         match self {

@@ -5,7 +5,6 @@ use chrono::{DateTime, Utc};
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::{LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
-use countersign_model::remarks::Remarks;
 use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleasedBy;
@@ -70,32 +69,30 @@ impl<'a> HistoryEntry<'a> {
                 };
                 ("claimed", vec![format!("{} {what}", claim.host)], None)
             }
+            LedgerEvent::Vouched(entry) => {
+                let (word, what) = match entry.until {
+                    Some(until) => ("vouched", format!("vouched for until {until}")),
+                    None => ("unvouched", "no longer vouched for".to_owned()),
+                };
+                (word, vec![what], Some(&*entry.scope))
+            }
             LedgerEvent::Sale(_)
             | LedgerEvent::Token(_)
             | LedgerEvent::Erased(_)
             | LedgerEvent::Reminded(_)
             | LedgerEvent::Session(_)
+            | LedgerEvent::Rollout(_)
             | LedgerEvent::Compacted(_) => ("changed", Vec::new(), None),
         };
-        let remarks = event.remarks();
+        let texts = event.texts();
         Self {
             time: event.time(),
             license,
             event: word,
             what,
             by,
-            who: remarks.and_then(|remarks| remarks.who),
-            reason: remarks.and_then(|remarks| remarks.reason),
-        }
-    }
-}
-
-impl LedgerEvent {
-    /// The remarks of a license's line.
-    pub fn remarks(&self) -> Option<&Remarks> {
-        match self {
-            Self::License(issued) => Some(issued.license.details.remarks()),
-            _ => None,
+            who: texts.who,
+            reason: texts.reason,
         }
     }
 }
@@ -141,6 +138,20 @@ fn changes(before: Option<&IssuedLicense>, after: &IssuedLicense) -> Vec<String>
     note(
         details.site_moves != old_details.site_moves,
         format!("moves in 30 days: {moves}"),
+    );
+    let channels = match details.rights.channels.is_empty() {
+        true => "no channels".to_owned(),
+        false => format!("channels: {}", details.rights.channel_list()),
+    };
+    note(details.rights.channels != old_details.rights.channels, channels);
+    let white_label = if details.rights.white_label {
+        "white label"
+    } else {
+        "no white label"
+    };
+    note(
+        details.rights.white_label != old_details.rights.white_label,
+        white_label.to_owned(),
     );
     note(
         details.released.all != old_details.released.all,

@@ -19,10 +19,12 @@ use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::reminder::ReminderKind;
+use countersign_model::rollout::PluginRollouts;
 use countersign_model::seat::Seat;
 use countersign_model::site_claim::{ClaimStep, SiteClaim};
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::SiteRelease;
+use countersign_model::slug::Slug;
 
 use crate::adoptions::AdoptionRequest;
 use crate::answer::pending;
@@ -42,6 +44,7 @@ use crate::memory::BindingMemory;
 use crate::pending::{LedgerLook, Message};
 use crate::postgres::nodes::NodeSecrets;
 use crate::reminder_claims::{ReminderClaim, ReminderSwitch};
+use crate::rollout_changes::{NewestRelease, RolloutChange, RolloutOutcome};
 use crate::sales::{SaleChange, SaleOutcome};
 use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
 use crate::session_ends::SessionEnd;
@@ -455,6 +458,27 @@ impl Ledger {
     /// When all sessions of this owner ended last, if that matters.
     pub fn sessions_ended(&self, owner: Hex128) -> Option<DateTime<Utc>> {
         self.memory.events().sessions.owner_ended(owner)
+    }
+
+    /// Takes a step of a rollout, if it changes anything. When it returns, this is durable, and every node soon knows.
+    ///
+    /// # Errors
+    /// As [`Self::bind`]; then the step may have been taken.
+    pub async fn change_rollout(&self, change: RolloutChange) -> Result<RolloutOutcome, StoreError> {
+        self.group_commit.ask(change).await
+    }
+
+    /// Starts the rollout of a release that is the newest of a channel, unless it has one.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub async fn see_newest(&self, newest: NewestRelease) -> Result<RolloutOutcome, StoreError> {
+        self.group_commit.ask(newest).await
+    }
+
+    /// The rollouts of a plugin; `None` if it never had one.
+    pub fn rollouts(&self, slug: &Slug) -> Option<Arc<PluginRollouts>> {
+        self.memory.events().rollouts.of(slug)
     }
 
     /// Whether a customer was erased.

@@ -2,10 +2,11 @@
 //!
 //! A kind of event is registered here and in [`record`](crate::log::record).
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use countersign_model::api_token::ApiToken;
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128};
@@ -17,8 +18,9 @@ use countersign_model::site_claim::SiteClaim;
 use crate::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::issued_table::{IssuedBuilder, IssuedTable};
 use crate::log::record::LedgerEvent;
-use crate::log::{ClaimEntry, ErasureEntry, MAX_NAMES, SaleEntry, SoldTerms};
+use crate::log::{ClaimEntry, ErasureEntry, MAX_NAMES, SaleEntry, SoldTerms, VouchEntry};
 use crate::reminder_table::ReminderTable;
+use crate::rollout_table::RolloutTable;
 use crate::session_table::SessionTable;
 
 /// Everything that a ledger has.
@@ -45,6 +47,10 @@ pub(crate) struct EventTables {
     pub reminders: ReminderTable,
     /// The sessions and codes of pages that ended early.
     pub sessions: SessionTable,
+    /// The rollouts of releases.
+    pub rollouts: RolloutTable,
+    /// The licenses that people vouched for.
+    pub vouches: VouchTable,
 }
 
 impl EventTables {
@@ -57,7 +63,51 @@ impl EventTables {
             LedgerEvent::Erased(entry) => self.erased.take(entry),
             LedgerEvent::Reminded(entry) => self.reminders.take(entry),
             LedgerEvent::Session(entry) => self.sessions.take(*entry),
+            LedgerEvent::Rollout(entry) => self.rollouts.take(entry),
+            LedgerEvent::Vouched(entry) => self.vouches.take(entry),
             LedgerEvent::Bound(_) | LedgerEvent::Released(_) | LedgerEvent::License(_) | LedgerEvent::Compacted(_) => {}
+        }
+    }
+
+    /// Lines that make these tables again. Those of sales are of `now`.
+    pub(crate) fn events(&self, now: DateTime<Utc>) -> Vec<LedgerEvent> {
+        let operator = Arc::new(ChangeScope::operator());
+        let tokens = self.tokens.all().into_iter().map(LedgerEvent::Token);
+        let erased = self.erased.all().into_iter().map(LedgerEvent::Erased);
+        let reminders = self.reminders.entries().into_iter().map(LedgerEvent::Reminded);
+        let sessions = self.sessions.entries().into_iter().map(LedgerEvent::Session);
+        let rollouts = self.rollouts.entries().into_iter().map(LedgerEvent::Rollout);
+        let vouches = self.vouches.all().into_iter().map(LedgerEvent::Vouched);
+        let claims = self.claims.all().into_iter().map(LedgerEvent::Claimed);
+        let sales = self.sales.entries(&operator, now).into_iter();
+        let of_people = tokens.chain(erased).chain(reminders).chain(sessions).chain(rollouts);
+        of_people
+            .chain(vouches)
+            .chain(claims)
+            .chain(sales.map(|entry| LedgerEvent::Sale(Arc::new(entry))))
+            .collect()
+    }
+
+    /// Events of these tables that `log` lacks, and that are appended as they are.
+    pub(crate) fn lost(&self, log: &Self) -> Vec<LedgerEvent> {
+        let erased = self.erased.all().into_iter().map(LedgerEvent::Erased);
+        let sessions = self.sessions.entries().into_iter().map(LedgerEvent::Session);
+        let vouches = self.vouches.all().into_iter().map(LedgerEvent::Vouched);
+        let mut events: Vec<_> = erased.chain(sessions).chain(vouches).collect();
+        events.retain(|event| !log.has(event));
+        events
+    }
+
+    /// Whether such an event is known, or a newer one about the same.
+    pub(crate) fn has(&self, event: &LedgerEvent) -> bool {
+        match event {
+            LedgerEvent::Erased(entry) => self.erased.has(entry.number),
+            LedgerEvent::Session(entry) => self.sessions.has_since(entry),
+            LedgerEvent::Vouched(entry) => {
+                let known = self.vouches.of(&entry.license);
+                known.is_some_and(|known| known.time >= entry.time)
+            }
+            _ => false,
         }
     }
 }
@@ -151,6 +201,37 @@ impl ClaimTable {
     }
 }
 
+/// The newest word about each license that somebody vouched for. They are few.
+#[derive(Debug, Default)]
+pub(crate) struct VouchTable(BTreeMap<LicenseId, Arc<VouchEntry>>);
+
+impl VouchTable {
+    /// Takes the entry of the next line. A repair appends lost entries with their own times, so an older one changes nothing.
+    pub(crate) fn take(&mut self, entry: &Arc<VouchEntry>) {
+        if self.of(&entry.license).is_none_or(|known| known.time <= entry.time) {
+            self.0.insert(entry.license, Arc::clone(entry));
+        }
+    }
+
+    /// The newest word about a license.
+    pub(crate) fn of(&self, license: &LicenseId) -> Option<Arc<VouchEntry>> {
+        self.0.get(license).cloned()
+    }
+
+    /// Every one, by license.
+    fn all(&self) -> Vec<Arc<VouchEntry>> {
+        self.0.values().cloned().collect()
+    }
+
+    /// Those that are in force on this day, the latest first.
+    pub(crate) fn in_force(&self, today: NaiveDate) -> Vec<Arc<VouchEntry>> {
+        let mut entries = self.all();
+        entries.retain(|entry| entry.is_in_force(today));
+        entries.sort_by_key(|entry| (Reverse(entry.time), entry.license));
+        entries
+    }
+}
+
 /// The customers that were erased, by number.
 #[derive(Debug, Default)]
 pub(crate) struct ErasedCustomers(BTreeMap<Hex128, ErasureEntry>);
@@ -171,7 +252,7 @@ impl ErasedCustomers {
     }
 
     /// Every one.
-    pub(crate) fn all(&self) -> Vec<ErasureEntry> {
+    fn all(&self) -> Vec<ErasureEntry> {
         self.0.values().copied().collect()
     }
 }

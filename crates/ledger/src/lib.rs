@@ -54,6 +54,8 @@ pub mod reader;
 mod recovery;
 mod reminder_claims;
 mod reminder_table;
+mod rollout_changes;
+mod rollout_table;
 mod sales;
 mod seats;
 mod session_ends;
@@ -72,6 +74,7 @@ mod tests;
 mod texts;
 mod token_changes;
 mod unindexed;
+mod vouches;
 
 pub use accepted::{Accepted, AcceptedReleases, accept_releases, accepted_releases};
 pub use adoptions::{AdoptedStep, AdoptionRequest};
@@ -105,8 +108,9 @@ pub use texts::new_texts::named_at_random;
 
 pub use ledger_tables::{KnownFacts, KnownSale};
 pub use log::MAX_NAMES;
-pub use log::{SessionEntry, SessionMark};
+pub use log::{SessionEntry, SessionMark, VouchEntry};
 pub use reminder_claims::{MOST_LICENSES as MOST_REMINDED, ReminderClaim, ReminderSwitch};
+pub use rollout_changes::{NewestRelease, RolloutChange, RolloutOutcome};
 pub use sales::{HiddenId, SaleChange, SaleOutcome};
 pub use seats::{BindOutcome, SeatRequest};
 pub use session_ends::SessionEnd;
@@ -120,3 +124,4 @@ pub use source::{
 pub use stored_sales::StoredSales;
 pub use telemetry::{FirstCopiesByLicense, RefusedByLicense};
 pub use token_changes::{MAX_TOKENS, TokenChange, TokenOutcome, TokenRefusal, TokenStep};
+pub use vouches::VouchChange;

@@ -56,11 +56,13 @@ pub mod reader;
 pub mod record;
 mod release_line;
 mod reminder_line;
+mod rollout_line;
 pub(crate) mod sale_line;
 mod session_line;
 #[cfg(test)]
 mod tests;
 pub(crate) mod token_line;
+mod vouch_line;
 pub(crate) mod writer;
 
 use std::collections::BTreeMap;
@@ -74,11 +76,14 @@ use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::ShopId;
 use countersign_model::reminder::ReminderKind;
+use countersign_model::rollout::RolloutMark;
 use countersign_model::sale::fact::{Fact, SalePlace};
 use countersign_model::sale::facts::SaleFacts;
 use countersign_model::sale::terms::Terms;
 use countersign_model::site_claim::SiteClaim;
 use countersign_model::site_release::SiteRelease;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
 
 /// The ledger's name in the store's folder.
 pub(crate) const NAME: &str = "ledger.jsonl";
@@ -169,6 +174,41 @@ impl ReminderEntry {
             Self::Sent(sent) => sent.time,
             Self::Switched { time, .. } => *time,
         }
+    }
+}
+
+/// A line about a rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolloutEntry {
+    /// The plugin.
+    pub slug: Slug,
+    /// The release.
+    pub version: Version,
+    /// What happened, when, and who did it.
+    pub mark: RolloutMark,
+}
+
+/// A line about a license that somebody vouched for: what looks like sharing is fine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VouchEntry {
+    /// The license.
+    pub license: LicenseId,
+    /// The last day that it is fine; `None` if that was taken back.
+    pub until: Option<NaiveDate>,
+    /// The token, the command or the desk.
+    pub scope: Arc<ChangeScope>,
+    /// The name of the text that says why.
+    pub reason: Option<Hex128>,
+    /// The number of the person.
+    pub who: Option<Hex128>,
+    /// When.
+    pub time: DateTime<Utc>,
+}
+
+impl VouchEntry {
+    /// Whether the license is fine on this day.
+    pub fn is_in_force(&self, today: NaiveDate) -> bool {
+        self.until.is_some_and(|until| today <= until)
     }
 }
 

@@ -42,13 +42,3 @@ impl LedgerCommand for SessionEnd {
         is_first
     }
 }
-
-impl From<SessionEntry> for SessionEnd {
-    fn from(entry: SessionEntry) -> Self {
-        Self {
-            mark: entry.mark,
-            until: entry.until,
-            now: entry.time,
-        }
-    }
-}

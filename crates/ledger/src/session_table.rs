@@ -49,15 +49,10 @@ impl SessionTable {
         entries
     }
 
-    /// The entries that `other` lacks.
-    pub(crate) fn lost(&self, other: &Self) -> Vec<SessionEntry> {
-        let is_lost = |entry: &SessionEntry| {
-            other
-                .entries
-                .get(&entry.mark)
-                .is_none_or(|known| known.time < entry.time)
-        };
-        self.entries().into_iter().filter(is_lost).collect()
+    /// Whether this ended early, then or later.
+    pub(crate) fn has_since(&self, entry: &SessionEntry) -> bool {
+        let known = self.entries.get(&entry.mark);
+        known.is_some_and(|known| known.time >= entry.time)
     }
 }
 
@@ -88,6 +83,10 @@ mod tests {
         for entry in table.entries().into_iter().skip(3) {
             log.take(entry);
         }
-        assert_eq!(table.lost(&log), table.entries()[..3]);
+        let lost = |entry: &SessionEntry| !log.has_since(entry);
+        assert_eq!(
+            table.entries().into_iter().filter(lost).collect::<Vec<_>>(),
+            table.entries()[..3]
+        );
     }
 }

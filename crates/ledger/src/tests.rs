@@ -46,6 +46,7 @@ mod opening;
 mod recorded;
 mod reminding;
 mod reporting;
+mod rollouts;
 mod sessions;
 mod sharing;
 

@@ -1,6 +1,5 @@
 //! What mails are about.
 
-use countersign_model::reminder::ReminderKind;
 use serde::{Deserialize, Serialize};
 
 /// What a mail is about. Each kind has texts of its own, in as many languages as the vendor writes.
@@ -12,22 +11,12 @@ use serde::{Deserialize, Serialize};
 pub enum MailKind {
     /// License keys.
     License,
+    /// The pages with first copies, without a key.
+    Download,
     /// Licenses that end soon.
     ReminderBefore,
     /// Licenses that have ended.
     ReminderAfter,
     /// A site that was installed again.
     SiteClaimed,
-}
-
-impl MailKind {
-    /// What a mail with such a reminder is about, or without one.
-    pub(super) fn of(reminder: Option<ReminderKind>, is_of_site: bool) -> Self {
-        match reminder {
-            Some(kind) if kind.is_before() => Self::ReminderBefore,
-            Some(_) => Self::ReminderAfter,
-            None if is_of_site => Self::SiteClaimed,
-            None => Self::License,
-        }
-    }
 }

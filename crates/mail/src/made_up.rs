@@ -33,7 +33,7 @@ pub fn content(
         .collect();
     let modules = Arc::new(modules);
     let reminder = match kind {
-        MailKind::License | MailKind::SiteClaimed => None,
+        MailKind::License | MailKind::Download | MailKind::SiteClaimed => None,
         MailKind::ReminderBefore => Some(ReminderKind::Before(7)),
         MailKind::ReminderAfter => Some(ReminderKind::After(3)),
     };
@@ -79,6 +79,7 @@ pub fn content(
         }
     };
     MailContent {
+        kind,
         name: Some("Anna Example".into()),
         language,
         licenses: (1..=count).map(license).collect(),

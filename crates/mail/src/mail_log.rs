@@ -6,8 +6,8 @@
 //! {"time":"2026-11-27T18:00:00Z","kind":"license","licenses":["<64 hex>"]}
 //! ```
 
-use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::fs;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -55,7 +55,7 @@ impl MailLog {
                 file.read_exact(&mut last)?;
             }
             if last != [b'\n'] {
-                append(&path, b"\n")?;
+                durable_file::append(&path, None, b"\n")?;
             }
         }
         Ok(log)
@@ -65,8 +65,13 @@ impl MailLog {
         self.folder.join(time.format("%Y-%m.jsonl").to_string())
     }
 
-    /// Notes a mail. The first one of a month deletes the files that are too old.
+    /// Notes a mail. The first one of a month deletes the files that are too old, once it is noted. Errors name the folder.
     pub(super) fn note(&self, mail: &QueuedMail, now: DateTime<Utc>) -> io::Result<()> {
+        let noted = self.try_note(mail, now);
+        noted.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.folder.display())))
+    }
+
+    fn try_note(&self, mail: &QueuedMail, now: DateTime<Utc>) -> io::Result<()> {
         let logged = LoggedMail {
             time: now,
             kind: mail.kind(),
@@ -75,14 +80,15 @@ impl MailLog {
         let mut line = serde_json::to_vec(&logged)?;
         line.push(b'\n');
         let path = self.file(now);
-        if !path.exists() {
-            let oldest = self.file(now - KEPT);
-            for old in self.files()?.into_iter().filter(|file| *file < oldest) {
-                fs::remove_file(old)?;
-            }
-            return durable_file::create_new(&path, &line, Access::Owner);
+        if path.exists() {
+            return durable_file::append(&path, None, &line);
         }
-        append(&path, &line)
+        durable_file::create_new(&path, &line, Access::Owner)?;
+        let oldest = self.file(now - KEPT);
+        for old in self.files()?.into_iter().filter(|file| *file < oldest) {
+            fs::remove_file(old)?;
+        }
+        Ok(())
     }
 
     /// The mails about a license, the oldest first. A line that cannot be read is left out. Reads each file.
@@ -111,13 +117,6 @@ impl MailLog {
     }
 }
 
-fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file: File = regular_file::open_to_write(path)?;
-    let end = file.seek(SeekFrom::End(0))?;
-    // On a full disk, half a line would spoil the next one.
-    file.write_all(bytes).inspect_err(|_| drop(file.set_len(end)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,18 +136,24 @@ mod tests {
         let path = store.path().join("mail-log/2026-01.jsonl");
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains("anna") && text.lines().count() == 2, "{text}");
-        append(&path, b"{\"time\":\"20").unwrap();
+        durable_file::append(&path, None, b"{\"time\":\"20").unwrap();
         let log = MailLog::open(store.path(), start).unwrap();
         log.note(&mail(&[one]), start + TimeDelta::days(1)).unwrap();
         assert_eq!(log.of(&one).unwrap().len(), 2);
         assert_eq!(log.of(&two).unwrap().len(), 2);
         assert_eq!(log.of(&one).unwrap()[0].kind, MailKind::License);
+        // What is noted stays, also where an old file cannot be deleted, and the error names the folder.
+        fs::create_dir(store.path().join("mail-log/2020-01.jsonl")).unwrap();
+        let failed = log.note(&mail(&[one]), start + TimeDelta::days(31)).unwrap_err();
+        assert!(failed.to_string().contains("mail-log"), "{failed}");
+        fs::remove_dir(store.path().join("mail-log/2020-01.jsonl")).unwrap();
+        assert_eq!(log.of(&one).unwrap().len(), 3);
         // The file of a month goes when its last day is too old.
         let kept = start + TimeDelta::days(400);
         log.note(&mail(&[two]), kept).unwrap();
-        assert_eq!(log.of(&one).unwrap().len(), 2);
+        assert_eq!(log.of(&one).unwrap().len(), 3);
         log.note(&mail(&[two]), kept + TimeDelta::days(31)).unwrap();
-        assert_eq!(log.of(&one).unwrap().len(), 0);
+        assert_eq!(log.of(&one).unwrap().len(), 1);
         assert_eq!(log.of(&two).unwrap().len(), 2);
     }
 }

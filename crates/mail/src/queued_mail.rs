@@ -44,6 +44,9 @@ pub struct QueuedMail {
     /// The site that was installed again; only of a mail about that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<QueuedSite>,
+    /// Whether it has the pages with first copies, and no key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_download: bool,
 }
 
 /// A site that was installed again. The mail is sent once the ledger has its claim, and never if that does not wait.
@@ -103,10 +106,13 @@ impl QueuedMail {
 
     /// What it is about.
     pub fn kind(&self) -> MailKind {
-        MailKind::of(
-            self.reminder.as_ref().map(|reminder| reminder.kind),
-            self.site.is_some(),
-        )
+        match (&self.reminder, &self.site) {
+            (Some(reminder), _) if reminder.kind.is_before() => MailKind::ReminderBefore,
+            (Some(_), _) => MailKind::ReminderAfter,
+            (None, Some(_)) => MailKind::SiteClaimed,
+            (None, None) if self.is_download => MailKind::Download,
+            (None, None) => MailKind::License,
+        }
     }
 
     /// A mail with keys that the queue can take.
@@ -123,12 +129,20 @@ impl QueuedMail {
             event: event.to_owned(),
             reminder: None,
             site: None,
+            is_download: false,
         })
     }
 
-    /// Whether it is a mail with keys.
-    pub fn has_keys(&self) -> bool {
-        self.reminder.is_none() && self.site.is_none()
+    /// A mail that links to the page with a license's first copies, without the key.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn download(address: MailAddress, license: LicenseId, event: &str) -> Result<Self, MailQueueError> {
+        let mail = Self::new(address, vec![license], event)?;
+        Ok(Self {
+            is_download: true,
+            ..mail
+        })
     }
 
     /// Its name.
@@ -220,16 +234,13 @@ mod tests {
         let id = MailId::of_event("evt_1");
         let file = queue.path().join(format!("{id}.json"));
         fs::write(&file, written.replace("parked", "waiting")).unwrap();
-        let mail: Queued<QueuedMail> = queue.read(id).unwrap().unwrap();
-        queue
-            .replace(
-                id,
-                &Queued {
-                    state: QueueState::Parked,
-                    ..mail
-                },
-            )
-            .unwrap();
+        let parked = |mail: Queued<QueuedMail>| {
+            Some(Queued {
+                state: QueueState::Parked,
+                ..mail
+            })
+        };
+        queue.change(id, parked).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), format!("{written}\n"));
         let mail: Queued<QueuedMail> = queue.read(id).unwrap().unwrap();
         assert_eq!(

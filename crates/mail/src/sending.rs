@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 
 use crate::account::MailAccount;
 use crate::connection::MailConnection;
+use crate::kind::MailKind;
 use crate::license_source::LicenseSource;
 use crate::mail_id::MailId;
 use crate::mail_queue_error::MAX_MAILS;
@@ -253,7 +254,7 @@ impl SenderThread {
             }
             Err(reason) => {
                 tracing::warn!(mail = %id, reason, "a mail waits for its license");
-                self.refuse(id, mail, reason.to_owned(), false);
+                self.refuse(id, &mail, reason.to_owned(), false);
                 return Ok(Outcome::Next);
             }
         };
@@ -264,7 +265,7 @@ impl SenderThread {
             Err(error) => {
                 // SECURITY: the message has nothing of a license.
                 tracing::error!(mail = %id, %error, "a mail cannot be made and is parked: see `countersign mail parked list`");
-                self.refuse(id, mail, error.to_string(), true);
+                self.refuse(id, &mail, error.to_string(), true);
                 return Ok(Outcome::Next);
             }
         };
@@ -276,16 +277,17 @@ impl SenderThread {
         match sent {
             Ok(()) => {
                 self.queue.note_sent(&mail.item, Utc::now());
-                let what = match (&mail.item.reminder, &mail.item.site) {
-                    (Some(_), _) => "mailed a reminder",
-                    (None, Some(_)) => "mailed that a site was installed again",
-                    (None, None) => "mailed a license key",
+                let what = match mail.item.kind() {
+                    MailKind::ReminderBefore | MailKind::ReminderAfter => "mailed a reminder",
+                    MailKind::SiteClaimed => "mailed that a site was installed again",
+                    MailKind::Download => "mailed a download link",
+                    MailKind::License => "mailed a license key",
                 };
                 tracing::info!(mail = %id, license = tag, "{what}");
                 Ok(Outcome::Next)
             }
             Err(error) if error.is_of_mail() => {
-                let is_parked = self.refuse(id, mail, error.detail(), error.is_final());
+                let is_parked = self.refuse(id, &mail, error.detail(), error.is_final());
                 // SECURITY: the message has no address.
                 match is_parked {
                     true => tracing::warn!(mail = %id, license = tag, %error, "a mail is parked"),
@@ -305,14 +307,14 @@ impl SenderThread {
     }
 
     /// Notes that a mail was not taken; returns whether it is parked.
-    fn refuse(&self, id: MailId, mail: Queued<QueuedMail>, reason: String, is_final: bool) -> bool {
+    fn refuse(&self, id: MailId, mail: &Queued<QueuedMail>, reason: String, is_final: bool) -> bool {
         self.queue.counts.failures.fetch_add(1, Ordering::Relaxed);
         let wait = queued_mail::wait(mail.attempts, self.account.retry).filter(|_| !is_final);
-        let refused = mail.refused(reason, wait, Utc::now());
-        if let Err(error) = self.queue.folder.replace(id, &refused) {
+        let refused = |mail: Queued<QueuedMail>| Some(mail.refused(reason, wait, Utc::now()));
+        if let Err(error) = self.queue.folder.change(id, refused) {
             tracing::error!(%error, "cannot note that a mail was not taken");
         }
-        refused.state == QueueState::Parked
+        wait.is_none()
     }
 
     fn recover(&mut self) {

@@ -3,8 +3,7 @@
 //! One line a mail: its name, and when. It has no address and no license. A line is on disk before the mail's file goes.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -83,13 +82,7 @@ impl SentMails {
                 return Ok(());
             }
         }
-        let mut file: File = regular_file::open_to_write(&self.path)?;
-        let end = file.seek(SeekFrom::End(0))?;
-        let written = file
-            .write_all(line(id, now.timestamp()).as_bytes())
-            .and_then(|()| file.sync_data());
-        // On a full disk, half a line would spoil the next one.
-        written.inspect_err(|_| drop(file.set_len(end)))
+        durable_file::append(&self.path, None, line(id, now.timestamp()).as_bytes())
     }
 }
 

@@ -22,9 +22,11 @@ use countersign_model::language::Language;
 pub const FOLDER: &str = "mail";
 
 /// The files of the built-in texts: of each kind, the text with the subject, and the HTML.
-pub const FILES: [(&str, &str); 8] = [
+pub const FILES: [(&str, &str); 10] = [
     ("license.txt", include_str!("texts/license.txt")),
     ("license.html", include_str!("texts/license.html")),
+    ("download.txt", include_str!("texts/download.txt")),
+    ("download.html", include_str!("texts/download.html")),
     ("reminder-before.txt", include_str!("texts/reminder-before.txt")),
     ("reminder-before.html", include_str!("texts/reminder-before.html")),
     ("reminder-after.txt", include_str!("texts/reminder-after.txt")),
@@ -269,13 +271,9 @@ impl MailTexts {
 
     /// The texts for a mail: in its language, in one that it is a kind of, or those for everybody.
     fn pair(&self, content: &MailContent) -> Option<&TextPair> {
-        let kind = MailKind::of(
-            content.reminder.as_ref().map(|reminder| reminder.kind),
-            content.site.is_some(),
-        );
         let wider = content.language.iter().flat_map(Language::with_wider);
         let languages = wider.map(|tag| tag.parse().ok()).chain([None]);
-        let mut pairs = languages.filter_map(|language| self.pairs.get(&(kind, language)));
+        let mut pairs = languages.filter_map(|language| self.pairs.get(&(content.kind, language)));
         pairs.next()
     }
 
@@ -576,6 +574,7 @@ mod tests {
             }
         };
         MailContent {
+            kind: MailKind::License,
             name: None,
             language: None,
             licenses: (0..count).map(license).collect(),
@@ -909,6 +908,7 @@ mod tests {
         texts.try_all().unwrap();
         for (kind, subject) in [
             (MailKind::License, "Your license keys"),
+            (MailKind::Download, "Your download"),
             (MailKind::ReminderBefore, "Your licenses end on "),
             (MailKind::ReminderAfter, "Your licenses have ended"),
             (MailKind::SiteClaimed, "Was example.com set up again?"),

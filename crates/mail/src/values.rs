@@ -3,6 +3,7 @@
 use chrono::NaiveDate;
 use serde::Serialize;
 
+use crate::kind::MailKind;
 use countersign_model::language::Language;
 use countersign_model::license::{License, SiteLimit};
 use countersign_model::license_key::LicenseKey;
@@ -17,6 +18,8 @@ const NO_END: NaiveDate = NaiveDate::from_ymd_opt(9999, 12, 31).unwrap();
 // SECURITY: personal, and it has keys. `Debug` shows neither.
 #[derive(Clone)]
 pub struct MailContent {
+    /// What it is about.
+    pub kind: MailKind,
     /// The customer's name, if somebody said it.
     pub name: Option<Box<str>>,
     /// The language of the text; `None` for the vendor's.

@@ -18,6 +18,7 @@ use crate::issued_license::{ChangeScope, IssueOrigin, IssuedLicense};
 use crate::license::{License, LicenseStatus, Modules, SiteLimit};
 use crate::license_key::LicenseId;
 use crate::license_step::after;
+use crate::rights::Rights;
 use crate::seat::Seat;
 use crate::site_host::SiteHost;
 use crate::staging_hosts::StagingRule;
@@ -31,6 +32,8 @@ struct DeclaredGrant<'l> {
     hosts: Vec<&'l SiteHost>,
     modules: &'l Modules,
     released: BTreeMap<&'l str, DateTime<Utc>>,
+    #[serde(skip_serializing_if = "Rights::is_empty")]
+    rights: &'l Rights,
     #[serde(skip_serializing_if = "Option::is_none")]
     site_moves: Option<u16>,
     /// `None` for any number.
@@ -42,7 +45,7 @@ struct DeclaredGrant<'l> {
 
 impl License {
     /// The first half of the SHA-256 of what the license grants, as canonical JSON (RFC 8785): status, expiry, modules, sites,
-    /// limits, hosts and releases. Two declarations of one license have the same digest if they grant the same. `note` and
+    /// limits, hosts, releases and rights. Two declarations of one license have the same digest if they grant the same. `note` and
     /// `replaces` grant nothing, and a server does not load them.
     pub fn grant_digest(&self) -> Hex128 {
         let details = &self.details;
@@ -56,6 +59,7 @@ impl License {
             hosts,
             modules: &self.modules,
             released: of_hosts.chain(details.released.all.map(|time| ("*", time))).collect(),
+            rights: &details.rights,
             site_moves: details.site_moves,
             sites: match self.sites {
                 SiteLimit::Limited(limit) => Some(limit),
@@ -180,7 +184,7 @@ mod tests {
         for change in same {
             assert_eq!(changed(change), expected);
         }
-        let others: [fn(&mut License); 10] = [
+        let others: [fn(&mut License); 12] = [
             |license| license.status = LicenseStatus::Revoked,
             |license| license.expires = NaiveDate::from_ymd_opt(2028, 1, 1).unwrap(),
             |license| license.modules = Arc::default(),
@@ -190,10 +194,12 @@ mod tests {
             |license| license.details.released.all = Some(at(1)),
             |license| license.details.released.hosts = [(host("a.com"), at(1))].into(),
             |license| license.details.staging_sites = Some(0),
+            |license| license.details.rights.channels = [crate::channel::Channel::Beta].into(),
+            |license| license.details.rights.white_label = true,
             |license| license.details.site_moves = Some(0),
         ];
         let mut seen: std::collections::HashSet<_> = others.into_iter().map(changed).collect();
-        assert!(seen.insert(expected) && seen.len() == 11);
+        assert!(seen.insert(expected) && seen.len() == 13);
         let listed = |names: [&str; 2]| {
             let mut license = declared();
             license.details.hosts = names.map(host).into_iter().collect();

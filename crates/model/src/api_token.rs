@@ -79,6 +79,14 @@ pub enum TokenScope {
     #[strum(serialize = "reports:read")]
     #[serde(rename = "reports:read")]
     ReportsRead,
+    /// Read how releases reach sites in steps.
+    #[strum(serialize = "rollouts:read")]
+    #[serde(rename = "rollouts:read")]
+    RolloutsRead,
+    /// Pause, resume and finish rollouts, and read them.
+    #[strum(serialize = "rollouts:write")]
+    #[serde(rename = "rollouts:write")]
+    RolloutsWrite,
 }
 
 impl TokenScope {
@@ -91,7 +99,11 @@ impl TokenScope {
 impl ApiToken {
     /// Whether it may do this now.
     pub fn may(&self, scope: TokenScope) -> bool {
-        let implied = scope == TokenScope::LicensesRead && self.scopes.contains(&TokenScope::LicensesWrite);
+        let implied = match scope {
+            TokenScope::LicensesRead => self.scopes.contains(&TokenScope::LicensesWrite),
+            TokenScope::RolloutsRead => self.scopes.contains(&TokenScope::RolloutsWrite),
+            _ => false,
+        };
         !self.revoked && (implied || self.scopes.contains(&scope))
     }
 }

@@ -13,6 +13,7 @@ use url::Host;
 use crate::issued_license::{ChangeScope, Hex128};
 use crate::language::Language;
 use crate::license_key::{LicenseId, LicenseKey};
+use crate::text::folded::folded;
 
 /// The longest address, in bytes (RFC 5321, section 4.5.3.1.3).
 const MAX_ADDRESS: usize = 254;
@@ -175,9 +176,9 @@ impl CustomerRow {
         }
     }
 
-    /// Whether address or name contain this text, which is in lower case.
+    /// Whether address or name contain this text, which is [`folded`].
     pub fn contains(&self, text: &str) -> bool {
-        let has = |part: &Option<Box<str>>| part.as_ref().is_some_and(|part| part.to_lowercase().contains(text));
+        let has = |part: &Option<Box<str>>| part.as_ref().is_some_and(|part| folded(part).contains(text));
         has(&self.address) || has(&self.name)
     }
 }

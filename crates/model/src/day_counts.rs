@@ -34,6 +34,9 @@ pub struct DayCounts {
     /// Packages that were sent.
     #[serde(skip_serializing_if = "is_zero")]
     pub downloads: u64,
+    /// Packages of security releases that went to sites whose license had expired, by version.
+    #[serde(skip_serializing_if = "NamedCounts::is_empty")]
+    pub security: NamedCounts,
     /// Validations by outcome.
     #[serde(skip_serializing_if = "NamedCounts::is_empty")]
     pub validations: NamedCounts,
@@ -105,6 +108,7 @@ impl DayCounts {
     pub fn add(&mut self, more: &Self) {
         add_counts(&mut self.sites, &more.sites);
         add_counts(&mut self.updates, &more.updates);
+        add_counts(&mut self.security, &more.security);
         add_counts(&mut self.validations, &more.validations);
         add_counts(&mut self.wordpress, &more.wordpress);
         add_counts(&mut self.php, &more.php);
@@ -122,7 +126,7 @@ impl DayCounts {
 
     /// Counts together what is rare, so that the length is bounded.
     pub fn limit(&mut self) {
-        for counts in [&mut self.sites, &mut self.wordpress, &mut self.php] {
+        for counts in [&mut self.sites, &mut self.security, &mut self.wordpress, &mut self.php] {
             limit(counts);
         }
     }

@@ -1,8 +1,8 @@
 //! Keys derived from the secret of downloads, `keys/downloads.key`: one for each use, so that none reveals another.
 //!
 //! [`download_link`](crate::download_link), [`first_copy_link`](crate::first_copy_link), [`renewal_token`](crate::renewal_token),
-//! [`unsubscribe_token`](crate::unsubscribe_token), [`site_claim_token`](crate::site_claim_token) and [`build_id`](crate::build_id)
-//! use them.
+//! [`composer`](crate::composer), [`unsubscribe_token`](crate::unsubscribe_token), [`site_claim_token`](crate::site_claim_token) and
+//! [`build_id`](crate::build_id) use them.
 
 use aes::Aes128;
 use aes::cipher::{BlockDecrypt as _, BlockEncrypt as _, KeyInit as _};
@@ -19,6 +19,9 @@ const FIRST_COPY: &[u8] = b"countersign first copy 1\0";
 
 /// What the MAC of a renewal token begins with.
 const RENEW: &[u8] = b"countersign renew 1\0";
+
+/// What the MAC of a Composer token begins with.
+const COMPOSER: &[u8] = b"countersign composer 1\0";
 
 /// What the MAC of a token to unsubscribe begins with.
 const UNSUBSCRIBE: &[u8] = b"countersign unsubscribe 1\0";
@@ -94,6 +97,16 @@ impl DownloadKey {
     /// Whether this is the [MAC of a license's renewal token](Self::renewal_mac), in constant time.
     pub(crate) fn is_renewal_mac(&self, license: &LicenseId, claimed: &[u8; 8]) -> bool {
         self.is_mac_of(&[RENEW, license.as_bytes()], claimed)
+    }
+
+    /// The MAC of a license's Composer token with this number.
+    pub(crate) fn composer_mac(&self, license: &LicenseId, number: u32) -> [u8; 8] {
+        self.mac_of(&[COMPOSER, &number.to_be_bytes(), license.as_bytes()])
+    }
+
+    /// Whether this is the [MAC of a license's Composer token](Self::composer_mac), in constant time.
+    pub(crate) fn is_composer_mac(&self, license: &LicenseId, number: u32, claimed: &[u8; 8]) -> bool {
+        self.is_mac_of(&[COMPOSER, &number.to_be_bytes(), license.as_bytes()], claimed)
     }
 
     /// The MAC of a customer's token to unsubscribe.

@@ -1,5 +1,5 @@
 //! Links to packages. The token says who may download what, until when; only the server can make or read one.
-//! 45 bytes, written as 60 characters of base64url: version (1), expiry (4, Unix time, big-endian), the first 16 bytes
+//! 45 bytes, written as 60 characters of base64url: form (1, or 3 to 5 for a security release), expiry (4, Unix time, big-endian), the first 16 bytes
 //! of the license id under AES-128, 8 bytes for the host, and 16 bytes of HMAC-SHA256 over plugin, version and all of
 //! that. Links are not stored. A download checks the license and the binding again.
 //! [`first_copy_link`](crate::first_copy_link) has tokens of the same form.
@@ -10,13 +10,20 @@ use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 
 use crate::download_key::DownloadKey;
 use crate::license_key::LicenseId;
+use crate::release_rules::VersionLine;
 use crate::site_host::SiteHost;
 
 /// Length of a token in characters.
 pub const TOKEN_LENGTH: usize = 60;
 
-/// The version of the token format.
-const FORM: u8 = 1;
+/// The forms of tokens: of a link that an active license got, and of links that an expired one may use, by the line. Form 2 is that of
+/// [`first_copy_link`](crate::first_copy_link).
+const FORMS: [(u8, Option<VersionLine>); 4] = [
+    (1, None),
+    (3, Some(VersionLine::Minor)),
+    (4, Some(VersionLine::Major)),
+    (5, Some(VersionLine::All)),
+];
 
 /// A link expires at the fourth midnight (UTC) after it was made, 72 to 96 hours later. All links of one day are the
 /// same, so repeated update requests get the same one.
@@ -31,6 +38,9 @@ pub struct DownloadLink {
     host_tag: [u8; 8],
     /// From this second on, `serve::api::downloads` refuses the link.
     pub expires: DateTime<Utc>,
+    /// Of a link to a security release: the narrowest line that has the release and the version that the site runs. `None` for any
+    /// other link, which an expired license cannot use.
+    pub line: Option<VersionLine>,
 }
 
 impl DownloadLink {
@@ -45,7 +55,13 @@ impl DownloadLink {
             license: std::array::from_fn(|at| bytes[at]),
             host_tag: key.host_tag(host),
             expires: midnight.and_utc(),
+            line: None,
         }
+    }
+
+    /// The same for a security release of this line.
+    pub fn of_line(self, line: Option<VersionLine>) -> Self {
+        Self { line, ..self }
     }
 
     /// The token for a plugin's version; `None` after the year 2106, when the time no longer fits.
@@ -55,17 +71,20 @@ impl DownloadLink {
             host_tag: self.host_tag,
             expires: self.expires,
         };
-        fields.encode(key, FORM, |signed| key.link_mac(slug, version, signed))
+        let (form, _) = FORMS.into_iter().find(|(_, line)| *line == self.line)?;
+        fields.encode(key, form, |signed| key.link_mac(slug, version, signed))
     }
 
     /// Reads a token, also an expired one; `None` if it was not made with this key for this plugin and version.
     pub fn read(key: &DownloadKey, slug: &str, version: &str, token: &str) -> Option<Self> {
         let is_mac = |signed: &[u8], claimed: &[u8; 16]| key.is_link_mac(slug, version, signed, claimed);
-        let fields = TokenFields::decode(key, FORM, token, is_mac)?;
+        let decode = |(form, line)| Some((TokenFields::decode(key, form, token, is_mac)?, line));
+        let (fields, line) = FORMS.into_iter().find_map(decode)?;
         Some(Self {
             license: fields.license,
             host_tag: fields.host_tag,
             expires: fields.expires,
+            line,
         })
     }
 
@@ -161,6 +180,31 @@ mod tests {
         );
         assert_eq!(read.expires.to_rfc3339(), "2026-11-27T00:00:00+00:00");
         assert_eq!(read.host_tag(), key.host_tag(&host("example.com")));
+    }
+
+    #[test]
+    fn a_link_to_a_security_release_says_of_which_line_it_is() {
+        let key = DownloadKey::new(&[7; 32]);
+        let link = DownloadLink::new(&key, &license(1), &host("example.com"), day());
+        let lines = [VersionLine::Minor, VersionLine::Major, VersionLine::All].map(Some);
+        let mut tokens = vec![link.token(&key, "acme-forms", "1.2.0").unwrap()];
+        for line in lines {
+            let link = link.clone().of_line(line);
+            let token = link.token(&key, "acme-forms", "1.2.0").unwrap();
+            assert_eq!(
+                DownloadLink::read(&key, "acme-forms", "1.2.0", &token),
+                Some(link),
+                "{line:?}"
+            );
+            tokens.push(token);
+        }
+        // No other MAC fits a changed form: a link cannot be made wider.
+        for (at, token) in tokens.iter().enumerate() {
+            for other in tokens.iter().skip(at + 1) {
+                let mixed = format!("{}{}", &other[..2], &token[2..]);
+                assert_eq!(DownloadLink::read(&key, "acme-forms", "1.2.0", &mixed), None);
+            }
+        }
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Entitlements and refusals: proof that a site may have a plugin's manifest, or the reason why not.
 
+use std::collections::BTreeSet;
+
 use chrono::NaiveDate;
 use enum_map::Enum;
 
 use crate::binding::Stored;
+use crate::channel::{Channel, ChannelRights};
 use crate::license::{License, LicenseState};
-use crate::plugin::Plugin;
+use crate::plugin::{AfterExpiry, Plugin};
 use crate::seat::Seat;
 use crate::site_host::SiteHost;
 use crate::slug::Slug;
@@ -115,6 +118,43 @@ impl NoticeEntitlement<'_> {
     }
 }
 
+/// Proof that a site may have a plugin's security releases, although its license may have expired. Only [`decide_security`] makes
+/// one.
+#[derive(Debug)]
+pub struct SecurityEntitlement<'a> {
+    slug: &'a Slug,
+}
+
+impl<'a> SecurityEntitlement<'a> {
+    /// The plugin.
+    pub fn slug(&self) -> &'a Slug {
+        self.slug
+    }
+}
+
+/// Makes the checks of [`decide`]. A license that has expired passes too, if the plugin's entry delivers security releases to expired
+/// licenses, for as long after the end as it says.
+pub fn decide_security<'a>(
+    license: Option<&License>,
+    stored: &(impl Stored + ?Sized),
+    staging: &StagingRule,
+    host: &SiteHost,
+    plugin: Option<&'a Plugin>,
+    today: NaiveDate,
+) -> Result<SecurityEntitlement<'a>, Refusal> {
+    let license = license.ok_or(Refusal::UnknownLicense)?;
+    let delivers = || {
+        let rules = plugin.map(|plugin| &plugin.security).filter(|rules| rules.delivers);
+        rules.is_some_and(|rules| today <= rules.lasts.after(license.last_day()))
+    };
+    match require_active(Some(license), today) {
+        Err(Refusal::LicenseExpired) if delivers() => {}
+        decided => drop(decided?),
+    }
+    let slug = held_and_covered(license, stored, staging, host, plugin)?;
+    Ok(SecurityEntitlement { slug })
+}
+
 /// Proof that whoever has a license's key or a link from its mail may have a plugin's package before any site is bound. Only
 /// [`decide_first_copy`] makes one.
 #[derive(Debug)]
@@ -134,6 +174,54 @@ impl<'a> From<Entitlement<'a>> for FirstCopyEntitlement<'a> {
     fn from(entitlement: Entitlement<'a>) -> Self {
         Self { slug: entitlement.slug }
     }
+}
+
+/// Proof that a site may fetch releases with Composer: all of its channel, or those of the days before its license ended. Only
+/// [`decide_composer`] makes one.
+#[derive(Debug)]
+pub struct ComposerEntitlement<'a> {
+    slug: &'a Slug,
+    listed: BTreeSet<Channel>,
+    rights: &'a ChannelRights,
+    until: Option<NaiveDate>,
+}
+
+impl<'a> ComposerEntitlement<'a> {
+    /// The plugin.
+    pub fn slug(&self) -> &'a Slug {
+        self.slug
+    }
+
+    /// Whether it may have a release of this channel and this day.
+    pub fn includes(&self, channel: Channel, released: NaiveDate) -> bool {
+        self.rights.granted(channel, &self.listed) == channel && self.until.is_none_or(|last| released <= last)
+    }
+}
+
+/// Makes the checks of [`decide`]. A license that has expired passes if the plugin's entry leaves it what was released before.
+pub fn decide_composer<'a>(
+    license: Option<&License>,
+    stored: &(impl Stored + ?Sized),
+    staging: &StagingRule,
+    host: &SiteHost,
+    plugin: Option<&'a Plugin>,
+    today: NaiveDate,
+) -> Result<ComposerEntitlement<'a>, Refusal> {
+    let license = license.ok_or(Refusal::UnknownLicense)?;
+    let keeps_earlier = plugin.is_some_and(|plugin| plugin.after_expiry == AfterExpiry::Earlier);
+    let until = match require_active(Some(license), today) {
+        Ok(_) => None,
+        Err(Refusal::LicenseExpired) if keeps_earlier => Some(license.last_day()),
+        Err(refusal) => return Err(refusal),
+    };
+    let slug = held_and_covered(license, stored, staging, host, plugin)?;
+    let plugin = plugin.ok_or(Refusal::UnknownPlugin)?;
+    Ok(ComposerEntitlement {
+        slug,
+        listed: license.details.rights.channels.clone(),
+        rights: &plugin.channels,
+        until,
+    })
 }
 
 /// Makes the checks of [`decide`] except for the site: the license is active, and covers the plugin.

@@ -47,6 +47,12 @@ pub enum EventKind {
     /// A site that was installed again claimed its binding, or what became of that.
     #[strum(serialize = "site.claimed")]
     Claimed,
+    /// The rollout of a release started, was paused, went on, ended, or began again.
+    #[strum(serialize = "rollout.changed")]
+    RolloutChanged,
+    /// Many sites that took a release do not run it.
+    #[strum(serialize = "rollout.alarm")]
+    RolloutAlarm,
     /// Sent by `countersign webhook test` alone.
     #[strum(serialize = "webhook.test")]
     Test,

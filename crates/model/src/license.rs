@@ -11,6 +11,7 @@ use crate::host_index::HostSet;
 use crate::license_key::LicenseId;
 use crate::period::{self, NEVER};
 use crate::remarks::Remarks;
+use crate::rights::Rights;
 use crate::sale::terms::SoldGrant;
 use crate::site_host::SiteHost;
 
@@ -74,6 +75,8 @@ pub struct LicenseDetails {
     pub site_moves: Option<u16>,
     /// If a renewal is to come: days that it goes on after its paid end without it.
     pub renewal_days: Option<u16>,
+    /// Rights of its own.
+    pub rights: Rights,
     /// What the ledger has of it beside. A license of a file has none.
     pub remarks: Option<Box<Remarks>>,
 }
@@ -124,6 +127,7 @@ impl Deref for Details {
             staging_sites: None,
             site_moves: None,
             renewal_days: None,
+            rights: Rights::NONE,
             remarks: None,
         };
         self.0.as_deref().unwrap_or(&NONE)

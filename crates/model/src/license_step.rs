@@ -10,8 +10,10 @@ use chrono::{DateTime, NaiveDate, SubsecRound as _, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::binding::Binding;
+use crate::composer::ComposerTokens;
 use crate::license::{License, LicenseStatus, Modules, SiteLimit};
 use crate::period::deserialize_last_day;
+use crate::rights::{RightsEdit, given};
 use crate::seat::Seat;
 use crate::site_host::SiteHost;
 use crate::staging_hosts::StagingRule;
@@ -67,11 +69,23 @@ pub struct LicenseTerms {
     /// How often it may move in 30 days by itself: `Some(None)` for the server's setting.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub site_moves: Option<Option<u16>>,
+    /// Rights of its own.
+    #[serde(default)]
+    pub rights: RightsEdit,
 }
 
-/// Reads `null` as a value, unlike an absent field.
-fn given<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
+impl LicenseTerms {
+    /// The edit that changes nothing but the Composer tokens.
+    pub fn with_composer(tokens: ComposerTokens) -> Self {
+        let rights = RightsEdit {
+            composer: Some(tokens),
+            ..RightsEdit::default()
+        };
+        Self {
+            rights,
+            ..Self::default()
+        }
+    }
 }
 
 fn last_day<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<NaiveDate>, D::Error> {
@@ -159,6 +173,10 @@ impl LicenseTerms {
         if (staging_sites, site_moves) != (details.staging_sites, details.site_moves) {
             after.details.staging_sites = staging_sites;
             after.details.site_moves = site_moves;
+        }
+        let rights = details.rights.after(&self.rights);
+        if rights != details.rights {
+            after.details.rights = rights;
         }
         Ok(after)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::plugin::PluginKind;
 use crate::slug::Slug;
 use crate::version::Version;
 
@@ -21,6 +22,9 @@ pub struct Manifest {
     pub changelog: String,
     /// Plain text.
     pub description: String,
+    /// The page of a theme, by the name under which plugin-update-checker requires it; absent for a plugin.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub details_url: String,
     pub download_link: String,
     pub download_url: String,
     pub homepage: String,
@@ -35,11 +39,20 @@ pub struct Manifest {
     pub release: Option<ReleaseProof>,
     pub requires: String,
     pub requires_php: String,
+    /// Slugs of plugins that a site must have; absent if there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires_plugins: Vec<String>,
     pub sections: Sections,
+    /// Whether it is a security release; absent if not. Nothing rests on it that only a signature could protect: it is not signed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub security: bool,
     pub slug: Slug,
     pub tag: String,
     pub tested: String,
     pub translations: [(); 0],
+    /// Absent for a plugin.
+    #[serde(rename = "type", default, skip_serializing_if = "PluginKind::is_plugin")]
+    pub kind: PluginKind,
     pub upgrade_notice: String,
     pub url: String,
     pub version: String,

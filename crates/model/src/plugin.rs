@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::channel::ChannelRights;
 use crate::edd_items::EddItems;
 use crate::name::Name;
 use crate::release_key::ReleaseKey;
+use crate::release_rules::{BackRules, SecurityRules};
+use crate::rollout::RolloutSettings;
 use crate::slug::Slug;
 use crate::tag_pattern::TagPattern;
 use crate::version::{Version, has_version};
@@ -14,6 +17,8 @@ use crate::version::{Version, has_version};
 pub struct Plugin {
     /// The file's name without `.toml`.
     pub slug: Slug,
+    /// What it is on a site.
+    pub kind: PluginKind,
     /// Display name; empty to use the one in the plugin's header.
     pub name: String,
     /// The module a license must have to get this plugin.
@@ -26,6 +31,10 @@ pub struct Plugin {
     pub versions: semver::VersionReq,
     /// Versions that are never published.
     pub withhold: Vec<Version>,
+    /// Who may have pre-releases.
+    pub channels: ChannelRights,
+    /// What Composer installs for licenses that have expired.
+    pub after_expiry: AfterExpiry,
     /// Where the CMS downloads a release, with `{slug}`, `{version}` and `{tag}` in it; empty if this server has the
     /// packages.
     pub download_url: String,
@@ -33,6 +42,12 @@ pub struct Plugin {
     pub package: Option<PackageSettings>,
     /// Who must sign a release before it is published; `None` where nobody has to.
     pub signing: Option<SigningSettings>,
+    /// Security releases, and who gets them.
+    pub security: SecurityRules,
+    /// Which older releases a site may go back to.
+    pub back: BackRules,
+    /// The steps in which a release reaches sites; `None` if all sites get it at once.
+    pub rollout: Option<RolloutSettings>,
     /// URL of the plugin's page; empty to use the one in the header.
     pub homepage: String,
     /// The author; empty to use the one in the header.
@@ -67,6 +82,48 @@ impl Plugin {
             name => name,
         }
     }
+}
+
+/// What a product is on a site. Where nothing else is said, the word plugin means both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PluginKind {
+    /// A plugin: a PHP file of its folder has the header.
+    #[default]
+    Plugin,
+    /// A theme, or a child theme: its `style.css` has the header.
+    Theme,
+}
+
+impl PluginKind {
+    /// Whether it is a plugin in the narrow sense.
+    pub fn is_plugin(&self) -> bool {
+        *self == Self::Plugin
+    }
+
+    /// The word for it in a sentence, which is also its name in an entry and in a manifest.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Plugin => "plugin",
+            Self::Theme => "theme",
+        }
+    }
+}
+
+/// The file of a theme that has its header.
+pub const STYLESHEET: &str = "style.css";
+
+/// Without one of these files, WordPress calls a theme broken, unless it is a child theme.
+pub const INDEX_TEMPLATES: [&str; 3] = ["index.php", "templates/index.html", "block-templates/index.html"];
+
+/// What an expired license still gets of a plugin with Composer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AfterExpiry {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What was released before its end, so that a lock file can still be installed.
+    Earlier,
 }
 
 /// Table `[package]`: how to make the packages of a plugin.
@@ -121,7 +178,7 @@ pub struct PluginSource {
     pub repository: RepositoryLocation,
     /// The plugin's folder in a monorepo, without leading or trailing `/`; empty for the root.
     pub path: String,
-    /// The file with the plugin's header, relative to `path`; `None` to search for it.
+    /// The file with the plugin's header, relative to `path`; `None` to search for it. A theme has none.
     pub main_file: Option<String>,
 }
 

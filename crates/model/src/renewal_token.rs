@@ -53,17 +53,7 @@ impl RenewalToken {
 
     /// The text of a link or a field.
     pub fn reveal(&self) -> String {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.license);
-        bytes[8..].copy_from_slice(&self.mac);
-        // 26 digits have 130 bits: the last two are 0.
-        let bits = u128::from_be_bytes(bytes);
-        let digit = |at: usize| match at {
-            25 => (bits << 2) & 31,
-            at => (bits >> (123 - 5 * at)) & 31,
-        };
-        let digits = (0..LENGTH).map(|at| char::from(DIGITS[digit(at) as usize]));
-        PREFIX.chars().chain(digits).collect()
+        format!("{PREFIX}{}", to_base32(&self.license, &self.mac))
     }
 }
 
@@ -72,25 +62,8 @@ impl FromStr for RenewalToken {
 
     fn from_str(text: &str) -> Result<Self, NotARenewalToken> {
         let digits = text.strip_prefix(PREFIX).ok_or(NotARenewalToken)?;
-        if digits.len() != LENGTH {
-            return Err(NotARenewalToken);
-        }
-        let mut bits = 0_u128;
-        for (at, digit) in digits.bytes().enumerate() {
-            let value = DIGITS.iter().position(|known| *known == digit);
-            let value = value.ok_or(NotARenewalToken)? as u128;
-            bits = match at {
-                // One text is one token.
-                25 if value & 3 != 0 => return Err(NotARenewalToken),
-                25 => bits << 3 | value >> 2,
-                _ => bits << 5 | value,
-            };
-        }
-        let bytes = bits.to_be_bytes();
-        Ok(Self {
-            license: std::array::from_fn(|at| bytes[at]),
-            mac: std::array::from_fn(|at| bytes[8 + at]),
-        })
+        let (license, mac) = from_base32(digits).ok_or(NotARenewalToken)?;
+        Ok(Self { license, mac })
     }
 }
 
@@ -98,6 +71,41 @@ impl fmt::Debug for RenewalToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RenewalToken(redacted)")
     }
+}
+
+/// The digits of a token of 16 bytes.
+pub(crate) fn to_base32(license: &[u8; 8], mac: &[u8; 8]) -> String {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(license);
+    bytes[8..].copy_from_slice(mac);
+    // 26 digits have 130 bits: the last two are 0.
+    let bits = u128::from_be_bytes(bytes);
+    let digit = |at: usize| match at {
+        25 => (bits << 2) & 31,
+        at => (bits >> (123 - 5 * at)) & 31,
+    };
+    (0..LENGTH).map(|at| char::from(DIGITS[digit(at) as usize])).collect()
+}
+
+/// The 16 bytes of a token's digits; `None` if these are none. Each token has one text.
+pub(crate) fn from_base32(digits: &str) -> Option<([u8; 8], [u8; 8])> {
+    if digits.len() != LENGTH {
+        return None;
+    }
+    let mut bits = 0_u128;
+    for (at, digit) in digits.bytes().enumerate() {
+        let value = DIGITS.iter().position(|known| *known == digit)? as u128;
+        bits = match at {
+            25 if value & 3 != 0 => return None,
+            25 => bits << 3 | value >> 2,
+            _ => bits << 5 | value,
+        };
+    }
+    let bytes = bits.to_be_bytes();
+    Some((
+        std::array::from_fn(|at| bytes[at]),
+        std::array::from_fn(|at| bytes[8 + at]),
+    ))
 }
 
 #[cfg(test)]

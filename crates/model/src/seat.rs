@@ -93,7 +93,13 @@ impl License {
 
     /// How many seats are used.
     pub fn used_seats(&self, stored: &(impl Stored + ?Sized), staging: &StagingRule) -> usize {
-        self.counts(stored, staging).seats
+        let mut hosts = self.hosts(stored.all(), &[]);
+        match (hosts.next(), hosts.next()) {
+            (None, _) => 0,
+            // A site alone is never a copy. Most licenses have one.
+            (Some(_), None) => 1,
+            _ => self.counts(stored, staging).seats,
+        }
     }
 
     /// Whether there is a seat for every host that is listed or bound.
@@ -102,6 +108,12 @@ impl License {
             SiteLimit::Unlimited => true,
             SiteLimit::Limited(limit) => self.seats(self.hosts(stored.all(), &[]), staging) <= limit.get() as usize,
         }
+    }
+
+    /// Whether a host that uses this license is a staging copy.
+    pub fn is_copy(&self, stored: &(impl Stored + ?Sized), staging: &StagingRule, host: &SiteHost) -> bool {
+        let is_at_staging_host = || staging.hosts.has(host) && self.counts(stored, staging).has_outside;
+        self.has_site_above(stored, host) || is_at_staging_host()
     }
 
     /// How many staging copies need no seat.

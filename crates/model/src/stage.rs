@@ -5,18 +5,15 @@
 
 use std::fmt;
 
+use crate::channel::Channel;
+
 /// How finished a release is, by the suffix of its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// No suffix, a number, or `p`, `pl` or `patch` with a number.
-    Stable,
-    /// `rc` or `RC`, with or without a number.
-    Rc,
-    /// `beta` or `b`, with or without a number.
-    Beta,
-    /// `alpha` or `a`, with or without a number.
-    Alpha,
-    /// Another suffix that PHP takes for older than the version without it.
+    /// A release of a channel. No suffix, a number, or `p`, `pl` or `patch` with a number is stable; `rc`, `RC`, `beta`, `b`, `alpha`
+    /// and `a`, with or without a number, name the channel.
+    In(Channel),
+    /// Another suffix that PHP takes for older than the version without it: built, and in no channel.
     Unnamed,
     /// A suffix that PHP reads in another way than its author means it. A tag with such a version is not published.
     Misread(MisreadSuffix),
@@ -65,8 +62,8 @@ impl Stage {
         };
         let named = channel(word).filter(|_| has_number || behind.is_empty());
         match word {
-            "" => Self::Stable,
-            "p" | "pl" | "patch" if has_number => Self::Stable,
+            "" => Self::In(Channel::Stable),
+            "p" | "pl" | "patch" if has_number => Self::In(Channel::Stable),
             "p" | "pl" | "patch" => misread(Reading::Newer, format!("-{word}.1, or -beta.1")),
             // PHP has no other word that is newer than a number.
             _ if word.starts_with('p') => misread(Reading::Newer, "-beta.1".to_owned()),
@@ -74,7 +71,7 @@ impl Stage {
                 Reading::OlderThanDev,
                 format!("{separator}{}{behind}", word.to_ascii_lowercase()),
             ),
-            _ => named.unwrap_or(Self::Unnamed),
+            _ => named.map_or(Self::Unnamed, Self::In),
         }
     }
 }
@@ -84,12 +81,12 @@ fn split_separator(text: &str) -> (&str, &str) {
     text.split_at(usize::from(text.starts_with(['.', '-'])))
 }
 
-/// The stage that has exactly this name.
-fn channel(word: &str) -> Option<Stage> {
+/// The channel that has exactly this name.
+fn channel(word: &str) -> Option<Channel> {
     match word {
-        "alpha" | "a" => Some(Stage::Alpha),
-        "beta" | "b" => Some(Stage::Beta),
-        "rc" | "RC" => Some(Stage::Rc),
+        "alpha" | "a" => Some(Channel::Alpha),
+        "beta" | "b" => Some(Channel::Beta),
+        "rc" | "RC" => Some(Channel::Rc),
         _ => None,
     }
 }
@@ -108,11 +105,11 @@ mod tests {
         for (suffixes, expected) in [
             (
                 &["", "-1", "-p1", "p1", ".pl2", "-patch3", "-patch.3", "-pl-2"][..],
-                Stage::Stable,
+                Stage::In(Channel::Stable),
             ),
-            (&["-rc1", "-RC.1", "rc", "-RC", ".rc-2"], Stage::Rc),
-            (&["-beta", "-b2", "b2", ".beta.1", "-beta-1"], Stage::Beta),
-            (&["-alpha", "-a.1", "a1"], Stage::Alpha),
+            (&["-rc1", "-RC.1", "rc", "-RC", ".rc-2"], Stage::In(Channel::Rc)),
+            (&["-beta", "-b2", "b2", ".beta.1", "-beta-1"], Stage::In(Channel::Beta)),
+            (&["-alpha", "-a.1", "a1"], Stage::In(Channel::Alpha)),
             (
                 &[
                     "-dev",

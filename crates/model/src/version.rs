@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use compact_str::CompactString;
 
+use crate::channel::Channel;
 use crate::checked_text::checked_text;
 use crate::stage::Stage;
 
@@ -92,7 +93,15 @@ impl Version {
 
     /// Whether this is never the latest: yes for `1.2-rc1` and `1.2-preview`, no for `1.2-p1`.
     pub fn is_prerelease(&self) -> bool {
-        self.stage() != Stage::Stable
+        self.channel() != Some(Channel::Stable)
+    }
+
+    /// The channel; `None` for a version that sites are never offered, such as `1.2-dev`.
+    pub fn channel(&self) -> Option<Channel> {
+        match self.stage() {
+            Stage::In(channel) => Some(channel),
+            Stage::Unnamed | Stage::Misread(_) => None,
+        }
     }
 
     /// The numeric parts: `1.2.0` of `1.2.0-beta.1`.

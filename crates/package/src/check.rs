@@ -1,6 +1,6 @@
-//! Checks whether an archive can be the package of a release: one top-level folder, with the released plugin in it.
+//! Checks whether an archive can be the package of a release: one top-level folder, with the released plugin or theme in it.
 //!
-//! WordPress knows a plugin by its folder and its main file. An update in another folder becomes a second plugin. If
+//! WordPress knows a plugin by its folder and its main file, and a theme by its folder. An update in another folder becomes a second plugin. If
 //! the header has another version than the release, the update is offered again and again.
 //! [`archive`](super::archive) has checked the archive itself.
 
@@ -8,6 +8,7 @@ use super::archive::{Archive, ArchiveEntry, ArchiveError};
 use super::entry_name::FolderName;
 use super::mark;
 use super::read_at::ReadAt;
+use countersign_model::plugin::{INDEX_TEMPLATES, PluginKind, STYLESHEET};
 use countersign_model::text::printable::Printable;
 use countersign_model::version::misread_header;
 
@@ -28,12 +29,23 @@ const MAX_PHP_FILES: usize = 500;
 pub struct Expected<'a> {
     /// The top-level folder.
     pub folder: Option<&'a FolderName>,
-    /// The main file, relative to the folder; otherwise it is searched for.
+    /// What it is; otherwise a theme if its stylesheet has a theme's header, and else a plugin.
+    pub kind: Option<PluginKind>,
+    /// The main file, relative to the folder; otherwise it is searched for. A theme has its stylesheet.
     pub main_file: Option<&'a str>,
     /// The exact `Version` in the main file.
     pub version: Option<&'a str>,
     /// Whether the package will carry a mark.
     pub marked: bool,
+}
+
+/// What the check needs of the header in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MainHeader {
+    /// Its `Version`; may be empty.
+    pub version: String,
+    /// Whether it is the header of a child theme, which has a `Template`.
+    pub is_child_theme: bool,
 }
 
 /// The result of checking an archive.
@@ -71,9 +83,9 @@ pub enum PackageProblem {
         /// The expected one.
         expected: String,
     },
-    /// The main file is missing, or has no header.
-    #[error("{}: is not there, or has no plugin header", Printable(.0))]
-    NoMainFile(String),
+    /// The main file is missing, or has no header of this kind.
+    #[error("{}: is not there, or has no {} header", Printable(.0), .1.word())]
+    NoMainFile(String, PluginKind),
     /// No file with a plugin header.
     #[error("no PHP file in the folder on top has a plugin header")]
     NoPlugin,
@@ -119,6 +131,9 @@ pub enum PackageWarning {
         /// Its size in bytes.
         size: u64,
     },
+    /// A theme without templates.
+    #[error("it has no index.php and no templates/index.html: WordPress calls such a theme broken")]
+    NoTemplate,
     /// Files that the package will not have.
     #[error("{}{}: never packed", Printable(.first), more(*.count))]
     NeverPacked {
@@ -132,8 +147,8 @@ pub enum PackageWarning {
     LargePackage(u64),
 }
 
-/// Checks an archive. `header` returns the `Version` of a plugin header in the first bytes of a PHP file, or `None`
-/// without a header.
+/// Checks an archive. `header` returns the header in the first bytes of a PHP file or a stylesheet, or `None` without a
+/// header of this kind.
 ///
 /// # Errors
 ///
@@ -141,7 +156,7 @@ pub enum PackageWarning {
 pub fn check<R: ReadAt>(
     archive: &Archive<R>,
     expected: &Expected,
-    header: impl Fn(&[u8]) -> Option<String>,
+    header: impl Fn(PluginKind, &[u8]) -> Option<MainHeader>,
 ) -> Result<Checked, ArchiveError> {
     let mut checked = Checked {
         warnings: warnings(archive),
@@ -160,9 +175,18 @@ pub fn check<R: ReadAt>(
             if expected.marked {
                 checked.problems.extend(own_marks(archive, &found));
             }
-            match main_file(archive, &found, expected.main_file, &header)? {
+            match main_file(archive, &found, expected, &header)? {
                 Err(problem) => checked.problems.push(problem),
-                Ok((file, version)) => {
+                Ok((
+                    file,
+                    MainHeader {
+                        version,
+                        is_child_theme,
+                    },
+                )) => {
+                    if file == STYLESHEET && !is_child_theme && !has_template(archive, &found) {
+                        checked.warnings.push(PackageWarning::NoTemplate);
+                    }
                     checked
                         .problems
                         .extend(version_problem(&file, &version, expected.version));
@@ -247,25 +271,44 @@ fn own_marks<R: ReadAt>(archive: &Archive<R>, folder: &FolderName) -> Vec<Packag
         .collect()
 }
 
-/// The main file, relative to the folder, and its version: the given file; else the one named like the folder; else
-/// the only one with a plugin header.
+/// Whether a theme has what WordPress begins each page with.
+fn has_template<R: ReadAt>(archive: &Archive<R>, folder: &FolderName) -> bool {
+    let mut names = archive.files().filter_map(|file| file.name.below(folder));
+    names.any(|name| INDEX_TEMPLATES.contains(&name))
+}
+
+/// The main file, relative to the folder, and its header: a theme's stylesheet; the given file; else the one named like the
+/// folder; else the only one with a plugin header.
 fn main_file<R: ReadAt>(
     archive: &Archive<R>,
     folder: &FolderName,
-    named: Option<&str>,
-    header: &impl Fn(&[u8]) -> Option<String>,
-) -> Result<Result<(String, String), PackageProblem>, ArchiveError> {
-    let version_in = |file: &ArchiveEntry| archive.read_start(file, HEADER as u64).map(|start| header(&start));
-    let find = |name: &str| archive.files().find(|file| file.name.below(folder) == Some(name));
-    if let Some(named) = named {
-        let version = find(named).map(version_in).transpose()?.flatten();
-        return Ok(version
-            .map(|version| (named.to_owned(), version))
-            .ok_or(PackageProblem::NoMainFile(named.to_owned())));
+    expected: &Expected,
+    header: &impl Fn(PluginKind, &[u8]) -> Option<MainHeader>,
+) -> Result<Result<(String, MainHeader), PackageProblem>, ArchiveError> {
+    let header_in = |file: &ArchiveEntry, kind| {
+        let start = archive.read_start(file, HEADER as u64)?;
+        Ok::<_, ArchiveError>(header(kind, &start))
+    };
+    let header_of = |name: &str, kind| {
+        let mut files = archive.files();
+        let file = files.find(|file| file.name.below(folder) == Some(name));
+        file.map_or(Ok(None), |file| header_in(file, kind))
+    };
+    if expected.kind != Some(PluginKind::Plugin) {
+        let theme = header_of(STYLESHEET, PluginKind::Theme)?;
+        if theme.is_some() || expected.kind == Some(PluginKind::Theme) {
+            let absent = || PackageProblem::NoMainFile(STYLESHEET.to_owned(), PluginKind::Theme);
+            return Ok(theme.map(|header| (STYLESHEET.to_owned(), header)).ok_or_else(absent));
+        }
+    }
+    if let Some(named) = expected.main_file {
+        let absent = || PackageProblem::NoMainFile(named.to_owned(), PluginKind::Plugin);
+        let found = header_of(named, PluginKind::Plugin)?;
+        return Ok(found.map(|header| (named.to_owned(), header)).ok_or_else(absent));
     }
     let usual = format!("{folder}.php");
-    if let Some(version) = find(&usual).map(version_in).transpose()?.flatten() {
-        return Ok(Ok((usual, version)));
+    if let Some(header) = header_of(&usual, PluginKind::Plugin)? {
+        return Ok(Ok((usual, header)));
     }
     let on_top = |file: &&ArchiveEntry| {
         file.name
@@ -276,13 +319,15 @@ fn main_file<R: ReadAt>(
     if php_files > MAX_PHP_FILES {
         return Ok(Err(PackageProblem::TooManyFiles(php_files)));
     }
-    let mut found: Option<(String, String)> = None;
+    let mut found: Option<(String, MainHeader)> = None;
     for file in archive.files().filter(on_top) {
-        let Some(version) = version_in(file)? else { continue };
+        let Some(header) = header_in(file, PluginKind::Plugin)? else {
+            continue;
+        };
         let name = file.name.below(folder).unwrap_or_default().to_owned();
         match found {
             Some((first, _)) => return Ok(Err(PackageProblem::Ambiguous(first, name))),
-            None => found = Some((name, version)),
+            None => found = Some((name, header)),
         }
     }
     Ok(found.ok_or(PackageProblem::NoPlugin))
@@ -311,11 +356,17 @@ mod tests {
     use crate::archive::testing::{Made, zip, zip_of};
 
     /// A minimal header parser.
-    fn header(file: &[u8]) -> Option<String> {
+    fn header(kind: PluginKind, file: &[u8]) -> Option<MainHeader> {
         let text = String::from_utf8_lossy(file);
-        text.contains("Plugin Name:").then(|| {
-            text.split_once("Version: ")
-                .map_or(String::new(), |(_, rest)| rest.lines().next().unwrap().to_owned())
+        let name = match kind {
+            PluginKind::Plugin => "Plugin Name:",
+            PluginKind::Theme => "Theme Name:",
+        };
+        text.contains(name).then(|| MainHeader {
+            version: text
+                .split_once("Version: ")
+                .map_or(String::new(), |(_, rest)| rest.lines().next().unwrap().to_owned()),
+            is_child_theme: text.contains("Template:"),
         })
     }
 
@@ -342,7 +393,7 @@ mod tests {
             folder: Some(&folder),
             version: Some("1.2.0"),
             marked: true,
-            main_file: None,
+            ..Expected::default()
         };
         let found = checked(
             &[
@@ -384,7 +435,7 @@ mod tests {
             folder: Some(&folder),
             version: Some("1.2.0"),
             marked: true,
-            main_file: None,
+            ..Expected::default()
         };
         let told = |files: &[(&str, &[u8])]| problems(files, &expected);
         assert_eq!(told(&[]), ["the archive has no files"]);
@@ -443,6 +494,55 @@ mod tests {
         assert_eq!(
             problems(&[("acme/acme.php", PLUGIN), ("acme/build-id.php", b"")], &unmarked),
             [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_theme_is_found_by_its_stylesheet_and_needs_a_template() {
+        const THEME: &[u8] = b"/*\nTheme Name: Acme\nVersion: 1.2.0\n*/";
+        const CHILD: &[u8] = b"/*\nTheme Name: Acme\nTemplate: other\nVersion: 1.2.0\n*/";
+        let of = |kind| Expected {
+            kind,
+            version: Some("1.2.0"),
+            ..Expected::default()
+        };
+        let [either, theme, plugin] = [None, Some(PluginKind::Theme), Some(PluginKind::Plugin)].map(of);
+        let index = ("acme/index.php", &b"<?php"[..]);
+        // A plugin's file beside it changes nothing.
+        let files = [("acme/style.css", THEME), ("acme/acme.php", PLUGIN), index];
+        for expected in [&either, &theme] {
+            let found = checked(&files, expected);
+            assert_eq!(found.main_file.as_deref(), Some("style.css"));
+            assert_eq!((found.problems, found.warnings), (vec![], vec![]));
+        }
+        assert_eq!(checked(&files, &plugin).main_file.as_deref(), Some("acme.php"));
+        for (files, warns) in [
+            (&[("acme/style.css", THEME)][..], true),
+            (&[("acme/style.css", THEME), ("acme/sub/index.php", b"")], true),
+            (&[("acme/style.css", THEME), ("acme/templates/index.html", b"")], false),
+            (&[("acme/style.css", CHILD)], false),
+        ] {
+            let found = checked(files, &theme);
+            assert_eq!(found.problems, []);
+            assert_eq!(
+                found.warnings,
+                vec![PackageWarning::NoTemplate; usize::from(warns)],
+                "{files:?}"
+            );
+        }
+        let of_plugin = [("acme/acme.php", PLUGIN), ("acme/style.css", b"a {}")];
+        assert_eq!(
+            problems(&of_plugin, &theme),
+            ["style.css: is not there, or has no theme header"]
+        );
+        assert_eq!(problems(&of_plugin, &either), [""; 0]);
+        let other = [
+            ("acme/style.css", &b"/*\nTheme Name: Acme\nVersion: 1.3\n*/"[..]),
+            index,
+        ];
+        assert_eq!(
+            problems(&other, &theme),
+            ["style.css: its Version is \"1.3\", and must be \"1.2.0\""]
         );
     }
 

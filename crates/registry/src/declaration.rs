@@ -44,6 +44,12 @@ fn fields(license: &License) -> Vec<(&'static str, Value)> {
         SiteLimit::Unlimited => Some(text("unlimited")),
     };
     let hosts: Vec<_> = details.hosts.iter().map(|host| text(host.as_str())).collect();
+    let channels: Vec<_> = details
+        .rights
+        .channels
+        .iter()
+        .map(|channel| text(channel.as_str()))
+        .collect();
     let is_active = license.status == LicenseStatus::Active;
     let fields = [
         ("id", Some(text(&license.id.to_string()))),
@@ -53,6 +59,11 @@ fn fields(license: &License) -> Vec<(&'static str, Value)> {
         ("grace_period_hours", license.grace_period_hours.map(number)),
         ("staging_sites", details.staging_sites.map(number)),
         ("site_moves", details.site_moves.map(number)),
+        ("channels", (!channels.is_empty()).then_some(Value::Array(channels))),
+        (
+            "white_label",
+            details.rights.white_label.then_some(Value::Boolean(true)),
+        ),
         ("hosts", (!hosts.is_empty()).then_some(Value::Array(hosts))),
         ("note", (!details.note.is_empty()).then(|| text(&details.note))),
         ("replaces", details.replaces.map(|id| text(&id.to_string()))),

@@ -27,6 +27,7 @@ pub mod offers;
 pub mod plugins;
 mod reader;
 pub mod release_chain;
+mod rollout_table;
 mod signature_files;
 mod signing_table;
 mod sold_modules;

@@ -2,14 +2,17 @@
 //!
 //! `licenses` holds all of them.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use countersign_model::channel::Channel;
 use countersign_model::license::{
     License, LicenseDetails, LicenseStatus, MAX_GRACE_PERIOD_HOURS, Modules, ReleaseTimes, SiteLimit,
 };
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::name::Name;
+use countersign_model::rights::Rights;
 use countersign_model::site_host::SiteHost;
 
 use crate::reader::DocumentReader;
@@ -23,6 +26,8 @@ const FIELDS: &[&str] = &[
     "sites",
     "staging_sites",
     "site_moves",
+    "channels",
+    "white_label",
     "grace_period_hours",
     "note",
     "hosts",
@@ -67,6 +72,11 @@ pub(super) fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>,
             staging_sites: limit(reader, table, "staging_sites"),
             site_moves: limit(reader, table, "site_moves"),
             renewal_days: None,
+            rights: Rights {
+                channels: channels(reader, table),
+                white_label: reader.boolean(table, "white_label").unwrap_or_default(),
+                ..Rights::NONE
+            },
             remarks: None,
         }
         .into(),
@@ -99,6 +109,23 @@ fn id(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<Licen
 fn replaces(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<LicenseId> {
     let (at, text) = reader.string(table, "replaces")?;
     reader.parse(at, "replaces", text)
+}
+
+fn channels(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> BTreeSet<Channel> {
+    let names = reader.strings(table, "channels").unwrap_or_default();
+    let mut channels = BTreeSet::new();
+    for (at, name) in names {
+        match Channel::PRERELEASES
+            .into_iter()
+            .find(|channel| channel.as_str() == name)
+        {
+            Some(channel) => {
+                channels.insert(channel);
+            }
+            None => reader.complain(at, "\"channels\" must be a list of \"rc\", \"beta\" and \"alpha\""),
+        }
+    }
+    channels
 }
 
 fn status(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<LicenseStatus> {

@@ -4,11 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
+use countersign_model::channel::{ChannelRight, ChannelRights};
 use countersign_model::ignore_rules::is_pattern;
 use countersign_model::name::Name;
-use countersign_model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource};
+use countersign_model::period::Period;
+use countersign_model::plugin::{AfterExpiry, PackageOrigin, PackageSettings, Plugin, PluginKind, PluginSource};
+use countersign_model::release_rules::{BackRules, SecurityRules, VersionLine};
 use countersign_model::slug::Slug;
 use countersign_model::tag_pattern::TagPattern;
+use countersign_model::version::Version;
 
 use crate::diagnostic::Diagnostic;
 use crate::dir_entry::DirEntry;
@@ -16,11 +20,13 @@ use crate::edd_items::edd_items;
 use crate::error::RegistryError;
 use crate::files::RegistryFiles;
 use crate::reader::DocumentReader;
+use crate::rollout_table::rollout;
 use crate::signing_table::signing;
 use crate::spanned::{SpannedTable, Value};
 use crate::urls::{download_url, path_inside, repository, web_url};
 
 const FIELDS: &[&str] = &[
+    "type",
     "name",
     "module",
     "repository",
@@ -29,9 +35,14 @@ const FIELDS: &[&str] = &[
     "tags",
     "versions",
     "withhold",
+    "channels",
+    "composer",
     "download_url",
     "package",
     "signing",
+    "rollout",
+    "security",
+    "back",
     "homepage",
     "author",
     "author_homepage",
@@ -101,7 +112,12 @@ fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug
     reader.only(table, FIELDS);
     reader.without_keys(table);
     let path = address(reader, table, "path", path_inside).unwrap_or_default();
+    let kind = kind(reader, table);
     let main_file = address(reader, table, "main_file", path_inside);
+    if let (PluginKind::Theme, Some(field)) = (kind, table.fields.get("main_file")) {
+        let diagnostic = "\"main_file\" is for plugins: the header of a theme is in its style.css";
+        reader.complain(field.at, diagnostic);
+    }
     let repository = address(reader, table, "repository", |text| repository(text, folder));
     let mut page = |name| address(reader, table, name, web).unwrap_or_default();
     let homepage = page("homepage");
@@ -109,6 +125,7 @@ fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug
     let download = |text: &str| download_url(text).map(|()| text.to_owned());
     Plugin {
         slug: slug.clone(),
+        kind,
         name: reader.line_of_text(table, "name").unwrap_or_default(),
         module: reader.parsed(table, "module").unwrap_or_else(|| Name::from(slug)),
         source: repository.map(|repository| PluginSource {
@@ -118,16 +135,15 @@ fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug
         }),
         tags: tags(reader, table),
         versions: versions(reader, table),
-        withhold: {
-            let texts = reader.strings(table, "withhold").unwrap_or_default();
-            texts
-                .into_iter()
-                .filter_map(|(at, text)| reader.parse(at, "withhold", text))
-                .collect()
-        },
+        withhold: versions_of(reader, table, "withhold"),
+        channels: channels(reader, table),
+        after_expiry: after_expiry(reader, table),
         download_url: address(reader, table, "download_url", download).unwrap_or_default(),
         package: package(reader, table, slug),
         signing: signing(reader, table),
+        rollout: rollout(reader, table),
+        security: security(reader, table),
+        back: back(reader, table),
         homepage,
         author: reader.line_of_text(table, "author").unwrap_or_default(),
         author_homepage,
@@ -138,6 +154,112 @@ fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug
         allow_version_mismatch: reader.boolean(table, "allow_version_mismatch").unwrap_or_default(),
         edd: edd_items(reader, table),
     }
+}
+
+/// `type`: what it is on a site.
+fn kind(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> PluginKind {
+    let kinds = [PluginKind::Plugin, PluginKind::Theme];
+    let known = |text: &str| {
+        let mut kinds = kinds.into_iter();
+        kinds
+            .find(|kind| kind.word() == text)
+            .ok_or_else(|| "must be \"plugin\" or \"theme\"".to_owned())
+    };
+    address(reader, table, "type", known).unwrap_or_default()
+}
+
+/// Who may have pre-releases.
+fn channels(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> ChannelRights {
+    let Some(inner) = reader.table(table, "channels") else {
+        return ChannelRights::default();
+    };
+    reader.only(inner, &["rc", "beta", "alpha"]);
+    let right = |text: &str| match text {
+        "off" => Ok(ChannelRight::Off),
+        "licensed" => Ok(ChannelRight::Licensed),
+        "listed" => Ok(ChannelRight::Listed),
+        _ => Err("must be \"off\", \"licensed\" or \"listed\"".to_owned()),
+    };
+    ChannelRights {
+        rc: address(reader, inner, "rc", right),
+        beta: address(reader, inner, "beta", right),
+        alpha: address(reader, inner, "alpha", right),
+    }
+}
+
+/// `after_expiry` of table `[composer]`.
+fn after_expiry(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> AfterExpiry {
+    let Some(inner) = reader.table(table, "composer") else {
+        return AfterExpiry::default();
+    };
+    reader.only(inner, &["after_expiry"]);
+    let rule = |text: &str| match text {
+        "nothing" => Ok(AfterExpiry::Nothing),
+        "earlier" => Ok(AfterExpiry::Earlier),
+        _ => Err("must be \"nothing\" or \"earlier\"".to_owned()),
+    };
+    address(reader, inner, "after_expiry", rule).unwrap_or_default()
+}
+
+/// `security`: a list of versions, or a table.
+fn security(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> SecurityRules {
+    let mut rules = SecurityRules::default();
+    let Some(field) = table.fields.get("security") else {
+        return rules;
+    };
+    if let Value::Array(_) = &field.node.value {
+        rules.releases = versions_of(reader, table, "security");
+        return rules;
+    }
+    let Some(inner) = reader.table(table, "security") else {
+        return rules;
+    };
+    reader.only(inner, &["releases", "expired", "lines", "for"]);
+    rules.releases = versions_of(reader, inner, "releases");
+    let expired = |text: &str| match text {
+        "tell" => Ok(false),
+        "deliver" => Ok(true),
+        _ => Err("must be \"tell\" or \"deliver\"".to_owned()),
+    };
+    rules.delivers = address(reader, inner, "expired", expired).unwrap_or(rules.delivers);
+    let lines = |text: &str| {
+        text.parse()
+            .map_err(|_| "must be \"minor\", \"major\" or \"all\"".to_owned())
+    };
+    rules.lines = address(reader, inner, "lines", lines).unwrap_or(rules.lines);
+    let lasts = |text: &str| match text.parse::<Period>() {
+        Ok(period) if !period.is_empty() => Ok(period),
+        _ => Err("must be a period such as \"5y\", \"6m\" or \"30d\"".to_owned()),
+    };
+    rules.lasts = address(reader, inner, "for", lasts).unwrap_or(rules.lasts);
+    rules
+}
+
+/// Table `[back]`.
+fn back(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> BackRules {
+    let mut rules = BackRules::default();
+    let Some(inner) = reader.table(table, "back") else {
+        return rules;
+    };
+    reader.only(inner, &["allow", "oldest"]);
+    let within = |text: &str| match text {
+        "off" => Ok(None),
+        "minor" => Ok(Some(VersionLine::Major)),
+        "major" => Ok(Some(VersionLine::All)),
+        _ => Err("must be \"off\", \"minor\" or \"major\"".to_owned()),
+    };
+    rules.within = address(reader, inner, "allow", within).unwrap_or(rules.within);
+    rules.oldest = reader.parsed(inner, "oldest");
+    rules
+}
+
+/// A list of versions.
+fn versions_of(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, name: &str) -> Vec<Version> {
+    let texts = reader.strings(table, name).unwrap_or_default();
+    texts
+        .into_iter()
+        .filter_map(|(at, text)| reader.parse(at, name, text))
+        .collect()
 }
 
 /// How to make packages; `None` if the entry has a `download_url`.
@@ -308,6 +430,26 @@ mod tests {
         assert_eq!(plugin.icons.keys().collect::<Vec<_>>(), ["1x", "svg"]);
         assert_eq!(plugin.banners["low"], "https://example.com/low.png");
         assert!(plugin.allow_version_mismatch);
+    }
+
+    #[test]
+    fn an_entry_says_whether_it_is_of_a_theme() {
+        let kind = |text: &str| {
+            let registry = registry(&[("acme.toml", text)]);
+            let entry = load(&RegistryFiles::folder(registry.path())).unwrap().remove(0);
+            entry.plugin.unwrap().kind
+        };
+        assert_eq!(kind("repository = '../acme'\n"), PluginKind::Plugin);
+        assert_eq!(kind("type = 'plugin'\nmain_file = 'a.php'\n"), PluginKind::Plugin);
+        assert_eq!(kind("type = 'theme'\nrepository = '../acme'\n"), PluginKind::Theme);
+        assert_eq!(
+            diagnostics("acme.toml", "type = 'themes'\n"),
+            [r#"acme.toml:1:8: "type" must be "plugin" or "theme""#]
+        );
+        assert_eq!(
+            diagnostics("acme.toml", "type = 'theme'\nmain_file = 'style.css'\n"),
+            [r#"acme.toml:2:1: "main_file" is for plugins: the header of a theme is in its style.css"#]
+        );
     }
 
     #[test]

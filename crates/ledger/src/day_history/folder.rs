@@ -3,7 +3,7 @@
 //! A day's lines are appended at once and synced. A line that a loss of power tore is cut off, and what is missing of its day is appended.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use chrono::{Days, NaiveDate};
@@ -172,18 +172,12 @@ impl FolderDays {
                 text.push(b'\n');
             }
             let path = self.folder.join(FINISHED);
-            let mut file = match regular_file::open_to_write(&path) {
+            match whole_end(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return durable_file::create_new(&path, &text, Access::Owner);
+                    durable_file::create_new(&path, &text, Access::Owner)
                 }
-                opened => opened?,
-            };
-            let end = whole_end(&path)?;
-            file.set_len(end)?;
-            file.seek(SeekFrom::Start(end))?;
-            let written = file.write_all(&text).and_then(|()| file.sync_data());
-            // On a full disk, half a line would spoil the next one.
-            written.inspect_err(|_| drop(file.set_len(end)))
+                end => durable_file::append(&path, Some(end?), &text),
+            }
         };
         append().map_err(|error| self.failed(error))
     }

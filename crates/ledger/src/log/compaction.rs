@@ -94,8 +94,8 @@ pub(crate) struct LatestLines {
     switch: Option<u64>,
     /// The last line of each session or code that ended early.
     sessions: HashMap<SessionMark, (u64, SessionEntry)>,
-    /// How many lines are of a kind of which all stay: those of sales, each of which has names that no other line has, and those of erased
-    /// customers, whom a backup may have.
+    /// How many lines are of another kind, of which all stay: those of sales, each of which has names that no other line has, those of erased
+    /// customers, whom a backup may have, and those of rollouts, which are few and say together how long one ran.
     lasting: usize,
 }
 
@@ -126,7 +126,6 @@ impl LatestLines {
                     self.past_licenses.insert(number, time);
                 }
             }
-            LedgerEvent::Sale(_) | LedgerEvent::Erased(_) => self.lasting += 1,
             LedgerEvent::Claimed(ClaimEntry { license, claim }) => {
                 let site = (*license, claim.host.clone());
                 self.claims.insert(site, (sequence, claim.clone()));
@@ -142,6 +141,7 @@ impl LatestLines {
                 self.tokens.insert(token.name.clone(), sequence);
             }
             LedgerEvent::Compacted(_) => {}
+            _ => self.lasting += 1,
         }
     }
 
@@ -207,7 +207,6 @@ impl LatestLines {
                 let latest = self.licenses.get(&issued.license.id);
                 latest.is_some_and(|(number, _)| *number == sequence) || self.past_licenses.contains_key(&sequence)
             }
-            LedgerEvent::Sale(_) | LedgerEvent::Erased(_) => true,
             LedgerEvent::Claimed(ClaimEntry { license, claim }) => {
                 let latest = self.claims.get(&(*license, claim.host.clone()));
                 latest.is_some_and(|(number, _)| *number == sequence)
@@ -219,6 +218,7 @@ impl LatestLines {
             }
             LedgerEvent::Token(token) => self.tokens.get(&token.name) == Some(&sequence),
             LedgerEvent::Compacted(_) => false,
+            _ => true,
         }
     }
 

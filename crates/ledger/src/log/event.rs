@@ -7,10 +7,12 @@ use serde::de::DeserializeOwned;
 
 use countersign_model::api_token::ApiToken;
 use countersign_model::digest::Digest;
-use countersign_model::issued_license::IssuedLicense;
+use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::license_key::LicenseId;
 
 use crate::log::{
-    ClaimEntry, Compaction, ErasureEntry, LedgerEntry, ReleaseEntry, ReminderEntry, SaleEntry, SessionEntry,
+    ClaimEntry, Compaction, ErasureEntry, LedgerEntry, ReleaseEntry, ReminderEntry, RolloutEntry, SaleEntry,
+    SessionEntry, VouchEntry,
 };
 
 /// The event of a line.
@@ -34,6 +36,10 @@ pub enum LedgerEvent {
     Reminded(Arc<ReminderEntry>),
     /// A session or code of pages ended early.
     Session(SessionEntry),
+    /// A step of a rollout.
+    Rollout(RolloutEntry),
+    /// Somebody vouched for a license, or took that back.
+    Vouched(Arc<VouchEntry>),
     /// The first line of a compacted ledger.
     Compacted(Compaction),
 }
@@ -50,6 +56,44 @@ impl LedgerEvent {
         }
     }
 
+    /// The license that it is about; `None` if it is about something else.
+    pub fn license(&self) -> Option<&LicenseId> {
+        match self {
+            Self::Bound(entry) => Some(&entry.license),
+            Self::Released(entry) => Some(&entry.license),
+            Self::Claimed(entry) => Some(&entry.license),
+            Self::License(issued) => Some(&issued.license.id),
+            Self::Vouched(entry) => Some(&entry.license),
+            Self::Sale(_)
+            | Self::Token(_)
+            | Self::Erased(_)
+            | Self::Reminded(_)
+            | Self::Session(_)
+            | Self::Rollout(_)
+            | Self::Compacted(_) => None,
+        }
+    }
+
+    /// The texts that it names, if it is about a license.
+    pub fn texts(&self) -> EventTexts {
+        match self {
+            Self::License(issued) => {
+                let remarks = issued.license.details.remarks();
+                EventTexts {
+                    note: remarks.note,
+                    reason: remarks.reason,
+                    who: remarks.who,
+                }
+            }
+            Self::Vouched(entry) => EventTexts {
+                note: None,
+                reason: entry.reason,
+                who: entry.who,
+            },
+            _ => EventTexts::default(),
+        }
+    }
+
     /// When it happened.
     pub fn time(&self) -> DateTime<Utc> {
         match self {
@@ -62,9 +106,22 @@ impl LedgerEvent {
             Self::Erased(entry) => entry.time,
             Self::Reminded(entry) => entry.time(),
             Self::Session(entry) => entry.time,
+            Self::Rollout(entry) => entry.mark.time,
+            Self::Vouched(entry) => entry.time,
             Self::Compacted(compaction) => compaction.time,
         }
     }
+}
+
+/// The names of texts that stand beside the ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventTexts {
+    /// The vendor's note of the license.
+    pub note: Option<Hex128>,
+    /// Why it happened.
+    pub reason: Option<Hex128>,
+    /// The name of the person.
+    pub who: Option<Hex128>,
 }
 
 /// A line of one kind: its members in the order of RFC 8785.

@@ -14,6 +14,7 @@ use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, Issued
 use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules, ReleaseTimes, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::remarks::{Metadata, Remarks};
+use countersign_model::rights::Rights;
 use countersign_model::sale::edits::Sold;
 use countersign_model::site_host::SiteHost;
 
@@ -54,6 +55,8 @@ pub(super) struct LicenseLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     replaces: Option<LicenseId>,
     revision: u32,
+    #[serde(default, skip_serializing_if = "Rights::is_empty")]
+    rights: Rights,
     scope: ChangeScope,
     sequence: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,6 +113,7 @@ impl LicenseLine {
             staging_sites,
             site_moves,
             renewal_days,
+            rights,
             note: _,
             remarks: _,
         } = &*license.details;
@@ -142,6 +146,7 @@ impl LicenseLine {
             renewal_days: *renewal_days,
             replaces: *replaces,
             revision: *revision,
+            rights: rights.clone(),
             scope: ChangeScope::clone(scope),
             sequence: previous.sequence + 1,
             site_moves: *site_moves,
@@ -195,6 +200,7 @@ impl EventLine for LicenseLine {
             staging_sites: self.staging_sites,
             site_moves: self.site_moves,
             renewal_days: self.renewal_days,
+            rights: self.rights,
             remarks: remarks.held(),
         };
         let issued = IssuedLicense {

@@ -11,18 +11,20 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
 
-pub use crate::log::event::LedgerEvent;
+use crate::log::event::EventLine;
+pub use crate::log::event::{EventTexts, LedgerEvent};
 
 use crate::log::claim_line::ClaimLine;
 use crate::log::erasure_line::ErasureLine;
-use crate::log::event::EventLine;
 use crate::log::license_line::LicenseLine;
 use crate::log::line_members::{self, LineMembers};
 use crate::log::release_line::ReleaseLine;
 use crate::log::reminder_line::ReminderLine;
+use crate::log::rollout_line::RolloutLine;
 use crate::log::sale_line::{EarlierSaleLine, SaleLine};
 use crate::log::session_line::SessionLine;
 use crate::log::token_line::TokenLine;
+use crate::log::vouch_line::VouchLine;
 use crate::log::{Compaction, LedgerEntry, Position};
 
 /// The longest line with its line feed, in bytes: an order of 50 lines has 12,000. What needs more is refused.
@@ -96,7 +98,7 @@ impl LineKind {
 }
 
 /// The kinds of lines that this version knows, the most frequent first.
-const KINDS: [LineKind; 11] = [
+const KINDS: [LineKind; 13] = [
     LineKind::of::<BoundLine>("bound"),
     LineKind::of::<LicenseLine>("license"),
     LineKind::of::<ReleaseLine>("released"),
@@ -106,6 +108,8 @@ const KINDS: [LineKind; 11] = [
     LineKind::of::<ErasureLine>("erased"),
     LineKind::of::<ReminderLine>("reminded"),
     LineKind::of::<SessionLine>("session"),
+    LineKind::of::<RolloutLine>("rollout"),
+    LineKind::of::<VouchLine>("vouched"),
     LineKind::of::<CompactedLine>("compacted"),
     LineKind::of::<EarlierSaleLine>("sale"),
 ];
@@ -172,6 +176,8 @@ impl LedgerRecord {
             LedgerEvent::Erased(entry) => append(bytes, &ErasureLine::new(entry, previous, synced)),
             LedgerEvent::Reminded(entry) => append(bytes, &ReminderLine::new(entry, previous, synced)),
             LedgerEvent::Session(entry) => append(bytes, &SessionLine::new(entry, previous, synced)),
+            LedgerEvent::Rollout(entry) => append(bytes, &RolloutLine::new(entry, previous, synced)),
+            LedgerEvent::Vouched(entry) => append(bytes, &VouchLine::new(entry, previous, synced)),
             LedgerEvent::Compacted(compaction) => append(bytes, &CompactedLine::new(*compaction, previous)),
         }?;
         Ok(previous.after(&bytes[start..]))

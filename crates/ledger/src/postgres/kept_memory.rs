@@ -6,7 +6,6 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -25,7 +24,6 @@ use crate::postgres::load::LoadedLog;
 use crate::postgres::session::KnownLog;
 use countersign_files::durable_file::{self, Access, PendingFile};
 use countersign_files::regular_file;
-use countersign_model::issued_license::ChangeScope;
 use countersign_model::license_key::LicenseId;
 use countersign_model::site_release::SiteRelease;
 
@@ -169,38 +167,15 @@ fn write_lines(file: &File, end: Position, memory: &BindingMemory, now: DateTime
         line: Vec::new(),
         written: Ok(()),
     };
-    let tokens = memory.events().tokens.all();
-    let sales = memory.events().sales.entries(&Arc::new(ChangeScope::operator()), now);
-    let erased = memory.events().erased.all();
-    let claims = memory.events().claims.all();
-    let reminders = memory.events().reminders.entries();
-    let sessions = memory.events().sessions.entries();
-    let others = tokens.len() + sales.len() + erased.len() + claims.len() + reminders.len() + sessions.len();
-    let mut kept = (memory.issued.len() + others) as u64;
+    let events = memory.events().events(now);
+    let mut kept = (memory.issued.len() + events.len()) as u64;
     memory.each(|_, sites| kept += (sites.len() + sites.moves().len()) as u64);
     lines.put(LedgerEvent::Compacted(Compaction { kept, time: now }));
-    for token in tokens {
-        lines.put(LedgerEvent::Token(token));
-    }
-    for entry in erased {
-        lines.put(LedgerEvent::Erased(entry));
-    }
-    for entry in reminders {
-        lines.put(LedgerEvent::Reminded(entry));
-    }
-    for entry in sessions {
-        lines.put(LedgerEvent::Session(entry));
-    }
-    for entry in sales {
-        lines.put(LedgerEvent::Sale(Arc::new(entry)));
-    }
+    events.into_iter().for_each(|event| lines.put(event));
     memory
         .issued
         .each(|issued| lines.put(LedgerEvent::License(issued.clone().into())));
     memory.each(|license, sites| lines.put_sites(*license, sites));
-    for entry in claims {
-        lines.put(LedgerEvent::Claimed(entry));
-    }
     lines.written?;
     lines.out.seal()
 }

@@ -9,17 +9,19 @@ use tokio::time::timeout;
 
 use crate::backend_error::BackendError;
 use crate::bindings::BoundSites;
-use crate::customer_erasure::CustomerErasure;
+use crate::command::{self, CommitTurn, LedgerCommand, WaitingRequest};
+use crate::draft::CommitDraft;
 use crate::ledger_state::LedgerState;
 use crate::ledger_tables::{EventTables, SaleTable};
+use crate::log::record::LedgerEvent;
 use crate::memory::BindingMemory;
 use crate::postgres::failure::failure;
 use crate::postgres::kept_memory::KeptFile;
 use crate::postgres::node_state::{DEADLINE, no_answer};
 use crate::postgres::session::{KnownLog, Session, require_lines};
 use crate::reminder_claims::ReminderClaim;
+use crate::rollout_changes::RolloutChange;
 use crate::sales::SaleChange;
-use crate::session_ends::SessionEnd;
 use crate::token_changes::{TokenChange, TokenStep};
 use countersign_model::api_token::ApiToken;
 use countersign_model::binding::{Binding, Stored as _};
@@ -42,14 +44,26 @@ pub(super) struct LostLines {
     pub releases: Vec<(LicenseId, SiteHost, Option<SiteHost>)>,
     /// What was known of sales.
     pub sales: Vec<SaleChange>,
-    /// Customers that were erased.
-    pub erased: Vec<CustomerErasure>,
-    /// Reminders that mails were claimed for. The next look of a server writes the switch again.
-    pub reminders: Vec<ReminderClaim>,
-    /// Sessions and codes of pages that ended early.
-    pub sessions: Vec<SessionEnd>,
+    /// Events of other kinds. Nobody waits for what becomes of one.
+    pub others: Vec<WaitingRequest>,
     /// The newest epoch of a node.
     pub epoch: i32,
+}
+
+/// An event that is appended as it was, unless the log has it or a newer one about the same.
+struct LostEvent(LedgerEvent);
+
+impl LedgerCommand for LostEvent {
+    type Outcome = ();
+    const TURN: CommitTurn = CommitTurn::Token;
+    const MOST_LINES: usize = 1;
+
+    fn decide(&self, draft: &mut CommitDraft<'_>) {
+        let Self(event) = self;
+        if !draft.events.has(event) && !draft.memory.events().has(event) {
+            draft.append(event.clone());
+        }
+    }
 }
 
 impl LostLines {
@@ -92,20 +106,15 @@ impl LostLines {
     }
 
     fn add_events(&mut self, kept: &EventTables, log: &EventTables) {
-        let erased = kept
-            .erased
-            .all()
-            .into_iter()
-            .filter(|entry| !log.erased.has(entry.number));
-        self.erased.extend(erased.map(|entry| CustomerErasure {
-            number: entry.number,
-            author: Author::default(),
-            now: entry.time,
-        }));
-        self.reminders
-            .extend(kept.reminders.lost(&log.reminders).into_iter().map(ReminderClaim::from));
-        self.sessions
-            .extend(kept.sessions.lost(&log.sessions).into_iter().map(SessionEnd::from));
+        let reminders = kept.reminders.lost(&log.reminders).into_iter();
+        let rollouts = kept.rollouts.lost(&log.rollouts).into_iter();
+        let others = kept.lost(log).into_iter().map(LostEvent);
+        // The next look of a server writes the switch of reminders again.
+        let requests = reminders
+            .map(|entry| command::waiting(ReminderClaim::from(entry)).0)
+            .chain(rollouts.map(|entry| command::waiting(RolloutChange::from(entry)).0))
+            .chain(others.map(|event| command::waiting(event).0));
+        self.others.extend(requests);
         let tokens = kept.tokens.all();
         let lost = |token: &Arc<ApiToken>| lost_step(token, log.tokens.of(&token.name).as_deref());
         self.tokens.extend(tokens.iter().filter_map(lost));

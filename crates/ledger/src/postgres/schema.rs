@@ -33,8 +33,25 @@ pub(super) fn is_known(format: i32) -> Result<(), BackendError> {
     }
 }
 
+/// The table of the history, which tables of the format before do not have.
+macro_rules! history_table {
+    () => {
+        r#"CREATE TABLE IF NOT EXISTS countersign.history (
+  slug text COLLATE "C" NOT NULL,
+  day date NOT NULL,
+  node text COLLATE "C" NOT NULL,
+  instance text COLLATE "C" NOT NULL,
+  counts jsonb NOT NULL,
+  PRIMARY KEY (slug, day, node, instance)
+);
+CREATE INDEX IF NOT EXISTS history_running ON countersign.history (day) WHERE node <> '';
+"#
+    };
+}
+
 /// Makes the tables, or leaves them as they are. For the owner's role; PostgreSQL 13 or newer.
-pub(super) const CREATE: &str = r#"
+pub(super) const CREATE: &str = concat!(
+    r#"
 CREATE SCHEMA IF NOT EXISTS countersign;
 CREATE TABLE IF NOT EXISTS countersign.ledger (
   sequence bigint PRIMARY KEY,
@@ -90,16 +107,9 @@ CREATE TABLE IF NOT EXISTS countersign.webhook_cursors (
   until timestamptz NOT NULL,
   progress jsonb NOT NULL
 );
-CREATE TABLE IF NOT EXISTS countersign.history (
-  slug text COLLATE "C" NOT NULL,
-  day date NOT NULL,
-  node text COLLATE "C" NOT NULL,
-  instance text COLLATE "C" NOT NULL,
-  counts jsonb NOT NULL,
-  PRIMARY KEY (slug, day, node, instance)
+"#,
+    history_table!()
 );
-CREATE INDEX IF NOT EXISTS history_running ON countersign.history (day) WHERE node <> '';
-"#;
 
 /// Fails where there are tables of another format: the statements after it would mix both.
 const REQUIRE_FORMAT: &str = r"
@@ -114,7 +124,8 @@ END $$;
 ";
 
 /// Makes tables of the format before into those of today. The locks keep every node away until the format is the new one.
-const UPGRADE: &str = r#"
+const UPGRADE: &str = concat!(
+    r#"
 LOCK TABLE countersign.head, countersign.ledger, countersign.order_references IN ACCESS EXCLUSIVE MODE;
 ALTER TABLE countersign.ledger ADD COLUMN license text COLLATE "C"
   GENERATED ALWAYS AS (substring(line from '"license":"([0-9a-f]{64})"')) STORED;
@@ -128,23 +139,17 @@ CREATE TABLE countersign.first_copies (
   license text COLLATE "C" PRIMARY KEY,
   copies jsonb NOT NULL
 );
-CREATE TABLE countersign.history (
-  slug text COLLATE "C" NOT NULL,
-  day date NOT NULL,
-  node text COLLATE "C" NOT NULL,
-  instance text COLLATE "C" NOT NULL,
-  counts jsonb NOT NULL,
-  PRIMARY KEY (slug, day, node, instance)
-);
-CREATE INDEX history_running ON countersign.history (day) WHERE node <> '';
-DO $$ DECLARE node text; BEGIN
+"#,
+    history_table!(),
+    r#"DO $$ DECLARE node text; BEGIN
   FOR node IN SELECT grantee FROM information_schema.role_table_grants
     WHERE table_schema = 'countersign' AND table_name = 'refused' AND privilege_type = 'DELETE' LOOP
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.first_copies, countersign.history, countersign.texts TO %I', node);
   END LOOP;
 END $$;
 UPDATE countersign.head SET format = NUMBER;
-"#;
+"#
+);
 
 /// The head of an empty log. `$1` is the digest of the genesis, `$2` the format.
 pub(super) const FIRST_HEAD: &str = "INSERT INTO countersign.head (format, epoch, sequence, digest, time) \

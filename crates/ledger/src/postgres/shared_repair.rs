@@ -13,8 +13,7 @@ use tokio::time::timeout;
 
 use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
-use crate::command::{self, LedgerCommand};
-use crate::customer_erasure::CustomerErasure;
+use crate::command::{self, LedgerCommand, WaitingRequest};
 use crate::error::StoreError;
 use crate::ledger_state::LedgerState;
 use crate::memory::BindingMemory;
@@ -123,13 +122,8 @@ async fn repair(
     repair.licenses(&lost.licenses).await?;
     repair.tokens(lost.tokens).await?;
     repair.sales(&lost.sales).await?;
-    repair.erasures(lost.erased).await?;
-    if !lost.reminders.is_empty() {
-        repair.decide(lost.reminders).await?;
-    }
-    if !lost.sessions.is_empty() {
-        repair.decide(lost.sessions).await?;
-    }
+    repair.others(lost.others).await?;
+    repair.forget_erased().await?;
     repair.releases(&lost.releases, &lost.bindings).await?;
     repair.bindings(&lost.bindings).await?;
     if anew {
@@ -240,11 +234,18 @@ impl Repair<'_> {
         of_ledger.or_else(|| (self.registry)(id))
     }
 
-    /// Appends lost erasures of customers, and deletes the rows that a backup brought back.
-    async fn erasures(&mut self, lost: Vec<CustomerErasure>) -> Result<(), BackendError> {
-        if !lost.is_empty() {
-            self.decide(lost).await?;
+    /// Appends lost events of which a repair tells nothing.
+    async fn others(&mut self, mut lost: Vec<WaitingRequest>) -> Result<(), BackendError> {
+        while !lost.is_empty() {
+            let rest = lost.split_off(lost.len().min(BATCH));
+            self.commit(lost).await?;
+            lost = rest;
         }
+        Ok(())
+    }
+
+    /// Deletes the rows of erased customers that a backup brought back.
+    async fn forget_erased(&mut self) -> Result<(), BackendError> {
         let numbers: Vec<_> = self.memory.events().erased.numbers().into_iter().collect();
         if self.dry_run.is_none() && !numbers.is_empty() {
             self.node.forget_customers(&self.settings, &numbers).await?;
@@ -255,12 +256,7 @@ impl Repair<'_> {
     /// Commits requests as one batch, or only decides them; returns their outcomes in order.
     pub(super) async fn decide<C: LedgerCommand>(&mut self, commands: Vec<C>) -> Result<Vec<C::Outcome>, BackendError> {
         let (requests, asked): (Vec<_>, Vec<_>) = commands.into_iter().map(command::waiting).unzip();
-        let mut batch = BindingBatch::new(&self.memory, requests);
-        match self.dry_run {
-            Some(now) => drop(batch.decide(Some(now))),
-            None => self.node.commit(&self.settings, &mut batch).await?,
-        }
-        batch.complete(Ok(()));
+        self.commit(requests).await?;
         let mut outcomes = Vec::new();
         for pending in asked {
             // A batch that was completed has answered.
@@ -268,6 +264,16 @@ impl Repair<'_> {
             outcomes.push(pending.wait().await.map_err(unanswered)?);
         }
         Ok(outcomes)
+    }
+
+    async fn commit(&mut self, requests: Vec<WaitingRequest>) -> Result<(), BackendError> {
+        let mut batch = BindingBatch::new(&self.memory, requests);
+        match self.dry_run {
+            Some(now) => drop(batch.decide(Some(now))),
+            None => self.node.commit(&self.settings, &mut batch).await?,
+        }
+        batch.complete(Ok(()));
+        Ok(())
     }
 
     /// Has every node read the log anew.

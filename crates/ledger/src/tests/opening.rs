@@ -406,7 +406,7 @@ async fn a_line_of_a_newer_version_is_named_as_such_wherever_a_ledger_is_read() 
     let (folder, _) = closed_store().await;
     let path = folder.path();
     let ledger = path.join("ledger.jsonl");
-    append_of_newer_version(&ledger, "rollout");
+    append_of_newer_version(&ledger, "ballot");
     let mut feed = crate::ledger_feed::LedgerFeed::new(
         crate::StoreSource::Folder(path),
         crate::ledger_feed::FeedCursor {
@@ -432,13 +432,13 @@ async fn a_line_of_a_newer_version_is_named_as_such_wherever_a_ledger_is_read() 
             told.starts_with(&format!(
                 "{}: a newer version of countersign wrote the ledger: line {line} ",
                 ledger.display()
-            )) && told.contains("\"rollout\""),
+            )) && told.contains("\"ballot\""),
             "{told}"
         );
     }
 
     // What follows it does not continue it: one of the two was changed.
-    append_of_newer_version(&ledger, "rollout");
+    append_of_newer_version(&ledger, "ballot");
     let text = std::fs::read_to_string(&ledger).unwrap();
     std::fs::write(&ledger, text.replacen("acme", "acmf", 1)).unwrap();
     assert!(matches!(open(path), Err(StoreError::Damaged { .. })));

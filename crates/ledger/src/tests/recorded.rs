@@ -12,7 +12,7 @@ use crate::log::SoldTerms;
 use crate::log::record::LedgerRecord;
 use crate::sales::{HiddenId, SaleChange, SaleOutcome};
 use crate::testing::{issued, sale_fact, sold_terms};
-use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license_step::LicenseStep;
 use countersign_model::order_reference::OrderReference;
 use countersign_model::remarks::{Author, NewRemarks};
@@ -254,6 +254,12 @@ async fn go_on(store: &Ledger) -> Vec<String> {
     let release = leaves(&license(20, 2), "declared.com", site(None), 705);
     say(&store.release(release).await.unwrap());
     say(&store.import(import(&[31, 33], 3, 706)).await.unwrap());
+    let day = NaiveDate::from_ymd_opt(2026, 11, 24);
+    for (until, seconds, is_news) in [(day, 707, true), (day, 708, false), (None, 709, true)] {
+        let scope = Arc::new(ChangeScope::operator());
+        let change = VouchChange::new(license(20, 2).id, until, scope, Author::default(), at(seconds));
+        assert_eq!(store.vouch(change).await.unwrap(), is_news);
+    }
     said
 }
 

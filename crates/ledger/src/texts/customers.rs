@@ -9,6 +9,7 @@ use crate::texts::erasure::FoundTexts;
 use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
+use countersign_model::text::folded::folded;
 
 /// Which rows are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,10 +43,10 @@ impl CustomerQuery {
         }
     }
 
-    /// The query with its text in lower case, as a scan compares it.
+    /// The query with its text folded, as a scan compares it.
     pub(crate) fn for_scan(self) -> Self {
         match self {
-            Self::Containing(text, limit) => Self::Containing(text.to_lowercase(), limit),
+            Self::Containing(text, limit) => Self::Containing(folded(&text), limit),
             numbers @ Self::Numbers(_) => numbers,
         }
     }

@@ -1,7 +1,9 @@
-//! Parts of messages and pages: printable text, text from outside, quoted paths, error chains, TOML errors and "did you mean"; and standard error, where they go.
+//! Parts of messages and pages, such as printable text, text from outside and error chains. Also [`folded`], which searches compare, and
+//! [`stderr`], which messages go to.
 
 pub mod did_you_mean;
 pub mod error_chain;
+pub mod folded;
 pub mod outside_text;
 pub mod printable;
 pub mod shell_quoted;

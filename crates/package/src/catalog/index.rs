@@ -10,6 +10,7 @@ use crate::catalog::error::CatalogError;
 use crate::catalog::layout::{MAX_INDEX, index_path};
 use crate::mark::Places;
 use countersign_files::regular_file;
+use countersign_model::channel::Channel;
 use countersign_model::digest::Digest;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
@@ -28,6 +29,10 @@ pub struct ReleaseIndex {
 pub struct Releases {
     /// The newest release that is not a pre-release, if there is one.
     pub latest: Option<Version>,
+    /// The newest release for the sites of a channel of pre-releases, where it is newer than `latest`; empty in indexes of older
+    /// versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub channels: BTreeMap<Channel, Version>,
     /// Every release, newest first in the order of PHP's `version_compare`.
     pub releases: Vec<Release>,
 }
@@ -89,6 +94,38 @@ pub struct HostedPackage {
     pub file: Option<Digest>,
 }
 
+/// What a download needs to know about a package, from the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldPackage {
+    /// Size in bytes.
+    pub size: u64,
+    /// Digest of its bytes.
+    pub sha256: Digest,
+    /// Where the mark is; `None` if downloads have no mark.
+    pub mark: Option<Places>,
+}
+
+/// A release that is published.
+#[derive(Clone, Debug)]
+pub struct PublishedRelease {
+    /// Its version.
+    pub version: Version,
+    /// Whether it is a security release.
+    pub security: bool,
+    /// Digest of its manifest's bytes.
+    pub manifest: Digest,
+}
+
+impl From<&Release> for PublishedRelease {
+    fn from(release: &Release) -> Self {
+        Self {
+            version: release.version.clone(),
+            security: release.security,
+            manifest: release.sha256,
+        }
+    }
+}
+
 impl Release {
     /// Whether the two differ in nothing that sites or people see.
     pub fn shows_the_same(&self, other: &Self) -> bool {
@@ -116,17 +153,32 @@ impl Release {
 }
 
 impl Releases {
-    /// The newest release that is not a pre-release, and its position among all.
-    pub(super) fn latest_release(
-        &self,
-        slug: &Slug,
-        releases: &Path,
-    ) -> Result<Option<(usize, &Release)>, CatalogError> {
-        let mut offerable = self.releases.iter().enumerate();
-        let newest = offerable.find(|(_, release)| !release.version.is_prerelease());
-        // An index of which somebody changed this alone would take the newest release away.
-        match newest.map(|(_, release)| &release.version) == self.latest.as_ref() {
-            true => Ok(newest),
+    /// The releases that sites of this channel may be offered, newest first: its own, and those of all calmer ones.
+    pub(super) fn of_channel(&self, channel: Channel) -> impl Iterator<Item = &Release> {
+        let is_offered = move |release: &&Release| release.version.channel().is_some_and(|own| own <= channel);
+        self.releases.iter().filter(is_offered)
+    }
+
+    /// Sets the latest release, and those of the channels, from the list.
+    pub fn choose_latest(&mut self) {
+        let newest = |channel| self.of_channel(channel).next().map(|release| release.version.clone());
+        let latest = newest(Channel::Stable);
+        let channels = Channel::PRERELEASES.map(|channel| (channel, newest(channel)));
+        let differing = channels.into_iter().filter(|(_, version)| *version != latest);
+        self.channels = differing
+            .filter_map(|(channel, version)| Some((channel, version?)))
+            .collect();
+        self.latest = latest;
+    }
+
+    /// Checks what a digest does not show: an index of which somebody changed the latest versions alone would take the newest
+    /// releases away.
+    pub(super) fn check_latest(&self, slug: &Slug, releases: &Path) -> Result<(), CatalogError> {
+        let newest = |channel| self.of_channel(channel).next().map(|release| &release.version);
+        let mut written = self.channels.iter().map(|(channel, version)| (*channel, Some(version)));
+        let is_newest = |(channel, version)| newest(channel) == version;
+        match is_newest((Channel::Stable, self.latest.as_ref())) && written.all(is_newest) {
+            true => Ok(()),
             false => Err(CatalogError::NotTheLatest {
                 path: index_path(releases),
                 slug: slug.clone(),
@@ -154,14 +206,16 @@ impl ReleaseIndex {
     /// [`CatalogError::NotTheLatest`]
     pub fn check(&self, releases: &Path) -> Result<(), CatalogError> {
         let mut plugins = self.plugins.iter();
-        plugins.try_for_each(|(slug, plugin)| plugin.latest_release(slug, releases).map(|_| ()))
+        plugins.try_for_each(|(slug, plugin)| plugin.check_latest(slug, releases))
     }
 
     /// Whether the two differ in nothing that sites or people see.
     pub fn shows_the_same(&self, other: &Self) -> bool {
         let same = |(a, b): (&Releases, &Releases)| {
             let releases = || a.releases.iter().zip(&b.releases);
-            a.latest == b.latest && a.releases.len() == b.releases.len() && releases().all(|(a, b)| a.shows_the_same(b))
+            (&a.latest, &a.channels) == (&b.latest, &b.channels)
+                && a.releases.len() == b.releases.len()
+                && releases().all(|(a, b)| a.shows_the_same(b))
         };
         self.plugins.keys().eq(other.plugins.keys()) && self.plugins.values().zip(other.plugins.values()).all(same)
     }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::catalog::index::Releases;
 use crate::catalog::verify::read_manifest;
+use countersign_model::channel::Channel;
 use countersign_model::slug::Slug;
 
 /// The used field of a manifest.
@@ -16,8 +17,9 @@ struct NamedManifest {
 
 /// The plugin's name; `None` if no release is published, or its manifest cannot be read.
 pub fn published_name(folder: &Path, slug: &Slug, releases: &Releases) -> Option<String> {
-    let (_, latest) = releases.latest_release(slug, folder).ok()??;
-    name_in(&read_manifest(folder, slug, latest).ok()?)
+    releases.check_latest(slug, folder).ok()?;
+    let latest = releases.of_channel(Channel::Stable).next()?;
+    name_in(&read_manifest(folder, slug, &latest.version, &latest.sha256).ok()?)
 }
 
 /// The name in a manifest.

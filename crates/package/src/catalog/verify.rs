@@ -14,12 +14,13 @@ use crate::file_digest::digest_of;
 use countersign_files::regular_file;
 use countersign_model::digest::Digest;
 use countersign_model::slug::Slug;
+use countersign_model::version::Version;
 
 /// A published manifest, verified, for the vendor to compare with what a build would publish.
 ///
 /// Not for the server: a site gets a manifest from the [`Catalog`](crate::catalog::Catalog), with an entitlement.
 pub fn published_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
-    read_manifest(releases, slug, release)
+    read_manifest(releases, slug, &release.version, &release.sha256)
 }
 
 /// Verifies every manifest in the index, including old ones. Returns their number.
@@ -27,9 +28,9 @@ pub fn verify_all(releases: &Path) -> Result<usize, CatalogError> {
     let (root, index) = open(releases)?;
     let mut count = 0;
     for (slug, plugin) in &index.plugins {
-        plugin.latest_release(slug, &root)?;
+        plugin.check_latest(slug, &root)?;
         for release in &plugin.releases {
-            read_manifest(&root, slug, release)?;
+            read_manifest(&root, slug, &release.version, &release.sha256)?;
             count += 1;
         }
     }
@@ -102,13 +103,19 @@ pub(super) fn open(releases: &Path) -> Result<(PathBuf, ReleaseIndex), CatalogEr
     Ok((root, index))
 }
 
-pub(super) fn read_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
-    let path = manifest_path(releases, slug, &release.version);
+/// The bytes of a manifest that has this digest.
+pub(super) fn read_manifest(
+    releases: &Path,
+    slug: &Slug,
+    version: &Version,
+    digest: &Digest,
+) -> Result<Vec<u8>, CatalogError> {
+    let path = manifest_path(releases, slug, version);
     let bytes = regular_file::read(&path, MAX_MANIFEST).map_err(|source| CatalogError::Read {
         path: path.clone(),
         source,
     })?;
-    if Digest::of(&bytes) == release.sha256 {
+    if Digest::of(&bytes) == *digest {
         Ok(bytes)
     } else {
         Err(CatalogError::Differs { path })

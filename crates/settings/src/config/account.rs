@@ -17,6 +17,7 @@ settings_table! {
         color: AccountColor,
         logo: AccountLogo,
         support: AccountSupport,
+        billing: AccountBilling,
         url: DeskUrlSetting,
     }
 }
@@ -90,8 +91,6 @@ impl Setting for AccountSupport {
         "expected a mail address or an https address where customers ask, such as \"help@example.com\"";
 
     fn from_text(text: &str) -> Option<Self> {
-        let is_plain = text.len() <= MAX_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic());
-        let is_page = || text.starts_with("https://") && Url::parse(text).is_ok();
         let is_mail = || {
             let is_part = |part: &str| {
                 !part.is_empty()
@@ -102,13 +101,38 @@ impl Setting for AccountSupport {
             text.split_once('@')
                 .is_some_and(|(local, domain)| is_part(local) && is_part(domain))
         };
-        let is_one = text.is_empty() || is_plain && (is_page() || is_mail());
+        let is_one = text.is_empty() || is_page(text) || is_short(text) && is_mail();
         is_one.then(|| Self(text.to_owned()))
     }
 
     fn from_value(value: &Value) -> Option<Self> {
         Self::from_text(value.as_str()?)
     }
+}
+
+/// The setting `billing`.
+#[derive(Clone, Debug)]
+struct AccountBilling(String);
+
+impl Setting for AccountBilling {
+    const EXPECTED: &'static str = "expected the https address of your shop's page where customers manage what they pay, such as \"https://shop.example/my-account\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        (text.is_empty() || is_page(text)).then(|| Self(text.to_owned()))
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
+
+/// Whether this is the address of a page that customers may be sent to.
+fn is_page(text: &str) -> bool {
+    is_short(text) && text.starts_with("https://") && Url::parse(text).is_ok()
+}
+
+fn is_short(text: &str) -> bool {
+    text.len() <= MAX_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The resolved settings of `[account]`.
@@ -122,6 +146,8 @@ pub struct AccountConfig {
     pub logo: Option<String>,
     /// Where customers ask: a mail address, or an https address.
     pub support: Option<String>,
+    /// The https address where customers see what they paid, and end what renews by itself.
+    pub billing: Option<String>,
     /// The address of a host of its own; otherwise the page is on the host of `public_url`.
     pub url: Option<DeskUrl>,
 }
@@ -135,6 +161,7 @@ impl AccountConfig {
             name,
             color: file.color.and_then(|AccountColor(color)| color),
             logo: file.logo.map(|AccountLogo(path)| path).filter(is_set),
+            billing: file.billing.map(|AccountBilling(page)| page).filter(is_set),
             support: file.support.map(|AccountSupport(support)| support).filter(is_set),
             url: file.url.and_then(DeskUrlSetting::url),
         })
@@ -179,6 +206,8 @@ mod tests {
             "support = \"http://acme.example\"",
             "support = \"a@b.example?cc=c@d.example\"",
             "support = \"help\"",
+            "billing = \"billing@acme.example\"",
+            "billing = \"http://shop.example\"",
             "name = \"A\\nB\"",
             "url = \"http://licenses.example.com\"",
         ] {

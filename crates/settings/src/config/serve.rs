@@ -13,7 +13,9 @@ use crate::config::serve_settings::{
     self, CompatProtocol, CustomerRule, FirstCopyRule, LocalHosts, LogFormat, ServeSettings,
 };
 use crate::config::shop_page::ShopPage;
+use crate::config::value::PackageVendor;
 use countersign_model::shop_link::ShopLinks;
+use countersign_model::slug::Slug;
 use countersign_model::staging_hosts::{StagingHosts, StagingRule};
 
 /// The files of the server's TLS certificate.
@@ -54,6 +56,7 @@ pub struct ServeConfig {
     /// `staging_sites` and `staging_hosts`.
     pub staging: StagingRule,
     pub first_copies: FirstCopyRule,
+    pub composer: Option<Slug>,
     /// Where licenses are renewed and upgraded whose offer does not say it.
     pub shop_links: ShopLinks,
     pub customers: CustomerRule,
@@ -176,6 +179,7 @@ impl ServeConfig {
                 .first_copies
                 .or(file.first_copies)
                 .unwrap_or(serve_settings::FIRST_COPIES),
+            composer: given.composer.clone().or(file.composer).and_then(PackageVendor::named),
             shop_links: ShopLinks {
                 renew: given.renew_url.clone().or(file.renew_url).and_then(ShopPage::link),
                 upgrade: given.upgrade_url.clone().or(file.upgrade_url).and_then(ShopPage::link),

@@ -14,7 +14,7 @@ use toml::Value;
 use crate::config::address::{self, AdminHost, AdminListen, Listen, Network};
 use crate::config::public_url::PublicUrlSetting;
 use crate::config::shop_page::ShopPage;
-use crate::config::value::{self, Setting};
+use crate::config::value::{self, PackageVendor, Setting};
 use countersign_model::staging_hosts::StagingEntry;
 
 pub(super) const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
@@ -121,6 +121,10 @@ pub struct ServeSettings {
         help = value::with_default("Whether a buyer gets packages before a site is bound: by a link in the license mail, or by the key", value::name(FIRST_COPIES)))]
     #[serde(deserialize_with = "value::one")]
     pub first_copies: Option<FirstCopyRule>,
+    #[arg(long, env = "COUNTERSIGN_COMPOSER", value_name = "VENDOR", value_parser = value::parse::<PackageVendor>,
+        help = value::with_default("The vendor in the names of packages for Composer, under /composer", "none"))]
+    #[serde(deserialize_with = "value::one")]
+    pub composer: Option<PackageVendor>,
     #[arg(long, env = "COUNTERSIGN_CUSTOMERS", value_name = "RULE",
         help = value::with_default("Whether addresses and names of customers are kept, or only an HMAC of the address", value::name(CUSTOMERS)))]
     #[serde(deserialize_with = "value::one")]

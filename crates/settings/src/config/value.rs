@@ -1,6 +1,7 @@
 //! Numbers, paths and choices as settings, with plain errors on the command line and in the file;
 //! [`address`](crate::config::address) does the same for addresses.
 
+use countersign_model::slug::Slug;
 use std::fmt::Display;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -99,6 +100,40 @@ impl Setting for String {
 
     fn from_value(value: &Value) -> Option<Self> {
         value.as_str().map(Self::from)
+    }
+}
+
+/// The vendor in names of packages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PackageVendor {
+    /// An empty text: there are no such names.
+    Unset,
+    /// Its name.
+    Named(Slug),
+}
+
+impl PackageVendor {
+    /// The name, if there is one.
+    pub(super) fn named(self) -> Option<Slug> {
+        match self {
+            Self::Unset => None,
+            Self::Named(vendor) => Some(vendor),
+        }
+    }
+}
+
+impl Setting for PackageVendor {
+    const EXPECTED: &'static str = "expected 1 to 64 of a-z, 0-9 and '-' in quotes, beginning with a letter or a digit";
+
+    fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "" => Some(Self::Unset),
+            text => text.parse().ok().map(Self::Named),
+        }
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
     }
 }
 
