@@ -11,7 +11,7 @@ use crate::commands::Exit;
 use crate::commands::output::error_json;
 use crate::commands::{
     bindings, build, completions, customer, desk, doctor, init, keys, license, mail, manual, package, preview, publish,
-    review, serve, shop, sign, token, trace, usage, verify, wait, webhook,
+    review, rollout, security, serve, shop, sign, token, trace, usage, verify, wait, webhook,
 };
 use countersign_model::license_key::LicenseKey;
 use countersign_model::text::stderr;
@@ -165,6 +165,10 @@ pub enum Command {
     Review(review::Args),
     /// Show which versions of a plugin sites run
     Usage(usage::Args),
+    /// Show how a release reaches sites in steps, pause it, or give it to everybody
+    Rollout(rollout::Args),
+    /// Show how far security releases have reached sites
+    Security(security::Args),
     /// Show what your shops' products grant
     Shop(shop::Args),
     /// Show, test and look after the mails that buyers get

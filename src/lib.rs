@@ -1,6 +1,6 @@
 //! Answers license checks and update requests of paid CMS plugins.
 //!
-//! What the vendor *decides* is in files; what sites *report* is in the ledger.
+//! Plugins and offers are the vendor's files; licenses, their sites and sales are in the ledger.
 //!
 //! ```text
 //!  plugin repositories ──┐
@@ -32,8 +32,8 @@
 //!
 //! Its modules import one way, too: `commands -> build | preview | serve -> webhook`, and `preview -> build`. `serve` imports
 //! neither `build` nor `preview`, and they do not import it. Files inside a crate import in no circle: what two of them share
-//! has its own file. The test `architecture` checks this. `docs/design.md` follows a request, a download, a tag and a change
-//! through the files.
+//! has its own file. The test `architecture` checks this. `docs/design.md` follows a request, a download, a tag, a change
+//! and a delivery through the files.
 #![forbid(unsafe_code)]
 
 pub mod build;

@@ -49,6 +49,8 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Keys(args) => commands::keys::run(args, &instance(&no_settings)?),
         Command::Package(args) if args.need_no_instance() => commands::package::run(args, &anywhere()?),
         Command::Package(args) => commands::package::run(args, &instance(&no_settings)?),
+        Command::Security(args) => commands::security::run(args, &instance(&no_settings)?),
+        Command::Rollout(args) => commands::rollout::run(args, &instance(&no_settings)?),
         Command::Token(args) => commands::token::run(args, &instance(&no_settings)?),
         Command::Trace(args) => commands::trace::run(args, &instance(&no_settings)?),
         Command::Review(args) => commands::review::run(args, &instance(&no_settings)?),

@@ -1,6 +1,7 @@
 //! Step 4: entry + release → manifest. Pure: no clock, no files, no git.
 //!
-//! The vendor's entry comes first, then the plugin's header, then its readme, as on WordPress.org.
+//! The vendor's entry comes first, then the header of the plugin or the theme, then its readme, as on
+//! WordPress.org.
 
 use url::Url;
 
@@ -10,8 +11,8 @@ use crate::build::source::html;
 use crate::build::source::readme::Readme;
 use crate::build::source::source_files::{Changelog, SourceFiles};
 use crate::build::version_check::same_version;
-use countersign_model::manifest::{Manifest, Sections};
-use countersign_model::plugin::Plugin;
+use countersign_model::manifest::{Manifest, Sections, is_security_notice};
+use countersign_model::plugin::{Plugin, PluginKind};
 use countersign_model::version::Version;
 
 /// The most HTML of the readme's FAQ and Installation in a manifest, in bytes each, because every site fetches it.
@@ -40,11 +41,13 @@ pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Optio
     let version = release.version.to_string();
     let download_url = download_url(plugin, release);
     let homepage = first([&plugin.homepage, web_address(&header.plugin_uri)]);
-    let description = first([
-        fields.map_or("", |fields| &fields.short_description),
-        &header.description,
-        fields.map_or("", |fields| &fields.first_text),
-    ]);
+    let short = fields.map_or("", |fields| &*fields.short_description);
+    // WordPress.org shows the one in the stylesheet of a theme.
+    let [preferred, other] = match plugin.kind {
+        PluginKind::Plugin => [short, &header.description],
+        PluginKind::Theme => [&header.description, short],
+    };
+    let description = first([preferred, other, fields.map_or("", |fields| &fields.first_text)]);
     let described = readme.as_ref().filter(|readme| !readme.fields.first_text.is_empty());
     let long_description = described.map(|readme| html::from_markdown(&readme.description));
     let long_description = long_description
@@ -55,6 +58,9 @@ pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Optio
             .map(|fields| fields.upgrade_notice(version))
             .filter(|notice| !notice.is_empty())
     };
+    let upgrade_notice = of_version(release, notice)
+        .or_else(|| notice(&of_three_numbers(release.version)?))
+        .unwrap_or_default();
     let notes = release_notes(release);
     let changelog = notes.entry.closed_text(&homepage);
     let shown = notes.shown.closed_html(&homepage);
@@ -64,6 +70,10 @@ pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Optio
         autoupdate: false,
         banners: plugin.banners.clone(),
         description,
+        details_url: match plugin.kind {
+            PluginKind::Plugin => String::new(),
+            PluginKind::Theme => homepage.clone(),
+        },
         download_link: download_url.clone(),
         package: download_url.clone(),
         download_url,
@@ -74,6 +84,7 @@ pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Optio
         new_version: version.clone(),
         release: None,
         requires: first([&header.requires, fields.map_or("", |fields| &fields.requires)]),
+        requires_plugins: header.requires_plugins.clone(),
         requires_php: first([&header.requires_php, fields.map_or("", |fields| &fields.requires_php)]),
         sections: Sections {
             // What a site shows is never less than what is known.
@@ -88,13 +99,13 @@ pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Optio
         },
         changelog,
         homepage,
+        security: plugin.security.names(release.version) || is_security_notice(&upgrade_notice),
         slug: plugin.slug.clone(),
+        kind: plugin.kind,
         tag: release.tag.to_owned(),
         tested: first([&header.tested, fields.map_or("", |fields| &fields.tested)]),
         translations: [],
-        upgrade_notice: of_version(release, notice)
-            .or_else(|| notice(&of_three_numbers(release.version)?))
-            .unwrap_or_default(),
+        upgrade_notice,
         version,
     };
     (manifest, notes.note)

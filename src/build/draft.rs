@@ -11,7 +11,7 @@ mod release;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,13 +20,15 @@ use crate::build::fetch::{self, Fetched};
 use crate::build::git::mirror::{self, MirrorError};
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::Tag;
+use crate::build::git::working_tree::WorkingTree;
 use crate::build::plugin_build::build_entry;
 use crate::build::progress::NoProgress;
-use crate::build::report::plugin_report::{PluginReport, PluginState};
+use crate::build::report::plugin_report::{MayGo, PluginReport, PluginState};
 use crate::build::side_by_side::side_by_side;
 use crate::build::source::assets::{self, Artwork};
+use crate::build::source::source_reader::SourceReader;
 use countersign_files::time_limit;
-use countersign_model::plugin::{self, Plugin};
+use countersign_model::plugin::{self, Plugin, PluginKind};
 use countersign_package::catalog::Releases;
 use countersign_registry::Diagnostic;
 use countersign_registry::plugins::PluginEntry;
@@ -139,6 +141,23 @@ fn draft_now(entry: &PluginEntry, published: Option<&Releases>, cache: &Path, be
     }
 }
 
+/// What the working tree of a plugin without a registry entry says that it is, or without one HEAD.
+pub fn kind(entry: &PluginEntry, limit: Duration) -> PluginKind {
+    let own = entry.clone();
+    let is_theme = move || {
+        let (plugin, repository) = opened(&own, &HashMap::new())?;
+        if let Some(tree) = WorkingTree::of(&repository) {
+            return Some(SourceReader::new(&tree, plugin).is_theme(&PathBuf::new()));
+        }
+        let head = repository.head().ok().flatten()?;
+        Some(SourceReader::new(&repository, plugin).is_theme(&head.tree))
+    };
+    match time_limit::within(limit, is_theme) {
+        Ok(Some(true)) => PluginKind::Theme,
+        _ => PluginKind::Plugin,
+    }
+}
+
 /// The image with this name; `None` if it is missing or too large.
 pub fn picture(entry: &PluginEntry, cache: &Path, name: &str) -> Option<Vec<u8>> {
     let (plugin, repository) = opened(entry, &fetched(entry, cache))?;
@@ -191,7 +210,7 @@ fn tagged(entry: &PluginEntry, fetched: &Fetched, key: Key) -> TaggedReleases {
         .map(|source| source.path.clone());
     let memory = Memory::new(key.2.clone(), folder.unwrap_or_default());
     let Ok(mut report) = build_entry(entry, fetched, &memory, None, true, &NoProgress);
-    report.choose_published(&key.2.clone().unwrap_or_default(), true);
+    report.choose_published(&key.2.clone().unwrap_or_default(), MayGo::All);
     let mut releases = memory.into_releases();
     // Two tags with the same version in their headers can be refused only when all are known.
     releases.retain(|held| {
@@ -286,7 +305,7 @@ mod tests {
             remarks,
             [
                 "acme.php:4: withheld by the entry",
-                "acme.php:4: its version is already released; raise it in the plugin header: 1.2",
+                "acme.php:4: its version is already released; raise it in the header: 1.2",
             ]
         );
     }

@@ -10,7 +10,8 @@ use git2::{Index, IndexEntry, IndexTime, ObjectType, Oid, Signature, Time};
 pub(super) use crate::build::NoProgress as Silent;
 use crate::build::package_folder::PackageFolder;
 use crate::build::{BuildReport, Mirrors, Options, PackingOptions, PluginReport};
-use countersign_model::plugin::{Plugin, PluginSource, RepositoryLocation};
+use countersign_model::channel::ChannelRights;
+use countersign_model::plugin::{AfterExpiry, Plugin, PluginSource, RepositoryLocation};
 use countersign_model::slug::Slug;
 use countersign_model::tag_pattern::TagPattern;
 use countersign_registry::plugins::PluginEntry;
@@ -115,6 +116,7 @@ impl Fixture {
         Plugin {
             name: String::new(),
             module: (&slug).into(),
+            kind: Default::default(),
             slug,
             source: Some(PluginSource {
                 repository: RepositoryLocation::Folder(self.repository()),
@@ -123,10 +125,15 @@ impl Fixture {
             }),
             tags: TagPattern::defaults(),
             versions: semver::VersionReq::STAR,
+            channels: ChannelRights::default(),
+            security: Default::default(),
+            back: Default::default(),
+            after_expiry: AfterExpiry::default(),
             withhold: Vec::new(),
             download_url: "https://example.com/{slug}/{tag}/{slug}-{version}.zip".into(),
             package: None,
             signing: None,
+            rollout: None,
             homepage: String::new(),
             author: String::new(),
             author_homepage: String::new(),

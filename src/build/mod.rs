@@ -23,7 +23,7 @@ mod plugin_build;
 mod progress;
 mod publish;
 pub mod rebuild;
-mod refusals;
+mod refused_cache;
 mod release_builder;
 mod release_signing;
 mod remark;

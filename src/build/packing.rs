@@ -242,9 +242,10 @@ impl<'a> Packer<'a> {
             },
         };
         let start = &bytes[..bytes.len().min(check::HEADER)];
-        let problem = match plugin_header::version_in(start) {
-            None => Some(PackageProblem::NoMainFile(name.to_owned())),
-            Some(version) => check::version_problem(name, &version, self.expected_version(request)),
+        let kind = self.plugin.kind;
+        let problem = match plugin_header::main_header(kind, start) {
+            None => Some(PackageProblem::NoMainFile(name.to_owned(), kind)),
+            Some(header) => check::version_problem(name, &header.version, self.expected_version(request)),
         };
         problem.map_or(Ok(()), |problem| Err(Reason::Unpackable(problem.to_string())))
     }
@@ -288,11 +289,12 @@ impl<'a> Packer<'a> {
     ) -> Result<(), PackFailure> {
         let expected = Expected {
             folder: Some(folder),
+            kind: Some(self.plugin.kind),
             main_file: Some(request.main_file),
             version: self.expected_version(request),
             marked,
         };
-        let checked = open(check::check(archive, &expected, plugin_header::version_in))?;
+        let checked = open(check::check(archive, &expected, plugin_header::main_header))?;
         match checked.problems.first() {
             None => Ok(()),
             Some(problem) => Err(Reason::Unpackable(problem.to_string()).into()),

@@ -8,7 +8,7 @@ use crate::build::git::tag::Tag;
 use crate::build::inputs::Inputs;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::build::packing::{PackRequest, Packed, Packer, PackingOptions};
-use crate::build::refusals::{Refusals, RefusedPackage};
+use crate::build::refused_cache::{RefusedCache, RefusedPackage};
 use crate::build::release_signing::{self, ReleaseSigning, index_line, mismatch, proof};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::PluginReport;
@@ -18,7 +18,6 @@ use crate::build::source::source_tree::SourceTree as _;
 use crate::build::tag_release;
 use crate::build::tags::{Candidate, Chosen};
 use countersign_model::digest::Digest;
-use countersign_model::manifest::is_security_notice;
 use countersign_model::plugin::{PackageOrigin, Plugin};
 use countersign_model::version::Version;
 use countersign_package::catalog::{HostedPackage, Release};
@@ -38,7 +37,7 @@ pub(super) struct ReleaseBuilder<'a, S> {
     signing: Option<ReleaseSigning<'a>>,
     inputs: Inputs,
     /// Packages that were refused; `None` to pack them again.
-    refusals: Option<Refusals>,
+    refusals: Option<RefusedCache>,
     reader: SourceReader<'a, Repository>,
     looked_elsewhere: bool,
     /// The last release of each commit, by its id in hex: `1.2` and `1.2.0` are the same release if they tag the same
@@ -78,7 +77,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
                 let is_of_tags = plugin.package.as_ref()?.from == PackageOrigin::Tag;
                 // Whoever trusts no file of the last build packs everything again.
                 let trusts = sink.vouches_since().is_some();
-                (is_of_tags && trusts && plugin.signing.is_none()).then(|| Refusals::of(cache, &plugin.slug))
+                (is_of_tags && trusts && plugin.signing.is_none()).then(|| RefusedCache::of(cache, &plugin.slug))
             }),
             reader: SourceReader::new(repository, plugin),
             looked_elsewhere: false,
@@ -167,7 +166,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             tag: chosen.tag.name.clone(),
             commit,
             inputs: self.inputs.of_tag(&chosen.tag, &chosen.version),
-            security: is_security_notice(&built.manifest.upgrade_notice),
+            security: built.manifest.security,
             sha256: Digest::of(&[]),
             package,
             signed: signed.map(index_line),
@@ -252,12 +251,12 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
     /// Where the plugin seems to be at its newest tag, if it is not in its place.
     fn moved(&mut self, chosen: &Chosen, reason: &Reason) -> Option<Reason> {
         let is_newest = self.report.releases.releases.is_empty() && !self.looked_elsewhere;
-        let is_absent = matches!(reason, Reason::NoPluginHeader | Reason::PathAbsent(_));
-        if !is_newest || !is_absent || chosen.version.is_prerelease() {
+        if !is_newest || chosen.version.is_prerelease() {
             return None;
         }
+        let moved = self.reader.moved(&chosen.tagged.tree, reason)?;
         self.looked_elsewhere = true;
-        self.reader.elsewhere(&chosen.tagged.tree).map(Reason::Moved)
+        Some(moved)
     }
 
     /// The published release with the same inputs as a tag.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::build::manifest_sink::ManifestSink as _;
 use crate::build::publish::{Publication, Publisher};
-use crate::build::report::plugin_report::{PluginReport, PluginState, TagCounts, versions};
+use crate::build::report::plugin_report::{MayGo, PluginReport, PluginState, TagCounts, versions};
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 use countersign_package::catalog::ReleaseIndex;
@@ -47,13 +47,17 @@ impl BuildReport {
         scope: Option<&BTreeSet<Slug>>,
     ) -> (Self, ReleaseIndex) {
         let old = publication.old();
+        let may_go = match accepts_removed {
+            true => MayGo::NoSecurity,
+            false => MayGo::Withheld,
+        };
         let mut index = ReleaseIndex::default();
         // Releases whose tag was not read; their manifests are checked.
         let mut taken_over = Vec::new();
         for report in &mut plugins {
             let Some(slug) = report.slug.clone() else { continue };
             let before = old.plugins.get(&slug).cloned().unwrap_or_default();
-            report.choose_published(&before, accepts_removed);
+            report.choose_published(&before, may_go);
             let kept: HashSet<_> = report.kept.iter().collect();
             let kept = report
                 .releases

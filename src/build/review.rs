@@ -15,7 +15,7 @@ use crate::build::source::assets;
 use crate::build::source::php_syntax;
 use crate::build::source::readme::ReadmeWarning;
 use crate::build::source::source_tree::{MAX_LOOKED_AT, MAX_PATH, SourceTree, TreeEntry, TreeEntryKind};
-use countersign_model::plugin::{PackageOrigin, Plugin};
+use countersign_model::plugin::{PackageOrigin, Plugin, PluginKind};
 use countersign_model::version::Version;
 
 /// The most PHP files to parse, and the most bytes of them in all.
@@ -73,13 +73,20 @@ pub(super) fn remarks(built: &BuiltRelease, folder: &str) -> Vec<Remark> {
         .collect()
 }
 
-/// Fields that the CMS needs.
+/// Fields that the CMS needs. Of a theme, it shows neither a readme nor the version that it was tested with, but the page at
+/// its URL.
 fn absent(built: &BuiltRelease) -> impl Iterator<Item = Remark> {
     let manifest = &built.manifest;
+    let is_theme = manifest.kind == PluginKind::Theme;
     let has_readme = built.files.readme.is_some();
     [
         (
-            has_readme,
+            !is_theme || !manifest.url.is_empty(),
+            "there is no Theme URI: WordPress opens that page when somebody looks at the details of an update"
+                .to_owned(),
+        ),
+        (
+            is_theme || has_readme,
             "there is no readme.txt: the details window shows only the plugin header".to_owned(),
         ),
         (
@@ -87,7 +94,7 @@ fn absent(built: &BuiltRelease) -> impl Iterator<Item = Remark> {
             format!("no changelog has an entry for {}", manifest.version),
         ),
         (
-            !manifest.tested.is_empty(),
+            is_theme || !manifest.tested.is_empty(),
             "the CMS version it was tested with is missing (Tested up to)".to_owned(),
         ),
         (
@@ -108,7 +115,10 @@ pub(super) fn inspect<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id, p
         .as_ref()
         .and_then(|folder| files.items(folder).ok())
         .unwrap_or_default();
-    let mut remarks: Vec<_> = pictures(plugin, files, root).into_iter().collect();
+    // The CMS shows a screenshot of a theme, which is in its folder.
+    let has_pictures = plugin.kind == PluginKind::Plugin;
+    let pictures = has_pictures.then(|| pictures(plugin, files, root)).flatten();
+    let mut remarks: Vec<_> = pictures.into_iter().collect();
     let of_package = warnings::warnings(plugin, files, root, path, &items);
     remarks.extend(composer(plugin, files, &items, path, &of_package));
     remarks.extend(of_package);

@@ -5,6 +5,7 @@ mod huge_trees;
 mod incremental;
 mod packages;
 mod removals;
+mod themes;
 
 use std::fs;
 use std::sync::Arc;

@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long)]
     pub all: bool,
     /// Remove published releases that no entry withholds, such as those whose tag is gone, and plugins that are no longer in
-    /// the registry. Without this, they stay and the exit code is 3
+    /// the registry. Without this, they stay and the exit code is 3. A security release goes only if its entry withholds it
     #[arg(long)]
     pub accept_removed: bool,
     /// Exit 3 if there are warnings. Publishes all the same

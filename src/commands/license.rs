@@ -21,6 +21,7 @@ mod show;
 pub(super) mod texts;
 mod verb;
 pub(super) mod view;
+mod vouch;
 
 use std::collections::HashMap;
 
@@ -73,11 +74,14 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Import(args) => import::run(args, config, now),
         Verb::Assign(args) => assign::run(args, config, today),
         Verb::Rekey(args) => rekey::rekey(args, config),
+        Verb::ComposerToken(args) => rekey::composer_token(args, config),
         Verb::Resend(args) => rekey::resend(args, config),
         Verb::Forget(args) => forget::run(args, config),
         Verb::History(args) => history::run(args, config),
         Verb::List(args) => list::run(args, config, today),
         Verb::Show(args) => output::print(&show::show(args, config, &|id| stored(config, id), now)?),
+        Verb::Vouch(args) => vouch::vouch(args, config, today),
+        Verb::Unvouch(args) => vouch::unvouch(args, config),
         Verb::Renew(args) => change(ChangeVerb::Renew(args)),
         Verb::Suspend(args) => change(ChangeVerb::Suspend(args)),
         Verb::Resume(args) => change(ChangeVerb::Resume(args)),
@@ -85,6 +89,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Release(args) => change(ChangeVerb::Release(args)),
         Verb::Move(args) => change(ChangeVerb::Move(args)),
         Verb::Sites(args) => change(ChangeVerb::Sites(args)),
+        Verb::Rights(args) => change(ChangeVerb::Rights(args)),
     }
 }
 

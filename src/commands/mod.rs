@@ -26,6 +26,8 @@ mod parked;
 pub mod preview;
 pub mod publish;
 pub mod review;
+pub mod rollout;
+pub mod security;
 pub mod serve;
 mod server_questions;
 pub mod shop;

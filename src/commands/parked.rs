@@ -64,12 +64,19 @@ pub(super) struct ChosenArgs {
     json: bool,
 }
 
+impl ChosenArgs {
+    /// Whether one is named.
+    pub(super) fn is_one(&self) -> bool {
+        self.ids.len() == 1
+    }
+}
+
 /// What a queue keeps, in messages.
 pub(super) struct QueueWords {
     /// As in "delivery".
     pub one: &'static str,
-    /// The room of the commands, as in "shop".
-    pub room: &'static str,
+    /// The command above them, as in "shop".
+    pub command: &'static str,
     /// The heading of the column that says whose it is.
     pub whose: &'static str,
 }
@@ -302,9 +309,9 @@ fn named<'i, 'q>(
 }
 
 fn unknown(id: &str, words: &QueueWords) -> Failure {
-    let QueueWords { one, room, .. } = words;
+    let QueueWords { one, command, .. } = words;
     Failure::input(format!("{id}: no such {one} waits or is parked"))
-        .hint(format!("see `countersign {room} parked list --all`"))
+        .hint(format!("see `countersign {command} parked list --all`"))
 }
 
 #[cfg(test)]
@@ -313,7 +320,7 @@ mod tests {
 
     const WORDS: QueueWords = QueueWords {
         one: "mail",
-        room: "mail",
+        command: "mail",
         whose: "TO",
     };
 

@@ -10,9 +10,11 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId};
+use crate::commands::license::texts::KeptTexts;
 use crate::commands::output::Table;
 use crate::commands::stored_sites::MovesByLicense;
 use crate::commands::{Exit, Failure, output, stored_sites};
+use crate::serve::vouches::VouchedLicense;
 use countersign_ledger::log::ClaimEntry;
 use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense};
 use countersign_model::first_copies::{DAYS, MANY_NETWORKS};
@@ -34,7 +36,8 @@ Sites say which copy they run; a site can say anything. Look at a finding with `
 UUID`. A license is listed once five hosts were refused because it is bound to others, and once its \
 sites gave a seat back three times in 30 days. It is listed, too, if its first copies went to more \
 than five networks in 14 days, or if it asked for more of them than it may have. While a server \
-runs, it is asked for what sites reported.
+runs, it is asked for what sites reported. A license that somebody vouched for, with `countersign \
+license vouch`, is not listed until the day that was named.
 
 In the JSON document, `odd_reports` are the sites that report such build ids. The management API \
 lists the same sites as `odd_copies`.")]
@@ -52,6 +55,8 @@ struct Findings {
     many_moves: Vec<MovedLicense>,
     many_first_copies: Vec<CopiedLicense>,
     claims: Vec<ReviewedClaim>,
+    /// Licenses that somebody vouched for. Of the other lists, only `claims` names them.
+    vouched: Vec<VouchedLicense>,
 }
 
 /// A license that gave many first copies.
@@ -154,7 +159,11 @@ struct OddReport {
 /// Compares what every site reported with what it was given.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let reports = stored_sites::reports(config)??;
-    let reported = reports.into_iter().filter_map(|(license, host, report)| {
+    let now = Utc::now();
+    let vouched = vouched(config, now)?;
+    let is_listed = |license: &LicenseId| vouched.iter().all(|fine| fine.license != *license);
+    let reports = reports.into_iter().filter(|(license, ..)| is_listed(license));
+    let reported = reports.filter_map(|(license, host, report)| {
         let build_id = report.build_id.filter(|id| !id.is_nil())?;
         Some((license, host, build_id))
     });
@@ -164,10 +173,12 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         true => KnownCopies::without_keys(config)?,
         false => KnownCopies::load(config)?,
     };
-    let many_hosts = many_hosts(stored_sites::refused(config)?, &known);
-    let now = Utc::now();
-    let many_moves = many_moves(stored_sites::moves(config, now)?, &known);
-    let many_first_copies = many_first_copies(stored_sites::first_copies(config)?, &known, now);
+    let mut many_hosts = many_hosts(stored_sites::refused(config)?, &known);
+    many_hosts.retain(|found| is_listed(&found.license));
+    let mut many_moves = many_moves(stored_sites::moves(config, now)?, &known);
+    many_moves.retain(|found| is_listed(&found.license));
+    let mut many_first_copies = many_first_copies(stored_sites::first_copies(config)?, &known, now);
+    many_first_copies.retain(|found| is_listed(&found.license));
     let claims = claims(stored_sites::claims(config, now)?, &known);
     let odd_reports = odd_reports(&known, reported);
     let findings = Findings {
@@ -176,6 +187,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         many_moves,
         many_first_copies,
         claims,
+        vouched,
     };
     output::print(&if args.json {
         output::json(&findings)?
@@ -185,7 +197,20 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             + &many_moves_text(&findings.many_moves)
             + &many_first_copies_text(&findings.many_first_copies)
             + &claims_text(&findings.claims)
+            + &vouched_text(&findings.vouched)
     })
+}
+
+/// The licenses that somebody vouched for, with who and why.
+fn vouched(config: &Config, now: DateTime<Utc>) -> Result<Vec<VouchedLicense>, Failure> {
+    let entries = stored_sites::vouches(config, now.date_naive())?;
+    let names = entries.iter().flat_map(|entry| [entry.who, entry.reason]).flatten();
+    let texts = KeptTexts::of(names, config);
+    let text = |name| texts.get(name)?.text().map(str::to_owned);
+    Ok(entries
+        .iter()
+        .filter_map(|entry| VouchedLicense::of(entry, text))
+        .collect())
 }
 
 /// What is odd about build ids that sites reported.
@@ -389,6 +414,23 @@ fn claims_text(claims: &[ReviewedClaim]) -> String {
             &claim.time.date_naive(),
             &until,
             &claim.note,
+        ]);
+    }
+    format!("\n{table}")
+}
+
+fn vouched_text(vouched: &[VouchedLicense]) -> String {
+    if vouched.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(["FINE", "UNTIL", "SINCE", "BY", "REASON"]);
+    for fine in vouched {
+        table.row([
+            &fine.license.log_tag(),
+            &fine.until,
+            &fine.time.date_naive(),
+            &fine.who.clone().unwrap_or_else(|| fine.by.words()),
+            &fine.reason.as_deref().unwrap_or("-"),
         ]);
     }
     format!("\n{table}")

@@ -31,6 +31,7 @@ use crate::serve::ops::license_answers::{AdoptionOrder, AdoptionReply, LicenseOr
 use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::serve::ops::regrant_answers::{RegrantOrder, RegrantReply};
 use crate::serve::ops::reports::{FirstCopiesPage, RefusedPage, ReportPage};
+use crate::serve::ops::rollout_answers::{RolloutOrder, RolloutReply};
 use crate::serve::ops::text_answers::{ErasureOrder, ErasureReply};
 use crate::serve::ops::token_answers::{TokenOrder, TokenReply, ToldToken};
 use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense, SiteReports};
@@ -176,6 +177,11 @@ pub(super) fn tokens(config: &Config) -> Result<Vec<ToldToken>, QuestionError> {
 /// Has the server make or revoke a token.
 pub(super) fn change_token(config: &Config, order: &TokenOrder) -> Result<TokenReply, QuestionError> {
     ask(config, async |server| server.order("/tokens", order).await)
+}
+
+/// Has the server tell how far rollouts are, or change one.
+pub(super) fn rollout(config: &Config, order: &RolloutOrder) -> Result<RolloutReply, QuestionError> {
+    ask(config, async |server| server.order("/rollouts", order).await)
 }
 
 /// Has the server take a step of a license of the ledger.

@@ -2,15 +2,16 @@
 //! from the index if no server runs.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::commands::Failure;
 use crate::commands::serve::store_hint;
 use crate::commands::server_questions::{self, QuestionError};
 use crate::commands::store_source::store_source;
 use countersign_ledger::log::ClaimEntry;
-use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense, SiteReports, StoreError, StoreReader};
+use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense, SiteReports, StoreError, StoreReader, VouchEntry};
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
@@ -81,6 +82,12 @@ pub(super) fn moves(config: &Config, now: DateTime<Utc>) -> Result<MovesByLicens
 pub(super) fn claims(config: &Config, now: DateTime<Utc>) -> Result<Vec<ClaimEntry>, Failure> {
     let claims = opened(config)?.map(|store| store.claims(now)).transpose();
     Ok(claims.map_err(failed)?.unwrap_or_default())
+}
+
+/// The licenses that somebody vouched for on this day, the latest first; none where no server has run.
+pub(super) fn vouches(config: &Config, today: NaiveDate) -> Result<Vec<Arc<VouchEntry>>, Failure> {
+    let vouches = opened(config)?.map(|store| store.vouches(today)).transpose();
+    Ok(vouches.map_err(failed)?.unwrap_or_default())
 }
 
 /// What every site reported; nothing where no server has run.

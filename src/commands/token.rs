@@ -8,6 +8,8 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
+use strum::VariantNames as _;
+
 use crate::commands::output::{Table, Untold};
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
 use crate::serve::ops::token_answers::{self, TokenOrder, TokenReply, ToldToken};
@@ -48,6 +50,8 @@ Scopes:
   licenses:write   issue and change licenses, and read them
   customers:read   read names and addresses of the customers of licenses
   reports:read     read what sites reported
+  rollouts:read    read how releases reach sites in steps
+  rollouts:write   pause, resume and finish rollouts, and read them
   keys:read        tell again the keys of licenses that were issued more than seven days ago
 
 The token goes to stdout and is not stored: the ledger has only its SHA-256. Changes that a program \
@@ -110,7 +114,7 @@ fn parse_name(text: &str) -> Result<Name, String> {
 
 fn parse_scope(text: &str) -> Result<TokenScope, String> {
     text.parse()
-        .map_err(|_| "expected licenses:read, licenses:write, customers:read, reports:read or keys:read".to_owned())
+        .map_err(|_| format!("expected one of {}", TokenScope::VARIANTS.join(", ")))
 }
 
 /// Runs the verb.

@@ -3,7 +3,7 @@
 //! What a site reports is what it says. A site that has been silent for long is counted apart. `history` has what was counted day by
 //! day.
 
-mod history;
+pub(super) mod history;
 
 use chrono::{DateTime, Utc};
 use clap_complete::engine::ArgValueCompleter;
@@ -181,7 +181,7 @@ fn sites(args: &Args, plugin: &Slug, count: UsageCount, config: &Config, now: Da
 }
 
 /// Why there is nothing to show of this plugin.
-fn nothing(plugin: &Slug, config: &Config) -> Failure {
+pub(super) fn nothing(plugin: &Slug, config: &Config) -> Failure {
     match require_entry(plugin, config) {
         Ok(()) => Failure::input(UsageError::NothingPublished(plugin.clone()))
             .hint("`countersign build` publishes what its repository has; it says why if it publishes nothing"),

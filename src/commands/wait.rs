@@ -23,6 +23,8 @@ const PAUSE: Duration = Duration::from_millis(50);
   git -C licensing pull && countersign -C licensing wait
   countersign wait 120
 
+A server that is starting is waited for, too.
+
 Exit codes: 0 the server uses the files as they are now, 4 it does not within the time, or no server answers.")]
 pub struct Args {
     /// How long to wait
@@ -99,7 +101,15 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 fn wait(config: &Config, limit: Duration) -> Result<(), WaitError> {
     let deadline = Instant::now() + limit;
     loop {
-        let (_, reply) = server_questions::readiness(config)?;
+        let reply = match server_questions::readiness(config) {
+            Ok((_, reply)) => reply,
+            // It may be starting.
+            Err(error) if error.may_mean_no_server() && Instant::now() < deadline => {
+                thread::sleep(PAUSE);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         let reply: ReadinessReply = serde_json::from_slice(&reply).map_err(|_| WaitError::NotNamed)?;
         let RegistryPart {
             detail,

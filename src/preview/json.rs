@@ -50,6 +50,7 @@ fn version_json(pick: &Pick, rendered: &RenderedRelease<'_>, site: &Site) -> Val
         "notes": rendered.notes,
         "answer": rendered.answer,
         "answer_today": rendered.answer_now,
+        "states": rendered.states,
         "warnings": rendered.remarks.iter().map(remark).collect::<Vec<_>>(),
         "package": rendered.package.as_ref().map(package_json),
         "published": rendered.comparison.as_ref().map(|comparison| json!({

@@ -7,6 +7,7 @@
 pub mod compare;
 pub mod json;
 pub mod license_mail;
+pub mod license_states;
 pub mod live;
 mod markup;
 pub mod package;

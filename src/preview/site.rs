@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 
 use countersign_model::manifest::Manifest;
+use countersign_model::plugin::PluginKind;
 use countersign_model::version::{Version, php_version_compare};
 
 /// A site with the plugin.
@@ -39,7 +40,7 @@ pub struct Note {
     pub text: String,
 }
 
-/// The plugin's row on the plugins screen.
+/// The plugin's row on the plugins screen, or what the themes screen says of a theme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PluginRow {
@@ -47,6 +48,10 @@ pub enum PluginRow {
     Update,
     /// An update for which PHP is too old.
     PhpTooOld,
+    /// An update of a theme for which the CMS is too old.
+    CmsTooOld,
+    /// An update of a theme for which both are.
+    BothTooOld,
     /// Nothing: the site's version is not older.
     UpToDate,
 }
@@ -84,18 +89,23 @@ impl Site {
         }
     }
 
-    /// The plugin's row if the release is the answer: WordPress' `wp_plugin_update_row`.
+    /// The plugin's row if the release is the answer: WordPress' `wp_plugin_update_row` and `wp_prepare_themes_for_js`. Only
+    /// of a theme does the CMS look at its own version there.
     pub fn row(&self, manifest: &Manifest) -> PluginRow {
         if !self.current.is_empty() && php_version_compare(&self.current, &manifest.version).is_ge() {
-            PluginRow::UpToDate
-        } else if self.php_is_enough(manifest) {
-            PluginRow::Update
-        } else {
-            PluginRow::PhpTooOld
+            return PluginRow::UpToDate;
+        }
+        let cms_is_enough = manifest.kind == PluginKind::Plugin || self.cms_is_enough(manifest);
+        match (cms_is_enough, self.php_is_enough(manifest)) {
+            (true, true) => PluginRow::Update,
+            (true, false) => PluginRow::PhpTooOld,
+            (false, true) => PluginRow::CmsTooOld,
+            (false, false) => PluginRow::BothTooOld,
         }
     }
 
-    /// The notes at the top of the details window, worst first: WordPress' `install_plugin_information`.
+    /// The notes at the top of the details window, worst first: WordPress' `install_plugin_information`. A theme has no such
+    /// window, so it has only the notes about what the CMS refuses.
     pub fn notes(&self, manifest: &Manifest) -> Vec<Note> {
         let note = |level, text: String| Note { level, text };
         let cms = &self.cms;
@@ -117,6 +127,9 @@ impl Site {
                 "It needs version {requires} of the CMS or newer, and this site runs {cms}: it cannot be installed."
             );
             notes.push(note(Level::Stop, text));
+        }
+        if manifest.kind == PluginKind::Theme {
+            return notes;
         }
         // `tested` is compared as text of a version: 6.8 is older than 6.8.1.
         if tested.is_empty() {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::build::draft::{self, Draft};
 use countersign_mail::texts;
-use countersign_model::plugin::{Plugin, PluginSource, RepositoryLocation};
+use countersign_model::channel::ChannelRights;
+use countersign_model::plugin::{AfterExpiry, Plugin, PluginKind, PluginSource, RepositoryLocation};
 use countersign_model::slug::Slug;
 use countersign_model::tag_pattern::TagPattern;
 use countersign_registry::plugins::{self, PluginEntry};
@@ -131,6 +132,9 @@ impl Target {
             format!("the package is at {}", plugin.download_url),
             "nothing is published yet".to_owned(),
         ];
+        if plugin.kind == PluginKind::Theme {
+            told.push("it is a theme, because its style.css says so".to_owned());
+        }
         if !plugin.banners.is_empty() || !plugin.icons.is_empty() {
             told.push("icons and banners are those of the repository".to_owned());
         }
@@ -156,6 +160,7 @@ fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
     let mut plugin = Plugin {
         name: String::new(),
         module: (&slug).into(),
+        kind: Default::default(),
         source: Some(PluginSource {
             repository: RepositoryLocation::Folder(root.to_owned()),
             path: folder,
@@ -164,9 +169,14 @@ fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
         tags: TagPattern::defaults(),
         versions: semver::VersionReq::STAR,
         withhold: Vec::new(),
+        channels: ChannelRights::default(),
+        security: Default::default(),
+        back: Default::default(),
+        after_expiry: AfterExpiry::default(),
         download_url: format!("https://example.com/{slug}-{{version}}.zip"),
         package: None,
         signing: None,
+        rollout: None,
         homepage: String::new(),
         author: String::new(),
         author_homepage: String::new(),
@@ -176,6 +186,7 @@ fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
         edd: Default::default(),
         slug,
     };
+    plugin.kind = draft::kind(&entry(&plugin), read_timeout);
     let Draft { artwork, .. } = draft::draft(&entry(&plugin), None, Path::new(""), read_timeout, None);
     let address = |name: &str| format!("https://example.com/{}/{name}", plugin.slug);
     let names = || artwork.iter().map(|artwork| &*artwork.name);

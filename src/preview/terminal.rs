@@ -12,8 +12,10 @@ use crate::preview::printed::{Printed, found, left_out, name};
 use crate::preview::site::{Level, PluginRow, Site, UpdateAnswer};
 use crate::preview::snapshot::{PreviewSnapshot, Previewed};
 use crate::preview::target::Target;
-use crate::preview::view::{Comparison, Pick, RenderedRelease, Selection};
+use crate::preview::view::{Comparison, Pick, RenderedRelease, Selection, details_of_theme};
+use countersign_model::plugin::PluginKind;
 use countersign_model::text::printable::Printable;
+use countersign_model::version::Version;
 
 /// How many tags without a release are printed; the rest is counted.
 const TAGS: usize = 50;
@@ -110,7 +112,24 @@ impl TerminalText {
             self.line(&format!("  told today: {}", told(answer)));
         }
 
+        if !rendered.states.is_empty() {
+            self.heading(&format!("By the state of the license, with {current} installed"));
+        }
+        let width = rendered
+            .states
+            .iter()
+            .map(|answer| answer.who.len())
+            .max()
+            .unwrap_or_default();
+        for answer in &rendered.states {
+            let version = answer.version.as_ref().map_or("-", Version::as_str);
+            self.line(&format!("  {:width$}  {version:10}  {}", answer.who, answer.why));
+        }
+
         self.heading("Details");
+        if manifest.kind == PluginKind::Theme {
+            self.line(&format!("  {}", details_of_theme(manifest)));
+        }
         for (name, value) in [
             ("author", &manifest.author),
             ("last updated", &manifest.last_updated),
@@ -119,6 +138,7 @@ impl TerminalText {
             ("requires PHP", &manifest.requires_php),
             ("homepage", &manifest.homepage),
             ("package", &manifest.package),
+            ("requires plugins", &manifest.requires_plugins.join(", ")),
             ("description", &manifest.description),
             ("upgrade notice", &manifest.upgrade_notice),
         ] {
@@ -225,7 +245,17 @@ fn row(rendered: &RenderedRelease<'_>, site: &Site) -> String {
     let name = &manifest.name;
     let version = &manifest.version;
     match rendered.row {
+        PluginRow::Update if manifest.kind == PluginKind::Theme => {
+            format!("There is a new version of {name} available. View version {version} details or update now.")
+        }
         PluginRow::Update => format!("There is a new version of {name} available. View version {version} details."),
+        PluginRow::CmsTooOld => format!("There is a new version of {name}, and this site's CMS is too old for it."),
+        PluginRow::BothTooOld => {
+            format!("There is a new version of {name}, and this site's CMS and PHP are too old for it.")
+        }
+        PluginRow::PhpTooOld if manifest.kind == PluginKind::Theme => {
+            format!("There is a new version of {name}, and this site's PHP is too old for it.")
+        }
         PluginRow::PhpTooOld => {
             format!(
                 "There is a new version of {name}, and this site's PHP is too old for it. View version {version} details."

@@ -8,10 +8,12 @@ use std::path::Path;
 use crate::build::Remark;
 use crate::build::draft::{DraftRelease, Origin};
 use crate::preview::compare::{FieldDifference, differences};
+use crate::preview::license_states::{self, StateAnswer};
 use crate::preview::package::PackagePreview;
 use crate::preview::site::{Note, PluginRow, Site, UpdateAnswer};
 use crate::preview::snapshot::Previewed;
 use countersign_model::digest::Digest;
+use countersign_model::manifest::Manifest;
 use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::version::Version;
 use countersign_package::catalog::{Release, published_manifest};
@@ -68,6 +70,8 @@ pub struct RenderedRelease<'a> {
     pub answer: UpdateAnswer,
     /// What the site gets today; `None` if nothing is published.
     pub answer_now: Option<UpdateAnswer>,
+    /// What sites get by the state of their license.
+    pub states: Vec<StateAnswer>,
     /// Remarks about the release.
     pub remarks: Vec<Remark>,
     /// Its package; `None` for a tag, and if packages are not made of the plugin's folder.
@@ -224,6 +228,7 @@ impl<'a> RenderedRelease<'a> {
                 .published
                 .as_ref()
                 .map(|published| site.answer(published.latest.as_ref())),
+            states: license_states::of(plugin, (release, matches!(pick, Pick::Next(_))), site),
             remarks: release.remarks.clone(),
             package: release.package.as_ref().map(|package| {
                 let slug = plugin.entry.slug.as_ref();
@@ -233,6 +238,14 @@ impl<'a> RenderedRelease<'a> {
             bytes,
             release,
         }
+    }
+}
+
+/// What WordPress opens for the details of a theme.
+pub fn details_of_theme(manifest: &Manifest) -> String {
+    match &*manifest.url {
+        "" => "There is no Theme URI: the link to the details leads to the themes screen itself.".to_owned(),
+        url => format!("For the details of a theme, WordPress opens {url} in a frame, and none of the texts here."),
     }
 }
 

@@ -41,6 +41,8 @@ struct PluginTally {
     updates: EnumMap<Code, AtomicU64>,
     validations: EnumMap<Code, AtomicU64>,
     downloads: AtomicU64,
+    /// Packages that expired licenses got, by version.
+    security: Mutex<NamedCounts>,
     platforms: Mutex<PlatformTally>,
     /// Of the newest release, by version and quarter of an hour.
     quarters: Mutex<BTreeMap<Box<str>, BTreeMap<u8, u64>>>,
@@ -129,6 +131,14 @@ impl DayTally {
         });
     }
 
+    /// Counts a security release that is sent to a site whose license has expired. It counts as a download, too.
+    pub(crate) fn security_delivery(&self, slug: &Slug, version: &Version, now: DateTime<Utc>) {
+        let today = self.today(now);
+        today.with(slug, |tally| {
+            *lock(&tally.security).entry(version.as_str().into()).or_default() += 1;
+        });
+    }
+
     /// What was counted, of every day that is not forgotten.
     pub(crate) fn lines(&self) -> Vec<DayLine> {
         let mut days = lock(&self.ended).clone();
@@ -208,6 +218,7 @@ impl PluginTally {
             updates: by_outcome(&self.updates),
             validations: by_outcome(&self.validations),
             downloads: self.downloads.load(Ordering::Relaxed),
+            security: lock(&self.security).clone(),
             wordpress: named(&platforms.wordpress),
             php: named(&platforms.php),
             quarters: lock(&self.quarters).clone(),
@@ -256,6 +267,11 @@ mod tests {
             [("2026-11-25".to_owned(), 1), ("2026-11-26".to_owned(), 2)]
         );
         assert_eq!(tally.lines()[1].counts.quarters["1.2"], [(95, 1)].into());
+        tally.security_delivery(&slug, &version, at("2026-11-26T10:00:00Z"));
+        assert_eq!(
+            tally.lines().last().unwrap().counts.security,
+            [("1.2".into(), 1)].into()
+        );
         tally.forget_before("2026-11-26".parse().unwrap());
         assert_eq!(downloads(&tally), [("2026-11-26".to_owned(), 2)]);
     }

@@ -114,15 +114,25 @@ enum StoreAnswer {
 
 /// Applies one delivery, or leaves it to a person.
 async fn apply_or_park(service: &Arc<Service>, id: Hex128) -> StoreAnswer {
-    match apply(service, id).await {
+    let delivery = match in_spool(service, move |spool| spool.read(id)).await {
+        Ok(Some(delivery)) => delivery,
+        // A person dropped it meanwhile.
+        Ok(None) => return StoreAnswer::Here,
+        Err(error) => {
+            service.hooks.delay(&error);
+            return StoreAnswer::Here;
+        }
+    };
+    let tried = delivery.queued.next;
+    match apply(service, &delivery).await {
         Ok(()) => {}
         Err(ApplyError::Parked(reason)) => {
             let written = reason.to_string();
-            match in_spool(service, move |spool| spool.park(id, written)).await {
+            match in_spool(service, move |spool| spool.park(id, tried, written)).await {
                 Ok(true) => {
                     tracing::warn!(delivery = %id, %reason, "a delivery is parked: see `countersign shop parked list`");
                 }
-                // A person dropped it meanwhile.
+                // A person dropped it meanwhile, or has it tried again.
                 Ok(false) => {}
                 Err(error) => service.hooks.delay(&error),
             }
@@ -139,23 +149,21 @@ async fn apply_or_park(service: &Arc<Service>, id: Hex128) -> StoreAnswer {
 }
 
 /// Applies one delivery, and deletes it.
-async fn apply(service: &Arc<Service>, id: Hex128) -> Result<(), ApplyError> {
-    // A person dropped it meanwhile.
-    let Some(WholeItem { queued, body }) = in_spool(service, move |spool| spool.read(id)).await? else {
-        return Ok(());
-    };
+async fn apply(service: &Arc<Service>, delivery: &WholeItem<Delivery>) -> Result<(), ApplyError> {
+    let WholeItem { queued, body } = delivery;
+    let id = queued.item.id;
     let (hook, _) = service
         .hooks
         .find(queued.item.shop.as_str())
         .ok_or(ParkReason::UnknownShop)?;
-    let answers = match answers(service, hook, &body) {
+    let answers = match answers(service, hook, body) {
         Ok(answers) => answers,
         Err(error) => {
             note_wait(service, &queued.item, Some(AwaitedThing::Answer)).await?;
             return Err(error.into());
         }
     };
-    let parsed = countersign_shops::read_with(hook.config.kind, &body, answers)?;
+    let parsed = countersign_shops::read_with(hook.config.kind, body, answers)?;
     let mut has_news = false;
     match &parsed.content {
         Content::Park { reason, .. } => return Err(ParkReason::Shop(reason).into()),
@@ -163,7 +171,7 @@ async fn apply(service: &Arc<Service>, id: Hex128) -> Result<(), ApplyError> {
         Content::Record(record) => {
             let delivered = Delivered {
                 hook,
-                queued: &queued,
+                queued,
                 mode: parsed.mode,
                 record,
             };

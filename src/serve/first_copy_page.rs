@@ -29,6 +29,7 @@ use countersign_model::first_copies::{DAYS, FirstCopyLimit, MOST_NETWORKS, MOST_
 use countersign_model::first_copy_link::FirstCopyLink;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
+use countersign_model::plugin::PluginKind;
 use countersign_model::site_host::SiteHost;
 use countersign_settings::keys::secret_keys::DownloadKeys;
 
@@ -78,6 +79,7 @@ struct PageText {
 
 /// A package behind a button.
 pub(super) struct OfferedPackage {
+    pub(super) kind: PluginKind,
     pub(super) slug: String,
     pub(super) name: String,
     pub(super) version: String,
@@ -257,6 +259,7 @@ pub(super) fn offered_packages(
         let package: PermittedDownload = newest(plugin.slug.as_str()).ok()??;
         let name = plugin.shown_name(snapshot.catalog.plugin_name(&plugin.slug));
         Some(OfferedPackage {
+            kind: plugin.kind,
             slug: plugin.slug.to_string(),
             name: name.to_owned(),
             version: package.version.to_string(),
@@ -385,16 +388,10 @@ fn page(token: &str, base: &str, linked: &LinkedLicense) -> CountedPage {
     let said = match packages.len() {
         0 => PageText {
             title: "Nothing to download yet",
-            sentences: vec![
-                "The plugins of this license have no release here yet. Please look again later.".to_owned(),
-            ],
+            sentences: vec!["What this license includes has no release here yet. Please look again later.".to_owned()],
         },
-        1 => PageText {
-            title: "Download your plugin",
-            sentences: Vec::new(),
-        },
-        _ => PageText {
-            title: "Download your plugins",
+        count => PageText {
+            title: title(count, packages),
             sentences: Vec::new(),
         },
     };
@@ -407,6 +404,24 @@ fn page(token: &str, base: &str, linked: &LinkedLicense) -> CountedPage {
         until: format!("{} (UTC)", last_day.format("%-d %B %Y")),
     };
     answer(StatusCode::OK, (Code::Ok, Weight::Request), &page)
+}
+
+/// The title above `count` packages, which are not none.
+fn title(count: usize, packages: &[OfferedPackage]) -> &'static str {
+    let are_all = |kind| packages.iter().all(|package| package.kind == kind);
+    match count {
+        1 if are_all(PluginKind::Plugin) => "Download your plugin",
+        1 => "Download your theme",
+        _ if are_all(PluginKind::Plugin) => "Download your plugins",
+        _ if are_all(PluginKind::Theme) => "Download your themes",
+        _ => "Download your plugins and themes",
+    }
+}
+
+impl FirstCopyPage<'_> {
+    fn has(&self, kind: PluginKind) -> bool {
+        self.downloads.iter().any(|download| download.kind == kind)
+    }
 }
 
 fn no_page(base: &str, reason: &NoPage) -> CountedPage {
@@ -486,7 +501,7 @@ impl NoPage {
         match self {
             Self::Off => text(
                 "No downloads here",
-                &["The seller of this license sends its plugins in another way. Please ask there."],
+                &["The seller of this license sends downloads in another way. Please ask there."],
             ),
             Self::Rekeyed => text(
                 "This license has a new key",
@@ -532,11 +547,11 @@ impl NoPage {
                     &["The seller has revoked it, so that it gives no downloads any more. Please ask there why."],
                 ),
                 Problem::Refused(_) => text(
-                    "This license does not include that plugin",
+                    "This license does not include that download",
                     &["Please open the link in your mail again: the page shows what the license includes."],
                 ),
                 Problem::NoPackage => text(
-                    "This plugin is not offered now",
+                    "This download is not offered now",
                     &["Please open the link in your mail again: the page shows what you can download."],
                 ),
                 Problem::TooManyFirstCopies(limit, _) => too_many(*limit),

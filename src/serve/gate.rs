@@ -3,6 +3,7 @@
 pub(crate) mod active;
 pub(crate) mod release;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,19 +15,27 @@ use countersign_ledger::{
     BindOutcome, BoundSites, ChangeOutcome, Ledger, LedgerChange, NodeSecrets, SeatRequest, SeenHash, StoreError,
 };
 use countersign_model::binding::{CheckIn, Stored};
+use countersign_model::channel::Channel;
 use countersign_model::download_key::DownloadKey;
 use countersign_model::download_link::DownloadLink;
-use countersign_model::entitlement::{self, FirstCopyEntitlement, Refusal};
+use countersign_model::entitlement::{
+    self, ComposerEntitlement, Entitlement, FirstCopyEntitlement, Refusal, SecurityEntitlement,
+};
 use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::LicenseId;
 use countersign_model::manifest::LatestRelease;
+use countersign_model::plugin::Plugin;
+use countersign_model::release_rules::{BackRefusal, RuledRelease};
+use countersign_model::rollout::{HoldRule, OtherClients, PluginRollouts, RolloutSettings};
 use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
 use countersign_model::slug::Slug;
 use countersign_model::statement::Verdict;
 use countersign_model::version::Version;
-use countersign_package::catalog::{Catalog, FoundPackage, HeldPackage, Offered};
+use countersign_model::wave::{self, WaitingSite, WaveHold, WavePosition, WaveWish};
+use countersign_model::way_back::{self, WayBack};
+use countersign_package::catalog::{Catalog, FoundPackage, HeldPackage, Offered, PublishedRelease};
 use countersign_registry::Registry;
 use countersign_settings::config::SeatRules;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
@@ -77,6 +86,61 @@ pub struct LicenseRequest<'a> {
     pub check_in: CheckIn<'a>,
 }
 
+/// Which release a site asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UpdateWish<'a> {
+    /// The version that it runs; `None` if it does not say.
+    pub current: Option<&'a Version>,
+    /// What the answer has to be newer than; `None` if the site compares versions itself.
+    pub newer_than: Option<&'a Version>,
+    /// The channel whose releases it wants.
+    pub channel: Channel,
+    /// Whether its client knows what "held" means.
+    pub holds: bool,
+    /// With which share of the sites it wants a release.
+    pub wave: Option<WaveWish>,
+}
+
+/// A release for a site.
+#[derive(Clone, Copy, Debug)]
+pub struct SiteOffer<'s> {
+    /// The release.
+    pub release: &'s Offered,
+    /// Whether the site shall not install it by itself yet.
+    pub held: Option<WaveHold>,
+}
+
+/// A site that asks for a release other than the latest.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestedSite<'a> {
+    /// The license.
+    pub id: &'a LicenseId,
+    /// The site.
+    pub host: &'a SiteHost,
+    /// The time of the request.
+    pub now: DateTime<Utc>,
+}
+
+/// The releases that a site may go back to.
+#[derive(Debug)]
+pub struct EarlierReleases<'s> {
+    /// Proof that it may have them.
+    pub entitlement: Entitlement<'s>,
+    /// Those of its license.
+    channels: BTreeSet<Channel>,
+    way: WayBack<'s>,
+    catalog: &'s Catalog,
+}
+
+/// Who asks for packages with Composer.
+#[derive(Clone, Debug)]
+pub struct ComposerAsker {
+    /// The license.
+    pub id: LicenseId,
+    /// The site.
+    pub host: SiteHost,
+}
+
 /// What a site sends of its secrets with a validation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SentHashes {
@@ -112,6 +176,8 @@ pub struct PermittedDownload {
     pub path: PathBuf,
     /// What it is.
     pub package: HeldPackage,
+    /// Whether the license has expired, and gets the package because that closes a hole.
+    pub is_after_end: bool,
 }
 
 impl Gate {
@@ -259,16 +325,16 @@ impl Gate {
         })
     }
 
-    /// Makes the five entitlement checks and hands out the latest release if it is newer than `current`; `None` means
-    /// that the site is up to date. Reads bindings and never changes them.
+    /// Makes the five entitlement checks and hands out the latest release if it is newer than what the site has; `None` means that
+    /// there is nothing for the site now. Reads bindings and never changes them.
     pub fn manifest<'s>(
         &self,
         snapshot: &'s Snapshot,
         license_request: &LicenseRequest<'_>,
         bound: &BoundSites<'_>,
         slug: &str,
-        current: Option<&Version>,
-    ) -> Result<Option<&'s Offered>, Refusal> {
+        wish: &UpdateWish<'_>,
+    ) -> Result<Option<SiteOffer<'s>>, Refusal> {
         let LicenseRequest {
             id,
             license,
@@ -285,11 +351,69 @@ impl Gate {
         let plugin = snapshot.registry.plugin(slug);
         let entitlement = entitlement::decide(*license, bound, &self.rules.staging, host, plugin, today)?;
         self.bindings.report(id, bound, host, check_in);
-        Ok(snapshot.catalog.manifest(&entitlement, current))
+        let channel = match (wish.channel, plugin, license) {
+            (Channel::Stable, ..) => Channel::Stable,
+            (asked, Some(plugin), Some(license)) => plugin.channels.granted(asked, &license.details.rights.channels),
+            _ => Channel::Stable,
+        };
+        let latest = snapshot.catalog.manifest(&entitlement, channel, wish.newer_than);
+        let Some(release) = latest else { return Ok(None) };
+        let waits = plugin.and_then(|plugin| {
+            let rollouts = plugin.rollout.as_ref()?;
+            let site = WaitingSite {
+                current: wish.current,
+                channel,
+                position: WavePosition::of(&plugin.slug, &release.version, host, wish.wave),
+                is_copy: license.is_some_and(|license| license.is_copy(bound, &self.rules.staging, host)),
+                lacks_security: lacks_security(snapshot, &plugin.slug, release, channel, wish.current),
+            };
+            self.held(rollouts, plugin, &site, release, check_in.time)
+        });
+        let Some(waiting) = waits else {
+            return Ok(Some(SiteOffer { release, held: None }));
+        };
+        let shown = match (waiting.settings.hold, wish.holds, waiting.settings.others) {
+            (HoldRule::Automatic, true, _) => Some(SiteOffer {
+                release,
+                held: Some(waiting.held),
+            }),
+            (HoldRule::Automatic, false, OtherClients::Offer) => Some(SiteOffer { release, held: None }),
+            _ => {
+                let before = snapshot.catalog.manifest_before(&entitlement, channel, wish.newer_than);
+                // Otherwise a release would reach everybody when the next one comes.
+                let is_ready = |release: &&Offered| waiting.gives_way_to(&release.version, check_in.time);
+                before.filter(is_ready).map(|release| SiteOffer { release, held: None })
+            }
+        };
+        Ok(shown)
+    }
+
+    /// Whether a site has to wait for a release of a plugin whose releases come in steps.
+    fn held<'s>(
+        &self,
+        settings: &'s RolloutSettings,
+        plugin: &Plugin,
+        site: &WaitingSite<'_>,
+        release: &Offered,
+        now: DateTime<Utc>,
+    ) -> Option<HeldOffer<'s>> {
+        // What a site has already is not held from it.
+        let has_it = |current: &Version| current.cmp_php(&release.version).is_ge();
+        let rollouts = self.bindings.rollouts(&plugin.slug)?;
+        let held = match site.current.is_some_and(has_it) {
+            true => None,
+            false => wave::held(site, &release.version, &rollouts, settings, now),
+        };
+        held.map(|held| HeldOffer {
+            held,
+            settings,
+            rollouts,
+        })
     }
 
     /// Makes the same checks for the site of a link, and hands out the package; `None` if that version is not
-    /// published. The link has only a tag of its host, by which the host is found.
+    /// published. The link has only a tag of its host, by which the host is found. An expired license gets a security release by a link
+    /// that [`security_update`](Self::security_update) was answered with, and of a line that the entry still delivers.
     pub fn package(
         &self,
         snapshot: &Snapshot,
@@ -300,7 +424,16 @@ impl Gate {
     ) -> Result<Option<PermittedDownload>, Refusal> {
         let today = now.date_naive();
         let found = found_license::beginning_with(&snapshot.registry, &self.bindings, &link.license);
-        let license = entitlement::require_active(found.as_deref(), today)?;
+        let license = found.as_deref().ok_or(Refusal::UnknownLicense)?;
+        let plugin = snapshot.registry.plugin(slug.as_str());
+        let is_delivered = |plugin: &Plugin| {
+            link.line.is_some_and(|line| line <= plugin.security.lines)
+                && is_security_release(snapshot, plugin, version)
+        };
+        match entitlement::require_active(Some(license), today) {
+            Err(Refusal::LicenseExpired) if plugin.is_some_and(is_delivered) => {}
+            decided => drop(decided?),
+        }
         let bound = self.bindings.of(&license.id);
         let tag = link.host_tag();
         let listed = license.details.hosts.tagged(key, tag);
@@ -308,9 +441,15 @@ impl Gate {
         let host = host
             .filter(|host| !self.is_exempt(host))
             .ok_or(Refusal::LicenseNotBound)?;
-        let plugin = snapshot.registry.plugin(slug.as_str());
-        let entitlement = entitlement::decide(Some(license), &bound, &self.rules.staging, host, plugin, today)?;
-        let package = snapshot.catalog.package(&entitlement, version);
+        let staging = &self.rules.staging;
+        let (package, is_after_end) = match entitlement::decide(Some(license), &bound, staging, host, plugin, today) {
+            Ok(entitlement) => (snapshot.catalog.package(&entitlement, version), false),
+            Err(Refusal::LicenseExpired) => {
+                let entitlement = entitlement::decide_security(Some(license), &bound, staging, host, plugin, today)?;
+                (snapshot.catalog.security_package(&entitlement, version), true)
+            }
+            Err(refusal) => return Err(refusal),
+        };
         Ok(package.map(|(path, package)| PermittedDownload {
             license: license.id,
             host: Some(host.clone()),
@@ -318,6 +457,7 @@ impl Gate {
             version: version.clone(),
             path,
             package: *package,
+            is_after_end,
         }))
     }
 
@@ -363,6 +503,80 @@ impl Gate {
         Ok(newest.map(|found| permitted(found, &entitlement, *license, Some(host))))
     }
 
+    /// Makes the five entitlement checks, and finds out how far back a site with `current` may go.
+    pub fn earlier<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        site: &RequestedSite<'_>,
+        slug: &str,
+        current: &'s Version,
+    ) -> Result<EarlierReleases<'s>, Refusal> {
+        let plugin = snapshot.registry.plugin(slug);
+        let (license, bound) = self.of_site(snapshot, site)?;
+        let staging = &self.rules.staging;
+        let today = site.now.date_naive();
+        let entitlement = entitlement::decide(license.as_deref(), &bound, staging, site.host, plugin, today)?;
+        let plugin = plugin.ok_or(Refusal::UnknownPlugin)?;
+        let license = license.as_deref().ok_or(Refusal::UnknownLicense)?;
+        Ok(EarlierReleases {
+            entitlement,
+            channels: license.details.rights.channels.clone(),
+            way: WayBack::new(plugin, ruled(snapshot, plugin), current),
+            catalog: &snapshot.catalog,
+        })
+    }
+
+    /// Makes the checks for security releases, and finds the greatest one of the line of `current` that is newer; `None` if there is
+    /// none.
+    pub fn security_update<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        site: &RequestedSite<'_>,
+        slug: &str,
+        current: &Version,
+    ) -> Result<(SecurityEntitlement<'s>, Option<&'s Version>), Refusal> {
+        let plugin = snapshot.registry.plugin(slug);
+        let (license, bound) = self.of_site(snapshot, site)?;
+        let staging = &self.rules.staging;
+        let today = site.now.date_naive();
+        let entitlement = entitlement::decide_security(license.as_deref(), &bound, staging, site.host, plugin, today)?;
+        let greatest = |plugin| way_back::security_update(plugin, ruled(snapshot, plugin), current);
+        Ok((entitlement, plugin.and_then(greatest)))
+    }
+
+    /// The license of a site and what is bound to it, unless the setting `local_hosts` exempts the site.
+    fn of_site<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        site: &RequestedSite<'_>,
+    ) -> Result<(Option<FoundLicense<'s>>, BoundSites<'_>), Refusal> {
+        let license = self.license(snapshot, site.id);
+        if self.is_exempt(site.host) {
+            entitlement::require_active(license.as_deref(), site.now.date_naive())?;
+            return Err(Refusal::LicenseNotBound);
+        }
+        Ok((license, self.bindings.of(site.id)))
+    }
+
+    /// Makes the checks for a site whose developers fetch packages with Composer.
+    pub fn composer<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        asker: &ComposerAsker,
+        slug: &str,
+        now: DateTime<Utc>,
+    ) -> Result<ComposerEntitlement<'s>, Refusal> {
+        let site = RequestedSite {
+            id: &asker.id,
+            host: &asker.host,
+            now,
+        };
+        let (found, bound) = self.of_site(snapshot, &site)?;
+        let plugin = snapshot.registry.plugin(slug);
+        let staging = &self.rules.staging;
+        entitlement::decide_composer(found.as_deref(), &bound, staging, &asker.host, plugin, now.date_naive())
+    }
+
     /// What a site with an expired license may learn of the latest release; `None` if nothing.
     pub fn latest_for_expired(
         &self,
@@ -377,6 +591,86 @@ impl Gate {
         let entitled = entitlement::decide_notice(license_request.license, bound, license_request.host, plugin, today)?;
         snapshot.catalog.latest(&entitled, current)
     }
+}
+
+/// A site that has to wait for a release.
+struct HeldOffer<'s> {
+    held: WaveHold,
+    settings: &'s RolloutSettings,
+    rollouts: Arc<PluginRollouts>,
+}
+
+impl HeldOffer<'_> {
+    /// Whether the site may have this release meanwhile.
+    fn gives_way_to(&self, version: &Version, now: DateTime<Utc>) -> bool {
+        wave::is_for_everybody(version, &self.rollouts, self.settings, now)
+    }
+}
+
+impl<'s> EarlierReleases<'s> {
+    /// All of them, newest first.
+    pub fn all(&self) -> impl Iterator<Item = &'s PublishedRelease> {
+        let published = self.catalog.published(self.entitlement.slug()).iter();
+        published.filter(|release| self.refusal(release).is_none())
+    }
+
+    /// The one of this version.
+    ///
+    /// # Errors
+    /// The site may not go back to it.
+    pub fn one(&self, version: &Version) -> Result<&'s PublishedRelease, BackRefusal> {
+        let mut published = self.catalog.published(self.entitlement.slug()).iter();
+        let release = published.find(|release| release.version == *version);
+        let release = release.ok_or(BackRefusal::NotPublished)?;
+        self.refusal(release).map_or(Ok(release), Err)
+    }
+
+    fn refusal(&self, release: &PublishedRelease) -> Option<BackRefusal> {
+        let version = &release.version;
+        let is_hosted = || self.catalog.hosts(self.entitlement.slug(), version);
+        let refusal = self.way.refusal(version, &self.channels);
+        refusal.or_else(|| (!is_hosted()).then_some(BackRefusal::NoPackage))
+    }
+}
+
+impl Snapshot {
+    /// Reads the manifests of releases before the latest, of the plugins whose releases come in steps: no other site gets them. Blocks.
+    pub(crate) fn read_before(&self) {
+        let stepwise = self.registry.plugins().filter(|plugin| plugin.rollout.is_some());
+        stepwise.for_each(|plugin| self.catalog.read_before(&plugin.slug));
+    }
+}
+
+/// The published releases of a plugin, newest first.
+fn ruled<'s>(snapshot: &'s Snapshot, plugin: &'s Plugin) -> impl Iterator<Item = RuledRelease<'s>> {
+    let published = snapshot.catalog.published(&plugin.slug).iter();
+    published.map(|release| RuledRelease {
+        version: &release.version,
+        security: release.security || plugin.security.names(&release.version),
+    })
+}
+
+/// Whether a published release is a security release that the plugin's entry does not withhold.
+fn is_security_release(snapshot: &Snapshot, plugin: &Plugin, version: &Version) -> bool {
+    let is_it = |release: RuledRelease<'_>| release.security && release.version == version;
+    !plugin.withholds(version) && ruled(snapshot, plugin).any(is_it)
+}
+
+/// Whether a release is a security release, or the site lacks an older one of its channel.
+fn lacks_security(
+    snapshot: &Snapshot,
+    slug: &Slug,
+    release: &Offered,
+    channel: Channel,
+    current: Option<&Version>,
+) -> bool {
+    let Some(current) = current else {
+        return release.security;
+    };
+    let lacked = snapshot.catalog.published(slug).iter();
+    let mut lacked = lacked.take_while(|published| published.version.cmp_php(current).is_gt());
+    let is_of_channel = |version: &Version| version.channel().is_some_and(|its| its <= channel);
+    release.security || lacked.any(|published| published.security && is_of_channel(&published.version))
 }
 
 /// The newest stable package that the plugin's entry does not withhold, or the one of this version.
@@ -406,6 +700,7 @@ fn permitted(
         version: found.version.clone(),
         path: found.path,
         package: *found.package,
+        is_after_end: false,
     }
 }
 

@@ -1,13 +1,27 @@
-//! How the mails about a license are to be, as somebody says it: kept beside the ledger, where it can be erased.
+//! How the mails about a license are to be, as somebody says it: kept beside the ledger, where it can be erased. And the mail with
+//! a key that somebody asks for.
 
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use tokio::task::{JoinError, spawn_blocking};
 
 use crate::serve::customer_numbers::{self, SaidCustomer};
-use countersign_ledger::{Ledger, StoreError};
+use crate::serve::links::FirstCopyPages;
+use crate::serve::pages::shown::sentence;
+use crate::serve::reply::problem::Problem;
+use countersign_ledger::{Ledger, LedgerLicense, StoreError};
+use countersign_mail::NO_MAIL_SERVER;
+use countersign_mail::address::MailAddress;
+use countersign_mail::mail_queue_error::MailQueueError;
+use countersign_mail::queue::MailQueue;
+use countersign_mail::queued_mail::QueuedMail;
 use countersign_model::customer::{CustomerAddress, LicenseMails, NewCustomer};
 use countersign_model::issued_license::ChangeScope;
 use countersign_model::language::Language;
-use countersign_model::license::License;
+use countersign_model::license::{License, LicenseStatus};
+use countersign_model::license_key::LicenseId;
 use countersign_settings::config::CustomerRule;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
@@ -30,6 +44,103 @@ pub enum RemindersTo {
     Customer,
     /// Who has this address.
     Address(CustomerAddress),
+}
+
+/// What is mailed of a license again, because somebody asks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MailedAgain {
+    /// Its key, with the page of its first copies if there is one.
+    #[default]
+    Key,
+    /// The page of its first copies, without the key.
+    Download,
+}
+
+/// Why nothing is mailed again.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotMailedAgain {
+    #[error("the license is revoked, which cannot be undone")]
+    Revoked,
+    #[error("the secret that it was issued with is not in keys/")]
+    NoSecret,
+    #[error("the server has no first copies of what the license covers")]
+    NoPage,
+    #[error("{NO_MAIL_SERVER}")]
+    NoMailServer,
+    #[error(transparent)]
+    Queue(#[from] MailQueueError),
+    #[error(transparent)]
+    Thread(#[from] JoinError),
+}
+
+impl From<NotMailedAgain> for Problem {
+    fn from(reason: NotMailedAgain) -> Self {
+        match reason {
+            NotMailedAgain::Queue(MailQueueError::Full(_)) => Self::Overloaded,
+            reason @ (NotMailedAgain::Queue(_) | NotMailedAgain::Thread(_)) => Self::internal(&reason),
+            NotMailedAgain::NoMailServer => {
+                let detail = "This server sends no mail: `server` in table [mail] of countersign.toml is not set.";
+                Self::Conflict(detail.into())
+            }
+            reason => Self::Conflict(sentence(&reason.to_string())),
+        }
+    }
+}
+
+/// What a mail about a license is made with.
+pub(crate) struct MailTools<'a> {
+    pub(crate) queue: Option<Arc<MailQueue>>,
+    pub(crate) secrets: Option<&'a LicenseSecrets>,
+    pub(crate) pages: Option<&'a FirstCopyPages>,
+}
+
+impl MailTools<'_> {
+    /// Mails something of a license again, once for each `event`. When it returns, the mail is in the queue.
+    pub(crate) async fn mail_again(
+        &self,
+        what: MailedAgain,
+        issued: &LedgerLicense,
+        address: MailAddress,
+        event: &str,
+        now: DateTime<Utc>,
+    ) -> Result<(), NotMailedAgain> {
+        let license = &issued.license;
+        if license.status == LicenseStatus::Revoked {
+            return Err(NotMailedAgain::Revoked);
+        }
+        let key = || self.secrets?.license_key(&issued.origin);
+        let page = || self.pages?.link(license, now.date_naive());
+        let mail = match what {
+            MailedAgain::Key if key().is_none() => return Err(NotMailedAgain::NoSecret),
+            MailedAgain::Download if page().is_none() => return Err(NotMailedAgain::NoPage),
+            MailedAgain::Key => QueuedMail::new(address, vec![license.id], event),
+            // The event may be of a form or a request that also mailed the key.
+            MailedAgain::Download => QueuedMail::download(address, license.id, &format!("{event} download")),
+        }?;
+        let queue = self.queue.clone().ok_or(NotMailedAgain::NoMailServer)?;
+        spawn_blocking(move || queue.put(mail, now)).await??;
+        Ok(())
+    }
+}
+
+/// Puts the mail with the key of a license into the queue, once for each `event`.
+///
+/// # Errors
+/// The queue is full, or the disk fails.
+pub(crate) async fn enqueue_key(
+    queue: Arc<MailQueue>,
+    address: MailAddress,
+    license: LicenseId,
+    event: String,
+    now: DateTime<Utc>,
+) -> Result<(), Problem> {
+    let queued = spawn_blocking(move || queue.enqueue(&address, &[license], &event, now)).await;
+    match queued.map_err(|error| Problem::internal(&error))? {
+        Ok(_) => Ok(()),
+        Err(MailQueueError::Full(_)) => Err(Problem::Overloaded),
+        Err(error) => Err(Problem::internal(&error)),
+    }
 }
 
 /// Nothing is kept of it.

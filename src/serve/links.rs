@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 
+use crate::serve::gate::SiteOffer;
 use crate::serve::reply::body::Payload;
 use countersign_model::download_link::DownloadLink;
 use countersign_model::first_copy_link::{self, FirstCopyLink};
@@ -18,10 +19,13 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
 use countersign_model::period::NEVER;
 use countersign_model::plugin::Plugin;
+use countersign_model::release_rules::VersionLine;
 use countersign_model::renewal_token::RenewalToken;
 use countersign_model::shop_link::{LicenseLinks, ShopLinks};
 use countersign_model::site_host::SiteHost;
-use countersign_package::catalog::Offered;
+use countersign_model::slug::Slug;
+use countersign_model::wave::WaveHold;
+use countersign_package::catalog::CopyDigests;
 use countersign_registry::offers::Offers;
 use countersign_settings::config::PublicUrl;
 use countersign_settings::keys::secret_keys::DownloadKeys;
@@ -38,6 +42,17 @@ pub fn file_name(slug: &str, version: &str) -> String {
 #[derive(Clone, Debug)]
 pub struct PackageLinks {
     public_url: Option<PublicUrl>,
+}
+
+/// The repository for Composer, whose documents name packages and link to them.
+#[derive(Debug)]
+pub(crate) struct ComposerRepository {
+    /// What names of packages begin with.
+    pub vendor: Slug,
+    /// What links begin with.
+    pub public_url: PublicUrl,
+    /// The SHA-1 of packages.
+    pub digests: CopyDigests,
 }
 
 /// What links to pages with first copies are made with.
@@ -107,6 +122,19 @@ pub struct LinkHolder<'a> {
     pub host: &'a SiteHost,
     /// The time of the request.
     pub now: DateTime<Utc>,
+    /// As in [`DownloadLink::line`].
+    pub line: Option<VersionLine>,
+}
+
+/// The members of a manifest whose release is held from a site, with a comma behind each (interface 2.6).
+fn held_members(held: WaveHold) -> String {
+    match held.until {
+        None => "\"held\":true,".to_owned(),
+        Some(until) => {
+            let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
+            format!("\"held\":true,\"held_until\":\"{until}\",")
+        }
+    }
 }
 
 impl PackageLinks {
@@ -120,23 +148,42 @@ impl PackageLinks {
         self.public_url.as_ref()
     }
 
-    /// The manifest with the site's link. If no link can be made, its places stay empty, as published; the CMS then
-    /// shows the update but cannot install it.
-    pub fn fill(&self, offered: &Offered, slug: &str, holder: LinkHolder<'_>, keys: Option<&DownloadKeys>) -> Payload {
+    /// The manifest with the site's link, and with the members of a release that is held from the site. If no link can be made,
+    /// its places stay empty, as published; the CMS then shows the update but cannot install it.
+    pub fn fill(
+        &self,
+        offer: SiteOffer<'_>,
+        slug: &str,
+        holder: LinkHolder<'_>,
+        keys: Option<&DownloadKeys>,
+    ) -> Payload {
+        let offered = offer.release;
         let manifest = &offered.manifest;
         let link = offered.links.zip(keys).and_then(|(places, keys)| {
             let link = self.link(slug, offered.version.as_str(), holder, keys)?;
             Some((places.0, Bytes::from(link)))
         });
-        let Some((places, link)) = link else {
+        if link.is_none() && offer.held.is_none() {
             return Payload::Whole(manifest.clone());
-        };
-        let mut pieces = Vec::with_capacity(2 * places.len() + 1);
+        }
+        let mut pieces = Vec::new();
         let mut sent = 0;
-        for place in places {
-            pieces.push(manifest.slice(sent..place));
-            pieces.push(link.clone());
-            sent = place;
+        if let Some(held) = offer.held {
+            // Every manifest is an object with members.
+            sent = manifest
+                .iter()
+                .position(|byte| *byte == b'{')
+                .map_or(0, |place| place + 1);
+            pieces.push(manifest.slice(..sent));
+            pieces.push(Bytes::from(held_members(held)));
+        }
+        if let Some((places, link)) = link {
+            pieces.reserve_exact(2 * places.len() + 1);
+            for place in places {
+                pieces.push(manifest.slice(sent..place));
+                pieces.push(link.clone());
+                sent = place;
+            }
         }
         pieces.push(manifest.slice(sent..));
         Payload::Pieces(pieces)
@@ -144,11 +191,70 @@ impl PackageLinks {
 
     fn link(&self, slug: &str, version: &str, holder: LinkHolder<'_>, keys: &DownloadKeys) -> Option<String> {
         let base = self.public_url.as_ref()?.as_str();
-        let LinkHolder { license, host, now } = holder;
+        let LinkHolder {
+            license,
+            host,
+            now,
+            line,
+        } = holder;
         let key = keys.current();
-        let token = DownloadLink::new(key, license, host, now.date_naive()).token(key, slug, version)?;
+        let link = DownloadLink::new(key, license, host, now.date_naive());
+        let token = link.of_line(line).token(key, slug, version)?;
         let file = file_name(slug, version);
         // Slugs, versions and tokens have no character that URLs or JSON escape.
         Some(format!("{base}{DOWNLOADS}{slug}/{version}/{token}/{file}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countersign_package::catalog::{LinkPlaces, Offered};
+
+    const MANIFEST: &str = r#"{"version":"2.0","download_link":"","download_url":"","package":""}"#;
+
+    fn filled(links: &PackageLinks, keys: Option<&DownloadKeys>, held: Option<WaveHold>) -> String {
+        let release = Offered {
+            version: "2.0".parse().unwrap(),
+            security: false,
+            manifest: Bytes::from_static(MANIFEST.as_bytes()),
+            links: LinkPlaces::of(MANIFEST.as_bytes()),
+        };
+        let holder = LinkHolder {
+            license: &LicenseId::from_bytes([1; 32]),
+            host: &"a.com".parse().unwrap(),
+            now: DateTime::from_timestamp(1_800_000_000, 0).unwrap(),
+            line: None,
+        };
+        let release = &release;
+        let body = Bytes::from(links.fill(SiteOffer { release, held }, "acme-forms", holder, keys));
+        String::from_utf8(body.into()).unwrap()
+    }
+
+    #[test]
+    fn a_held_release_has_its_members_first_and_its_links_as_ever() {
+        let none = PackageLinks::new(None);
+        let until = DateTime::from_timestamp(1_800_000_000, 5);
+        let [paused, dated] = [None, until].map(|until| Some(WaveHold { until }));
+        assert_eq!(filled(&none, None, None), MANIFEST);
+        assert_eq!(
+            filled(&none, None, paused),
+            MANIFEST.replacen('{', "{\"held\":true,", 1)
+        );
+        let members = "{\"held\":true,\"held_until\":\"2027-01-15T08:00:00Z\",";
+        assert_eq!(filled(&none, None, dated), MANIFEST.replacen('{', members, 1));
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("downloads.key");
+        std::fs::create_dir(folder.path().join("retired")).unwrap();
+        std::fs::write(&key, [1; 32]).unwrap();
+        std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let (keys, _) = DownloadKeys::load(&key, &folder.path().join("retired")).unwrap();
+        let listen = "127.0.0.1:8080".parse().unwrap();
+        let links = PackageLinks::new(PublicUrl::of_loopback(&listen, false));
+        let plain = filled(&links, Some(&keys), None);
+        assert_eq!(plain.matches("/api/v1/downloads/acme-forms/2.0/").count(), 3, "{plain}");
+        assert_eq!(filled(&links, Some(&keys), dated), plain.replacen('{', members, 1));
+        let value: serde_json::Value = serde_json::from_str(&filled(&links, Some(&keys), dated)).unwrap();
+        assert_eq!((&value["held"], &value["version"]), (&true.into(), &"2.0".into()));
     }
 }

@@ -11,6 +11,7 @@ use crate::serve::links::FirstCopyPages;
 use crate::serve::state::Service;
 use countersign_files::queue::Queued;
 use countersign_ledger::{CustomerQuery, FoundCustomers, Ledger, LedgerLicense, StoreError};
+use countersign_mail::kind::MailKind;
 use countersign_mail::license_source::LicenseSource;
 use countersign_mail::queued_mail::{QueuedMail, QueuedReminder, QueuedSite};
 use countersign_mail::{MailContent, MailedLicense, MailedReminder, MailedSite};
@@ -53,16 +54,16 @@ impl MailedLicenses {
         })
     }
 
-    /// One license. The key is in a mail with keys alone.
+    /// One license. The key is in a mail with keys alone, the page with first copies also in one about that.
     fn mailed(
         &self,
         snapshot: &Snapshot,
         issued: &LedgerLicense,
         kept: &KeptForMail,
-        has_key: bool,
+        kind: MailKind,
     ) -> Result<MailedLicense, &'static str> {
         let secrets = snapshot.secrets.licensing.as_ref();
-        let key = match has_key {
+        let key = match kind == MailKind::License {
             true => {
                 let key = secrets.and_then(|secrets| secrets.license_key(&issued.origin));
                 Some(key.ok_or("the secret that its key is derived with is not here")?)
@@ -70,14 +71,19 @@ impl MailedLicenses {
             false => None,
         };
         let license = &issued.license;
-        let pages = self.service.first_copy_pages(snapshot).filter(|_| has_key);
+        let has_page = matches!(kind, MailKind::License | MailKind::Download);
+        let pages = self.service.first_copy_pages(snapshot).filter(|_| has_page);
         let page = |pages: FirstCopyPages| pages.link(license, Utc::now().date_naive());
+        let download_page = pages.and_then(page);
+        if kind == MailKind::Download && download_page.is_none() {
+            return Err("the server has no first copies of what the license covers");
+        }
         let order = issued.reference.and_then(|name| kept.texts.get(&name)?.text());
         Ok(MailedLicense {
             key,
             order: order.map(Box::<str>::from),
             product: kept.mails(&license.id).and_then(|mails| mails.product.clone()),
-            download_page: pages.and_then(page),
+            download_page,
             links: self.service.license_links(snapshot, license),
             plugins: plugins(&snapshot.registry, &snapshot.catalog, &license.modules),
             license: license.clone(),
@@ -215,7 +221,7 @@ impl LicenseSource for MailedLicenses {
         }
         let mailed = licenses
             .iter()
-            .map(|issued| self.mailed(&snapshot, issued, &kept, mail.item.has_keys()));
+            .map(|issued| self.mailed(&snapshot, issued, &kept, mail.item.kind()));
         let mailed = mailed.collect::<Result<Vec<_>, _>>()?;
         let unsubscribe = |reminder: &QueuedReminder| -> Result<MailedReminder, &'static str> {
             let link = self.service.unsubscribe_link(&snapshot, reminder.to);
@@ -229,6 +235,7 @@ impl LicenseSource for MailedLicenses {
             .iter()
             .filter_map(|issued| kept.mails(&issued.license.id)?.language.clone());
         Ok(Ok(MailContent {
+            kind: mail.item.kind(),
             name: named.find_map(|row| row.name.clone()),
             language: languages.next(),
             licenses: mailed,

@@ -28,10 +28,16 @@ pub enum Operation {
     Release,
     /// An update request.
     Updates,
+    /// A site that may go back to an older release.
+    Releases,
+    /// A site that asks for security releases.
+    SecurityUpdates,
     /// A package.
     Downloads,
     /// A package by the license key.
     Packages,
+    /// A request of Composer.
+    Composer,
     /// The page with first copies, or one of them.
     FirstCopies,
     /// The page to unsubscribe.

@@ -9,6 +9,7 @@ pub mod api;
 mod background;
 mod coarse_clock;
 mod compat;
+mod composer;
 mod customer_numbers;
 mod day_history;
 mod day_tally;
@@ -44,15 +45,20 @@ pub mod reload;
 pub(crate) mod reminders;
 pub mod reply;
 mod reported_copies;
+mod rollout_alarm;
+pub mod rollouts;
 pub mod routes;
 pub mod signing;
 mod site_claim_page;
 mod site_claims;
 pub mod state;
+mod taken_releases;
 mod unsubscribe_page;
+pub mod vouches;
 pub mod waiting_sales;
 pub mod webhooks;
 
+use countersign_package::catalog::CopyDigests;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -73,7 +79,7 @@ use crate::serve::gate::Gate;
 use crate::serve::health::{Health, Part, State};
 use crate::serve::hooks::Hooks;
 use crate::serve::kept_history::KeptHistory;
-use crate::serve::links::PackageLinks;
+use crate::serve::links::{ComposerRepository, PackageLinks};
 use crate::serve::mailed_licenses::MailedLicenses;
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
@@ -88,6 +94,7 @@ use crate::serve::reload::startup::StartupState;
 use crate::serve::reload::{Reloader, stands_still_after};
 use crate::serve::reminders::Reminders;
 use crate::serve::signing::pool::Signer;
+use crate::serve::taken_releases::{RolloutWatch, TakenPackages};
 use crate::serve::webhooks::Webhooks;
 use crate::serve::webhooks::endpoint::Endpoint;
 use countersign_ledger::Ledger;
@@ -177,6 +184,20 @@ impl Server {
             );
         }
         let links = config.links_begin_with();
+        let composer = match (config.composer.clone(), links.clone()) {
+            (Some(vendor), Some(public_url)) => Some(ComposerRepository {
+                vendor,
+                public_url,
+                digests: CopyDigests::default(),
+            }),
+            (Some(_), None) => {
+                tracing::warn!(
+                    "`composer` needs `public_url`, with which links to packages begin: there is no repository"
+                );
+                None
+            }
+            (None, _) => None,
+        };
         let (packages, package_checks) = PackageFaults::new();
         let service = Arc::new(Service {
             limits,
@@ -190,6 +211,9 @@ impl Server {
             desk: OnceLock::new(),
             account: OnceLock::new(),
             packages,
+            rollouts: RolloutWatch::default(),
+            taken: TakenPackages::default(),
+            alarm_mail: OnceLock::new(),
             metrics: Arc::default(),
             tally: DayTally::new(Utc::now()),
             history: KeptHistory::default(),
@@ -204,6 +228,7 @@ impl Server {
             request_timeout: config.request_timeout,
             grace_period_hours: config.grace_period_hours,
             first_copies: FirstCopyCounts::new(config.first_copies),
+            composer,
             shop_links: config.shop_links.clone(),
             customers: config.customers,
             local_hosts: config.local_hosts,
@@ -268,6 +293,9 @@ impl Server {
         mail: Option<MailAccount>,
         store: PathBuf,
     ) -> io::Result<Self> {
+        if let Some(account) = &mail {
+            self.service.alarm_mail.get_or_init(|| Arc::new(account.clone()));
+        }
         let door = DeskDoor::new(url, listener.local_addr()?.port());
         let door = Arc::clone(self.service.desk.get_or_init(|| Arc::new(door)));
         let state = DeskState::new(Arc::clone(&self.service), door, store, mail);
@@ -305,6 +333,7 @@ impl Server {
     /// A thread cannot be started.
     pub fn with_mail(self, queue: MailQueue, account: MailAccount, registry: PathBuf) -> io::Result<Self> {
         let queue = Arc::clone(self.service.mail.get_or_init(|| Arc::new(queue)));
+        self.service.alarm_mail.get_or_init(|| Arc::new(account.clone()));
         let source = Arc::new(MailedLicenses::new(Arc::clone(&self.service))?);
         let mail = Some(MailSender::start(queue, account, registry, source)?);
         Ok(Self { mail, ..self })
@@ -376,6 +405,7 @@ impl Server {
         };
         // It ends with the server: what is not applied stays in the spool.
         let deliveries = tokio::spawn(deliveries::run(Arc::clone(&service)));
+        let rollouts = tokio::spawn(rollouts::run(Arc::clone(&service)));
         let admin = async {
             let Some((listener, hosts)) = admin else { return };
             let routes = ops::routes(Arc::clone(&service), hosts);
@@ -411,6 +441,7 @@ impl Server {
         };
         tokio::join!(public, admin, desk, commands);
         deliveries.abort();
+        rollouts.abort();
         drop(reminders);
         if let Some(history) = history {
             // It stores the last counts.

@@ -13,6 +13,7 @@ pub mod license_defaults;
 pub mod openmetrics;
 pub mod regrant_answers;
 pub mod reports;
+pub mod rollout_answers;
 pub mod text_answers;
 pub mod token_answers;
 

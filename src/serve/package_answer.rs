@@ -126,8 +126,17 @@ impl PackageQuestion {
         charge(bytes, size)?;
         if bytes > 0 && range.start == 0 {
             let PermittedDownload { slug, version, .. } = &permitted;
-            let is_newest = service.gate.load().catalog.newest(slug) == Some(version);
-            service.tally.download(slug, version, is_newest, Utc::now());
+            let snapshot = service.gate.load();
+            let is_newest = snapshot.catalog.newest(slug) == Some(version);
+            let now = Utc::now();
+            service.tally.download(slug, version, is_newest, now);
+            if permitted.is_after_end {
+                service.tally.security_delivery(slug, version, now);
+            }
+            let plugin = snapshot.registry.plugin(slug.as_str());
+            if plugin.is_some_and(|plugin| plugin.rollout.is_some()) {
+                service.taken.note(&permitted, now);
+            }
         }
         Ok(Opened::Package(Box::new(OpenedPackage {
             file,
@@ -145,15 +154,19 @@ impl PackageQuestion {
         if permitted.package.mark.is_none() {
             return Ok(None);
         }
-        let keys = self.keys.as_ref();
-        let key = keys
-            .ok_or_else(|| Problem::internal(&"there is no key for downloads, and the package has a mark"))?
-            .current();
-        let id = permitted.build_id(key, self.day);
-        let id =
-            id.ok_or_else(|| Problem::internal(&"the clock is before 2026, or behind 2070: there are no build ids"))?;
-        Ok(Some(id.encrypt(key)))
+        mark(self.keys.as_deref(), permitted, self.day).map(Some)
     }
+}
+
+/// The build id in the mark of a copy of this day.
+pub(crate) fn mark(keys: Option<&DownloadKeys>, copy: &PermittedDownload, day: NaiveDate) -> Result<Uuid, Problem> {
+    let key = keys
+        .ok_or_else(|| Problem::internal(&"there is no key for downloads, and the package has a mark"))?
+        .current();
+    let id = copy.build_id(key, day);
+    let id =
+        id.ok_or_else(|| Problem::internal(&"the clock is before 2026, or behind 2070: there are no build ids"))?;
+    Ok(id.encrypt(key))
 }
 
 impl PermittedDownload {

@@ -214,7 +214,7 @@ fn first_moment(days: u16, now: DateTime<Utc>) -> DateTime<Utc> {
 }
 
 /// The day that a manifest gives; `None` if it cannot be read.
-fn release_day(releases: &Path, plugin: &Slug, version: &Version) -> Option<NaiveDate> {
+pub fn release_day(releases: &Path, plugin: &Slug, version: &Version) -> Option<NaiveDate> {
     let path = manifest_path(releases, plugin, version);
     day_in(&regular_file::read(&path, MAX_MANIFEST).ok()?)
 }
@@ -226,7 +226,7 @@ fn day_in(manifest: &[u8]) -> Option<NaiveDate> {
 }
 
 /// Rounded to four digits.
-fn share(count: usize, all: usize) -> f64 {
+pub fn share(count: usize, all: usize) -> f64 {
     let exact = count as f64 / all as f64;
     (exact * 10_000.0).round() / 10_000.0
 }

@@ -5,8 +5,11 @@
 //! | POST | `/api/v1/validate-license` | [`validate`] |
 //! | POST | `/api/v1/release-site` | [`release`] |
 //! | GET, HEAD | `/api/v1/updates/<plugin>` | [`updates`] |
+//! | GET, HEAD | `/api/v1/releases/<plugin>…` | [`releases`] |
+//! | GET, HEAD | `/api/v1/security-updates/<plugin>` | [`releases`] |
 //! | GET, HEAD | `/api/v1/downloads/…` | [`downloads`] |
 //! | GET, HEAD | `/api/v1/packages/<plugin>…` | [`packages`] |
+//! | GET, HEAD | `/composer/…`, if there is a repository for Composer | [`composer`] |
 //! | GET, HEAD, POST | `/first-copy/…` | [`first_copy_page`] |
 //! | GET, HEAD, POST | `/unsubscribe/…` | [`unsubscribe_page`] |
 //! | GET, HEAD, POST | `/site-claim/…` | [`site_claim_page`] |
@@ -28,10 +31,11 @@ use warp::http::{HeaderMap, Method, Request};
 use crate::serve::account;
 use crate::serve::account::setup::AccountSetup;
 use crate::serve::api::licenses::LicenseAnswer;
-use crate::serve::api::{downloads, hooks, licenses, packages, release, updates, validate};
+use crate::serve::api::{downloads, hooks, licenses, packages, release, releases, updates, validate};
 use crate::serve::compat;
+use crate::serve::composer;
 use crate::serve::first_copy_page;
-use crate::serve::links::DOWNLOADS;
+use crate::serve::links::{ComposerRepository, DOWNLOADS};
 use crate::serve::metrics::Operation;
 use crate::serve::net::handler::{Handler, Sending};
 use crate::serve::public_files;
@@ -48,6 +52,8 @@ use countersign_model::unsubscribe_token;
 const VALIDATE: &str = "/api/v1/validate-license";
 const RELEASE: &str = "/api/v1/release-site";
 const UPDATES: &str = "/api/v1/updates/";
+const RELEASES: &str = "/api/v1/releases/";
+const SECURITY_UPDATES: &str = "/api/v1/security-updates/";
 const PACKAGES: &str = "/api/v1/packages/";
 const HOOKS: &str = "/hooks/";
 
@@ -59,9 +65,15 @@ enum Route<'p> {
     /// By the plugin's name.
     Updates(&'p str),
     /// By the rest of the path.
+    Releases(&'p str),
+    /// By the plugin's name.
+    SecurityUpdates(&'p str),
+    /// By the rest of the path.
     Download(&'p str),
     /// By the rest of the path.
     Package(&'p str),
+    /// By the rest of the path.
+    Composer(&'p ComposerRepository, &'p str),
     /// By the rest of the path.
     FirstCopy(&'p str),
     /// By the token.
@@ -92,10 +104,18 @@ impl<'p> Route<'p> {
             Self::Validate
         } else if path == RELEASE {
             Self::Release
+        } else if let Some(rest) = path.strip_prefix(RELEASES) {
+            Self::Releases(rest)
+        } else if let Some(slug) = named(SECURITY_UPDATES) {
+            Self::SecurityUpdates(slug)
         } else if let Some(link) = path.strip_prefix(DOWNLOADS) {
             Self::Download(link)
         } else if let Some(package) = path.strip_prefix(PACKAGES) {
             Self::Package(package)
+        } else if let Some(repository) = service.composer.as_ref()
+            && let Some(rest) = path.strip_prefix(composer::PATH)
+        {
+            Self::Composer(repository, rest)
         } else if let Some(page) = path.strip_prefix(first_copy_link::PATH) {
             Self::FirstCopy(page)
         } else if let Some(token) = path.strip_prefix(unsubscribe_token::PATH) {
@@ -120,8 +140,11 @@ impl<'p> Route<'p> {
             Self::Validate => Operation::Validate,
             Self::Release => Operation::Release,
             Self::Updates(_) => Operation::Updates,
+            Self::Releases(_) => Operation::Releases,
+            Self::SecurityUpdates(_) => Operation::SecurityUpdates,
             Self::Download(_) => Operation::Downloads,
             Self::Package(_) => Operation::Packages,
+            Self::Composer(..) => Operation::Composer,
             Self::FirstCopy(_) => Operation::FirstCopies,
             Self::Unsubscribe(_) => Operation::Unsubscribe,
             Self::SiteClaim(_) => Operation::SiteClaim,
@@ -137,9 +160,13 @@ impl<'p> Route<'p> {
     fn refused_method(self, method: &Method) -> Option<&'static str> {
         let (is_allowed, allowed) = match self {
             Self::Validate | Self::Release | Self::Hook(_) => (method == Method::POST, "POST"),
-            Self::Updates(_) | Self::Download(_) | Self::Package(_) | Self::Public => {
-                (matches!(*method, Method::GET | Method::HEAD), "GET, HEAD")
-            }
+            Self::Updates(_)
+            | Self::Releases(_)
+            | Self::SecurityUpdates(_)
+            | Self::Download(_)
+            | Self::Package(_)
+            | Self::Composer(..)
+            | Self::Public => (matches!(*method, Method::GET | Method::HEAD), "GET, HEAD"),
             Self::Edd | Self::FirstCopy(_) | Self::Unsubscribe(_) | Self::SiteClaim(_) | Self::Account(_) => (
                 matches!(*method, Method::GET | Method::HEAD | Method::POST),
                 "GET, HEAD, POST",
@@ -276,6 +303,14 @@ impl Handler for Routes {
                 let query = request.uri().query().unwrap_or_default();
                 updates::reply(service, slug, request.headers(), query).await
             }
+            Route::Releases(path) => {
+                let query = request.uri().query().unwrap_or_default();
+                releases::earlier(service, path, request.headers(), query).await
+            }
+            Route::SecurityUpdates(slug) => {
+                let query = request.uri().query().unwrap_or_default();
+                releases::security(service, slug, request.headers(), query).await
+            }
             Route::Download(link) => match downloads::reply(service, link, &request).await {
                 Ok((code, response)) => {
                     requests.count(operation, started.elapsed(), code);
@@ -290,6 +325,12 @@ impl Handler for Routes {
                 }
                 Err(problem) => Err(problem),
             },
+            Route::Composer(repository, path) => {
+                let answer = repository.answer(service, client, path, &request).await;
+                service.limits.charge(client, answer.weight);
+                requests.count(operation, started.elapsed(), answer.code);
+                return answer.response;
+            }
             Route::FirstCopy(path) => {
                 let path = path.to_owned();
                 let page = first_copy_page::reply(service, client, &path, request).await;

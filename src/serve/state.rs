@@ -15,7 +15,7 @@ use crate::serve::gate::{Gate, Snapshot};
 use crate::serve::health::{Health, LedgerReading, Part, Readiness, State};
 use crate::serve::hooks::Hooks;
 use crate::serve::kept_history::KeptHistory;
-use crate::serve::links::{self, FirstCopyPages, PackageLinks};
+use crate::serve::links::{self, ComposerRepository, FirstCopyPages, PackageLinks};
 use crate::serve::metrics::Metrics;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Tls;
@@ -25,8 +25,10 @@ use crate::serve::reload::drop_guard::DropGuard;
 use crate::serve::reload::history::Reloads;
 use crate::serve::reply::problem::Problem;
 use crate::serve::signing::pool::Signer;
+use crate::serve::taken_releases::{RolloutWatch, TakenPackages};
 use crate::serve::webhooks::endpoint_counts::EndpointCounts;
 use countersign_ledger::{LedgerLook, StoreError};
+use countersign_mail::account::MailAccount;
 use countersign_mail::queue::MailQueue;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::License;
@@ -57,6 +59,11 @@ pub struct Service {
     /// The pages for customers; empty without them.
     pub(crate) account: OnceLock<Arc<AccountSetup>>,
     pub(crate) packages: PackageFaults,
+    pub(crate) rollouts: RolloutWatch,
+    /// Which sites took releases that come in steps.
+    pub(crate) taken: TakenPackages,
+    /// Sends the mail of an alarm; empty without a mail server.
+    pub(crate) alarm_mail: OnceLock<Arc<MailAccount>>,
     pub(crate) metrics: Arc<Metrics>,
     /// What happened on the running day.
     pub(crate) tally: DayTally,
@@ -74,6 +81,8 @@ pub struct Service {
     pub(crate) request_timeout: Duration,
     pub(crate) grace_period_hours: u32,
     pub(crate) first_copies: FirstCopyCounts,
+    /// `None` without a repository for Composer.
+    pub(crate) composer: Option<ComposerRepository>,
     /// Where licenses are renewed and upgraded whose offer does not say it.
     pub(crate) shop_links: ShopLinks,
     /// What is kept of customers.

@@ -1,4 +1,5 @@
-//! What sales wait for: in the ledger, or in this node's spool. For `countersign shop sales list --waiting` and the desk.
+//! What sales wait for: in the ledger, or in this node's spool, and what a person says of a delivery. For `countersign shop` and
+//! the desk.
 
 use std::path::Path;
 
@@ -7,10 +8,13 @@ use serde::Serialize;
 
 use countersign_files::json_folder::JsonFolderError;
 use countersign_files::queue::{Queue, QueueState};
-use countersign_files::spool::{self, AwaitedThing, Delivery};
+use countersign_files::spool::{self, AwaitedThing, Delivery, SaidOfDelivery};
 use countersign_ledger::KnownSale;
 use countersign_model::issued_license::Hex128;
+use countersign_model::offer::SalesMode;
+use countersign_model::sale::fact::Fact;
 use countersign_model::sale::grants::Remainder;
+use countersign_settings::config::ShopConfig;
 
 /// What waits.
 #[derive(Clone, Debug, Serialize)]
@@ -44,8 +48,12 @@ pub fn in_spool(store: &Path) -> Result<Vec<ListedWait>, JsonFolderError> {
     for (id, _) in queue.list()? {
         // `shop parked list` tells of one that cannot be read.
         let Ok(Some(queued)) = queue.read(id) else { continue };
-        // A parked renewal has no sale in the ledger.
-        if queued.state != QueueState::Waiting && queued.item.waits_for != Some(AwaitedThing::FirstPayment) {
+        // A parked renewal has no sale in the ledger, and a key that did not come is still to come.
+        let is_missed = matches!(
+            queued.item.waits_for,
+            Some(AwaitedThing::FirstPayment | AwaitedThing::Key)
+        );
+        if queued.state != QueueState::Waiting && !is_missed {
             continue;
         }
         listed.extend(queued.item.waits_for.map(|waits_for| ListedWait {
@@ -83,4 +91,47 @@ pub fn in_ledger(sale: &KnownSale) -> Option<ListedWait> {
 /// The name of a sale's shop.
 pub fn shop_of(sale: &KnownSale) -> Option<String> {
     Some(sale.shop.as_ref()?.shop()?.to_string())
+}
+
+/// The subscription that a delivery renews, as the facts name it, and whether it is a sale or a test; `None` if it renews none.
+pub fn renewed(shop: &ShopConfig, body: &[u8]) -> Option<(String, SalesMode)> {
+    let parsed = countersign_shops::read(shop.kind, body).ok()?;
+    let mut facts = parsed.content.record()?.facts.iter();
+    let name = facts.find_map(|fact| match fact {
+        Fact::Payment(payment) => payment.subscription.as_ref().or(payment.renews.first()),
+        Fact::Subscription(subscription) => Some(&subscription.id),
+        _ => None,
+    })?;
+    let mode = parsed.mode.or(shop.mode).unwrap_or(SalesMode::Live);
+    Some((name.clone(), mode))
+}
+
+/// Has a delivery of this node tried again with what a person says of it; `false` if it is gone. `store` is the node's own folder.
+/// Blocks.
+///
+/// # Errors
+/// The disk fails, or the delivery cannot be read.
+pub fn say(store: &Path, delivery: Hex128, said: SaidOfDelivery, now: DateTime<Utc>) -> Result<bool, JsonFolderError> {
+    let Some(queue) = Queue::<Delivery>::existing(spool::folder(store)) else {
+        return Ok(false);
+    };
+    queue.retry_with(delivery, now, |delivery| delivery.said = Some(said))
+}
+
+/// Has parked renewals tried again whose subscription nobody knew. Those of others are parked again. Blocks.
+///
+/// # Errors
+/// The disk fails.
+pub fn retry_renewals(store: &Path, now: DateTime<Utc>) -> Result<(), JsonFolderError> {
+    let Some(queue) = Queue::<Delivery>::existing(spool::folder(store)) else {
+        return Ok(());
+    };
+    for (name, _) in queue.list()? {
+        // `shop parked list` tells of one that cannot be read.
+        let Ok(Some(queued)) = queue.read(name) else { continue };
+        if queued.item.waits_for == Some(AwaitedThing::FirstPayment) {
+            queue.retry_changed(name, now, |_| {})?;
+        }
+    }
+    Ok(())
 }

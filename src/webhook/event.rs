@@ -68,6 +68,16 @@ impl WebhookEvent {
         }
     }
 
+    /// An event of a plugin.
+    pub fn of_plugin(id: EventId, kind: EventKind, time: DateTime<Utc>, data: &Value) -> Self {
+        Self {
+            id,
+            kind,
+            license: None,
+            body: body(kind, time, data),
+        }
+    }
+
     /// A message that only tries an endpoint.
     pub fn test(time: DateTime<Utc>) -> Self {
         let data = json!({ "message": "countersign can reach this endpoint" });

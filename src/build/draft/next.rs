@@ -80,9 +80,11 @@ fn compose_next<F: SourceTree>(
 ) -> Result<BuiltRelease, Remark> {
     let folder = plugin.source.as_ref().map_or("", |source| &source.path);
     let inspected = review::inspect(plugin, files, root, true);
-    let mut files = SourceReader::new(files, plugin)
-        .read(root)
-        .map_err(|reason| Remark::of(&reason, folder, "", 0))?;
+    let mut reader = SourceReader::new(files, plugin);
+    let mut files = reader.read(root).map_err(|reason| {
+        let reason = reader.moved(root, &reason).unwrap_or(reason);
+        Remark::of(&reason, folder, "", 0)
+    })?;
     let header = &files.header;
     let version: Version = header.version.parse().map_err(|_| {
         let reason = Reason::StrangeVersion {

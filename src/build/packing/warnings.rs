@@ -5,9 +5,13 @@ use crate::build::packing::packing_list::{PackingList, packing_list};
 use crate::build::packing::unbuilt;
 use crate::build::remark::{Remark, in_folder};
 use crate::build::source::assets;
+use crate::build::source::plugin_header;
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
-use countersign_model::plugin::{PackageOrigin, PackageSettings, Plugin};
-use countersign_package::check::{LARGE_FILE, LARGE_PACKAGE};
+use countersign_model::plugin::{INDEX_TEMPLATES, PackageOrigin, PackageSettings, Plugin, PluginKind, STYLESHEET};
+use countersign_package::check::{LARGE_FILE, LARGE_PACKAGE, PackageWarning};
+
+/// Size limit of a stylesheet in bytes, as where its header is read.
+const MAX_STYLESHEET: usize = 2 << 20;
 
 /// What to do about a plugin that has to be built.
 pub(in crate::build) const HAND_OVER: &str =
@@ -46,6 +50,7 @@ pub(in crate::build) fn warnings<F: SourceTree>(
             Remark::about(&in_folder(path, &folder), message)
         })
         .into_iter()
+        .chain(broken_theme(plugin, files, path, &list))
         .collect();
     if hosted.is_none() {
         return remarks;
@@ -57,6 +62,18 @@ pub(in crate::build) fn warnings<F: SourceTree>(
     );
     remarks.extend(unpacked(files, root, path, &vendor, &list));
     remarks
+}
+
+/// What is said of a theme without templates, unless it is a child theme.
+fn broken_theme<F: SourceTree>(plugin: &Plugin, files: &F, path: &str, list: &PackingList<F::Id>) -> Option<Remark> {
+    if plugin.kind != PluginKind::Theme || list.files.iter().any(|file| INDEX_TEMPLATES.contains(&&*file.name)) {
+        return None;
+    }
+    let style = list.files.iter().find(|file| file.name == STYLESHEET)?;
+    let css = files.bytes(&style.id, MAX_STYLESHEET).ok()?;
+    let header = plugin_header::main_header(PluginKind::Theme, &css)?;
+    let warning = PackageWarning::NoTemplate.to_string();
+    (!header.is_child_theme).then(|| Remark::about(&in_folder(path, STYLESHEET), warning))
 }
 
 /// What is said of a folder with packages of composer that is in the tag, and of which nothing is packed.

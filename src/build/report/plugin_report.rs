@@ -8,6 +8,7 @@ use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::unmatched::built_pattern;
 use countersign_model::plugin::RepositoryLocation;
 use countersign_model::slug::Slug;
+use countersign_model::text::did_you_mean;
 use countersign_model::version::{Version, has_version};
 use countersign_package::catalog::{Release, Releases};
 use countersign_registry::plugins::PluginEntry;
@@ -37,14 +38,27 @@ pub struct PluginReport {
     pub warnings: Vec<ReleaseWarning>,
     /// Versions that the entry withholds.
     pub(in crate::build) withhold: Vec<Version>,
+    /// Versions that the entry calls security releases.
+    pub(in crate::build) security: Vec<Version>,
     /// Whether its repository is a folder, into which only its owner fetches.
     pub(in crate::build) is_own_clone: bool,
+}
+
+/// Which published releases may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::build) enum MayGo {
+    /// Those that the entry withholds.
+    Withheld,
+    /// All but security releases that the entry does not withhold.
+    NoSecurity,
+    /// All, because nothing is published.
+    All,
 }
 
 /// A warning about a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseWarning {
-    /// The release's tag.
+    /// The release's tag; empty if the warning is about what the entry says of a version.
     pub tag: String,
     /// Its version.
     pub version: Version,
@@ -91,6 +105,10 @@ impl PluginReport {
                 .plugin
                 .as_ref()
                 .map_or_else(|_| Vec::new(), |plugin| plugin.withhold.clone()),
+            security: entry
+                .plugin
+                .as_ref()
+                .map_or_else(|_| Vec::new(), |plugin| plugin.security.releases.clone()),
             is_own_clone: entry.plugin.as_ref().is_ok_and(|plugin| {
                 let repository = plugin.source.as_ref().map(|source| &source.repository);
                 matches!(repository, Some(RepositoryLocation::Folder(_)))
@@ -176,20 +194,20 @@ impl PluginReport {
             kept: versions(&before.releases),
             warnings: Vec::new(),
             withhold: Vec::new(),
+            security: Vec::new(),
             is_own_clone: false,
         }
     }
 
-    /// Decides which releases of this plugin are published, given the published ones. If any would go that the entry
-    /// does not withhold, and nobody has accepted that, all of them stay.
-    pub(in crate::build) fn choose_published(&mut self, before: &Releases, accepts_removed: bool) {
+    /// Decides which releases of this plugin are published, given the published ones. If any would go that may not, all of them stay.
+    pub(in crate::build) fn choose_published(&mut self, before: &Releases, may_go: MayGo) {
         self.refuse_duplicates();
         match self.state {
             PluginState::NoSource => {}
             PluginState::Broken(_) => self.keep_all(before),
             PluginState::Read => self.keep_failed(before),
         }
-        if !accepts_removed && let Some(problem) = self.removals(before) {
+        if let Some(problem) = self.removals(before, may_go) {
             self.state = PluginState::Broken(vec![problem]);
             self.tags.retain(|tag| !matches!(tag.outcome, ReleaseOutcome::Built));
             self.keep_all(before);
@@ -197,11 +215,9 @@ impl PluginReport {
         self.name_patterns();
         let releases = &mut self.releases.releases;
         releases.sort_by(|a, b| b.version.cmp_php(&a.version));
-        self.releases.latest = releases
-            .iter()
-            .map(|release| &release.version)
-            .find(|v| !v.is_prerelease())
-            .cloned();
+        self.warn_of_unpublished_security();
+        self.releases.choose_latest();
+        let releases = &self.releases.releases;
 
         let was: HashSet<_> = before.releases.iter().map(|release| &release.version).collect();
         let built = self
@@ -260,9 +276,41 @@ impl PluginReport {
         self.kept = versions(&self.releases.releases);
     }
 
-    /// The problem, if published releases would go that the entry does not withhold. A release whose tag is now published
-    /// under another version does not go.
-    fn removals(&self, before: &Releases) -> Option<String> {
+    /// Warns of versions that the entry calls security releases and that nobody gets. A tag that failed or waits has its own line.
+    fn warn_of_unpublished_security(&mut self) {
+        if self.state != PluginState::Read {
+            return;
+        }
+        let releases = &self.releases.releases;
+        let is_here = |version: &Version| {
+            let is = |other: &Version| has_version(std::slice::from_ref(version), other);
+            let comes = |tag: &TagOutcome| {
+                !matches!(tag.outcome, ReleaseOutcome::Skipped(_)) && tag.version.as_ref().is_some_and(is)
+            };
+            has_version(&self.withhold, version)
+                || releases.iter().any(|release| is(&release.version))
+                || self.tags.iter().any(comes)
+        };
+        let mut warnings = Vec::new();
+        for named in self.security.iter().filter(|named| !is_here(named)) {
+            let older = releases.iter().find(|release| release.version.cmp_php(named).is_lt());
+            let published = releases.iter().map(|release| release.version.as_str());
+            let nearest = did_you_mean::nearest(named.as_str(), published)
+                .or_else(|| Some(older.or(releases.last())?.version.as_str()))
+                .map_or_else(String::new, |nearest| format!("; the nearest one is {nearest}"));
+            let message = format!("`security` names this version, and no such release is published{nearest}");
+            warnings.push(ReleaseWarning {
+                tag: String::new(),
+                version: named.clone(),
+                remark: Remark::about(&self.file, message),
+            });
+        }
+        self.warnings.extend(warnings);
+    }
+
+    /// The problem, if published releases would go that may not. A release whose tag is now published under another version does not
+    /// go.
+    fn removals(&self, before: &Releases, may_go: MayGo) -> Option<String> {
         let stay = &self.releases.releases;
         let versions: HashSet<_> = stay.iter().map(|release| &release.version).collect();
         let tags: HashSet<_> = stay.iter().map(|release| &release.tag).collect();
@@ -272,8 +320,26 @@ impl PluginReport {
             .collect();
         let goes = |release: &&&Release| !versions.contains(&release.version) && !tags.contains(&release.tag);
         let gone: Vec<_> = held.iter().filter(goes).collect();
-        if gone.is_empty() {
+        let is_security = |release: &&&&Release| release.security || has_version(&self.security, &release.version);
+        let security: Vec<_> = gone
+            .iter()
+            .filter(is_security)
+            .map(|release| &release.version)
+            .collect();
+        let is_fine = match may_go {
+            MayGo::Withheld => gone.is_empty(),
+            MayGo::NoSecurity => security.is_empty(),
+            MayGo::All => true,
+        };
+        if is_fine {
             return None;
+        }
+        if may_go == MayGo::NoSecurity {
+            return Some(format!(
+                "a build would remove {}, which sites with older releases need: {}; {WITHHOLD_SECURITY}",
+                counted(security.len(), "security release"),
+                listed(&security)
+            ));
         }
         let present: HashSet<_> = self.tags.iter().map(|tag| &tag.tag).collect();
         let lost = gone.iter().filter(|release| !present.contains(&release.tag)).count();
@@ -284,7 +350,14 @@ impl PluginReport {
             _ => "if the clone only lacks their tags, run `git fetch --tags`; ",
         };
         let gone: Vec<_> = gone.iter().map(|release| &release.version).collect();
-        Some(removes(&gone, held.len(), hint))
+        let problem = removes(&gone, held.len(), hint);
+        Some(match security.is_empty() {
+            true => problem,
+            false => format!(
+                "{problem}; of security releases ({}), {WITHHOLD_SECURITY}",
+                listed(&security)
+            ),
+        })
     }
 
     /// `1.2` and `1.2.0` are two versions by their tags, and one if both headers have `1.2`.
@@ -347,6 +420,9 @@ impl TagCounts {
         }
     }
 }
+
+/// How a security release is taken away.
+const WITHHOLD_SECURITY: &str = "only those go that `withhold` of the entry names";
 
 /// Asks whether `gone` of the `held` releases of a plugin may go. `hint` ends with a blank, or is empty.
 fn removes(gone: &[&Version], held: usize, hint: &str) -> String {

@@ -40,9 +40,13 @@ pub enum Reason {
     Moved(String),
     /// No PHP file has a plugin header.
     NoPluginHeader,
-    /// The root has a theme.
+    /// The folder of a plugin has a theme.
     Theme,
-    /// The plugin header in this file has no version.
+    /// The folder of a theme has no theme; this file is a plugin's main file.
+    NoTheme(String),
+    /// The folder of a theme has no `style.css` with a theme header.
+    NoThemeHeader,
+    /// The header in this file has no version.
     NoVersion(String),
     /// Several files have a plugin header, and none is named like the plugin.
     Ambiguous(Vec<String>),
@@ -189,11 +193,7 @@ impl Reason {
             Self::SameAs(tag) => ("same_as", "the same release as another tag", tag.clone()),
             Self::NotACommit(kind) => ("not_a_commit", "does not point at a commit", format!("a {kind}")),
             Self::PathAbsent(path) => ("path_absent", "the plugin's folder is absent", path.clone()),
-            Self::Moved(path) => (
-                "moved",
-                "the plugin seems to be in another folder; set path",
-                path.clone(),
-            ),
+            Self::Moved(path) => ("moved", "it seems to be in another folder; set path", path.clone()),
             Self::NoPluginHeader => (
                 "no_plugin_header",
                 "no PHP file at the plugin's root has a plugin header",
@@ -201,10 +201,20 @@ impl Reason {
             ),
             Self::Theme => (
                 "theme",
-                "a theme, which is not published; if it is a plugin, set main_file",
+                "a theme; set type = \"theme\", or main_file if it is a plugin",
                 none,
             ),
-            Self::NoVersion(file) => ("no_version", "the plugin header has no Version", file.clone()),
+            Self::NoTheme(file) => (
+                "no_theme",
+                "a plugin; remove type = \"theme\" from the entry",
+                file.clone(),
+            ),
+            Self::NoThemeHeader => (
+                "no_theme_header",
+                "no style.css at the theme's root has a theme header",
+                none,
+            ),
+            Self::NoVersion(file) => ("no_version", "the header has no Version", file.clone()),
             Self::Ambiguous(files) => (
                 "ambiguous",
                 "several files have a plugin header; set main_file",
@@ -242,7 +252,7 @@ impl Reason {
             ),
             Self::AlreadyTagged(tag) => (
                 "already_tagged",
-                "its version is already released; raise it in the plugin header",
+                "its version is already released; raise it in the header",
                 tag.clone(),
             ),
             Self::WrittenAs(version) => ("written_as", "published as the header writes it", version.to_string()),

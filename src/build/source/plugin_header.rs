@@ -1,19 +1,23 @@
-//! The plugin header: the comment at the top of a plugin's main file.
+//! The header: the comment at the top of a plugin's main file, or of a theme's `style.css`.
 //!
 //! Parsed exactly as WordPress does (`get_file_data`, `_cleanup_header_comment`, `get_plugin_data`), then converted
 //! to plain text. The fields go to the manifest; the version is compared with the tag.
 
+use std::collections::BTreeSet;
+
 use crate::build::source::encoding::decode;
 use crate::build::source::html;
 use crate::build::source::readme::{ReadmeWarning, platform_version};
+use countersign_model::plugin::PluginKind;
+use countersign_package::check::MainHeader;
 
 /// WordPress reads this many bytes of a file.
 const WINDOW: usize = 8192;
 
-/// A plugin's header. Every field is one line of plain text, and empty if it is missing.
+/// The header of a plugin or a theme. Every field is one line of plain text, and empty if it is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginHeader {
-    /// `Plugin Name`. Empty if the file has no plugin header.
+    /// `Plugin Name` or `Theme Name`. Empty if the file has no such header.
     pub name: String,
     /// `Version`.
     pub version: String,
@@ -25,7 +29,7 @@ pub struct PluginHeader {
     pub author: String,
     /// `Author URI`; empty if its scheme is neither http nor https.
     pub author_uri: String,
-    /// `Plugin URI`; empty if its scheme is neither http nor https.
+    /// `Plugin URI` or `Theme URI`; empty if its scheme is neither http nor https.
     pub plugin_uri: String,
     /// `Requires at least`, only the version: `6.6.1` of `WordPress 6.6.1`.
     pub requires: String,
@@ -35,32 +39,45 @@ pub struct PluginHeader {
     pub tested: String,
     /// `Update URI`, as written: it may be a host or `false`.
     pub update_uri: String,
+    /// `Requires Plugins`: slugs, as WordPress reads them.
+    pub requires_plugins: Vec<String>,
+    /// `Template`: the folder of a child theme's parent.
+    pub template: String,
     /// Values that the CMS cannot compare as they are.
     pub warnings: Vec<ReadmeWarning>,
 }
 
-/// The `Version` in the header of a PHP file; `None` without a plugin header.
-pub fn version_in(php: &[u8]) -> Option<String> {
-    let header = parse(php);
-    (!header.name.is_empty()).then_some(header.version)
+/// What a package is checked for in the header of a file; `None` without a header of this kind.
+pub fn main_header(kind: PluginKind, file: &[u8]) -> Option<MainHeader> {
+    let header = parse(kind, file);
+    (!header.name.is_empty()).then_some(MainHeader {
+        version: header.version,
+        is_child_theme: !header.template.is_empty(),
+    })
 }
 
-/// Parses the header of a PHP file.
-pub fn parse(php: &[u8]) -> PluginHeader {
-    const NAMES: [&str; 10] = [
-        "Plugin Name",
+/// Parses the header of a PHP file or a stylesheet.
+pub fn parse(kind: PluginKind, file: &[u8]) -> PluginHeader {
+    let [name_field, uri_field] = match kind {
+        PluginKind::Plugin => ["Plugin Name", "Plugin URI"],
+        PluginKind::Theme => ["Theme Name", "Theme URI"],
+    };
+    let names = [
+        name_field,
         "Version",
         "Description",
         "Author",
         "Author URI",
-        "Plugin URI",
+        uri_field,
         "Requires at least",
         "Requires PHP",
         "Tested up to",
         "Update URI",
+        "Requires Plugins",
+        "Template",
     ];
-    let located = located(php, NAMES);
-    let line_of = |index: usize| located[index].map_or(0, |(start, _)| line_number(&php[..start]));
+    let located = located(file, names);
+    let line_of = |index: usize| located[index].map_or(0, |(start, _)| line_number(&file[..start]));
     let version_line = line_of(1);
     let platform_lines = [6, 7, 8].map(line_of);
     let [
@@ -74,6 +91,8 @@ pub fn parse(php: &[u8]) -> PluginHeader {
         requires_php,
         tested,
         update_uri,
+        requires_plugins,
+        template,
     ] = located.map(|found| found.map(|(_, value)| value).unwrap_or_default());
     let written = [plain(requires), plain(requires_php), plain(tested)];
     let strange = |(value, line): (&String, usize)| {
@@ -100,8 +119,26 @@ pub fn parse(php: &[u8]) -> PluginHeader {
         requires_php,
         tested,
         update_uri: line(update_uri),
+        requires_plugins: slugs(requires_plugins),
+        template: match kind {
+            PluginKind::Plugin => String::new(),
+            PluginKind::Theme => line(template),
+        },
         warnings,
     }
+}
+
+/// The slugs in `Requires Plugins`, as WordPress' `sanitize_dependency_slugs` has them: what is no slug of WordPress.org
+/// is left out, and the rest is sorted.
+fn slugs(value: &[u8]) -> Vec<String> {
+    let is_word = |word: &[u8]| {
+        let is_of_word = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        !word.is_empty() && word.iter().all(is_of_word)
+    };
+    let slugs = value.split(|byte| *byte == b',').map(trimmed);
+    let slugs = slugs.filter(|slug| slug.split(|byte| *byte == b'-').all(is_word));
+    let slugs: BTreeSet<String> = slugs.map(|slug| String::from_utf8_lossy(slug).into_owned()).collect();
+    slugs.into_iter().collect()
 }
 
 /// The version in a value, as WordPress.org's parser cleans it: no platform's name, no `or higher`, no `-RC1`; empty
@@ -132,12 +169,6 @@ fn is_platform_version(value: &str) -> bool {
     let numbers = value.split('-').next().unwrap_or_default();
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     value.is_empty() || numbers.split('.').all(is_number)
-}
-
-/// Whether a `style.css` makes its folder a theme.
-pub fn is_theme(style_css: &[u8]) -> bool {
-    let [name] = file_data(style_css, ["Theme Name"]);
-    !name.is_empty()
 }
 
 /// WordPress' `get_file_data`, byte for byte: the first line with a name counts, even if its value is empty.
@@ -188,16 +219,21 @@ fn after_comment_marks(line: &[u8]) -> &[u8] {
 
 /// `_cleanup_header_comment`: the value ends where the comment or the PHP code ends.
 fn value(text: &[u8]) -> &[u8] {
-    // PHP's `\s` in a pattern and PHP's `trim` differ.
+    // PHP's `\s` in a pattern is not what PHP's `trim` takes away.
     const SPACES: &[u8] = b" \t\n\x0B\x0C\r";
-    const TRIMMED: &[u8] = b" \t\n\x0B\0\r";
     // PHP treats the string "0" as false, so `get_file_data` drops it.
     if text == b"0" {
         return b"";
     }
     let end = text.windows(2).position(|pair| matches!(pair, b"*/" | b"?>"));
     let value = end.map_or(text, |end| skip_back(&text[..end], SPACES));
-    skip_back(skip(value, TRIMMED), TRIMMED)
+    trimmed(value)
+}
+
+/// PHP's `trim`.
+fn trimmed(text: &[u8]) -> &[u8] {
+    const TRIMMED: &[u8] = b" \t\n\x0B\0\r";
+    skip_back(skip(text, TRIMMED), TRIMMED)
 }
 
 fn skip<'a>(text: &'a [u8], marks: &[u8]) -> &'a [u8] {
@@ -237,7 +273,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn version(line: &str) -> String {
-        parse(line.as_bytes()).version
+        parse(PluginKind::Plugin, line.as_bytes()).version
     }
 
     #[test]
@@ -302,6 +338,7 @@ mod tests {
     #[test]
     fn fields_are_plain_text_in_any_encoding() {
         let header = parse(
+            PluginKind::Plugin,
             b"<?php\n/*\nPlugin Name: Caf\xE9 &amp; <b>Bar</b>\nDescription: 1 < 2 &copy; <a href='x'>us</a>\n\
               Author: <b>x</b><script>y</script>\nAuthor URI: javascript:alert(1)\nPlugin URI: https://example.com/?a=1&copy=2\n\
               Update URI: false\nTested up to: 6.5\nRequires PHP: 7.4\nRequires at least: 5.0\n*/",
@@ -327,13 +364,20 @@ mod tests {
             ("<?php\r/*\r\r * Version: 1.2", 4),
             ("<?php", 0),
         ] {
-            assert_eq!(parse(file.as_bytes()).version_line, line, "{file:?}");
+            assert_eq!(
+                parse(PluginKind::Plugin, file.as_bytes()).version_line,
+                line,
+                "{file:?}"
+            );
         }
     }
 
     #[test]
     fn what_the_cms_cannot_compare_is_told_with_its_line_and_read_as_a_version() {
-        let header = parse(b"<?php\n/*\nTested up to: latest\nRequires at least: WordPress 6\nRequires PHP: 8.\n*/");
+        let header = parse(
+            PluginKind::Plugin,
+            b"<?php\n/*\nTested up to: latest\nRequires at least: WordPress 6\nRequires PHP: 8.\n*/",
+        );
         let told: Vec<_> = header
             .warnings
             .iter()
@@ -371,27 +415,75 @@ mod tests {
             ("trunk", ""),
         ] {
             let lines = format!("Tested up to: {written}\nRequires at least: {written}\nRequires PHP: {written}");
-            let header = parse(lines.as_bytes());
+            let header = parse(PluginKind::Plugin, lines.as_bytes());
             for field in [&header.tested, &header.requires, &header.requires_php] {
                 assert_eq!(field, expected, "{written}");
             }
         }
         for fine in ["6", "6.9", "7.4.0", "6.9-RC1", ""] {
-            assert_eq!(parse(format!("Tested up to: {fine}").as_bytes()).warnings, [], "{fine}");
+            assert_eq!(
+                parse(PluginKind::Plugin, format!("Tested up to: {fine}").as_bytes()).warnings,
+                [],
+                "{fine}"
+            );
         }
     }
 
     #[test]
-    fn a_theme_is_told_by_its_name() {
-        assert!(is_theme(b"/*\nTheme Name: Acme\n*/"));
-        assert!(!is_theme(b"/*\nTheme Name:\nTheme URI: x\n*/"));
-        assert!(!is_theme(b"body { color: red }"));
+    fn a_theme_is_known_by_its_name() {
+        let theme = |css: &[u8]| main_header(PluginKind::Theme, css);
+        let header = |version: &str, is_child_theme| {
+            let version = version.to_owned();
+            Some(MainHeader {
+                version,
+                is_child_theme,
+            })
+        };
+        assert_eq!(theme(b"/*\nTheme Name: Acme\nVersion: 1.2\n*/"), header("1.2", false));
+        assert_eq!(theme(b"/*\nTheme Name: Acme\nTemplate: other\n*/"), header("", true));
+        assert_eq!(theme(b"/*\nTheme Name: Acme\nTemplate:\n*/"), header("", false));
+        assert_eq!(theme(b"/*\nTheme Name:\nTheme URI: x\n*/"), None);
+        assert_eq!(theme(b"/*\nPlugin Name: Acme\nVersion: 1.2\n*/"), None);
+        assert_eq!(theme(b"body { color: red }"), None);
+    }
+
+    #[test]
+    fn a_themes_header_is_read_from_its_own_fields() {
+        let css = b"/*!\n\tTheme Name: Acme &amp; Co\r\n\tTheme URI: https://acme.example/theme\n\tPlugin URI: https://other.example\n\
+              \tPlugin Name: Other\n\tVersion: 1.2\n\tRequires at least: 6.6\n\tTemplate: storefront\n*/\nbody{}";
+        let header = parse(PluginKind::Theme, css);
+        assert_eq!(header.name, "Acme & Co");
+        assert_eq!(header.plugin_uri, "https://acme.example/theme");
+        assert_eq!((&*header.version, header.version_line), ("1.2", 6));
+        assert_eq!((&*header.requires, &*header.template), ("6.6", "storefront"));
+        let plugin = parse(PluginKind::Plugin, css);
+        assert_eq!((&*plugin.name, &*plugin.template), ("Other", ""));
+    }
+
+    #[test]
+    fn required_plugins_are_cleaned_as_wordpress_cleans_them() {
+        for (written, expected) in [
+            ("woocommerce", "woocommerce"),
+            (" my-plugin , woocommerce,\tmy-plugin", "my-plugin woocommerce"),
+            ("z, a, 0-x", "0-x a z"),
+            (
+                "Woo, woo_commerce, -woo, woo-, woo--commerce, woo commerce, woo.php",
+                "",
+            ),
+            ("woo\u{A0}, a", "a"),
+            ("", ""),
+        ] {
+            for kind in [PluginKind::Plugin, PluginKind::Theme] {
+                let header = parse(kind, format!("/*\nRequires Plugins: {written}\n*/").as_bytes());
+                assert_eq!(header.requires_plugins.join(" "), expected, "{written}");
+            }
+        }
     }
 
     proptest! {
         #[test]
         fn any_file_gives_one_line_fields(file: Vec<u8>, field in "(Plugin Name|Description|Plugin URI): ?\\PC*") {
-            let header = parse(&[&file[..], b"\n", field.as_bytes()].concat());
+            let header = parse(PluginKind::Plugin, &[&file[..], b"\n", field.as_bytes()].concat());
             for text in [header.name, header.description, header.plugin_uri, header.version, header.author] {
                 prop_assert!(!text.contains(|c: char| c.is_control() && c != '\t'), "{text:?}");
             }

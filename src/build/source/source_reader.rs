@@ -1,4 +1,4 @@
-//! Step 3: the plugin's own files at one commit: the main file with its header, the readme, the changelogs.
+//! Step 3: the plugin's own files at one commit: the main file or the theme's stylesheet, the readme, the changelogs.
 //!
 //! Files are cached by their ids, because most tags share most files. [`compose`](crate::build::compose) uses the
 //! result.
@@ -15,7 +15,7 @@ use crate::build::source::memo::Memo;
 use crate::build::source::plugin_header::{self, PluginHeader};
 use crate::build::source::source_files::{Changelog, ReadmeFile, SourceFiles};
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
-use countersign_model::plugin::Plugin;
+use countersign_model::plugin::{Plugin, PluginKind, STYLESHEET};
 
 /// Size limit of a PHP file or a readme in bytes.
 const MAX_SOURCE: usize = 2 << 20;
@@ -32,14 +32,15 @@ const MAX_CHANGELOGS: usize = 3;
 /// Reads the files of one plugin's releases, commit after commit.
 pub(crate) struct SourceReader<'a, F: SourceTree> {
     files: &'a F,
+    kind: PluginKind,
     /// The plugin's folder; empty for the root.
     path: &'a str,
     pinned: Option<&'a str>,
     /// Usual names of the main file.
     usual: Vec<String>,
     headers: Memo<F::Id, PluginHeader>,
-    /// Whether a `style.css` is a theme's.
-    themes: Memo<F::Id, bool>,
+    /// The headers of stylesheets.
+    themes: Memo<F::Id, PluginHeader>,
     readmes: Memo<F::Id, ReadmeFile>,
     changelogs: Memo<F::Id, Changelog>,
 }
@@ -52,6 +53,7 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
         let folder = path.rsplit('/').next().filter(|name| !name.is_empty()).or(files.name());
         Self {
             files,
+            kind: plugin.kind,
             path,
             pinned: source.and_then(|source| source.main_file.as_deref()),
             usual: [Some(plugin.slug.as_str()), folder]
@@ -66,12 +68,21 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
         }
     }
 
+    /// Whether the plugin's folder below the root folder `tree` has a theme, whatever the entry says.
+    pub(crate) fn is_theme(&mut self, tree: &F::Id) -> bool {
+        let folder = self.folder(tree, self.path).ok().flatten();
+        folder.is_some_and(|folder| matches!(self.theme(&folder), Ok(Some(_))))
+    }
+
     /// Reads the plugin's files below the root folder `tree`.
     pub(crate) fn read(&mut self, tree: &F::Id) -> Result<SourceFiles, Reason> {
         let folder = self
             .folder(tree, self.path)?
             .ok_or_else(|| Reason::PathAbsent(self.path.to_owned()))?;
-        let (main_file, header) = self.main_file(tree, &folder)?;
+        let (main_file, header) = match self.kind {
+            PluginKind::Plugin => self.main_file(tree, &folder)?,
+            PluginKind::Theme => self.stylesheet(&folder)?,
+        };
         if header.version.is_empty() {
             return Err(Reason::NoVersion(main_file));
         }
@@ -119,9 +130,16 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
             return Ok((pinned.to_owned(), header));
         }
         // A theme may have a plugin's file beside its own.
-        if self.is_theme(folder)? {
-            return Err(Reason::Theme);
+        match self.theme(folder) {
+            Ok(None) | Err(Reason::TooLarge { .. } | Reason::NotFollowed { .. }) => {}
+            Ok(Some(_)) => return Err(Reason::Theme),
+            Err(reason) => return Err(reason),
         }
+        self.found_main_file(folder)
+    }
+
+    /// The file named like the plugin or its folder; else the only one with a plugin header.
+    fn found_main_file(&mut self, folder: &[TreeEntry<F::Id>]) -> Result<(String, Rc<PluginHeader>), Reason> {
         let mut obstacle = None;
         let mut found = Vec::new();
         for name in self.usual.clone() {
@@ -178,7 +196,10 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
         if item.kind != TreeEntryKind::File {
             return Err(not_followed(path, item));
         }
-        let read = || Ok(plugin_header::parse(&self.files.bytes(&item.id, MAX_SOURCE)?));
+        let read = || {
+            let bytes = self.files.bytes(&item.id, MAX_SOURCE)?;
+            Ok(plugin_header::parse(PluginKind::Plugin, &bytes))
+        };
         let header = self
             .headers
             .get(&item.id, read)
@@ -186,17 +207,35 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
         Ok((!header.name.is_empty()).then_some(header))
     }
 
-    fn is_theme(&mut self, folder: &[TreeEntry<F::Id>]) -> Result<bool, Reason> {
-        let style = folder
-            .iter()
-            .find(|item| item.name == "style.css" && item.kind == TreeEntryKind::File);
-        let Some(style) = style else { return Ok(false) };
-        let read = || Ok(plugin_header::is_theme(&self.files.bytes(&style.id, MAX_SOURCE)?));
-        match self.themes.get(&style.id, read) {
-            Ok(is_theme) => Ok(*is_theme),
-            Err(ObjectError::TooLarge { .. }) => Ok(false),
-            Err(error) => Err(Reason::from_object("style.css", error)),
+    /// The stylesheet and its header. A plugin's file beside it changes nothing.
+    fn stylesheet(&mut self, folder: &[TreeEntry<F::Id>]) -> Result<(String, Rc<PluginHeader>), Reason> {
+        if let Some(header) = self.theme(folder)? {
+            return Ok((STYLESHEET.to_owned(), header));
         }
+        Err(match self.found_main_file(folder) {
+            Ok((file, _)) => Reason::NoTheme(file),
+            Err(failure @ Reason::Unreadable { .. }) => failure,
+            Err(_) => Reason::NoThemeHeader,
+        })
+    }
+
+    /// The header of the folder's stylesheet, if it is a theme's.
+    fn theme(&mut self, folder: &[TreeEntry<F::Id>]) -> Result<Option<Rc<PluginHeader>>, Reason> {
+        let Some(style) = folder.iter().find(|item| item.name == STYLESHEET) else {
+            return Ok(None);
+        };
+        if style.kind != TreeEntryKind::File {
+            return Err(not_followed(STYLESHEET, style));
+        }
+        let read = || {
+            let bytes = self.files.bytes(&style.id, MAX_SOURCE)?;
+            Ok(plugin_header::parse(PluginKind::Theme, &bytes))
+        };
+        let header = self
+            .themes
+            .get(&style.id, read)
+            .map_err(|error| Reason::from_object(STYLESHEET, error))?;
+        Ok((!header.name.is_empty()).then_some(header))
     }
 
     /// `readme.txt` before `readme.md`, in upper or lower case, as on WordPress.org.

@@ -52,14 +52,14 @@ fn package(made: &Fixture, version: &str) -> Vec<u8> {
 }
 
 /// The names in a published package.
-fn names(made: &Fixture, version: &str) -> Vec<String> {
+pub(super) fn names(made: &Fixture, version: &str) -> Vec<String> {
     let bytes = package(made, version);
     let archive = Archive::check(&bytes[..]).unwrap();
     archive.files().map(|file| file.name.to_string()).collect()
 }
 
 /// The reason of the only tag.
-fn reason(report: &PluginReport) -> String {
+pub(super) fn reason(report: &PluginReport) -> String {
     match &report.tags[..] {
         [tag] => match &tag.outcome {
             ReleaseOutcome::Skipped(reason) | ReleaseOutcome::Failed(reason) => reason.to_string(),
@@ -70,7 +70,7 @@ fn reason(report: &PluginReport) -> String {
 }
 
 /// Hands over an archive with these files in the folder `acme`.
-fn hand_over(made: &Fixture, version: &str, files: &[(&str, &str)]) {
+pub(super) fn hand_over(made: &Fixture, version: &str, files: &[(&str, &str)]) {
     let mut out = Cursor::new(Vec::new());
     let folder = "acme".parse().unwrap();
     let mut writer = PackageWriter::new(&mut out, &folder, crate::build::package_folder::TIME);

@@ -207,6 +207,72 @@ fn a_plugin_that_left_the_registry_stays_until_somebody_accepts_that_it_goes() {
 }
 
 #[test]
+fn a_security_release_goes_only_if_the_entry_withholds_it() {
+    for is_named in [true, false] {
+        let made = Fixture::new();
+        made.release("1.0", "1.0");
+        let notice = "=== Acme ===\n\n== Upgrade Notice ==\n= 1.1 =\nSecurity: update now.\n";
+        let header = crate::build::fixture::header("1.1");
+        let readme = if is_named { "" } else { notice };
+        made.tag("1.1", made.commit(&[("acme.php", &header), ("readme.txt", readme)]));
+        made.release("1.2", "1.2");
+        let mut plugin = made.plugin();
+        if is_named {
+            plugin.security.releases = vec!["1.1.0".parse().unwrap()];
+        }
+        made.build(plugin.clone());
+        let before = made.published();
+        untag(&made, &["1.0", "1.1"]);
+        let asked = careful(&made, &[entry(plugin.clone())]);
+        let hint = "of security releases (1.1), only those go that `withhold` of the entry names";
+        assert!(problem(&asked).unwrap().ends_with(hint), "{asked:?}");
+        // Somebody accepts that releases go: not this one, and with it none.
+        let accepted = made.run(&[entry(plugin.clone())], false, &[]);
+        let told = "a build would remove 1 security release, which sites with older releases need: 1.1; only those go \
+                    that `withhold` of the entry names";
+        assert_eq!(problem(&accepted), Some(told));
+        assert!(accepted.failed());
+        assert_eq!(made.published(), before);
+        plugin.withhold = vec!["1.1".parse().unwrap()];
+        let withheld = made.run(&[entry(plugin)], false, &[]);
+        assert_eq!(
+            (problem(&withheld), versions(&withheld.plugins[0])),
+            (None, vec!["1.2".to_owned()])
+        );
+        assert!(
+            withheld.plugins[0]
+                .warnings
+                .iter()
+                .all(|warning| !warning.tag.is_empty())
+        );
+    }
+}
+
+#[test]
+fn a_security_release_that_is_not_published_is_a_warning_with_the_nearest_one_that_is() {
+    let made = ten();
+    for (named, nearest) in [("1.31", "1.3"), ("7", "1.9"), ("0.2", "1.0")] {
+        let mut plugin = made.plugin();
+        plugin.security.releases = ["1.4.0", named].map(|version| version.parse().unwrap()).into();
+        let report = made.build(plugin.clone());
+        let of_entry = |report: &crate::build::PluginReport| -> Vec<String> {
+            let warnings = report.warnings.iter().filter(|warning| warning.tag.is_empty());
+            warnings
+                .map(|warning| format!("{}: {}", warning.version, warning.remark))
+                .collect()
+        };
+        let file = &report.file;
+        let told = format!(
+            "{named}: {file}: `security` names this version, and no such release is published; the nearest one is {nearest}"
+        );
+        assert_eq!(of_entry(&report), [told]);
+        // Withheld: nobody shall get it.
+        plugin.withhold = vec![named.parse().unwrap()];
+        assert_eq!(of_entry(&made.build(plugin)), [""; 0]);
+    }
+}
+
+#[test]
 fn removed_releases_are_listed_until_they_are_published_again() {
     let made = ten();
     let listed = || {

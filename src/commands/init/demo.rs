@@ -11,6 +11,7 @@ use serde::Serialize;
 use countersign_files::durable_file;
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::NotAName;
+use countersign_model::rights::Rights;
 use countersign_model::text::shell_quoted::shell_quoted;
 use countersign_settings::config::{Config, Listen};
 
@@ -195,6 +196,7 @@ fn issue(config: &Config, note: &str, sites: u32, modules: &[(&str, &[&str])]) -
         grace_period_hours: None,
         staging_sites: None,
         site_moves: None,
+        rights: Rights::NONE,
         hosts: Vec::new(),
         note: note.to_owned(),
     };

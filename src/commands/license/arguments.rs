@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use chrono::NaiveDate;
 
+use countersign_model::channel::Channel;
 use countersign_model::license::SiteLimit;
 use countersign_model::name::Name;
 use countersign_model::site_host::{SiteHost, SiteHostError};
@@ -62,6 +63,13 @@ pub(super) fn parse_sites(text: &str) -> Result<SiteLimit, &'static str> {
             .map(SiteLimit::Limited)
             .map_err(|_| "expected a number of at least 1, or 'unlimited'"),
     }
+}
+
+/// Parses a channel of pre-releases.
+pub(super) fn parse_channel(text: &str) -> Result<Channel, &'static str> {
+    let mut channels = Channel::PRERELEASES.into_iter();
+    let expected = "expected rc, beta or alpha: every license has stable releases";
+    channels.find(|channel| channel.as_str() == text).ok_or(expected)
 }
 
 /// Parses a host, or the address of a site.

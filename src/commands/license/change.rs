@@ -1,4 +1,4 @@
-//! The verbs that change a license, from `renew` to `sites`: one step of a license of the ledger, or of its bindings.
+//! The verbs that change a license, from `renew` to `rights`: one step of a license of the ledger, or of its bindings.
 //!
 //! A license that only a file declares is changed in that file, by a person: the verb fails and prints what to write there.
 //! Bindings are in the ledger in any case, so `release` and `move` also act on a declared license.
@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use chrono::{DateTime, NaiveDate, Utc};
+use clap::builder::BoolishValueParser;
 use serde::Serialize;
 
 use crate::build::counted;
@@ -13,15 +14,17 @@ use crate::commands::license_defaults::license_defaults;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output};
 use crate::serve::ops::license_answers::{LicenseAction, LicenseOrder, LicenseReply};
+use countersign_model::channel::Channel;
 use countersign_model::license::{License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, LicenseTerms};
+use countersign_model::rights::RightsEdit;
 use countersign_model::site_host::SiteHost;
 use countersign_model::text::printable::{Printable, PrintableLines};
 use countersign_registry::Registry;
 use countersign_settings::config::Config;
 
-use crate::commands::license::arguments::{OwnLimit, parse_host, parse_sites};
+use crate::commands::license::arguments::{OwnLimit, parse_channel, parse_host, parse_sites};
 use crate::commands::license::expires::Expires;
 use crate::commands::license::issued::licenses;
 use crate::commands::license::order::carry_out;
@@ -155,6 +158,24 @@ pub(super) struct SitesArgs {
     options: TermOptions,
 }
 
+/// Arguments of `rights`.
+#[derive(clap::Args, Debug)]
+pub(super) struct RightsArgs {
+    #[command(flatten)]
+    license: LicenseArg,
+    /// A channel whose pre-releases its sites may have, where the plugin's entry asks for a list, instead of those before; repeatable
+    #[arg(long = "channel", value_name = "rc|beta|alpha", value_parser = parse_channel, required_unless_present_any = ["no_channels", "white_label"])]
+    channels: Vec<Channel>,
+    /// No channel but the stable one
+    #[arg(long, conflicts_with = "channels")]
+    no_channels: bool,
+    /// Whether its sites show nothing of you: they get no link to the customer's page
+    #[arg(long, value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    white_label: Option<bool>,
+    #[command(flatten)]
+    options: TermOptions,
+}
+
 /// A verb that changes a license.
 #[derive(Clone, Copy)]
 pub(super) enum ChangeVerb<'a> {
@@ -165,6 +186,7 @@ pub(super) enum ChangeVerb<'a> {
     Release(&'a SiteReleaseArgs),
     Move(&'a MoveArgs),
     Sites(&'a SitesArgs),
+    Rights(&'a RightsArgs),
 }
 
 /// What a verb does to a license.
@@ -266,6 +288,7 @@ impl ChangeVerb<'_> {
             Self::Release(args) => &args.license,
             Self::Move(args) => &args.license,
             Self::Sites(args) => &args.license,
+            Self::Rights(args) => &args.license,
         }
     }
 
@@ -275,6 +298,7 @@ impl ChangeVerb<'_> {
             Self::Renew(args) => Some(&args.options),
             Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => Some(&args.options),
             Self::Sites(args) => Some(&args.options),
+            Self::Rights(args) => Some(&args.options),
             Self::Release(_) | Self::Move(_) => None,
         }
     }
@@ -284,6 +308,7 @@ impl ChangeVerb<'_> {
             Self::Renew(args) => &args.options.change,
             Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => &args.options.change,
             Self::Sites(args) => &args.options.change,
+            Self::Rights(args) => &args.options.change,
             Self::Release(args) => &args.options,
             Self::Move(args) => &args.options,
         }
@@ -336,6 +361,7 @@ impl ChangeVerb<'_> {
                 planned(step, &format!("moved from {from} to {to}"))
             }
             Self::Sites(args) => planned(LicenseStep::Edit(args.terms()), &args.outcome()),
+            Self::Rights(args) => planned(LicenseStep::Edit(args.terms()), &args.outcome()),
         })
     }
 }
@@ -371,6 +397,39 @@ impl SitesArgs {
         });
         let limits: Vec<_> = [sites, copies, moves].into_iter().flatten().collect();
         format!("for {}", limits.join(", "))
+    }
+}
+
+impl RightsArgs {
+    fn terms(&self) -> LicenseTerms {
+        LicenseTerms {
+            rights: RightsEdit {
+                channels: self.has_channels().then(|| self.channels.iter().copied().collect()),
+                white_label: self.white_label,
+                ..RightsEdit::default()
+            },
+            ..LicenseTerms::default()
+        }
+    }
+
+    /// The new rights, as the end of a sentence about the license.
+    fn outcome(&self) -> String {
+        let names: Vec<_> = self.channels.iter().map(|channel| channel.as_str()).collect();
+        let channels = match names.is_empty() {
+            true => "for stable releases alone".to_owned(),
+            false => format!("for the channels {}", names.join(", ")),
+        };
+        let white_label = self
+            .white_label
+            .map(|is_so| if is_so { "white label" } else { "not white label" });
+        let channels = self.has_channels().then_some(channels);
+        let outcomes: Vec<_> = channels.into_iter().chain(white_label.map(str::to_owned)).collect();
+        outcomes.join(", ")
+    }
+
+    /// Whether it says which channels.
+    fn has_channels(&self) -> bool {
+        self.no_channels || !self.channels.is_empty()
     }
 }
 
@@ -447,7 +506,18 @@ fn fields(step: &LicenseStep) -> Vec<(&'static str, Option<String>)> {
                 number("staging_sites", terms.staging_sites),
                 number("site_moves", terms.site_moves),
             ];
-            sites.into_iter().chain(limits.into_iter().flatten()).collect()
+            let channels = terms.rights.channels.as_ref().map(|channels| {
+                let names: Vec<_> = channels.iter().map(|channel| channel.as_str()).collect();
+                ("channels", (!names.is_empty()).then(|| format!("{names:?}")))
+            });
+            let white_label = terms.rights.white_label;
+            let white_label = white_label.map(|is_so| ("white_label", is_so.then(|| "true".to_owned())));
+            sites
+                .into_iter()
+                .chain(limits.into_iter().flatten())
+                .chain(channels)
+                .chain(white_label)
+                .collect()
         }
         // They are about bindings.
         LicenseStep::ReleaseHost(_) | LicenseStep::ReleaseOne | LicenseStep::ReleaseAll | LicenseStep::Move { .. } => {

@@ -14,7 +14,6 @@ use countersign_ledger::HistoryEntry;
 use countersign_ledger::log::record::LedgerEvent;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
-use countersign_model::remarks::Remarks;
 use countersign_model::stored_text::StoredText;
 use countersign_registry::Registry;
 use countersign_settings::config::Config;
@@ -80,8 +79,8 @@ struct EventReason<'a> {
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let license = selected(&args.license, config)?;
     let events = events_of(&license, config)?;
-    let names = |remarks: &Remarks| [remarks.who, remarks.reason];
-    let names = events.iter().filter_map(LedgerEvent::remarks).flat_map(names).flatten();
+    let named = events.iter().map(LedgerEvent::texts);
+    let names = named.flat_map(|texts| [texts.who, texts.reason]).flatten();
     let texts = KeptTexts::of(names, config);
     let shown = args.limit.unwrap_or(events.len()).min(events.len());
     let shown_events = (0..shown).map(|number| event(&events, number, &texts));
@@ -108,9 +107,7 @@ pub(super) fn texts_of_lines(license: &LicenseArg, config: &Config) -> Result<Ve
     let license = selected(license, config)?;
     let events = events_of(&license, config)?;
     let own = events.iter().filter(|event| event.license() == Some(&license));
-    let names = own
-        .filter_map(LedgerEvent::remarks)
-        .flat_map(|remarks| [remarks.note, remarks.reason]);
+    let names = own.map(LedgerEvent::texts).flat_map(|texts| [texts.note, texts.reason]);
     let mut names: Vec<_> = names.flatten().collect();
     names.sort_unstable();
     names.dedup();

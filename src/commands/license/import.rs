@@ -24,10 +24,11 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
 use crate::commands::license::arguments::parse_sites;
-use crate::commands::shop::{attach, parked};
+use crate::commands::shop::attach;
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
 use crate::serve::imports::{self, ImportOrderError};
 use crate::serve::ops::attach_answers::{AttachOrder, MAX_ATTACHED};
+use crate::serve::waiting_sales;
 use countersign_files::regular_file;
 use countersign_ledger::StoreError;
 use countersign_model::license::SiteLimit;
@@ -359,7 +360,7 @@ fn attach_all(
     }
     match subscriptions.is_empty() {
         true => Ok(()),
-        false => parked::retry_renewals(config),
+        false => Ok(waiting_sales::retry_renewals(&config.paths.store, Utc::now())?),
     }
 }
 

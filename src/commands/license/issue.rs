@@ -12,11 +12,13 @@ use crate::commands::{Exit, Failure, candidates, output};
 use crate::serve::license_mails::MailsOrder;
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply, LicenseGrant};
 use crate::serve::ops::license_answers::NewKey;
+use countersign_model::channel::Channel;
 use countersign_model::issued_license::Hex128;
 use countersign_model::language::Language;
 use countersign_model::license::{MAX_GRACE_PERIOD_HOURS, Modules, SiteLimit};
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::remarks::MAX_NOTE;
+use countersign_model::rights::Rights;
 use countersign_model::site_host::SiteHost;
 use countersign_model::text::printable::Printable;
 use countersign_model::text::shell_quoted::shell_quoted;
@@ -24,7 +26,7 @@ use countersign_model::text::stderr;
 use countersign_registry::{SoldModules, declaration};
 use countersign_settings::config::Config;
 
-use crate::commands::license::arguments::{ModuleArg, parse_host, parse_sites};
+use crate::commands::license::arguments::{ModuleArg, parse_channel, parse_host, parse_sites};
 use crate::commands::license::assign;
 use crate::commands::license::expires::Expires;
 use crate::commands::license::order;
@@ -57,6 +59,12 @@ pub(super) struct Args {
     /// How often it may move to another site in 30 days without you [default: the server's setting]
     #[arg(long, value_name = "N")]
     site_moves: Option<u16>,
+    /// A channel whose pre-releases its sites may have, where the plugin's entry asks for a list; repeatable
+    #[arg(long = "channel", value_name = "rc|beta|alpha", value_parser = parse_channel)]
+    channels: Vec<Channel>,
+    /// Its sites show nothing of you: they get no link to the customer's page
+    #[arg(long)]
+    white_label: bool,
     /// A site to bind before its first validation; repeatable
     #[arg(long = "host", value_name = "HOST", value_parser = parse_host)]
     hosts: Vec<SiteHost>,
@@ -284,6 +292,11 @@ fn grant(args: &Args, today: NaiveDate) -> Result<LicenseGrant, Failure> {
         grace_period_hours: args.grace_period_hours,
         staging_sites: args.staging_sites,
         site_moves: args.site_moves,
+        rights: Rights {
+            channels: args.channels.iter().copied().collect(),
+            white_label: args.white_label,
+            ..Rights::NONE
+        },
         hosts: args.hosts.clone(),
         note: args.note.clone(),
     })
@@ -301,7 +314,7 @@ fn modules(args: &Args) -> Result<Modules, Failure> {
 
 /// The request as text: the same arguments give the same text on every day.
 fn typed(args: &Args) -> Result<String, Failure> {
-    let typed = serde_json::json!({
+    let mut typed = serde_json::json!({
         "modules": modules(args)?,
         "expires": args.expires.to_string(),
         "sites": args.sites.unwrap_or(SiteLimit::DEFAULT).to_string(),
@@ -311,6 +324,12 @@ fn typed(args: &Args) -> Result<String, Failure> {
         "hosts": args.hosts,
         "note": args.note,
     });
+    if !args.channels.is_empty() {
+        typed["channels"] = args.channels.iter().map(|channel| channel.as_str()).collect();
+    }
+    if args.white_label {
+        typed["white_label"] = true.into();
+    }
     Ok(typed.to_string())
 }
 

@@ -103,6 +103,7 @@ pub(in crate::commands) fn own_tools<'a>(
             .map_err(|error| error.to_string())?
             .map(Arc::new),
         mail: mail.map(Arc::new),
+        downloads: download_keys(config).map(Arc::new),
         pages: first_copy_pages(config),
         staging: config.serve.staging.clone(),
         customers: config.serve.customers,
@@ -115,10 +116,16 @@ pub(in crate::commands) fn own_tools<'a>(
 fn first_copy_pages(config: &Config) -> Option<FirstCopyPages> {
     let is_on = config.serve.first_copies == FirstCopyRule::On;
     let public_url = config.serve.links_begin_with().filter(|_| is_on)?;
-    let (keys, _) = DownloadKeys::load(&config.paths.downloads_key, &config.paths.retired_keys).ok()?;
+    let keys = download_keys(config)?;
     let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).ok()?;
     let plugins = entries.iter().filter_map(|entry| entry.plugin.as_ref().ok());
     Some(FirstCopyPages::new(public_url, Arc::new(keys), plugins))
+}
+
+/// The keys of downloads; `None` if there are none, or they cannot be read.
+fn download_keys(config: &Config) -> Option<DownloadKeys> {
+    let loaded = DownloadKeys::load(&config.paths.downloads_key, &config.paths.retired_keys);
+    loaded.ok().map(|(keys, _)| keys)
 }
 
 /// The secrets that licenses are issued with; `None` if there are none.

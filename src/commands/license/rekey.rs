@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::commands::{Exit, Failure, output};
-use crate::serve::ops::license_answers::{LicenseAction, LicenseOrder, LicenseReply, NewKey};
+use crate::serve::license_mails::MailedAgain;
+use crate::serve::ops::license_answers::{LicenseAction, LicenseOrder, LicenseReply, NewKey, NewToken};
 use countersign_mail::address::MailAddress;
 use countersign_model::license_key::LicenseId;
 use countersign_model::text::stderr;
@@ -33,9 +34,31 @@ pub(super) struct ResendArgs {
     /// The buyer's mail address. The server keeps none
     #[arg(long, value_name = "ADDRESS")]
     to: MailAddress,
+    /// Mail the page from which the plugins are downloaded, without the key
+    #[arg(long)]
+    download: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+}
+
+/// Arguments of `composer-token`.
+#[derive(clap::Args, Debug)]
+pub(super) struct ComposerArgs {
+    #[command(flatten)]
+    license: LicenseArg,
+    /// Make no token, and let the one that there is no longer work
+    #[arg(long)]
+    revoke: bool,
+    #[command(flatten)]
+    options: TermOptions,
+}
+
+#[derive(Serialize)]
+struct ComposerDocument<'a> {
+    id: LicenseId,
+    /// `None` after a revocation.
+    token: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -98,6 +121,48 @@ pub(super) fn rekey(args: &RekeyArgs, config: &Config) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
+/// Gives a license a Composer token and prints it, or revokes the one that it has.
+pub(super) fn composer_token(args: &ComposerArgs, config: &Config) -> Result<Exit, Failure> {
+    let registry = Registry::load_licenses(&config.paths.registry)?;
+    let issued = licenses(config)?;
+    let selected = args.license.select(&issued, &registry)?;
+    let id = selected.license().id;
+    let action = LicenseAction::Composer { revoke: args.revoke };
+    let order = args.options.order(selected, &registry, action, &LicenseFields(&[]))?;
+    output::refuse_unseen()?;
+    let token = match carry_out(config, &registry, &order)? {
+        LicenseReply::Composer(NewToken(token)) => Some(token),
+        LicenseReply::Done { .. } => None,
+        _ => {
+            return Err(Failure::environment(
+                "the server is another version, which does not do this",
+            ));
+        }
+    };
+    let tag = id.log_tag();
+    let text = match (args.options.change.json, &token) {
+        (true, token) => output::json(&ComposerDocument {
+            id,
+            token: token.as_deref(),
+        })?,
+        (false, Some(token)) => format!("{token}\n"),
+        (false, None) => {
+            let text = format!("License {tag} has no Composer token that works.\n");
+            return output::print_change(&text);
+        }
+    };
+    show_key(&text, || {
+        format!("nobody has seen the Composer token of license {tag}: make another one")
+    })?;
+    if !args.options.change.json && token.is_some() {
+        stderr::line(format_args!(
+            "The Composer token of license {tag}. It is the user name in auth.json, with a site of the license as the password. It is not \
+             shown again, and the one before no longer works."
+        ));
+    }
+    Ok(Exit::Done)
+}
+
 /// Mails the key of a license of the ledger.
 pub(super) fn resend(args: &ResendArgs, config: &Config) -> Result<Exit, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry)?;
@@ -113,17 +178,21 @@ pub(super) fn resend(args: &ResendArgs, config: &Config) -> Result<Exit, Failure
             )));
         }
     };
+    let (what, named) = match args.download {
+        true => (MailedAgain::Download, "download"),
+        false => (MailedAgain::Key, "key"),
+    };
     let order = LicenseOrder {
         note: None,
         license: id,
-        action: LicenseAction::Resend(args.to.clone()),
+        action: LicenseAction::Resend(args.to.clone(), what),
         adopt: None,
         reason: None,
     };
     carry_out(config, &registry, &order)?;
     let text = match args.json {
         true => output::json(&Resent { id, queued: true })?,
-        false => format!("The key of license {} waits to be mailed.\n", id.log_tag()),
+        false => format!("The {named} of license {} waits to be mailed.\n", id.log_tag()),
     };
     output::print_change(&text)
 }

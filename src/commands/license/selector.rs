@@ -126,7 +126,7 @@ impl Selector {
         let given = match (self.given.as_str(), self.read.get()) {
             ("-", Some(read)) => read,
             ("-", None) => {
-                let read = read_key(io::stdin().lock())?;
+                let read = key_of_stdin()?;
                 self.read.get_or_init(|| read)
             }
             _ => &self.given,
@@ -176,6 +176,14 @@ fn only<T>(mut found: impl Iterator<Item = T>, prefix: &str) -> Result<Option<T>
             Err(Failure::input(format!("more than one license id begins with {prefix}")).hint("give more digits"))
         }
     }
+}
+
+/// A key from stdin.
+///
+/// # Errors
+/// It cannot be read.
+pub(in crate::commands) fn key_of_stdin() -> Result<Zeroizing<String>, Failure> {
+    read_key(io::stdin().lock())
 }
 
 fn read_key(stdin: impl Read) -> Result<Zeroizing<String>, Failure> {

@@ -196,6 +196,11 @@ fn fields(
         ("staging", staging),
         ("moves", format!("{moves} in 30 days")),
         ("grace", grace),
+        ("channels", license.details.rights.channel_list()),
+        (
+            "white label",
+            if license.details.rights.white_label { "yes" } else { "" }.to_owned(),
+        ),
         ("bound ahead", hosts),
         ("released", released.join(", ")),
         (

@@ -1,6 +1,6 @@
 //! The verbs of `license`, and their help.
 
-use crate::commands::license::{assign, change, forget, history, import, issue, list, rekey, show};
+use crate::commands::license::{assign, change, forget, history, import, issue, list, rekey, show, vouch};
 
 /// A verb and its arguments.
 #[derive(clap::Subcommand, Debug)]
@@ -83,6 +83,16 @@ The new site has the seat at once, before its first validation.")]
 A limit that is not named stays. 'default' removes the license's own limit: then the server's \
 setting counts. Bound sites stay bound, even if a new limit allows fewer.")]
     Sites(change::SitesArgs),
+    /// Set which channels' pre-releases the sites of a license may have, and whether they show nothing of you
+    #[command(after_help = "Examples:
+  countersign license rights 3f9a0c21d4e5 --channel beta
+  countersign license rights 3f9a0c21d4e5 --channel rc --channel beta
+  countersign license rights 3f9a0c21d4e5 --no-channels
+  countersign license rights 3f9a0c21d4e5 --white-label yes
+
+A license needs a channel of its own only where the plugin's entry says so: `[channels] beta = \"listed\"`. Who may have betas \
+may have release candidates, too.")]
+    Rights(change::RightsArgs),
     /// Say whose a license is, and who gets the mails about it
     #[command(after_help = "Examples:
   countersign license assign 3f9a0c21d4e5 --customer anna@example.com
@@ -100,13 +110,36 @@ The ledger gets a random number of the customer. The address stands beside it an
 The new license grants the same and names the one it replaces. Its sites bind again with the new \
 key. The key goes to stdout and is not stored.")]
     Rekey(rekey::RekeyArgs),
-    /// Mail the key of a license
-    #[command(after_help = "Example:
+    /// Give a license a token for Composer, so that its key stays out of CI, or revoke the token
+    #[command(after_help = "Examples:
+  countersign license composer-token 3f9a0c21d4e5
+  countersign license composer-token 3f9a0c21d4e5 --revoke
+
+The token goes to stdout and is not shown again. A license has one that works: another token takes \
+its place.")]
+    ComposerToken(rekey::ComposerArgs),
+    /// Mail the key of a license, or the page with its download
+    #[command(after_help = "Examples:
   countersign license resend 3f9a0c21d4e5 --to anna@example.com
+  countersign license resend 3f9a0c21d4e5 --to anna@example.com --download
 
 The mail waits in the queue of this node until the mail server takes it. Only that queue has the \
 address. The key of a license that a file declares is known to its customer only.")]
     Resend(rekey::ResendArgs),
+    /// Say that a license which looks shared is fine until a day
+    #[command(after_help = "Examples:
+  countersign license vouch 3f9a0c21d4e5 --reason 'an agency with many staging sites'
+  countersign license vouch 3f9a0c21d4e5 --until 2027-03-31
+  countersign license vouch 3f9a0c21d4e5 --until +2y --json
+
+Until then `countersign review`, the management API and the desk do not list it, and no webhook \
+suspects that its key leaked. The license works as before. Its successor, after a new key, is looked at \
+again.")]
+    Vouch(vouch::VouchArgs),
+    /// Take back that a license is fine
+    #[command(after_help = "Example:
+  countersign license unvouch 3f9a0c21d4e5")]
+    Unvouch(vouch::UnvouchArgs),
     /// Erase a shop's order, the notes and reasons of a license, or a person's name. Licenses stay
     #[command(after_help = "Examples:
   countersign license forget --reference order-1234

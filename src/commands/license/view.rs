@@ -8,6 +8,7 @@ use serde::Serialize;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseState, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::rights::Rights;
 use countersign_model::shop_link::LicenseLinks;
 use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
@@ -30,6 +31,8 @@ pub(super) struct View<'a> {
     staging_sites: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     site_moves: Option<u16>,
+    #[serde(flatten)]
+    rights: &'a Rights,
     hosts: &'a [SiteHost],
     released: BTreeMap<&'a str, String>,
     note: &'a str,
@@ -108,6 +111,7 @@ impl<'a> View<'a> {
             grace_period_hours: license.grace_period_hours,
             staging_sites: license.details.staging_sites,
             site_moves: license.details.site_moves,
+            rights: &license.details.rights,
             hosts: &license.details.hosts,
             released: released(license),
             note: &license.details.note,

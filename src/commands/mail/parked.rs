@@ -10,7 +10,7 @@ use countersign_settings::config::Config;
 
 const MAILS: QueueWords = QueueWords {
     one: "mail",
-    room: "mail",
+    command: "mail",
     whose: "TO",
 };
 

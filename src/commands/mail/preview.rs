@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// Print the whole mail, as the mail server gets it; needs the table `mail`
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// Which mail: license, reminder-before, reminder-after or site-claimed
+    /// Which mail: license, download, reminder-before, reminder-after or site-claimed
     #[arg(long, value_name = "MAIL", default_value = "license", value_parser = kind)]
     kind: MailKind,
     /// In this language, such as de or pt-BR; without a text in it, the one for everybody is shown
@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 
 fn kind(text: &str) -> Result<MailKind, &'static str> {
     text.parse()
-        .map_err(|_| "expected license, reminder-before, reminder-after or site-claimed")
+        .map_err(|_| "expected license, download, reminder-before, reminder-after or site-claimed")
 }
 
 fn text(mail: &PreviewedMail<'_>) -> String {

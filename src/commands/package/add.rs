@@ -177,11 +177,12 @@ fn checked<R: ReadAt>(
     let main_file = plugin.source.as_ref().and_then(|source| source.main_file.as_deref());
     let expected = Expected {
         folder: Some(folder),
+        kind: Some(plugin.kind),
         main_file,
         version: Some(args.release.as_str()).filter(|_| !plugin.allow_version_mismatch),
         marked: settings.mark,
     };
-    let checked = check(archive, &expected, plugin_header::version_in).map_err(|error| failure(&args.file, error))?;
+    let checked = check(archive, &expected, plugin_header::main_header).map_err(|error| failure(&args.file, error))?;
     let misread = match args.release.stage() {
         Stage::Misread(misread) => Some(misread.to_string()),
         _ => None,

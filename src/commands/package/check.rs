@@ -44,12 +44,13 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let version = args.release.as_ref().map(ToString::to_string);
     let expected = Expected {
         folder: folder.as_ref(),
+        kind: None,
         main_file: None,
         version: version.as_deref(),
         marked: true,
     };
     let archive = Archive::open(&args.file).map_err(failed)?;
-    let checked = check(&archive, &expected, plugin_header::version_in).map_err(failed)?;
+    let checked = check(&archive, &expected, plugin_header::main_header).map_err(failed)?;
     let files = archive.files().count();
     let is_ours = !checked.problems.is_empty() && !search::in_archive(&archive).map_err(failed)?.is_empty();
     let document = Document {

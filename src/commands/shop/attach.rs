@@ -1,14 +1,15 @@
 //! `countersign shop attach`: says which license a subscription renews.
 
+use chrono::Utc;
 use serde::Serialize;
 
 use crate::commands::license::issued::licenses;
 use crate::commands::license::order::own_tools;
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
 use crate::commands::output;
-use crate::commands::shop::parked;
 use crate::commands::{Exit, Failure, ledger_access, server_questions};
 use crate::serve::ops::attach_answers::{AttachOrder, AttachReply};
+use crate::serve::waiting_sales;
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::SalesMode;
 use countersign_model::slug::Slug;
@@ -88,7 +89,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         }
         None => false,
     };
-    parked::retry_renewals(config)?;
+    waiting_sales::retry_renewals(&config.paths.store, Utc::now())?;
     let attached = Attached {
         subscription: &args.subscription,
         license,

@@ -19,7 +19,7 @@ use countersign_settings::config::Config;
 const MOST_SERIES: usize = 6;
 
 /// What was counted on so many days.
-pub(super) fn read(
+pub(in crate::commands) fn read(
     plugin: Option<&Slug>,
     days: u16,
     config: &Config,

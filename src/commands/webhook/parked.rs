@@ -11,7 +11,7 @@ use countersign_settings::config::Config;
 
 const MESSAGES: QueueWords = QueueWords {
     one: "message",
-    room: "webhook",
+    command: "webhook",
     whose: "WEBHOOK",
 };
 

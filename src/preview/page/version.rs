@@ -9,8 +9,10 @@ use crate::preview::markup;
 use crate::preview::page::address::{Address, Tab};
 use crate::preview::site::{Site, UpdateAnswer};
 use crate::preview::snapshot::Previewed;
-use crate::preview::view::{Pick, RenderedRelease};
+use crate::preview::view::{Pick, RenderedRelease, details_of_theme};
+use countersign_model::channel::Channel;
 use countersign_model::manifest::{Manifest, Sections};
+use countersign_model::plugin::PluginKind;
 use countersign_model::version::php_version_compare;
 
 /// CMS versions to choose from; any other one can be typed.
@@ -25,6 +27,8 @@ pub(super) struct VersionBody<'a> {
     pub manifest: &'a Manifest,
     pub origin: &'static str,
     pub is_next: bool,
+    /// The channel; `None` if no site is offered it.
+    pub channel: Option<&'static str>,
     pub is_index_broken: bool,
     /// Whether it is published, and unchanged.
     pub published: &'static str,
@@ -95,12 +99,16 @@ impl<'a> VersionBody<'a> {
             name: if manifest.name.is_empty() { slug } else { &manifest.name },
             origin: pick.label(),
             is_next: matches!(pick, Pick::Next(_)),
+            channel: rendered.release.version.channel().map(Channel::as_str),
             is_index_broken: plugin.is_index_broken,
             published,
             question,
             icon: picture(slug, &manifest.icons, &["svg", "2x", "1x", "default"], artwork, "icon"),
             banner: picture(slug, &manifest.banners, &["high", "low"], artwork, "banner"),
-            unused_artwork: manifest.banners.is_empty() && manifest.icons.is_empty() && !artwork.is_empty(),
+            unused_artwork: manifest.kind == PluginKind::Plugin
+                && manifest.banners.is_empty()
+                && manifest.icons.is_empty()
+                && !artwork.is_empty(),
             panels: panels(&manifest.sections, address),
             json: serde_json::to_string_pretty(manifest).unwrap_or_default(),
             updated: date(&manifest.last_updated, "%-d %B %Y"),
@@ -118,6 +126,16 @@ impl<'a> VersionBody<'a> {
             .answer_now
             .as_ref()
             .filter(|today| **today != self.rendered.answer)
+    }
+
+    /// Whether it is a theme.
+    pub(super) fn is_theme(&self) -> bool {
+        self.manifest.kind == PluginKind::Theme
+    }
+
+    /// What WordPress opens for the details of a theme.
+    pub(super) fn details_of_theme(&self) -> String {
+        details_of_theme(self.manifest)
     }
 
     /// A substitute for a missing icon.

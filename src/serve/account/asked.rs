@@ -11,6 +11,7 @@ use crate::serve::account::setup::AccountSetup;
 use crate::serve::account::words::AccountWords;
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::gate::Snapshot;
+use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::form_fields::FormFields;
 use crate::serve::pages::session::{PageSession, SessionOwner};
 use crate::serve::state::Service;
@@ -87,6 +88,11 @@ impl<'a> AccountAsked<'a> {
             who: Some(address.unwrap_or_default()),
             ..AccountFrame::new(self.setup, self.words, title)
         }
+    }
+
+    /// The page of a license, with what was done.
+    pub(super) fn done(id: LicenseId, word: &str) -> PageAnswer {
+        PageAnswer::SeeOther(format!("/account/licenses/{id}?done={word}"))
     }
 
     /// The license that the path names, if it is the customer's.

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use tokio::task::spawn_blocking;
-
 use crate::serve::account::asked::AccountAsked;
 use crate::serve::account::license_page::{MovesOf, issued_with_key, moves_left};
 use crate::serve::account::problem::{AccountProblem, AccountRefusal};
-use crate::serve::found_license::ChangeError;
-use crate::serve::ledger_licenses::{self, ExpectedRevision, LicenseChangeError};
+use crate::serve::ledger_licenses::{self, ExpectedRevision};
+use crate::serve::license_mails::enqueue_key;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::label::PageLabel;
 use crate::serve::reply::problem::Problem;
@@ -21,11 +19,6 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::offer::SalesMode;
 use countersign_model::remarks::Author;
 use countersign_model::site_host::SiteHost;
-
-/// The page of the license, with what was done.
-fn done(id: LicenseId, word: &str) -> PageAnswer {
-    PageAnswer::SeeOther(format!("/account/licenses/{id}?done={word}"))
-}
 
 /// Frees the seat of a site, or gives it to the site's new address.
 pub(super) async fn move_site(asked: &AccountAsked<'_>) -> Result<PageAnswer, AccountProblem> {
@@ -64,11 +57,11 @@ pub(super) async fn move_site(asked: &AccountAsked<'_>) -> Result<PageAnswer, Ac
         .await
         .map_err(|error| AccountProblem::from(error).back_to(&back))?;
     if !changed {
-        return Ok(done(id, "same"));
+        return Ok(AccountAsked::done(id, "same"));
     }
     let to = to.as_ref().map(SiteHost::as_str);
     tracing::info!(license = id.log_tag(), site = %host, to, "released by the customer");
-    Ok(done(id, word))
+    Ok(AccountAsked::done(id, word))
 }
 
 /// Where the key goes: the kept address, or the one that the customer signed in with and says again.
@@ -114,7 +107,7 @@ pub(super) async fn mail_key(asked: &AccountAsked<'_>) -> Result<PageAnswer, Acc
         license = id.log_tag(),
         "the license key will be mailed again: the customer asked for it"
     );
-    Ok(done(id, "mailed"))
+    Ok(AccountAsked::done(id, "mailed"))
 }
 
 /// Gives a license a new key, and mails it. A form that is sent twice makes one key and one mail.
@@ -156,24 +149,14 @@ pub(super) async fn new_key(asked: &AccountAsked<'_>) -> Result<PageAnswer, Acco
     let expected = ExpectedRevision::Only(revision);
     let author = Author::default();
     let outcome = ledger_licenses::rekey(&asked.snapshot.registry, bindings, &new, id, expected, author).await;
-    let made = match outcome.map_err(|error| back(failed(error)))? {
+    let made = match outcome.map_err(|error| back(error.into()))? {
         ChangeOutcome::Recorded(made) | ChangeOutcome::Repeated(made) => made.license.id,
         ChangeOutcome::Refused(ChangeRefusal::Revised { .. }) => return Err(refused(AccountRefusal::Faster)),
         ChangeOutcome::Refused(_) => return Err(refused(AccountRefusal::NotActive)),
     };
     let queued = enqueue(asked, to, made, once).await;
     queued.map_err(|problem| problem.back_to(&format!("/account/licenses/{made}")))?;
-    Ok(done(made, "new-key"))
-}
-
-fn failed(error: LicenseChangeError) -> AccountProblem {
-    match error {
-        LicenseChangeError::Change(ChangeError::Store(error)) => error.into(),
-        LicenseChangeError::Revised => AccountRefusal::Faster.into(),
-        LicenseChangeError::NoSuchLicense => AccountRefusal::NotFound.into(),
-        LicenseChangeError::Change(ChangeError::Declared { .. }) => AccountRefusal::AskSeller.into(),
-        _ => AccountRefusal::NotActive.into(),
-    }
+    Ok(AccountAsked::done(made, "new-key"))
 }
 
 /// What makes the form one, however often it is sent.
@@ -191,12 +174,6 @@ async fn enqueue(
     let Some(queue) = asked.service.mail.get().map(Arc::clone) else {
         return Err(AccountRefusal::NoMail.into());
     };
-    let now = asked.now;
     let event = format!("account {once}");
-    let queued = spawn_blocking(move || queue.enqueue(&to, &[license], &event, now)).await;
-    match queued {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(Problem::internal(&error).into()),
-        Err(error) => Err(Problem::internal(&error).into()),
-    }
+    Ok(enqueue_key(queue, to, license, event, asked.now).await?)
 }

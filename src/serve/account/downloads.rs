@@ -14,6 +14,7 @@ use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::LicenseId;
+use countersign_model::plugin::PluginKind;
 use countersign_model::site_host::SiteHost;
 use countersign_model::text::outside_text::OutsideText;
 

@@ -6,6 +6,7 @@ use askama::Template;
 use chrono::{DateTime, Utc};
 
 use crate::serve::account::asked::AccountAsked;
+use crate::serve::account::composer_tokens;
 use crate::serve::account::frame::AccountFrame;
 use crate::serve::account::problem::{AccountProblem, AccountRefusal};
 use crate::serve::account::shown_license::ShownLicense;
@@ -46,6 +47,10 @@ struct AccountLicensePage<'a> {
     sites: Vec<ShownSiteOfCustomer<'a>>,
     more_sites: Option<String>,
     forms: Option<KeyForms>,
+    /// Where the customer sees what was paid for it, and ends what renews by itself.
+    billing: Option<&'a str>,
+    /// Whether it may have a Composer token.
+    offers_composer: bool,
     steps: Vec<ShownStep>,
 }
 
@@ -133,6 +138,10 @@ pub(super) async fn page(asked: &AccountAsked<'_>) -> Result<PageAnswer, Account
         sites,
         more_sites: (more_sites > 0).then(|| filled(&words.more, &[("count", &more_sites.to_string())])),
         forms,
+        billing: (found.order().is_some() || license.renews())
+            .then_some(asked.setup.config.billing.as_deref())
+            .flatten(),
+        offers_composer: composer_tokens::is_offered(asked, license),
         steps: steps(asked, &found),
     }))
 }
@@ -144,6 +153,7 @@ fn notice<'w>(words: &'w AccountWords, done: &str) -> Option<&'w str> {
         "moved" => &words.done_moved,
         "mailed" => &words.done_mailed,
         "new-key" => &words.done_key,
+        "revoked-token" => &words.done_revoked,
         "same" => &words.done_same,
         _ => return None,
     })

@@ -6,6 +6,7 @@
 mod asked;
 mod by_key;
 mod changes;
+mod composer_tokens;
 mod downloads;
 mod frame;
 mod license_page;
@@ -214,6 +215,8 @@ impl Visit<'_> {
             AccountPage::AskNewKey => license_page::ask_new_key(&asked).await?,
             AccountPage::NewKey => changes::new_key(&asked).await?,
             AccountPage::Downloads => downloads::page(&asked).await?,
+            AccountPage::AskComposer => composer_tokens::page(&asked).await?,
+            AccountPage::Composer => composer_tokens::change(&asked).await?,
             AccountPage::Download => {
                 let (code, response) = downloads::package(&asked).await?;
                 return Ok(Answered::Package(code, response));

@@ -23,6 +23,8 @@ pub(super) enum AccountPage {
     NewKey,
     Downloads,
     Download,
+    AskComposer,
+    Composer,
 }
 
 impl AccountPage {
@@ -76,6 +78,8 @@ pub(super) fn find<'p>(method: &Method, path: &'p str) -> Option<(AccountPage, b
         (true, ["licenses", name, "new-key"]) => (P::NewKey, *name),
         (false, ["licenses", name, "download"]) => (P::Downloads, *name),
         (true, ["licenses", name, "download"]) => (P::Download, *name),
+        (false, ["licenses", name, "composer"]) => (P::AskComposer, *name),
+        (true, ["licenses", name, "composer"]) => (P::Composer, *name),
         _ => return None,
     };
     Some((page, is_post, name))
@@ -112,7 +116,7 @@ mod tests {
 
     #[test]
     fn who_changes_something_is_signed_in() {
-        for path in ["move", "mail-key", "new-key", "download"] {
+        for path in ["move", "mail-key", "new-key", "download", "composer"] {
             let (page, is_post, _) = find(&Method::POST, &format!("/account/licenses/x/{path}")).unwrap();
             assert!(is_post && !page.is_for_anyone());
         }

@@ -3,7 +3,9 @@
 use warp::http::StatusCode;
 
 use crate::serve::account::words::AccountWords;
+use crate::serve::found_license::ChangeError;
 use crate::serve::gate::release::NotReleased;
+use crate::serve::ledger_licenses::LicenseChangeError;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::scan_turn::Busy;
 use crate::serve::reply::outcome::{Code, Weight};
@@ -156,6 +158,18 @@ impl From<Problem> for AccountProblem {
             _ => AccountRefusal::ForeignForm,
         };
         refusal.into()
+    }
+}
+
+impl From<LicenseChangeError> for AccountProblem {
+    fn from(error: LicenseChangeError) -> Self {
+        match error {
+            LicenseChangeError::Change(ChangeError::Store(error)) => error.into(),
+            LicenseChangeError::Revised => AccountRefusal::Faster.into(),
+            LicenseChangeError::NoSuchLicense => AccountRefusal::NotFound.into(),
+            LicenseChangeError::Change(ChangeError::Declared { .. }) => AccountRefusal::AskSeller.into(),
+            _ => AccountRefusal::NotActive.into(),
+        }
     }
 }
 

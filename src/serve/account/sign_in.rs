@@ -138,7 +138,8 @@ impl AccountSignIn<'_> {
         if !self.setup.asked.take_mail(LABEL, own, self.now) {
             return Err(AccountProblem::from(AccountRefusal::Slowed).back_to(LABEL.sign_in));
         }
-        let attempt = SignInAttempt::new(own, self.now).map_err(|error| Problem::internal(&error))?;
+        let attempt =
+            SignInAttempt::new(LABEL, self.key(), own, self.now).map_err(|error| Problem::internal(&error))?;
         let said = self.said(&attempt);
         let id = MailId::of_event(&format!("account sign-in {}", attempt.name(LABEL, self.key())));
         let mail = CustomerMail {

@@ -10,5 +10,6 @@ pub mod packages;
 pub mod params;
 pub mod question;
 pub mod release;
+pub mod releases;
 pub mod updates;
 pub mod validate;

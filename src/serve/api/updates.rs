@@ -13,7 +13,7 @@ use crate::serve::api::params::{
     MAX_VERSION, at_most, build_id, find_license, license_id, reported_version, site_host,
 };
 use crate::serve::day_tally;
-use crate::serve::gate::LicenseRequest;
+use crate::serve::gate::{LicenseRequest, UpdateWish};
 use crate::serve::links::LinkHolder;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
@@ -21,6 +21,7 @@ use crate::serve::reply::response::{JSON, Response};
 use crate::serve::state::Service;
 use countersign_ledger::LedgerLook;
 use countersign_model::binding::CheckIn;
+use countersign_model::channel::Channel;
 use countersign_model::entitlement::Refusal;
 use countersign_model::version::Version;
 
@@ -34,6 +35,9 @@ pub struct Question<'a> {
     pub domain: Option<Cow<'a, str>>,
     pub current_version: Option<Cow<'a, str>>,
     pub build_id: Option<Cow<'a, str>>,
+    pub channel: Option<Cow<'a, str>>,
+    pub holds: Option<Cow<'a, str>>,
+    pub wave: Option<Cow<'a, str>>,
 }
 
 /// Answers an update request for the plugin `slug`. If it is refused because of what the ledger says, and other nodes may
@@ -114,6 +118,13 @@ fn decide(
         plugin_version: None,
         current_version,
     };
+    let wish = UpdateWish {
+        current: current.as_ref(),
+        newer_than: current.as_ref(),
+        holds: question.holds.as_deref() == Some("1"),
+        wave: question.wave.as_deref().and_then(|wish| wish.parse().ok()),
+        channel: question.channel.as_deref().map(Channel::asked).unwrap_or_default(),
+    };
     let found = match look {
         Look::First => find_license(service, &snapshot, &id)?,
         Look::Again => service.gate.license(&snapshot, &id),
@@ -126,9 +137,7 @@ fn decide(
         host: &host,
         check_in,
     };
-    let decided = service
-        .gate
-        .manifest(&snapshot, &license_request, &bound, slug, current.as_ref());
+    let decided = service.gate.manifest(&snapshot, &license_request, &bound, slug, &wish);
     let code = match &decided {
         Ok(Some(_)) => "update",
         Ok(None) => "up_to_date",
@@ -171,6 +180,7 @@ fn decide(
         license: &id,
         host: &host,
         now: license_request.check_in.time,
+        line: None,
     };
     let body = service
         .links
@@ -189,6 +199,9 @@ pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>,
             "domain" => &mut question.domain,
             "current_version" => &mut question.current_version,
             "build_id" => &mut question.build_id,
+            "channel" => &mut question.channel,
+            "holds" => &mut question.holds,
+            "wave" => &mut question.wave,
             _ => continue,
         };
         put(field, &name, value)?;
@@ -255,7 +268,16 @@ mod tests {
     fn a_parameter_given_twice_is_malformed_and_an_unknown_one_ignored() {
         let none = headers(&[]);
         assert!(parse(&none, "a=1&a=2&site_url=x").is_ok());
-        for name in ["license_key", "site_url", "domain", "current_version", "build_id"] {
+        for name in [
+            "license_key",
+            "site_url",
+            "domain",
+            "current_version",
+            "build_id",
+            "channel",
+            "holds",
+            "wave",
+        ] {
             let encoded = name.replace('i', "%69").replace('m', "%6D").replace('u', "%75");
             for (first, second) in [(name, name), (name, &encoded), (&encoded, name)] {
                 let query = format!("{first}=1&{second}=1");

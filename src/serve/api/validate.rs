@@ -141,7 +141,9 @@ impl AnsweredSite<'_> {
         let links = links
             .map(|license| service.license_links(snapshot, license))
             .unwrap_or_default();
-        let account_url = service.account.get().map(|account| account.url());
+        let is_white_label = license.is_some_and(|license| license.details.rights.white_label);
+        let account = service.account.get().filter(|_| !is_white_label);
+        let account_url = account.map(|account| account.url());
         let statement = Statement {
             verdict: decision.verdict,
             grant: license

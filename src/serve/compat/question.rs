@@ -8,6 +8,7 @@ use url::form_urlencoded;
 use crate::serve::api::params;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
+use countersign_model::channel::Channel;
 use countersign_model::edd_items::EddName;
 use countersign_model::foreign_key;
 use countersign_model::license_key::LicenseId;
@@ -125,7 +126,16 @@ fn php_name(name: &str) -> String {
 }
 
 /// The fields that are read. Clients send others, too.
-const FIELDS: [&str; 7] = ["license", "item_id", "item_name", "name", "url", "slug", "version"];
+const FIELDS: [&str; 8] = [
+    "license",
+    "item_id",
+    "item_name",
+    "name",
+    "url",
+    "slug",
+    "version",
+    "beta",
+];
 
 /// `products[acme][license]`: the product and the field.
 fn of_product(name: &str) -> Option<(&str, &str)> {
@@ -178,6 +188,14 @@ impl EddAbout {
     /// The version that the site runs.
     pub(crate) fn version(&self) -> Option<&str> {
         Some(self.text("version")).filter(|version| !version.is_empty() && version.len() <= params::MAX_VERSION)
+    }
+
+    /// The channel that the site wants. EDD knows betas alone, and takes an empty text and 0 for no, as PHP does.
+    pub(crate) fn channel(&self) -> Channel {
+        match self.text("beta") {
+            "" | "0" | "false" => Channel::Stable,
+            _ => Channel::Beta,
+        }
     }
 
     /// The site, of the field or of the User-Agent; `None` if neither has one.

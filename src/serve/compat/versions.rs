@@ -10,7 +10,7 @@ use crate::serve::compat::items::MeantPlugins;
 use crate::serve::compat::licenses::{LedgerProof, certain, require_issuing};
 use crate::serve::compat::question::{EddAbout, EddQuestion};
 use crate::serve::compat::serialized;
-use crate::serve::gate::LicenseRequest;
+use crate::serve::gate::{LicenseRequest, UpdateWish};
 use crate::serve::links::LinkHolder;
 use crate::serve::reply::outcome::{Code, Weight};
 use crate::serve::reply::problem::Problem;
@@ -98,7 +98,12 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
     let decide = || {
         let bound = service.gate.bindings().of(&id);
         // These clients compare versions themselves, so the latest release is told whatever the site runs.
-        let decided = service.gate.manifest(&snapshot, &request, &bound, slug, None);
+        let wish = UpdateWish {
+            channel: about.channel(),
+            current: version.as_ref(),
+            ..UpdateWish::default()
+        };
+        let decided = service.gate.manifest(&snapshot, &request, &bound, slug, &wish);
         decided.map_err(|refusal| {
             (
                 refusal,
@@ -127,6 +132,7 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
                 license: &id,
                 host: &host,
                 now: request.check_in.time,
+                line: None,
             };
             let filled = service
                 .links
@@ -134,7 +140,8 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
             let bytes = bytes::Bytes::from(filled);
             let manifest: Map<String, Value> =
                 serde_json::from_slice(&bytes).map_err(|error| Problem::internal(&error))?;
-            Ok((code, with_edd_fields(manifest, own_slug(about, slug))))
+            let stable = snapshot.catalog.newest(&plugin.slug).map_or("", Version::as_str);
+            Ok((code, with_edd_fields(manifest, stable, own_slug(about, slug))))
         }
         Ok(None) => Ok((code, nothing("There is no release yet."))),
         Err((refusal, latest)) => {
@@ -157,8 +164,8 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
     }
 }
 
-/// The manifest in EDD's form: lists are serialized, and the version has two names more.
-fn with_edd_fields(mut manifest: Map<String, Value>, slug: &str) -> Value {
+/// The manifest in EDD's form: lists are serialized, and the version has another name. `stable` is the latest release that is not a beta.
+fn with_edd_fields(mut manifest: Map<String, Value>, stable: &str, slug: &str) -> Value {
     for name in ["sections", "banners", "icons"] {
         if let Some(Value::Object(texts)) = manifest.get(name) {
             let text = serialized::texts(texts);
@@ -166,8 +173,8 @@ fn with_edd_fields(mut manifest: Map<String, Value>, slug: &str) -> Value {
         }
     }
     let version = manifest.get("version").cloned().unwrap_or_default();
-    manifest.insert("new_version".to_owned(), version.clone());
-    manifest.insert("stable_version".to_owned(), version);
+    manifest.insert("new_version".to_owned(), version);
+    manifest.insert("stable_version".to_owned(), stable.into());
     manifest.insert("slug".to_owned(), slug.into());
     manifest.insert("license_check".to_owned(), "".into());
     manifest.insert("msg".to_owned(), "".into());

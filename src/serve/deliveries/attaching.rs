@@ -29,6 +29,8 @@ pub(in crate::serve) struct Attaching<'a> {
     pub(in crate::serve) mode: SalesMode,
     /// Who says so.
     pub(in crate::serve) author: Author,
+    /// How they say it: by a command, or at the desk.
+    pub(in crate::serve) scope: Arc<ChangeScope>,
 }
 
 /// Why a subscription was not attached.
@@ -106,7 +108,7 @@ impl Attaching<'_> {
             is_earlier: facts.is_earlier,
         };
         let by = SaleChanger {
-            scope: Arc::new(ChangeScope::operator()),
+            scope: Arc::clone(&self.scope),
             author: self.author.clone(),
         };
         // Also where an earlier attempt ended before.

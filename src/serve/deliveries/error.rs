@@ -67,7 +67,10 @@ pub(super) enum ParkReason {
     NoName,
     #[error("{0}")]
     Shop(&'static str),
-    #[error("the shop's license key did not come within three days: does its webhook send license_key_created?")]
+    #[error(
+        "the shop's license key did not come within three days: does its webhook send license_key_created? `shop parked retry --key` says \
+         which it is"
+    )]
     NoKey,
     #[error("the shop's license key: {0}")]
     Key(ForeignKeyError),
@@ -106,7 +109,7 @@ impl ApplyError {
     pub(super) fn waits_for(&self) -> Option<AwaitedThing> {
         match self {
             Self::Shop(_) => Some(AwaitedThing::Address),
-            Self::NoKeyYet { .. } => Some(AwaitedThing::Key),
+            Self::NoKeyYet { .. } | Self::Parked(ParkReason::NoKey) => Some(AwaitedThing::Key),
             Self::Early | Self::Parked(ParkReason::UnknownSubscription) => Some(AwaitedThing::FirstPayment),
             Self::Parked(ParkReason::NoOffer { .. }) => Some(AwaitedThing::Offer),
             _ => None,

@@ -7,12 +7,15 @@ use chrono::{TimeDelta, Utc};
 
 use crate::serve::hooks::Hook;
 use crate::serve::state::Service;
-use countersign_ledger::{HiddenId, MAX_NAMES, SaleChange, SaleOutcome};
+use countersign_files::spool::SaidOfDelivery;
+use countersign_ledger::{HiddenId, MAX_NAMES, SaleChange, SaleOutcome, named_at_random};
 use countersign_model::offer::{SalesMode, ShopId};
-use countersign_model::sale::fact::{Fact, SoldAs};
+use countersign_model::remarks::Author;
+use countersign_model::sale::fact::{Fact, ShopKey, SoldAs};
 use countersign_model::sale::terms::Terms;
 use countersign_registry::offers::Offers;
 use countersign_settings::config::KeyIssuer;
+use countersign_settings::keys::license_secrets::LicenseSecrets;
 
 use crate::serve::deliveries::bought_license::BoughtLicense;
 use crate::serve::deliveries::delivered::Delivered;
@@ -56,6 +59,13 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         let finder = BoughtLicense::new(&snapshot.registry, gate.bindings(), &requests, shop.keys);
         finder.name(&mut hidden, token, keys, &terms);
     }
+    let said = queued.item.said.as_ref();
+    let key_said = said.and_then(|said| said.key).filter(|_| shop.keys == KeyIssuer::Shop);
+    if let (Some(license), Some(of)) = (key_said, own.first()) {
+        let of = of.clone();
+        hidden.push(Fact::Key(ShopKey { license, of }));
+    }
+    let author = said.map(|said| author(secrets, said)).transpose()?.unwrap_or_default();
     let ids: Vec<&HiddenId> = hidden.iter().flat_map(Fact::ids).collect();
     if ids.len() > MAX_NAMES {
         return Err(ParkReason::TooLong.into());
@@ -74,14 +84,23 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         }
         return Err(ApplyError::Early);
     }
+    // What a person says has the person's name: another delivery of the sale must not issue between the fact and the license.
+    let known_sale = said.and_then(|_| ids.iter().find_map(|id| gate.bindings().sale(id.current)));
+    let said_turn = match known_sale {
+        Some((sale, _)) => Some((sale, service.hooks.turns.of(sale).await)),
+        None => None,
+    };
     let change = SaleChange::new(hidden, terms.clone(), Arc::clone(requests.scope()), Utc::now());
     let (sale, facts, is_news) = match gate.bindings().record_sale(change).await? {
         SaleOutcome::Recorded { sale, facts, is_news } => (sale, facts, is_news),
         SaleOutcome::TooLong => return Err(ParkReason::TooLong.into()),
         SaleOutcome::NoName => return Err(ParkReason::NoName.into()),
     };
-    let is_other = |fact: &Fact<_>| matches!(fact, Fact::Key(key) if Some(key.license) != facts.key());
-    if shop.keys == KeyIssuer::Shop && record.facts.iter().any(is_other) {
+    let keys = record.facts.iter().filter_map(|fact| match fact {
+        Fact::Key(key) => Some(key.license),
+        _ => None,
+    });
+    if shop.keys == KeyIssuer::Shop && keys.chain(key_said).any(|key| Some(key) != facts.key()) {
         return Err(ParkReason::SecondKey.into());
     }
     let key = match shop.keys {
@@ -95,16 +114,23 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         sale,
         is_earlier: facts.is_earlier,
     };
-    let _turn = service.hooks.turns.of(sale).await;
+    let _turn = match said_turn {
+        Some((known, turn)) if known == sale => turn,
+        // The sale became part of another one.
+        other => {
+            drop(other);
+            service.hooks.turns.of(sale).await
+        }
+    };
     let objects = own
         .iter()
         .flat_map(|id| std::iter::once(id.current).chain(id.retired.iter().copied()));
-    let licenses = SaleLicenses::new(places, objects.collect(), record.order.as_ref(), key);
+    let licenses = SaleLicenses::new(places, objects.collect(), record.order.as_ref(), key, author);
     // What needs no address does not wait for one.
     licenses.update_all().await?;
     let debt = KeyDebt::of(service, delivered, &licenses).await?;
-    let said = record.buyer.address.as_ref().and_then(|address| address.parse().ok());
-    let address = debt.address().or(said.as_ref());
+    let of_buyer = record.buyer.address.as_ref().and_then(|address| address.parse().ok());
+    let address = debt.address().or(of_buyer.as_ref());
     let name = record.buyer.name.as_deref();
     let customer = licenses.customer(address, name, service.customers).await?;
     let issued = licenses.issue_missing(customer).await;
@@ -124,6 +150,15 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
         Some(reason) if record.facts.iter().flat_map(Fact::sold).all(lacks_terms) => Err(reason.into()),
         _ => Ok(is_news),
     }
+}
+
+/// The person who said what the delivery does not.
+fn author(secrets: &LicenseSecrets, said: &SaidOfDelivery) -> Result<Author, ApplyError> {
+    let reason = said.reason.as_deref().map(named_at_random);
+    Ok(Author {
+        who: Some(secrets.person(&said.who)),
+        reason: reason.transpose().map_err(ApplyError::Random)?,
+    })
 }
 
 /// What each price of these facts grants, and why the first one that grants nothing does not.

@@ -62,7 +62,7 @@ impl KeyDebt {
         if owed.is_empty() && new.is_empty() {
             return Ok(Self::None);
         }
-        let address = buyer_address::find(service, hook, &delivered.record.buyer)?;
+        let address = buyer_address::find(service, hook, &delivered.record.buyer, delivery.said.as_ref())?;
         if !new.is_empty() {
             owed.extend(new);
             let id = delivery.id;
@@ -142,13 +142,23 @@ pub(super) async fn mail_to_customer(
     customer: Hex128,
     licenses: &[LicenseId],
 ) -> Result<bool, ApplyError> {
-    let Some(queue) = service.mail.get().cloned() else {
-        return Ok(false);
-    };
     let query = CustomerQuery::Numbers([customer].into());
     let rows = service.gate.bindings().customers(query).await?.rows;
     let mut addresses = rows.iter().filter_map(|row| row.address.as_deref()?.parse().ok());
-    let Some(address) = addresses.next() else {
+    match addresses.next() {
+        Some(address) => mail_to(service, sale, address, licenses).await,
+        None => Ok(false),
+    }
+}
+
+/// Has keys mailed to this address. Gives whether there is a mail server. As of [`mail_to_customer`], no delivery notes this debt.
+pub(super) async fn mail_to(
+    service: &Service,
+    sale: Hex128,
+    address: MailAddress,
+    licenses: &[LicenseId],
+) -> Result<bool, ApplyError> {
+    let Some(queue) = service.mail.get().cloned() else {
         return Ok(false);
     };
     enqueue(queue, address, sale, licenses.to_vec()).await?;

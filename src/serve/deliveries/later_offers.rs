@@ -20,11 +20,12 @@ use crate::serve::deliveries::spool_work::in_spool;
 use crate::serve::state::Service;
 use countersign_files::spool::{AwaitedThing, SpoolError};
 use countersign_ledger::{KnownFacts, KnownSale, SaleChange, SaleOutcome, StoreError};
+use countersign_mail::address::MailAddress;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::{SalesMode, ShopId};
-use countersign_model::sale::fact::Fact;
-use countersign_model::sale::fact::SoldAs;
+use countersign_model::remarks::Author;
+use countersign_model::sale::fact::{Fact, SoldAs};
 use countersign_model::sale::terms::Terms;
 use countersign_model::slug::Slug;
 use countersign_registry::Registry;
@@ -50,6 +51,12 @@ struct LaterSale {
     shop: Slug,
     mode: SalesMode,
     terms: BTreeMap<ShopId, Terms>,
+    /// Prices of them that other terms were remembered for.
+    regranted: Vec<ShopId>,
+    /// Who says so, if a person does.
+    author: Author,
+    /// The buyer's address, if a person says it.
+    address: Option<MailAddress>,
 }
 
 impl LaterOffers {
@@ -142,6 +149,12 @@ pub(in crate::serve) struct ChosenTerms {
     pub(in crate::serve) terms: Terms,
     /// Live or test.
     pub(in crate::serve) mode: SalesMode,
+    /// Whether it takes the place of what a person said before.
+    pub(in crate::serve) is_again: bool,
+    /// Who says so.
+    pub(in crate::serve) author: Author,
+    /// The buyer's address, where a person says it: the delivery that had it is gone.
+    pub(in crate::serve) address: Option<MailAddress>,
 }
 
 /// Grants what a person says, as if an offer had been added for this price of this sale alone. Where nothing was granted yet, the
@@ -169,8 +182,11 @@ async fn try_chosen(service: &Arc<Service>, chosen: ChosenTerms, by: &Arc<Change
     let later = LaterSale {
         shop,
         mode: chosen.mode,
+        regranted: chosen.is_again.then(|| chosen.price.clone()).into_iter().collect(),
         terms: BTreeMap::from([(chosen.price, chosen.terms)]),
         sale: chosen.sale,
+        author: chosen.author,
+        address: chosen.address,
     };
     if is_first {
         remember(service, &later, Arc::clone(by)).await?;
@@ -210,6 +226,9 @@ fn later_sale(sale: KnownSale, offers: &Offers) -> Option<LaterSale> {
         shop,
         mode,
         terms,
+        regranted: Vec::new(),
+        author: Author::default(),
+        address: None,
     })
 }
 
@@ -229,6 +248,7 @@ async fn remember(
 ) -> Result<Option<(Hex128, KnownFacts)>, ApplyError> {
     let mut change = SaleChange::new(Vec::new(), later.terms.clone(), by, Utc::now());
     change.sale = Some(later.sale.id);
+    change.regranted.clone_from(&later.regranted);
     Ok(match service.gate.bindings().record_sale(change).await? {
         SaleOutcome::Recorded { sale, facts, .. } => Some((sale, facts)),
         SaleOutcome::TooLong | SaleOutcome::NoName => None,
@@ -261,14 +281,19 @@ async fn grant(service: &Arc<Service>, later: &LaterSale, by: Arc<ChangeScope>) 
     let _turn = service.hooks.turns.of(sale).await;
     let named = facts.facts();
     let objects = named.iter().flat_map(Fact::ids).copied().collect();
-    let licenses = SaleLicenses::new(places, objects, None, key);
+    let licenses = SaleLicenses::new(places, objects, None, key, later.author.clone());
     licenses.update_all().await?;
-    // The buyer of what was granted before.
-    let holder = licenses.holder();
+    // The buyer of what was granted before, unless a person says another one.
+    let said = licenses
+        .customer(later.address.as_ref(), None, service.customers)
+        .await?;
+    let holder = said.or_else(|| licenses.holder());
     let issued = licenses.issue_missing(holder).await?;
-    let are_mailed = match holder.filter(|_| key == SaleKey::Own && !issued.is_empty()) {
-        Some(holder) => key_debt::mail_to_customer(service, sale, holder, &issued).await?,
-        None => false,
+    let are_mailed = match (&later.address, holder) {
+        _ if key == SaleKey::OfShop || issued.is_empty() => false,
+        (Some(address), _) => key_debt::mail_to(service, sale, address.clone(), &issued).await?,
+        (None, Some(holder)) => key_debt::mail_to_customer(service, sale, holder, &issued).await?,
+        (None, None) => false,
     };
     Ok(LaterLicenses { issued, are_mailed })
 }

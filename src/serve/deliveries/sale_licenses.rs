@@ -89,11 +89,17 @@ impl SaleMails<'_> {
 }
 
 impl<'a> SaleLicenses<'a> {
-    /// Those that a delivery changes.
-    pub(super) fn new(places: SalePlaces<'a>, objects: Vec<Hex128>, order: Option<&'a String>, key: SaleKey) -> Self {
+    /// Those that a delivery changes. `author` is the person who entered what the delivery lacks.
+    pub(super) fn new(
+        places: SalePlaces<'a>,
+        objects: Vec<Hex128>,
+        order: Option<&'a String>,
+        key: SaleKey,
+        author: Author,
+    ) -> Self {
         let by = SaleChanger {
             scope: Arc::clone(places.requests.scope()),
-            author: Author::default(),
+            author,
         };
         Self {
             places,
@@ -305,7 +311,7 @@ impl<'a> SaleLicenses<'a> {
                 sold: Some(Box::new(of_sale)),
                 ..NewRemarks::default()
             },
-            author: Author::default(),
+            author: self.by.author.clone(),
             license,
             reference: self.order.map(|order| secrets.reference(order)),
             scope: Arc::clone(self.places.requests.scope()),

@@ -8,6 +8,7 @@ use crate::serve::api::licenses::reports;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::figures::{LicenseFigures, SharingFigures};
 use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::vouches;
 
 /// How old counts of licenses may be.
 pub(super) const COUNTS_FOR: TimeDelta = TimeDelta::minutes(1);
@@ -29,13 +30,17 @@ pub(super) async fn licenses(asked: &Asked<'_>) -> Result<Arc<LicenseFigures>, P
     Ok(kept.keep(figures, asked.now))
 }
 
-/// What looks like sharing.
-pub(super) async fn sharing(asked: &Asked<'_>) -> Result<Arc<SharingFigures>, PageProblem> {
+/// What looks like sharing. What a look found is kept; a license that somebody vouches for disappears at once.
+pub(super) async fn sharing(asked: &Asked<'_>) -> Result<SharingFigures, PageProblem> {
     let kept = &asked.state.sharing;
-    if let Some(figures) = kept.within(SHARING_FOR, asked.now) {
-        return Ok(figures);
-    }
-    let look = reports::review_report(&asked.state.service);
-    let report = asked.state.scans.look_with(look).await??;
-    Ok(kept.keep(SharingFigures(report), asked.now))
+    let service = &asked.state.service;
+    let report = match kept.within(SHARING_FOR, asked.now) {
+        Some(report) => report,
+        None => {
+            let look = reports::review_report(service);
+            kept.keep(asked.state.scans.look_with(look).await??, asked.now)
+        }
+    };
+    let fine = vouches::fine_licenses(service.gate.bindings(), asked.today());
+    Ok(SharingFigures::new(report, fine))
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use askama::Template;
 use chrono::{Months, NaiveDate};
-use tokio::task::spawn_blocking;
 use warp::http::StatusCode;
 
 use crate::serve::desk::asked::{Asked, text};
@@ -18,11 +17,12 @@ use crate::serve::desk::page_table::DeskPage;
 use crate::serve::desk::terms_form::{self, MOST_SITES};
 use crate::serve::found_license::{ChangeError, FoundLicense};
 use crate::serve::ledger_licenses::{self, Changer, ExpectedRevision, LicenseChangeError};
+use crate::serve::license_mails::{MailedAgain, enqueue_key};
 use crate::serve::ops::customer_answers::{self, CustomerOrder};
 use crate::serve::ops::license_answers::{LicenseReply, named_note};
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
-use crate::serve::pages::shown::ShownDay;
+use crate::serve::pages::shown::{ShownDay, sentence};
 use crate::serve::reply::problem::Problem;
 use countersign_ledger::{ChangeOutcome, ChangeRefusal, LedgerLicense, named_at_random};
 use countersign_mail::address::MailAddress;
@@ -32,7 +32,7 @@ use countersign_model::customer::CustomerAddress;
 use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::issuing_key::IssueRequest;
-use countersign_model::license::{License, LicenseStatus, SiteLimit};
+use countersign_model::license::{License, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, LicenseTerms};
 use countersign_model::offer::SalesMode;
@@ -92,10 +92,9 @@ pub(super) async fn change(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnsw
         return Ok(done(id, "same"));
     }
     let note = match page {
-        DeskPage::Note => Some(
-            named_note(asked.fields.get("note"))
-                .map_err(|reason| back(PageProblem::refused(format!("{}.", capitalized(&reason)))))?,
-        ),
+        DeskPage::Note => {
+            Some(named_note(asked.fields.get("note")).map_err(|reason| back(PageProblem::refused(sentence(&reason))))?)
+        }
         _ => None,
     };
     let by = Changer {
@@ -160,7 +159,7 @@ fn revision(asked: &Asked<'_>) -> Result<u32, PageProblem> {
 }
 
 /// Who changes it, and why.
-fn author(asked: &Asked<'_>) -> Result<Author, PageProblem> {
+pub(super) fn author(asked: &Asked<'_>) -> Result<Author, PageProblem> {
     let reason = match asked.fields.get("reason") {
         "" => None,
         reason => {
@@ -271,17 +270,11 @@ async fn is_so(
     Ok(matches!(step.applied(license, bound.all(), asked.now), Ok(None)))
 }
 
-pub(super) fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string());
-    format!("{}{}", first.unwrap_or_default(), letters.as_str())
-}
-
 fn failed(error: LicenseChangeError) -> PageProblem {
     match error {
         LicenseChangeError::Change(ChangeError::Store(error)) => error.into(),
         LicenseChangeError::NoSuchLicense => PageProblem::no_license(),
-        error => PageProblem::refused(format!("{}.", capitalized(&error.to_string()))),
+        error => PageProblem::refused(sentence(&error.to_string())),
     }
 }
 
@@ -381,7 +374,7 @@ async fn assign(
     let assigned = asked.tools().assign(id, &address, expected, author).await;
     match assigned {
         Ok(LicenseReply::Done { changed: false }) => Ok(done(id, "same")),
-        Ok(LicenseReply::Refused(reason)) => Err(PageProblem::refused(format!("{}.", capitalized(&reason)))),
+        Ok(LicenseReply::Refused(reason)) => Err(PageProblem::refused(sentence(&reason))),
         Ok(_) => Ok(done(id, "assigned")),
         Err(LicenseChangeError::Revised) => conflict_page(asked, DeskPage::Assign, id, None).await,
         Err(error) => Err(failed(error)),
@@ -450,7 +443,7 @@ async fn new_key(
         }
         ChangeOutcome::Refused(_) => return Err(refused("The license cannot have a new key.")),
     };
-    match enqueue(asked, queue, address, made, &once).await {
+    match enqueue_key(queue, address, made, desk_event(&once), asked.now).await {
         Ok(()) => Ok(done(made, "new-key")),
         Err(_) => {
             let sentence = "The license has a new key, and the mail with it could not be queued: `countersign license resend` sends it.";
@@ -459,33 +452,31 @@ async fn new_key(
     }
 }
 
-/// Mails the key of a license again, to the kept address of its customer. A form that is sent twice is one mail.
-pub(super) async fn mail_key(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
+/// Mails the key of a license again, or the page of its first copies, to the kept address of its customer. A form that is sent twice
+/// is one mail.
+pub(super) async fn mail_again(asked: &Asked<'_>, what: MailedAgain) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let found = named(asked)?;
     let id = found.id;
     let back = |problem: PageProblem| problem.back_to(format!("/licenses/{id}"));
     let once = once(asked).map_err(back)?;
-    let issued = match &found {
-        FoundLicense::Ledger(issued) if issued.license.status != LicenseStatus::Revoked => issued,
-        _ => return Err(back(refused("This license has no key that can be mailed."))),
+    let FoundLicense::Ledger(issued) = &found else {
+        return Err(back(refused("A file declares this license: nothing can be mailed.")));
     };
-    if asked.secrets.license_key(&issued.origin).is_none() {
-        return Err(back(refused(
-            "The secret that the key was made with is not on this server.",
-        )));
-    }
-    let (queue, address) = mail_way(asked, &found, "`countersign license resend` sends it elsewhere.")
+    let (_, address) = mail_way(asked, &found, "`countersign license resend` sends it elsewhere.")
         .await
         .map_err(back)?;
-    let queued = enqueue(asked, queue, address, id, &once).await;
-    queued.map_err(|problem| back(problem.into()))?;
-    tracing::info!(
-        license = id.log_tag(),
-        by = "operator:desk",
-        "the license key will be mailed again"
-    );
-    Ok(done(id, "mailed"))
+    let tools = asked.tools();
+    let mails = tools.mail_tools();
+    let event = desk_event(&once);
+    let queued = mails.mail_again(what, issued, address, &event, asked.now).await;
+    queued.map_err(|reason| back(PageProblem::refused(sentence(&reason.to_string()))))?;
+    tracing::info!(license = id.log_tag(), by = "operator:desk", ?what, "mailed again");
+    let notice = match what {
+        MailedAgain::Key => "mailed",
+        MailedAgain::Download => "mailed-page",
+    };
+    Ok(done(id, notice))
 }
 
 /// What makes a form one, however often it is sent.
@@ -493,6 +484,11 @@ pub(super) fn once(asked: &Asked<'_>) -> Result<String, PageProblem> {
     let once = asked.fields.get("once").parse::<Hex128>();
     let once = once.map_err(|_| refused("The form is not whole. Open the page of the license again."))?;
     Ok(once.to_string())
+}
+
+/// What makes the mail of a form one.
+pub(super) fn desk_event(once: &str) -> String {
+    format!("desk {once}")
 }
 
 /// The queue of mails, and the kept address of a license's customer.
@@ -510,22 +506,4 @@ async fn mail_way(
     let address =
         address.ok_or_else(|| PageProblem::refused(format!("No address of the customer is kept. {otherwise}")))?;
     Ok((queue, address))
-}
-
-/// Puts the mail with the key of a license into the queue.
-pub(super) async fn enqueue(
-    asked: &Asked<'_>,
-    queue: Arc<MailQueue>,
-    address: MailAddress,
-    license: LicenseId,
-    once: &str,
-) -> Result<(), Problem> {
-    let now = asked.now;
-    let event = format!("desk {once}");
-    let queued = spawn_blocking(move || queue.enqueue(&address, &[license], &event, now)).await;
-    match queued {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(Problem::internal(&error)),
-        Err(error) => Err(Problem::internal(&error)),
-    }
 }

@@ -15,7 +15,6 @@ use countersign_mail::kind::MailKind;
 use countersign_mail::queue::MailsAbout;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
-use countersign_model::remarks::Remarks;
 use countersign_model::stored_text::StoredText;
 use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::outside_text::OutsideText;
@@ -67,9 +66,9 @@ impl ShownHistory {
             "all" => usize::MAX,
             _ => NEWEST,
         };
-        let names = |remarks: &Remarks| [remarks.who, remarks.reason];
-        let named = events.iter().take(most).filter_map(LedgerEvent::remarks);
-        let texts = asked.texts(named.flat_map(names).flatten().collect()).await?;
+        let named = events.iter().take(most).map(LedgerEvent::texts);
+        let names = named.flat_map(|texts| [texts.who, texts.reason]).flatten();
+        let texts = asked.texts(names.collect()).await?;
         let changes = (0..events.len().min(most)).map(|index| {
             let entry = HistoryEntry::of(&events, index);
             (entry.time, change(asked, &license, &entry, &texts))
@@ -115,6 +114,7 @@ fn shown_mails(asked: &Asked<'_>, mails: &MailsAbout) -> Vec<(DateTime<Utc>, Sho
     let shown = |time: DateTime<Utc>, kind: MailKind, became: &str, class, reason: Option<&str>| {
         let about = match kind {
             MailKind::License => "the key",
+            MailKind::Download => "the link to the download",
             MailKind::ReminderBefore => "it ends soon",
             MailKind::ReminderAfter => "it has ended",
             MailKind::SiteClaimed => "a site was installed again",
@@ -123,7 +123,7 @@ fn shown_mails(asked: &Asked<'_>, mails: &MailsAbout) -> Vec<(DateTime<Utc>, Sho
             class,
             what: OutsideText::of(&format!("Mail {became}: {about}")),
             time: ShownTime::of(time, asked.now),
-            by: OutsideText::of("by itself"),
+            by: OutsideText::of("the server"),
             reason: reason
                 .filter(|_| asked.visitor.sees_customers())
                 .map(OutsideText::of_sentence),

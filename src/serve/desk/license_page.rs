@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
+use chrono::NaiveDate;
 use warp::http::StatusCode;
 
 use crate::serve::api::licenses::reports;
 use crate::serve::desk::asked::{Asked, text};
 use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::kept_figures;
 use crate::serve::desk::license_history::{ShownHistory, author};
 use crate::serve::desk::license_rows::{LicenseNames, LicenseRow};
 use crate::serve::desk::terms_form;
@@ -24,6 +26,7 @@ use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::period::{NEVER, Period};
 use countersign_model::site_host::SiteHost;
 use countersign_model::stored_text::StoredText;
 use countersign_model::text::outside_text::OutsideText;
@@ -40,6 +43,8 @@ struct LicensePage {
     frame: PageFrame,
     /// What was done just now.
     notice: Option<&'static str>,
+    /// What looks like sharing.
+    sharing: Option<String>,
     row: LicenseRow,
     /// The name of the license on its page.
     heading: OutsideText,
@@ -79,6 +84,8 @@ struct LicenseFact {
 struct ChangeForms {
     revision: u32,
     until: String,
+    /// The end that the form begins with.
+    proposed: String,
     tomorrow: String,
     sites: String,
     most_sites: u32,
@@ -89,8 +96,12 @@ struct ChangeForms {
     modules: Option<String>,
     /// Whether it has a customer that can be erased.
     has_holder: bool,
-    /// Whether the key can be mailed to the customer, and what makes the form one.
-    mails: Option<String>,
+    /// What makes the forms for mails one, however often they are sent.
+    once: String,
+    /// Whether the key can be mailed to the customer.
+    mails_key: bool,
+    /// Whether a link to the download can be mailed to the customer.
+    mails_page: bool,
 }
 
 /// The license that a path names, as it is in force.
@@ -141,6 +152,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let page = LicensePage {
         frame: asked.frame(heading.as_str(), NavEntry::Licenses).with_find(),
         notice: notice(asked.fields.get("done")),
+        sharing: sharing(asked, license.id).await,
         seats: seats(asked, license),
         history: ShownHistory::of(asked, license.id).await?,
         row,
@@ -172,7 +184,8 @@ fn notice(done: &str) -> Option<&'static str> {
         "revoked" => "The license is revoked for good.",
         "new-key" => "This license has a new key, which is mailed to the customer. The old key never works again.",
         "mailed" => "The key is on its way to the customer.",
-        "same" => "It was so already.",
+        "mailed-page" => "The link to the download is on its way to the customer.",
+        "same" => "Nothing changed: it is so already.",
         _ => return None,
     })
 }
@@ -328,9 +341,12 @@ fn forms(
         return Ok(None);
     }
     let is_admin = asked.visitor.may(DeskRole::Admin);
+    let may_mail = has_address && asked.state.service.mail.get().is_some();
+    let pages = asked.state.service.first_copy_pages(asked.snapshot);
     Ok(Some(ChangeForms {
         revision: issued.revision,
         until: ShownDay::of(license.expires, asked.today()).machine,
+        proposed: ShownDay::of(later_end(license), asked.today()).machine,
         tomorrow: asked.today().to_string(),
         sites: match license.sites {
             SiteLimit::Limited(limit) => limit.to_string(),
@@ -342,13 +358,37 @@ fn forms(
         note: note.to_owned(),
         modules: is_admin.then(|| terms_form::modules_text(&license.modules)),
         has_holder: license.details.remarks().holder.is_some(),
-        mails: may_mail(asked, issued, has_address).then(once).transpose()?,
+        once: once()?,
+        mails_key: may_mail && asked.secrets.license_key(&issued.origin).is_some(),
+        mails_page: may_mail && pages.is_some_and(|pages| pages.link(license, asked.today()).is_some()),
     }))
 }
 
-/// Whether the key of a license can be mailed to its customer.
-fn may_mail(asked: &Asked<'_>, issued: &IssuedLicense, has_address: bool) -> bool {
-    has_address && asked.state.service.mail.get().is_some() && asked.secrets.license_key(&issued.origin).is_some()
+/// A year after the end of a license; of one that never ends, its end.
+fn later_end(license: &License) -> NaiveDate {
+    match license.expires {
+        NEVER => NEVER,
+        expires => Period::Months(12).after(expires),
+    }
+}
+
+/// What looks like sharing of a license, or until when somebody says that it is none.
+async fn sharing(asked: &Asked<'_>, id: LicenseId) -> Option<String> {
+    let vouch = asked.state.service.gate.bindings().vouch_of(&id, asked.today());
+    if let Some(until) = vouch.and_then(|entry| entry.until) {
+        let until = ShownDay::of(until, asked.today()).exact;
+        return Some(format!("Marked as fine until {until}."));
+    }
+    // Without it, the page says everything else.
+    let found = kept_figures::sharing(asked).await.ok()?;
+    if let Some(refused) = found.many_hosts().iter().find(|found| found.license == id) {
+        let sites = counted(refused.hosts.len(), "site");
+        return Some(format!("{sites} without a seat asked with this key."));
+    }
+    let is_listed = found.many_moves().iter().any(|found| found.license == id)
+        || found.many_first_copies().iter().any(|found| found.license == id)
+        || found.odd_copies().iter().any(|found| found.license == id);
+    is_listed.then(|| "It may be shared.".to_owned())
 }
 
 /// A random number for a form: if the form is sent twice, it is one mail or one key.

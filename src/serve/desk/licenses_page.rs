@@ -28,6 +28,7 @@ use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::name::Name;
 use countersign_model::period::NEVER;
 use countersign_model::site_host::SiteHost;
+use countersign_model::text::folded::folded;
 use countersign_model::text::outside_text::OutsideText;
 
 /// How many licenses a page has.
@@ -286,7 +287,7 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<WantedLicenses, PagePro
         };
         wanted.ids.extend(asked.state.scans.look(look).await?);
     }
-    let lower = text.to_lowercase();
+    let wanted_text = folded(text);
     let found = bindings
         .customers(CustomerQuery::Containing(text.to_owned(), MOST_CUSTOMERS))
         .await?;
@@ -296,7 +297,7 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<WantedLicenses, PagePro
         let has_name = || {
             row.name
                 .as_ref()
-                .is_some_and(|name| name.to_lowercase().contains(&lower))
+                .is_some_and(|name| folded(name).contains(&wanted_text))
         };
         sees || has_name()
     });
@@ -328,12 +329,11 @@ fn scan(
     let mut matching = 0;
     let mut newest: BinaryHeap<Reverse<ListPlace>> = BinaryHeap::new();
     let mut look = |license: &License, issued: i64| {
-        let marks =
-            (figures.is_some() || filter.seats.is_some()).then(|| LicenseMarks::of(license, bindings, staging, today));
-        if let (Some(figures), Some(marks)) = (&mut figures, &marks) {
-            figures.add(license, marks);
+        let marks = || LicenseMarks::of(license, bindings, staging, today);
+        if let Some(figures) = &mut figures {
+            figures.add(license, &marks());
         }
-        if !filter.takes(license, marks.as_ref(), today) {
+        if !filter.takes(license, marks, today) {
             return;
         }
         matching += 1;
@@ -364,7 +364,8 @@ fn scan(
 }
 
 impl ListFilter {
-    fn takes(&self, license: &License, marks: Option<&LicenseMarks>, today: NaiveDate) -> bool {
+    /// Whether the list has this license. Its sites are looked at last, because that takes longest.
+    fn takes(&self, license: &License, marks: impl FnOnce() -> LicenseMarks, today: NaiveDate) -> bool {
         let is_wanted = |wanted: &WantedLicenses| {
             let holder = license.details.remarks().holder;
             wanted.ids.contains(&license.id) || holder.is_some_and(|holder| wanted.holders.contains(&holder))
@@ -376,8 +377,8 @@ impl ListFilter {
             EndsFilter::Never => license.expires == NEVER,
         };
         let seats = |seats: SeatsFilter| match seats {
-            SeatsFilter::Full => marks.is_some_and(|marks| marks.is_full),
-            SeatsFilter::Unused => marks.is_some_and(|marks| marks.is_unused),
+            SeatsFilter::Full => marks().is_full,
+            SeatsFilter::Unused => marks().is_unused,
         };
         self.wanted.as_ref().is_none_or(is_wanted)
             && self

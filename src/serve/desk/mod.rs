@@ -5,6 +5,7 @@
 
 mod asked;
 mod charts;
+mod delivery_page;
 pub mod door;
 mod figures;
 mod frame;
@@ -24,6 +25,7 @@ mod page_table;
 mod people_page;
 mod plugin_history;
 mod plugin_pages;
+mod plugin_rollouts;
 mod request_ring;
 mod sale_changes;
 mod sales_page;
@@ -50,6 +52,7 @@ use crate::serve::desk::page_table::{DeskPage, PageAccess, PageMethod, PageRow};
 use crate::serve::desk::sign_in_pages::SignIn;
 use crate::serve::desk::state::DeskState;
 use crate::serve::desk::visitor::DeskVisitor;
+use crate::serve::license_mails::MailedAgain;
 use crate::serve::net::handler::{Handler, Sending};
 use crate::serve::net::listener::ListenerConfig;
 use crate::serve::pages::answer::PageAnswer;
@@ -302,16 +305,25 @@ async fn page(page: DeskPage, asked: &Asked<'_>) -> Result<PageAnswer, PageProbl
         | DeskPage::NewKey
         | DeskPage::Revoke => license_changes::change(asked, page).await,
         DeskPage::Erase => license_changes::erase_customer(asked).await,
-        DeskPage::MailKey => license_changes::mail_key(asked).await,
+        DeskPage::MailKey => license_changes::mail_again(asked, MailedAgain::Key).await,
+        DeskPage::MailPage => license_changes::mail_again(asked, MailedAgain::Download).await,
         DeskPage::Sales => sales_page::page(asked).await,
         DeskPage::AskMatch => sale_changes::question(asked).await,
         DeskPage::Match => sale_changes::match_offer(asked).await,
+        DeskPage::TakeBack => sale_changes::take_back(asked).await,
+        DeskPage::AskDelivery => delivery_page::question(asked).await,
+        DeskPage::SayAddress | DeskPage::SayKey => delivery_page::say(asked, page).await,
+        DeskPage::Attach => delivery_page::attach(asked).await,
         DeskPage::RetryDelivery | DeskPage::DropDelivery => sale_changes::parked(asked, page).await,
         DeskPage::RetryMails => sale_changes::retry_mails(asked).await,
         DeskPage::Plugins => plugin_pages::all(asked).await,
         DeskPage::Plugin => plugin_pages::one(asked).await,
+        DeskPage::PauseRollout | DeskPage::ResumeRollout | DeskPage::FinishRollout => {
+            plugin_rollouts::change(asked, page).await
+        }
         DeskPage::Releases => Ok(plugin_pages::releases(asked)),
         DeskPage::Sharing => sharing_page::page(asked).await,
+        DeskPage::Vouch | DeskPage::Unvouch => sharing_page::vouch(asked, page).await,
         DeskPage::Health => health_page::page(asked).await,
         DeskPage::People => Ok(people_page::page(asked)),
         DeskPage::SignOutPerson => people_page::sign_out(asked).await,

@@ -5,19 +5,21 @@ use chrono::NaiveDate;
 
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
-use crate::serve::desk::license_changes::{capitalized, done, enqueue, once};
+use crate::serve::desk::license_changes::{desk_event, done, once};
 use crate::serve::desk::license_page;
 use crate::serve::desk::terms_form;
-use crate::serve::license_mails::MailsOrder;
+use crate::serve::license_mails::{MailsOrder, enqueue_key};
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply, LicenseGrant};
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::sentence;
 use countersign_mail::address::MailAddress;
 use countersign_model::customer::CustomerAddress;
 use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::offer::{LicenseTerm, Offer};
 use countersign_model::period::NEVER;
+use countersign_model::rights::Rights;
 use countersign_model::text::outside_text::OutsideText;
 
 #[derive(Template)]
@@ -151,6 +153,7 @@ pub(super) async fn issue(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> 
             grace_period_hours: None,
             staging_sites: None,
             site_moves: None,
+            rights: Rights::NONE,
             hosts: Vec::new(),
             note: get("note").to_owned(),
         },
@@ -160,11 +163,11 @@ pub(super) async fn issue(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> 
     let (new, earlier) = match asked.tools().issue(order).await? {
         IssueReply::Issued { new, earlier } => (new, earlier),
         IssueReply::Refused(reason) => {
-            return Err(back(PageProblem::refused(format!("{}.", capitalized(&reason)))));
+            return Err(back(PageProblem::refused(sentence(&reason))));
         }
     };
     if let Some((queue, address)) = mailed {
-        let queued = enqueue(asked, queue, address, new.id, &once).await;
+        let queued = enqueue_key(queue, address, new.id, desk_event(&once), asked.now).await;
         return match queued {
             Ok(()) => Ok(done(new.id, "issued")),
             Err(_) => {

@@ -32,21 +32,32 @@ pub(super) enum DeskPage {
     AskErase,
     Erase,
     MailKey,
+    MailPage,
     AskSuspend,
     Suspend,
     Lift,
     AskNewKey,
     NewKey,
+    Vouch,
+    Unvouch,
     AskRevoke,
     Revoke,
     Sales,
     AskMatch,
     Match,
+    TakeBack,
+    AskDelivery,
+    SayAddress,
+    SayKey,
+    Attach,
     RetryDelivery,
     DropDelivery,
     RetryMails,
     Plugins,
     Plugin,
+    PauseRollout,
+    ResumeRollout,
+    FinishRollout,
     Releases,
     Sharing,
     Health,
@@ -108,7 +119,7 @@ const fn with_reason(row: PageRow) -> PageRow {
 }
 
 /// Every page of the desk. The style sheet and the icon stand beside it, for everybody.
-pub(super) const PAGES: [PageRow; 45] = [
+pub(super) const PAGES: [PageRow; 56] = [
     row(DeskPage::SignIn, GET, "/sign-in", ANYONE),
     row(DeskPage::SendCode, POST, "/sign-in", ANYONE),
     row(DeskPage::Code, GET, "/sign-in/{}", ANYONE),
@@ -134,21 +145,32 @@ pub(super) const PAGES: [PageRow; 45] = [
     row(DeskPage::AskErase, GET, "/licenses/{}/erase-customer", ADMIN),
     with_reason(row(DeskPage::Erase, POST, "/licenses/{}/erase-customer", ADMIN)),
     row(DeskPage::MailKey, POST, "/licenses/{}/mail-key", SUPPORT),
+    row(DeskPage::MailPage, POST, "/licenses/{}/mail-page", SUPPORT),
     row(DeskPage::AskSuspend, GET, "/licenses/{}/suspend", SUPPORT),
     with_reason(row(DeskPage::Suspend, POST, "/licenses/{}/suspend", SUPPORT)),
     row(DeskPage::Lift, POST, "/licenses/{}/lift", SUPPORT),
     row(DeskPage::AskNewKey, GET, "/licenses/{}/new-key", SUPPORT),
     with_reason(row(DeskPage::NewKey, POST, "/licenses/{}/new-key", SUPPORT)),
+    row(DeskPage::Vouch, POST, "/licenses/{}/vouch", SUPPORT),
+    row(DeskPage::Unvouch, POST, "/licenses/{}/unvouch", SUPPORT),
     row(DeskPage::AskRevoke, GET, "/licenses/{}/revoke", ADMIN),
     with_reason(row(DeskPage::Revoke, POST, "/licenses/{}/revoke", ADMIN)),
     row(DeskPage::Sales, GET, "/sales", READ),
     row(DeskPage::AskMatch, GET, "/sales/{}", SUPPORT),
     row(DeskPage::Match, POST, "/sales/{}/match", SUPPORT),
+    with_reason(row(DeskPage::TakeBack, POST, "/sales/{}/take-back", SUPPORT)),
+    row(DeskPage::AskDelivery, GET, "/deliveries/{}", SUPPORT),
+    with_reason(row(DeskPage::SayAddress, POST, "/deliveries/{}/address", SUPPORT)),
+    with_reason(row(DeskPage::SayKey, POST, "/deliveries/{}/key", SUPPORT)),
+    with_reason(row(DeskPage::Attach, POST, "/deliveries/{}/attach", SUPPORT)),
     row(DeskPage::RetryDelivery, POST, "/deliveries/{}/retry", SUPPORT),
     row(DeskPage::DropDelivery, POST, "/deliveries/{}/drop", SUPPORT),
     row(DeskPage::RetryMails, POST, "/mails/retry", SUPPORT),
     row(DeskPage::Plugins, GET, "/plugins", READ),
     row(DeskPage::Plugin, GET, "/plugins/{}", READ),
+    with_reason(row(DeskPage::PauseRollout, POST, "/plugins/{}/pause", SUPPORT)),
+    row(DeskPage::ResumeRollout, POST, "/plugins/{}/resume", SUPPORT),
+    with_reason(row(DeskPage::FinishRollout, POST, "/plugins/{}/finish", ADMIN)),
     row(DeskPage::Releases, GET, "/releases", READ),
     row(DeskPage::Sharing, GET, "/sharing", READ),
     row(DeskPage::Health, GET, "/health", READ),
@@ -232,7 +254,16 @@ mod tests {
             assert!(!changes || row.access != READ, "{}", row.path);
             let is_grave = matches!(
                 row.page,
-                DeskPage::Suspend | DeskPage::NewKey | DeskPage::Revoke | DeskPage::Erase
+                DeskPage::Suspend
+                    | DeskPage::NewKey
+                    | DeskPage::Revoke
+                    | DeskPage::Erase
+                    | DeskPage::PauseRollout
+                    | DeskPage::FinishRollout
+                    | DeskPage::TakeBack
+                    | DeskPage::SayAddress
+                    | DeskPage::SayKey
+                    | DeskPage::Attach
             );
             assert_eq!(row.needs_reason, is_grave, "{}", row.path);
         }

@@ -9,6 +9,7 @@ use crate::serve::api::licenses::reports;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::plugin_history::{self, PERIODS, PluginHistory};
+use crate::serve::desk::plugin_rollouts::{self, ShownRollout};
 use crate::serve::history_report::HistoryReport;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
@@ -56,6 +57,7 @@ struct PluginPage {
     sites: String,
     silent: usize,
     days: u16,
+    rollouts: Vec<ShownRollout>,
     versions: Vec<ShownVersion>,
     more: usize,
     history: PluginHistory,
@@ -185,6 +187,7 @@ pub(super) async fn one(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         sites: counted(usage.as_ref().map_or(0, |usage| usage.sites), "site"),
         silent: usage.as_ref().map_or(0, |usage| usage.silent),
         days: DAYS,
+        rollouts: plugin_rollouts::of_plugin(asked, plugin).await?,
         versions: shown.collect(),
         more: versions.count().saturating_sub(MOST_VERSIONS),
         latest: latest.map(|latest| OutsideText::of(latest.as_str())),

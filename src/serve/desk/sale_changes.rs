@@ -1,6 +1,7 @@
 //! What forms do with what waits: say what an order is, try what is parked again, leave it aside. The same functions as
 //! `countersign shop parked`, `countersign mail parked`, and an offer that is added later.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use askama::Template;
@@ -10,6 +11,7 @@ use warp::http::StatusCode;
 use crate::serve::deliveries::later_offers::{self, ChosenTerms};
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::license_changes::author;
 use crate::serve::desk::license_questions::typed;
 use crate::serve::desk::page_table::DeskPage;
 use crate::serve::pages::answer::PageAnswer;
@@ -19,6 +21,7 @@ use countersign_files::json_folder::JsonFolderError;
 use countersign_files::queue::{Queue, QueueState};
 use countersign_files::spool::{self, Delivery};
 use countersign_ledger::KnownSale;
+use countersign_mail::address::MailAddress;
 use countersign_mail::queued_mail::{self, QueuedMail};
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license::{Modules, SiteLimit};
@@ -41,6 +44,8 @@ struct SalePage {
     tag: String,
     shop: OutsideText,
     prices: Vec<OutsideText>,
+    /// Prices that a person left aside.
+    aside: Vec<OutsideText>,
     offers: Vec<OfferChoice>,
     nothing: &'static str,
 }
@@ -106,6 +111,14 @@ pub(super) async fn question(asked: &Asked<'_>) -> Result<PageAnswer, PageProble
             grants: OutsideText::of(&grants),
         }
     };
+    let left = lacking
+        .sale
+        .facts
+        .terms()
+        .iter()
+        .filter(|(_, terms)| is_left_aside(terms));
+    let aside: BTreeSet<&ShopId> = left.map(|((_, price), _)| price).collect();
+    let aside = aside.into_iter().map(|price| OutsideText::of(price.as_str())).collect();
     let mut tag = lacking.sale.id.to_string();
     tag.truncate(8);
     Ok(PageAnswer::ok(&SalePage {
@@ -118,6 +131,7 @@ pub(super) async fn question(asked: &Asked<'_>) -> Result<PageAnswer, PageProble
             .iter()
             .map(|price| OutsideText::of(price.as_str()))
             .collect(),
+        aside,
         offers: offers.iter().map(choice).collect(),
         nothing: NOTHING,
     }))
@@ -164,12 +178,74 @@ pub(super) async fn match_offer(asked: &Asked<'_>) -> Result<PageAnswer, PagePro
         price,
         terms,
         mode: mode.unwrap_or(SalesMode::Live),
+        is_again: false,
+        author: author(asked).map_err(back)?,
+        address: None,
     };
     let by = Arc::new(ChangeScope::desk());
     let granted = later_offers::grant_chosen(&asked.state.service, chosen, &by).await?;
     granted.map_err(|reason| back(PageProblem::refused(format!("It was not granted: {reason}."))))?;
     tracing::info!(sale = id, %by, is_nothing, "said what was sold");
     Ok(done(if is_nothing { "aside" } else { "matched" }))
+}
+
+/// Grants an offer for a price that was left aside. Its delivery is gone, so that the form may have the buyer's address.
+pub(super) async fn take_back(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
+    asked.state.service.catch_up().await;
+    let id = asked.name;
+    let back = |problem: PageProblem| problem.back_to(format!("/sales/{id}"));
+    let refused = |sentence: &str| back(PageProblem::refused(sentence.to_owned()));
+    let price = asked.fields.get("price").parse::<ShopId>();
+    let price = price.map_err(|_| refused("The form does not say what it is. Choose an offer."))?;
+    let address = match asked.fields.get("address") {
+        "" => None,
+        address => Some(
+            address
+                .parse::<MailAddress>()
+                .map_err(|_| refused("This is no mail address."))?,
+        ),
+    };
+    let lacking = lacking(asked).map_err(back)?;
+    let name = asked.fields.get("offer");
+    let offer = lacking
+        .offers(asked)
+        .into_iter()
+        .find(|offer| offer.name.as_str() == name && !offer.is_nothing);
+    let offer = offer.ok_or_else(|| refused("There is no such offer of this shop any more."))?;
+    let terms = Terms::from(offer);
+    let mut known = lacking.sale.facts.terms().iter();
+    match known.find(|((_, of), _)| *of == price) {
+        Some((_, known)) if is_left_aside(known) => {}
+        Some((_, known)) if known.offer == terms.offer => return Ok(done("same")),
+        _ => {
+            return Err(refused(
+                "The price is not left aside any more. Nothing of yours was saved.",
+            ));
+        }
+    }
+    let chosen = ChosenTerms {
+        mode: offer.mode,
+        sale: lacking.sale,
+        price,
+        terms,
+        is_again: true,
+        author: author(asked).map_err(back)?,
+        address,
+    };
+    let by = Arc::new(ChangeScope::desk());
+    let granted = later_offers::grant_chosen(&asked.state.service, chosen, &by).await?;
+    granted.map_err(|reason| back(PageProblem::refused(format!("It was not granted: {reason}."))))?;
+    tracing::info!(sale = id, %by, "took back what was left aside");
+    Ok(done("taken-back"))
+}
+
+/// Whether a person left something of it aside.
+pub(super) fn has_left_aside(sale: &KnownSale) -> bool {
+    sale.facts.terms().values().any(is_left_aside)
+}
+
+fn is_left_aside(terms: &Terms) -> bool {
+    terms.is_nothing && terms.offer.as_str() == LEFT_ASIDE
 }
 
 /// The terms of what is left aside.
@@ -188,7 +264,7 @@ fn nothing() -> Result<Terms, PageProblem> {
 }
 
 /// The page of sales, with what was done.
-fn done(word: &str) -> PageAnswer {
+pub(super) fn done(word: &str) -> PageAnswer {
     PageAnswer::SeeOther(format!("/sales?done={word}"))
 }
 
@@ -197,9 +273,12 @@ pub(super) fn notice(done: &str) -> Option<&'static str> {
     Some(match done {
         "matched" => "The offer is in force for this order. A license that is new appears within seconds.",
         "aside" => "It is left aside: nothing is issued for it.",
+        "taken-back" => "It is not left aside any more. Its licenses appear within seconds.",
+        "said" => "It is tried again with that within seconds.",
+        "attached" => "The subscription renews the license. Parked payments of it are tried again within seconds.",
         "retried" => "It is tried again within seconds.",
         "dropped" => "The delivery is deleted: nothing of it is done.",
-        "same" => "It was so already.",
+        "same" => "Nothing changed: it is so already.",
         _ => return None,
     })
 }
@@ -261,7 +340,7 @@ pub(super) async fn retry_mails(asked: &Asked<'_>) -> Result<PageAnswer, PagePro
 }
 
 /// Work of the disk, on a thread that may wait.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, JsonFolderError> + Send + 'static,
 ) -> Result<T, PageProblem> {
     match spawn_blocking(work).await {

@@ -92,8 +92,8 @@ fn parked(store: &Path, now: DateTime<Utc>) -> Result<(Vec<ShownParked>, usize),
 /// What waits.
 struct ShownWait {
     id: String,
-    /// Where a person says what it is, if that helps and the visitor may.
-    path: Option<String>,
+    /// Where a person says what it is, and how the button is called, if that helps and the visitor may.
+    button: Option<(String, &'static str)>,
     shop: OutsideText,
     waits_for: &'static str,
     /// What to do about it.
@@ -101,11 +101,23 @@ struct ShownWait {
     since: Option<ShownTime>,
 }
 
+/// A sale among the newest.
+struct LatestSale {
+    began: Option<DateTime<Utc>>,
+    id: Hex128,
+    shop: Option<String>,
+    is_left_aside: bool,
+}
+
 /// A sale with its licenses.
 struct ShownSale {
     id: String,
     shop: OutsideText,
     order: Option<OutsideText>,
+    /// Whether a person left something of the order aside.
+    is_left_aside: bool,
+    /// The address of the form that takes this back.
+    take_back: Option<String>,
     began: Option<ShownTime>,
     licenses: Vec<LicenseOfSale>,
 }
@@ -120,7 +132,7 @@ struct LicenseOfSale {
 /// What waits and what was sold last.
 pub(super) struct SalesLook {
     pub(super) waiting: Vec<ListedWait>,
-    latest: Vec<(Option<DateTime<Utc>>, Hex128, Option<String>)>,
+    latest: Vec<LatestSale>,
     licenses: HashMap<Hex128, Vec<LicenseId>>,
     all: usize,
 }
@@ -166,9 +178,14 @@ impl SalesLook {
         waiting.sort_by_key(|wait| wait.since);
         let latest: Vec<_> = newest
             .into_iter()
-            .map(|((Reverse(began), id), sale)| (began, id, waiting_sales::shop_of(&sale)))
+            .map(|((Reverse(began), id), sale)| LatestSale {
+                began,
+                id,
+                shop: waiting_sales::shop_of(&sale),
+                is_left_aside: sale_changes::has_left_aside(&sale),
+            })
             .collect();
-        let shown: HashSet<_> = latest.iter().map(|(_, id, _)| *id).collect();
+        let shown: HashSet<_> = latest.iter().map(|sale| sale.id).collect();
         let mut licenses: HashMap<Hex128, Vec<LicenseId>> = HashMap::new();
         if !shown.is_empty() {
             let mut sold = Vec::new();
@@ -211,19 +228,22 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         .take(PAGE)
         .map(|wait| shown_wait(asked, wait))
         .collect();
-    let latest = look.latest.iter().map(|(began, id, shop)| {
+    let latest = look.latest.iter().map(|sale| {
         let of_sale = look
             .licenses
-            .get(id)
+            .get(&sale.id)
             .into_iter()
             .flatten()
             .filter_map(|license| rows.get(license));
         let of_sale: Vec<&LicenseRow> = of_sale.collect();
         ShownSale {
-            id: short(*id),
-            shop: OutsideText::of(shop.as_deref().unwrap_or_default()),
+            id: short(sale.id),
+            take_back: Some(format!("/sales/{}", sale.id))
+                .filter(|_| sale.is_left_aside && asked.visitor.may(DeskRole::Support)),
+            is_left_aside: sale.is_left_aside,
+            shop: OutsideText::of(sale.shop.as_deref().unwrap_or_default()),
             order: of_sale.iter().find_map(|row| row.order.clone()),
-            began: began.map(|began| ShownTime::of(began, asked.now)),
+            began: sale.began.map(|began| ShownTime::of(began, asked.now)),
             licenses: of_sale
                 .iter()
                 .map(|row| LicenseOfSale {
@@ -273,18 +293,30 @@ fn short(id: Hex128) -> String {
     digits
 }
 
+/// Where a person says what ends the wait, and how the button is called.
+fn button(wait: &ListedWait) -> Option<(String, &'static str)> {
+    let of_delivery = |word| Some((format!("/deliveries/{}", wait.delivery?), word));
+    match wait.waits_for {
+        AwaitedThing::Address => of_delivery("Enter an address"),
+        AwaitedThing::Key => of_delivery("Enter the key"),
+        AwaitedThing::FirstPayment => of_delivery("Choose the license"),
+        AwaitedThing::Offer => Some((format!("/sales/{}", wait.sale?), "Choose an offer")),
+        AwaitedThing::Answer => None,
+    }
+}
+
 fn shown_wait(asked: &Asked<'_>, wait: &ListedWait) -> ShownWait {
     ShownWait {
         id: wait.sale.or(wait.delivery).map(short).unwrap_or_default(),
-        path: wait
-            .sale
-            .filter(|_| wait.waits_for == AwaitedThing::Offer && asked.visitor.may(DeskRole::Support))
-            .map(|sale| format!("/sales/{sale}")),
+        button: button(wait).filter(|_| asked.visitor.may(DeskRole::Support)),
         shop: OutsideText::of(wait.shop.as_deref().unwrap_or_default()),
         waits_for: wait.waits_for.words(),
         advice: match wait.waits_for {
             AwaitedThing::Address => "the shop is asked for the buyer’s mail address",
             AwaitedThing::Answer => "the shop is asked again",
+            AwaitedThing::FirstPayment if wait.delivery.is_some() => {
+                "it renews a subscription that no license here has"
+            }
             AwaitedThing::FirstPayment => "nothing is to do: it is issued when it is paid",
             AwaitedThing::Key => "the shop makes the key",
             AwaitedThing::Offer => "no file of registry/offers/ is for what was sold",

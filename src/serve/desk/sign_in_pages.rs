@@ -23,7 +23,6 @@ use countersign_mail::mail_id::MailId;
 use countersign_mail::texts::RenderedMail;
 use countersign_model::customer::CustomerAddress;
 use countersign_model::desk_person::DeskPerson;
-use countersign_model::issued_license::Hex128;
 use countersign_model::issuing_key::ReferenceKey;
 
 #[derive(Template)]
@@ -127,12 +126,11 @@ impl SignIn<'_> {
             .iter()
             .find(|person| person.address.normal() == address.normal());
         let may_have = person.filter(|_| self.state.sign_ins.take_mail(PageLabel::DESK, number, self.now));
-        let owner = match (person, may_have) {
-            // Nobody can use the attempt: its mail is one too many.
-            (Some(_), None) => Hex128([0; 16]),
-            _ => number,
-        };
-        let attempt = SignInAttempt::new(owner, self.now).map_err(|error| Problem::internal(&error))?;
+        let attempt = SignInAttempt::new(PageLabel::DESK, self.key, number, self.now);
+        let mut attempt = attempt.map_err(|error| Problem::internal(&error))?;
+        if person.is_some() && may_have.is_none() {
+            attempt = attempt.unsent();
+        }
         if let Some(person) = may_have {
             self.send(person, &attempt);
         }
@@ -171,7 +169,7 @@ impl SignIn<'_> {
     async fn sign_in(&self, attempt: &SignInAttempt) -> Result<PageAnswer, PageProblem> {
         let is_known =
             |person: &DeskPerson| person_number(PageLabel::DESK, self.key, &person.address) == attempt.person;
-        if !self.people.iter().any(is_known) {
+        if !self.people.iter().any(is_known) || !attempt.is_sent(PageLabel::DESK, self.key) {
             return Err(PageProblem::used_code(PageLabel::DESK));
         }
         self.by_mail().use_up(attempt).await?;

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use crate::serve::api::licenses::reports::ReviewReport;
 use crate::serve::desk::door::DeskDoor;
-use crate::serve::desk::figures::{LicenseFigures, SharingFigures};
+use crate::serve::desk::figures::LicenseFigures;
 use crate::serve::desk::request_ring::{RequestRing, RequestTotals};
 use crate::serve::pages::mail_sign_in::SignInCounts;
 use crate::serve::pages::scan_turn::ScanTurn;
@@ -24,7 +25,7 @@ pub struct DeskState {
     pub(super) sign_ins: SignInCounts,
     pub(super) scans: ScanTurn,
     pub(super) licenses: KeptFigures<LicenseFigures>,
-    pub(super) sharing: KeptFigures<SharingFigures>,
+    pub(super) sharing: KeptFigures<ReviewReport>,
     pub(super) requests: RequestRing,
     /// When the log said last how a proxy has to send `Host`.
     pub(super) told_of_host: Mutex<Option<DateTime<Utc>>>,

@@ -12,6 +12,7 @@ use crate::serve::history_report::HistoryReport;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::grouped;
+use crate::serve::rollouts;
 use countersign_files::queue::QueueState;
 use countersign_model::text::outside_text::OutsideText;
 
@@ -23,7 +24,8 @@ struct TodayPage {
     /// This node, where there are several: other nodes have queues of their own.
     node: Option<OutsideText>,
     todo: Vec<TodoItem>,
-    figures: Vec<(&'static str, String, String)>,
+    /// Each with where its name leads.
+    figures: Vec<(&'static str, &'static str, String, String)>,
     /// What was counted.
     yesterday: Option<String>,
 }
@@ -54,6 +56,15 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             let what = format!("{}: {}", part.name, part.word);
             item(what, part.detail.as_str(), "/health", part.class == "bad");
         }
+    }
+    for (slug, version) in rollouts::alarmed(&asked.state.service, asked.snapshot) {
+        let what = format!("Many sites do not run {slug} {version}");
+        item(
+            what,
+            "they took it a day ago or more; it goes on until you pause it",
+            "/plugins",
+            true,
+        );
     }
     let sales = SalesLook::now(asked).await?.waiting;
     if let Some(oldest) = sales.first() {
@@ -106,16 +117,28 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         figures: vec![
             (
                 "Active licenses",
+                "/licenses?state=active",
                 grouped(figures.active),
                 format!("of {}", grouped(figures.all)),
             ),
-            ("Seats in use", grouped(figures.seats), "held by sites".to_owned()),
+            (
+                "Seats in use",
+                "/licenses",
+                grouped(figures.seats),
+                "held by sites".to_owned(),
+            ),
             (
                 "Ending in 30 days",
+                "/licenses?state=active&ends=30",
                 grouped(figures.ending),
                 format!("{} renew by themselves", grouped(figures.renewing)),
             ),
-            ("Never used", grouped(figures.unused), "no site yet".to_owned()),
+            (
+                "Never used",
+                "/licenses?seats=none",
+                grouped(figures.unused),
+                "no site yet".to_owned(),
+            ),
         ],
     }))
 }

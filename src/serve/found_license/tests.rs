@@ -131,6 +131,7 @@ fn tools<'a>(registry: &'a Registry, bindings: &'a Ledger) -> LedgerTools<'a> {
         bindings,
         secrets: None,
         mail: None,
+        downloads: None,
         pages: None,
         staging: StagingRule::NONE,
         customers: CustomerRule::Keep,

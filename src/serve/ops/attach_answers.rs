@@ -73,12 +73,13 @@ impl LedgerTools<'_> {
             shop: &order.shop,
             mode: order.mode,
             author,
+            scope: Arc::clone(&self.scope),
         };
         let shop = &order.shop;
         let attach = async |(subscription, license): (String, LicenseId)| {
             let attached = attaching.attach(&subscription, &license).await?;
             if attached == Ok(true) {
-                tracing::info!(license = license.log_tag(), %shop, by = "operator:cli", "attached a subscription");
+                tracing::info!(license = license.log_tag(), %shop, by = %self.scope, "attached a subscription");
             }
             Ok(match attached {
                 Ok(changed) => AttachReply::Done { changed },

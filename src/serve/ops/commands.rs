@@ -36,7 +36,7 @@ use crate::serve::ops::license_defaults::LicenseDefaults;
 use crate::serve::ops::reports::{PageQuery, ReportAnswers};
 use crate::serve::ops::{
     attach_answers, customer_answers, desk_answers, import_answers, issue_answers, license_answers, readiness,
-    regrant_answers, text_answers, token_answers,
+    regrant_answers, rollout_answers, text_answers, token_answers,
 };
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::Response;
@@ -199,6 +199,7 @@ impl CommandAnswers {
             (&Method::POST, "/tokens") => self.order(uid, request, MAX_ORDER, token_answers::change).await,
             (&Method::POST, "/attachments") => self.order(uid, request, MAX_ADOPTION, attach_answers::attach).await,
             (&Method::POST, "/regrants") => self.order(uid, request, MAX_ORDER, regrant_answers::regrant).await,
+            (&Method::POST, "/rollouts") => self.order(uid, request, MAX_ORDER, rollout_answers::order).await,
             (&Method::POST, "/texts") => self.order(uid, request, MAX_ORDER, text_answers::carry_out).await,
             (&Method::POST, "/customers") => self.order(uid, request, MAX_ORDER, customer_answers::carry_out).await,
             (&Method::POST, "/desk/links") => self.order(uid, request, MAX_ORDER, desk_answers::make_link).await,

@@ -20,6 +20,7 @@ use countersign_model::license::{License, LicenseDetails, LicenseStatus, Modules
 use countersign_model::license_key::LicenseId;
 use countersign_model::offer::SalesMode;
 use countersign_model::remarks::NewRemarks;
+use countersign_model::rights::Rights;
 use countersign_model::site_host::SiteHost;
 
 /// A license to issue.
@@ -54,6 +55,9 @@ pub struct LicenseGrant {
     pub staging_sites: Option<u16>,
     /// How often it may move in 30 days without the vendor; `None` for the server's setting.
     pub site_moves: Option<u16>,
+    /// Rights of its own.
+    #[serde(default)]
+    pub rights: Rights,
     /// Sites that have a seat before they validate.
     pub hosts: Vec<SiteHost>,
     /// A note for the vendor.
@@ -90,6 +94,7 @@ impl LicenseGrant {
                 note: self.note,
                 staging_sites: self.staging_sites,
                 site_moves: self.site_moves,
+                rights: self.rights,
                 ..LicenseDetails::default()
             }
             .into(),

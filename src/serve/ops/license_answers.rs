@@ -6,23 +6,23 @@
 use std::fmt;
 use std::sync::Arc;
 
-use chrono::{SecondsFormat, Utc};
+use chrono::{NaiveDate, SecondsFormat, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
-use tokio::task::spawn_blocking;
 
 use crate::serve::customer_numbers::{self, SaidCustomer};
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use crate::serve::gate::Snapshot;
 use crate::serve::ledger_licenses::{self, Adopting, Changer, ExpectedRevision, LicenseChangeError, refresh};
-use crate::serve::license_mails::{MailsKeeper, MailsOrder};
+use crate::serve::license_mails::{MailTools, MailedAgain, MailsKeeper, MailsOrder};
 use crate::serve::links::FirstCopyPages;
 use crate::serve::ops::command_user::{CommandUser, GivenOrder};
 use crate::serve::state::Service;
+use crate::serve::vouches::{self, VouchError};
 use countersign_ledger::{AdoptedStep, ChangeOutcome, ChangeRefusal, Ledger, StoreError, named_at_random};
-use countersign_mail::NO_MAIL_SERVER;
 use countersign_mail::address::MailAddress;
 use countersign_mail::queue::MailQueue;
+use countersign_model::composer::ComposerToken;
 use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::issuing_key::IssueRequest;
@@ -35,6 +35,7 @@ use countersign_model::staging_hosts::StagingRule;
 use countersign_registry::Registry;
 use countersign_settings::config::CustomerRule;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
+use countersign_settings::keys::secret_keys::DownloadKeys;
 
 /// What to do with a license.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -111,12 +112,22 @@ pub enum LicenseAction {
     Step(LicenseStep),
     /// Another one with a new key takes its place.
     Rekey,
-    /// Its key is mailed to this address.
-    Resend(MailAddress),
+    /// Its key, or the page of its first copies, is mailed to this address.
+    Resend(MailAddress, MailedAgain),
     /// It is for the customer with this address.
     Assign(CustomerAddress),
     /// Its mails are so from now on.
     Mails(MailsOrder),
+    /// Somebody vouches for it.
+    Vouch {
+        /// The last day; `None` takes it back.
+        until: Option<NaiveDate>,
+    },
+    /// It gets another Composer token, or has none that is valid.
+    Composer {
+        /// Whether its token is only revoked.
+        revoke: bool,
+    },
 }
 
 /// What became of an order.
@@ -132,8 +143,21 @@ pub enum LicenseReply {
     Rekeyed(NewKey),
     /// The mail is in the queue.
     Queued,
+    /// Its Composer token.
+    Composer(NewToken),
     /// Nothing was changed. Why.
     Refused(String),
+}
+
+/// A Composer token.
+// SECURITY: it stays out of logs.
+#[derive(Serialize, Deserialize)]
+pub struct NewToken(pub String);
+
+impl fmt::Debug for NewToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NewToken(redacted)")
+    }
 }
 
 /// A license with its key.
@@ -165,6 +189,8 @@ pub struct LedgerTools<'a> {
     pub secrets: Option<Arc<LicenseSecrets>>,
     /// `None` without a mail server.
     pub mail: Option<Arc<MailQueue>>,
+    /// The keys that Composer tokens are made with; `None` where no package was ever hosted.
+    pub downloads: Option<Arc<DownloadKeys>>,
     /// `None` where there are no pages with first copies.
     pub pages: Option<FirstCopyPages>,
     /// The server's setting about staging copies.
@@ -185,6 +211,7 @@ impl<'a> LedgerTools<'a> {
             bindings: service.gate.bindings(),
             secrets: snapshot.secrets.licensing.clone(),
             mail: service.mail.get().cloned(),
+            downloads: snapshot.secrets.downloads.clone(),
             pages: service.first_copy_pages(snapshot),
             staging: service.gate.rules().staging.clone(),
             customers: service.customers,
@@ -251,9 +278,11 @@ impl LedgerTools<'_> {
         let done = match action {
             LicenseAction::Step(step) => self.step(license, step, adopt, author).await,
             LicenseAction::Rekey => self.rekey(license, adopt, author).await,
-            LicenseAction::Resend(address) => self.resend(license, address).await,
+            LicenseAction::Resend(address, what) => self.resend(license, address, what).await,
             LicenseAction::Assign(address) => self.assign(license, &address, ExpectedRevision::Any, author).await,
             LicenseAction::Mails(mails) => self.mails(license, &mails).await,
+            LicenseAction::Vouch { until } => self.vouch(license, until, author).await,
+            LicenseAction::Composer { revoke } => self.composer(license, revoke, adopt, author).await,
         };
         match done {
             Ok(reply) => Ok(reply),
@@ -315,6 +344,52 @@ impl LedgerTools<'_> {
         };
         let who = self.secrets.as_ref().map(|secrets| secrets.person(self.user.as_str()));
         Ok(Author { who, reason })
+    }
+
+    /// Gives a license another Composer token, or revokes the one that it has.
+    async fn composer(
+        &self,
+        id: LicenseId,
+        revoke: bool,
+        adopt: Option<AdoptedGrant>,
+        author: Author,
+    ) -> Result<LicenseReply, LicenseChangeError> {
+        let Some(keys) = &self.downloads else {
+            return Ok(LicenseReply::Refused(
+                "no package is hosted here, so there is no key for downloads".to_owned(),
+            ));
+        };
+        refresh(self.bindings).await?;
+        let found = found_license::find(self.registry, self.bindings, &id);
+        let before = found.map(|license| license.details.rights.composer).unwrap_or_default();
+        let after = if revoke {
+            before.revoked()
+        } else {
+            before.with_another()
+        };
+        let terms = LicenseTerms::with_composer(after);
+        let done = self.step(id, LicenseStep::Edit(terms), adopt, author).await?;
+        Ok(match (done, after.number()) {
+            (LicenseReply::Done { .. }, Some(number)) => {
+                let token = ComposerToken::new(keys.current(), &id, number);
+                LicenseReply::Composer(NewToken(token.reveal()))
+            }
+            (done, _) => done,
+        })
+    }
+
+    async fn vouch(
+        &self,
+        id: LicenseId,
+        until: Option<NaiveDate>,
+        author: Author,
+    ) -> Result<LicenseReply, LicenseChangeError> {
+        let by = (&self.scope, author);
+        match vouches::vouch(self.registry, self.bindings, by, id, until, Utc::now()).await {
+            Ok(changed) => Ok(LicenseReply::Done { changed }),
+            Err(VouchError::Store(error)) => Err(error.into()),
+            Err(refusal) => Ok(LicenseReply::Refused(refusal.to_string())),
+        }
     }
 
     async fn step(
@@ -462,36 +537,31 @@ impl LedgerTools<'_> {
             .map(Some)
     }
 
-    async fn resend(&self, id: LicenseId, address: MailAddress) -> Result<LicenseReply, LicenseChangeError> {
-        let refused = |reason: &str| Ok(LicenseReply::Refused(reason.to_owned()));
+    async fn resend(
+        &self,
+        id: LicenseId,
+        address: MailAddress,
+        what: MailedAgain,
+    ) -> Result<LicenseReply, LicenseChangeError> {
         let found = ledger_licenses::find(self.registry, self.bindings, &id).await?;
-        if found.license.status == LicenseStatus::Revoked {
-            return Err(StepRefusal::Revoked.into());
-        }
-        let Some(secrets) = &self.secrets else {
-            return refused(NO_SECRETS);
-        };
-        if secrets.license_key(&found.origin).is_none() {
-            return refused("the secret that it was issued with is not in keys/");
-        }
-        let Some(queue) = self.mail.clone() else {
-            return refused(NO_MAIL_SERVER);
-        };
         let now = Utc::now();
         // Each order is a mail of its own.
         let event = format!("resend {id} {}", now.to_rfc3339_opts(SecondsFormat::Nanos, true));
-        let queued = spawn_blocking(move || queue.enqueue(&address, &[id], &event, now)).await;
-        match queued {
-            Ok(Ok(_)) => {
-                tracing::info!(
-                    license = id.log_tag(),
-                    by = "operator:cli",
-                    "the license key will be mailed again"
-                );
+        match self.mail_tools().mail_again(what, &found, address, &event, now).await {
+            Ok(()) => {
+                tracing::info!(license = id.log_tag(), by = "operator:cli", ?what, "mailed again");
                 Ok(LicenseReply::Queued)
             }
-            Ok(Err(error)) => refused(&error.to_string()),
-            Err(error) => refused(&error.to_string()),
+            Err(reason) => Ok(LicenseReply::Refused(reason.to_string())),
+        }
+    }
+
+    /// What mails are made with.
+    pub(in crate::serve) fn mail_tools(&self) -> MailTools<'_> {
+        MailTools {
+            queue: self.mail.clone(),
+            secrets: self.secrets.as_deref(),
+            pages: self.pages.as_ref(),
         }
     }
 }

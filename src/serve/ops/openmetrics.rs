@@ -8,6 +8,7 @@
 mod deliveries;
 mod licenses;
 mod mail;
+mod rollouts;
 mod webhooks;
 mod writer;
 
@@ -72,6 +73,7 @@ impl Collector for ServiceCollector {
         files(&mut page, service)?;
         mail::write(&mut page, service.mail.get().map(|queue| &queue.counts))?;
         webhooks::write(&mut page, service.webhooks.get().map_or(&[], Vec::as_slice))?;
+        rollouts::write(&mut page, service)?;
         process(&mut page, service)
     }
 }

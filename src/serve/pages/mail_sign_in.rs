@@ -44,10 +44,11 @@ const MAILS: usize = 20;
 /// The most attempts, and the most people with mails, that are remembered.
 const MOST_ATTEMPTS: usize = 10_000;
 
-/// What the MACs begin with: of an attempt, its code and its link.
+/// What the MACs begin with: of an attempt, its code, its link, and that its mail is sent.
 const ATTEMPT: &[u8] = b"sign-in 1\0";
 const CODE: &[u8] = b"sign-in code 1\0";
 const LINK: &[u8] = b"sign-in link 1\0";
+const SENT: &[u8] = b"sign-in sent 1\0";
 
 /// The 32 characters of a code. Those that are mistaken for others are not among them.
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -78,14 +79,35 @@ struct CountedAttempts {
 }
 
 impl SignInAttempt {
-    pub(in crate::serve) fn new(person: Hex128, now: DateTime<Utc>) -> Result<Self, getrandom::Error> {
+    /// An attempt whose mail is sent, if the address is known.
+    pub(in crate::serve) fn new(
+        label: PageLabel,
+        key: &ReferenceKey,
+        person: Hex128,
+        now: DateTime<Utc>,
+    ) -> Result<Self, getrandom::Error> {
         let mut id = [0; 16];
         getrandom::fill(&mut id)?;
+        id[15] = sent_mark(label, key, &id);
         Ok(Self {
             id: Hex128(id),
             started: DateTime::from_timestamp(now.timestamp(), 0).unwrap_or(now),
             person,
         })
+    }
+
+    /// Marks that the mail of this attempt was over the limit and not sent, so that nobody can use the attempt. Only the server's key
+    /// shows the mark.
+    #[must_use]
+    pub(in crate::serve) fn unsent(mut self) -> Self {
+        self.id.0[15] ^= 1;
+        self
+    }
+
+    /// Whether its mail was sent, if the address is known.
+    // SECURITY: otherwise each attempt over the limit would give more tries at a code.
+    pub(in crate::serve) fn is_sent(&self, label: PageLabel, key: &ReferenceKey) -> bool {
+        self.id.0[15] == sent_mark(label, key, &self.id.0)
     }
 
     fn told(&self) -> Vec<u8> {
@@ -158,6 +180,11 @@ impl SignInAttempt {
         let code = mac[..8].iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)]));
         code.collect()
     }
+}
+
+/// The last byte of the id of an attempt whose mail is sent.
+fn sent_mark(label: PageLabel, key: &ReferenceKey, id: &[u8; 16]) -> u8 {
+    label.mac(key, SENT, &id[..15])[0]
 }
 
 /// A code as people type it: with blanks and hyphens, in any case, and with letters for the digits that they look like.
@@ -318,10 +345,32 @@ mod tests {
         DateTime::from_timestamp(1_800_000_000, 0).unwrap()
     }
 
+    fn new_attempt() -> SignInAttempt {
+        SignInAttempt::new(PageLabel::DESK, &ReferenceKey::new(&[1; 32]), PERSON, now()).unwrap()
+    }
+
+    #[test]
+    fn only_who_has_the_key_sees_that_the_mail_of_an_attempt_was_not_sent() {
+        let key = ReferenceKey::new(&[1; 32]);
+        let is_sent = |attempt: &SignInAttempt| attempt.is_sent(PageLabel::DESK, &key);
+        let all = [(); 100].map(|()| (new_attempt(), new_attempt().unsent()));
+        assert!(all.iter().all(|(sent, unsent)| is_sent(sent) && !is_sent(unsent)));
+        let odd =
+            |attempts: &dyn Fn(usize) -> SignInAttempt| (0..100).filter(|at| attempts(*at).id.0[15] & 1 == 1).count();
+        for count in [odd(&|at| all[at].0), odd(&|at| all[at].1)] {
+            assert!((15..=85).contains(&count), "{count} of 100 end in an odd byte");
+        }
+        // Each kind names the person, and is of one length.
+        let (sent, unsent) = all[0];
+        assert_eq!((sent.person, unsent.person), (PERSON, PERSON));
+        let names = [sent, unsent].map(|attempt| attempt.name(PageLabel::DESK, &key).len());
+        assert_eq!(names[0], names[1]);
+    }
+
     #[test]
     fn an_attempt_its_code_and_its_link_are_known_again_on_every_node_for_fifteen_minutes() {
         let key = ReferenceKey::new(&[1; 32]);
-        let attempt = SignInAttempt::new(PERSON, now()).unwrap();
+        let attempt = SignInAttempt::new(PageLabel::DESK, &key, PERSON, now()).unwrap();
         let name = attempt.name(PageLabel::DESK, &key);
         let link = attempt.link(PageLabel::DESK, &key);
         let late = now() + TimeDelta::minutes(MINUTES);
@@ -359,17 +408,17 @@ mod tests {
             code
         );
         assert_eq!(typed_code("oil-0"), "0110");
-        let other = SignInAttempt::new(PERSON, now()).unwrap();
+        let other = SignInAttempt::new(PageLabel::DESK, &key, PERSON, now()).unwrap();
         assert_ne!(other.code(PageLabel::DESK, &key), code);
     }
 
     #[test]
     fn a_code_is_tried_five_times_and_a_person_gets_twenty_mails_a_day() {
         let counts = SignInCounts::default();
-        let attempt = SignInAttempt::new(PERSON, now()).unwrap();
+        let attempt = new_attempt();
         let tried = [(); 7].map(|()| counts.take_try(&attempt, now()));
         assert_eq!(tried, [Some(4), Some(3), Some(2), Some(1), Some(0), None, None]);
-        let other = SignInAttempt::new(PERSON, now()).unwrap();
+        let other = new_attempt();
         assert_eq!(counts.take_try(&other, now()), Some(4));
         let take = |label, person, minutes| counts.take_mail(label, person, now() + TimeDelta::minutes(minutes));
         let mails = (0..30).filter(|_| take(PageLabel::DESK, PERSON, 0)).count();

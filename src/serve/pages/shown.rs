@@ -131,6 +131,13 @@ impl From<&SiteHost> for ShownHost {
     }
 }
 
+/// A reason, such as "the license is revoked", as a sentence.
+pub(in crate::serve) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

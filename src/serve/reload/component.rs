@@ -169,8 +169,11 @@ impl PartFiles {
                 let bindings = service.gate.bindings();
                 drop_guard::check_reload(&registry, &held, |id| bindings.issued(id).is_some())?;
                 let before = service.gate.change(|next| next.registry = Arc::clone(&registry));
+                // An entry may have its first rollout.
+                service.gate.snapshot().read_before();
                 service.drop_guard.accept(&registry);
                 service.packages.wake();
+                service.rollouts.wake();
                 before
             }
             Part::Catalog => {
@@ -182,9 +185,18 @@ impl PartFiles {
                 };
                 service.drop_guard.check_releases(&catalog, path, &held.registry)?;
                 let catalog = Arc::new(catalog);
+                let next = Snapshot {
+                    catalog: Arc::clone(&catalog),
+                    ..Snapshot::clone(&service.gate.snapshot())
+                };
+                next.read_before();
+                drop(next);
                 let before = service.gate.change(|next| next.catalog = Arc::clone(&catalog));
+                // The registry may have changed meanwhile.
+                service.gate.snapshot().read_before();
                 service.drop_guard.accept_releases(&catalog, path);
                 service.packages.wake();
+                service.rollouts.wake();
                 before
             }
             Part::Key => {

@@ -139,6 +139,7 @@ pub fn load(paths: &Paths, accepted: AcceptedDrops) -> Result<StartupState, Load
         key,
         secrets,
     };
+    snapshot.read_before();
     Ok(StartupState {
         snapshot,
         tls: None,

@@ -21,6 +21,7 @@ use countersign_model::entitlement::Refusal;
 use countersign_model::first_copies::FirstCopyLimit;
 use countersign_model::license_key::LicenseKeyError;
 use countersign_model::manifest::LatestRelease;
+use countersign_model::release_rules::BackRefusal;
 
 /// A refused or failed request. A client that gets one keeps the last statement it verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub enum Problem {
     UnknownLink,
     /// No package of this version is published.
     NoPackage,
+    /// The site may not go back to this version.
+    NotBackTo(BackRefusal),
     /// A link that has expired, or whose key was replaced.
     LinkExpired,
     /// A package is not the published one, or cannot be read in time.
@@ -227,7 +230,7 @@ impl Problem {
                 ReleaseRefusal::TooManyMoves => (S::FORBIDDEN, C::TooManyMoves),
             },
             Self::FieldTooLong { .. } => (S::UNPROCESSABLE_ENTITY, C::FieldTooLong),
-            Self::NotFound | Self::UnknownLink | Self::NoPackage => (S::NOT_FOUND, C::NotFound),
+            Self::NotFound | Self::UnknownLink | Self::NoPackage | Self::NotBackTo(_) => (S::NOT_FOUND, C::NotFound),
             Self::LinkExpired => (S::GONE, C::LinkExpired),
             Self::PackageUnavailable => (S::SERVICE_UNAVAILABLE, C::PackageUnavailable),
             Self::MethodNotAllowed(_) => (S::METHOD_NOT_ALLOWED, C::MethodNotAllowed),

@@ -11,7 +11,7 @@ use countersign_model::first_copies::{DAYS, FirstCopyLimit, MOST_NETWORKS, MOST_
 
 impl Problem {
     /// The explanation for a person.
-    pub(super) fn detail(&self) -> Cow<'_, str> {
+    pub(in crate::serve) fn detail(&self) -> Cow<'_, str> {
         match self {
             Self::InBody { problem, .. } => problem.detail(),
             Self::Malformed(what) => what.into(),
@@ -26,6 +26,7 @@ impl Problem {
             Self::FieldTooLong { field, limit } => format!("'{field}' may be at most {limit} bytes long.").into(),
             Self::NotFound => "There is nothing at this address.".into(),
             Self::UnknownLink => "This link is not valid. Ask for updates to get one.".into(),
+            Self::NotBackTo(refusal) => refusal.to_string().into(),
             Self::NoPackage => "This version is no longer offered. Ask for updates again.".into(),
             Self::LinkExpired => "This link has expired. Ask for updates to get a new one.".into(),
             Self::PackageUnavailable => {

@@ -171,12 +171,12 @@ impl EndpointThread {
         if due.is_empty() {
             return Ok(false);
         }
-        let events: Vec<_> = due.iter().map(|(_, _, event)| event.clone()).collect();
+        let events: Vec<_> = due.iter().map(|(_, event)| event.clone()).collect();
         let mut unreachable = None;
-        for ((name, kept, _), sent) in due.into_iter().zip(self.send(&events, &|| true)) {
+        for ((name, _), sent) in due.into_iter().zip(self.send(&events, &|| true)) {
             match sent {
                 Sent::Taken => self.kept.taken(name)?,
-                Sent::Refused(reason) => self.kept.refused(name, kept, reason, now)?,
+                Sent::Refused(reason) => self.kept.refused(name, reason, now)?,
                 Sent::Unreachable(reason) => unreachable = Some(reason),
                 Sent::Behind => {}
             }

@@ -73,11 +73,11 @@ impl KeptMessages {
     }
 
     /// At most `limit` messages that are due, of each license the first one.
-    pub(super) fn due(&self, limit: usize, now: DateTime<Utc>) -> Vec<(KeptName, Queued<KeptEvent>, WebhookEvent)> {
+    pub(super) fn due(&self, limit: usize, now: DateTime<Utc>) -> Vec<(KeptName, WebhookEvent)> {
         let mut seen = HashSet::new();
         let first = self.waiting().filter(|(_, kept)| seen.insert(kept.item.license));
         let due = first.filter(|(_, kept)| kept.is_due(now)).take(limit);
-        due.filter_map(|(name, kept)| Some((name, kept.clone(), kept.item.event()?)))
+        due.filter_map(|(name, kept)| Some((name, kept.item.event()?)))
             .collect()
     }
 
@@ -90,12 +90,11 @@ impl KeptMessages {
     pub(super) fn refused(
         &mut self,
         name: KeptName,
-        kept: Queued<KeptEvent>,
         reason: String,
         now: DateTime<Utc>,
     ) -> Result<(), JsonFolderError> {
-        let kept = self.after_refusal(kept, reason, now);
-        self.kept.replace(name, kept)
+        let webhook = &self.webhook;
+        self.kept.change(name, |kept| after_refusal(webhook, kept, reason, now))
     }
 
     /// Keeps a message durably: one that was refused, or one whose turn has not come.
@@ -114,29 +113,28 @@ impl KeptMessages {
         };
         let mut kept = Queued::new(kept, now);
         if let Some(reason) = refused {
-            kept = self.after_refusal(kept, reason, now);
+            kept = after_refusal(&self.webhook, kept, reason, now);
         }
         let number = self.next_number;
         self.kept.put(KeptName { number, id: event.id }, kept)?;
         self.next_number += 1;
         Ok(())
     }
+}
 
-    /// The message after the endpoint refused it, which the log says.
-    fn after_refusal(&self, kept: Queued<KeptEvent>, reason: String, now: DateTime<Utc>) -> Queued<KeptEvent> {
-        let wait = kept_event::wait(kept.attempts);
-        let kept = kept.refused(reason, wait, now);
-        let webhook = &self.webhook;
-        let message = kept.item.id;
-        let reason = kept.reason.as_deref().unwrap_or_default();
-        match kept.state {
-            QueueState::Waiting => tracing::warn!(%webhook, %message, reason, "an endpoint refused a message"),
-            QueueState::Parked => {
-                tracing::error!(%webhook, %message, reason, "a message is parked: the endpoint refused it for three days");
-            }
+/// The message after the endpoint refused it. Logs the refusal.
+fn after_refusal(webhook: &Slug, kept: Queued<KeptEvent>, reason: String, now: DateTime<Utc>) -> Queued<KeptEvent> {
+    let wait = kept_event::wait(kept.attempts);
+    let kept = kept.refused(reason, wait, now);
+    let message = kept.item.id;
+    let reason = kept.reason.as_deref().unwrap_or_default();
+    match kept.state {
+        QueueState::Waiting => tracing::warn!(%webhook, %message, reason, "an endpoint refused a message"),
+        QueueState::Parked => {
+            tracing::error!(%webhook, %message, reason, "a message is parked: the endpoint refused it for three days");
         }
-        kept
     }
+    kept
 }
 
 #[cfg(test)]
@@ -174,14 +172,12 @@ mod tests {
         assert!(messages.blocked().contains(&license(3)));
         let due = messages.due(9, now);
         messages.taken(due[0].0).unwrap();
-        messages
-            .refused(due[1].0, due[1].1.clone(), "answered 422".into(), now)
-            .unwrap();
+        messages.refused(due[1].0, "answered 422".into(), now).unwrap();
         let left: Vec<_> = messages.due(9, now).into_iter().map(|(name, ..)| name).collect();
         assert_eq!((left, messages.count()), (vec![due[2].0], (2, 0)));
         // A command parks one, and another process keeps one.
-        let parked = queue.read(due[1].0).unwrap().unwrap().refused("no".into(), None, now);
-        queue.replace(due[1].0, &parked).unwrap();
+        let parked = |queued: Queued<KeptEvent>| Some(queued.refused("no".into(), None, now));
+        queue.change(due[1].0, parked).unwrap();
         let name = KeptName {
             number: 7,
             id: event(7).id,

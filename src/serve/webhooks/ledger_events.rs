@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 
 use crate::webhook::event::{EventId, WebhookEvent};
 use countersign_ledger::ledger_feed::FeedLine;
+use countersign_ledger::log::RolloutEntry;
 use countersign_ledger::log::record::LedgerEvent;
 use countersign_model::change_kind::ChangeKind;
 use countersign_model::event_kind::EventKind;
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::{License, SiteLimit};
+use countersign_model::rollout::RolloutStep;
 use countersign_model::site_claim::{CLAIM_PERIOD, ClaimStep};
 use countersign_model::site_release::ReleasedBy;
 
@@ -63,13 +65,27 @@ pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
             ))
         }
         LedgerEvent::License(issued) => Some(license_event(issued)),
+        LedgerEvent::Rollout(entry) => Some(rollout_event(entry)),
         LedgerEvent::Sale(_)
         | LedgerEvent::Token(_)
         | LedgerEvent::Erased(_)
         | LedgerEvent::Reminded(_)
         | LedgerEvent::Session(_)
+        | LedgerEvent::Vouched(_)
         | LedgerEvent::Compacted(_) => None,
     }
+}
+
+fn rollout_event(entry: &RolloutEntry) -> WebhookEvent {
+    let RolloutEntry { slug, version, mark } = entry;
+    let step = mark.step.as_str();
+    let kind = match mark.step {
+        RolloutStep::Alarmed => EventKind::RolloutAlarm,
+        _ => EventKind::RolloutChanged,
+    };
+    let id = EventId::of(format_args!("rollout {slug} {version} {step} {}", mark.time));
+    let data = json!({ "plugin": slug, "version": version, "step": step });
+    WebhookEvent::of_plugin(id, kind, mark.time, &data)
 }
 
 fn license_event(issued: &IssuedLicense) -> WebhookEvent {

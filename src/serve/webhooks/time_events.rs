@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::serve::found_license;
 use crate::serve::state::Service;
+use crate::serve::vouches;
 use crate::serve::webhooks::copy_events;
 use crate::serve::webhooks::ledger_events::terms;
 use crate::webhook::event::{EventId, WebhookEvent};
@@ -108,13 +109,14 @@ fn refused_between(service: &Service, from: DateTime<Utc>, to: DateTime<Utc>) ->
     let Some(stored) = service.gate.bindings().stored_reports() else {
         return Err(io::Error::other("the store cannot tell what sites reported"));
     };
+    let fine = vouches::fine_licenses(service.gate.bindings(), to.date_naive());
     let mut events = Vec::new();
     let mut after = None;
     loop {
         let page = stored.refused(after.as_ref(), PAGE)?;
         for (license, refused) in &page {
             if refused.last > from && refused.last <= to {
-                events.extend(refused_events(*license, refused));
+                events.extend(refused_events(*license, refused, fine.contains(license)));
             }
         }
         match page.last() {
@@ -152,7 +154,8 @@ fn too_many_copies(license: LicenseId, copies: &FirstCopies, time: DateTime<Utc>
     WebhookEvent::new(id, kind, license, time, data)
 }
 
-fn refused_events(license: LicenseId, refused: &RefusedHosts) -> impl Iterator<Item = WebhookEvent> {
+/// Events about refusals: the limit of the license is reached and, unless somebody vouched for it, its key may be shared.
+fn refused_events(license: LicenseId, refused: &RefusedHosts, is_fine: bool) -> impl Iterator<Item = WebhookEvent> {
     let hosts = refused.hosts();
     let last = refused.last;
     let day = last.date_naive();
@@ -164,7 +167,7 @@ fn refused_events(license: LicenseId, refused: &RefusedHosts) -> impl Iterator<I
         EventKind::LimitReached,
         json!({ "host": hosts.last(), "hosts": hosts.len() }),
     );
-    let is_leak = hosts.len() >= MANY_HOSTS;
+    let is_leak = hosts.len() >= MANY_HOSTS && !is_fine;
     let leak = is_leak.then(|| {
         event(
             EventKind::LeakSuspected,
@@ -200,7 +203,7 @@ mod tests {
         let license = LicenseId::from_bytes([7; 32]);
         let time = |seconds: i64| DateTime::from_timestamp(1_000_000 + seconds, 0).unwrap();
         let mut refused = RefusedHosts::new("1.example".parse().unwrap(), time(0));
-        let first: Vec<_> = refused_events(license, &refused).collect();
+        let first: Vec<_> = refused_events(license, &refused, false).collect();
         assert_eq!(first.len(), 1);
         for number in 2..=5 {
             refused.merge(RefusedHosts::new(
@@ -208,11 +211,16 @@ mod tests {
                 time(number),
             ));
         }
-        let later: Vec<_> = refused_events(license, &refused).collect();
+        let later: Vec<_> = refused_events(license, &refused, false).collect();
+        assert_eq!(
+            refused_events(license, &refused, true).count(),
+            1,
+            "somebody vouched for it"
+        );
         let kinds: Vec<_> = later.iter().map(|event| event.kind).collect();
         assert_eq!(kinds, [EventKind::LimitReached, EventKind::LeakSuspected]);
         assert_eq!(first[0].id, later[0].id, "on one day");
         refused.merge(RefusedHosts::new("6.example".parse().unwrap(), time(86_400)));
-        assert_ne!(refused_events(license, &refused).next().unwrap().id, first[0].id);
+        assert_ne!(refused_events(license, &refused, false).next().unwrap().id, first[0].id);
     }
 }

@@ -1,9 +1,11 @@
-//! Searches for a plugin that is not in its place, for example because it moved into a subfolder.
+//! Searches for a plugin or a theme that is not in its place, for example because it moved into a subfolder.
 
 use std::collections::{HashSet, VecDeque};
 
+use crate::build::report::outcome::Reason;
 use crate::build::source::source_reader::SourceReader;
 use crate::build::source::source_tree::{MAX_PATH, SourceTree, TreeEntry, TreeEntryKind};
+use countersign_model::plugin::PluginKind;
 
 /// How many folders to search.
 const MAX_FOLDERS: usize = 200;
@@ -12,9 +14,18 @@ const MAX_FOLDERS: usize = 200;
 const MAX_PHP_FILES_ELSEWHERE: usize = 20;
 
 impl<F: SourceTree> SourceReader<'_, F> {
-    /// The folder where the plugin's main file seems to be: one that has a file of a usual name with a plugin header,
-    /// else the only one with a plugin header. Searches only a few folders.
-    pub(crate) fn elsewhere(&mut self, tree: &F::Id) -> Option<String> {
+    /// The reason that says where the plugin seems to be, if `reason` says that it is not in its place.
+    pub(crate) fn moved(&mut self, tree: &F::Id, reason: &Reason) -> Option<Reason> {
+        let is_absent = matches!(
+            reason,
+            Reason::NoPluginHeader | Reason::NoThemeHeader | Reason::PathAbsent(_)
+        );
+        is_absent.then(|| self.elsewhere(tree)).flatten().map(Reason::Moved)
+    }
+
+    /// The folder where the header seems to be: one that has a file of a usual name with a plugin header, else the only one
+    /// with a header. Searches only a few folders.
+    fn elsewhere(&mut self, tree: &F::Id) -> Option<String> {
         let mut waiting = VecDeque::from([(String::new(), tree.clone())]);
         let mut known = HashSet::from([tree.clone()]);
         let mut found = Vec::new();
@@ -22,7 +33,10 @@ impl<F: SourceTree> SourceReader<'_, F> {
         while let Some((path, id)) = waiting.pop_front().filter(|_| looked_into < MAX_FOLDERS) {
             looked_into += 1;
             let Ok(items) = self.files.items(&id) else { continue };
-            if path != self.path {
+            if path != self.path && self.kind == PluginKind::Theme {
+                let is_theme = matches!(self.theme(&items), Ok(Some(_)));
+                found.extend(is_theme.then(|| path.clone()));
+            } else if path != self.path {
                 let usual = self.usual.clone();
                 let is_php = |item: &&TreeEntry<F::Id>| item.kind == TreeEntryKind::File && item.name.ends_with(".php");
                 let with_header: Vec<_> = items

@@ -19,9 +19,10 @@ use countersign_model::site_host::SiteHost;
 const MAX_BODY: usize = 8 * 1024;
 
 /// The fields of all bodies.
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 16] = [
     "address",
     "all",
+    "channels",
     "expires",
     "grace_period_hours",
     "host",
@@ -33,6 +34,8 @@ const FIELDS: [&str; 13] = [
     "site_moves",
     "sites",
     "staging_sites",
+    "version",
+    "white_label",
 ];
 
 /// The longest idempotency key in bytes.

@@ -1,9 +1,10 @@
-//! `PATCH` and the steps of one license: renew, suspend, resume, revoke, release, rekey, resend.
+//! `PATCH` and the steps of one license: renew, suspend, resume, revoke, release, rekey, resend, vouch, unvouch.
 
 use std::sync::Arc;
 
+use chrono::{NaiveDate, Utc};
 use hyper::body::Incoming;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use warp::http::{HeaderMap, StatusCode};
 
 use crate::serve::api::licenses::answer::{LicenseAnswer, answer};
@@ -20,7 +21,9 @@ use crate::serve::ledger_licenses::{Changer, ExpectedRevision};
 use crate::serve::license_mails::{MailsOrder, RemindersTo};
 use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
+use crate::serve::reply::response::JSON;
 use crate::serve::state::Service;
+use crate::serve::vouches::{self, VouchError};
 use countersign_ledger::named_at_random;
 use countersign_model::api_token::TokenScope;
 use countersign_model::customer::CustomerAddress;
@@ -29,6 +32,7 @@ use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, LicenseTerms};
 use countersign_model::remarks::{Author, MAX_REASON, Metadata, NewRemarks, RemarkError, check_remark};
+use countersign_model::rights::RightsEdit;
 use countersign_model::site_host::SiteHost;
 
 /// A step that has a path of its own.
@@ -42,6 +46,8 @@ pub(super) enum NamedStep {
     Release,
     Rekey,
     Resend,
+    Vouch,
+    Unvouch,
 }
 
 /// The body of `PATCH`. What is absent stays.
@@ -63,6 +69,8 @@ struct TermsBody {
     /// The same.
     #[serde(default, deserialize_with = "present")]
     site_moves: Option<Option<u16>>,
+    #[serde(flatten)]
+    rights: RightsEdit,
     #[serde(default, deserialize_with = "present")]
     metadata: Option<Metadata>,
     #[serde(default, deserialize_with = "present")]
@@ -91,6 +99,26 @@ struct ReleaseBody {
     reason: Option<String>,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VouchBody {
+    /// A year ahead if it is absent.
+    #[serde(default, deserialize_with = "present")]
+    until: Option<LastDay>,
+    #[serde(default, deserialize_with = "present")]
+    reason: Option<String>,
+}
+
+/// The answer of [`NamedStep::Vouch`] and [`NamedStep::Unvouch`].
+#[derive(Debug, Serialize)]
+struct VouchAnswer {
+    id: LicenseId,
+    changed: bool,
+    /// The last day that the license is fine; absent if nobody vouches for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<NaiveDate>,
+}
+
 /// The body of a step that takes nothing else.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,6 +143,7 @@ pub(super) async fn patch(
         grace_period_hours,
         staging_sites,
         site_moves,
+        rights,
         metadata,
         language,
         reminders_to,
@@ -136,6 +165,7 @@ pub(super) async fn patch(
         grace_period_hours: grace_period_hours.map(|hours| hours.map(|hours| hours.0)),
         staging_sites,
         site_moves,
+        rights,
     };
     let mails = MailsOrder {
         language,
@@ -181,6 +211,15 @@ pub(super) async fn step(
             let ReasonBody { reason } = read(headers, body).await?;
             return rekey::reply(service, caller, id, expected, headers, author(reason)?).await;
         }
+        NamedStep::Vouch => {
+            let VouchBody { until, reason } = read(headers, body).await?;
+            let until = until.map_or_else(|| vouches::usual_end(Utc::now().date_naive()), |day| day.0);
+            return vouch(service, caller, id, Some(until), reason).await;
+        }
+        NamedStep::Unvouch => {
+            let ReasonBody { reason } = read(headers, body).await?;
+            return vouch(service, caller, id, None, reason).await;
+        }
         NamedStep::Resend => return resend::reply(service, caller, id, expected, headers, body).await,
         NamedStep::Renew => {
             let RenewBody { expires, reason } = read(headers, body).await?;
@@ -213,6 +252,36 @@ pub(super) async fn step(
         ..Changer::from(Arc::clone(&caller.scope))
     };
     apply(service, caller, &by, id, expected, &step).await
+}
+
+/// Vouches for a license, of the ledger or of a file, or takes that back. Nothing of the license changes, so it has no revision.
+async fn vouch(
+    service: &Service,
+    caller: &Caller,
+    id: LicenseId,
+    until: Option<NaiveDate>,
+    reason: Option<String>,
+) -> Result<LicenseAnswer, Problem> {
+    let by = (&caller.scope, author(reason)?);
+    let snapshot = service.gate.snapshot();
+    let ledger = service.gate.bindings();
+    let changed = vouches::vouch(&snapshot.registry, ledger, by, id, until, Utc::now()).await;
+    let document = VouchAnswer {
+        id,
+        changed: changed.map_err(|error| match error {
+            VouchError::NoSuchLicense => Problem::NoSuchLicense,
+            VouchError::Past(_) | VouchError::TooFar(_) => {
+                Problem::malformed_field("/until", format!("'until': {error}."))
+            }
+            VouchError::Store(error) => error.into(),
+        })?,
+        until,
+    };
+    Ok(LicenseAnswer {
+        // Texts and days always serialize.
+        response: JSON.answer(serde_json::to_vec(&document).unwrap_or_default()),
+        headers: Vec::new(),
+    })
 }
 
 /// The author of a change with this reason. The token's name is in the line; no person is.

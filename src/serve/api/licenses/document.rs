@@ -14,6 +14,7 @@ use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseState, LicenseStatus, Modules};
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::remarks::Metadata;
+use countersign_model::rights::Rights;
 use countersign_model::shop_link::ShopLinks;
 use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
@@ -92,6 +93,8 @@ pub(super) struct LicenseDocument<'a> {
     staging_sites: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     site_moves: Option<u16>,
+    #[serde(flatten)]
+    rights: &'a Rights,
     /// How many sites are bound.
     bound: usize,
     /// How many of `sites` they use: some staging copies use none.
@@ -253,6 +256,7 @@ impl<'a> LicenseDocument<'a> {
             grace_period_hours: license.grace_period_hours,
             staging_sites: details.staging_sites,
             site_moves: details.site_moves,
+            rights: &details.rights,
             bound,
             used_seats: license.used_seats(&stored, sites.staging),
             hosts: hosts.take(MOST_SITES).collect(),

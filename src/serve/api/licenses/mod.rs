@@ -1,6 +1,7 @@
 //! The management API, `/api/v1/licenses`: programs of a vendor read, issue and change licenses with a token.
 //!
-//! [`reports`] tells what sites reported, below `/api/v1/reports/`. There is no such API until there is a token. [`caller`] checks the token, [`issue`] and [`change`] write licenses of the
+//! [`reports`] tells what sites reported, below `/api/v1/reports/`, and [`rollouts`] how releases reach them, below
+//! `/api/v1/rollouts/`. There is no such API until there is a token. [`caller`] checks the token, [`issue`] and [`change`] write licenses of the
 //! ledger, [`list`] and [`document`] show licenses wherever they stand. Licenses of files are only shown: people change them.
 
 mod answer;
@@ -15,6 +16,7 @@ pub(in crate::serve) mod list;
 mod rekey;
 pub(in crate::serve) mod reports;
 mod resend;
+mod rollouts;
 mod unsold_modules;
 
 use hyper::body::Incoming;
@@ -39,17 +41,23 @@ enum ApiTarget<'a> {
     One(&'a str),
     Step(&'a str, &'a str),
     Report(&'a str),
+    Rollout(&'a str),
 }
 
 /// Whether the path is one of this API.
 pub fn is_at(path: &str) -> bool {
     let of_licenses = path.strip_prefix(LICENSES);
-    path.starts_with(reports::REPORTS) || of_licenses.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.starts_with(reports::REPORTS)
+        || path.starts_with(rollouts::ROLLOUTS)
+        || of_licenses.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn target(path: &str) -> Option<ApiTarget<'_>> {
     if let Some(report) = path.strip_prefix(reports::REPORTS) {
         return Some(ApiTarget::Report(report));
+    }
+    if let Some(rollout) = path.strip_prefix(rollouts::ROLLOUTS) {
+        return Some(ApiTarget::Rollout(rollout));
     }
     let rest = path.strip_prefix(LICENSES)?;
     let Some(rest) = rest.strip_prefix('/') else {
@@ -95,6 +103,9 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<Lice
             reports::reply(service, report, query).await
         }
         ApiTarget::Report(_) => Err(Problem::MethodNotAllowed("GET, HEAD")),
+        ApiTarget::Rollout(rollout) => {
+            rollouts::reply(service, &caller, rollout, &head.method, &head.headers, incoming).await
+        }
         ApiTarget::Step(id, step) => {
             let step = step.parse().map_err(|_| Problem::NotFound)?;
             if head.method != Method::POST {

@@ -2,6 +2,7 @@
 //!
 //! What a site reports is what it says. Nothing here names a buyer.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::reported_copies;
 use crate::serve::state::Service;
+use crate::serve::vouches::{self, VouchedLicense};
 use countersign_ledger::log::ClaimEntry;
 use countersign_ledger::stored_reports::{ReportRange, StoredReports};
 use countersign_ledger::{Ledger, SiteReports};
@@ -55,6 +57,14 @@ pub(in crate::serve) struct ReviewReport {
     pub many_first_copies: Vec<CopiedOften>,
     /// Sites that were installed again, and ask for their seat with another secret.
     pub claims: Vec<ToldClaim>,
+}
+
+/// The answer of `review`.
+#[derive(Debug, Serialize)]
+struct ReviewAnswer {
+    #[serde(flatten)]
+    report: ReviewReport,
+    vouched: Vec<VouchedLicense>,
 }
 
 /// A site that reports the build id of another copy.
@@ -194,23 +204,38 @@ pub(in crate::serve) async fn reports_of(
     read(service, move |stored| stored.reports(&range, limit)).await
 }
 
-/// Everything that deserves a look.
+/// Everything that deserves a look, and which licenses somebody vouched for.
 async fn review(service: &Service) -> Result<LicenseAnswer, Problem> {
-    answer(&review_report(service).await?)
+    let mut report = review_report(service).await?;
+    let vouches = service.gate.bindings().vouches(Utc::now().date_naive());
+    let fine: HashSet<_> = vouches.iter().map(|entry| entry.license).collect();
+    report.odd_copies.retain(|found| !fine.contains(&found.license));
+    report.many_hosts.retain(|found| !fine.contains(&found.license));
+    report.many_moves.retain(|found| !fine.contains(&found.license));
+    report.many_first_copies.retain(|found| !fine.contains(&found.license));
+    // Names and reasons may be personal.
+    let vouched = vouches.iter().filter_map(|entry| VouchedLicense::of(entry, |_| None));
+    let mut vouched: Vec<_> = vouched.collect();
+    vouched.truncate(MOST);
+    answer(&ReviewAnswer { report, vouched })
 }
 
-/// The same, before it is an answer.
+/// Everything that deserves a look, and the same of licenses that somebody vouched for, which do not count for the most entries of
+/// a list.
 pub(in crate::serve) async fn review_report(service: &Service) -> Result<ReviewReport, Problem> {
     let _turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
     let snapshot = service.gate.snapshot();
     let bindings = service.gate.bindings();
     let now = Utc::now();
+    let fine = vouches::fine_licenses(bindings, now.date_naive());
     let mut odd_copies = Vec::new();
+    let mut room = MOST;
     each_report(service, |license, host, report| {
         if let Some(build_id) = report.build_id.filter(|id| !id.is_nil())
-            && odd_copies.len() < MOST
+            && (room > 0 || fine.contains(license))
             && !reported_copies::is_own(&service.gate, &snapshot, license, host, build_id, now)
         {
+            room -= usize::from(!fine.contains(license));
             odd_copies.push(OddCopy {
                 license: *license,
                 host: host.clone(),
@@ -246,7 +271,7 @@ pub(in crate::serve) async fn review_report(service: &Service) -> Result<ReviewR
         }
     }
     many_hosts.sort_by_key(|found| (std::cmp::Reverse(found.hosts.len()), found.license));
-    many_hosts.truncate(MOST);
+    shorten(&mut many_hosts, |found| fine.contains(&found.license));
     let moves = bindings.moves(now).into_iter();
     let often = moves.filter(|(_, moves)| moves.len() >= MANY_MOVES);
     let often = often.map(|(license, moves)| RestlessLicense {
@@ -263,12 +288,12 @@ pub(in crate::serve) async fn review_report(service: &Service) -> Result<ReviewR
     });
     let mut many_moves: Vec<_> = often.collect();
     many_moves.sort_by_key(|found| (std::cmp::Reverse(found.moves.len()), found.license));
-    many_moves.truncate(MOST);
+    shorten(&mut many_moves, |found| fine.contains(&found.license));
     Ok(ReviewReport {
         odd_copies,
         many_hosts,
         many_moves,
-        many_first_copies: many_first_copies(service, now).await?,
+        many_first_copies: many_first_copies(service, &fine, now).await?,
         claims: claims(bindings, now),
     })
 }
@@ -290,7 +315,21 @@ fn claims(bindings: &Ledger, now: DateTime<Utc>) -> Vec<ToldClaim> {
     told
 }
 
-async fn many_first_copies(service: &Service, now: DateTime<Utc>) -> Result<Vec<CopiedOften>, Problem> {
+/// Keeps the first [`MOST`] entries that nobody vouched for, and all that somebody vouched for.
+fn shorten<T>(found: &mut Vec<T>, is_fine: impl Fn(&T) -> bool) {
+    let mut room = MOST;
+    found.retain(|found| {
+        let stays = room > 0 || is_fine(found);
+        room -= usize::from(stays && !is_fine(found));
+        stays
+    });
+}
+
+async fn many_first_copies(
+    service: &Service,
+    fine: &HashSet<LicenseId>,
+    now: DateTime<Utc>,
+) -> Result<Vec<CopiedOften>, Problem> {
     let mut found = Vec::new();
     let mut after = None;
     loop {
@@ -310,7 +349,7 @@ async fn many_first_copies(service: &Service, now: DateTime<Utc>) -> Result<Vec<
         }
     }
     found.sort_by_key(|found| (std::cmp::Reverse((found.networks, found.packages)), found.license));
-    found.truncate(MOST);
+    shorten(&mut found, |found| fine.contains(&found.license));
     Ok(found)
 }
 
@@ -423,6 +462,15 @@ mod tests {
         ] {
             assert!(history_range(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_is_fine_takes_no_room_in_a_list() {
+        let mut found: Vec<usize> = (0..2 * MOST).collect();
+        shorten(&mut found, |number| number % 10 == 9);
+        assert_eq!(found.iter().filter(|number| *number % 10 != 9).count(), MOST);
+        assert_eq!(found.iter().filter(|number| *number % 10 == 9).count(), 2 * MOST / 10);
+        assert_eq!(found[..3], [0, 1, 2]);
     }
 
     #[test]

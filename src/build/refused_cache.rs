@@ -22,8 +22,8 @@ const RULES: u32 = 2;
 /// Size limit of a file in bytes: some 100,000 refusals.
 const LIMIT: u64 = 64 << 20;
 
-/// The refusals of one plugin.
-pub(super) struct Refusals {
+/// the refusals of one plugin.
+pub(super) struct RefusedCache {
     place: PathBuf,
     before: BTreeMap<Digest, RefusedPackage>,
     now: BTreeMap<Digest, RefusedPackage>,
@@ -39,7 +39,7 @@ pub(super) struct RefusedPackage {
     pub why: String,
 }
 
-impl Refusals {
+impl RefusedCache {
     /// What earlier builds wrote into the folder `cache`; nothing if there is no such file, or it is damaged.
     pub(super) fn of(cache: &Path, slug: &Slug) -> Self {
         let place = cache.join("refused").join(format!("{slug}.json"));
