@@ -36,7 +36,7 @@ release: rust ## Build the program as it is to be installed: target/release/coun
 	packaging/check-binary $(COUNTERSIGN)
 
 .PHONY: dist
-dist: rust ## Build and pack what is published: tarball, .deb, bill of materials and SHA256SUMS in target/dist
+dist: rust ## Build and pack what is published: tarball, .deb, bill of materials, clients and SHA256SUMS in target/dist
 	packaging/dist
 
 .PHONY: test
@@ -82,7 +82,9 @@ lint: rust ## Check format, lints, documentation, and that the fuzz targets stil
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items
-	cargo check --manifest-path fuzz/Cargo.toml
+	@# Of the versions that the program has.
+	cp Cargo.lock fuzz/
+	cargo check --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target}
 
 .PHONY: deny
 deny: ## Check the dependencies' licenses, sources, bans and, with cargo-deny and its database, advisories
@@ -90,6 +92,12 @@ deny: ## Check the dependencies' licenses, sources, bans and, with cargo-deny an
 
 .PHONY: bench
 bench: bench-sales bench-build bench-preview bench-serve ## Measure sales, build, preview and server; the first run makes 1.2 GB in target/bench
+
+.PHONY: bench-quick
+bench-quick: rust ## Measure what a change is most likely to slow down: sales, updates and validations
+	benches/tools/install
+	$(RELEASE) cargo bench -p countersign-model --bench sales
+	$(RELEASE) cargo bench --bench serve -- updates validate
 
 .PHONY: bench-sales
 bench-sales: rust ## Measure the function that says what a sale grants
@@ -107,6 +115,11 @@ bench-preview: rust tools ## Measure how soon the preview shows its first page, 
 bench-serve: rust ## Measure the server beside a bare route and signing alone (FIGURES=updates picks some)
 	benches/tools/install
 	$(RELEASE) cargo bench --bench serve -- $(FIGURES)
+
+.PHONY: docs
+docs: ## Build the site of the documentation, target/docs/index.html, with what it needs
+	tests/tools/install docs
+	packaging/docs
 
 .PHONY: pictures
 pictures: tools ## Draw the pictures in docs/preview, docs/desk and docs/account anew

@@ -1,7 +1,7 @@
 //! `make bench`: the cost of `countersign serve`, beside a bare warp route and beside signing alone.
 //!
 //! wrk makes the load, or our own client if wrk does not fit. Runs are interleaved and the medians reported; nothing
-//! fails. An argument selects figures by a part of their name. docs/benchmarks.md says how to read them.
+//! fails. Arguments select figures by a part of their name. docs/benchmarks.md says how to read them.
 #![allow(unreachable_pub, reason = "nothing uses the modules of a benchmark from outside")]
 #![allow(
     clippy::print_stdout,
@@ -31,6 +31,7 @@ mod postgres;
 mod process;
 mod reload;
 mod report;
+mod rollouts;
 mod sales;
 mod sites;
 mod updates;
@@ -43,9 +44,10 @@ use std::path::Path;
 /// Measures and prints some figures; instances are kept in the folder.
 type Figures = fn(&Path) -> io::Result<()>;
 
-const FIGURES: [(&str, Figures); 13] = [
+const FIGURES: [(&str, Figures); 14] = [
     ("sites", sites::run),
     ("updates", updates::run),
+    ("rollouts", rollouts::run),
     ("validate", validate::run),
     ("overload", overload::run),
     ("million", million::run),
@@ -74,7 +76,7 @@ fn main() -> io::Result<()> {
         .join("serve");
     std::fs::create_dir_all(&bench)?;
     for (name, figures) in FIGURES {
-        if arguments.first().is_none_or(|filter| name.contains(filter)) {
+        if arguments.is_empty() || arguments.iter().any(|filter| name.contains(filter.as_str())) {
             // One that cannot be measured does not hide the others.
             figures(&bench).unwrap_or_else(|error| println!("  {name}: NOT MEASURED: {error}"));
         }

@@ -6,6 +6,7 @@ use countersign_model::download_key::DownloadKey;
 use countersign_model::download_link::{DownloadLink, TOKEN_LENGTH};
 use countersign_model::first_copy_link::{self, FirstCopyLink};
 use countersign_model::license_key::LicenseId;
+use countersign_model::release_rules::VersionLine;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
@@ -28,7 +29,14 @@ fuzz_target!(|text: &str| {
     let day = chrono::NaiveDate::from_num_days_from_ce_opt(739_000 + text.len() as i32 * i32::from(sum(0)));
     let Some(day) = day else { return };
     let host = "example.com".parse().unwrap();
-    let link = DownloadLink::new(&key, &license, &host, day);
+    let lines = [
+        None,
+        Some(VersionLine::Minor),
+        Some(VersionLine::Major),
+        Some(VersionLine::All),
+    ];
+    let line = lines[text.len() % lines.len()];
+    let link = DownloadLink::new(&key, &license, &host, day).of_line(line);
     let Some(token) = link.token(&key, "acme", "1.0") else {
         return;
     };

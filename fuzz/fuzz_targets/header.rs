@@ -2,10 +2,11 @@
 #![no_main]
 
 use countersign::build::source::plugin_header;
+use countersign_model::plugin::PluginKind;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|file: &[u8]| {
-    let header = plugin_header::parse(file);
+    let header = plugin_header::parse(PluginKind::Plugin, file);
     for field in [
         header.name,
         header.version,
@@ -16,5 +17,5 @@ fuzz_target!(|file: &[u8]| {
     ] {
         assert!(!field.contains(|c: char| c.is_control() && c != '\t'));
     }
-    plugin_header::is_theme(file);
+    plugin_header::main_header(PluginKind::Theme, file);
 });

@@ -50,7 +50,7 @@ fuzz_target!(|bytes: &[u8]| {
             marked: true,
             ..Expected::default()
         },
-        |_| None,
+        |_, _| None,
     )
     .expect("is in memory");
     let Some(folder) = found.folder else { return };

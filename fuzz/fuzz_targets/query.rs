@@ -29,7 +29,16 @@ fuzz_target!(|input: &[u8]| {
             .chain(in_header.iter().map(|key| key.to_string()))
             .collect()
     };
-    const NAMES: [&str; 5] = ["license_key", "site_url", "domain", "current_version", "build_id"];
+    const NAMES: [&str; 8] = [
+        "license_key",
+        "site_url",
+        "domain",
+        "current_version",
+        "build_id",
+        "channel",
+        "holds",
+        "wave",
+    ];
     match updates::parse(&headers, query) {
         Ok(question) => {
             let updates::Question {
@@ -38,11 +47,21 @@ fuzz_target!(|input: &[u8]| {
                 domain,
                 current_version,
                 build_id,
+                channel,
+                holds,
+                wave,
             } = question;
-            for (name, value) in NAMES
-                .into_iter()
-                .zip([license_key, site_url, domain, current_version, build_id])
-            {
+            let values = [
+                license_key,
+                site_url,
+                domain,
+                current_version,
+                build_id,
+                channel,
+                holds,
+                wave,
+            ];
+            for (name, value) in NAMES.into_iter().zip(values) {
                 assert_eq!(sent(name), value.as_deref().into_iter().collect::<Vec<_>>(), "{name}");
             }
         }

@@ -74,6 +74,9 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
     often(&mut fields["site_url"], SITE);
     for (path, method) in [
         ("/api/v1/updates/{plugin}", "get"),
+        ("/api/v1/releases/{plugin}", "get"),
+        ("/api/v1/releases/{plugin}/{version}", "get"),
+        ("/api/v1/security-updates/{plugin}", "get"),
         ("/api/v1/packages/{plugin}", "get"),
         ("/api/v1/packages/{plugin}/{version}", "get"),
         ("/keys/{key_id}.pem", "get"),
@@ -116,7 +119,7 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
     ]);
     bounded.args(["--phases", "examples,coverage,fuzzing", "--checks", "all", "--no-color"]);
     // That is another test's.
-    bounded.args(["--exclude-path-regex", "^/api/v1/(licenses|reports)"]);
+    bounded.args(["--exclude-path-regex", "^/api/v1/(licenses|reports|rollouts)"]);
     // It writes what it finds into the folder it is run in.
     let found = bounded.current_dir(folder.path()).output().unwrap();
     let report = String::from_utf8_lossy(&found.stdout).into_owned();
@@ -126,7 +129,7 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
         String::from_utf8_lossy(&found.stderr)
     );
     // It looked at everything, and got behind the first check.
-    assert!(report.contains("Tested: 9"), "{report}");
+    assert!(report.contains("Tested: 12"), "{report}");
     let reached = |operation, code| {
         let series = format!("countersign_requests_total{{operation=\"{operation}\",code=\"{code}\"}}");
         server.metric(&series).unwrap_or_default() > 0.0
@@ -136,6 +139,8 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
         ("validate", "malformed_site_url"),
         ("validate", "malformed_request"),
         ("updates", "update"),
+        ("releases", "missing_field"),
+        ("security_updates", "missing_field"),
         ("updates", "malformed_license_key"),
         ("updates", "missing_field"),
         ("downloads", "not_found"),
@@ -167,6 +172,8 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
     let asked = [&any[..], &[401, 403, 404, 408, 503]].concat();
     let changed = [&asked[..], &body, &[409, 412]].concat();
     let with = |base: &[u16], more: &[u16]| [base, more].concat();
+    let rollout = with(&asked, &[&body[..], &[200, 409, 422]].concat());
+    let site = with(&any, &[200, 403, 404, 422, 503]);
     let licenses = |rest: &str| format!("/api/v1/licenses{rest}");
     let mut all = Vec::new();
     for (rest, method, listed) in [
@@ -181,6 +188,12 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
         ("/{id}/release", "post", with(&changed, &[200, 422])),
         ("/{id}/rekey", "post", with(&changed, &[200, 201, 422])),
         ("/{id}/resend", "post", with(&changed, &[202, 422])),
+        ("/{id}/vouch", "post", with(&asked, &[&body[..], &[200, 422]].concat())),
+        (
+            "/{id}/unvouch",
+            "post",
+            with(&asked, &[&body[..], &[200, 422]].concat()),
+        ),
     ] {
         all.push((licenses(rest), method, listed));
     }
@@ -188,6 +201,14 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
         ("/api/v1/reports/usage/{plugin}", "get", with(&asked, &[200])),
         ("/api/v1/reports/history", "get", with(&asked, &[200])),
         ("/api/v1/reports/review", "get", with(&asked, &[200])),
+        ("/api/v1/rollouts/{plugin}", "get", with(&asked, &[200])),
+        ("/api/v1/rollouts/{plugin}/pause", "post", rollout.clone()),
+        ("/api/v1/rollouts/{plugin}/resume", "post", rollout.clone()),
+        ("/api/v1/rollouts/{plugin}/finish", "post", rollout),
+        ("/api/v1/releases/{plugin}", "get", site.clone()),
+        ("/api/v1/releases/{plugin}/{version}", "get", site.clone()),
+        ("/api/v1/security-updates/{plugin}", "get", site.clone()),
+        ("/api/v1/updates/{plugin}", "get", site),
         (
             "/hooks/{shop}",
             "post",
@@ -202,11 +223,6 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
             "/api/v1/validate-license",
             "post",
             [&any[..], &[200, 408, 413, 415, 422, 503]].concat(),
-        ),
-        (
-            "/api/v1/updates/{plugin}",
-            "get",
-            [&any[..], &[200, 403, 404, 422, 503]].concat(),
         ),
         (
             "/api/v1/downloads/{plugin}/{version}/{token}/{file}",
@@ -363,7 +379,7 @@ fn the_management_interface_is_as_it_is_published() {
         "{report}{}",
         String::from_utf8_lossy(&found.stderr)
     );
-    assert!(report.contains("Tested: 14"), "{report}");
+    assert!(report.contains("Tested: 16"), "{report}");
     let reached = |code: &str| {
         let series = format!("countersign_requests_total{{operation=\"licenses\",code=\"{code}\"}}");
         server.metric(&series).unwrap_or_default() > 0.0

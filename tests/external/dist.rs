@@ -57,6 +57,7 @@ fn what_this_machine_can_make_is_made_with_signed_sums_and_the_rest_is_said() {
     for (name, script) in [
         ("cargo", CARGO),
         ("rustup", "#!/bin/sh\necho x86_64-unknown-linux-gnu\n"),
+        ("composer", "#!/bin/sh\nexit 127\n"),
     ] {
         fs::write(file("bin").join(name), script).unwrap();
         fs::set_permissions(file("bin").join(name), fs::Permissions::from_mode(0o755)).unwrap();
@@ -68,8 +69,9 @@ fn what_this_machine_can_make_is_made_with_signed_sums_and_the_rest_is_said() {
     assert!(made.unwrap().success());
 
     let path = std::env::var("PATH").unwrap();
+    let flit = project("tests/tools/.venv/bin");
     let output = Command::new(project("packaging/dist"))
-        .env("PATH", format!("{}:{path}", file("bin").display()))
+        .env("PATH", format!("{}:{}:{path}", file("bin").display(), flit.display()))
         .env("CARGO_TARGET_DIR", file("target"))
         .env("SMALL_PROGRAM", file("program"))
         .env("REAL_PROGRAM", env!("CARGO_BIN_EXE_countersign"))
@@ -84,6 +86,7 @@ fn what_this_machine_can_make_is_made_with_signed_sums_and_the_rest_is_said() {
     for said in [
         floor,
         "not made: aarch64: Rust's library is not installed (rustup target add",
+        "not made: the client in clients/wordpress: there is no composer",
     ] {
         assert!(told.contains(said), "{told}");
     }
@@ -109,6 +112,9 @@ fn what_this_machine_can_make_is_made_with_signed_sums_and_the_rest_is_said() {
         format!("countersign_{version}_amd64.deb: OK"),
         format!("countersign-{version}-x86_64.tar.gz: OK"),
         format!("countersign-{version}-x86_64.cdx.json: OK"),
+        format!("countersign-client-{version}.tgz: OK"),
+        format!("countersign_client-{version}-py3-none-any.whl: OK"),
+        format!("countersign_client-{version}.tar.gz: OK"),
     ] {
         assert!(text.lines().any(|line| line == name), "{text}");
     }

@@ -8,11 +8,14 @@
 
 mod account_browser;
 mod binding;
+mod clients;
 mod clock;
 mod commands;
+mod composer;
 mod contract;
 mod desk_browser;
 mod dist;
+mod docs;
 mod keys;
 mod mail;
 mod monitoring;
@@ -35,6 +38,5 @@ mod soak;
 mod support;
 mod tls;
 mod tools;
-mod vectors;
 mod webhooks;
 mod wordpress;

@@ -1,14 +1,16 @@
 //! Versions and plugin headers, parsed by PHP and WordPress and by countersign, on generated input.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use countersign::build::source::plugin_header;
 use countersign::preview::site::{Level, Site};
+use countersign_model::channel::Channel;
 use countersign_model::manifest::Manifest;
+use countersign_model::plugin::PluginKind;
 use countersign_model::stage::Stage;
 use countersign_model::version::{Version, php_version_compare};
 
@@ -77,10 +79,10 @@ fn a_suffix_has_the_stage_that_phps_order_gives_it() {
             panic!("{order:?}")
         };
         let (kind, fits) = match stage {
-            Stage::Stable => (0, bare >= 0),
-            Stage::Rc => (1, bare < 0 && rc >= 0),
-            Stage::Beta => (2, rc < 0 && beta >= 0),
-            Stage::Alpha => (3, beta < 0 && alpha >= 0),
+            Stage::In(Channel::Stable) => (0, bare >= 0),
+            Stage::In(Channel::Rc) => (1, bare < 0 && rc >= 0),
+            Stage::In(Channel::Beta) => (2, rc < 0 && beta >= 0),
+            Stage::In(Channel::Alpha) => (3, beta < 0 && alpha >= 0),
             Stage::Unnamed => (4, bare < 0),
             Stage::Misread(_) => (5, bare > 0 || dev < 0),
         };
@@ -280,7 +282,7 @@ fn manifest_that_requires(required: &str) -> Manifest {
 }
 
 /// A field's name in a plugin header, and its key in what `get_plugin_data` gives.
-const FIELDS: [(&str, &str); 10] = [
+const FIELDS: [(&str, &str); 13] = [
     ("Plugin Name", "Name"),
     ("Version", "Version"),
     ("Description", "Description"),
@@ -292,6 +294,10 @@ const FIELDS: [(&str, &str); 10] = [
     ("Update URI", "UpdateURI"),
     // Only WordPress.org reads this one.
     ("Tested up to", ""),
+    // These are of stylesheets, and the last one is of WordPress 6.5.
+    ("Theme Name", ""),
+    ("Theme URI", ""),
+    ("Requires Plugins", ""),
 ];
 
 /// Fields that the site compares with a version of its own.
@@ -304,7 +310,7 @@ fn is_short_version(text: &str) -> bool {
 }
 
 #[test]
-fn two_thousand_plugin_headers_are_read_as_wordpress_reads_them() {
+fn two_thousand_headers_of_plugins_and_themes_are_read_as_wordpress_reads_them() {
     let mut random = Random::new(0x2545_F491_4F6C_DD1D);
     let folder = TempDir::new().unwrap();
     let files: Vec<_> = (0..2_000)
@@ -322,16 +328,24 @@ fn two_thousand_plugin_headers_are_read_as_wordpress_reads_them() {
     assert_eq!(printed.lines().count(), files.len());
 
     let mut plain = 0;
+    let mut required = 0;
     for ((_, file), line) in files.iter().zip(printed.lines()) {
-        let theirs: [BTreeMap<String, String>; 2] = serde_json::from_str(line).unwrap();
-        let [by_name, by_key] = theirs.map(|fields| {
+        let (by_name, by_key, slugs): (BTreeMap<_, _>, BTreeMap<_, _>, BTreeSet<String>) =
+            serde_json::from_str(line).unwrap();
+        let [by_name, by_key] = [by_name, by_key].map(|fields| {
             fields
                 .into_iter()
-                .map(|(key, value)| (key, BASE64_STANDARD.decode(value).unwrap()))
+                .map(|(key, value): (String, String)| (key, BASE64_STANDARD.decode(value).unwrap()))
                 .collect::<BTreeMap<_, _>>()
         });
         let ours = plugin_header::file_data(file, names);
-        let header = plugin_header::parse(file);
+        let header = plugin_header::parse(PluginKind::Plugin, file);
+        let theme = plugin_header::parse(PluginKind::Theme, file);
+        for requires in [&header.requires_plugins, &theme.requires_plugins] {
+            let ours: BTreeSet<_> = requires.iter().cloned().collect();
+            assert_eq!(ours, slugs, "{}", file.escape_ascii());
+        }
+        required += slugs.len();
         let parsed = [
             header.name,
             header.version,
@@ -343,6 +357,8 @@ fn two_thousand_plugin_headers_are_read_as_wordpress_reads_them() {
             header.requires_php,
             header.update_uri,
             header.tested,
+            theme.name,
+            theme.plugin_uri,
         ];
         for (((name, key), ours), parsed) in FIELDS.into_iter().zip(ours).zip(parsed) {
             let told = || format!("{name} in {}", file.escape_ascii());
@@ -365,6 +381,7 @@ fn two_thousand_plugin_headers_are_read_as_wordpress_reads_them() {
             }
         }
     }
+    assert!(required > 100, "{required} required plugins");
     assert!(plain > 2_000, "{plain} values were plain text already");
 }
 
@@ -433,7 +450,7 @@ fn plugin_file(random: &mut Random) -> Vec<u8> {
 }
 
 fn value(random: &mut Random) -> String {
-    const WHOLE: [&str; 12] = [
+    const WHOLE: [&str; 14] = [
         "Acme Forms",
         "1.2.3",
         "6.5",
@@ -446,6 +463,8 @@ fn value(random: &mut Random) -> String {
         "Forms – für alle",
         "2.0-beta.1",
         "",
+        "woocommerce, acme-forms",
+        "acme-maps,Acme, a-, b--c , 0,\u{A0}d",
     ];
     const PIECES: [&str; 30] = [
         "Acme",

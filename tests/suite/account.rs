@@ -628,6 +628,96 @@ fn the_first_copy_is_marked_for_the_license_and_the_site_that_the_customer_names
 }
 
 #[test]
+fn whoever_bought_a_license_finds_the_page_of_the_shop_that_ends_the_subscription() {
+    const PAGE: &str = "https://billing.stripe.com/p/login/test_1?a=b&c=d";
+    let account = Account::open("");
+    let settings = fs::read_to_string(account.instance.file("countersign.toml")).unwrap();
+    let settings = settings.replace("[account]\n", &format!("[account]\nbilling = '{PAGE}'\n"));
+    account.instance.write("countersign.toml", &settings);
+    drop(account.server);
+    let account = Account {
+        server: Server::start(&account.instance),
+        ..account
+    };
+    let given = account.issue(ANNA, &[]);
+    let token = crate::management::token(&account.instance, "shop", &["licenses:write", "keys:read"]);
+    let order = json!({"modules": {"forms": []}, "expires": "2099-06-30", "reference": "order 1"});
+    let headers = [
+        ("Authorization", token.as_str()),
+        ("Idempotency-Key", "order-1"),
+        ("Content-Type", "application/json"),
+    ];
+    let bought = account.send("POST", "/api/v1/licenses", &headers, &order.to_string());
+    assert_eq!(bought.status, 201, "{}", bought.text());
+    let bought = bought.json()["id"].as_str().unwrap().to_owned();
+    stdout_json(&account.instance, &["license", "assign", &bought, "--customer", ANNA]);
+    let session = session(ANNA);
+    let page = |id: &str| account.get(&format!("/account/licenses/{id}"), &session).text();
+    let link = PAGE.replace('&', "&#38;");
+    assert!(page(&bought).contains(&format!("href=\"{link}\"")), "{}", page(&bought));
+    assert!(!page(&given.id).contains("stripe"), "{}", page(&given.id));
+}
+
+#[test]
+fn an_agency_makes_a_composer_token_sees_it_once_replaces_it_and_revokes_it() {
+    let (instance, _) = hosting(&["# none\n".to_owned()], &[("acme-forms", &[LATEST], true)]);
+    instance.write_issuing_secrets();
+    let account = Account::with(instance, "composer = 'acme'\n");
+    let own = account.issue(ANNA, &[]);
+    account.bind(&own, "https://anna.example", "a");
+    let anna = session(ANNA);
+    let license = format!("/account/licenses/{}", own.id);
+    let path = format!("{license}/composer");
+    let fetch = |token: &str| {
+        let basic = base64::prelude::BASE64_STANDARD.encode(format!("{token}:anna.example"));
+        let basic = format!("Basic {basic}");
+        let target = "/composer/p2/acme/acme-forms.json";
+        account.send("GET", target, &[("Authorization", &basic)], "").status
+    };
+    let page = account.get(&license, &anna).text();
+    assert!(page.contains(&format!("href=\"{path}\"")), "{page}");
+    let page = account.get(&path, &anna).text();
+    assert!(page.contains("http-basic.127.0.0.1 TOKEN anna.example"), "{page}");
+    assert!(!page.contains("Revoke the token"), "{page}");
+    let make = |made: &str| account.post(&path, &anna, &[("what", "make"), ("made", made)]);
+    let token_of = |page: &str| {
+        let (_, rest) = page
+            .split_once("<code>c1-")
+            .unwrap_or_else(|| panic!("no token in {page}"));
+        format!("c1-{}", rest.split('<').next().unwrap())
+    };
+    let first = token_of(&make("0").text());
+    assert_eq!(token_of(&make("0").text()), first, "a form that is sent twice");
+    assert_eq!(fetch(&first), 200);
+    let page = account.get(&path, &anna).text();
+    assert!(!page.contains(&first) && page.contains("Revoke the token"), "{page}");
+    assert_eq!(make("7").status, 409, "somebody was faster");
+    let second = token_of(&make("1").text());
+    assert_eq!((fetch(&first), fetch(&second)), (401, 200));
+    let revoke = [("what", "revoke"), ("made", "2")];
+    for word in ["revoked-token", "same"] {
+        let revoked = account.post(&path, &anna, &revoke);
+        assert_eq!(
+            location(&revoked),
+            format!("{license}?done={word}"),
+            "{}",
+            revoked.text()
+        );
+    }
+    assert_eq!(fetch(&second), 401);
+    let ledger = account.ledger();
+    assert!(ledger.contains("\"operator:account\"") && !ledger.contains("c1-"));
+    // Somebody else's license, and a server without a repository.
+    account.issue(BERT, &[]);
+    assert_eq!(account.get(&path, &session(BERT)).status, 404);
+    let none = Account::open("");
+    let other = none.issue(ANNA, &[]);
+    let license = format!("/account/licenses/{}", other.id);
+    assert_eq!(none.get(&format!("{license}/composer"), &anna).status, 404);
+    assert!(!none.get(&license, &anna).text().contains("Composer"));
+}
+
+#[test]
 fn by_the_key_alone_no_site_but_the_own_one_is_named_and_guesses_count() {
     let account = Account::open("");
     let own = account.issue(ANNA, &["--note", "for the agency"]);
@@ -856,6 +946,23 @@ fn a_client_is_told_the_page_and_doctor_warns_of_scripts_beside_it() {
     let url = format!("http://{}/account", account.server.address);
     let statement = account.server.ask(&question(&own, "https://anna.example")).json();
     assert_eq!(statement["account_url"], url.as_str());
+    let rights = |white_label: &str| {
+        let changed = stdout_json(
+            &account.instance,
+            &["license", "rights", &own.id, "--white-label", white_label],
+        );
+        (
+            changed["changed"].clone(),
+            changed["license"].get("white_label").cloned(),
+        )
+    };
+    assert_eq!(rights("yes"), (json!(true), Some(json!(true))));
+    assert_eq!(rights("yes"), (json!(false), Some(json!(true))));
+    let white = account.server.ask(&question(&own, "https://anna.example"));
+    assert_eq!((white.code(), white.json().get("account_url")), ("ok".into(), None));
+    assert_eq!(rights("no"), (json!(true), None));
+    let again = account.server.ask(&question(&own, "https://anna.example")).json();
+    assert_eq!(again["account_url"], url.as_str());
     let without = Server::start(&Instance::with_licenses(&["# none\n".to_owned()]));
     assert!(
         without

@@ -43,9 +43,22 @@ impl Checker<'_> {
     fn run(&mut self, arguments: &[&str]) -> Output {
         let is_group = matches!(
             arguments[0],
-            "license" | "customer" | "bindings" | "keys" | "package" | "shop" | "mail" | "token" | "webhook"
+            "license"
+                | "customer"
+                | "bindings"
+                | "keys"
+                | "package"
+                | "shop"
+                | "mail"
+                | "token"
+                | "webhook"
+                | "security"
         );
-        self.verbs.insert(arguments[..if is_group { 2 } else { 1 }].join(" "));
+        self.verbs.insert(match arguments {
+            // The plugin stands between the two words.
+            ["rollout", _, verb, ..] => format!("rollout {verb}"),
+            _ => arguments[..if is_group { 2 } else { 1 }].join(" "),
+        });
         // After `--`, it would be a value.
         let values = arguments.iter().position(|argument| *argument == "--");
         let (options, values) = arguments.split_at(values.unwrap_or(arguments.len()));
@@ -162,9 +175,22 @@ fn every_command_prints_what_the_page_of_json_says() {
         &["resume", id],
         &["sites", id, "unlimited"],
         &["sites", id, "--staging-sites", "2", "--site-moves", "default"],
+        &["rights", id, "--channel", "beta"],
     ] {
         checker.done("license-changed", &[&["license"], change].concat());
     }
+    for verb in ["vouch", "unvouch"] {
+        for _ in 0..2 {
+            checker.done("license-vouched", &["license", verb, id, "--reason", "an agency"]);
+        }
+    }
+    checker.fails(3, &["license", "vouch", id, "--until", "never"]);
+    checker.done("license-history", &["license", "history", id]);
+    checker.done("license-vouched", &["license", "vouch", id, "--until", "+2y"]);
+    let review = checker.done("review", &["review"]);
+    assert_eq!(review["vouched"].as_array().map(Vec::len), Some(1));
+    checker.done("license-composer-token", &["license", "composer-token", id]);
+    checker.done("license-composer-token", &["license", "composer-token", id, "--revoke"]);
     checker.done("license-show", &["license", "show", id]);
     let rekeyed = checker.done("license-rekey", &["license", "rekey", id]);
     checker.done("license-show", &["license", "show", id]);
@@ -273,9 +299,16 @@ fn every_command_prints_what_the_page_of_json_says() {
         checker.done("mail-preview", &["mail", "preview"])["text"],
         built_in["text"]
     );
+    let steps = format!("{named}\n[rollout]\nsteps = [\"0h 2%\", \"72h 100%\"]\n");
+    fs::write(&entry, steps).unwrap();
+    let rollouts = checker.done("rollout", &["rollout", "acme-forms", "show"]);
+    assert_eq!(rollouts["releases"], json!([]));
+    for verb in ["pause", "resume", "finish"] {
+        checker.fails(3, &["rollout", "acme-forms", verb]);
+    }
     fs::write(&entry, named).unwrap();
     let written = checker.done("mail-write-texts", &["mail", "write-texts"]);
-    assert_eq!(written["written"].as_array().map(Vec::len), Some(8));
+    assert_eq!(written["written"].as_array().map(Vec::len), Some(10));
     let kept = checker.done("mail-write-texts", &["mail", "write-texts"]);
     assert_eq!(kept["kept"], written["written"]);
     let own = checker.done("mail-preview", &["mail", "preview"]);
@@ -441,6 +474,10 @@ fn bindings() -> BTreeSet<String> {
     assert_eq!(history["history"][0]["counts"]["updates"]["update"], 1, "{history}");
     checker.fails(3, &["usage", "acme-none", "--history"]);
     checker.fails(3, &["usage", "acme-none"]);
+    let security = checker.done("security-report", &["security", "report", "acme-forms"]);
+    assert_eq!(security["sites"], usage["sites"], "{security}");
+    checker.fails(3, &["security", "report", "acme-forms", "9.9"]);
+    checker.fails(3, &["security", "report", "acme-none"]);
 
     checker.done("bindings-rebuild", &["bindings", "rebuild"]);
     checker.done("bindings-compact", &["bindings", "compact"]);

@@ -574,7 +574,10 @@ fn wait_returns_when_the_server_uses_the_files_and_says_why_it_does_not() {
         exit == 4 && error.contains("\ncaused by: nobody listens on "),
         "{error}"
     );
+    let mut early = countersign(&instance).arg("wait").spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
     let server = Server::start(&instance);
+    assert!(early.wait().unwrap().success(), "it waits for a server that starts");
     for _ in 0..5 {
         for (status, code) in [("suspended", "suspended"), ("active", "ok")] {
             instance.write_licenses(&[license.toml(&format!("status = \"{status}\""))]);

@@ -13,6 +13,7 @@ use countersign_model::license_key::LicenseKey;
 use serde_json::{Value, json};
 
 use crate::management::{run, stdout_json, token};
+use crate::sellers::seller::{SMALL, Seller, ShopSale, Told, with_sellers};
 use crate::support::http::{Client, request};
 use crate::support::issued::license_of;
 use crate::support::server::countersign;
@@ -28,7 +29,7 @@ const JONAS: &str = "jonas@vendor.example";
 const MIRA: &str = "mira@vendor.example";
 
 /// Each page with the role that it needs, as the documentation has them; `None` for everybody. `ID` is a license.
-const PAGES: [(&str, &str, Option<&str>); 45] = [
+const PAGES: [(&str, &str, Option<&str>); 56] = [
     ("GET", "/sign-in", None),
     ("POST", "/sign-in", None),
     ("GET", "/sign-in/none", None),
@@ -36,6 +37,7 @@ const PAGES: [(&str, &str, Option<&str>); 45] = [
     ("GET", "/mail-link/none", None),
     ("POST", "/mail-link/none", None),
     ("POST", "/licenses/ID/mail-key", Some("support")),
+    ("POST", "/licenses/ID/mail-page", Some("support")),
     ("GET", "/link/none", None),
     ("POST", "/link/none", None),
     ("GET", "/", Some("read")),
@@ -58,16 +60,26 @@ const PAGES: [(&str, &str, Option<&str>); 45] = [
     ("POST", "/licenses/ID/lift", Some("support")),
     ("GET", "/licenses/ID/new-key", Some("support")),
     ("POST", "/licenses/ID/new-key", Some("support")),
+    ("POST", "/licenses/ID/vouch", Some("support")),
+    ("POST", "/licenses/ID/unvouch", Some("support")),
     ("GET", "/licenses/ID/revoke", Some("admin")),
     ("POST", "/licenses/ID/revoke", Some("admin")),
     ("GET", "/sales", Some("read")),
     ("GET", "/sales/none", Some("support")),
     ("POST", "/sales/none/match", Some("support")),
+    ("POST", "/sales/none/take-back", Some("support")),
+    ("GET", "/deliveries/none", Some("support")),
+    ("POST", "/deliveries/none/address", Some("support")),
+    ("POST", "/deliveries/none/key", Some("support")),
+    ("POST", "/deliveries/none/attach", Some("support")),
     ("POST", "/deliveries/none/retry", Some("support")),
     ("POST", "/deliveries/none/drop", Some("support")),
     ("POST", "/mails/retry", Some("support")),
     ("GET", "/plugins", Some("read")),
     ("GET", "/plugins/acme-forms", Some("read")),
+    ("POST", "/plugins/acme-forms/pause", Some("support")),
+    ("POST", "/plugins/acme-forms/resume", Some("support")),
+    ("POST", "/plugins/acme-forms/finish", Some("admin")),
     ("GET", "/releases", Some("read")),
     ("GET", "/sharing", Some("read")),
     ("GET", "/health", Some("read")),
@@ -327,7 +339,9 @@ fn each_page_is_for_its_role_and_has_every_header() {
                 (Some(_), None) => assert_eq!((answer.status, location(&answer)), (303, "/sign-in"), "{what}"),
                 (Some(needed), Some(rank)) if *rank < needed => assert_eq!(answer.status, 403, "{what}"),
                 _ if ["/sign-out", "/mails/retry"].contains(&path.as_str()) => assert_eq!(answer.status, 303, "{what}"),
-                _ if path == "/sales/none" => assert_eq!(answer.status, 404, "{what}"),
+                _ if ["/sales/none", "/deliveries/none"].contains(&path.as_str()) => {
+                    assert_eq!(answer.status, 404, "{what}");
+                }
                 _ if method == "GET" => assert_eq!(answer.status, 200, "{what}"),
                 _ => assert_eq!(answer.status, 422, "{what}"),
             }
@@ -726,6 +740,182 @@ fn a_seat_is_freed_and_a_license_of_a_file_is_only_shown() {
 }
 
 #[test]
+fn a_license_that_somebody_says_is_fine_is_listed_nowhere_until_that_day() {
+    let in_file = License::new();
+    let desk = Desk::with(Instance::issuing(&[in_file.toml("")]), "");
+    let issued = stdout_json(
+        &desk.instance,
+        &["license", "issue", "--module", "forms", "--expires", "never"],
+    );
+    let license = License {
+        key: issued["license_key"].as_str().unwrap().to_owned(),
+        id: issued["id"].as_str().unwrap().to_owned(),
+    };
+    for license in [&license, &in_file] {
+        assert_eq!(desk.server.validate(license, "https://own.example").code(), "ok");
+        for number in 0..6 {
+            let host = format!("https://host{number}.example");
+            assert_eq!(desk.server.validate(license, &host).code(), "bound_elsewhere");
+        }
+    }
+    let reviewed = || stdout_json(&desk.instance, &["review"]);
+    let listed = || reviewed()["many_hosts"].as_array().unwrap().len();
+    eventually("both are listed", Duration::from_secs(20), || listed() == 2);
+    let jonas = session(JONAS);
+    let mira = session(MIRA);
+    let sharing = |session: &str| desk.get("/sharing", session).text();
+    // Before and after the list of what is fine.
+    let parts = |page: &str| {
+        let (found, fine) = page.split_once("id=\"fine\"").unwrap();
+        (found.to_owned(), fine.to_owned())
+    };
+    let (found, fine) = parts(&sharing(&jonas));
+    assert!(found.contains(&license.id) && found.contains(&in_file.id), "{found}");
+    assert!(found.contains(&format!("/licenses/{}/vouch", license.id)) && fine.contains("None."));
+    assert!(!sharing(&mira).contains("<form method=\"post\" action=\"/licenses/"));
+    let today = || desk.get("/", &jonas).text();
+    assert!(today().contains("2 licenses may be shared"), "{}", today());
+    let on_its_page = |said: &str| {
+        let page = desk.get(&format!("/licenses/{}", license.id), &jonas).text();
+        assert!(page.contains(said), "{page}");
+    };
+    on_its_page("6 sites without a seat asked with this key.");
+
+    let day = |years: u32, days: u64| {
+        let now = Utc::now().date_naive();
+        let day = now.checked_add_months(Months::new(12 * years)).unwrap();
+        day.checked_add_days(Days::new(days)).unwrap().to_string()
+    };
+    let reason = "an agency of Erika Muster";
+    let half = day(0, 180);
+    let form = [("until", half.as_str()), ("reason", reason)];
+    let vouch = |form: &[(&str, &str)]| desk.post(&format!("/licenses/{}/vouch", license.id), &jonas, form);
+    for until in ["", "soon", &day(5, 2), "2026-01-01"] {
+        assert_eq!(vouch(&[("until", until)]).status, 422, "{until}");
+    }
+    assert_eq!(location(&vouch(&form)), "/sharing?done=vouched");
+    on_its_page("Marked as fine until ");
+    let before = desk.ledger();
+    assert_eq!(location(&vouch(&form)), "/sharing?done=same");
+    assert_eq!(desk.ledger(), before);
+    assert!(!String::from_utf8(before).unwrap().contains("Erika"));
+    // At once, though what a look found is kept for ten minutes.
+    let (found, fine) = parts(&sharing(&jonas));
+    assert!(!found.contains(&license.id) && found.contains(&in_file.id), "{found}");
+    for said in [
+        license.id.as_str(),
+        "Jonas Berg",
+        reason,
+        &format!("datetime=\"{half}\""),
+    ] {
+        assert!(fine.contains(said), "{said}: {fine}");
+    }
+    let (_, fine) = parts(&sharing(&mira));
+    assert!(fine.contains("Jonas Berg") && !fine.contains("Erika") && !fine.contains("/unvouch"));
+    assert!(today().contains("1 license may be shared"), "{}", today());
+    let page = desk.get(&format!("/licenses/{}", license.id), &jonas).text();
+    assert!(
+        page.contains(&format!("Vouched for until {half}")) && page.contains(reason),
+        "{page}"
+    );
+    let found = reviewed();
+    let fine = &found["vouched"][0];
+    assert_eq!(found["many_hosts"][0]["license"], in_file.id.as_str());
+    assert_eq!(
+        (
+            &fine["license"],
+            &fine["until"],
+            &fine["by"],
+            &fine["who"],
+            &fine["reason"]
+        ),
+        (
+            &json!(license.id),
+            &json!(half),
+            &json!("operator:desk"),
+            &json!("Jonas Berg"),
+            &json!(reason)
+        )
+    );
+    let text = String::from_utf8(run(&desk.instance, &["review"]).stdout).unwrap();
+    assert!(text.contains("FINE") && text.contains(reason), "{text}");
+
+    // A program: who and why are not told, and a file may declare the license.
+    let bearer = token(&desk.instance, "shop", &["licenses:write", "reports:read"]);
+    let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+    let call = |method: &str, target: &str, body: &str| {
+        request(desk.server.address, method, target, &headers, body.as_bytes())
+    };
+    let told = call("GET", "/api/v1/reports/review", "").json();
+    assert_eq!(told["many_hosts"].as_array().unwrap().len(), 1);
+    let mut expected = fine.clone();
+    for name in ["who", "reason"] {
+        expected.as_object_mut().unwrap().remove(name);
+    }
+    assert_eq!(told["vouched"], json!([expected]));
+    let path = format!("/api/v1/licenses/{}/vouch", in_file.id);
+    for (body, status) in [
+        (json!({ "until": day(5, 2) }), 400),
+        (json!({ "until": "never" }), 400),
+        (json!({ "until": "2026-01-01" }), 400),
+        (json!({ "until": null }), 400),
+        (json!({ "days": 3 }), 400),
+        (json!({ "reason": license.key }), 400),
+    ] {
+        assert_eq!(call("POST", &path, &body.to_string()).status, status, "{body}");
+    }
+    let none = format!("/api/v1/licenses/{}/vouch", "0".repeat(64));
+    assert_eq!(call("POST", &none, "{}").status, 404);
+    let answer = call("POST", &path, "{}");
+    assert_eq!(
+        (answer.status, answer.json()),
+        (200, json!({ "id": in_file.id, "changed": true, "until": day(1, 0) }))
+    );
+    assert_eq!(call("POST", &path, "{}").json()["changed"], false);
+    assert!(!today().contains("may be shared"), "{}", today());
+    let back = call("POST", &format!("/api/v1/licenses/{}/unvouch", in_file.id), "{}");
+    assert_eq!(back.json(), json!({ "id": in_file.id, "changed": true }));
+    assert_eq!(listed(), 1);
+
+    // The page takes back what it shows.
+    let unvouch = |form: &[(&str, &str)]| desk.post(&format!("/licenses/{}/unvouch", license.id), &jonas, form);
+    assert_eq!(unvouch(&[]).status, 422);
+    assert_eq!(location(&unvouch(&[("until", &half)])), "/sharing?done=unvouched");
+    assert_eq!(location(&unvouch(&[("until", &half)])), "/sharing?done=same");
+    assert!(today().contains("2 licenses may be shared"), "{}", today());
+    let history = stdout_json(&desk.instance, &["license", "history", &license.id]);
+    let events: Vec<_> = history["events"].as_array().unwrap()[..2]
+        .iter()
+        .map(|event| (&event["event"], &event["who"]))
+        .collect();
+    let who = json!("Jonas Berg");
+    assert_eq!(events, [(&json!("unvouched"), &who), (&json!("vouched"), &who)]);
+
+    // Without a server, through a compaction; the reason is erased.
+    let Desk { instance, server, .. } = desk;
+    server.stop();
+    let said = ["license", "vouch", &license.id, "--until", "+6m", "--reason", reason];
+    assert_eq!(stdout_json(&instance, &said)["changed"], true);
+    run(&instance, &["bindings", "compact"]);
+    let found = stdout_json(&instance, &["review"]);
+    assert_eq!(found["many_hosts"][0]["license"], in_file.id.as_str());
+    assert_eq!(found["vouched"][0]["reason"], reason);
+    run(&instance, &["license", "forget", &license.id]);
+    let fine = &stdout_json(&instance, &["review"])["vouched"][0];
+    assert_eq!((&fine["license"], fine.get("reason")), (&json!(license.id), None));
+    for file in crate::canary::files_in(&instance.file("store")) {
+        let bytes = fs::read(&file).unwrap();
+        assert!(!bytes.windows(5).any(|part| part == b"Erika"), "{}", file.display());
+    }
+    let server = Server::start(&instance);
+    assert_eq!(
+        stdout_json(&instance, &["review"])["vouched"][0]["license"],
+        license.id.as_str()
+    );
+    server.stop();
+}
+
+#[test]
 fn who_comes_second_sees_what_differs_and_overwrites_nothing() {
     let desk = Desk::open("");
     let id = desk.issue(&[]);
@@ -831,6 +1021,14 @@ fn the_key_of_a_license_is_mailed_again_to_the_kept_address_once() {
     assert_eq!(desk.ledger(), before);
     let page = desk.get(&format!("/licenses/{id}"), &jonas).text();
     assert!(page.contains("Mail waits: the key"), "{page}");
+    // Nothing of this server can be downloaded.
+    let none = desk.post(&format!("/licenses/{id}/mail-page"), &jonas, &[("once", once)]);
+    assert_eq!(none.status, 422);
+    assert!(
+        none.text()
+            .contains("The server has no first copies of what the license covers.")
+    );
+    assert_eq!(mails(&desk.instance), 1);
     let alone = desk.issue(&[]);
     assert!(
         !desk
@@ -945,6 +1143,65 @@ fn an_order_without_an_offer_gets_one_or_is_left_aside_and_what_is_parked_is_tri
     });
     assert_eq!(sold().as_array().unwrap().len(), 1);
 
+    // It is something of ours after all. Its delivery is gone, so that the address is typed.
+    let page = desk.get("/sales", &session(JONAS)).text();
+    let at = page.split("href=\"/sales/").last().unwrap();
+    let aside = at.split('"').next().unwrap();
+    assert!(at.contains("Take back") && !desk.get("/sales", &session(MIRA)).text().contains("Take back"));
+    let form = desk.get(&format!("/sales/{aside}"), &session(JONAS)).text();
+    assert!(form.contains("<option value=\"price_card\">"), "{form}");
+    let target = format!("/sales/{aside}/take-back");
+    let back = [
+        ("price", "price_card"),
+        ("offer", "small"),
+        ("address", "kim@shop.example"),
+        ("reason", "it was no gift card"),
+    ];
+    let ledger = desk.ledger();
+    assert_eq!(
+        desk.post(&target, &session(JONAS), &back[..3]).status,
+        422,
+        "without a reason"
+    );
+    for (at, field) in [
+        (0, ("price", "price_new")),
+        (1, ("offer", "none")),
+        (2, ("address", "kim")),
+    ] {
+        let mut wrong = back;
+        wrong[at] = field;
+        let answer = desk.post(&target, &session(JONAS), &wrong);
+        assert!(
+            answer.status == 422 || location(&answer).ends_with("same"),
+            "{field:?}: {}",
+            answer.status
+        );
+    }
+    assert_eq!(desk.ledger(), ledger);
+    assert_eq!(
+        location(&desk.post(&target, &session(JONAS), &back)),
+        "/sales?done=taken-back"
+    );
+    assert_eq!(
+        location(&desk.post(&target, &session(JONAS), &back)),
+        "/sales?done=same"
+    );
+    let of_kim = stdout_json(&desk.instance, &["license", "list", "--customer", "kim@shop.example"]);
+    assert_eq!(
+        (of_kim.as_array().unwrap().len(), sold().as_array().unwrap().len()),
+        (1, 2)
+    );
+    let history = stdout_json(
+        &desk.instance,
+        &["license", "history", of_kim[0]["id"].as_str().unwrap()],
+    );
+    assert_eq!(
+        (&history["events"][0]["who"], &history["events"][0]["reason"]),
+        (&json!("Jonas Berg"), &json!("it was no gift card")),
+        "{history}"
+    );
+    assert!(!desk.get("/sales", &session(JONAS)).text().contains("Take back"));
+
     // What nobody can read.
     assert_eq!(deliver_text(&desk.server, "{\"no\":\"event\"}"), 200);
     eventually("it is parked", Duration::from_secs(20), || count() == 1);
@@ -958,6 +1215,229 @@ fn an_order_without_an_offer_gets_one_or_is_left_aside_and_what_is_parked_is_tri
     );
     assert_eq!(location(&desk.post(&drop, &session(JONAS), &sure)), "/sales?done=same");
     assert_eq!(parked(), json!([]));
+}
+
+/// What waits for this on the desk's node: the id of the delivery.
+fn waiting_for(desk: &Desk, thing: &str) -> Option<String> {
+    let waiting = stdout_json(&desk.instance, &["shop", "sales", "list", "--waiting"]);
+    let found = waiting
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|wait| wait["waits_for"] == thing)?;
+    found["delivery"].as_str().map(str::to_owned)
+}
+
+/// Waits until something waits for this. The id of its delivery.
+fn delivery_waiting_for(desk: &Desk, thing: &str) -> String {
+    eventually("it waits", Duration::from_secs(30), || {
+        waiting_for(desk, thing).is_some()
+    });
+    waiting_for(desk, thing).unwrap()
+}
+
+/// The newest line of the history of the only license.
+fn newest_line(desk: &Desk) -> Value {
+    let licenses = stdout_json(&desk.instance, &["license", "list"]);
+    assert_eq!(licenses.as_array().unwrap().len(), 1, "{licenses}");
+    stdout_json(
+        &desk.instance,
+        &["license", "history", licenses[0]["id"].as_str().unwrap()],
+    )["events"][0]
+        .clone()
+}
+
+#[test]
+fn a_person_says_the_address_that_the_shop_does_not_tell() {
+    let instance = with_sellers("");
+    instance.write_issuing_secrets();
+    instance.write_secret("keys/shops/paddle.api-key", "pdl_live_apikey_CANARY\n");
+    let desk = Desk::with(
+        instance,
+        "[shops.paddle]\napi_key_file = 'keys/shops/paddle.api-key'\napi_url = 'http://127.0.0.1:1/'\n\
+         [mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n",
+    );
+    let sell = |number| {
+        for body in ShopSale::new(Seller::Paddle, number).bodies(Told::Sold(SMALL, 1, 30), 1) {
+            assert_eq!(Seller::Paddle.deliver(&desk.server, &body), 200);
+        }
+    };
+    sell(1);
+    let id = delivery_waiting_for(&desk, "address");
+    let jonas = session(JONAS);
+    let page = desk.get("/sales", &jonas).text();
+    assert!(
+        page.contains(&format!("href=\"/deliveries/{id}\">Enter an address")),
+        "{page}"
+    );
+    assert!(!desk.get("/sales", &session(MIRA)).text().contains("Enter an address"));
+    assert!(
+        desk.get(&format!("/deliveries/{id}"), &jonas)
+            .text()
+            .contains("name=\"address\"")
+    );
+    let at = |what: &str| format!("/deliveries/{id}/{what}");
+    let said = [("address", "kim@shop.example"), ("reason", "she called")];
+    for (target, form) in [
+        (at("address"), &said[..1]),
+        (at("address"), &[("address", "kim"), ("reason", "x")][..]),
+        (at("key"), &[("key", "imported-key-number-0001"), ("reason", "x")][..]),
+        (at("attach"), &[("license", "0123456789"), ("reason", "x")][..]),
+    ] {
+        assert_eq!(desk.post(&target, &jonas, form).status, 422, "{target} {form:?}");
+    }
+    assert_eq!(stdout_json(&desk.instance, &["license", "list"]), json!([]));
+    assert_eq!(location(&desk.post(&at("address"), &jonas, &said)), "/sales?done=said");
+    eventually("it is issued", Duration::from_secs(30), || {
+        waiting_for(&desk, "address").is_none() && mails(&desk.instance) == 1
+    });
+    let line = newest_line(&desk);
+    assert_eq!(
+        (&line["who"], &line["reason"]),
+        (&json!("Jonas Berg"), &json!("she called")),
+        "{line}"
+    );
+    let of_kim = stdout_json(&desk.instance, &["license", "list", "--customer", "kim@shop.example"]);
+    assert_eq!(of_kim.as_array().unwrap().len(), 1);
+    assert_eq!(desk.post(&at("address"), &jonas, &said).status, 404, "it is done");
+    assert!(!desk.server.log().contains("kim@") && !desk.server.log().contains("she called"));
+
+    // The command says the same.
+    sell(2);
+    let id = delivery_waiting_for(&desk, "address");
+    run(
+        &desk.instance,
+        &[
+            "shop",
+            "parked",
+            "retry",
+            &id,
+            "--address",
+            "lee@shop.example",
+            "--reason",
+            "by phone",
+        ],
+    );
+    eventually("the other one is issued", Duration::from_secs(30), || {
+        mails(&desk.instance) == 2
+    });
+    let of_lee = stdout_json(&desk.instance, &["license", "list", "--customer", "lee@shop.example"]);
+    assert_eq!(of_lee.as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_person_says_the_key_that_the_shop_made_and_it_is_stored_nowhere() {
+    const KEY: &str = "38B1460A-5104-4067-A91D-CANARY000001";
+    let instance = with_sellers("");
+    instance.write_issuing_secrets();
+    let desk = Desk::with(
+        instance,
+        "[serve]\nforeign_keys = true\n[shops.lemonsqueezy]\nkeys = 'shop'\n",
+    );
+    for body in ShopSale::new(Seller::LemonSqueezy, 1).bodies(Told::Sold(SMALL, 1, 30), 1) {
+        assert_eq!(Seller::LemonSqueezy.deliver(&desk.server, &body), 200);
+    }
+    let id = delivery_waiting_for(&desk, "key");
+    let jonas = session(JONAS);
+    assert!(
+        desk.get("/sales", &jonas)
+            .text()
+            .contains(&format!("href=\"/deliveries/{id}\">Enter the key"))
+    );
+    assert!(
+        desk.get(&format!("/deliveries/{id}"), &jonas)
+            .text()
+            .contains("name=\"key\"")
+    );
+    let at = format!("/deliveries/{id}/key");
+    let short = desk.post(&at, &jonas, &[("key", "CANARY"), ("reason", "x")]);
+    assert!(
+        short.status == 422 && !short.text().contains("CANARY"),
+        "{}",
+        short.text()
+    );
+    let said = [("key", KEY), ("reason", "from the shop's list")];
+    assert_eq!(location(&desk.post(&at, &jonas, &said)), "/sales?done=said");
+    eventually("it is issued", Duration::from_secs(30), || {
+        waiting_for(&desk, "key").is_none()
+    });
+    let line = newest_line(&desk);
+    assert_eq!(
+        (&line["who"], &line["reason"]),
+        (&json!("Jonas Berg"), &json!("from the shop's list")),
+        "{line}"
+    );
+    let answer = desk
+        .server
+        .ask(&json!({ "license_key": KEY, "site_url": "https://a.example" }));
+    assert_eq!(answer.code(), "ok");
+    assert!(!desk.server.log().contains("CANARY"));
+    for file in crate::canary::files_in(&desk.instance.file("store")) {
+        let bytes = fs::read(&file).unwrap();
+        assert!(
+            !String::from_utf8_lossy(&bytes).contains("CANARY000001"),
+            "{}",
+            file.display()
+        );
+    }
+}
+
+#[test]
+fn a_person_says_which_license_a_subscription_renews() {
+    let instance = Instance::new();
+    add_shop(&instance);
+    instance.write_issuing_secrets();
+    let desk = Desk::with(instance, "[shops.stripe]\n");
+    let license = desk.issue(&[]);
+    let mut renewal = invoice("in_9", "subscription_cycle", "price_small", 1, 400);
+    renewal["parent"]["subscription_details"]["subscription"] = json!("sub_9");
+    assert_eq!(deliver(&desk.server, "invoice.paid", 1, &renewal), 200);
+    let id = delivery_waiting_for(&desk, "first_payment");
+    let jonas = session(JONAS);
+    assert!(
+        desk.get("/sales", &jonas)
+            .text()
+            .contains(&format!("href=\"/deliveries/{id}\">Choose the license"))
+    );
+    assert!(desk.get(&format!("/deliveries/{id}"), &jonas).text().contains("sub_9"));
+    let at = format!("/deliveries/{id}/attach");
+    let before = desk.ledger();
+    for (name, said) in [
+        ("abc", "8 or more"),
+        ("0000000000", "No license of the ledger has this id"),
+        (&"0".repeat(64), "no such license in the ledger"),
+    ] {
+        let answer = desk.post(&at, &jonas, &[("license", name), ("reason", "x")]);
+        assert!(
+            answer.status == 422 && answer.text().contains(said),
+            "{}",
+            answer.text()
+        );
+    }
+    assert_eq!(desk.ledger(), before);
+    let form = [("license", &license[..12]), ("reason", "imported without it")];
+    assert_eq!(location(&desk.post(&at, &jonas, &form)), "/sales?done=attached");
+    eventually("it is applied", Duration::from_secs(30), || {
+        waiting_for(&desk, "first_payment").is_none()
+    });
+    let history = stdout_json(&desk.instance, &["license", "history", &license]);
+    let lines = history["events"].as_array().unwrap();
+    let attached = lines.iter().find(|line| line["reason"] == "imported without it");
+    let attached = attached.unwrap_or_else(|| panic!("{history}"));
+    assert_eq!(
+        (&attached["who"], &attached["by"]),
+        (&json!("Jonas Berg"), &json!("operator:desk")),
+        "{attached}"
+    );
+    assert_eq!(
+        stdout_json(&desk.instance, &["license", "list"])
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    let sub = ["shop", "attach", "sub_9", license.as_str()];
+    assert_eq!(stdout_json(&desk.instance, &sub)["changed"], json!(false));
 }
 
 #[test]
@@ -1204,6 +1684,31 @@ fn people_sign_in_by_a_code_or_a_link_in_a_mail_and_nobody_learns_who_may() {
     assert_eq!(desk.post(&at, "", &[("code", &code)]).status, 410);
     assert_eq!(desk.post(&format!("/mail-link/{link}"), "", &[]).status, 410);
     assert_eq!(desk.get(&format!("/mail-link/{link}"), "").status, 410);
+    // More mails than are sent: the name of each attempt has the person, and its code signs nobody in.
+    let person = |at: &str| {
+        let told = BASE64_URL_SAFE_NO_PAD.decode(at.rsplit('/').next().unwrap()).unwrap();
+        told[24..40].to_vec()
+    };
+    let [known, unknown] = [ANNA, "other@vendor.example"].map(|address| {
+        let asked: Vec<_> = (0..22).map(|_| ask(address)).collect();
+        assert!(
+            asked
+                .iter()
+                .all(|at| person(at) == person(&asked[0]) && person(at) != [0; 16])
+        );
+        asked
+    });
+    for (known, unknown) in known.iter().zip(&unknown) {
+        let [known, unknown] = [known, unknown].map(|at| {
+            let wrong = desk.post(at, "", &[("code", "AAAA-AAAA")]);
+            (
+                wrong.status,
+                wrong.text().replace(at.as_str(), "AT").len(),
+                desk.get(at, "").status,
+            )
+        });
+        assert_eq!(known, unknown);
+    }
     // Five tries.
     let at = ask(MIRA);
     let statuses: Vec<_> = (0..7)
@@ -1372,6 +1877,43 @@ fn a_plugin_shows_its_history_as_a_chart_with_its_table() {
         today.contains("Yesterday: 0 updates offered, 3 packages sent"),
         "{today}"
     );
+}
+
+#[test]
+fn people_pause_a_rollout_on_the_page_of_its_plugin() {
+    let desk = Desk::open("");
+    let entry = "module = \"forms\"\nrepository = \"../../src\"\ndownload_url = \"https://dl.example/{version}.zip\"\n\
+                 [rollout]\nsteps = [\"0h 2%\", \"72h 100%\"]\n";
+    desk.instance.write("registry/plugins/acme-forms.toml", entry);
+    let page = |who| desk.get("/plugins/acme-forms", &session(who)).text();
+    let shows = |text: &str| {
+        eventually("the page shows it", Duration::from_secs(20), || {
+            page(ANNA).contains(text)
+        });
+    };
+    shows(">for everyone</span>");
+    desk.instance
+        .publish_all("releases", "1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
+    shows(">at 2 %</span>");
+    assert!(page(ANNA).contains("For everyone now") && !page(JONAS).contains("For everyone now"));
+    assert!(page(JONAS).contains(">Pause</button>") && !page(MIRA).contains("<form class=\"fields\""));
+    let post = |step: &str, who, fields: &[(&str, &str)]| {
+        let answer = desk.post(&format!("/plugins/acme-forms/{step}"), &session(who), fields);
+        (answer.status, location(&answer).to_owned())
+    };
+    let version = ("version", "1.3.0");
+    let back = (303, "/plugins/acme-forms".to_owned());
+    assert_eq!(post("pause", JONAS, &[version]).0, 422, "without a reason");
+    assert_eq!(post("pause", JONAS, &[version, ("reason", "<b>tickets</b>")]), back);
+    let paused = page(MIRA);
+    for shown in [">paused at 2 %</span>", "Jonas", "&#60;b&#62;tickets&#60;/b&#62;"] {
+        assert!(paused.contains(shown), "{shown}: {paused}");
+    }
+    assert_eq!(post("pause", JONAS, &[version, ("reason", "again")]).0, 422);
+    assert_eq!(post("resume", JONAS, &[version]), back);
+    assert_eq!(post("finish", JONAS, &[version, ("reason", "all is well")]).0, 403);
+    assert_eq!(post("finish", ANNA, &[version, ("reason", "all is well")]), back);
+    assert!(!page(ANNA).contains(">at 2 %</span>"));
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn a_line_of_an_unknown_kind_is_of_a_newer_version_and_no_command_calls_it_damag
     let last = ledger.lines().last().unwrap();
     let previous = const_hex::encode(Sha256::digest(format!("{last}\n")));
     let kind = format!(
-        "{{\"event\":\"rollout\",\"plugin\":\"acme-forms\",\"previous\":\"{previous}\",\"sequence\":4,\"synced\":3}}\n"
+        "{{\"event\":\"ballot\",\"plugin\":\"acme-forms\",\"previous\":\"{previous}\",\"sequence\":4,\"synced\":3}}\n"
     );
     let member = format!(
         "{{\"event\":\"bound\",\"floor\":7,\"host\":\"new.example\",\"license\":\"{}\",\"previous\":\"{previous}\",\
@@ -109,12 +109,12 @@ fn a_line_of_an_unknown_kind_is_of_a_newer_version_and_no_command_calls_it_damag
     );
     for (line, what) in [
         (&member, "has the member \"floor\""),
-        (&kind, "is of the kind \"rollout\""),
+        (&kind, "is of the kind \"ballot\""),
     ] {
         fs::write(instance.file(LEDGER), format!("{ledger}{line}")).unwrap();
         is_of_a_newer_version(&instance, what);
     }
-    let events = "{\"event\":\"rollout\",\"plugin\":\"acme-forms\"}\n";
+    let events = "{\"event\":\"ballot\",\"plugin\":\"acme-forms\"}\n";
     instance.write("events.jsonl", events);
     let path = |name| instance.file(name).display().to_string();
     let (exit, _, stderr) = run(
@@ -123,7 +123,7 @@ fn a_line_of_an_unknown_kind_is_of_a_newer_version_and_no_command_calls_it_damag
     );
     assert_eq!(exit, 3, "{stderr}");
     assert!(
-        stderr.contains("a newer version of countersign wrote these events: line 1 is of the kind \"rollout\""),
+        stderr.contains("a newer version of countersign wrote these events: line 1 is of the kind \"ballot\""),
         "{stderr}"
     );
 }

@@ -62,7 +62,9 @@ mod remote;
 mod renew_links;
 mod replaced;
 mod report_api;
+mod rollouts;
 mod sales;
+mod security;
 mod sellers;
 mod shop_verbs;
 mod signature;
@@ -75,6 +77,7 @@ mod statements;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;
+mod themes;
 mod timing;
 mod tls;
 mod tokens;

@@ -1054,9 +1054,21 @@ fn a_license_of_the_ledger_gets_a_new_key_a_mail_and_another_site_from_the_comma
     };
     page.check("license-resend", &resend());
     assert_eq!(resend(), json!({ "id": license.id, "queued": true }));
+    fails(
+        &[
+            "license",
+            "resend",
+            &license.id,
+            "--to",
+            "anna@example.com",
+            "--download",
+        ],
+        3,
+        "the server has no first copies of what the license covers",
+    );
     let log = running.log();
     assert!(
-        log.contains("will be mailed again") && !log.contains("anna@") && !log.contains(&license.key),
+        log.contains("mailed again") && !log.contains("anna@") && !log.contains(&license.key),
         "{log}"
     );
     assert!(running.stop().success());

@@ -124,3 +124,29 @@ fn the_examples_for_containers_set_only_what_is_a_setting_and_name_this_version(
     }
     assert!(found >= 8, "{found}");
 }
+
+/// What is between `before`, which is there once, and the next quote or end of a line.
+fn behind(file: &str, before: &str) -> String {
+    let text = fs::read_to_string(project(file)).unwrap();
+    let found: Vec<&str> = text.split(before).skip(1).collect();
+    assert_eq!(found.len(), 1, "{file}: {before}");
+    let end = found[0].find(['\'', '"', '\n']).unwrap();
+    found[0][..end].to_owned()
+}
+
+#[test]
+fn every_client_has_the_version_of_the_server() {
+    let first = "clients/wordpress/countersign-client.php";
+    let second = "clients/wordpress/countersign-client-admin.php";
+    for (file, before) in [
+        ("clients/javascript/package.json", "\"version\": \""),
+        ("clients/python/pyproject.toml", "\nversion = \""),
+        ("clients/wordpress/composer.json", "\"version\": \""),
+        (first, " * @version "),
+        (first, "public const VERSION = '"),
+        (second, " * @version "),
+        (second, "'\\Client::VERSION' ) && '"),
+    ] {
+        assert_eq!(behind(file, before), env!("CARGO_PKG_VERSION"), "{file}: {before}");
+    }
+}

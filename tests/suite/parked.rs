@@ -43,7 +43,7 @@ fn three_queues(instance: &Instance) -> [Kept; 3] {
     spool
         .put(&"stripe".parse().unwrap(), now, delivery("evt_1").as_bytes())
         .unwrap();
-    assert!(spool.park(spool.waiting()[0], "no offer".to_owned()).unwrap());
+    assert!(spool.park(spool.waiting()[0], now, "no offer".to_owned()).unwrap());
     spool
         .put(&"stripe".parse().unwrap(), now, delivery("evt_2").as_bytes())
         .unwrap();

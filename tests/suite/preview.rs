@@ -136,6 +136,121 @@ fn a_tagged_release_is_shown_as_it_is_published_and_the_next_one_with_what_it_ch
 }
 
 #[test]
+fn what_sites_get_by_the_state_of_their_license_follows_from_the_entry() {
+    let work = Workplace::new();
+    let states = |more: &str, current: &str| -> Vec<(String, Option<String>)> {
+        let entry = format!("repository = \"../../acme-forms\"\n{more}");
+        work.write("registry/plugins/acme-forms.toml", &entry);
+        let plugin = only(&print(work.path(), &["--json", "--current", current]));
+        let states = plugin["states"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        states
+            .map(|answer| (text(&answer["state"]).unwrap(), text(&answer["version"])))
+            .collect()
+    };
+    let rollout = "[rollout]\nsteps = [\"0h 10%\", \"24h 100%\"]\n";
+    let security = "[security]\nreleases = [\"1.2.0\"]\nlines = \"major\"\n";
+    for (more, current, expected) in [
+        (
+            String::new(),
+            "1.1.0",
+            &[("active", "1.3.0"), ("expired", ""), ("went_back", "1.2.0")][..],
+        ),
+        (
+            String::new(),
+            "1.3.0",
+            &[("active", ""), ("expired", ""), ("went_back", "1.2.0")],
+        ),
+        (
+            format!("[channels]\nrc = \"listed\"\n{rollout}"),
+            "1.1.0",
+            &[
+                ("active", "1.3.0"),
+                ("channel", "1.3.0"),
+                ("held", "1.3.0"),
+                ("held_other_client", "1.2.0"),
+                ("expired", ""),
+                ("went_back", "1.2.0"),
+            ],
+        ),
+        // Nothing is between what it runs and what it waits for.
+        (
+            rollout.to_owned(),
+            "1.2.0",
+            &[
+                ("active", "1.3.0"),
+                ("held", "1.3.0"),
+                ("held_other_client", ""),
+                ("expired", ""),
+                ("went_back", "1.2.0"),
+            ],
+        ),
+        (
+            format!("{rollout}others = \"offer\"\n"),
+            "1.2.0",
+            &[
+                ("active", "1.3.0"),
+                ("held", "1.3.0"),
+                ("held_other_client", "1.3.0"),
+                ("expired", ""),
+                ("went_back", "1.2.0"),
+            ],
+        ),
+        (
+            format!("{rollout}hold = \"all\"\n"),
+            "1.1.0",
+            &[
+                ("active", "1.3.0"),
+                ("held", "1.2.0"),
+                ("held_other_client", "1.2.0"),
+                ("expired", ""),
+                ("went_back", "1.2.0"),
+            ],
+        ),
+        // It lacks a security release: nothing is held, and the end of its license withholds that one only by the entry's will.
+        (
+            format!("{rollout}{security}expired = \"deliver\"\n"),
+            "1.1.0",
+            &[
+                ("active", "1.3.0"),
+                ("held", "1.3.0"),
+                ("expired", "1.2.0"),
+                ("went_back", "1.2.0"),
+            ],
+        ),
+        (
+            format!("{security}expired = \"tell\"\n[back]\nallow = \"off\"\n"),
+            "1.1.0",
+            &[("active", "1.3.0"), ("expired", ""), ("went_back", "")],
+        ),
+    ] {
+        let found = states(&more, current);
+        let found: Vec<_> = found
+            .iter()
+            .map(|(state, version)| (state.as_str(), version.as_deref().unwrap_or_default()))
+            .filter(|(state, _)| *state != "refused")
+            .collect();
+        assert_eq!(found, expected, "{more} {current}");
+    }
+    // The entry of the last case.
+    let text = stdout(&print(work.path(), &["--current", "1.1.0"]));
+    for line in [
+        "By the state of the license, with 1.1.0 installed",
+        "  active                                     1.3.0       The newest release that it may have.",
+        "  expired                                    -           No update. It learns that 1.3.0 is there, and that it lacks \
+         a security release.",
+        "  went back from 1.3.0                       -           There is no release to which it may go back.",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    let page = Preview::start(work.path(), &[]).get("/?current=1.1.0").text();
+    assert!(
+        page.contains("id=\"states\"") && page.contains("lacks a security release."),
+        "{page}"
+    );
+}
+
+#[test]
 fn a_site_that_is_not_offered_what_is_shown_is_said_to_be_so() {
     let work = Workplace::new();
     work.edit("2.0.0-beta.1", "* Rewritten.");
@@ -194,7 +309,7 @@ fn what_the_build_warns_of_is_told_with_file_and_line() {
     let text = stdout(&print(work.path(), &[]));
     for line in [
         "  readme.txt:2: \"soon\" is not a version such as 6.5 or 6.5.1",
-        "  acme-forms.php:5: its version is already released; raise it in the plugin header: 1.2.0",
+        "  acme-forms.php:5: its version is already released; raise it in the header: 1.2.0",
         "  the CMS version it was tested with is missing (Tested up to)",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
@@ -830,4 +945,83 @@ fn a_few_objects_that_stand_for_very_many_folders_are_an_error_that_names_the_li
     assert!(began.elapsed().as_secs() < 40, "{:?}", began.elapsed());
     assert!(page.contains("1.3.0"), "{page:.500}");
     assert_eq!(preview.stop(), Some(0));
+}
+
+#[test]
+fn a_theme_is_shown_as_the_themes_screen_shows_it() {
+    let work = Workplace::new();
+    let style = "/*\nTheme Name: Acme Shop\nTheme URI: https://acme.example/shop\nVersion: 1.3.0\nRequires at least: 6.5\n\
+                 Requires PHP: 8.1\nRequires Plugins: acme-forms\n*/\n";
+    work.write("acme-forms/style.css", style);
+    work.write("acme-forms/index.php", "<?php\n");
+    // Without an instance, the stylesheet says what it is.
+    let folder = work.repository();
+    let arguments = ["--json", folder.to_str().unwrap()];
+    let document: Value = serde_json::from_slice(&print(work.path(), &arguments).stdout).unwrap();
+    let assumed = document["assumed"].as_array().unwrap();
+    let is_said = "it is a theme, because its style.css says so";
+    assert!(assumed.iter().any(|sentence| sentence == is_said), "{document:#}");
+    assert_eq!(document["plugins"][0]["manifest"]["type"], "theme");
+
+    let entry = "type = \"theme\"\nrepository = \"../../acme-forms\"\n";
+    work.write("registry/plugins/acme-forms.toml", entry);
+    let row = |cms: &str, php: &str| {
+        let arguments = ["--current", "1.2.0", "--cms", cms, "--php", php];
+        let text = stdout(&print(work.path(), &arguments));
+        let json = only(&print(work.path(), &[&arguments[..], &["--json"]].concat()));
+        let row = json["row"].as_str().unwrap().to_owned();
+        (row, text)
+    };
+    for (cms, php, expected, sentence) in [
+        (
+            "6.8",
+            "8.3",
+            "update",
+            "There is a new version of Acme Shop available. View version 1.3.0 details or update now.",
+        ),
+        (
+            "6.8",
+            "8.0",
+            "php_too_old",
+            "There is a new version of Acme Shop, and this site's PHP is too old for it.",
+        ),
+        (
+            "6.4",
+            "8.3",
+            "cms_too_old",
+            "There is a new version of Acme Shop, and this site's CMS is too old for it.",
+        ),
+        (
+            "6.4",
+            "8.0",
+            "both_too_old",
+            "There is a new version of Acme Shop, and this site's CMS and PHP are too old for it.",
+        ),
+    ] {
+        let (row, text) = row(cms, php);
+        assert_eq!(row, expected);
+        assert!(text.contains(&format!("  {sentence}\n")), "{text}");
+        assert!(
+            !text.contains("Its author"),
+            "a theme has no window with such notes: {text}"
+        );
+        let frame = "For the details of a theme, WordPress opens https://acme.example/shop in a frame, and none of the texts here.";
+        assert!(
+            text.contains(frame) && text.contains("requires plugins: acme-forms"),
+            "{text}"
+        );
+    }
+    let preview = Preview::start(work.path(), &[]);
+    let page = preview
+        .get("/plugins/acme-forms/working-tree?current=1.2.0&cms=6.8&php=8.3")
+        .text();
+    for text in [
+        "<h2 id=\"row-title\">Themes screen</h2>",
+        " or <u>update now</u>.",
+        "WordPress opens https://acme.example/shop in a frame",
+        "<dt>Requires plugins</dt><dd>acme-forms</dd>",
+    ] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert!(!page.contains("Details window"), "{page}");
 }

@@ -96,7 +96,8 @@ fn the_configuration_file_has_every_setting_with_its_default() {
 }
 
 /// Settings of the server that are neither a limit nor a time-out.
-const NO_LIMITS: [&str; 23] = [
+const NO_LIMITS: [&str; 24] = [
+    "composer",
     "renew_url",
     "upgrade_url",
     "compat",

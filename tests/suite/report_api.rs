@@ -27,7 +27,7 @@ fn a_program_reads_what_the_commands_say_of_usage_and_abuse() {
     for nothing in ["usage/acme-none", "usage/A%20b", "usage/", "other", ""] {
         assert_eq!(get(&shop, &reader, nothing).status, 404, "{nothing}");
     }
-    let empty = json!({ "odd_copies": [], "many_hosts": [], "many_moves": [], "many_first_copies": [], "claims": [] });
+    let empty = json!({ "odd_copies": [], "many_hosts": [], "many_moves": [], "many_first_copies": [], "claims": [], "vouched": [] });
     assert_eq!(get(&shop, &reader, "review").json(), empty);
 
     let license = license_of(&shop.issue("1", &forms()));

@@ -3,7 +3,7 @@
 mod asked_buyers;
 mod asked_stripe;
 mod bought_for;
-mod seller;
+pub mod seller;
 mod shop_keys;
 
 use chrono::Utc;

@@ -118,5 +118,5 @@ fn a_token_needs_the_keys_of_issuing_and_a_scope() {
         assert_eq!(run(&instance, arguments).status.code(), Some(2), "{arguments:?}");
     }
     let told = run(&instance, &["token", "create", "shop", "--scope", "all"]).stderr;
-    assert!(String::from_utf8_lossy(&told).contains("expected licenses:read, licenses:write"));
+    assert!(String::from_utf8_lossy(&told).contains("expected one of customers:read, keys:read"));
 }

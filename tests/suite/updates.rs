@@ -52,6 +52,85 @@ fn an_entitled_site_gets_the_manifest_untouched_until_it_has_it() {
 }
 
 #[test]
+fn a_site_on_a_channel_gets_its_pre_releases_if_the_entry_and_its_license_allow_that() {
+    let listed = License::new();
+    let other = License::new();
+    let tables = [listed.toml("channels = [\"beta\"]"), other.toml("")];
+    let instance = Instance::with_licenses(&tables);
+    let entry = |channels: &str| {
+        let text = format!(
+            "module = \"forms\"\nrepository = \"../../src\"\ndownload_url = \"https://dl.example/{{version}}.zip\"\n{channels}\n"
+        );
+        instance.write("registry/plugins/acme-forms.toml", &text);
+    };
+    let versions = [
+        "2.0.0-alpha.1",
+        "1.3.0-rc.0",
+        "1.3.0-beta.2",
+        "1.3.0-dev",
+        LATEST,
+        "1.2.0-beta.9",
+    ];
+    instance.publish_all("releases", LATEST, &versions.map(|version| (version, false)));
+    let offered = |server: &Server, license: &License, query: &str| {
+        let response = server.updates(license, "a.com", query);
+        let version = response.json()["version"].as_str().map(str::to_owned);
+        assert_eq!(response.status, 200, "{}", response.text());
+        version.unwrap_or_default()
+    };
+    for (channels, asked, of_listed, of_other) in [
+        ("", "beta", LATEST, LATEST),
+        ("[channels]\nbeta = \"off\"", "beta", LATEST, LATEST),
+        ("[channels]\nbeta = \"licensed\"", "beta", "1.3.0-rc.0", "1.3.0-rc.0"),
+        ("[channels]\nbeta = \"listed\"", "beta", "1.3.0-rc.0", LATEST),
+        ("[channels]\nbeta = \"listed\"", "rc", "1.3.0-rc.0", LATEST),
+        (
+            "[channels]\nbeta = \"listed\"\nalpha = \"listed\"",
+            "alpha",
+            LATEST,
+            LATEST,
+        ),
+        (
+            "[channels]\nalpha = \"licensed\"",
+            "alpha",
+            "2.0.0-alpha.1",
+            "2.0.0-alpha.1",
+        ),
+        ("[channels]\nalpha = \"licensed\"", "stable", LATEST, LATEST),
+        ("[channels]\nalpha = \"licensed\"", "nightly", LATEST, LATEST),
+        ("[channels]\nalpha = \"licensed\"", "", LATEST, LATEST),
+    ] {
+        entry(channels);
+        let server = Server::start(&instance);
+        for (license, expected) in [(&listed, of_listed), (&other, of_other)] {
+            server.validate(license, "a.com");
+            let query = format!("&current_version=1.1&channel={asked}");
+            assert_eq!(offered(&server, license, &query), expected, "{channels} {asked}");
+        }
+        // A site that runs a beta is not taken back to the release before it.
+        assert_eq!(offered(&server, &other, "&current_version=1.3.0-beta.3"), "");
+        let twice = server.updates(&listed, "a.com", "&channel=beta&channel=beta");
+        assert_eq!((twice.status, twice.code().as_str()), (400, "malformed_request"));
+    }
+}
+
+#[test]
+fn an_index_that_names_another_release_as_the_latest_of_a_channel_is_refused() {
+    let instance = Instance::new();
+    instance.publish_all("releases", LATEST, &[("1.3.0-beta.1", false), (LATEST, false)]);
+    let index = std::fs::read_to_string(instance.file("releases/index.json")).unwrap();
+    let changed = index.replace(
+        "\"latest\":\"1.2.0\"",
+        "\"latest\":\"1.2.0\",\"channels\":{\"beta\":\"1.2.0\"}",
+    );
+    assert_ne!(changed, index);
+    instance.write("releases/index.json", &changed);
+    let (exit, output) = crate::support::upstream::run(crate::support::server::countersign(&instance).arg("doctor"));
+    assert_ne!(exit, Some(0));
+    assert!(output.contains("acme-forms"), "{output}");
+}
+
+#[test]
 fn a_plugin_with_nothing_published_is_up_to_date() {
     let (license, _instance, server) = bound(|license| license.toml_with("2099-12-31", "", "maps = []"));
     assert_up_to_date(&get(

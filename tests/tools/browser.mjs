@@ -69,8 +69,8 @@ const verbs = {
   },
   print: async () => void (await page.emulateMedia({ media: "print" })),
   back: async () => void (await page.goBack()),
-  // What axe finds, a line each.
-  faults: () => faults(page),
+  // What axe finds, a line each: on the page, or within an element.
+  faults: (within) => faults(page, within),
   // What is reached by the key Tab, and what could be used and is not reached.
   walk: () => walk(page),
   picture: async (path, whole) => void (await page.screenshot({ path, fullPage: whole })),

@@ -30,7 +30,7 @@ const verbs = {
   evaluate: (expression) => page.evaluate(expression),
   screen: async (width, height) => void (await page.setViewport({ width, height })),
   back: async () => void (await page.goBack()),
-  faults: () => faults(page),
+  faults: (within) => faults(page, within),
   walk: () => walk(page),
   complaints: () => complaints,
 };

@@ -5,15 +5,16 @@ import { createInterface } from "node:readline";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-// Every fault that axe knows, best practices too. The policy of the page would refuse a script of ours, the debugger does not ask it.
-export async function faults(page) {
+// Every fault that axe knows, best practices too, on the page or within one element. The policy of the page would refuse a script of
+// ours, the debugger does not ask it.
+export async function faults(page, within) {
   await page.evaluate(axe);
-  return page.evaluate(async () => {
-    const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
+  return page.evaluate(async (within) => {
+    const { violations } = await window.axe.run(within ?? document, { resultTypes: ["violations"] });
     return violations.flatMap((fault) =>
       fault.nodes.map((node) => `${fault.id}: ${node.html.slice(0, 200)}: ${node.failureSummary.replace(/\s+/g, " ")}`),
     );
-  });
+  }, within);
 }
 
 // Presses Tab until the page begins anew. Each place must show that it has the focus.

@@ -304,12 +304,63 @@ fn a_program_has_a_key_mailed_again_once_for_each_request() {
             .all(|mail| mail["text"].as_str().unwrap().contains(key.reveal()))
     );
     assert_ne!(header(&mails[0], "Message-ID"), header(&mails[1], "Message-ID"));
-    assert!(vendor.queue().is_empty());
+    // The mail server has a mail before the server knows that it has.
+    eventually("the queue is empty", PATIENCE, || vendor.queue().is_empty());
     assert!(
         !server.log().contains("canary") && !server.log().contains(key.reveal()),
         "{}",
         server.log()
     );
+}
+
+#[test]
+fn a_download_link_is_mailed_without_the_key_and_only_where_there_is_a_download() {
+    let mail = MailServer::start("none");
+    let vendor = Vendor::new(&mail, 1, "none");
+    let (id, key) = &vendor.licenses[0];
+    let id = id.to_string();
+    let order = ["license", "resend", &id, "--to", "anna@example.com", "--download"];
+    let refused = countersign(&vendor.instance).args(order).output().unwrap();
+    let reason = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        refused.status.code() == Some(3) && reason.contains("no first copies of what the license covers"),
+        "{reason}"
+    );
+    plain_package::host(&vendor.instance);
+    let scopes = ["--scope", "licenses:write", "--scope", "keys:read"];
+    let token = vendor.command(&[&["token", "create", "support"][..], &scopes].concat());
+    let server = Server::start(&vendor.instance);
+    vendor.command(&order);
+    let bearer = format!("Bearer {}", token.trim());
+    let headers = [("Authorization", bearer.as_str()), ("Idempotency-Key", "1")];
+    let headers = [&headers[..], &[("Content-Type", "application/json")]].concat();
+    let target = format!("/api/v1/licenses/{id}/resend");
+    let asked = |what: &str| {
+        let body = format!("{{\"address\":\"bert@example.com\",\"what\":\"{what}\"}}");
+        request(server.address, "POST", &target, &headers, body.as_bytes())
+    };
+    let unknown = asked("plugin");
+    assert_eq!((unknown.status, unknown.code().as_str()), (400, "malformed_request"));
+    assert_eq!(asked("download").status, 202);
+    eventually("both mails", PATIENCE, || mail.mails().len() == 2);
+    let downloads = mail.mails();
+    // The same request is one mail of each kind.
+    for what in ["download", "key", "key"] {
+        assert_eq!(asked(what).status, 202);
+    }
+    eventually("the key", PATIENCE, || mail.mails().len() == 3);
+    for mail in downloads {
+        let subject = header(&mail, "Subject");
+        assert_eq!(subject, "Your download");
+        for part in ["text", "html"] {
+            let text = mail[part].as_str().unwrap().replace("&#x2f;", "/");
+            assert!(!LicenseKey::is_in(&text) && !text.contains(key.reveal()), "{text}");
+            let (_, link) = text.split_once(&server.address.to_string()).unwrap();
+            let end = link.find(|letter: char| letter.is_whitespace() || "\"<".contains(letter));
+            let page = get(server.address, &link[..end.unwrap_or(link.len())]);
+            assert_eq!(page.status, 200, "{link}");
+        }
+    }
 }
 
 #[test]

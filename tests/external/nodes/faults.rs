@@ -345,14 +345,14 @@ fn what_an_operator_breaks_under_a_running_node_has_a_state_and_is_well_again_wh
          UPDATE countersign.head SET sequence = sequence + 1";
     let remove =
         "DELETE FROM countersign.ledger WHERE line = '{}'; UPDATE countersign.head SET sequence = sequence - 1";
-    let append_of_newer = "WITH next AS (SELECT sequence + 1 AS sequence, '{\"event\":\"rollout\",\"previous\":\"' || digest \
+    let append_of_newer = "WITH next AS (SELECT sequence + 1 AS sequence, '{\"event\":\"ballot\",\"previous\":\"' || digest \
          || '\",\"sequence\":' || sequence + 1 || ',\"synced\":' || sequence || '}' AS line FROM countersign.head), \
          put AS (INSERT INTO countersign.ledger SELECT * FROM next) \
          UPDATE countersign.head SET sequence = next.sequence, \
          digest = encode(sha256(convert_to(next.line || chr(10), 'UTF8')), 'hex') FROM next";
     let remove_of_newer = "UPDATE countersign.head SET sequence = head.sequence - 1, \
-         digest = substring(line from '\"previous\":\"([0-9a-f]*)\"') FROM countersign.ledger WHERE line LIKE '%rollout%'; \
-         DELETE FROM countersign.ledger WHERE line LIKE '%rollout%'";
+         digest = substring(line from '\"previous\":\"([0-9a-f]*)\"') FROM countersign.ledger WHERE line LIKE '%ballot%'; \
+         DELETE FROM countersign.ledger WHERE line LIKE '%ballot%'";
     let faults = [
         (
             "refused",
@@ -388,7 +388,7 @@ fn what_an_operator_breaks_under_a_running_node_has_a_state_and_is_well_again_wh
             append_of_newer,
             "SELECT 1",
             remove_of_newer,
-            "a newer version of countersign wrote the ledger: line 7 is of the kind \"rollout\"",
+            "a newer version of countersign wrote the ledger: line 7 is of the kind \"ballot\"",
         ),
     ];
     for ((state, breaks, more, mends, says), license) in faults.into_iter().zip(&licenses) {
@@ -414,7 +414,7 @@ fn what_an_operator_breaks_under_a_running_node_has_a_state_and_is_well_again_wh
     let address = format!("{}?passfile={}", cluster.url("node"), other.file("passfile").display());
     let told = refusal(&other, &address, 3);
     assert!(
-        told.contains("a newer version of countersign wrote the ledger: line 8 is of the kind \"rollout\"")
+        told.contains("a newer version of countersign wrote the ledger: line 8 is of the kind \"ballot\"")
             && told.contains("run the version of countersign that wrote it"),
         "{told}"
     );

@@ -210,7 +210,7 @@ fn bindings_are_linearizable(histories: usize) -> String {
 
 #[test]
 fn bindings_over_three_nodes_are_linearizable() {
-    eprintln!("nodes: {}", bindings_are_linearizable(1_000));
+    eprintln!("nodes: {}", bindings_are_linearizable(400));
 }
 
 /// Binds new sites on one node and asks another for updates at once, for some time or up to a number of sites.

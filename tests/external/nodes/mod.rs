@@ -34,6 +34,7 @@ mod reminders;
 mod repair;
 mod repair_kinds;
 mod reports;
+mod rollouts;
 mod round_trips;
 mod sales;
 mod sign_in;

@@ -186,7 +186,7 @@ fn every_node_knows(nodes: &[Node], license: &License, hosts: &BTreeSet<String>)
 
 #[test]
 fn failovers_under_load_lose_no_acknowledged_binding() {
-    eprintln!("nodes: {}", failovers(10, Machine::Busy));
+    eprintln!("nodes: {}", failovers(5, Machine::Busy));
 }
 
 mod soak {

@@ -1,15 +1,18 @@
-//! `bindings repair` appends lines of every kind: what shops told of their sales, and seats that sites gave back.
+//! `bindings repair` appends lines of every kind: what shops told of their sales, seats that sites gave back, and licenses that
+//! people vouched for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use countersign_ledger::{
     self, BindOutcome, HiddenId, KnownFacts, LedgerChange, LedgerState, ReleaseRequest, Releaser, RepairOutcome,
-    SaleChange, SaleOutcome, SeatRequest, SiteReleaseOutcome, Successor,
+    SaleChange, SaleOutcome, SeatRequest, SiteReleaseOutcome, StoreSource, Successor, VouchChange,
 };
-use countersign_model::issued_license::Hex128;
+use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::license_key::LicenseId;
+use countersign_model::remarks::{Author, NamedText};
 use countersign_model::sale::fact::{Fact, Names, Payment, Refund, Subscription, SubscriptionStatus};
 use countersign_model::site_release::ReleaseHash;
 
@@ -156,6 +159,57 @@ fn names(numbers: &[u8]) -> Fact<Hex128> {
     Fact::Names(Names {
         ids: numbers.iter().map(|number| Hex128([*number; 16])).collect(),
     })
+}
+
+#[test]
+fn licenses_that_people_vouched_for_are_fine_again() {
+    let cluster = prepared_cluster();
+    let node = OwnNode::start(&cluster);
+    let day = NaiveDate::from_ymd_opt(2099, 1, 1).unwrap();
+    let license = |number: u8| LicenseId::from_bytes([number; 32]);
+    let vouch = |node: &OwnNode, number: u8, until: Option<NaiveDate>| {
+        let scope = Arc::new(ChangeScope::operator());
+        let author = Author {
+            who: Some(NamedText::random([9; 16], "Erika")),
+            reason: Some(NamedText::random([number; 16], "an agency")),
+        };
+        let change = VouchChange::new(license(number), until, scope, author, Utc::now());
+        assert!(node.runtime.block_on(node.bindings.vouch(change)).unwrap());
+    };
+    vouch(&node, 1, Some(day));
+    let dump = Dump::of(&cluster);
+    vouch(&node, 1, None);
+    vouch(&node, 2, Some(day));
+    vouch(&node, 3, Some(day));
+    let lost = node.bindings.vouch_of(&license(2), day);
+    dump.restore(&cluster);
+    node.has_lost_lines();
+    let other = OwnNode::start(&cluster);
+    let is_fine = |number| other.bindings.vouch_of(&license(number), day).is_some();
+    assert_eq!([1, 2, 3].map(is_fine), [true, false, false]);
+    // What somebody says since counts.
+    let later = day.succ_opt().unwrap();
+    vouch(&other, 3, Some(later));
+
+    node.repaired(&cluster, true);
+    assert_eq!([1, 2, 3].map(is_fine), [true, false, true]);
+    node.repaired(&cluster, false);
+    for node in [&node, &other] {
+        node.serves();
+        eventually("what was lost is in force again", SOON, || {
+            let of = |number| node.bindings.vouch_of(&license(number), day);
+            of(1).is_none() && of(2) == lost && of(3).and_then(|entry| entry.until) == Some(later)
+        });
+    }
+    let url = cluster.url("node");
+    let source = StoreSource::Database(&url);
+    let read = countersign_ledger::read_only(source).unwrap().vouches(day).unwrap();
+    assert_eq!(read, node.bindings.vouches(day));
+    let history = countersign_ledger::history(source, &license(1)).unwrap();
+    assert_eq!(history.len(), 2, "{history:?}");
+    let before = cluster.psql("SELECT sequence FROM countersign.head");
+    node.repaired(&cluster, false);
+    assert_eq!(cluster.psql("SELECT sequence FROM countersign.head"), before);
 }
 
 #[test]

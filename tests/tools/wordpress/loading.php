@@ -88,7 +88,7 @@ $second = file_get_contents($folder . '/countersign-client-admin.php');
 $renamed = fn(string $text, string $namespace) => str_replace('namespace Countersign\Client;', "namespace $namespace;", $text);
 $files = [
     'the right one' => fn(string $namespace) => $renamed($second, $namespace),
-    'another version' => fn(string $namespace) => str_replace("'1.0.0' === ", "'0.9.0' === ", $renamed($second, $namespace)),
+    'another version' => fn(string $namespace) => preg_replace("/'[^']+' === (?=Client::VERSION)/", "'9.9.9' === ", $renamed($second, $namespace)),
     'no such namespace' => fn() => $renamed($second, 'Acme\Maps\License'),
     'another namespace' => fn() => $second,
     'another namespace again' => fn() => $second,
