@@ -359,11 +359,16 @@ fn one_who_says_no_by_post_gets_none_and_a_look_at_the_link_changes_nothing() {
     }
     let shown = || shop.command(&["customer", "show", "anna@buyer.example"]);
     assert!(!shown().contains("no reminders"), "{}", shown());
-    let changed = format!("{}A", &path[..path.len() - 1]);
-    for bad in [format!("{path}A"), "/unsubscribe/".to_owned(), format!("{path}/x")] {
+    let other_letter = if path.ends_with('A') { 'Q' } else { 'A' };
+    let changed = format!("{}{other_letter}", &path[..path.len() - 1]);
+    for bad in [
+        changed,
+        format!("{path}A"),
+        "/unsubscribe/".to_owned(),
+        format!("{path}/x"),
+    ] {
         assert_eq!(asked(&server, "POST", &bad, b"").status, 404, "{bad}");
     }
-    assert!(asked(&server, "POST", &changed, b"").status == 404 || changed == path);
     assert!(!shown().contains("no reminders"), "{}", shown());
     assert!(server.stop().success());
 
