@@ -10,8 +10,8 @@ use clap::{Args as _, CommandFactory as _, Parser, Subcommand};
 use crate::commands::Exit;
 use crate::commands::output::error_json;
 use crate::commands::{
-    bindings, build, completions, customer, desk, doctor, init, keys, license, mail, manual, package, preview, publish,
-    review, rollout, security, serve, shop, sign, token, trace, usage, verify, wait, webhook,
+    bindings, build, changes, completions, customer, desk, doctor, init, keys, license, mail, manual, package, preview,
+    publish, review, rollout, security, serve, shop, sign, token, trace, usage, verify, wait, webhook,
 };
 use countersign_model::license_key::LicenseKey;
 use countersign_model::text::stderr;
@@ -163,6 +163,8 @@ pub enum Command {
     Trace(trace::Args),
     /// List what looks like abuse: build ids of other sites, refused hosts, and licenses that moved often
     Review(review::Args),
+    /// Show what was changed last, by whom, and why
+    Changes(changes::Args),
     /// Show which versions of a plugin sites run
     Usage(usage::Args),
     /// Show how a release reaches sites in steps, pause it, or give it to everybody

@@ -54,6 +54,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Token(args) => commands::token::run(args, &instance(&no_settings)?),
         Command::Trace(args) => commands::trace::run(args, &instance(&no_settings)?),
         Command::Review(args) => commands::review::run(args, &instance(&no_settings)?),
+        Command::Changes(args) => commands::changes::run(args, &instance(&no_settings)?),
         Command::Usage(args) => commands::usage::run(args, &instance(&no_settings)?),
         Command::Wait(args) => commands::wait::run(args, &instance(&no_settings)?),
         Command::Shop(args) => commands::shop::run(args, &instance(&no_settings)?),

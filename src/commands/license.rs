@@ -8,7 +8,7 @@ mod assign;
 mod change;
 mod expires;
 mod forget;
-mod history;
+pub(super) mod history;
 mod import;
 mod issue;
 pub(in crate::commands) mod issued;

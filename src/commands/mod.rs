@@ -4,6 +4,7 @@
 pub mod bindings;
 pub mod build;
 pub mod candidates;
+pub mod changes;
 pub mod completions;
 mod copy_origin;
 pub mod customer;

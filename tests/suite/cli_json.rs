@@ -187,6 +187,9 @@ fn every_command_prints_what_the_page_of_json_says() {
     checker.fails(3, &["license", "vouch", id, "--until", "never"]);
     checker.done("license-history", &["license", "history", id]);
     checker.done("license-vouched", &["license", "vouch", id, "--until", "+2y"]);
+    let changes = checker.done("changes", &["changes"]);
+    assert_eq!(changes["changes"][0]["event"], "vouched");
+    checker.done("changes", &["changes", "--anyone", "--limit", "1"]);
     let review = checker.done("review", &["review"]);
     assert_eq!(review["vouched"].as_array().map(Vec::len), Some(1));
     checker.done("license-composer-token", &["license", "composer-token", id]);

@@ -1,7 +1,8 @@
-//! Finds the lines of a large file that have certain bytes.
+//! Finds lines of a large file: those that have certain bytes, or the last ones.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::ops::ControlFlow;
 
 use memchr::{memchr, memmem, memrchr};
 
@@ -37,6 +38,46 @@ pub fn lines_with<E: From<io::Error>>(
     }
 }
 
+/// The complete lines of a file, each with its line feed, from the last one back, until `each` breaks. Of the file, only what holds
+/// these lines is read.
+///
+/// # Errors
+/// The file cannot be read, or `each` fails.
+pub fn lines_from_end<E: From<io::Error>>(
+    mut file: File,
+    mut each: impl FnMut(&[u8]) -> Result<ControlFlow<()>, E>,
+) -> Result<(), E> {
+    let mut start = file.seek(SeekFrom::End(0))?;
+    // What was read and not passed on yet. In the first round, a line after the last line feed is not complete.
+    let mut unread = Vec::new();
+    let mut has_end = false;
+    while start > 0 {
+        let length = start.min(READ_AT_ONCE);
+        start -= length;
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default() + unread.len());
+        io::Read::by_ref(&mut file).take(length).read_to_end(&mut bytes)?;
+        bytes.append(&mut unread);
+        if !has_end {
+            bytes.truncate(memrchr(b'\n', &bytes).map_or(0, |end| end + 1));
+            has_end = !bytes.is_empty();
+        }
+        let mut end = bytes.len();
+        while let Some(feed) = end.checked_sub(1).and_then(|last| memrchr(b'\n', &bytes[..last])) {
+            if each(&bytes[feed + 1..end])?.is_break() {
+                return Ok(());
+            }
+            end = feed + 1;
+        }
+        bytes.truncate(end);
+        unread = bytes;
+    }
+    if !unread.is_empty() {
+        let _ = each(&unread)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -69,5 +110,41 @@ mod tests {
         })
         .unwrap();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn complete_lines_are_passed_on_from_the_end_wherever_a_read_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        let long = "x".repeat(usize::try_from(READ_AT_ONCE).unwrap() * 2 + 3);
+        let of_700 = |number: usize| format!("{number:0700}\n");
+        let many: Vec<_> = (0..4_000).map(of_700).collect();
+        let whole_read = "y".repeat(usize::try_from(READ_AT_ONCE).unwrap() - 1) + "\n";
+        for lines in [
+            vec![],
+            vec!["a\n".to_owned()],
+            vec!["\n".to_owned(), "\n".to_owned()],
+            many,
+            vec![format!("{long}\n"), "b\n".to_owned(), format!("{long}\n")],
+            vec!["a\n".to_owned(), whole_read.clone(), whole_read],
+        ] {
+            for torn in ["", "a torn line"] {
+                fs::write(&path, lines.concat() + torn).unwrap();
+                let mut found = Vec::new();
+                lines_from_end(File::open(&path).unwrap(), |line| {
+                    found.insert(0, String::from_utf8(line.to_vec()).unwrap());
+                    Ok::<_, io::Error>(ControlFlow::Continue(()))
+                })
+                .unwrap();
+                assert!(found == lines, "{} lines, {torn:?}", lines.len());
+                let mut first = Vec::new();
+                lines_from_end(File::open(&path).unwrap(), |line| {
+                    first.push(line.to_vec());
+                    Ok::<_, io::Error>(ControlFlow::Break(()))
+                })
+                .unwrap();
+                assert!(first.len() <= 1 && first.first().map(Vec::as_slice) == lines.last().map(String::as_bytes));
+            }
+        }
     }
 }

@@ -5,20 +5,21 @@ use chrono::{DateTime, Utc};
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license::{LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::rollout::RolloutStep;
 use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleasedBy;
 
 use crate::log::record::LedgerEvent;
-use crate::log::{ClaimEntry, LedgerEntry, ReleaseEntry};
+use crate::log::{ClaimEntry, LedgerEntry, ReleaseEntry, ReminderEntry, RolloutEntry, SessionMark};
 
 /// A line of a license's history, for people.
 #[derive(Debug)]
 pub struct HistoryEntry<'a> {
     /// When.
     pub time: DateTime<Utc>,
-    /// The license, or one that it replaced.
-    pub license: LicenseId,
+    /// The license, or one that it replaced; `None` if the line is about something else.
+    pub license: Option<LicenseId>,
     /// `issued`, `renewed`, `bound` and so on.
     pub event: &'static str,
     /// What changed, in words.
@@ -35,15 +36,17 @@ impl<'a> HistoryEntry<'a> {
     /// The event with this index in `events`, a license's events with the newest first ([`crate::history()`]).
     pub fn of(events: &'a [LedgerEvent], index: usize) -> Self {
         let event = &events[index];
-        let license = *event.license().unwrap_or(&LicenseId::from_bytes([0; 32]));
+        let before = events[index + 1..].iter().find_map(|before| match before {
+            LedgerEvent::License(before) if Some(&before.license.id) == event.license() => Some(&**before),
+            _ => None,
+        });
+        Self::after(event, before)
+    }
+
+    /// An event. `before` is its license as the line before had it; without it, the license is described as a new one.
+    pub fn after(event: &'a LedgerEvent, before: Option<&IssuedLicense>) -> Self {
         let (word, what, by) = match event {
-            LedgerEvent::License(issued) => {
-                let before = events[index + 1..].iter().find_map(|before| match before {
-                    LedgerEvent::License(before) if before.license.id == license => Some(&**before),
-                    _ => None,
-                });
-                (issued.kind.into(), changes(before, issued), Some(&*issued.scope))
-            }
+            LedgerEvent::License(issued) => (issued.kind.into(), changes(before, issued), Some(&*issued.scope)),
             LedgerEvent::Bound(LedgerEntry { binding, .. }) => ("bound", vec![format!("{} bound", binding.host)], None),
             LedgerEvent::Released(ReleaseEntry { release, .. }) => {
                 let (word, what) = match (&release.moved, release.by) {
@@ -76,18 +79,53 @@ impl<'a> HistoryEntry<'a> {
                 };
                 (word, vec![what], Some(&*entry.scope))
             }
-            LedgerEvent::Sale(_)
-            | LedgerEvent::Token(_)
-            | LedgerEvent::Erased(_)
-            | LedgerEvent::Reminded(_)
-            | LedgerEvent::Session(_)
-            | LedgerEvent::Rollout(_)
-            | LedgerEvent::Compacted(_) => ("changed", Vec::new(), None),
+            LedgerEvent::Token(token) => {
+                let (word, what) = match (token.revoked, token.used) {
+                    (true, _) => ("token revoked", "revoked"),
+                    (false, None) => ("token made", "made"),
+                    (false, Some(_)) => ("token used", "used"),
+                };
+                (word, vec![format!("token {} {what}", token.name)], None)
+            }
+            LedgerEvent::Erased(_) => ("customer erased", vec!["a customer was erased".to_owned()], None),
+            LedgerEvent::Reminded(entry) => match &**entry {
+                ReminderEntry::Sent(sent) => {
+                    let licenses = match sent.licenses.len() {
+                        1 => "1 license".to_owned(),
+                        count => format!("{count} licenses"),
+                    };
+                    let what = format!("reminder of {licenses} to {}", sent.expires);
+                    ("reminded", vec![what], None)
+                }
+                ReminderEntry::Switched { on: true, .. } => {
+                    ("reminders on", vec!["reminders are sent from now on".to_owned()], None)
+                }
+                ReminderEntry::Switched { on: false, .. } => {
+                    ("reminders off", vec!["reminders are no longer sent".to_owned()], None)
+                }
+            },
+            LedgerEvent::Rollout(RolloutEntry { slug, version, mark }) => {
+                let what = match mark.step {
+                    RolloutStep::Alarmed => format!("many sites do not run {slug} {version}"),
+                    step => format!("rollout of {slug} {version} {}", step.as_str()),
+                };
+                ("rollout", vec![what], None)
+            }
+            LedgerEvent::Session(entry) => {
+                let what = match entry.mark {
+                    SessionMark::Code(_) => "somebody signed in",
+                    SessionMark::Session(_) => "somebody signed out",
+                    SessionMark::Owner(_) => "a person was signed out everywhere",
+                };
+                ("session", vec![what.to_owned()], None)
+            }
+            LedgerEvent::Sale(entry) => ("sold", vec!["a sale changed".to_owned()], Some(&*entry.scope)),
+            LedgerEvent::Compacted(_) => ("compacted", vec!["the ledger was compacted".to_owned()], None),
         };
         let texts = event.texts();
         Self {
             time: event.time(),
-            license,
+            license: event.license().copied(),
             event: word,
             what,
             by,

@@ -35,6 +35,7 @@ mod host_list;
 mod index;
 mod issued_licenses;
 mod issued_table;
+mod latest_changes;
 mod ledger;
 mod ledger_change;
 pub mod ledger_feed;
@@ -88,6 +89,7 @@ pub use health::{Figures, StoreHealth};
 pub use history_entry::HistoryEntry;
 pub use index::SiteReports;
 pub use issued_licenses::LedgerLicense;
+pub use latest_changes::{ChangesBy, ChangesWanted, LatestChange, LatestChanges};
 pub use ledger::{Ledger, open, open_shared};
 #[cfg(feature = "testing")]
 pub use ledger::{LedgerFault, open_failing};
@@ -118,8 +120,8 @@ pub use site_claims::SeenHash;
 pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, Successor};
 pub use sleep_watch::since_boot;
 pub use source::{
-    StoreReader, StoreSource, bindings_of, customers, has_bindings, history, issued_licenses, read_only, stored_sales,
-    texts,
+    StoreReader, StoreSource, bindings_of, customers, has_bindings, history, issued_licenses, latest_changes,
+    read_only, stored_sales, texts,
 };
 pub use stored_sales::StoredSales;
 pub use telemetry::{FirstCopiesByLicense, RefusedByLicense};

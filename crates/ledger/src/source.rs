@@ -16,6 +16,7 @@ use countersign_model::site_release::{self, SiteRelease};
 
 use crate::error::StoreError;
 use crate::index::SiteReports;
+use crate::latest_changes::{ChangesWanted, LatestChanges};
 use crate::log::record::LedgerEvent;
 use crate::log::{ClaimEntry, LedgerEntry, ReleaseEntry};
 use crate::postgres::shared_reader::SharedReader;
@@ -112,6 +113,15 @@ pub fn history(source: StoreSource<'_>, license: &LicenseId) -> Result<Vec<Ledge
     };
     events.reverse();
     Ok(events)
+}
+
+/// The last changes that somebody wants to see; none where there is no store. Goes back 16 MiB of lines at most, also while servers run,
+/// and does not check the chain.
+pub fn latest_changes(source: StoreSource<'_>, wanted: ChangesWanted) -> Result<LatestChanges, StoreError> {
+    match source {
+        StoreSource::Folder(path) => crate::latest_changes::in_folder(path, wanted),
+        StoreSource::Database(address) => SharedReader::open(address)?.latest_changes(wanted),
+    }
 }
 
 /// What is kept of these texts, also while servers run; nothing where there is no store.

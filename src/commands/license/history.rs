@@ -40,11 +40,13 @@ struct History<'a> {
     left_out: usize,
 }
 
+/// A line of the ledger, for people and programs.
 #[derive(Serialize)]
-struct Event<'a> {
+pub(in crate::commands) struct Event<'a> {
     time: String,
     /// The license, or one that it replaced.
-    license: LicenseId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    license: Option<LicenseId>,
     /// `issued`, `renewed`, `bound` and so on.
     event: &'static str,
     /// What changed, in words.
@@ -83,7 +85,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let names = named.flat_map(|texts| [texts.who, texts.reason]).flatten();
     let texts = KeptTexts::of(names, config);
     let shown = args.limit.unwrap_or(events.len()).min(events.len());
-    let shown_events = (0..shown).map(|number| event(&events, number, &texts));
+    let shown_events = (0..shown).map(|number| Event::of(HistoryEntry::of(&events, number), &texts));
     let history = History {
         license,
         events: shown_events.collect(),
@@ -121,47 +123,12 @@ fn events_of(license: &LicenseId, config: &Config) -> Result<Vec<LedgerEvent>, F
     })
 }
 
-/// One of the events, which are the newest first.
-fn event<'a>(events: &'a [LedgerEvent], number: usize, texts: &'a KeptTexts) -> Event<'a> {
-    let entry = HistoryEntry::of(events, number);
-    let kept = |name: Option<Hex128>| name.and_then(|name| texts.get(name));
-    let who = kept(entry.who);
-    let why = kept(entry.reason);
-    let erased = |text: Option<&StoredText>| text.and_then(StoredText::erased_at).map(shown_time);
-    Event {
-        time: shown_time(entry.time),
-        license: entry.license,
-        event: entry.event,
-        what: entry.what,
-        by: entry.by,
-        who: EventAuthor {
-            who: who.and_then(StoredText::text),
-            who_erased: erased(who),
-        },
-        why: EventReason {
-            reason: why.and_then(StoredText::text),
-            reason_erased: erased(why),
-        },
-    }
-}
-
 impl History<'_> {
     fn table(&self) -> String {
         if self.events.is_empty() {
             return "Nothing happened to it that the ledger has.\n".to_owned();
         }
-        let mut table = Table::new(["TIME", "LICENSE", "WHAT", "BY", "REASON"]);
-        for event in &self.events {
-            let reason = text_or_erased(event.why.reason, event.why.reason_erased.as_deref());
-            let by = event.by();
-            table.row([
-                &event.time,
-                &event.license.log_tag(),
-                &event.what.join(", "),
-                &by,
-                &reason,
-            ]);
-        }
+        let table = Event::table(&self.events);
         match self.left_out {
             0 => table.to_string(),
             older => format!("{table}{older} older left out\n"),
@@ -169,13 +136,49 @@ impl History<'_> {
     }
 }
 
-impl Event<'_> {
+impl<'a> Event<'a> {
+    /// What a line says, with the texts that it names.
+    pub(in crate::commands) fn of(entry: HistoryEntry<'a>, texts: &'a KeptTexts) -> Self {
+        let kept = |name: Option<Hex128>| name.and_then(|name| texts.get(name));
+        let who = kept(entry.who);
+        let why = kept(entry.reason);
+        let erased = |text: Option<&StoredText>| text.and_then(StoredText::erased_at).map(shown_time);
+        Self {
+            time: shown_time(entry.time),
+            license: entry.license,
+            event: entry.event,
+            what: entry.what,
+            by: entry.by,
+            who: EventAuthor {
+                who: who.and_then(StoredText::text),
+                who_erased: erased(who),
+            },
+            why: EventReason {
+                reason: why.and_then(StoredText::text),
+                reason_erased: erased(why),
+            },
+        }
+    }
+
+    /// Events as rows.
+    pub(in crate::commands) fn table(events: &[Self]) -> Table {
+        let mut table = Table::new(["TIME", "LICENSE", "WHAT", "BY", "REASON"]);
+        for event in events {
+            let reason = text_or_erased(event.why.reason, event.why.reason_erased.as_deref());
+            let license = event.license.map_or("-".to_owned(), |license| license.log_tag());
+            let by = event.by();
+            table.row([&event.time, &license, &event.what.join(", "), &by, &reason]);
+        }
+        table
+    }
+
     /// The person, or else the token, the shop or the command.
     fn by(&self) -> String {
         let person = text_or_erased(self.who.who, self.who.who_erased.as_deref());
         match self.by {
             Some(_) if person != "-" => person,
             Some(by) => by.words(),
+            None if person != "-" => person,
             None => "site".to_owned(),
         }
     }

@@ -120,6 +120,18 @@ fn what_the_nodes_know_is_shown_beside_them() {
         .collect();
     assert_eq!(released.len(), 2, "{released:?}");
     assert_eq!([&released[0]["released"], &released[1]["released"]], [true, false]);
+    let changes = shared.json(&["changes", "--anyone", "--limit", "4", "--json"]);
+    let events: Vec<_> = changes["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| &change["event"])
+        .collect();
+    assert_eq!(events, ["bound", "released", "bound", "bound"], "{changes}");
+    let older = changes["older"].to_string();
+    let older = shared.json(&["changes", "--anyone", "--before", &older, "--json"]);
+    assert_eq!(older["changes"].as_array().unwrap().len(), 2, "{older}");
+    assert_eq!(older["older"], Value::Null);
     for arguments in [["usage", "acme-forms"], ["bindings", "installed"]] {
         shared.run(&arguments);
     }

@@ -74,7 +74,7 @@ impl LedgerEvent {
         }
     }
 
-    /// The texts that it names, if it is about a license.
+    /// The texts that it names.
     pub fn texts(&self) -> EventTexts {
         match self {
             Self::License(issued) => {
@@ -90,7 +90,28 @@ impl LedgerEvent {
                 reason: entry.reason,
                 who: entry.who,
             },
-            _ => EventTexts::default(),
+            Self::Token(token) => EventTexts {
+                note: None,
+                reason: token.reason,
+                who: token.who,
+            },
+            Self::Rollout(entry) => EventTexts {
+                note: None,
+                reason: entry.mark.reason,
+                who: entry.mark.who,
+            },
+            Self::Erased(entry) => EventTexts {
+                note: None,
+                reason: None,
+                who: entry.who,
+            },
+            Self::Bound(_)
+            | Self::Released(_)
+            | Self::Sale(_)
+            | Self::Claimed(_)
+            | Self::Reminded(_)
+            | Self::Session(_)
+            | Self::Compacted(_) => EventTexts::default(),
         }
     }
 

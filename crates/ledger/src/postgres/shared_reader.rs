@@ -13,6 +13,7 @@ use crate::error::StoreError;
 use crate::history::with_replaced;
 use crate::index::SiteReports;
 use crate::issued_table::IssuedBuilder;
+use crate::latest_changes::{ChangesCollector, ChangesWanted, LatestChanges};
 use crate::ledger_state::LedgerState;
 use crate::ledger_tables::{LedgerBuilder, LedgerTables};
 use crate::log::chain::Chain;
@@ -39,6 +40,18 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 const LINES_OF: &str = "SELECT sequence, line FROM countersign.ledger WHERE license = $1 ORDER BY sequence";
+
+/// The lines before one, the newest first.
+const LINES_BEFORE: &str =
+    "SELECT sequence, line FROM countersign.ledger WHERE sequence < $1 ORDER BY sequence DESC LIMIT 2000";
+
+/// Why a line is not read.
+fn unreadable(line: &str, error: &LineError) -> StoreError {
+    StoreError::shared(match error {
+        LineError::Newer(line_of_newer) => newer(format!("{line} {line_of_newer}")),
+        LineError::Damaged(error) => failure(LedgerState::Damaged, format!("{line}: {error}")),
+    })
+}
 
 /// A connection to the server that takes changes.
 pub(crate) struct SharedReader {
@@ -122,6 +135,31 @@ impl SharedReader {
         })
     }
 
+    /// The last changes that somebody wants to see. Does not check the chain.
+    pub(crate) fn latest_changes(&self, wanted: ChangesWanted) -> Result<LatestChanges, StoreError> {
+        let mut collector = ChangesCollector::new(wanted);
+        let mut before = wanted
+            .before
+            .and_then(|before| i64::try_from(before).ok())
+            .unwrap_or(i64::MAX);
+        loop {
+            let rows = self.query(self.session.client.query(LINES_BEFORE, &[&before]))?;
+            for row in &rows {
+                before = row.get(0);
+                let line = format!("{}\n", row.get::<_, &str>(1));
+                let taken = collector
+                    .take(line.as_bytes())
+                    .map_err(|error| unreadable(&format!("line {before}"), &error))?;
+                if taken.is_break() {
+                    return Ok(collector.finish(false));
+                }
+            }
+            if rows.is_empty() {
+                return Ok(collector.finish(true));
+            }
+        }
+    }
+
     /// The numbers and events of a license's lines.
     fn events_of(&self, license: &LicenseId) -> Result<Vec<(i64, LedgerEvent)>, StoreError> {
         let rows = self.query(self.session.client.query(LINES_OF, &[&license.to_string()]))?;
@@ -129,13 +167,7 @@ impl SharedReader {
             let line = format!("{}\n", row.get::<_, &str>(1));
             match LedgerRecord::read(line.as_bytes()) {
                 Ok(record) => Ok((row.get(0), record.change)),
-                Err(error) => {
-                    let line = format!("a line of license {}", license.log_tag());
-                    Err(StoreError::shared(match error {
-                        LineError::Newer(line_of_newer) => newer(format!("{line} {line_of_newer}")),
-                        LineError::Damaged(error) => failure(LedgerState::Damaged, format!("{line}: {error}")),
-                    }))
-                }
+                Err(error) => Err(unreadable(&format!("a line of license {}", license.log_tag()), &error)),
             }
         };
         rows.iter().map(event).collect()
