@@ -1,20 +1,24 @@
 //! What sales wait for: in the ledger, or in this node's spool, and what a person says of a delivery. For `countersign shop` and
 //! the desk.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use countersign_files::json_folder::JsonFolderError;
-use countersign_files::queue::{Queue, QueueState};
+use countersign_files::queue::{Queue, QueueState, WholeItem};
 use countersign_files::spool::{self, AwaitedThing, Delivery, SaidOfDelivery};
 use countersign_ledger::KnownSale;
 use countersign_model::issued_license::Hex128;
-use countersign_model::offer::SalesMode;
+use countersign_model::offer::{SalesMode, ShopId};
 use countersign_model::sale::fact::Fact;
 use countersign_model::sale::grants::Remainder;
+use countersign_model::slug::Slug;
 use countersign_settings::config::ShopConfig;
+use countersign_shops::event::Buyer;
+use countersign_shops::shop::Shop;
 
 /// What waits.
 #[derive(Clone, Debug, Serialize)]
@@ -33,21 +37,83 @@ pub struct ListedWait {
     /// Since when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<DateTime<Utc>>,
+    /// What was ordered, as far as it is known.
+    #[serde(flatten)]
+    pub order: WaitingOrder,
 }
 
-/// What the deliveries of this node wait for; `store` is its own folder. One without an offer is parked, and its sale is in the ledger.
-/// Blocks.
+/// What a person has to know of an order to decide about it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WaitingOrder {
+    /// The shop's id of the order, if a delivery of it is here.
+    #[serde(rename = "order", skip_serializing_if = "Option::is_none")]
+    pub number: Option<String>,
+    /// What was sold: as the shop calls it where a delivery is here, else by price.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sold: Vec<String>,
+    /// Who bought it, if a delivery of it is here.
+    // SECURITY: personal. A list that scripts read and that may be kept does not have it.
+    #[serde(skip)]
+    pub buyer: Buyer,
+}
+
+impl WaitingOrder {
+    /// What a delivery says of its order; nothing if it cannot be read.
+    pub fn of_delivery(shop: &Shop, body: &[u8]) -> Self {
+        let Ok(parsed) = countersign_shops::read(shop, body) else {
+            return Self::default();
+        };
+        let Some(record) = parsed.content.record() else {
+            return Self::default();
+        };
+        let lines = record.facts.iter().flat_map(|fact| match fact {
+            Fact::Payment(payment) => payment.lines.iter().map(|line| &line.price).collect(),
+            Fact::Subscription(subscription) => subscription.items.iter().map(|item| &item.price).collect(),
+            _ => Vec::new(),
+        });
+        let lines: BTreeSet<_> = lines.collect();
+        let word = |price: &ShopId| {
+            record
+                .words
+                .get(price)
+                .map_or_else(|| price.to_string(), ToString::to_string)
+        };
+        Self {
+            number: record.order.clone(),
+            sold: lines.into_iter().map(word).collect(),
+            buyer: record.buyer.clone(),
+        }
+    }
+
+    /// The prices of a sale of the ledger that no offer is for.
+    fn of_sale(sale: &KnownSale) -> Self {
+        let unknown = sale.facts.without_terms();
+        let prices: BTreeSet<_> = unknown.iter().map(|(_, thing)| thing.price.to_string()).collect();
+        Self {
+            sold: prices.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+}
+
+/// What the deliveries of this node wait for; `store` is its own folder, and `kind_of` knows the shops. One without an offer is parked, and
+/// its sale is in the ledger. Blocks.
 ///
 /// # Errors
 /// The folder cannot be listed.
-pub fn in_spool(store: &Path) -> Result<Vec<ListedWait>, JsonFolderError> {
+pub fn in_spool(
+    store: &Path,
+    kind_of: impl Fn(&Slug) -> Option<&'static Shop>,
+) -> Result<Vec<ListedWait>, JsonFolderError> {
     let mut listed = Vec::new();
     let Some(queue) = Queue::<Delivery>::existing(spool::folder(store)) else {
         return Ok(listed);
     };
     for (id, _) in queue.list()? {
         // `shop parked list` tells of one that cannot be read.
-        let Ok(Some(queued)) = queue.read(id) else { continue };
+        let Ok(Some(WholeItem { queued, body })) = queue.read_with_body(id) else {
+            continue;
+        };
         // A parked renewal has no sale in the ledger, and a key that did not come is still to come.
         let is_missed = matches!(
             queued.item.waits_for,
@@ -56,12 +122,16 @@ pub fn in_spool(store: &Path) -> Result<Vec<ListedWait>, JsonFolderError> {
         if queued.state != QueueState::Waiting && !is_missed {
             continue;
         }
-        listed.extend(queued.item.waits_for.map(|waits_for| ListedWait {
-            shop: Some(queued.item.shop.to_string()),
-            sale: None,
-            delivery: Some(id),
-            waits_for,
-            since: Some(queued.queued),
+        listed.extend(queued.item.waits_for.map(|waits_for| {
+            ListedWait {
+                shop: Some(queued.item.shop.to_string()),
+                sale: None,
+                delivery: Some(id),
+                waits_for,
+                since: Some(queued.queued),
+                order: kind_of(&queued.item.shop)
+                    .map_or_else(WaitingOrder::default, |kind| WaitingOrder::of_delivery(kind, &body)),
+            }
         }));
     }
     Ok(listed)
@@ -85,6 +155,7 @@ pub fn in_ledger(sale: &KnownSale) -> Option<ListedWait> {
         delivery: None,
         waits_for,
         since,
+        order: WaitingOrder::of_sale(sale),
     })
 }
 

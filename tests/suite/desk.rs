@@ -29,7 +29,7 @@ const JONAS: &str = "jonas@vendor.example";
 const MIRA: &str = "mira@vendor.example";
 
 /// Each page with the role that it needs, as the documentation has them; `None` for everybody. `ID` is a license.
-const PAGES: [(&str, &str, Option<&str>); 56] = [
+const PAGES: [(&str, &str, Option<&str>); 57] = [
     ("GET", "/sign-in", None),
     ("POST", "/sign-in", None),
     ("GET", "/sign-in/none", None),
@@ -82,6 +82,7 @@ const PAGES: [(&str, &str, Option<&str>); 56] = [
     ("POST", "/plugins/acme-forms/finish", Some("admin")),
     ("GET", "/releases", Some("read")),
     ("GET", "/sharing", Some("read")),
+    ("GET", "/changes", Some("read")),
     ("GET", "/health", Some("read")),
     ("GET", "/people", Some("read")),
     ("POST", "/people/ID/sign-out", Some("admin")),
@@ -1088,6 +1089,13 @@ fn an_order_without_an_offer_gets_one_or_is_left_aside_and_what_is_parked_is_tri
         !seen.contains("Choose an offer") && !seen.contains("Try again"),
         "{seen}"
     );
+    // Both say what was ordered, and the delivery by whom, to whom customers are.
+    assert_eq!(page.matches("<bdi>price_new</bdi>").count(), 2, "{page}");
+    assert_eq!(page.matches("CANARY-jane@example.com").count(), 1, "{page}");
+    assert!(
+        !seen.contains("CANARY-jane@example.com") && seen.contains("<bdi>price_new</bdi>"),
+        "{seen}"
+    );
     let form = desk.get(&format!("/sales/{id}"), &session(JONAS)).text();
     assert!(form.contains("price_new") && form.contains("value=\"small\""), "{form}");
 
@@ -1271,6 +1279,11 @@ fn a_person_says_the_address_that_the_shop_does_not_tell() {
         "{page}"
     );
     assert!(!desk.get("/sales", &session(MIRA)).text().contains("Enter an address"));
+    // What the delivery says of the order, by the shop's word for it.
+    assert!(
+        page.contains("Order <bdi>sub_1</bdi>") && page.contains("<td role=\"cell\"><bdi>11</bdi>"),
+        "{page}"
+    );
     assert!(
         desk.get(&format!("/deliveries/{id}"), &jonas)
             .text()
@@ -1834,6 +1847,122 @@ fn a_license_is_found_by_what_people_have_at_hand() {
     );
     let full = desk.get("/licenses?seats=full", &jonas).text();
     assert!(full.contains(&issued[0].id) && !full.contains(&issued[1].id), "{full}");
+    // Its one seat is used, so another site is refused, and finds the license all the same.
+    let refused = desk.server.validate(&issued[0], "https://copy.example");
+    assert_eq!(refused.code(), "bound_elsewhere");
+    eventually("the refusal is stored", Duration::from_secs(20), || {
+        found("copy.example") == [true, false]
+    });
+}
+
+#[test]
+fn the_licenses_whose_sites_run_a_version_are_listed_with_these_sites() {
+    let desk = Desk::open("");
+    let by_command = || {
+        let issue = ["license", "issue", "--module", "forms", "--expires", "2030-06-30"];
+        let issued = stdout_json(&desk.instance, &issue);
+        let text = |name: &str| issued[name].as_str().unwrap().to_owned();
+        License {
+            id: text("id"),
+            key: text("license_key"),
+        }
+    };
+    let issued = [by_command(), by_command()];
+    let updates = |license: &License, host: &str, version: &str| {
+        assert_eq!(desk.server.validate(license, host).code(), "ok");
+        let asked = desk
+            .server
+            .updates(license, host, &format!("&current_version={version}"));
+        assert_eq!(asked.status, 200, "{}", asked.text());
+    };
+    updates(&issued[0], "old.example", "1.0.0");
+    updates(&issued[1], "new.example", "1.1.0-beta.1");
+    let mira = session(MIRA);
+    let plugin = || desk.get("/plugins/acme-forms", &mira).text();
+    let link = "/licenses?plugin=acme-forms&#38;runs=1.1.0-beta.1";
+    eventually("both versions are reported", Duration::from_secs(20), || {
+        plugin().contains(link) && plugin().contains("runs=1.0.0\"")
+    });
+    let list = |query: &str| desk.get(&format!("/licenses?plugin=acme-forms&{query}"), &mira).text();
+    let old = list("runs=1.0.0");
+    assert!(old.contains(&issued[0].id) && !old.contains(&issued[1].id), "{old}");
+    assert!(old.contains("old.example") && !old.contains("new.example"), "{old}");
+    assert!(old.contains("1 site of 1 license within 30 days"), "{old}");
+    let new = list("runs=1.1.0-beta.1");
+    assert!(new.contains(&issued[1].id) && !new.contains(&issued[0].id), "{new}");
+    let none = list("runs=%3Cb%3E");
+    assert!(
+        none.contains("No license is like this.") && !none.contains("<b>\""),
+        "{none}"
+    );
+    let file = desk
+        .get("/licenses.csv?plugin=acme-forms&runs=1.0.0", &session(ANNA))
+        .text();
+    assert!(file.contains(&issued[0].id) && !file.contains(&issued[1].id), "{file}");
+}
+
+#[test]
+fn what_people_changed_is_on_one_page_and_what_anyone_did_beside_it() {
+    let (desk, sold) = Desk::with_sale("office1@buyer.example", "Harbor & Sons");
+    let issued = desk.issue_for("order 1");
+    assert_eq!(desk.server.validate(&issued, "shop.riverbank.example").code(), "ok");
+    let jonas = session(JONAS);
+    let form = [("revision", "1"), ("reason", "charged back <b>")];
+    let suspended = desk.post(&format!("/licenses/{sold}/suspend"), &jonas, &form);
+    assert_eq!(suspended.status, 303, "{}", suspended.text());
+    run(
+        &desk.instance,
+        &["license", "renew", &issued.id, "--expires", "2031-01-31"],
+    );
+    let people = desk.get("/changes", &jonas).text();
+    let at = |page: &str, text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+    let renewed = at(&people, "Set to expire on 2031-01-31");
+    let suspended = at(&people, "Suspended");
+    assert!(
+        renewed < suspended && suspended < at(&people, ">Issued"),
+        "the newest first: {people}"
+    );
+    for shown in [
+        "Jonas Berg",
+        "charged back &#60;b&#62;",
+        "Harbor &#38; Sons",
+        "token shop",
+        "operator cli",
+    ] {
+        at(&people, shown);
+    }
+    assert!(
+        !people.contains("riverbank") && !people.contains("shop stripe"),
+        "{people}"
+    );
+    let anyone = desk.get("/changes?by=anyone", &jonas).text();
+    for shown in ["shop.riverbank.example bound", "shop stripe", "Suspended"] {
+        at(&anyone, shown);
+    }
+    let mira = desk.get("/changes?by=anyone", &session(MIRA)).text();
+    assert!(!mira.contains("charged back") && mira.contains("Suspended"), "{mira}");
+    assert!(!mira.contains("office1@"), "{mira}");
+
+    let listed = stdout_json(&desk.instance, &["changes", "--limit", "1"]);
+    let renewed = &listed["changes"][0];
+    assert_eq!(renewed["license"], json!(issued.id), "{listed}");
+    let older = listed["older"].to_string();
+    let older = stdout_json(&desk.instance, &["changes", "--before", &older]);
+    let suspended = &older["changes"][0];
+    assert_eq!(
+        (&suspended["event"], &suspended["who"], &suspended["license"]),
+        (&json!("suspended"), &json!("Jonas Berg"), &json!(sold)),
+        "{older}"
+    );
+    assert_eq!(older["older"], Value::Null);
+    let anyone = stdout_json(&desk.instance, &["changes", "--anyone"]);
+    let events: Vec<_> = anyone["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| &change["event"])
+        .collect();
+    assert!(events.contains(&&json!("bound")), "{anyone}");
 }
 
 #[test]

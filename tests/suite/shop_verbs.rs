@@ -88,6 +88,10 @@ fn what_no_license_follows_is_listed_once_and_so_is_what_waits() {
         .collect();
     assert_eq!(waits, ["offer", "first_payment"], "{waiting}");
     assert!(waiting[0]["sale"].is_string() && waiting[1]["delivery"].is_string());
+    assert!(
+        waiting[0]["sold"][0].is_string() && waiting[1]["sold"][0].is_string(),
+        "{waiting}"
+    );
     let one = ["shop", "sales", "list", "--waiting", "--limit", "1"];
     assert_eq!(
         printed(instance, "shop-sales-waiting", &one).as_array().unwrap().len(),

@@ -165,7 +165,11 @@ fn latest_text(listed: &[ListedSale<'_>]) -> String {
 }
 
 fn print_waiting(args: &Args, stored: &StoredSales, config: &Config) -> Result<Exit, Failure> {
-    let mut listed = waiting_sales::in_spool(&config.paths.store).map_err(Failure::environment)?;
+    let mut listed = waiting_sales::in_spool(&config.paths.store, |shop| {
+        let settings = config.shops.iter().find(|settings| settings.name == *shop);
+        settings.map(|settings| settings.kind)
+    })
+    .map_err(Failure::environment)?;
     listed.extend(stored.all().iter().flat_map(waiting_sales::in_ledger));
     listed.sort_by_key(|wait| wait.since);
     shorten(&mut listed, args);
@@ -179,12 +183,18 @@ fn waiting_text(listed: &[ListedWait], now: DateTime<Utc>) -> String {
     if listed.is_empty() {
         return "No sale waits.\n".to_owned();
     }
-    let mut table = Table::new(["SHOP", "SALE OR DELIVERY", "WAITS FOR", "SINCE", "AGE"]);
+    let mut table = Table::new(["SHOP", "SALE OR DELIVERY", "ORDER", "SOLD", "WAITS FOR", "SINCE", "AGE"]);
     for wait in listed {
         let id = wait.sale.or(wait.delivery);
+        let sold = match wait.order.sold.is_empty() {
+            true => "-".to_owned(),
+            false => wait.order.sold.join(", "),
+        };
         table.row([
             &wait.shop.as_deref().unwrap_or("-"),
             &id.map_or_else(|| "-".to_owned(), stored::short),
+            &Printable(wait.order.number.as_deref().unwrap_or("-")),
+            &Printable(&sold),
             &wait.waits_for.words(),
             &stored::day(wait.since),
             &wait.since.map_or_else(|| "-".to_owned(), |since| age(now - since)),

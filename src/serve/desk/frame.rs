@@ -17,18 +17,20 @@ pub(super) enum NavEntry {
     Plugins,
     Releases,
     Sharing,
+    Changes,
     Health,
     People,
 }
 
 impl NavEntry {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Today,
         Self::Licenses,
         Self::Sales,
         Self::Plugins,
         Self::Releases,
         Self::Sharing,
+        Self::Changes,
         Self::Health,
         Self::People,
     ];
@@ -41,6 +43,7 @@ impl NavEntry {
             Self::Plugins => "/plugins",
             Self::Releases => "/releases",
             Self::Sharing => "/sharing",
+            Self::Changes => "/changes",
             Self::Health => "/health",
             Self::People => "/people",
         }
@@ -54,6 +57,7 @@ impl NavEntry {
             Self::Plugins => "Plugins",
             Self::Releases => "Releases",
             Self::Sharing => "Sharing",
+            Self::Changes => "Changes",
             Self::Health => "Health",
             Self::People => "People",
         }

@@ -71,7 +71,12 @@ impl ShownHistory {
         let texts = asked.texts(names.collect()).await?;
         let changes = (0..events.len().min(most)).map(|index| {
             let entry = HistoryEntry::of(&events, index);
-            (entry.time, change(asked, &license, &entry, &texts))
+            let earlier = entry.license.filter(|of| *of != license);
+            let change = ShownChange {
+                earlier: earlier.map(|license| OutsideText::of(&license.log_tag())),
+                ..ShownChange::of(asked, &entry, &texts)
+            };
+            (entry.time, change)
         });
         let mut timed: Vec<_> = changes
             .chain(mails.iter().flat_map(|mails| shown_mails(asked, mails)))
@@ -87,25 +92,23 @@ impl ShownHistory {
     }
 }
 
-fn change(
-    asked: &Asked<'_>,
-    license: &LicenseId,
-    entry: &HistoryEntry<'_>,
-    texts: &BTreeMap<Hex128, StoredText>,
-) -> ShownChange {
-    ShownChange {
-        class: match entry.event {
-            "revoked" | "suspended" => "stop",
-            "issued" => "mark",
-            _ => "",
-        },
-        what: OutsideText::of_sentence(&sentence(&entry.what)),
-        time: ShownTime::of(entry.time, asked.now),
-        by: author(entry.by, text(texts, entry.who)),
-        reason: text(texts, entry.reason)
-            .filter(|_| asked.visitor.sees_customers())
-            .map(OutsideText::of_sentence),
-        earlier: (entry.license != *license).then(|| OutsideText::of(&entry.license.log_tag())),
+impl ShownChange {
+    /// A change in words. Its reason is shown to whom customers are.
+    pub(super) fn of(asked: &Asked<'_>, entry: &HistoryEntry<'_>, texts: &BTreeMap<Hex128, StoredText>) -> Self {
+        Self {
+            class: match entry.event {
+                "revoked" | "suspended" => "stop",
+                "issued" => "mark",
+                _ => "",
+            },
+            what: OutsideText::of_sentence(&sentence(&entry.what)),
+            time: ShownTime::of(entry.time, asked.now),
+            by: author(entry.by, text(texts, entry.who)),
+            reason: text(texts, entry.reason)
+                .filter(|_| asked.visitor.sees_customers())
+                .map(OutsideText::of_sentence),
+            earlier: None,
+        }
     }
 }
 
@@ -155,12 +158,13 @@ fn sentence(what: &[String]) -> String {
     words
 }
 
-/// Who made a change, for people. Without a token, a shop or a command it was a site.
+/// Who made a change, for people. Without a token, a shop, a command or a person it was a site.
 pub(super) fn author(by: Option<&ChangeScope>, who: Option<&str>) -> OutsideText {
     OutsideText::of(&match (by, who) {
         (Some(by), Some(who)) if *by == ChangeScope::desk() => who.to_owned(),
         (Some(by), Some(who)) => format!("{who} ({})", by.words()),
         (Some(by), None) => by.words(),
-        (None, _) => "the site".to_owned(),
+        (None, Some(who)) => who.to_owned(),
+        (None, None) => "the site".to_owned(),
     })
 }

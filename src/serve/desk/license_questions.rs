@@ -117,15 +117,10 @@ pub(super) async fn page(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnswer
         ),
     };
     let is_final = matches!(page, DeskPage::AskRevoke | DeskPage::AskErase);
-    let heading = if row.customer.name.is_empty() {
-        OutsideText::of(&row.tag)
-    } else {
-        row.customer.name.clone()
-    };
     Ok(PageAnswer::ok(&QuestionPage {
         frame: asked.frame(question, NavEntry::Licenses),
         typed: is_final.then(|| typed(&row.tag).to_owned()),
-        heading,
+        heading: row.shown_name(),
         question,
         consequence: OutsideText::of_sentence(&consequence),
         is_final,

@@ -7,14 +7,18 @@ use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::license_texts::LicenseTexts;
 use crate::serve::pages::covered::covers;
 use crate::serve::pages::page_problem::PageProblem;
-use crate::serve::pages::shown::{ShownDay, percent};
+use crate::serve::pages::shown::{ShownDay, ShownHost, percent};
 use countersign_model::customer::{CustomerAddress, CustomerRow};
 use countersign_model::license::{License, LicenseState, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
 use countersign_model::text::outside_text::OutsideText;
 
 /// A license that ends within so many days is marked.
 const SOON: u64 = 7;
+
+/// How many sites a row names.
+const MOST_HOSTS: usize = 3;
 
 /// The state of a license, and how it is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +121,23 @@ impl LicenseNames {
     }
 }
 
+/// The first hosts of a list.
+#[derive(Default)]
+pub(super) struct ShownHosts {
+    pub(super) hosts: Vec<ShownHost>,
+    /// How many more there are.
+    pub(super) more: usize,
+}
+
+impl ShownHosts {
+    pub(super) fn of(hosts: &[SiteHost]) -> Self {
+        Self {
+            hosts: hosts.iter().take(MOST_HOSTS).map(ShownHost::from).collect(),
+            more: hosts.len().saturating_sub(MOST_HOSTS),
+        }
+    }
+}
+
 /// A license in a list.
 pub(super) struct LicenseRow {
     pub(super) id: LicenseId,
@@ -132,6 +153,8 @@ pub(super) struct LicenseRow {
     pub(super) ends: ShownDay,
     pub(super) renews: bool,
     pub(super) order: Option<OutsideText>,
+    /// The sites that run the version that was asked for.
+    pub(super) running: ShownHosts,
 }
 
 impl LicenseRow {
@@ -155,6 +178,16 @@ impl LicenseRow {
             ends: ShownDay::of(license.end_on(asked.today()), asked.today()),
             renews: license.renews(),
             order: names.order(found),
+            running: ShownHosts::default(),
+        }
+    }
+
+    /// What a link to it says: its customer, else its first digits.
+    pub(super) fn shown_name(&self) -> OutsideText {
+        if self.customer.name.is_empty() {
+            OutsideText::of(&self.tag)
+        } else {
+            self.customer.name.clone()
         }
     }
 

@@ -1,18 +1,20 @@
 //! The list of licenses, the newest first, and what finds one: an address, a name, a site, an order, an id or a key.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use askama::Template;
 use chrono::NaiveDate;
 
 use crate::serve::api::licenses::list::WantedOrder;
+use crate::serve::api::licenses::reports;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::figures::{LicenseFigures, LicenseMarks, ends_within};
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::kept_figures::{self, COUNTS_FOR};
-use crate::serve::desk::license_rows::LicenseRow;
+use crate::serve::desk::license_rows::{LicenseRow, ShownHosts};
+use crate::serve::desk::plugin_pages::DAYS;
 use crate::serve::found_license;
 use crate::serve::gate::Snapshot;
 use crate::serve::pages::answer::PageAnswer;
@@ -28,6 +30,7 @@ use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::name::Name;
 use countersign_model::period::NEVER;
 use countersign_model::site_host::SiteHost;
+use countersign_model::slug::Slug;
 use countersign_model::text::folded::folded;
 use countersign_model::text::outside_text::OutsideText;
 
@@ -59,6 +62,8 @@ struct LicensesPage {
     states: Vec<FilterChoice>,
     ends: Vec<FilterChoice>,
     seats: &'static str,
+    /// The version that sites of these licenses run.
+    runs: OutsideText,
     /// The address of the same list as a file, for who may export.
     export: Option<String>,
     tabs: Vec<QuickFilter>,
@@ -90,7 +95,11 @@ struct ListFilter {
     state: Option<LicenseState>,
     ends: Option<EndsFilter>,
     seats: Option<SeatsFilter>,
+    /// The sites that run a version, by license.
+    running: Option<Arc<RunningSites>>,
 }
+
+type RunningSites = HashMap<LicenseId, Vec<SiteHost>>;
 
 /// What a text found.
 #[derive(Clone, Default)]
@@ -162,11 +171,24 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let has_more = found.places.len() > PAGE;
     let shown = &found.places[..found.places.len().min(PAGE)];
     let ids: Vec<_> = shown.iter().map(|(_, id)| *id).collect();
-    let rows = LicenseRow::of_ids(asked, &ids).await?;
+    let mut rows = LicenseRow::of_ids(asked, &ids).await?;
+    if let Some(running) = &filter.running {
+        for row in &mut rows {
+            row.running = ShownHosts::of(running.get(&row.id).map_or(&[], Vec::as_slice));
+        }
+    }
     let last = shown.last().filter(|_| has_more);
     Ok(PageAnswer::ok(&LicensesPage {
         frame: asked.frame("Licenses", NavEntry::Licenses),
-        said: format!("{}, newest first", counted(found.matching, "license")),
+        said: match &filter.running {
+            Some(running) => format!(
+                "{} of {} within {DAYS} days",
+                counted(running.values().map(Vec::len).sum(), "site"),
+                counted(found.matching, "license"),
+            ),
+            None => format!("{}, newest first", counted(found.matching, "license")),
+        },
+        runs: OutsideText::of(if filter.running.is_some() { chosen("runs") } else { "" }),
         // A key is shown nowhere.
         query: OutsideText::of(if LicenseKey::is_in(query) { "" } else { query }),
         plugins: plugin_choices(asked),
@@ -202,8 +224,13 @@ async fn filter(asked: &Asked<'_>) -> Result<ListFilter, PageProblem> {
     };
     let plugin = asked.snapshot.registry.plugin(asked.fields.get("plugin"));
     let chosen = |name| asked.fields.get(name);
+    let running = match plugin.filter(|_| !chosen("runs").is_empty()) {
+        Some(plugin) => Some(Arc::new(running(asked, plugin.slug.clone(), chosen("runs")).await?)),
+        None => None,
+    };
     Ok(ListFilter {
         wanted,
+        running,
         module: plugin.map(|plugin| plugin.module.clone()),
         state: STATES
             .iter()
@@ -219,6 +246,16 @@ async fn filter(asked: &Asked<'_>) -> Result<ListFilter, PageProblem> {
             _ => None,
         },
     })
+}
+
+/// The sites that run this version of a plugin.
+async fn running(asked: &Asked<'_>, plugin: Slug, version: &str) -> Result<RunningSites, PageProblem> {
+    let look = reports::sites_running(&asked.state.service, plugin, version, DAYS);
+    let mut running = RunningSites::new();
+    for site in asked.state.scans.look_with(look).await?? {
+        running.entry(site.license).or_default().push(site.host);
+    }
+    Ok(running)
 }
 
 /// Every license that the fields of a request find, the newest first.
@@ -276,6 +313,7 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<WantedLicenses, PagePro
     {
         let service = Arc::clone(service);
         let snapshot = Arc::clone(asked.snapshot);
+        let refused_host = host.clone();
         let look = move || {
             let mut ids = service.gate.bindings().licenses_of_host(&host);
             let listed = snapshot
@@ -286,6 +324,8 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<WantedLicenses, PagePro
             ids
         };
         wanted.ids.extend(asked.state.scans.look(look).await?);
+        let look = reports::licenses_refused_to(&asked.state.service, &refused_host);
+        wanted.ids.extend(asked.state.scans.look_with(look).await??);
     }
     let wanted_text = folded(text);
     let found = bindings
@@ -385,6 +425,10 @@ impl ListFilter {
                 .module
                 .as_ref()
                 .is_none_or(|module| license.modules.contains_key(module))
+            && self
+                .running
+                .as_ref()
+                .is_none_or(|running| running.contains_key(&license.id))
             && self.state.is_none_or(|state| license.state(today) == state)
             && self.ends.as_ref().is_none_or(ends)
             && self.seats.is_none_or(seats)
@@ -400,7 +444,7 @@ fn place(text: &str) -> Option<ListPlace> {
 /// The filters of a request, for another address.
 fn filters(asked: &Asked<'_>) -> url::form_urlencoded::Serializer<'static, String> {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
-    for name in ["q", "plugin", "state", "ends", "seats"] {
+    for name in ["q", "plugin", "runs", "state", "ends", "seats"] {
         let value = asked.fields.get(name);
         if !value.is_empty() {
             query.append_pair(name, value);

@@ -4,6 +4,7 @@
 //! and a page. A page uses the functions of the management API and the commands. GET and HEAD change nothing.
 
 mod asked;
+mod changes_page;
 mod charts;
 mod delivery_page;
 pub mod door;
@@ -323,6 +324,7 @@ async fn page(page: DeskPage, asked: &Asked<'_>) -> Result<PageAnswer, PageProbl
         }
         DeskPage::Releases => Ok(plugin_pages::releases(asked)),
         DeskPage::Sharing => sharing_page::page(asked).await,
+        DeskPage::Changes => changes_page::page(asked).await,
         DeskPage::Vouch | DeskPage::Unvouch => sharing_page::vouch(asked, page).await,
         DeskPage::Health => health_page::page(asked).await,
         DeskPage::People => Ok(people_page::page(asked)),

@@ -60,6 +60,7 @@ pub(super) enum DeskPage {
     FinishRollout,
     Releases,
     Sharing,
+    Changes,
     Health,
     People,
     SignOutPerson,
@@ -119,7 +120,7 @@ const fn with_reason(row: PageRow) -> PageRow {
 }
 
 /// Every page of the desk. The style sheet and the icon stand beside it, for everybody.
-pub(super) const PAGES: [PageRow; 56] = [
+pub(super) const PAGES: [PageRow; 57] = [
     row(DeskPage::SignIn, GET, "/sign-in", ANYONE),
     row(DeskPage::SendCode, POST, "/sign-in", ANYONE),
     row(DeskPage::Code, GET, "/sign-in/{}", ANYONE),
@@ -173,6 +174,7 @@ pub(super) const PAGES: [PageRow; 56] = [
     with_reason(row(DeskPage::FinishRollout, POST, "/plugins/{}/finish", ADMIN)),
     row(DeskPage::Releases, GET, "/releases", READ),
     row(DeskPage::Sharing, GET, "/sharing", READ),
+    row(DeskPage::Changes, GET, "/changes", READ),
     row(DeskPage::Health, GET, "/health", READ),
     row(DeskPage::People, GET, "/people", READ),
     row(DeskPage::SignOutPerson, POST, "/people/{}/sign-out", ADMIN),

@@ -21,7 +21,7 @@ use countersign_model::text::outside_text::OutsideText;
 use countersign_model::version::Version;
 
 /// Sites count that were seen within so many days.
-const DAYS: u16 = 30;
+pub(super) const DAYS: u16 = 30;
 
 /// How many versions a page shows.
 const MOST_VERSIONS: usize = 60;
@@ -69,6 +69,8 @@ struct PluginPage {
 /// A version that sites run.
 struct ShownVersion {
     version: OutsideText,
+    /// The address of the licenses of these sites.
+    path: String,
     sites: String,
     share: usize,
     released: Option<ShownDay>,
@@ -172,6 +174,7 @@ pub(super) async fn one(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let latest = usage.as_ref().and_then(|usage| usage.latest.clone());
     let shown = versions.clone().take(MOST_VERSIONS).map(|used| ShownVersion {
         version: OutsideText::of(&used.version),
+        path: running_path(&plugin.slug, &used.version),
         sites: grouped(used.sites),
         share: percent(used.sites, usage.as_ref().map_or(0, |usage| usage.sites)),
         released: used.released.map(|day| ShownDay::of(day, asked.today())),
@@ -195,6 +198,15 @@ pub(super) async fn one(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         period,
         periods: PERIODS,
     }))
+}
+
+/// The address of the list of licenses whose sites run a version, which is what sites say it is.
+fn running_path(plugin: &Slug, version: &str) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query
+        .append_pair("plugin", plugin.as_str())
+        .append_pair("runs", version);
+    format!("/licenses?{}", query.finish())
 }
 
 /// What is published.

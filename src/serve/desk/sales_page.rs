@@ -19,14 +19,15 @@ use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownTime, counted, grouped};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
-use crate::serve::waiting_sales::{self, ListedWait};
+use crate::serve::waiting_sales::{self, ListedWait, WaitingOrder};
 use countersign_files::json_folder::JsonFolderError;
-use countersign_files::queue::{Queue, QueueState};
+use countersign_files::queue::{Queue, QueueState, WholeItem};
 use countersign_files::spool::{self, AwaitedThing, Delivery};
 use countersign_ledger::KnownSale;
 use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
+use countersign_model::slug::Slug;
 use countersign_model::text::outside_text::OutsideText;
 
 /// How many sales a list has.
@@ -60,12 +61,36 @@ struct ShownParked {
     /// What is typed before it is deleted.
     typed: String,
     shop: OutsideText,
+    order: ShownOrder,
     reason: OutsideText,
     since: ShownTime,
 }
 
+/// What was ordered, and by whom, as far as it is known and the visitor may see it.
+struct ShownOrder {
+    number: Option<OutsideText>,
+    sold: OutsideText,
+    buyer: Option<OutsideText>,
+}
+
+impl ShownOrder {
+    fn of(order: &WaitingOrder, sees_customers: bool) -> Self {
+        let buyer = [&order.buyer.name, &order.buyer.address];
+        let buyer: Vec<_> = buyer.into_iter().flatten().map(String::as_str).collect();
+        Self {
+            number: order.number.as_deref().map(OutsideText::of),
+            sold: OutsideText::of(&order.sold.join(", ")),
+            buyer: (sees_customers && !buyer.is_empty()).then(|| OutsideText::of(&buyer.join(", "))),
+        }
+    }
+}
+
 /// The parked deliveries in a node's own folder, and how many there are. Blocks.
-fn parked(store: &Path, now: DateTime<Utc>) -> Result<(Vec<ShownParked>, usize), JsonFolderError> {
+fn parked(
+    store: &Path,
+    service: &Service,
+    (now, sees_customers): (DateTime<Utc>, bool),
+) -> Result<(Vec<ShownParked>, usize), JsonFolderError> {
     let Some(queue) = Queue::<Delivery>::existing(spool::folder(store)) else {
         return Ok((Vec::new(), 0));
     };
@@ -74,19 +99,29 @@ fn parked(store: &Path, now: DateTime<Utc>) -> Result<(Vec<ShownParked>, usize),
         // `shop parked list` tells of one that cannot be read.
         let Ok(Some(queued)) = queue.read(id) else { continue };
         if queued.state == QueueState::Parked {
-            found.push((queued.queued, id, queued));
+            found.push((queued.queued, id));
         }
     }
-    found.sort_by_key(|(since, id, _)| (*since, *id));
-    let shown = found.iter().take(PAGE).map(|(since, id, queued)| ShownParked {
-        id: *id,
-        tag: short(*id),
-        typed: typed(&id.to_string()).to_owned(),
-        shop: OutsideText::of(queued.item.shop.as_str()),
-        reason: OutsideText::of_sentence(queued.reason.as_deref().unwrap_or_default()),
-        since: ShownTime::of(*since, now),
-    });
-    Ok((shown.collect(), found.len()))
+    found.sort_unstable();
+    let mut shown = Vec::new();
+    for (since, id) in found.iter().take(PAGE) {
+        let Ok(Some(WholeItem { queued, body })) = queue.read_with_body(*id) else {
+            continue;
+        };
+        let shop = &queued.item.shop;
+        let hook = service.hooks.find(shop.as_str());
+        let order = hook.map(|(hook, _)| WaitingOrder::of_delivery(hook.config.kind, &body));
+        shown.push(ShownParked {
+            id: *id,
+            tag: short(*id),
+            typed: typed(&id.to_string()).to_owned(),
+            shop: OutsideText::of(shop.as_str()),
+            order: ShownOrder::of(&order.unwrap_or_default(), sees_customers),
+            reason: OutsideText::of_sentence(queued.reason.as_deref().unwrap_or_default()),
+            since: ShownTime::of(*since, now),
+        });
+    }
+    Ok((shown, found.len()))
 }
 
 /// What waits.
@@ -95,6 +130,7 @@ struct ShownWait {
     /// Where a person says what it is, and how the button is called, if that helps and the visitor may.
     button: Option<(String, &'static str)>,
     shop: OutsideText,
+    order: ShownOrder,
     waits_for: &'static str,
     /// What to do about it.
     advice: &'static str,
@@ -143,7 +179,8 @@ impl SalesLook {
         let service = Arc::clone(&asked.state.service);
         let store = asked.state.store.clone();
         let look = move || {
-            let spooled = waiting_sales::in_spool(&store).map_err(|error| Problem::internal(&error))?;
+            let kind_of = |shop: &Slug| Some(service.hooks.find(shop.as_str())?.0.config.kind);
+            let spooled = waiting_sales::in_spool(&store, kind_of).map_err(|error| Problem::internal(&error))?;
             Ok::<_, Problem>(Self::of(&service, spooled))
         };
         Ok(asked.state.scans.look(look).await??)
@@ -248,19 +285,16 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
                 .iter()
                 .map(|row| LicenseOfSale {
                     id: row.id,
-                    name: if row.customer.name.is_empty() {
-                        OutsideText::of(&row.tag)
-                    } else {
-                        row.customer.name.clone()
-                    },
+                    name: row.shown_name(),
                     pill: row.pill,
                 })
                 .collect(),
         }
     });
     let store = asked.state.store.clone();
-    let now = asked.now;
-    let parked = spawn_blocking(move || parked(&store, now)).await;
+    let service = Arc::clone(&asked.state.service);
+    let seen = (asked.now, asked.visitor.sees_customers());
+    let parked = spawn_blocking(move || parked(&store, &service, seen)).await;
     let parked = parked.map_err(|error| Problem::internal(&error))?;
     let (parked, all_parked) = parked.map_err(|error| Problem::internal(&error))?;
     let spool = asked.state.service.hooks.spool();
@@ -310,6 +344,7 @@ fn shown_wait(asked: &Asked<'_>, wait: &ListedWait) -> ShownWait {
         id: wait.sale.or(wait.delivery).map(short).unwrap_or_default(),
         button: button(wait).filter(|_| asked.visitor.may(DeskRole::Support)),
         shop: OutsideText::of(wait.shop.as_deref().unwrap_or_default()),
+        order: ShownOrder::of(&wait.order, asked.visitor.sees_customers()),
         waits_for: wait.waits_for.words(),
         advice: match wait.waits_for {
             AwaitedThing::Address => "the shop is asked for the buyer’s mail address",

@@ -15,7 +15,7 @@ use warp::http::StatusCode;
 
 use crate::serve::api::licenses::answer::LicenseAnswer;
 use crate::serve::history_report::{HistoryReport, MOST_DAYS};
-use crate::serve::plugin_usage::{PluginUsage, UsageCount};
+use crate::serve::plugin_usage::{PluginUsage, UsageCount, UsingSite};
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::reported_copies;
@@ -26,7 +26,7 @@ use countersign_ledger::stored_reports::{ReportRange, StoredReports};
 use countersign_ledger::{Ledger, SiteReports};
 use countersign_model::binding::SiteReport;
 use countersign_model::license_key::LicenseId;
-use countersign_model::refused_hosts::MANY_HOSTS;
+use countersign_model::refused_hosts::{MANY_HOSTS, RefusedHosts};
 use countersign_model::site_claim::{CLAIM_PERIOD, ClaimStep};
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{MANY_MOVES, ReleasedBy};
@@ -191,6 +191,36 @@ pub(in crate::serve) async fn usage_of(
     usage.map_err(|error| Problem::internal(&error))
 }
 
+/// The sites that run this version of a plugin, of those that were seen within `days`, sorted by host.
+pub(in crate::serve) async fn sites_running(
+    service: &Service,
+    plugin: Slug,
+    version: &str,
+    days: u16,
+) -> Result<Vec<UsingSite>, Problem> {
+    let _turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
+    let mut count = UsageCount::new(plugin);
+    each_report(service, |license, host, report| count.add(license, host, report)).await?;
+    let mut sites = count.sites(days, Utc::now());
+    sites.retain(|site| site.version == version);
+    Ok(sites)
+}
+
+/// The licenses that were refused to a host for want of a seat.
+pub(in crate::serve) async fn licenses_refused_to(
+    service: &Service,
+    host: &SiteHost,
+) -> Result<Vec<LicenseId>, Problem> {
+    let mut found = Vec::new();
+    each_refused(service, |license, refused| {
+        if refused.hosts().contains(host) {
+            found.push(license);
+        }
+    })
+    .await?;
+    Ok(found)
+}
+
 /// What the sites of a license reported, at most `limit` of them.
 pub(in crate::serve) async fn reports_of(
     service: &Service,
@@ -245,31 +275,23 @@ pub(in crate::serve) async fn review_report(service: &Service) -> Result<ReviewR
     })
     .await?;
     let mut many_hosts = Vec::new();
-    let mut after = None;
-    loop {
-        let page = read(service, move |stored| stored.refused(after.as_ref(), PAGE)).await?;
-        after = page.last().map(|(license, _)| *license);
-        let is_last = page.len() < PAGE;
-        for (license, refused) in page {
-            let bound = bindings.of(&license);
-            let hosts = refused.hosts().iter();
-            let hosts: Vec<_> = hosts
-                .filter(|host| bound.iter().all(|binding| binding.host != **host))
-                .cloned()
-                .collect();
-            if hosts.len() >= MANY_HOSTS {
-                many_hosts.push(RefusedLicense {
-                    license,
-                    since: refused.since,
-                    last: refused.last,
-                    hosts,
-                });
-            }
+    each_refused(service, |license, refused| {
+        let bound = bindings.of(&license);
+        let hosts = refused.hosts().iter();
+        let hosts: Vec<_> = hosts
+            .filter(|host| bound.iter().all(|binding| binding.host != **host))
+            .cloned()
+            .collect();
+        if hosts.len() >= MANY_HOSTS {
+            many_hosts.push(RefusedLicense {
+                license,
+                since: refused.since,
+                last: refused.last,
+                hosts,
+            });
         }
-        if is_last {
-            break;
-        }
-    }
+    })
+    .await?;
     many_hosts.sort_by_key(|found| (std::cmp::Reverse(found.hosts.len()), found.license));
     shorten(&mut many_hosts, |found| fine.contains(&found.license));
     let moves = bindings.moves(now).into_iter();
@@ -368,6 +390,22 @@ async fn each_report(
         match page.last() {
             Some((license, host, _)) if page.len() == PAGE => range.after = Some((*license, host.clone())),
             _ => return Ok(()),
+        }
+    }
+}
+
+/// Passes on which hosts each license was refused to, page by page.
+async fn each_refused(service: &Service, mut each: impl FnMut(LicenseId, RefusedHosts)) -> Result<(), Problem> {
+    let mut after = None;
+    loop {
+        let page = read(service, move |stored| stored.refused(after.as_ref(), PAGE)).await?;
+        after = page.last().map(|(license, _)| *license);
+        let is_last = page.len() < PAGE;
+        for (license, refused) in page {
+            each(license, refused);
+        }
+        if is_last {
+            return Ok(());
         }
     }
 }
