@@ -1,7 +1,9 @@
-//! Keeps the history: a thread stores what this server counted, and finishes days that are over, once over all nodes.
+//! Keeps the history: a thread stores what this server counted, and finishes days that are over, once over all nodes. It also stores what
+//! waits on this node, for the desks of the others.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -12,7 +14,9 @@ use crate::serve::api::licenses::reports;
 use crate::serve::background;
 use crate::serve::reminders::{ends, is_test};
 use crate::serve::state::Service;
-use countersign_ledger::{DayHistory, StoreError};
+use countersign_files::queue::QueueState;
+use countersign_ledger::{DayHistory, NodeQueues, QueueCounts, StoreError};
+use countersign_mail::queue::MailCounts;
 use countersign_model::change_kind::ChangeKind;
 use countersign_model::day_counts::{DayCounts, DayLine};
 use countersign_model::issued_license::IssuedLicense;
@@ -52,8 +56,12 @@ impl HistoryKeeper {
         let (stop, stopped) = bounded(0);
         let work = HistoryThread {
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+            queues: NodeQueues::of_node(ledger.source(), ledger.node()),
             service,
-            told: None,
+            history_trouble: LoggedOnce::new(
+                "the history cannot be written now; what is counted is kept and written later",
+            ),
+            queues_trouble: LoggedOnce::new("other nodes cannot see what waits on this one"),
         };
         let thread = thread::Builder::new()
             .name("history".to_owned())
@@ -71,8 +79,31 @@ impl HistoryKeeper {
 struct HistoryThread {
     service: Arc<Service>,
     runtime: tokio::runtime::Runtime,
-    /// What is wrong, once it was logged.
-    told: Option<String>,
+    /// What waits on this node, where there are others.
+    queues: Option<NodeQueues>,
+    history_trouble: LoggedOnce,
+    queues_trouble: LoggedOnce,
+}
+
+/// Something that does not work, which is logged when it begins.
+struct LoggedOnce {
+    message: &'static str,
+    logged: Option<String>,
+}
+
+impl LoggedOnce {
+    fn new(message: &'static str) -> Self {
+        Self { message, logged: None }
+    }
+
+    /// Logs why it does not work, unless that was logged last.
+    fn note(&mut self, done: Result<(), StoreError>) {
+        let error = done.err().map(|error| error.to_string());
+        if let Some(reason) = error.as_ref().filter(|_| self.logged != error) {
+            tracing::warn!(reason, "{}", self.message);
+        }
+        self.logged = error;
+    }
 }
 
 impl HistoryThread {
@@ -84,6 +115,9 @@ impl HistoryThread {
         loop {
             let is_stopped = !matches!(stop.recv_timeout(LOOK_EVERY), Err(RecvTimeoutError::Timeout));
             let now = Utc::now();
+            if let Some(queues) = &mut self.queues {
+                self.queues_trouble.note(queues.store(counted_queues(&self.service)));
+            }
             // At the end of a day soon, because another node may finish it, and when it can be finished.
             if is_stopped || days(now) != seen || stored.elapsed() >= STORE_EVERY {
                 seen = days(now);
@@ -92,7 +126,7 @@ impl HistoryThread {
                     Ok(()) if !is_stopped => self.finish_days(now),
                     stored => stored,
                 };
-                self.tell(looked.err());
+                self.history_trouble.note(looked);
             }
             if is_stopped {
                 // A connection to a database must end on a thread that may wait.
@@ -100,18 +134,6 @@ impl HistoryThread {
                 return;
             }
         }
-    }
-
-    /// Logs what is wrong, once.
-    fn tell(&mut self, wrong: Option<StoreError>) {
-        let wrong = wrong.map(|error| error.to_string());
-        if let Some(reason) = wrong.as_ref().filter(|_| self.told != wrong) {
-            tracing::warn!(
-                reason,
-                "the history cannot be written now; what is counted is kept and written later"
-            );
-        }
-        self.told = wrong;
     }
 
     fn store(&self) -> Result<(), StoreError> {
@@ -181,6 +203,23 @@ impl HistoryThread {
             }
         });
         lines
+    }
+}
+
+/// What waits on this node.
+fn counted_queues(service: &Service) -> QueueCounts {
+    let of_spool = |state| {
+        let count = service.hooks.spool().map_or(0, |spool| spool.count(state).0);
+        u64::try_from(count).unwrap_or(u64::MAX)
+    };
+    let mails = service.mail.get().map(|queue| &queue.counts);
+    let of_mails =
+        |count: fn(&MailCounts) -> &AtomicU64| mails.map_or(0, |counts| count(counts).load(Ordering::Relaxed));
+    QueueCounts {
+        deliveries_waiting: of_spool(QueueState::Waiting),
+        deliveries_parked: of_spool(QueueState::Parked),
+        mails_waiting: of_mails(|counts| &counts.waiting),
+        mails_parked: of_mails(|counts| &counts.parked),
     }
 }
 

@@ -99,6 +99,7 @@ pub use license_imports::{ImportOutcome, ImportRequest, ImportResult, LicenseImp
 pub use lock::{NodeLock, is_in_use};
 pub use pending::LedgerLook;
 pub use postgres::endpoint_lease::{EndpointLease, HeldLease, SharedEndpoint, shared_endpoints};
+pub use postgres::node_queues::{NodeQueues, OtherNode, QueueCounts, other_nodes};
 pub use postgres::nodes::NodeSecrets;
 pub use postgres::repair_outcome::{RepairOutcome, UnfitBinding, kept_files, set_kept_file_aside};
 pub use postgres::schema::{script as shared_schema, upgrade_script as shared_schema_upgrade};

@@ -1,5 +1,7 @@
 //! Today: what needs a person, and some calm figures.
 
+use std::sync::Arc;
+
 use askama::Template;
 
 use crate::serve::desk::asked::Asked;
@@ -14,7 +16,12 @@ use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::grouped;
 use crate::serve::rollouts;
 use countersign_files::queue::QueueState;
+use countersign_ledger::{OtherNode, QueueCounts, StoreError};
+use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::outside_text::OutsideText;
+
+/// A node that said nothing for so many seconds does not run.
+const SILENT_AFTER: u64 = 60;
 
 #[derive(Template)]
 #[template(path = "desk/today.html")]
@@ -36,6 +43,50 @@ struct TodoItem {
     more: OutsideText,
     path: &'static str,
     is_urgent: bool,
+}
+
+/// The other nodes of a shared ledger. Where they cannot be read, the log says so, and the page shows the rest.
+async fn other_nodes(asked: &Asked<'_>) -> Result<Vec<OtherNode>, PageProblem> {
+    let service = Arc::clone(&asked.state.service);
+    let look = move || {
+        let bindings = service.gate.bindings();
+        countersign_ledger::other_nodes(bindings.source(), bindings.node())
+    };
+    let read = asked.state.scans.look(look).await?;
+    let warn =
+        |error: &StoreError| tracing::warn!(error = %ErrorChain(error), "the queues of other nodes cannot be read");
+    Ok(read.inspect_err(warn).unwrap_or_default())
+}
+
+/// What waits on another node, and what a person has to decide there.
+fn node_words(node: &OtherNode) -> String {
+    let QueueCounts {
+        deliveries_waiting,
+        deliveries_parked,
+        mails_waiting,
+        mails_parked,
+    } = node.queues;
+    // A mail or a delivery that is about to leave is no news while the node runs.
+    let is_silent = node.silent_seconds >= SILENT_AFTER;
+    let parts = [
+        (deliveries_parked, "parked delivery", "parked deliveries", true),
+        (mails_parked, "parked mail", "parked mails", true),
+        (
+            deliveries_waiting,
+            "delivery that waits",
+            "deliveries that wait",
+            is_silent,
+        ),
+        (mails_waiting, "mail that waits", "mails that wait", is_silent),
+    ];
+    let shown = parts
+        .into_iter()
+        .filter(|(count, _, _, is_news)| *count > 0 && *is_news);
+    let words = shown.map(|(count, one, many, _)| match count {
+        1 => format!("1 {one}"),
+        count => format!("{} {many}", grouped(usize::try_from(count).unwrap_or(usize::MAX))),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// The page.
@@ -99,6 +150,17 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             count => format!("{} licenses may be shared", grouped(count)),
         };
         item(what, "nothing is done by itself", "/sharing", false);
+    }
+    for node in other_nodes(asked).await? {
+        let waiting = node_words(&node);
+        if !waiting.is_empty() {
+            let more = match node.silent_seconds {
+                ..SILENT_AFTER => "look at that node’s desk",
+                _ => "it does not run: what waits there waits until it does",
+            };
+            let is_urgent = node.silent_seconds >= SILENT_AFTER || node.queues.deliveries_parked > 0;
+            item(format!("Node {}: {waiting}", node.name), more, "/health", is_urgent);
+        }
     }
     todo.sort_by_key(|item| !item.is_urgent);
     let figures = kept_figures::licenses(asked).await?;

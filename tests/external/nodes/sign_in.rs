@@ -10,6 +10,7 @@ use crate::support::eventually;
 use crate::support::http::{Client, Response};
 use crate::support::instance::Instance;
 use crate::support::server::{Server, countersign};
+use crate::support::shop::{add_shop, deliver, invoice};
 use crate::tools::smtp::MailServer;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,6 +66,48 @@ fn ask(door: &Door, mail: &MailServer) -> (String, String) {
     let text = mails.last().unwrap()["text"].as_str().unwrap();
     let code = text.split("Your code: ").nth(1).unwrap()[..9].to_owned();
     (path, code)
+}
+
+#[test]
+fn the_first_page_of_a_node_shows_what_is_parked_on_the_others() {
+    let cluster = prepared_cluster();
+    let url = cluster.url("node");
+    let nodes = [Instance::new(), Instance::new()];
+    for instance in &nodes {
+        add_shop(instance);
+        instance.write("countersign.toml", "[desk]\nlisten = \"127.0.0.1:0\"\n[shops.stripe]\n");
+    }
+    for file in ["keys/signing.pem", "keys/issuing.key", "keys/references.key"] {
+        fs::copy(nodes[0].file(file), nodes[1].file(file)).unwrap();
+    }
+    let [first, second] = nodes.each_ref().map(|instance| Door::open(instance, &url));
+    let today = |door: &Door| {
+        let link = countersign(&nodes[0])
+            .args(["desk", "--json"])
+            .env("COUNTERSIGN_STORE", &url)
+            .output()
+            .unwrap();
+        let link: serde_json::Value = serde_json::from_slice(&link.stdout).unwrap();
+        let link = link["link"].as_str().unwrap();
+        let path = &link[link.find("/link/").unwrap()..];
+        let used = first.send("POST", path, "", "");
+        let cookie = used.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+        door.send("GET", "/", &cookie, "").text()
+    };
+    assert!(!today(&first).contains("Node "), "{}", today(&first));
+    let sale = invoice("in_1", "subscription_create", "price_of_nothing", 1, 30);
+    assert_eq!(deliver(&second.server, "invoice.paid", 1, &sale), 200);
+    let parked = |page: &str| page.contains(": 1 parked delivery") && page.contains("Node ");
+    eventually("the other node shows it", PATIENCE, || parked(&today(&first)));
+    assert!(!parked(&today(&second)), "its own page has it as its own");
+
+    // A node that does not run is named with what waits on it.
+    second.server.kill();
+    let silent =
+        "UPDATE countersign.nodes SET seen = seen - interval '2 minutes' WHERE queues->>'deliveries_parked' = '1'";
+    cluster.psql(silent);
+    let page = today(&first);
+    assert!(parked(&page) && page.contains("it does not run"), "{page}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod kept_memory;
 mod kept_seal;
 mod load;
 mod lost_lines;
+pub(crate) mod node_queues;
 mod node_state;
 pub(crate) mod nodes;
 mod password;

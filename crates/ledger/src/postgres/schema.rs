@@ -84,8 +84,10 @@ CREATE TABLE IF NOT EXISTS countersign.nodes (
   secrets_since timestamptz NOT NULL,
   sequence bigint NOT NULL,
   started timestamptz NOT NULL,
-  seen timestamptz NOT NULL
+  seen timestamptz NOT NULL,
+  queues jsonb
 );
+ALTER TABLE countersign.nodes ADD COLUMN IF NOT EXISTS queues jsonb;
 CREATE TABLE IF NOT EXISTS countersign.reports (
   license text COLLATE "C" NOT NULL,
   host text COLLATE "C" NOT NULL,
@@ -134,6 +136,7 @@ ALTER TABLE countersign.order_references RENAME TO texts;
 ALTER TABLE countersign.texts RENAME COLUMN reference TO text;
 ALTER INDEX countersign.order_references_pkey RENAME TO texts_pkey;
 ALTER TABLE countersign.texts ADD COLUMN customer text COLLATE "C";
+ALTER TABLE countersign.nodes ADD COLUMN queues jsonb;
 CREATE INDEX texts_customer ON countersign.texts (customer, name) WHERE customer IS NOT NULL;
 CREATE TABLE countersign.first_copies (
   license text COLLATE "C" PRIMARY KEY,
