@@ -23,6 +23,7 @@ use countersign_model::period::Period;
 use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
 use countersign_model::text::error_chain::ErrorChain;
+use countersign_model::text::folded::folded;
 use countersign_model::text::printable::Printable;
 use countersign_model::text::stderr;
 use countersign_registry::{Registry, RegistryFiles, plugins};
@@ -119,7 +120,7 @@ impl Filter<'_> {
         let covers = |module: &Name| license.modules.contains_key(module);
         let has = |host: &SiteHost| license.details.hosts.contains(host) || self.bound.contains(&license.id);
         let ends = |period: &Period| (self.today..=period.after(self.today)).contains(&license.expires);
-        let says = |text: &String| license.details.note.to_lowercase().contains(text.as_str());
+        let says = |text: &String| folded(&license.details.note).contains(text.as_str());
         status.as_ref().is_none_or(has_state)
             && module.as_ref().is_none_or(covers)
             && self.module.as_ref().is_none_or(covers)
@@ -152,7 +153,7 @@ fn list(
         args,
         today,
         module: args.plugin.as_ref().map(|slug| module_of(slug, config)).transpose()?,
-        note: args.note.as_ref().map(|text| text.to_lowercase()),
+        note: args.note.as_deref().map(folded),
         bound: args
             .host
             .as_ref()

@@ -1,18 +1,13 @@
-//! Counts of all licenses, and what looks like sharing: found by a look at everything.
-
-use std::collections::HashSet;
-use std::sync::Arc;
+//! Counts of all licenses, found by a look at everything.
 
 use chrono::{Days, NaiveDate};
 
-use crate::serve::api::licenses::reports::{CopiedOften, OddCopy, RefusedLicense, RestlessLicense, ReviewReport};
 use crate::serve::found_license;
 use crate::serve::gate::Snapshot;
 use crate::serve::state::Service;
 use countersign_ledger::Ledger;
 use countersign_model::binding::Stored as _;
 use countersign_model::license::{License, LicenseState, SiteLimit};
-use countersign_model::license_key::LicenseId;
 use countersign_model::staging_hosts::StagingRule;
 
 /// A license that ends within so many days ends soon.
@@ -93,47 +88,4 @@ impl LicenseFigures {
 fn each_license(bindings: &Ledger, snapshot: &Snapshot, mut each: impl FnMut(&License)) {
     bindings.each_issued(|issued| each(&issued.license));
     found_license::declared_alone(&snapshot.registry, bindings).for_each(each);
-}
-
-/// What looks like sharing: what a look found, and for which licenses somebody vouched by now.
-pub(super) struct SharingFigures {
-    report: Arc<ReviewReport>,
-    fine: HashSet<LicenseId>,
-}
-
-impl SharingFigures {
-    pub(super) fn new(report: Arc<ReviewReport>, fine: HashSet<LicenseId>) -> Self {
-        Self { report, fine }
-    }
-
-    /// Sites that run copies of somebody else.
-    pub(super) fn odd_copies(&self) -> Vec<&OddCopy> {
-        self.listed(&self.report.odd_copies, |found| found.license)
-    }
-
-    /// Licenses that many sites tried.
-    pub(super) fn many_hosts(&self) -> Vec<&RefusedLicense> {
-        self.listed(&self.report.many_hosts, |found| found.license)
-    }
-
-    /// Licenses that moved often.
-    pub(super) fn many_moves(&self) -> Vec<&RestlessLicense> {
-        self.listed(&self.report.many_moves, |found| found.license)
-    }
-
-    /// Licenses with many first copies.
-    pub(super) fn many_first_copies(&self) -> Vec<&CopiedOften> {
-        self.listed(&self.report.many_first_copies, |found| found.license)
-    }
-
-    /// How many licenses and sites deserve a look.
-    pub(super) fn count(&self) -> usize {
-        let of_copies = self.odd_copies().len() + self.many_first_copies().len();
-        self.many_hosts().len() + self.many_moves().len() + of_copies
-    }
-
-    fn listed<'f, T>(&self, found: &'f [T], license: impl Fn(&T) -> LicenseId) -> Vec<&'f T> {
-        let is_listed = |found: &&T| !self.fine.contains(&license(found));
-        found.iter().filter(is_listed).collect()
-    }
 }

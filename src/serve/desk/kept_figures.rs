@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 
-use crate::serve::api::licenses::reports;
+use crate::serve::api::licenses::reports::{self, ReviewReport};
 use crate::serve::desk::asked::Asked;
-use crate::serve::desk::figures::{LicenseFigures, SharingFigures};
+use crate::serve::desk::figures::LicenseFigures;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::vouches;
 
@@ -31,7 +31,7 @@ pub(super) async fn licenses(asked: &Asked<'_>) -> Result<Arc<LicenseFigures>, P
 }
 
 /// What looks like sharing. What a look found is kept; a license that somebody vouches for disappears at once.
-pub(super) async fn sharing(asked: &Asked<'_>) -> Result<SharingFigures, PageProblem> {
+pub(super) async fn sharing(asked: &Asked<'_>) -> Result<ReviewReport, PageProblem> {
     let kept = &asked.state.sharing;
     let service = &asked.state.service;
     let report = match kept.within(SHARING_FOR, asked.now) {
@@ -42,5 +42,5 @@ pub(super) async fn sharing(asked: &Asked<'_>) -> Result<SharingFigures, PagePro
         }
     };
     let fine = vouches::fine_licenses(service.gate.bindings(), asked.today());
-    Ok(SharingFigures::new(report, fine))
+    Ok(report.without(&fine))
 }

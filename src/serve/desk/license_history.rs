@@ -22,11 +22,16 @@ use countersign_model::text::outside_text::OutsideText;
 /// How many of the newest changes a page has until somebody wants all of them.
 const NEWEST: usize = 10;
 
+/// How many it has then: the license of a large agency has thousands, and `license history` prints them.
+const MOST: usize = 500;
+
 /// What happened to a license and which mails about it were sent, the newest first.
 pub(super) struct ShownHistory {
     pub(super) entries: Vec<ShownChange>,
     /// How many there are, if not all are shown.
     pub(super) all: Option<usize>,
+    /// Whether a page has no more than these.
+    pub(super) is_longest: bool,
     /// Whether the ledger could not be read.
     pub(super) is_unreadable: bool,
 }
@@ -63,7 +68,7 @@ impl ShownHistory {
         let events = events.inspect_err(|error| unreadable(error)).unwrap_or_default();
         let mails = mails.inspect_err(|error| unreadable(error)).unwrap_or_default();
         let most = match asked.fields.get("history") {
-            "all" => usize::MAX,
+            "all" => MOST,
             _ => NEWEST,
         };
         let named = events.iter().take(most).map(LedgerEvent::texts);
@@ -86,6 +91,7 @@ impl ShownHistory {
         let entries: Vec<_> = timed.into_iter().take(most).map(|(_, change)| change).collect();
         Ok(Self {
             all: (entries.len() < all).then_some(all),
+            is_longest: most == MOST,
             entries,
             is_unreadable,
         })
@@ -101,7 +107,7 @@ impl ShownChange {
                 "issued" => "mark",
                 _ => "",
             },
-            what: OutsideText::of_sentence(&sentence(&entry.what)),
+            what: OutsideText::of_sentence(&capitalized(&entry.what)),
             time: ShownTime::of(entry.time, asked.now),
             by: author(entry.by, text(texts, entry.who)),
             reason: text(texts, entry.reason)
@@ -149,7 +155,7 @@ fn shown_mails(asked: &Asked<'_>, mails: &MailsAbout) -> Vec<(DateTime<Utc>, Sho
 }
 
 /// Words that begin with a capital letter, unless a host does.
-fn sentence(what: &[String]) -> String {
+fn capitalized(what: &[String]) -> String {
     let mut words = what.join(", ");
     let is_host = words.split(' ').next().is_some_and(|word| word.contains('.'));
     if let Some(first) = words.get_mut(..1).filter(|_| !is_host) {

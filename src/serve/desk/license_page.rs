@@ -381,13 +381,13 @@ async fn sharing(asked: &Asked<'_>, id: LicenseId) -> Option<String> {
     }
     // Without it, the page says everything else.
     let found = kept_figures::sharing(asked).await.ok()?;
-    if let Some(refused) = found.many_hosts().iter().find(|found| found.license == id) {
+    if let Some(refused) = found.many_hosts.iter().find(|found| found.license == id) {
         let sites = counted(refused.hosts.len(), "site");
         return Some(format!("{sites} without a seat asked with this key."));
     }
-    let is_listed = found.many_moves().iter().any(|found| found.license == id)
-        || found.many_first_copies().iter().any(|found| found.license == id)
-        || found.odd_copies().iter().any(|found| found.license == id);
+    let is_listed = found.many_moves.iter().any(|found| found.license == id)
+        || found.many_first_copies.iter().any(|found| found.license == id)
+        || found.odd_copies.iter().any(|found| found.license == id);
     is_listed.then(|| "It may be shared.".to_owned())
 }
 

@@ -86,10 +86,10 @@ struct SharingEntry {
 pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let found = kept_figures::sharing(asked).await?;
-    let many_hosts = found.many_hosts();
-    let many_moves = found.many_moves();
-    let many_first_copies = found.many_first_copies();
-    let odd_copies = found.odd_copies();
+    let many_hosts = &found.many_hosts;
+    let many_moves = &found.many_moves;
+    let many_first_copies = &found.many_first_copies;
+    let odd_copies = &found.odd_copies;
     let vouches = asked.state.service.gate.bindings().vouches(asked.today());
     let hosts = many_hosts.iter().take(PAGE);
     let moves = many_moves.iter().take(PAGE);

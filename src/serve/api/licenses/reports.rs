@@ -45,7 +45,7 @@ const MOST: usize = 500;
 static TURN: Semaphore = Semaphore::const_new(1);
 
 /// What deserves a look.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(in crate::serve) struct ReviewReport {
     /// Sites whose build id is not their own.
     pub odd_copies: Vec<OddCopy>,
@@ -56,7 +56,28 @@ pub(in crate::serve) struct ReviewReport {
     /// Licenses whose first copies went to many networks in 14 days or were refused, those with the most networks first.
     pub many_first_copies: Vec<CopiedOften>,
     /// Sites that were installed again, and ask for their seat with another secret.
-    pub claims: Vec<ToldClaim>,
+    pub claims: Vec<ReportedClaim>,
+}
+
+impl ReviewReport {
+    /// The same without what is about licenses for which somebody vouched; claims stay.
+    pub(in crate::serve) fn without(&self, fine: &HashSet<LicenseId>) -> Self {
+        fn listed<T: Clone>(found: &[T], is_fine: impl Fn(&T) -> bool) -> Vec<T> {
+            found.iter().filter(|found| !is_fine(found)).cloned().collect()
+        }
+        Self {
+            odd_copies: listed(&self.odd_copies, |found| fine.contains(&found.license)),
+            many_hosts: listed(&self.many_hosts, |found| fine.contains(&found.license)),
+            many_moves: listed(&self.many_moves, |found| fine.contains(&found.license)),
+            many_first_copies: listed(&self.many_first_copies, |found| fine.contains(&found.license)),
+            claims: self.claims.clone(),
+        }
+    }
+
+    /// How many licenses and sites deserve a look; claims decide themselves.
+    pub(in crate::serve) fn count(&self) -> usize {
+        self.odd_copies.len() + self.many_hosts.len() + self.many_moves.len() + self.many_first_copies.len()
+    }
 }
 
 /// The answer of `review`.
@@ -68,7 +89,7 @@ struct ReviewAnswer {
 }
 
 /// A site that reports the build id of another copy.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(in crate::serve) struct OddCopy {
     pub license: LicenseId,
     pub host: SiteHost,
@@ -76,7 +97,7 @@ pub(in crate::serve) struct OddCopy {
 }
 
 /// A license that many hosts asked for in vain.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(in crate::serve) struct RefusedLicense {
     pub license: LicenseId,
     pub since: DateTime<Utc>,
@@ -85,14 +106,14 @@ pub(in crate::serve) struct RefusedLicense {
 }
 
 /// A license that moved often.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(in crate::serve) struct RestlessLicense {
     pub license: LicenseId,
-    pub moves: Vec<ToldMove>,
+    pub moves: Vec<ReportedMove>,
 }
 
 /// A license with many first copies.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(in crate::serve) struct CopiedOften {
     pub license: LicenseId,
     pub packages: u32,
@@ -103,8 +124,8 @@ pub(in crate::serve) struct CopiedOften {
 }
 
 /// A site that gave its seat back.
-#[derive(Debug, Serialize)]
-pub(in crate::serve) struct ToldMove {
+#[derive(Clone, Debug, Serialize)]
+pub(in crate::serve) struct ReportedMove {
     pub host: SiteHost,
     pub time: DateTime<Utc>,
     pub by: ReleasedBy,
@@ -113,8 +134,8 @@ pub(in crate::serve) struct ToldMove {
 }
 
 /// A site that was installed again, and what became of its claim.
-#[derive(Debug, Serialize)]
-pub(in crate::serve) struct ToldClaim {
+#[derive(Clone, Debug, Serialize)]
+pub(in crate::serve) struct ReportedClaim {
     pub license: LicenseId,
     pub host: SiteHost,
     pub step: ClaimStep,
@@ -236,13 +257,10 @@ pub(in crate::serve) async fn reports_of(
 
 /// Everything that deserves a look, and which licenses somebody vouched for.
 async fn review(service: &Service) -> Result<LicenseAnswer, Problem> {
-    let mut report = review_report(service).await?;
+    let report = review_report(service).await?;
     let vouches = service.gate.bindings().vouches(Utc::now().date_naive());
     let fine: HashSet<_> = vouches.iter().map(|entry| entry.license).collect();
-    report.odd_copies.retain(|found| !fine.contains(&found.license));
-    report.many_hosts.retain(|found| !fine.contains(&found.license));
-    report.many_moves.retain(|found| !fine.contains(&found.license));
-    report.many_first_copies.retain(|found| !fine.contains(&found.license));
+    let report = report.without(&fine);
     // Names and reasons may be personal.
     let vouched = vouches.iter().filter_map(|entry| VouchedLicense::of(entry, |_| None));
     let mut vouched: Vec<_> = vouched.collect();
@@ -300,7 +318,7 @@ pub(in crate::serve) async fn review_report(service: &Service) -> Result<ReviewR
         license,
         moves: moves
             .into_iter()
-            .map(|release| ToldMove {
+            .map(|release| ReportedMove {
                 host: release.host,
                 time: release.time,
                 by: release.by,
@@ -321,10 +339,10 @@ pub(in crate::serve) async fn review_report(service: &Service) -> Result<ReviewR
 }
 
 /// The claims that wait, and those of the last 30 days; those that wait first.
-fn claims(bindings: &Ledger, now: DateTime<Utc>) -> Vec<ToldClaim> {
+fn claims(bindings: &Ledger, now: DateTime<Utc>) -> Vec<ReportedClaim> {
     let known = bindings.claims().into_iter();
     let told = known.filter(|entry| entry.claim.step == ClaimStep::Begun || entry.claim.is_recent(now));
-    let told = told.map(|ClaimEntry { license, claim }| ToldClaim {
+    let told = told.map(|ClaimEntry { license, claim }| ReportedClaim {
         license,
         until: (claim.step == ClaimStep::Begun).then(|| claim.time + CLAIM_PERIOD),
         host: claim.host,
