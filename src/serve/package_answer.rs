@@ -1,6 +1,6 @@
 //! A package as the answer to a request: conditions, range, file and mark. Callers have decided who gets it.
 //!
-//! [`FileBody`] inserts the mark while it sends; nothing is written. Blocking threads open the file and read it.
+//! [`FileBody`] inserts the mark while it sends; nothing is written. Blocking threads open the file.
 
 use std::fs::File;
 use std::io;

@@ -3,11 +3,13 @@
 //! Both have the same fields; JSON has dates and times as strings. `licenses` holds the result.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use countersign_files::in_order::in_order;
 use countersign_model::license::{License, Modules};
 
 use crate::diagnostic::Diagnostic;
@@ -16,10 +18,13 @@ use crate::files::RegistryFiles;
 use crate::license::{Notes, license};
 use crate::lines::LineReader;
 use crate::reader::{DocumentReader, MAX_DIAGNOSTICS};
-use crate::spanned::{SpannedTable, array, table};
+use crate::spanned::{array, table};
 
 /// Each license needs at least this many bytes of a JSONL file.
 const SHORTEST_LINE: usize = 110;
+
+/// How many bytes of lines a thread parses at once.
+const BLOCK: usize = 1 << 20;
 
 /// The position of a license: the number of its file, and the line from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,8 +82,10 @@ impl LicenseCollector {
         reader.only(&document, &["license"]);
         let tables = reader.field(&document, "license", expected, array);
         for node in tables.map_or(&[][..], |(_, tables)| tables) {
-            if let Some((_, table)) = reader.typed(node, "license", expected, table) {
-                self.take(&mut reader, table);
+            if let Some((_, table)) = reader.typed(node, "license", expected, table)
+                && let Some(license) = license(&mut reader, table, self.notes)
+            {
+                self.add(license, reader.line(table.at));
             }
         }
         reader.diagnostics()
@@ -89,59 +96,91 @@ impl LicenseCollector {
         // Space for all at once: growing would move a million licenses. If that much memory is missing, growing will
         // do.
         let _ = self.licenses.try_reserve(lines.bytes() / SHORTEST_LINE);
-        loop {
-            match lines.next() {
-                Ok(None) => return diagnostics,
-                Ok(Some((number, line))) => diagnostics.extend(self.read_line(listed, number, line)),
-                Err(diagnostic) => {
-                    diagnostics.push(diagnostic);
-                    return diagnostics;
+        let notes = self.notes;
+        let mut unreadable = None;
+        let next = || LicenseBlock::read(&mut lines, &mut unreadable);
+        let each = |lines: Vec<ReadLicense>| {
+            for line in lines {
+                match line {
+                    Ok((license, number)) => self.add(license, number),
+                    Err(errors) => diagnostics.extend(errors),
+                }
+                if diagnostics.len() >= MAX_DIAGNOSTICS {
+                    return ControlFlow::Break(());
                 }
             }
-            if diagnostics.len() >= MAX_DIAGNOSTICS {
-                diagnostics.push(Diagnostic::of_file(
-                    &listed.file,
-                    "too many errors: the rest was not read",
-                ));
-                return diagnostics;
-            }
-        }
-    }
-
-    fn read_line(&mut self, listed: &DirEntry, number: usize, line: &str) -> Vec<Diagnostic> {
-        // Without its line end.
-        let line = line.lines().next().unwrap_or_default();
-        if line.trim().is_empty() {
-            return Vec::new();
-        }
-        // Most lines are correct, so positions are not needed at first.
-        if let Some((mut reader, table)) = DocumentReader::json_without_places(&listed.file, number, line)
-            && self.take(&mut reader, &table)
-        {
-            return Vec::new();
-        }
-        let (mut reader, table) = DocumentReader::json(&listed.file, number, line);
-        if let Some(table) = table {
-            self.take(&mut reader, &table);
-        }
-        reader.diagnostics()
-    }
-
-    /// Adds the license of a table, unless it has errors.
-    fn take(&mut self, reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> bool {
-        let Some(mut license) = license(reader, table, self.notes) else {
-            return false;
+            ControlFlow::Continue(())
         };
+        let parsed = in_order(next, |block| block.parse(&listed.file, notes), each);
+        let cannot = |error| Diagnostic::of_file(&listed.file, format!("cannot be read: {error}"));
+        if diagnostics.len() >= MAX_DIAGNOSTICS {
+            let rest = Diagnostic::of_file(&listed.file, "too many errors: the rest was not read");
+            diagnostics.push(rest);
+        } else {
+            diagnostics.extend(unreadable.or(parsed.err().map(cannot)));
+        }
+        diagnostics
+    }
+
+    /// Adds the license at this line of the last file.
+    fn add(&mut self, mut license: License, line: usize) {
         match self.modules.get(&license.modules) {
             Some(shared) => license.modules = shared.clone(),
             None => drop(self.modules.insert(license.modules.clone())),
         }
-        let line = reader.line(table.at);
         let place = LicensePlace {
             file: self.files.len() as u32 - 1,
             line: line as u32,
         };
         self.licenses.push((license, place));
-        true
     }
+}
+
+/// A license and its line, or the errors of a line.
+type ReadLicense = Result<(License, usize), Vec<Diagnostic>>;
+
+/// Lines of a JSONL file, one after the other.
+struct LicenseBlock {
+    text: String,
+    /// The number of the first line.
+    first: usize,
+}
+
+impl LicenseBlock {
+    /// Reads the next lines; `None` after the last one, and after one that is `unreadable`.
+    fn read(lines: &mut LineReader<'_>, unreadable: &mut Option<Diagnostic>) -> Option<Self> {
+        let mut block: Option<Self> = None;
+        while unreadable.is_none() && block.as_ref().is_none_or(|block| block.text.len() < BLOCK) {
+            match lines.next() {
+                Ok(Some((number, line))) => {
+                    let text = String::new();
+                    let first = number;
+                    block.get_or_insert(Self { text, first }).text.push_str(line);
+                }
+                Ok(None) => break,
+                Err(diagnostic) => *unreadable = Some(diagnostic),
+            }
+        }
+        block
+    }
+
+    fn parse(self, file: &Path, notes: Notes) -> Vec<ReadLicense> {
+        let lines = self.text.lines().zip(self.first..);
+        let lines = lines.filter(|(line, _)| !line.trim().is_empty());
+        lines.map(|(line, number)| parse(file, number, line, notes)).collect()
+    }
+}
+
+fn parse(file: &Path, number: usize, line: &str, notes: Notes) -> ReadLicense {
+    // Most lines are correct, so positions are not needed at first.
+    if let Some((mut reader, table)) = DocumentReader::json_without_places(file, number, line)
+        && let Some(license) = license(&mut reader, &table, notes)
+    {
+        return Ok((license, number));
+    }
+    let (mut reader, table) = DocumentReader::json(file, number, line);
+    let license = table.and_then(|table| license(&mut reader, &table, notes));
+    license
+        .map(|license| (license, number))
+        .ok_or_else(|| reader.diagnostics())
 }

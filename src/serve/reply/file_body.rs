@@ -1,18 +1,21 @@
 //! A part of a file, read in chunks while it is sent: a public file, or a package with a site's mark.
 //!
-//! Blocking threads read it. A client that reads nothing holds one chunk and the open file.
+//! What the kernel has in memory is read at once, in turns; blocking threads read the rest. A client that reads nothing
+//! holds one chunk and the open file.
 
 use std::fs::File;
-use std::future::Future as _;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
+use std::thread::available_parallelism;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::task::{JoinHandle, spawn_blocking};
+use rustix::io::{ReadWriteFlags, preadv2};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, spawn_blocking, yield_now};
 
 use crate::serve::metrics::Counter;
 use crate::serve::reply::body::BodyError;
@@ -22,12 +25,22 @@ use countersign_package::mark::Patch;
 /// The size of a chunk.
 const CHUNK: u64 = 64 * 1024;
 
+/// Turns to read a chunk, one fewer than there are cores. Any number of downloads then leaves a worker to other requests, which
+/// wait for one chunk and not for one of each download.
+static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
+    let cores = available_parallelism().map_or(1, usize::from);
+    Semaphore::new((cores - 1).max(1))
+});
+
 /// The rest of a file to send.
 pub(crate) struct FileBody {
     source: Arc<Source>,
     range: Range,
-    chunk: Option<JoinHandle<io::Result<Bytes>>>,
+    chunk: Option<Pin<Box<dyn Future<Output = Chunk> + Send + Sync>>>,
 }
+
+/// The bytes, or why the file or the thread has none.
+type Chunk = Result<io::Result<Bytes>, JoinError>;
 
 /// The file, and what to do with its bytes.
 struct Source {
@@ -89,13 +102,50 @@ impl FileBody {
 
 impl Source {
     /// Reads the next bytes, at most a chunk.
-    fn read(&self, Range { start, end }: Range) -> io::Result<Bytes> {
-        let mut bytes = vec![0; (end - start).min(CHUNK) as usize];
-        self.file.read_exact_at(&mut bytes, start)?;
+    async fn chunk(self: Arc<Self>, range: Range) -> Chunk {
+        // hyper would send chunk after chunk for as long as the socket takes them.
+        yield_now().await;
+        {
+            let _turn = TURNS.acquire().await;
+            if let Some(read) = self.read_cached(range) {
+                return Ok(read);
+            }
+        }
+        // Without a turn: a disk that hangs must not hold up the other downloads.
+        spawn_blocking(move || self.read(range)).await
+    }
+
+    /// Reads without waiting for a disk; `None` if the kernel does not have all the bytes, or the file system cannot say.
+    fn read_cached(&self, range: Range) -> Option<io::Result<Bytes>> {
+        let mut bytes = range.buffer();
+        let read = preadv2(
+            &self.file,
+            &mut [IoSliceMut::new(&mut bytes)],
+            range.start,
+            ReadWriteFlags::NOWAIT,
+        );
+        (read == Ok(bytes.len())).then(|| self.finish(range.start, bytes))
+    }
+
+    /// Reads, and waits for the disk.
+    fn read(&self, range: Range) -> io::Result<Bytes> {
+        let mut bytes = range.buffer();
+        self.file.read_exact_at(&mut bytes, range.start)?;
+        self.finish(range.start, bytes)
+    }
+
+    fn finish(&self, start: u64, mut bytes: Vec<u8>) -> io::Result<Bytes> {
         if let Some(package) = &self.package {
             package.finish(&self.file, start, &mut bytes)?;
         }
         Ok(Bytes::from(bytes))
+    }
+}
+
+impl Range {
+    /// Room for the next chunk.
+    fn buffer(self) -> Vec<u8> {
+        vec![0; (self.end - self.start).min(CHUNK) as usize]
     }
 }
 
@@ -124,10 +174,8 @@ impl Body for FileBody {
         }
         let range = self.range;
         let source = Arc::clone(&self.source);
-        let chunk = self
-            .chunk
-            .get_or_insert_with(|| spawn_blocking(move || source.read(range)));
-        let read = ready!(Pin::new(chunk).poll(cx));
+        let chunk = self.chunk.get_or_insert_with(|| Box::pin(source.chunk(range)));
+        let read = ready!(chunk.as_mut().poll(cx));
         self.chunk = None;
         Poll::Ready(Some(match read {
             Ok(Ok(bytes)) => {

@@ -4,6 +4,7 @@
 
 use crate::log::Position;
 use crate::log::record::{LedgerEvent, LedgerRecord, LineError};
+use countersign_model::digest::Digest;
 
 /// The lines so far.
 #[derive(Debug)]
@@ -38,6 +39,30 @@ pub(crate) struct RefusedLine {
     pub may_be_torn: bool,
 }
 
+/// What a line says, before it is known whether it continues the chain. Lines need not be parsed in order.
+#[derive(Debug)]
+pub(crate) struct ParsedLine {
+    length: usize,
+    digest: Digest,
+    record: Result<LedgerRecord, LineError>,
+}
+
+impl ParsedLine {
+    /// Parses a line with its line feed.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let record = if bytes.ends_with(b"\n") {
+            LedgerRecord::read(bytes)
+        } else {
+            Err(LineError::Damaged(serde::de::Error::custom("not ended")))
+        };
+        Self {
+            length: bytes.len(),
+            digest: Digest::of(bytes),
+            record,
+        }
+    }
+}
+
 impl Chain {
     /// A chain whose last line is at `end`.
     pub(crate) fn after(end: Position) -> Self {
@@ -49,16 +74,12 @@ impl Chain {
         }
     }
 
-    /// Takes the next line, with its line feed; returns its event, unless it begins a compacted ledger or is of a kind that
+    /// Takes the next line; returns its event, unless it begins a compacted ledger or is of a kind that
     /// this version does not know. [`Self::newer`] then has that line. The lines after it show whether it was changed, so the
     /// caller reads them, too, and refuses the ledger at its end.
-    pub(crate) fn accept(&mut self, bytes: &[u8]) -> Result<Option<LedgerEvent>, RefusedLine> {
-        let line = if bytes.ends_with(b"\n") {
-            LedgerRecord::read(bytes)
-        } else {
-            Err(LineError::Damaged(serde::de::Error::custom("not ended")))
-        };
-        let (previous, change) = match line {
+    pub(crate) fn accept(&mut self, line: ParsedLine) -> Result<Option<LedgerEvent>, RefusedLine> {
+        let ParsedLine { length, digest, record } = line;
+        let (previous, change) = match record {
             Ok(line) => (line.previous, Some(line.change)),
             Err(LineError::Newer(newer)) => {
                 let sequence = newer.previous.sequence + 1;
@@ -92,9 +113,12 @@ impl Chain {
                 lines => format!("does not continue line {lines}: one of the two was changed"),
             }));
         }
-        self.end = self.end.after(bytes);
+        self.end = Position {
+            sequence: previous.sequence + 1,
+            digest,
+        };
         self.lines += 1;
-        self.length += bytes.len() as u64;
+        self.length += length as u64;
         Ok(change)
     }
 }

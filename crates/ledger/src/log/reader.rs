@@ -4,13 +4,19 @@
 //! which is a [`LedgerFault`]. Passes the entries on with their position.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::ops::ControlFlow;
+
+use countersign_files::in_order::in_order;
 
 use crate::log::Position;
-use crate::log::chain::{Chain, RefusedLine};
+use crate::log::chain::{Chain, ParsedLine, RefusedLine};
 use crate::log::record::{self, LedgerEvent};
 
 /// The longest torn end in bytes: 16 MiB, more than a batch. Anything longer is damage, and is not read to its end.
 const MOST_TORN: usize = record::BATCH * record::MAX;
+
+/// How many bytes of lines a thread parses at once.
+const BLOCK: usize = 1 << 20;
 
 /// The result of reading.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,29 +55,62 @@ impl From<io::Error> for LedgerFault {
     }
 }
 
-/// Reads a ledger. `each` gets every position in it, the start included, and the event of the line there.
+/// Reads a ledger. `each` gets every position in it, the start included, and the event of the line there. Lines are parsed on all
+/// cores, which is most of the work.
 pub fn read(
     input: impl Read,
     mut each: impl FnMut(Position, Option<LedgerEvent>),
 ) -> Result<LedgerExtent, LedgerFault> {
     let mut input = BufReader::with_capacity(1 << 18, input);
     let mut chain = Chain::default();
-    let mut bytes = Vec::with_capacity(record::MAX);
-    let mut torn = false;
-    while next(&mut input, &mut bytes)? {
-        match chain.accept(&bytes) {
-            Ok(change) => {
-                if chain.lines == 1 {
-                    each(chain.start, None);
-                }
-                each(chain.end, change);
-            }
-            Err(what) if what.may_be_torn && chain.may_be_cut(&mut input, &mut bytes)? => {
-                torn = true;
-                break;
-            }
-            Err(RefusedLine { what, .. }) => return Err(chain.broken(&what)),
+    let mut failed = None;
+    // A line that may be torn, what is wrong with it, and what follows.
+    let mut doubtful: Option<(RefusedLine, Vec<u8>)> = None;
+    let mut refused = None;
+    let next_block = || LineBlock::read(&mut input, &mut failed);
+    let take = |block: ParsedBlock| {
+        if let Some((_, rest)) = &mut doubtful {
+            rest.extend(block.bytes);
+            return if rest.len() > MOST_TORN {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            };
         }
+        let before = chain.length;
+        for line in block.lines {
+            match chain.accept(line) {
+                Ok(change) => {
+                    if chain.lines == 1 {
+                        each(chain.start, None);
+                    }
+                    each(chain.end, change);
+                }
+                Err(what) if what.may_be_torn => {
+                    let rest = block.bytes[(chain.length - before) as usize..].to_vec();
+                    doubtful = Some((what, rest));
+                    return ControlFlow::Continue(());
+                }
+                Err(what) => {
+                    refused = Some(what);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    in_order(next_block, LineBlock::parse, take)?;
+    if let Some(RefusedLine { what, .. }) = refused {
+        return Err(chain.broken(&what));
+    }
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    let torn = doubtful.is_some();
+    if let Some((RefusedLine { what, .. }, rest)) = doubtful
+        && !chain.may_be_cut(&rest)?
+    {
+        return Err(chain.broken(&what));
     }
     let Chain {
         start,
@@ -100,6 +139,46 @@ pub fn read(
     })
 }
 
+/// Lines, one after the other, and the length of each.
+struct LineBlock {
+    bytes: Vec<u8>,
+    lengths: Vec<usize>,
+}
+
+/// The same, parsed.
+struct ParsedBlock {
+    bytes: Vec<u8>,
+    lines: Vec<ParsedLine>,
+}
+
+impl LineBlock {
+    /// Reads the next lines; `None` after the last one, and after one that cannot be read, which is then `failed`.
+    fn read(input: &mut impl BufRead, failed: &mut Option<io::Error>) -> Option<Self> {
+        let mut bytes = Vec::with_capacity(BLOCK + record::MAX);
+        let mut lengths = Vec::new();
+        while bytes.len() < BLOCK && failed.is_none() {
+            match input.take(record::MAX as u64).read_until(b'\n', &mut bytes) {
+                Ok(0) => break,
+                Ok(length) => lengths.push(length),
+                Err(error) => *failed = Some(error),
+            }
+        }
+        (!lengths.is_empty()).then_some(Self { bytes, lengths })
+    }
+
+    fn parse(self) -> ParsedBlock {
+        let Self { bytes, lengths } = self;
+        let mut rest = &bytes[..];
+        let parsed = lengths.into_iter().map(|length| {
+            let (line, others) = rest.split_at(length);
+            rest = others;
+            ParsedLine::of(line)
+        });
+        let lines = parsed.collect();
+        ParsedBlock { bytes, lines }
+    }
+}
+
 /// Reads the next line, or as much of it as a line can have; whether there is one.
 pub(crate) fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
     bytes.clear();
@@ -111,10 +190,12 @@ pub(crate) fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool
 }
 
 impl Chain {
-    /// As [`was_never_acknowledged`]. A compacted ledger was on disk before it got its name.
-    fn may_be_cut(&self, input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
+    /// As [`was_never_acknowledged`], for the rest of a file. A compacted ledger was on disk before it got its name.
+    fn may_be_cut(&self, mut rest: &[u8]) -> Result<bool, LedgerFault> {
         let is_of_compaction = self.kept > 0 && self.lines <= self.kept;
-        Ok(!is_of_compaction && was_never_acknowledged(input, bytes, self.end.sequence)?)
+        let mut bytes = Vec::new();
+        next(&mut rest, &mut bytes)?;
+        Ok(!is_of_compaction && was_never_acknowledged(&mut rest, &mut bytes, self.end.sequence)?)
     }
 
     fn broken(&self, what: &str) -> LedgerFault {

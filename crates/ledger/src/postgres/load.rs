@@ -10,7 +10,7 @@ use crate::backend_error::BackendError;
 use crate::ledger_state::LedgerState;
 use crate::ledger_tables::{LedgerBuilder, LedgerTables};
 use crate::log::Position;
-use crate::log::chain::Chain;
+use crate::log::chain::{Chain, ParsedLine};
 use crate::log::record::LedgerEvent;
 use crate::postgres::failure::{database_error, failure, require_known};
 use crate::postgres::{schema, statements};
@@ -65,7 +65,9 @@ pub(crate) async fn each(
             last = row.get(0);
             let line = format!("{}\n", row.get::<_, &str>(1));
             let refused = |what: String| failure(LedgerState::Damaged, format!("line {last} of the ledger: {what}"));
-            let entry = chain.accept(line.as_bytes()).map_err(|fault| refused(fault.what))?;
+            let entry = chain
+                .accept(ParsedLine::of(line.as_bytes()))
+                .map_err(|fault| refused(fault.what))?;
             if chain.end.sequence != last as u64 {
                 return Err(refused(format!("says that it is line {}", chain.end.sequence)));
             }

@@ -13,7 +13,7 @@ use crate::backend_error::BackendError;
 use crate::error::StoreError;
 use crate::ledger_state::LedgerState;
 use crate::log::Position;
-use crate::log::chain::Chain;
+use crate::log::chain::{Chain, ParsedLine};
 use crate::postgres::failure::{TransactionFailure, database_error, failure, require_known};
 use crate::postgres::session::Session;
 use crate::postgres::{load, text_erasure, text_rows, transaction};
@@ -92,7 +92,7 @@ impl SharedCopy {
         let mut bytes = Vec::new();
         let mut copied = 0;
         while ledger.read_until(b'\n', &mut bytes)? > 0 {
-            let change = chain.accept(&bytes).map_err(|refused| {
+            let change = chain.accept(ParsedLine::of(&bytes)).map_err(|refused| {
                 let line = chain.lines + 1;
                 failure(
                     LedgerState::Damaged,

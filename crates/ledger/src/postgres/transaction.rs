@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 use crate::binding_batch::BindingBatch;
 use crate::ledger_state::LedgerState;
 use crate::log::Position;
-use crate::log::chain::Chain;
+use crate::log::chain::{Chain, ParsedLine};
 use crate::log::record::LedgerRecord;
 use crate::postgres::failure::{TransactionFailure, failure, lines_lost, older, require_known};
 use crate::postgres::session::{KnownLog, Session, has_line};
@@ -116,7 +116,7 @@ async fn learn(
     let mut chain = Chain::after(end);
     for row in lines {
         let line = format!("{}\n", row.get::<_, &str>(0));
-        let change = match chain.accept(line.as_bytes()) {
+        let change = match chain.accept(ParsedLine::of(line.as_bytes())) {
             Ok(change) => change,
             Err(_) if chain.end == end && !has_line(&session.client, end).await? => {
                 return Err(lacking(known, head));
