@@ -113,7 +113,7 @@ impl TakenPackages {
     pub(super) fn due(&self, now: DateTime<Utc>, patience: TimeDelta) -> Vec<(Slug, Version, TakenSites)> {
         let mut known = self.lock();
         let mut due = Vec::new();
-        for (slug, releases) in known.iter_mut() {
+        for (slug, releases) in &mut *known {
             releases.retain(|_, release| {
                 release.sites.retain(|_, site| now - site.time < REMEMBERED);
                 !release.sites.is_empty()
