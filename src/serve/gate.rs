@@ -567,7 +567,8 @@ impl Gate {
         entitlement::decide_composer(found.as_deref(), &bound, staging, &asker.host, plugin, now.date_naive())
     }
 
-    /// What a site with an expired license may learn of the latest release; `None` if nothing.
+    /// What a site with an expired license may learn of the latest release; `None` if nothing. What the site runs is noted, so that the
+    /// vendor sees whether it lacks a security release.
     pub fn latest_for_expired(
         &self,
         snapshot: &Snapshot,
@@ -576,9 +577,17 @@ impl Gate {
         slug: &str,
         current: Option<&Version>,
     ) -> Option<LatestRelease> {
-        let today = license_request.check_in.time.date_naive();
+        let LicenseRequest {
+            id,
+            license,
+            host,
+            check_in,
+        } = license_request;
         let plugin = snapshot.registry.plugin(slug);
-        let entitled = entitlement::decide_notice(license_request.license, bound, license_request.host, plugin, today)?;
+        let entitled = entitlement::decide_notice(*license, bound, host, plugin, check_in.time.date_naive())?;
+        if !self.is_exempt(host) {
+            self.bindings.report(id, bound, host, check_in);
+        }
         snapshot.catalog.latest(&entitled, current)
     }
 }
