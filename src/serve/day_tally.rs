@@ -11,6 +11,7 @@ use chrono::{DateTime, NaiveDate, Timelike as _, Utc};
 use enum_map::EnumMap;
 
 use crate::serve::reply::outcome::Code;
+use crate::serve::taken_releases::TakenCount;
 use countersign_model::day_counts::{DayCounts, DayLine, NamedCounts, PlatformSeries, QUARTERS, REST};
 use countersign_model::license::License;
 use countersign_model::plugin::Plugin;
@@ -43,6 +44,8 @@ struct PluginTally {
     downloads: AtomicU64,
     /// Packages that expired licenses got, by version.
     security: Mutex<NamedCounts>,
+    /// How sites fare with what they took, by version.
+    outcomes: Mutex<BTreeMap<Box<str>, TakenCount>>,
     platforms: Mutex<PlatformTally>,
     /// Of the newest release, by version and quarter of an hour.
     quarters: Mutex<BTreeMap<Box<str>, BTreeMap<u8, u64>>>,
@@ -139,6 +142,15 @@ impl DayTally {
         });
     }
 
+    /// Counts sites that took a release a day ago.
+    pub(crate) fn outcomes(&self, slug: &Slug, version: &Version, news: TakenCount, now: DateTime<Utc>) {
+        let today = self.today(now);
+        today.with(slug, |tally| {
+            let mut outcomes = lock(&tally.outcomes);
+            outcomes.entry(version.as_str().into()).or_default().add(news);
+        });
+    }
+
     /// What was counted, of every day that is not forgotten.
     pub(crate) fn lines(&self) -> Vec<DayLine> {
         let mut days = lock(&self.ended).clone();
@@ -214,11 +226,18 @@ impl PluginTally {
                 .collect()
         };
         let platforms = lock(&self.platforms);
+        let outcomes = lock(&self.outcomes);
+        let by_release = |count: fn(&TakenCount) -> usize| -> NamedCounts {
+            let counted = outcomes.iter().map(|(version, of)| (version.clone(), count(of) as u64));
+            counted.filter(|(_, count)| *count > 0).collect()
+        };
         DayCounts {
             updates: by_outcome(&self.updates),
             validations: by_outcome(&self.validations),
             downloads: self.downloads.load(Ordering::Relaxed),
             security: lock(&self.security).clone(),
+            taken: by_release(|count| count.known),
+            failed: by_release(|count| count.failed),
             wordpress: named(&platforms.wordpress),
             php: named(&platforms.php),
             quarters: lock(&self.quarters).clone(),

@@ -26,7 +26,7 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::manifest::LatestRelease;
 use countersign_model::plugin::Plugin;
 use countersign_model::release_rules::{BackRefusal, RuledRelease};
-use countersign_model::rollout::{HoldRule, OtherClients, PluginRollouts, RolloutSettings};
+use countersign_model::rollout::{HoldRule, OtherClients, PluginRollouts, RolloutPhase, RolloutSettings};
 use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
@@ -359,7 +359,15 @@ impl Gate {
         let latest = snapshot.catalog.manifest(&entitlement, channel, wish.newer_than);
         let Some(release) = latest else { return Ok(None) };
         let waits = plugin.and_then(|plugin| {
-            let rollouts = plugin.rollout.as_ref()?;
+            let settings = plugin.rollout.as_ref()?;
+            let rollouts = self.bindings.rollouts(&plugin.slug)?;
+            // Most releases are everybody's, and what a site has already is not held from it.
+            let known = rollouts.of(&release.version);
+            let is_over = known.is_some_and(|rollout| rollout.phase() == RolloutPhase::Finished);
+            let has_it = |current: &Version| current.cmp_php(&release.version).is_ge();
+            if is_over || wish.current.is_some_and(has_it) {
+                return None;
+            }
             let site = WaitingSite {
                 current: wish.current,
                 channel,
@@ -367,7 +375,12 @@ impl Gate {
                 is_copy: license.is_some_and(|license| license.is_copy(bound, &self.rules.staging, host)),
                 lacks_security: lacks_security(snapshot, &plugin.slug, release, channel, wish.current),
             };
-            self.held(rollouts, plugin, &site, release, check_in.time)
+            let held = wave::held(&site, &release.version, &rollouts, settings, check_in.time)?;
+            Some(HeldOffer {
+                held,
+                settings,
+                rollouts,
+            })
         });
         let Some(waiting) = waits else {
             return Ok(Some(SiteOffer { release, held: None }));
@@ -386,29 +399,6 @@ impl Gate {
             }
         };
         Ok(shown)
-    }
-
-    /// Whether a site has to wait for a release of a plugin whose releases come in steps.
-    fn held<'s>(
-        &self,
-        settings: &'s RolloutSettings,
-        plugin: &Plugin,
-        site: &WaitingSite<'_>,
-        release: &Offered,
-        now: DateTime<Utc>,
-    ) -> Option<HeldOffer<'s>> {
-        // What a site has already is not held from it.
-        let has_it = |current: &Version| current.cmp_php(&release.version).is_ge();
-        let rollouts = self.bindings.rollouts(&plugin.slug)?;
-        let held = match site.current.is_some_and(has_it) {
-            true => None,
-            false => wave::held(site, &release.version, &rollouts, settings, now),
-        };
-        held.map(|held| HeldOffer {
-            held,
-            settings,
-            rollouts,
-        })
     }
 
     /// Makes the same checks for the site of a link, and hands out the package; `None` if that version is not
@@ -577,7 +567,8 @@ impl Gate {
         entitlement::decide_composer(found.as_deref(), &bound, staging, &asker.host, plugin, now.date_naive())
     }
 
-    /// What a site with an expired license may learn of the latest release; `None` if nothing.
+    /// What a site with an expired license may learn of the latest release; `None` if nothing. What the site runs is noted, so that the
+    /// vendor sees whether it lacks a security release.
     pub fn latest_for_expired(
         &self,
         snapshot: &Snapshot,
@@ -586,9 +577,17 @@ impl Gate {
         slug: &str,
         current: Option<&Version>,
     ) -> Option<LatestRelease> {
-        let today = license_request.check_in.time.date_naive();
+        let LicenseRequest {
+            id,
+            license,
+            host,
+            check_in,
+        } = license_request;
         let plugin = snapshot.registry.plugin(slug);
-        let entitled = entitlement::decide_notice(license_request.license, bound, license_request.host, plugin, today)?;
+        let entitled = entitlement::decide_notice(*license, bound, host, plugin, check_in.time.date_naive())?;
+        if !self.is_exempt(host) {
+            self.bindings.report(id, bound, host, check_in);
+        }
         snapshot.catalog.latest(&entitled, current)
     }
 }

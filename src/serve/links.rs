@@ -1,7 +1,7 @@
 //! Links to packages, made for a site that asks for updates and inserted into its manifest; and links to the page with first
 //! copies, for mails.
 //!
-//! The manifest is not copied: the response is sent in pieces around the link.
+//! At most the beginning of a manifest is copied: the response is sent in pieces around the link.
 //! [`downloads`](crate::serve::api::downloads) and [`first_copy_page`](crate::serve::first_copy_page) accept the links.
 
 use std::collections::BTreeSet;
@@ -126,15 +126,25 @@ pub struct LinkHolder<'a> {
     pub line: Option<VersionLine>,
 }
 
-/// The members of a manifest whose release is held from a site, with a comma behind each (interface 2.6).
-fn held_members(held: WaveHold) -> String {
-    match held.until {
-        None => "\"held\":true,".to_owned(),
-        Some(until) => {
-            let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
-            format!("\"held\":true,\"held_until\":\"{until}\",")
-        }
+/// So much of a manifest is copied: sending one more piece costs more, and most manifests are shorter.
+const MOST_COPIED: usize = 4 * 1024;
+
+/// The beginning of a manifest whose release is held from a site, with the members that say so (interface 2.6).
+fn held_start(held: WaveHold, beginning: &[u8]) -> Bytes {
+    const MEMBERS: &str = "\"held\":true,\"held_until\":\"2027-01-15T08:00:00Z\",";
+    // Every manifest is an object with members.
+    let brace = beginning.iter().position(|byte| *byte == b'{');
+    let (before, after) = beginning.split_at(brace.map_or(0, |brace| brace + 1));
+    let mut start = Vec::with_capacity(beginning.len() + MEMBERS.len());
+    start.extend_from_slice(before);
+    start.extend_from_slice(b"\"held\":true,");
+    if let Some(until) = held.until {
+        start.extend_from_slice(b"\"held_until\":\"");
+        start.extend_from_slice(until.to_rfc3339_opts(SecondsFormat::Secs, true).as_bytes());
+        start.extend_from_slice(b"\",");
     }
+    start.extend_from_slice(after);
+    start.into()
 }
 
 impl PackageLinks {
@@ -166,19 +176,18 @@ impl PackageLinks {
         if link.is_none() && offer.held.is_none() {
             return Payload::Whole(manifest.clone());
         }
-        let mut pieces = Vec::new();
+        let mut pieces = Vec::with_capacity(8);
         let mut sent = 0;
         if let Some(held) = offer.held {
-            // Every manifest is an object with members.
-            sent = manifest
-                .iter()
-                .position(|byte| *byte == b'{')
-                .map_or(0, |place| place + 1);
-            pieces.push(manifest.slice(..sent));
-            pieces.push(Bytes::from(held_members(held)));
+            let end = link.as_ref().map_or(manifest.len(), |(places, _)| places[0]);
+            sent = end.min(MOST_COPIED);
+            let start = held_start(held, &manifest[..sent]);
+            if sent == manifest.len() {
+                return Payload::Whole(start);
+            }
+            pieces.push(start);
         }
         if let Some((places, link)) = link {
-            pieces.reserve_exact(2 * places.len() + 1);
             for place in places {
                 pieces.push(manifest.slice(sent..place));
                 pieces.push(link.clone());
@@ -214,11 +223,20 @@ mod tests {
     const MANIFEST: &str = r#"{"version":"2.0","download_link":"","download_url":"","package":""}"#;
 
     fn filled(links: &PackageLinks, keys: Option<&DownloadKeys>, held: Option<WaveHold>) -> String {
+        filled_of(MANIFEST, links, keys, held)
+    }
+
+    fn filled_of(
+        manifest: &'static str,
+        links: &PackageLinks,
+        keys: Option<&DownloadKeys>,
+        held: Option<WaveHold>,
+    ) -> String {
         let release = Offered {
             version: "2.0".parse().unwrap(),
             security: false,
-            manifest: Bytes::from_static(MANIFEST.as_bytes()),
-            links: LinkPlaces::of(MANIFEST.as_bytes()),
+            manifest: Bytes::from_static(manifest.as_bytes()),
+            links: LinkPlaces::of(manifest.as_bytes()),
         };
         let holder = LinkHolder {
             license: &LicenseId::from_bytes([1; 32]),
@@ -256,5 +274,15 @@ mod tests {
         assert_eq!(filled(&links, Some(&keys), dated), plain.replacen('{', members, 1));
         let value: serde_json::Value = serde_json::from_str(&filled(&links, Some(&keys), dated)).unwrap();
         assert_eq!((&value["held"], &value["version"]), (&true.into(), &"2.0".into()));
+        // A long one is the same, of which not everything is copied.
+        let filler = format!("{{\"changelog\":\"{}\",\"version\"", "x".repeat(3 * MOST_COPIED));
+        let long: &str = MANIFEST.replacen("{\"version\"", &filler, 1).leak();
+        assert_eq!(filled_of(long, &none, None, dated), long.replacen('{', members, 1));
+        let plain = filled_of(long, &links, Some(&keys), None);
+        assert_eq!(plain.matches("/api/v1/downloads/acme-forms/2.0/").count(), 3);
+        assert_eq!(
+            filled_of(long, &links, Some(&keys), dated),
+            plain.replacen('{', members, 1)
+        );
     }
 }

@@ -1,25 +1,29 @@
 //! The alarm of rollouts: sites that took a release, and a day later still report an older one.
 //!
-//! An alarm is a mark of the ledger, so that all nodes, webhooks and the desk know it, and it is raised once. Nothing is stopped by it.
-//! What sites took is known to this node alone, and forgotten when it stops.
+//! Each server judges the sites that took a release from it, and counts them in the [history](crate::serve::day_tally). The sum over all
+//! servers decides. An alarm is a mark of the ledger, so that all nodes, webhooks and the desk know it, and it is raised once. Nothing is
+//! stopped by it.
 
 use std::io;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use crate::serve::history_report::HistoryReport;
 use crate::serve::pages::label::PageLabel;
 use crate::serve::pages::mail_sign_in::send_mail;
 use crate::serve::state::Service;
+use crate::serve::taken_releases::{SiteOutcome, TakenCount};
 use countersign_ledger::stored_reports::{ReportRange, StoredReports};
 use countersign_ledger::{RolloutChange, StoreError};
 use countersign_mail::address::MailAddress;
 use countersign_mail::mail_id::MailId;
 use countersign_mail::texts::RenderedMail;
 use countersign_model::binding::SiteReport;
+use countersign_model::day_counts::{DayCounts, DayLine, NamedCounts};
 use countersign_model::license_key::LicenseId;
 use countersign_model::remarks::Author;
-use countersign_model::rollout::{RolloutPhase, RolloutStep};
+use countersign_model::rollout::{PluginRollouts, Rollout, RolloutPhase, RolloutStep};
 use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
@@ -36,19 +40,27 @@ const TIMES: f64 = 3.0;
 /// The usual share before a release has finished: some sites cannot reach themselves, and report every release as failed.
 const USUAL: f64 = 0.01;
 
+/// For so many days, counts of earlier releases say what is usual.
+const COUNTED_DAYS: u16 = 366;
+
 /// Sites that are read at once, because the store waits meanwhile.
 const PAGE: usize = 100;
 
-/// How many sites run what they took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TakenCount {
-    /// Those that reported anything a day later or more.
-    pub(crate) known: usize,
-    /// Those of them that reported an older version.
-    pub(crate) failed: usize,
-}
-
 impl TakenCount {
+    /// What all servers counted of a release since its rollout began, the last time.
+    fn of(rollout: &Rollout, lines: &[DayLine]) -> Self {
+        let since = rollout.started.date_naive();
+        let sum = |counts: fn(&DayCounts) -> &NamedCounts| {
+            let lines = lines.iter().filter(|line| line.day >= since);
+            let of_day = lines.filter_map(|line| counts(&line.counts).get(rollout.version.as_str()));
+            usize::try_from(of_day.sum::<u64>()).unwrap_or(usize::MAX)
+        };
+        Self {
+            known: sum(|counts| &counts.taken),
+            failed: sum(|counts| &counts.failed),
+        }
+    }
+
     fn share(self) -> f64 {
         self.failed as f64 / self.known.max(1) as f64
     }
@@ -59,14 +71,23 @@ impl TakenCount {
     }
 }
 
+/// The share of sites that did not run the last release before this one which everybody got; `None` if nothing is known of such a one.
+fn usual_share(rollouts: &PluginRollouts, version: &Version, lines: &[DayLine]) -> Option<f64> {
+    let finished = rollouts
+        .iter()
+        .filter(|rollout| rollout.phase() == RolloutPhase::Finished && rollout.version.cmp_php(version).is_lt());
+    let mut counts = finished.map(|rollout| TakenCount::of(rollout, lines));
+    counts.find(|count| count.known > 0).map(TakenCount::share)
+}
+
 /// How it went on these sites. Blocks.
-fn count(
+fn outcomes(
     stored: &dyn StoredReports,
     slug: &Slug,
     version: &Version,
     sites: &[(LicenseId, SiteHost, DateTime<Utc>)],
-) -> io::Result<TakenCount> {
-    let mut counted = TakenCount::default();
+) -> io::Result<Vec<SiteOutcome>> {
+    let mut outcomes = Vec::new();
     for (license, host, taken) in sites {
         let Some(report) = report_of(stored, license, host)? else {
             continue;
@@ -79,11 +100,14 @@ fn count(
             .get(slug)
             .and_then(|text| text.parse::<Version>().ok());
         if let Some(runs) = runs {
-            counted.known += 1;
-            counted.failed += usize::from(runs.cmp_php(version).is_lt());
+            outcomes.push(SiteOutcome {
+                license: *license,
+                host: host.clone(),
+                has_failed: runs.cmp_php(version).is_lt(),
+            });
         }
     }
-    Ok(counted)
+    Ok(outcomes)
 }
 
 fn report_of(stored: &dyn StoredReports, license: &LicenseId, host: &SiteHost) -> io::Result<Option<SiteReport>> {
@@ -103,7 +127,7 @@ fn report_of(stored: &dyn StoredReports, license: &LicenseId, host: &SiteHost) -
     }
 }
 
-/// Looks at what sites took, and raises the alarms that are due.
+/// Looks at what sites took from this server, counts that, and raises the alarms that are due by what all servers counted.
 ///
 /// # Errors
 /// A line was not written. The next look tries again.
@@ -112,31 +136,38 @@ pub(super) async fn look(service: &Arc<Service>, now: DateTime<Utc>) -> Result<(
     let Some(stored) = service.gate.bindings().stored_reports().filter(|_| !due.is_empty()) else {
         return Ok(());
     };
-    let counted = tokio::task::spawn_blocking(move || {
+    let looked = tokio::task::spawn_blocking(move || {
         let each = due.into_iter().map(|(slug, version, sites)| {
-            let count = count(&*stored, &slug, &version, &sites)?;
-            Ok((slug, version, count))
+            let outcomes = outcomes(&*stored, &slug, &version, &sites)?;
+            Ok((slug, version, outcomes))
         });
         each.collect::<io::Result<Vec<_>>>()
     });
-    let counted = match counted.await {
-        Ok(Ok(counted)) => counted,
+    let looked = match looked.await {
+        Ok(Ok(looked)) => looked,
         Ok(Err(error)) => {
             tracing::warn!(%error, "what sites reported after a release cannot be read");
             return Ok(());
         }
         Err(_) => return Ok(()),
     };
-    for (slug, version, count) in counted {
+    for (slug, version, outcomes) in looked {
+        let news = service.taken.judge(&slug, &version, outcomes);
+        service.tally.outcomes(&slug, &version, news, now);
         let Some(rollouts) = service.gate.bindings().rollouts(&slug) else {
             continue;
         };
-        let Some(rollout) = rollouts.of(&version) else { continue };
-        let usual = service.taken.usual(&slug);
-        if !rollout.is_alarmed() && count.is_alarming(usual) {
+        let Some(rollout) = rollouts.of(&version).filter(|rollout| !rollout.is_alarmed()) else {
+            continue;
+        };
+        let range = HistoryReport::range(Some(slug.clone()), COUNTED_DAYS, now.date_naive());
+        // Why it cannot be read was logged.
+        let Ok(lines) = service.history.read(range, service.tally.lines()).await else {
+            continue;
+        };
+        let count = TakenCount::of(rollout, &lines);
+        if count.is_alarming(usual_share(&rollouts, &version, &lines)) {
             raise(service, &slug, &version, count, now).await?;
-        } else if rollout.phase() == RolloutPhase::Finished && count.known > 0 {
-            service.taken.note_usual(slug, count.share());
         }
     }
     Ok(())
@@ -192,12 +223,14 @@ async fn raise(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::day_tally::DayTally;
     use crate::serve::gate::PermittedDownload;
     use crate::serve::taken_releases::TakenPackages;
     use countersign_ledger::SiteReports;
     use countersign_model::digest::Digest;
     use countersign_model::first_copies::FirstCopies;
     use countersign_model::refused_hosts::RefusedHosts;
+    use countersign_model::rollout::RolloutMark;
     use countersign_package::catalog::HeldPackage;
 
     #[test]
@@ -280,9 +313,76 @@ mod tests {
         assert!(taken.due(at(24), PATIENCE)[0].2.is_empty(), "nobody took it a day ago");
         let due = taken.due(at(25), PATIENCE).remove(0);
         assert_eq!((&due.0, &due.1, due.2.len()), (&slug, &version, 6));
-        let counted = count(&Reported(reported), &slug, &version, &due.2).unwrap();
-        assert_eq!(counted, TakenCount { known: 4, failed: 2 });
+        let said = outcomes(&Reported(reported.clone()), &slug, &version, &due.2).unwrap();
+        assert_eq!(taken.judge(&slug, &version, said.clone()), count(4, 2));
+        // Each is counted once, and one that goes back later fails later.
+        assert_eq!(taken.judge(&slug, &version, said), count(0, 0));
+        let due = taken.due(at(50), PATIENCE).remove(0);
+        assert_eq!(due.2.len(), 4, "those that failed are not looked at again");
+        let (_, report) = reported.iter_mut().find(|(host, _)| host.as_str() == "b.com").unwrap();
+        report.current_versions.insert(slug.clone(), "1.9".to_owned());
+        let said = outcomes(&Reported(reported), &slug, &version, &due.2).unwrap();
+        assert_eq!(taken.judge(&slug, &version, said), count(0, 1));
         assert!(taken.due(at(24 * 8), PATIENCE).is_empty(), "forgotten after a week");
+    }
+
+    fn count(known: usize, failed: usize) -> TakenCount {
+        TakenCount { known, failed }
+    }
+
+    #[test]
+    fn what_all_servers_counted_decides_beside_the_last_finished_release() {
+        let slug: Slug = "acme-forms".parse().unwrap();
+        let [old, other, new] = ["1.0", "1.1", "2.0"].map(|text| text.parse::<Version>().unwrap());
+        let now: DateTime<Utc> = "2026-11-26T10:00:00Z".parse().unwrap();
+        let later = now + TimeDelta::days(1);
+        // Two servers, each of which counted too few, over two days.
+        let servers = [DayTally::new(now), DayTally::new(now)];
+        for (server, version, time, news) in [
+            (0, &old, now, count(90, 1)),
+            (1, &old, now, count(10, 1)),
+            (0, &new, now, count(30, 2)),
+            (1, &new, now, count(10, 1)),
+            (1, &new, later, count(5, 2)),
+        ] {
+            servers[server].outcomes(&slug, version, news, time);
+        }
+        let lines: Vec<_> = servers.iter().flat_map(DayTally::lines).collect();
+        let mut rollouts = PluginRollouts::default();
+        for (version, step) in [
+            (&old, RolloutStep::Finished),
+            (&other, RolloutStep::Finished),
+            (&new, RolloutStep::Started),
+        ] {
+            let mark = RolloutMark {
+                step,
+                time: now,
+                who: None,
+                reason: None,
+            };
+            assert!(rollouts.take(version, mark));
+        }
+        let counted = |rollouts: &PluginRollouts, lines: &[DayLine]| TakenCount::of(rollouts.of(&new).unwrap(), lines);
+        assert_eq!(counted(&rollouts, &lines), count(45, 5));
+        // Nobody took 1.1.
+        let usual = usual_share(&rollouts, &new, &lines);
+        assert_eq!(usual, Some(0.02));
+        assert_eq!(usual_share(&rollouts, &old, &lines), None);
+        assert!(counted(&rollouts, &lines).is_alarming(usual));
+        for server in &servers {
+            assert!(!counted(&rollouts, &server.lines()).is_alarming(usual));
+        }
+        // What was counted before it was taken back says nothing of it.
+        for (step, time) in [(RolloutStep::Withheld, later), (RolloutStep::Restarted, later)] {
+            let mark = RolloutMark {
+                step,
+                time,
+                who: None,
+                reason: None,
+            };
+            assert!(rollouts.take(&new, mark));
+        }
+        assert_eq!(counted(&rollouts, &lines), count(5, 2));
     }
 
     fn permitted(slug: &Slug, version: &Version, license: LicenseId, host: &SiteHost) -> PermittedDownload {

@@ -202,3 +202,164 @@ fn due_steps(
     }
     steps
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+    use countersign_model::digest::Digest;
+    use countersign_model::rollout::RolloutMark;
+    use countersign_registry::Registry;
+
+    const SLUG: &str = "acme-forms";
+
+    fn write(folder: &Path, name: &str, text: &str) {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// The catalog of these versions, newest first. `!` marks a security release.
+    fn catalog(versions: &[&str]) -> Catalog {
+        let folder = tempfile::tempdir().unwrap();
+        let mut channels = serde_json::Map::new();
+        let releases = versions.iter().map(|text| {
+            let version = text.trim_end_matches('!');
+            let manifest = json!({ "version": version }).to_string();
+            write(folder.path(), &format!("{SLUG}/{version}.json"), &manifest);
+            let channel = version.parse::<Version>().unwrap().channel().unwrap();
+            channels.entry(channel.as_str()).or_insert_with(|| json!(version));
+            json!({ "version": version, "tag": version, "commit": "0".repeat(40),
+                "sha256": Digest::of(manifest.as_bytes()).to_string(), "security": text.ends_with('!') })
+        });
+        let releases: Vec<_> = releases.collect();
+        let latest = channels.remove("stable");
+        let plugin = json!({ "latest": latest, "channels": channels, "releases": releases });
+        write(
+            folder.path(),
+            "index.json",
+            &json!({ "plugins": { SLUG: plugin } }).to_string(),
+        );
+        Catalog::load(folder.path()).unwrap()
+    }
+
+    fn at(hours: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::hours(hours)
+    }
+
+    fn rollouts(marks: &[(&str, RolloutStep, i64)]) -> PluginRollouts {
+        let mut rollouts = PluginRollouts::default();
+        for (version, step, hours) in marks {
+            let mark = RolloutMark {
+                step: *step,
+                time: at(*hours),
+                who: None,
+                reason: None,
+            };
+            assert!(rollouts.take(&version.parse().unwrap(), mark), "{version} {step:?}");
+        }
+        rollouts
+    }
+
+    #[test]
+    fn the_newest_of_each_channel_begins_and_ends_in_time_and_what_is_taken_back_ends() {
+        use RolloutStep::{Finished, Paused, Started, Withheld};
+        let folder = tempfile::tempdir().unwrap();
+        let entry = "withhold = ['1.1']\n[rollout]\nsteps = ['0h 2%', '72h 100%']\n[channels]\nbeta = 'licensed'\n";
+        write(folder.path(), &format!("plugins/{SLUG}.toml"), entry);
+        write(folder.path(), "licenses/licenses.toml", "# none\n");
+        let registry = Registry::load(folder.path()).unwrap();
+        let plugin = registry.plugin(SLUG).unwrap();
+        let settings = plugin.rollout.as_ref().unwrap();
+        let whole = Some(TimeDelta::hours(72));
+        let finished = ("1.0", Finished, -500);
+        // What is published, what was, what the ledger has, and what is due at hour 100.
+        let newest = |text: &str, was_served| DueStep::Newest {
+            version: text.parse().unwrap(),
+            was_served,
+        };
+        let other = |text: &str, step, least| DueStep::Other {
+            version: text.parse().unwrap(),
+            step,
+            least,
+        };
+        for (published, before, known, expected) in [
+            (&["1.0"][..], None, vec![finished], vec![]),
+            (&["1.2", "1.0"], None, vec![finished], vec![newest("1.2", false)]),
+            // Only the newest, and of each channel.
+            (
+                &["1.4-beta.1", "1.3", "1.2", "1.0"],
+                None,
+                vec![finished, ("1.2", Started, 0)],
+                vec![newest("1.3", false), newest("1.4-beta.1", false)],
+            ),
+            // Before the entry had a rollout.
+            (
+                &["1.2", "1.0"],
+                Some(&["1.2", "1.0"][..]),
+                vec![],
+                vec![newest("1.2", true)],
+            ),
+            // Security is for everybody, also if that is said later.
+            (&["1.2!", "1.0"], None, vec![finished], vec![newest("1.2", true)]),
+            (
+                &["1.2!", "1.0"],
+                None,
+                vec![finished, ("1.2", Started, 99)],
+                vec![other("1.2", Finished, None)],
+            ),
+            // In time.
+            (
+                &["1.2", "1.0"],
+                None,
+                vec![finished, ("1.2", Started, 28)],
+                vec![other("1.2", Finished, whole)],
+            ),
+            (&["1.2", "1.0"], None, vec![finished, ("1.2", Started, 29)], vec![]),
+            (
+                &["1.2", "1.0"],
+                None,
+                vec![finished, ("1.2", Started, 0), ("1.2", Paused, 1)],
+                vec![],
+            ),
+            // Taken back: by the entry, or because the newest is gone. An older one may be gone for other reasons.
+            (
+                &["1.2", "1.0"],
+                None,
+                vec![finished, ("1.1", Started, 0), ("1.2", Started, 99)],
+                vec![other("1.1", Withheld, None)],
+            ),
+            (
+                &["1.0"],
+                None,
+                vec![finished, ("1.2", Started, 99)],
+                vec![other("1.2", Withheld, None)],
+            ),
+            (&["1.2"], None, vec![finished, ("1.2", Started, 99)], vec![]),
+            // And back again.
+            (
+                &["1.2", "1.0"],
+                None,
+                vec![finished, ("1.2", Started, 0), ("1.2", Withheld, 9)],
+                vec![newest("1.2", false)],
+            ),
+            // Nothing could be read.
+            (&[], None, vec![finished, ("1.2", Started, 0)], vec![]),
+        ] {
+            let seen = before.map(catalog);
+            let due = due_steps(
+                plugin,
+                settings,
+                &catalog(published),
+                seen.as_ref(),
+                &rollouts(&known),
+                at(100),
+            );
+            assert_eq!(due, expected, "{published:?} {known:?}");
+        }
+    }
+}

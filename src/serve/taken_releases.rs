@@ -1,4 +1,4 @@
-//! What a server knows of rollouts beside the ledger: that a look at them is due, and which sites took which release.
+//! What a server knows of rollouts beside the ledger: that a look at them is due, and which sites took which release from it.
 //!
 //! [`rollouts`](crate::serve::rollouts) looks, and [`rollout_alarm`](crate::serve::rollout_alarm) asks what became of the sites.
 
@@ -39,25 +39,51 @@ const REMEMBERED: TimeDelta = TimeDelta::days(7);
 /// Sites that took a release, and when.
 pub(super) type TakenSites = Vec<(LicenseId, SiteHost, DateTime<Utc>)>;
 
+/// Sites that took a release.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TakenCount {
+    /// Those that said a day later or more what they run.
+    pub(crate) known: usize,
+    /// Those of them that ran an older version.
+    pub(crate) failed: usize,
+}
+
+impl TakenCount {
+    /// Adds other sites.
+    pub(crate) fn add(&mut self, more: Self) {
+        self.known += more.known;
+        self.failed += more.failed;
+    }
+}
+
+/// What a site said a day later or more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SiteOutcome {
+    pub(super) license: LicenseId,
+    pub(super) host: SiteHost,
+    /// Whether it runs an older version than it took.
+    pub(super) has_failed: bool,
+}
+
 /// Which sites took which release, and how that went.
 #[derive(Debug, Default)]
-pub(crate) struct TakenPackages(Mutex<KnownPackages>);
-
-#[derive(Debug, Default)]
-struct KnownPackages {
-    taken: HashMap<Slug, BTreeMap<String, TakenRelease>>,
-    /// The share of the last release of a plugin that reached everybody.
-    usual: HashMap<Slug, f64>,
-}
+pub(crate) struct TakenPackages(Mutex<HashMap<Slug, BTreeMap<String, TakenRelease>>>);
 
 #[derive(Debug)]
 struct TakenRelease {
     version: Version,
-    sites: HashMap<(LicenseId, SiteHost), DateTime<Utc>>,
+    sites: HashMap<(LicenseId, SiteHost), TakenSite>,
+}
+
+#[derive(Debug)]
+struct TakenSite {
+    time: DateTime<Utc>,
+    /// Whether it runs an older version; `None` as long as it did not say.
+    has_failed: Option<bool>,
 }
 
 impl TakenPackages {
-    fn lock(&self) -> MutexGuard<'_, KnownPackages> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Slug, BTreeMap<String, TakenRelease>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,7 +91,7 @@ impl TakenPackages {
     pub(crate) fn note(&self, permitted: &PermittedDownload, now: DateTime<Utc>) {
         let Some(host) = &permitted.host else { return };
         let mut known = self.lock();
-        let releases = known.taken.entry(permitted.slug.clone()).or_default();
+        let releases = known.entry(permitted.slug.clone()).or_default();
         let release = releases
             .entry(permitted.version.as_str().to_owned())
             .or_insert_with(|| TakenRelease {
@@ -74,35 +100,55 @@ impl TakenPackages {
             });
         if release.sites.len() < MOST_SITES {
             // A second download is a second try: the first counts.
-            release.sites.entry((permitted.license, host.clone())).or_insert(now);
+            let site = release.sites.entry((permitted.license, host.clone()));
+            site.or_insert(TakenSite {
+                time: now,
+                has_failed: None,
+            });
         }
     }
 
-    /// What sites took so long ago or more, by plugin and release. Forgets what is too old.
+    /// What sites took so long ago or more, by plugin and release, without sites that are known to have failed. Forgets what is too
+    /// old.
     pub(super) fn due(&self, now: DateTime<Utc>, patience: TimeDelta) -> Vec<(Slug, Version, TakenSites)> {
         let mut known = self.lock();
         let mut due = Vec::new();
-        for (slug, releases) in &mut known.taken {
+        for (slug, releases) in &mut *known {
             releases.retain(|_, release| {
-                release.sites.retain(|_, time| now - *time < REMEMBERED);
+                release.sites.retain(|_, site| now - site.time < REMEMBERED);
                 !release.sites.is_empty()
             });
             for release in releases.values() {
-                let sites = release.sites.iter().filter(|(_, time)| now - **time >= patience);
-                let sites = sites.map(|((license, host), time)| (*license, host.clone(), *time));
+                let is_due = |site: &TakenSite| now - site.time >= patience && site.has_failed != Some(true);
+                let sites = release.sites.iter().filter(|(_, site)| is_due(site));
+                let sites = sites.map(|((license, host), site)| (*license, host.clone(), site.time));
                 due.push((slug.clone(), release.version.clone(), sites.collect()));
             }
         }
         due
     }
 
-    /// The share of sites of a plugin that did not run the last release which everybody got.
-    pub(super) fn usual(&self, slug: &Slug) -> Option<f64> {
-        self.lock().usual.get(slug).copied()
-    }
-
-    /// Notes that share.
-    pub(super) fn note_usual(&self, slug: Slug, share: f64) {
-        self.lock().usual.insert(slug, share);
+    /// Notes what sites said, and returns how many said it for the first time, or failed only now: each is counted once.
+    pub(super) fn judge(&self, slug: &Slug, version: &Version, outcomes: Vec<SiteOutcome>) -> TakenCount {
+        let mut news = TakenCount::default();
+        let mut known = self.lock();
+        let release = known
+            .get_mut(slug)
+            .and_then(|releases| releases.get_mut(version.as_str()));
+        let Some(release) = release else { return news };
+        for SiteOutcome {
+            license,
+            host,
+            has_failed,
+        } in outcomes
+        {
+            let Some(site) = release.sites.get_mut(&(license, host)) else {
+                continue;
+            };
+            news.known += usize::from(site.has_failed.is_none());
+            news.failed += usize::from(has_failed && site.has_failed != Some(true));
+            site.has_failed = Some(has_failed || site.has_failed == Some(true));
+        }
+        news
     }
 }

@@ -69,6 +69,19 @@ fn a_site_a_mail_and_a_program_learn_where_to_renew() {
     let statement = validated(&shop.server, &license.key, "https://a.example");
     assert_eq!(statement["code"], "ok");
     assert_eq!((&statement["renew_url"], &statement["upgrade_url"]), (&renew, &upgrade));
+    // A site whose visitors are not to see whose plugin it is has no link to the shop. The customer's mails do.
+    let label_white = |white_label: &str| {
+        let arguments = ["license", "rights", id, "--white-label", white_label];
+        let output = countersign(&shop.instance).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let statement = validated(&shop.server, &license.key, "https://a.example");
+        assert_eq!(statement["code"], "ok");
+        [statement["renew_url"].clone(), statement["upgrade_url"].clone()]
+    };
+    assert_eq!(label_white("yes"), [Value::Null, Value::Null]);
+    assert_eq!(shown(&shop.instance, id)["renew_url"], renew);
+    assert_eq!(label_white("no"), [renew, upgrade]);
+
     // Who has the key and no seat learns nothing.
     validated(&shop.server, &license.key, "https://b.example");
     let elsewhere = validated(&shop.server, &license.key, "https://c.example");

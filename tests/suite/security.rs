@@ -361,3 +361,40 @@ fn a_link_of_an_expired_license_is_as_good_as_the_line_that_the_entry_delivers_n
     let server = Server::start(&instance);
     assert_eq!(download(&server, &links[2]), 200);
 }
+
+#[test]
+fn the_report_knows_what_sites_run_whose_license_has_ended() {
+    let license = License::new();
+    let stranger = License::new();
+    let (instance, _) = hosting(&[license.toml(""), stranger.toml("")], FORMS);
+    dated(&instance);
+    entry(&instance, "[security]\nreleases = [\"2.4.2\"]\nexpired = \"deliver\"");
+    flag(&instance, "2.4.2");
+    let server = Server::start(&instance);
+    server.validate(&license, SITE);
+    server.stop();
+    let yesterday = (Utc::now().date_naive() - Days::new(1)).to_string();
+    let ended = |license: &License| license.toml_with(&yesterday, "", "forms = []");
+    instance.write_licenses(&[ended(&license), ended(&stranger)]);
+    // What is reported is written at the end.
+    let report = || {
+        let mut report = countersign(&instance);
+        report.args(["security", "report", "acme-forms", "2.4.2", "--json"]);
+        let report: Value = serde_json::from_slice(&report.output().unwrap().stdout).unwrap();
+        let reach = &report["releases"][0];
+        (reach["have"].clone(), reach["lack"].clone(), reach["licenses"].clone())
+    };
+    for (current, expected) in [
+        ("2.4.1", (json!(0), json!(1), json!([license.id]))),
+        ("2.4.2", (json!(1), json!(0), json!([]))),
+    ] {
+        let server = Server::start(&instance);
+        for license in [&license, &stranger] {
+            let query = format!("&current_version={current}");
+            let answer = ask(&server, "updates/acme-forms", license, &query);
+            assert_eq!(answer.code(), "license_expired");
+        }
+        server.stop();
+        assert_eq!(report(), expected, "{current}");
+    }
+}

@@ -37,6 +37,12 @@ pub struct DayCounts {
     /// Packages of security releases that went to sites whose license had expired, by version.
     #[serde(skip_serializing_if = "NamedCounts::is_empty")]
     pub security: NamedCounts,
+    /// Sites that took a release and said a day later or more what they run, by that release. Each counts once.
+    #[serde(skip_serializing_if = "NamedCounts::is_empty")]
+    pub taken: NamedCounts,
+    /// Those of them that ran an older one.
+    #[serde(skip_serializing_if = "NamedCounts::is_empty")]
+    pub failed: NamedCounts,
     /// Validations by outcome.
     #[serde(skip_serializing_if = "NamedCounts::is_empty")]
     pub validations: NamedCounts,
@@ -109,6 +115,8 @@ impl DayCounts {
         add_counts(&mut self.sites, &more.sites);
         add_counts(&mut self.updates, &more.updates);
         add_counts(&mut self.security, &more.security);
+        add_counts(&mut self.taken, &more.taken);
+        add_counts(&mut self.failed, &more.failed);
         add_counts(&mut self.validations, &more.validations);
         add_counts(&mut self.wordpress, &more.wordpress);
         add_counts(&mut self.php, &more.php);
@@ -126,7 +134,16 @@ impl DayCounts {
 
     /// Counts together what is rare, so that the length is bounded.
     pub fn limit(&mut self) {
-        for counts in [&mut self.sites, &mut self.security, &mut self.wordpress, &mut self.php] {
+        let Self {
+            sites,
+            security,
+            taken,
+            failed,
+            wordpress,
+            php,
+            ..
+        } = self;
+        for counts in [sites, security, taken, failed, wordpress, php] {
             limit(counts);
         }
     }

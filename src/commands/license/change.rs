@@ -169,7 +169,7 @@ pub(super) struct RightsArgs {
     /// No channel but the stable one
     #[arg(long, conflicts_with = "channels")]
     no_channels: bool,
-    /// Whether its sites show nothing of you: they get no link to the customer's page
+    /// Whether its sites show nothing of you: they get no link to the customer's page or to your shop
     #[arg(long, value_name = "yes|no", value_parser = BoolishValueParser::new())]
     white_label: Option<bool>,
     #[command(flatten)]

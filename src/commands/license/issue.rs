@@ -62,7 +62,7 @@ pub(super) struct Args {
     /// A channel whose pre-releases its sites may have, where the plugin's entry asks for a list; repeatable
     #[arg(long = "channel", value_name = "rc|beta|alpha", value_parser = parse_channel)]
     channels: Vec<Channel>,
-    /// Its sites show nothing of you: they get no link to the customer's page
+    /// Its sites show nothing of you: they get no link to the customer's page or to your shop
     #[arg(long)]
     white_label: bool,
     /// A site to bind before its first validation; repeatable

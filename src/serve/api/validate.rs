@@ -136,12 +136,13 @@ impl AnsweredSite<'_> {
         decision: &Decision,
     ) -> Result<Response, Problem> {
         let Self { license, now, .. } = *self;
+        let is_white_label = license.is_some_and(|license| license.details.rights.white_label);
         // SECURITY: who has the key of a license that another site uses learns no more of it.
-        let links = license.filter(|_| matches!(decision.verdict, Verdict::Ok | Verdict::Expired));
-        let links = links
+        let shows_shop = !is_white_label && matches!(decision.verdict, Verdict::Ok | Verdict::Expired);
+        let links = license
+            .filter(|_| shows_shop)
             .map(|license| service.license_links(snapshot, license))
             .unwrap_or_default();
-        let is_white_label = license.is_some_and(|license| license.details.rights.white_label);
         let account = service.account.get().filter(|_| !is_white_label);
         let account_url = account.map(|account| account.url());
         let statement = Statement {
