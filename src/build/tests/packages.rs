@@ -904,7 +904,7 @@ fn an_archive_that_is_not_the_releases_is_refused() {
         refused(&[("b.php", &header("1.0"))]),
         why("acme.php: is not there, or has no plugin header")
     );
-    let mark = "acme/build-id.php: the build id of each download stands in this file; the archive must not have one";
+    let mark = "acme/build-id.php: each download has its build id in this file; the archive must not have one";
     assert_eq!(
         refused(&[("acme.php", &header("1.0")), ("build-id.php", "")]),
         why(mark)
