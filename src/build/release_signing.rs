@@ -131,7 +131,7 @@ pub(super) fn signed<'a>(
     match signing.map(|signing| signing.state(version, published)) {
         None => Ok(None),
         Some(SigningState::Signed(signed, left)) => {
-            noted.extend(left_behind::told(&left).into_iter().map(Reason::LeavesBehind));
+            noted.extend(left_behind::lines(&left).into_iter().map(Reason::LeavesBehind));
             Ok(Some(signed))
         }
         Some(SigningState::LeavesBehind(left)) => Err(ReleaseOutcome::LeavesBehind(left)),

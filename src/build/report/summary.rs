@@ -198,7 +198,7 @@ impl SummaryText {
                     self.line(Style::Plain, &told);
                 }
                 ReleaseOutcome::LeavesBehind(left) => {
-                    for told in left_behind::told(left) {
+                    for told in left_behind::lines(left) {
                         let told = format!("  not published: release {version} would leave {told}");
                         self.line(Style::Warning, &told);
                     }

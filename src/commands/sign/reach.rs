@@ -79,7 +79,7 @@ pub(super) fn text(left: &[LeftBehind], absent: &[String]) -> String {
     } else {
         ""
     };
-    let left = left_behind::told(left);
+    let left = left_behind::lines(left);
     let left = left
         .iter()
         .map(|told| format!("WARNING    with this signature, the release would leave {told}{allowed}\n"));
