@@ -26,7 +26,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
-    /// List the endpoints: how far each is, and what waits
+    /// List the endpoints: their progress, and what waits
     #[command(after_help = "\
 Examples:
   countersign webhook list
