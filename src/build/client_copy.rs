@@ -59,7 +59,7 @@ mod tests {
     const FIRST_FILE: &str = include_str!("../../clients/wordpress/countersign-client.php");
     const SECOND_FILE: &str = include_str!("../../clients/wordpress/countersign-client-admin.php");
 
-    fn told(files: &[(&str, String)]) -> Vec<String> {
+    fn messages(files: &[(&str, String)]) -> Vec<String> {
         let (paths, contents): (Vec<_>, Vec<_>) = files
             .iter()
             .map(|(path, text)| ((*path).to_owned(), text.clone().into_bytes()))
@@ -68,25 +68,25 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_half_the_client_is_told() {
+    fn a_copy_of_half_the_client_is_reported() {
         let own = |text: &str| text.replace("namespace Countersign\\Client;", "namespace Acme\\License;");
         let why = "the client has two files, and without the second one a site gets no updates";
         let first = ("inc/license.php", own(FIRST_FILE));
         let beside = "inc/countersign-client-admin.php";
-        assert_eq!(told(&[first.clone(), (beside, own(SECOND_FILE))]), [""; 0]);
+        assert_eq!(messages(&[first.clone(), (beside, own(SECOND_FILE))]), [""; 0]);
         assert_eq!(
-            told(&[first.clone(), ("countersign-client-admin.php", own(SECOND_FILE))]),
+            messages(&[first.clone(), ("countersign-client-admin.php", own(SECOND_FILE))]),
             [format!("inc/license.php: {SECOND} must be beside it: {why}")]
         );
         assert_eq!(
-            told(&[first.clone(), (beside, SECOND_FILE.to_owned())]),
+            messages(&[first.clone(), (beside, SECOND_FILE.to_owned())]),
             [
                 format!("{beside}: {}", shared_namespace()),
                 format!("inc/license.php: {SECOND} must have the same namespace: {why}")
             ]
         );
         assert_eq!(
-            told(&[first, (beside, own(SECOND_FILE).replace("@version ", "@version 0."))]),
+            messages(&[first, (beside, own(SECOND_FILE).replace("@version ", "@version 0."))]),
             [format!("inc/license.php: {SECOND} must have the same version: {why}")]
         );
     }

@@ -186,7 +186,7 @@ fn fetched(entry: &PluginEntry, cache: &Path) -> Fetched {
     let Some(plugin::RepositoryLocation::Url(url)) = source.map(|source| &source.repository) else {
         return HashMap::new();
     };
-    let untold = |error| {
+    let unreadable = |error| {
         let why = if matches!(error, MirrorError::Absent) {
             "never fetched"
         } else {
@@ -197,7 +197,7 @@ fn fetched(entry: &PluginEntry, cache: &Path) -> Fetched {
             mirror::shown(url)
         )
     };
-    HashMap::from([(url.clone(), mirror::existing(cache, url).map_err(untold))])
+    HashMap::from([(url.clone(), mirror::existing(cache, url).map_err(unreadable))])
 }
 
 /// Steps 2 to 4 for every tag.
@@ -236,8 +236,8 @@ mod tests {
     }
 
     /// `WorkingTree 1.3`, `Head 1.2 released`, …
-    fn told(draft: &Draft) -> Vec<String> {
-        let told = |next: &NextRelease| {
+    fn listed(draft: &Draft) -> Vec<String> {
+        let line = |next: &NextRelease| {
             let version = match &next.release {
                 Ok(release) => release.version.to_string(),
                 Err(remark) => remark.to_string(),
@@ -248,7 +248,7 @@ mod tests {
                 if next.is_released { " released" } else { "" }
             )
         };
-        draft.next.iter().map(told).collect()
+        draft.next.iter().map(line).collect()
     }
 
     fn write(made: &Fixture, version: &str) {
@@ -261,21 +261,21 @@ mod tests {
     fn the_working_tree_and_head_are_the_next_release_unless_a_tag_shows_the_same() {
         let made = Fixture::new();
         assert_eq!(
-            told(&drafted(&made, None)),
+            listed(&drafted(&made, None)),
             ["WorkingTree no PHP file at the plugin's root has a plugin header"]
         );
         write(&made, "1.2");
         let unborn = drafted(&made, None);
-        assert_eq!(told(&unborn), ["WorkingTree 1.2"], "there is no commit yet");
+        assert_eq!(listed(&unborn), ["WorkingTree 1.2"], "there is no commit yet");
         assert_eq!(unborn.next[0].release.as_ref().unwrap().manifest.last_updated, "");
         made.git.set_head_detached(made.release("v1.2", "1.2")).unwrap();
         assert_eq!(
-            told(&drafted(&made, None)),
+            listed(&drafted(&made, None)),
             ["WorkingTree 1.2 released", "Head 1.2 released"]
         );
         write(&made, "1.3");
         let draft = drafted(&made, None);
-        assert_eq!(told(&draft), ["WorkingTree 1.3", "Head 1.2 released"]);
+        assert_eq!(listed(&draft), ["WorkingTree 1.3", "Head 1.2 released"]);
         let next = draft.next[0].release.as_ref().unwrap();
         assert_eq!(&*next.manifest.tag, "v1.3", "named as the newest tag is");
         assert!(
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_tagged_elsewhere_or_barred_is_told_with_its_line() {
+    fn a_version_that_is_tagged_elsewhere_or_barred_is_reported_with_its_line() {
         let made = Fixture::new();
         made.release("1.2", "1.2");
         made.git
@@ -318,7 +318,7 @@ mod tests {
             .unwrap();
         write(&made, "soon");
         assert_eq!(
-            told(&drafted(&made, None)),
+            listed(&drafted(&made, None)),
             [
                 "WorkingTree acme.php:4: the header's Version is not a version: soon in acme.php",
                 "Head acme.php: links and submodules are not followed: acme.php is a symbolic link",
@@ -332,7 +332,7 @@ mod tests {
         made.release("1.2", "1.2");
         write(&made, "1.3-preview.1");
         assert_eq!(
-            told(&drafted(&made, None)),
+            listed(&drafted(&made, None)),
             [
                 "WorkingTree acme.php:4: sites misread the version's suffix: PHP takes it for newer than 1.3; write -beta.1"
             ]
@@ -347,7 +347,7 @@ mod tests {
         write(&made, "1.3");
         let edited = drafted(&made, Some(&first));
         assert!(Arc::ptr_eq(&edited.tagged, &first.tagged));
-        assert_eq!(told(&edited), ["WorkingTree 1.3"]);
+        assert_eq!(listed(&edited), ["WorkingTree 1.3"]);
         made.release("1.3", "1.3");
         let tagged = drafted(&made, Some(&edited));
         assert!(!Arc::ptr_eq(&tagged.tagged, &first.tagged));

@@ -47,7 +47,7 @@ impl Inputs {
             after_expiry: _,
             download_url,
             package,
-            // Who signed stands in the statement, which is looked at in each build.
+            // The statement has the signers. Each build reads it.
             signing: _,
             homepage,
             author,

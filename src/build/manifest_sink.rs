@@ -30,7 +30,7 @@ pub(super) trait ManifestSink {
 
     /// Whether this release can be reused if its inputs are the same: it is published, and its manifest and package
     /// are in place byte for byte.
-    fn stands(&self, slug: &Slug, release: &Release) -> bool;
+    fn is_in_place(&self, slug: &Slug, release: &Release) -> bool;
 
     /// Whether the package of a published release, if it has one, is in place.
     fn holds_package(&self, slug: &Slug, release: &Release) -> bool;

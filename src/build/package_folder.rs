@@ -142,13 +142,13 @@ mod tests {
             fs::write(path, "zip").unwrap();
         }
         fs::create_dir(root.path().join("packages/acme/2.0.zip")).unwrap();
-        let told: Vec<_> = folder
+        let listed: Vec<_> = folder
             .list()
             .unwrap()
             .iter()
             .map(|found| format!("{} {} {}", found.slug, found.version, found.size))
             .collect();
-        assert_eq!(told, ["acme 1.10 3", "acme 1.9 3", "beta 1.0 3"]);
+        assert_eq!(listed, ["acme 1.10 3", "acme 1.9 3", "beta 1.0 3"]);
     }
 
     #[test]

@@ -133,8 +133,8 @@ impl<'a> Packer<'a> {
             PackageOrigin::File => None,
         };
         let kept = || {
-            let stands = published.is_some_and(|release| sink.holds_package(slug, release));
-            old.filter(|_| stands).cloned().map(Packed::kept)
+            let is_in_place = published.is_some_and(|release| sink.holds_package(slug, release));
+            old.filter(|_| is_in_place).cloned().map(Packed::kept)
         };
         let archive = match self.handed_over(request.version) {
             Ok(archive) => archive,

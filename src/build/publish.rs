@@ -262,7 +262,7 @@ impl ManifestSink for Publisher {
         self.published.index.plugins.get(slug)
     }
 
-    fn stands(&self, slug: &Slug, release: &Release) -> bool {
+    fn is_in_place(&self, slug: &Slug, release: &Release) -> bool {
         !self.all && self.holds_manifest(slug, release) && self.holds_package(slug, release)
     }
 
@@ -308,7 +308,7 @@ impl ManifestSink for Publisher {
             sha256: digest_of(&file, |_| ()).map_err(failed)?,
             mark: packed.mark,
         };
-        // What is checked is written nowhere; what stands there is looked at by `holds_package`.
+        // A check writes nothing; `holds_package` looks at what is in place.
         let is_same = |release: &&Release| release.package.as_ref().is_some_and(|old| old.sha256 == new.sha256);
         if is_staged
             && published

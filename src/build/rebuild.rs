@@ -164,11 +164,11 @@ fn refusal(version: &Version, outcomes: &[TagOutcome]) -> RebuildError {
             RebuildError::NoTag(version.clone())
         }
         ReleaseOutcome::Skipped(reason) | ReleaseOutcome::Failed(reason) => {
-            let told = [reason.headline(), &reason.detail()].map(str::to_owned);
-            let told: Vec<_> = told.into_iter().filter(|text| !text.is_empty()).collect();
+            let parts = [reason.headline(), &reason.detail()].map(str::to_owned);
+            let parts: Vec<_> = parts.into_iter().filter(|text| !text.is_empty()).collect();
             RebuildError::Refused {
                 tag,
-                reason: told.join(": "),
+                reason: parts.join(": "),
             }
         }
         // Another version of the same commit, or packages that are not hosted here.
@@ -190,7 +190,7 @@ impl ManifestSink for Workbench<'_> {
         None
     }
 
-    fn stands(&self, _: &Slug, _: &Release) -> bool {
+    fn is_in_place(&self, _: &Slug, _: &Release) -> bool {
         false
     }
 

@@ -178,8 +178,9 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         }
         let (sha256, held) = self.sink.take(&self.plugin.slug, built)?;
         release.sha256 = sha256;
-        let stands = |old: &&Release| old.shows_the_same(&release) && self.sink.holds_package(&self.plugin.slug, old);
-        let unchanged = held && self.published.get(&release.version).is_some_and(stands);
+        let is_unchanged =
+            |old: &&Release| old.shows_the_same(&release) && self.sink.holds_package(&self.plugin.slug, old);
+        let unchanged = held && self.published.get(&release.version).is_some_and(is_unchanged);
         let outcome = if unchanged {
             ReleaseOutcome::Unchanged
         } else {
@@ -265,7 +266,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         let is_packed = |packer: &Packer<'_>| packer.is_up_to_date(self.sink, known);
         let is_up_to_date = self.packer.as_ref().is_none_or(is_packed)
             && self.signing.as_ref().is_none_or(|signing| signing.is_up_to_date(known));
-        (is_up_to_date && self.sink.stands(&self.plugin.slug, known)).then_some(known)
+        (is_up_to_date && self.sink.is_in_place(&self.plugin.slug, known)).then_some(known)
     }
 
     /// Reuses a published release; says whether to review it.
@@ -294,7 +295,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
     /// A release that too few have signed: what is published of it stays, and nothing else is.
     fn await_signatures(&mut self, tag: String, version: Version, outcome: ReleaseOutcome, notes: Vec<Reason>) {
         let published = self.published.get(&version).copied();
-        let staying = published.filter(|release| self.sink.stands(&self.plugin.slug, release));
+        let staying = published.filter(|release| self.sink.is_in_place(&self.plugin.slug, release));
         self.report.releases.releases.extend(staying.cloned());
         self.tell(tag, version, outcome, notes);
     }

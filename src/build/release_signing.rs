@@ -131,7 +131,7 @@ pub(super) fn signed<'a>(
     match signing.map(|signing| signing.state(version, published)) {
         None => Ok(None),
         Some(SigningState::Signed(signed, left)) => {
-            noted.extend(left_behind::told(&left).into_iter().map(Reason::LeavesBehind));
+            noted.extend(left_behind::lines(&left).into_iter().map(Reason::LeavesBehind));
             Ok(Some(signed))
         }
         Some(SigningState::LeavesBehind(left)) => Err(ReleaseOutcome::LeavesBehind(left)),
@@ -144,13 +144,13 @@ pub(super) fn signed<'a>(
 /// Warnings about pinned keys that are nowhere in the package.
 pub(super) fn remarks(absent: &[ReleaseKey], plugin: &Plugin) -> Vec<Remark> {
     let entry = plugin.signing.iter().flat_map(|settings| &settings.keys);
-    let told = |key: &ReleaseKey| {
+    let remark = |key: &ReleaseKey| {
         let with_comment = entry.clone().find(|known| *known == key);
         let key = with_comment.unwrap_or(key).known_as();
         let message = format!("the release key {key} is nowhere in the package, so its client would not accept it");
         Remark::about("", message)
     };
-    absent.iter().map(told).collect()
+    absent.iter().map(remark).collect()
 }
 
 /// Whether a release is published with this statement.
@@ -182,7 +182,7 @@ pub(super) fn proof(signed: &SignedRelease) -> ReleaseProof {
     }
 }
 
-/// The one difference whose two sides are told: they are short.
+/// The one difference whose two sides are shown: they are short.
 const FORM_DIFFERS: &str = "the form of its package";
 
 /// The first thing in which a release is not the one that was signed.

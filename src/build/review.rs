@@ -61,13 +61,13 @@ pub(super) fn remarks(built: &BuiltRelease, folder: &str) -> Vec<Remark> {
     let readme = files.readme.iter().flat_map(|readme| &readme.fields.warnings);
     let header = files.header.warnings.iter().map(|warning| (&files.main_file, warning));
     let warnings = header.chain(readme.map(|warning| (&files.readme_name, warning)));
-    let told = |(file, warning): (&String, &ReadmeWarning)| Remark {
+    let remark = |(file, warning): (&String, &ReadmeWarning)| Remark {
         line: warning.line,
         ..Remark::about(&in_folder(folder, file), &warning.message)
     };
     let inspected = built.inspected.iter().cloned();
     notes
-        .chain(warnings.map(told))
+        .chain(warnings.map(remark))
         .chain(absent(built))
         .chain(inspected)
         .collect()
@@ -178,13 +178,13 @@ const OWN_PACKAGES: [&str; 3] = [
     "/extra/wpify-scoper/folder",
 ];
 
-/// Packages that composer must install and that are missing. `told` has what was said of the package.
+/// Packages that composer must install and that are missing. `packing` has the remarks on the package.
 fn composer<F: SourceTree>(
     plugin: &Plugin,
     files: &F,
     items: &[TreeEntry<F::Id>],
     folder: &str,
-    told: &[Remark],
+    packing: &[Remark],
 ) -> Option<Remark> {
     // What is handed over was built elsewhere.
     let origin = plugin.package.as_ref().map(|package| package.from);
@@ -207,7 +207,7 @@ fn composer<F: SourceTree>(
     if is_there(&vendor)
         || own.any(|own| is_there(warnings::folder_name(own)))
         || folders.any(|item| is_own_name(&item.name) || item.name.starts_with("vendor") && item.name != "vendor")
-        || told.iter().any(|told| told.file == in_folder(folder, &vendor))
+        || packing.iter().any(|remark| remark.file == in_folder(folder, &vendor))
     {
         return None;
     }
@@ -261,7 +261,7 @@ fn php<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], fo
 }
 
 /// PHP files with their contents, up to the limits. A folder that is there several times is read once: a few trees of git can
-/// stand for very many folders.
+/// expand to very many folders.
 struct PhpFiles<Id> {
     paths: Vec<String>,
     contents: Vec<Vec<u8>>,

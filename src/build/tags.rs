@@ -16,7 +16,7 @@ pub(super) struct Candidate {
     tags: Vec<(Version, Tag)>,
 }
 
-/// The tag that stands for a release.
+/// The tag that names a release.
 pub(super) struct Chosen {
     /// The version in the tag's name.
     pub version: Version,
@@ -116,7 +116,7 @@ impl Candidate {
         self.tags.len()
     }
 
-    /// Whether it stands for this version, however its tags write it.
+    /// Whether it names this version, however its tags write it.
     pub(super) fn is_of(&self, version: &Version) -> bool {
         self.tags.iter().any(|(found, _)| found.cmp_php(version).is_eq())
     }

@@ -22,7 +22,7 @@ use countersign_package::catalog::{ReleaseIndex, verify_all};
 
 /// `v1.0 built`, `latest skipped not_a_version`, …, by tag.
 fn outcomes(report: &PluginReport) -> Vec<String> {
-    let told = |tag: &TagOutcome| match &tag.outcome {
+    let line = |tag: &TagOutcome| match &tag.outcome {
         ReleaseOutcome::Built => format!("{} built", tag.tag),
         ReleaseOutcome::Unchanged => format!("{} unchanged", tag.tag),
         ReleaseOutcome::Skipped(reason) => format!("{} skipped {}", tag.tag, reason.code()),
@@ -31,9 +31,9 @@ fn outcomes(report: &PluginReport) -> Vec<String> {
         ReleaseOutcome::LeavesBehind(left) => format!("{} leaves {} behind", tag.tag, left.len()),
         ReleaseOutcome::AwaitsSignatures { good, needed, .. } => format!("{} has {good} of {needed}", tag.tag),
     };
-    let mut told: Vec<_> = report.tags.iter().map(told).collect();
-    told.sort();
-    told
+    let mut lines: Vec<_> = report.tags.iter().map(line).collect();
+    lines.sort();
+    lines
 }
 
 fn versions(report: &PluginReport) -> Vec<String> {
@@ -133,7 +133,7 @@ fn each_odd_tag_name_has_its_outcome() {
         made.release(tag, "1.0");
     }
     let report = made.build(made.plugin());
-    let (built, skipped): (Vec<_>, Vec<_>) = outcomes(&report).into_iter().partition(|told| told.ends_with("built"));
+    let (built, skipped): (Vec<_>, Vec<_>) = outcomes(&report).into_iter().partition(|line| line.ends_with("built"));
     assert_eq!(
         built,
         ["0.3.01 built", "20210617 built", "3.1.0.1.1 built", "v2.0+7 built"]
@@ -193,12 +193,12 @@ fn a_version_that_sites_would_misread_is_refused_with_what_to_write() {
         ]
     );
     assert_eq!(plugin.releases.latest.as_ref().unwrap().as_str(), "1.2-patch.1");
-    let told = summary(&report, true);
+    let text = summary(&report, true);
     let line =
         "sites misread the version's suffix: 1.3.0-preview.1 (PHP takes it for newer than 1.3.0; write -beta.1), ";
-    assert!(told.contains(line), "{told}");
+    assert!(text.contains(line), "{text}");
     let line = "newest not published: 1.4-pro: a version, but the entry's tags lack its pattern: {version}-pro";
-    assert!(told.contains(line), "{told}");
+    assert!(text.contains(line), "{text}");
 }
 
 #[test]
@@ -213,9 +213,9 @@ fn a_word_about_the_edition_has_its_pattern_with_packages_too() {
             ..made.plugin()
         };
         let report = made.build(plugin.clone());
-        let (told, reason) = report.missing_newest().unwrap();
+        let (newest, reason) = report.missing_newest().unwrap();
         assert_eq!(
-            (told, reason),
+            (newest, reason),
             (&*tag, Reason::OtherPattern(format!("{{version}}-{word}"))),
             "{word}"
         );
@@ -234,19 +234,19 @@ fn each_tag_with_a_word_about_the_edition_has_its_pattern() {
         made.release(tag, tag.split('-').next().unwrap());
     }
     made.release("2.0", "2.0");
-    let told = |plugin: Plugin| {
+    let built_summary = |plugin: Plugin| {
         let report = made.run(&[entry(plugin)], false, &[]);
         assert_eq!(report.plugins[0].missing_newest(), None);
         summary(&report, false)
     };
     let built =
         "a version, but the entry's tags lack its pattern: 1.1-built ({version}-built), 1.0-built ({version}-built)";
-    let text = told(made.plugin());
+    let text = built_summary(made.plugin());
     assert!(text.contains(&format!("  note on 2, {built}")), "{text}");
     // And a tag that was built before.
-    let text = told(made.plugin());
+    let text = built_summary(made.plugin());
     assert!(text.contains(&format!("  note on 2, {built}")), "{text}");
-    let text = told(Plugin {
+    let text = built_summary(Plugin {
         download_url: String::new(),
         package: Some(PackageSettings::defaults(&"acme".parse().unwrap())),
         ..made.plugin()
@@ -284,7 +284,7 @@ fn a_fourth_number_of_zero_finds_the_entry_without_it_where_nothing_else_fits() 
             "=== Acme ===\n\nForms.\n\n== Changelog ==\n\n{entries}\n\n== Upgrade Notice ==\n\n= 1.117.1 =\nBack up.\n"
         )
     };
-    for (entries, expected, is_told) in [
+    for (entries, expected, is_warned) in [
         ("= 1.117.1 =\n* A fix.\n\n= 1.117.0 =\n* Old.", "- A fix.", true),
         ("= 1.117.1.0 =\n* Exact.\n\n= 1.117.1 =\n* A fix.", "- Exact.", false),
         ("= 1.117 =\n* Old.", "", false),
@@ -296,7 +296,7 @@ fn a_fourth_number_of_zero_finds_the_entry_without_it_where_nothing_else_fits() 
         assert_eq!(made.field("1.117.1.0", "/changelog"), expected, "{entries}");
         assert_eq!(made.field("1.117.1.0", "/upgrade_notice"), "Back up.");
         let note = Reason::ChangelogOf("1.117.1".parse().unwrap());
-        assert_eq!(report.tags[0].notes.contains(&note), is_told, "{entries}");
+        assert_eq!(report.tags[0].notes.contains(&note), is_warned, "{entries}");
     }
 }
 
@@ -319,7 +319,7 @@ fn what_a_tags_message_says_is_shown_where_there_is_no_changelog() {
 }
 
 #[test]
-fn a_letter_for_a_digit_makes_no_version_and_is_told_with_what_is_meant() {
+fn a_letter_for_a_digit_makes_no_version_and_is_reported_with_what_is_meant() {
     let made = Fixture::new();
     made.release("v1.1", "1.1");
     for tag in ["v1.2.O", "1.l", "1.IO", "1.1O", "1.O.1"] {
@@ -331,7 +331,7 @@ fn a_letter_for_a_digit_makes_no_version_and_is_told_with_what_is_meant() {
     let report = made.run(&[entry(made.plugin())], false, &[]);
     let slips: Vec<_> = outcomes(&report.plugins[0])
         .into_iter()
-        .filter(|told| told.contains("letter"))
+        .filter(|line| line.contains("letter"))
         .collect();
     assert_eq!(
         slips,
@@ -343,9 +343,9 @@ fn a_letter_for_a_digit_makes_no_version_and_is_told_with_what_is_meant() {
             "v1.2.O skipped letter_for_digit",
         ]
     );
-    let told = summary(&report, false);
+    let text = summary(&report, false);
     let line = "newest not published: 1.1O: not a version: it has a letter in place of a digit: did you mean 1.10?\n";
-    assert!(told.contains(line), "{told}");
+    assert!(text.contains(line), "{text}");
 }
 
 #[test]
@@ -363,9 +363,9 @@ fn a_tag_name_is_encoded_in_addresses_and_escaped_in_reports() {
         "https://example.com/acme/%C3%BC%7Bslug%7D%25%2F1.0/acme-1.0.zip"
     );
     assert_eq!(made.field("1.0", "/tag"), "ü{slug}%/1.0");
-    let told = summary(&report, false);
-    assert!(told.contains(r"\u{202e}\u{9b}31m"), "{told}");
-    assert!(told.chars().all(|c| c == '\n' || !c.is_control()), "{told:?}");
+    let text = summary(&report, false);
+    assert!(text.contains(r"\u{202e}\u{9b}31m"), "{text}");
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
 }
 
 /// A plugin with everything the CMS shows, and PHP that parses.
@@ -466,11 +466,15 @@ fn a_build_warns_of_each_thing_the_newest_release_lacks() {
             .copied()
             .collect();
         made.tag("1.0", made.commit(&files));
-        let told = warnings(&made.build(with_pictures(made.plugin())));
-        let is_told = told.iter().any(|told| told.starts_with(expected));
+        let warnings = warnings(&made.build(with_pictures(made.plugin())));
+        let is_warned = warnings.iter().any(|warning| warning.starts_with(expected));
         assert!(
-            if expected.is_empty() { told.is_empty() } else { is_told },
-            "{changes:?}: {told:?}"
+            if expected.is_empty() {
+                warnings.is_empty()
+            } else {
+                is_warned
+            },
+            "{changes:?}: {warnings:?}"
         );
     }
 }
@@ -484,10 +488,10 @@ fn a_build_says_that_pictures_of_the_repository_have_no_address() {
         ("assets/logo.png", "x"),
     ];
     made.tag("1.0", made.commit(&[&COMPLETE[..], &pictures].concat()));
-    let told = warnings(&made.build(made.plugin()));
+    let found = warnings(&made.build(made.plugin()));
     let hint = "upload them and set their URLs in [icons] and [banners] of the entry";
     assert_eq!(
-        told,
+        found,
         [format!(
             "1.0 the CMS shows no icons and no banners: the repository has banner-772x250.png and 1 more; {hint}"
         )]
@@ -545,16 +549,16 @@ fn the_summary_counts_what_its_lines_tell() {
         }),
         ..broken
     };
-    let told = summary(&made.run(&[entry(made.plugin()), entry(broken)], false, &[]), false);
-    let total = told.lines().last().unwrap();
-    let lines = |start: &str| told.lines().filter(|line| line.trim_start().starts_with(start)).count();
+    let text = summary(&made.run(&[entry(made.plugin()), entry(broken)], false, &[]), false);
+    let total = text.lines().last().unwrap();
+    let lines = |start: &str| text.lines().filter(|line| line.trim_start().starts_with(start)).count();
     let warnings = lines("warning, ") + lines("newest not published");
-    assert_eq!(lines("other  broken"), 1, "{told}");
-    assert_eq!(lines("removed 1: 1.0"), 1, "{told}");
-    assert_eq!(lines("skipped 1, "), 2, "{told}");
-    assert!(warnings > 2, "{told}");
+    assert_eq!(lines("other  broken"), 1, "{text}");
+    assert_eq!(lines("removed 1: 1.0"), 1, "{text}");
+    assert_eq!(lines("skipped 1, "), 2, "{text}");
+    assert!(warnings > 2, "{text}");
     let expected = format!("2 skipped, 0 failed, 1 plugin broken, 1 release removed, {warnings} warnings");
-    assert!(total.ends_with(&expected), "{told}");
+    assert!(total.ends_with(&expected), "{text}");
 }
 
 #[test]
@@ -592,41 +596,45 @@ fn the_index_says_which_releases_are_security_releases() {
     made.build(made.plugin());
     let index = ReleaseIndex::read(&made.releases()).unwrap().unwrap();
     let releases = &index.plugins["acme"].releases;
-    let told: Vec<_> = releases
+    let listed: Vec<_> = releases
         .iter()
         .map(|release| (release.version.as_str(), release.security))
         .collect();
-    assert_eq!(told, [("1.2", false), ("1.1", true), ("1.0", false)]);
+    assert_eq!(listed, [("1.2", false), ("1.1", true), ("1.0", false)]);
     let text = fs::read_to_string(made.releases().join("index.json")).unwrap();
     assert_eq!(
         text.matches("security").count(),
         1,
-        "it is said of security releases alone: {text}"
+        "only security releases have the member: {text}"
     );
 }
 
 #[test]
 fn an_upgrade_notice_of_no_version_is_a_warning_of_the_build() {
-    for (notice, is_told) in [("Back up first.", true), ("= 1.0 =\nBack up first.", false)] {
+    for (notice, is_warned) in [("Back up first.", true), ("= 1.0 =\nBack up first.", false)] {
         let made = Fixture::new();
         let (name, readme) = COMPLETE[1];
         let readme = format!("{readme}\n== Upgrade Notice ==\n\n{notice}\n");
         made.tag("1.0", made.commit(&[COMPLETE[0], (name, &readme), COMPLETE[2]]));
-        let told = warnings(&made.build(with_pictures(made.plugin())));
+        let warnings = warnings(&made.build(with_pictures(made.plugin())));
         let expected = "1.0 readme.txt:11: the Upgrade Notice is below no version heading such as = 1.2 =, so it belongs to no release";
-        let expected = if is_told { vec![expected.to_owned()] } else { Vec::new() };
-        assert_eq!(told, expected, "{notice}");
+        let expected = if is_warned {
+            vec![expected.to_owned()]
+        } else {
+            Vec::new()
+        };
+        assert_eq!(warnings, expected, "{notice}");
     }
 }
 
 #[test]
-fn one_of_a_kind_is_told_in_the_singular() {
+fn one_of_a_kind_is_counted_in_the_singular() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
-    let told = summary(&made.run(&[entry(made.plugin())], false, &[]), false);
+    let text = summary(&made.run(&[entry(made.plugin())], false, &[]), false);
     assert!(
-        told.contains("  1 tag: 1 built") && told.contains("1 plugin, 1 tag: 1 built"),
-        "{told}"
+        text.contains("  1 tag: 1 built") && text.contains("1 plugin, 1 tag: 1 built"),
+        "{text}"
     );
 }
 
@@ -791,10 +799,10 @@ fn what_is_no_plugin_is_refused_with_its_own_reason() {
         ("1.4 skipped too_large", "acme.php", FILE, large.as_bytes()),
         ("1.5 skipped moved", "src/acme.php", FILE, acme.as_bytes()),
     ];
-    for (told, path, mode, contents) in cases {
-        made.tag(&told[..3], made.commit_of(&[(path, mode, contents)]));
+    for (outcome, path, mode, contents) in cases {
+        made.tag(&outcome[..3], made.commit_of(&[(path, mode, contents)]));
     }
-    assert_eq!(outcomes(&made.build(made.plugin())), cases.map(|(told, ..)| told));
+    assert_eq!(outcomes(&made.build(made.plugin())), cases.map(|(outcome, ..)| outcome));
 }
 
 #[test]
@@ -919,7 +927,7 @@ fn missing_and_damaged_objects_fail_their_tag_and_nothing_else() {
 }
 
 #[test]
-fn a_damaged_pack_fails_the_tags_in_it_or_the_plugin_and_is_told() {
+fn a_damaged_pack_fails_the_tags_in_it_or_the_plugin_and_is_reported() {
     let made = Fixture::new();
     let mut packer = made.git.packbuilder().unwrap();
     for version in ["1.0", "1.1", "1.2"] {
@@ -1051,9 +1059,9 @@ fn check_writes_nothing_and_tells_what_would_change() {
     let mut plugin = made.plugin();
     plugin.withhold = vec!["1.0".parse().unwrap()];
     let report = made.run(&[entry(plugin)], true, &[]);
-    let told = summary(&report, false);
+    let text = summary(&report, false);
     for line in ["would add 2: 1.2, 1.1.0", "would remove 2: 1.1, 1.0"] {
-        assert!(told.contains(line), "{told}");
+        assert!(text.contains(line), "{text}");
     }
     assert_eq!(made.published(), before);
 }
@@ -1101,7 +1109,7 @@ fn a_broken_entry_keeps_what_was_published_and_stops_no_other() {
 }
 
 #[test]
-fn a_file_address_is_mirrored_and_one_that_leads_nowhere_is_told() {
+fn a_file_address_is_mirrored_and_one_that_leads_nowhere_is_reported() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
     let at = |address: &str| {
@@ -1121,7 +1129,7 @@ fn a_file_address_is_mirrored_and_one_that_leads_nowhere_is_told() {
 }
 
 #[test]
-fn a_repository_of_another_user_is_told_with_what_git_asks_for() {
+fn a_repository_of_another_user_is_reported_with_what_git_asks_for() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
     for folder in [made.repository().clone(), made.repository().join(".git")] {
@@ -1131,8 +1139,9 @@ fn a_repository_of_another_user_is_told_with_what_git_asks_for() {
     let PluginState::Broken(problems) = made.build(made.plugin()).state else {
         panic!("it was read");
     };
-    let told = "the repository belongs to another user; if you trust it, run `git config --global --add safe.directory";
-    assert!(problems[0].contains(told), "{problems:?}");
+    let message =
+        "the repository belongs to another user; if you trust it, run `git config --global --add safe.directory";
+    assert!(problems[0].contains(message), "{problems:?}");
 }
 
 #[test]
@@ -1349,7 +1358,7 @@ fn a_build_that_another_one_overtook_publishes_nothing_older() {
 }
 
 #[test]
-fn a_repository_that_hangs_is_told_and_holds_up_neither_its_build_nor_another() {
+fn a_repository_that_hangs_is_reported_and_holds_up_neither_its_build_nor_another() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
     let hanging = Fixture::new();

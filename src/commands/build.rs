@@ -30,7 +30,7 @@ Examples:
   countersign build                       build every plugin
   countersign build --plugin acme-forms   build one plugin and leave the others alone
   countersign build --check               for CI: write nothing; exit 1 if a build would change something
-  countersign build --check --all         the same, but read every tag again
+  countersign build --check --all         check, and read every tag again
   countersign build --check --deny-warnings
                                           for CI: exit 3 if a plugin's newest release has warnings
   countersign build --replace acme-forms/1.2.0

@@ -26,7 +26,7 @@ use countersign_settings::config::Config;
   echo anna@example.com | countersign customer show -
   countersign customer forget anna@example.com
 
-A customer is a number in the ledger. Addresses and names stand beside it, and can be erased. \
+A customer is a number in the ledger. Addresses and names are kept beside the ledger, and can be erased. \
 '-' reads the address from stdin, so that it stays out of the shell's history.")]
 pub struct Args {
     #[command(subcommand)]

@@ -31,7 +31,7 @@ pub struct Args {
 
 /// What is printed with `--json`.
 #[derive(Serialize)]
-struct ToldLink<'a> {
+struct PrintedLink<'a> {
     #[serde(flatten)]
     link: &'a DeskLink,
     /// What a person runs on another machine first.
@@ -53,7 +53,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let port = link.port;
     let ssh = format!("ssh -L {port}:127.0.0.1:{port} {}", host_name());
     output::print(&match args.json {
-        true => output::json(&ToldLink { link: &link, ssh: &ssh })?,
+        true => output::json(&PrintedLink { link: &link, ssh: &ssh })?,
         false => text(&link, &ssh),
     })
 }

@@ -193,10 +193,10 @@ mod tests {
         std::os::unix::fs::symlink("nowhere", folder.path().join("countersign.toml")).unwrap();
         let failure = init(folder.path(), true).unwrap_err();
         assert_eq!(failure.exit, Exit::Input);
-        let told = failure.error.to_string();
+        let message = failure.error.to_string();
         assert!(
-            told.ends_with("already has countersign.toml, registry/licenses/licenses.toml"),
-            "{told}"
+            message.ends_with("already has countersign.toml, registry/licenses/licenses.toml"),
+            "{message}"
         );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
         assert_eq!(
@@ -218,9 +218,9 @@ mod tests {
     #[test]
     fn the_demos_keys_are_shown_and_stored_nowhere() {
         let folder = tempfile::tempdir().unwrap();
-        let told = make(folder.path(), &args(folder.path(), true)).unwrap().text();
+        let output = make(folder.path(), &args(folder.path(), true)).unwrap().text();
         let words: std::collections::BTreeSet<_> =
-            told.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
+            output.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
         let keys: Vec<_> = words
             .iter()
             .filter_map(|word| word.parse::<countersign_model::license_key::LicenseKey>().ok())

@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    fn told(installed: &InstalledVersions) -> Vec<String> {
+    fn lines(installed: &InstalledVersions) -> Vec<String> {
         let plugins = installed.plugins.iter();
         let line = |slug: &Slug, found: &countersign_model::installed::InstalledVersion| {
             format!("{slug} {} {}", found.version, found.sites)
@@ -266,8 +266,8 @@ mod tests {
             ]
         };
         let found = count(reports(), &registry(&["forms"], &one));
-        assert_eq!(told(&found), ["forms 1.4.0 1", "forms 1.3.0 2", "maps 2.0 1"]);
+        assert_eq!(lines(&found), ["forms 1.4.0 1", "forms 1.3.0 2", "maps 2.0 1"]);
         let found = count(reports(), &registry(&["forms", "maps"], &one));
-        assert_eq!(told(&found), ["forms 1.4.0 1", "forms 1.3.0 1", "maps 2.0 1"]);
+        assert_eq!(lines(&found), ["forms 1.4.0 1", "forms 1.3.0 1", "maps 2.0 1"]);
     }
 }

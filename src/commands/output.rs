@@ -15,7 +15,7 @@ use crate::commands::{Exit, Failure};
 /// A change was written, but reporting it failed.
 #[derive(Debug, thiserror::Error)]
 #[error("the change is written, but stdout cannot be written to")]
-pub struct Untold(#[source] pub io::Error);
+pub struct NotPrinted(#[source] pub io::Error);
 
 /// Prints a result to stdout. A reader may stop early, such as `head`.
 pub fn print(text: &str) -> Result<Exit, Failure> {
@@ -24,7 +24,7 @@ pub fn print(text: &str) -> Result<Exit, Failure> {
 
 /// The same for a change: if printing fails, the error says that the change was made.
 pub fn print_change(text: &str) -> Result<Exit, Failure> {
-    print_or(text, |error| Failure::environment(Untold(error)))
+    print_or(text, |error| Failure::environment(NotPrinted(error)))
 }
 
 fn print_or(text: &str, failure: impl FnOnce(io::Error) -> Failure) -> Result<Exit, Failure> {

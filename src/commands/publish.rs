@@ -102,7 +102,7 @@ fn failure(error: FolderError) -> Failure {
         FolderError::Unsound(_) => "let the copy end, or copy the folder again, and publish again".to_owned(),
         FolderError::Nested { .. } => "copy the releases to a folder of their own beside releases/".to_owned(),
         FolderError::Build(BuildError::Index(_)) => {
-            "restore index.json from the backup, or delete it and publish everything anew".to_owned()
+            "restore index.json from the backup, or delete it and publish everything again".to_owned()
         }
         FolderError::Build(BuildError::Busy { .. }) => "wait for it to end".to_owned(),
         FolderError::Build(BuildError::Overtaken { .. }) => "publish again".to_owned(),

@@ -199,7 +199,7 @@ pub(super) fn attach(config: &Config, order: &AttachOrder) -> Result<Vec<AttachR
     ask(config, async |server| server.order("/attachments", order).await)
 }
 
-/// Has the server grant sales anew.
+/// Has the server grant sales again.
 pub(super) fn regrant(config: &Config, order: &RegrantOrder) -> Result<RegrantReply, QuestionError> {
     ask(config, async |server| server.order("/regrants", order).await)
 }

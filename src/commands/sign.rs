@@ -105,10 +105,12 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let (plugin, signing) = signing(&entry, slug)?;
     let place = StatementFiles::of(registry, slug, release);
     let (chain, mut diagnostics) = release_chain::load(&files, slug, &signing.keys)?;
-    // What is wrong with the release's own files, signing it again mends.
+    // Signing the release again repairs its own files.
     let is_own = |file: &std::path::Path| file == place.statement() || file == place.signatures();
-    let is_misfit = diagnostics.iter().any(|told| told.file == place.statement());
-    diagnostics.retain(|told| !is_own(&told.file));
+    let is_misfit = diagnostics
+        .iter()
+        .any(|diagnostic| diagnostic.file == place.statement());
+    diagnostics.retain(|diagnostic| !is_own(&diagnostic.file));
     if !diagnostics.is_empty() {
         return Err(RegistryError::Diagnostics(diagnostics).into());
     }

@@ -31,7 +31,7 @@ pub(super) enum ReportsNotReadable {
     #[error("the index of the store, which has what sites reported, cannot be opened")]
     NoIndex,
     #[error(transparent)]
-    NotTold(#[from] QuestionError),
+    Server(#[from] QuestionError),
     #[error("what sites reported cannot be read")]
     Store(#[from] StoreError),
 }
@@ -39,7 +39,7 @@ pub(super) enum ReportsNotReadable {
 impl From<ReportsNotReadable> for Failure {
     fn from(error: ReportsNotReadable) -> Self {
         match error {
-            ReportsNotReadable::NotTold(error) => error.into(),
+            ReportsNotReadable::Server(error) => error.into(),
             ReportsNotReadable::Store(error) => failed(error),
             ReportsNotReadable::NoIndex => Self::environment(error).hint(
                 "run this as the user of the server; `countersign bindings verify` says what is wrong with the index",

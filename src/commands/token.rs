@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use strum::VariantNames as _;
 
-use crate::commands::output::{Table, Untold};
+use crate::commands::output::{NotPrinted, Table};
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
 use crate::serve::ops::token_answers::{self, TokenOrder, TokenReply, ToldToken};
 use countersign_ledger::TokenStep;
@@ -52,10 +52,10 @@ Scopes:
   reports:read     read what sites reported
   rollouts:read    read how releases reach sites in steps
   rollouts:write   pause, resume and finish rollouts, and read them
-  keys:read        tell again the keys of licenses that were issued more than seven days ago
+  keys:read        read the keys of licenses that were issued more than seven days ago
 
 The token goes to stdout and is not stored: the ledger has only its SHA-256. Changes that a program \
-makes with it are told under NAME. To change a token, revoke it and create another with the same \
+makes with it are recorded under NAME. To change a token, revoke it and create another with the same \
 NAME.")]
     Create(CreateArgs),
     /// List tokens, and the days on which they were last used
@@ -100,7 +100,7 @@ struct TokenRefused {
 struct CreatedToken<'a> {
     token: &'a str,
     #[serde(flatten)]
-    told: &'a ToldToken,
+    details: &'a ToldToken,
 }
 
 fn parse_name(text: &str) -> Result<Name, String> {
@@ -160,10 +160,10 @@ fn create(args: &CreateArgs, json: bool, config: &Config) -> Result<Exit, Failur
         hash: secret.hash(),
         scopes: args.scopes.iter().copied().collect(),
     };
-    let told = change(config, name, step, "revoke it first, or choose another name")?;
+    let details = change(config, name, step, "revoke it first, or choose another name")?;
     let created = CreatedToken {
         token: secret.reveal(),
-        told: &told,
+        details: &details,
     };
     let text = Zeroizing::new(match json {
         true => output::json(&created)?,
@@ -172,12 +172,12 @@ fn create(args: &CreateArgs, json: bool, config: &Config) -> Result<Exit, Failur
     // A reader that stops early may have lost it. Unlike elsewhere, that is a failure.
     output::write_whole(&mut io::stdout().lock(), &text).map_err(|error| {
         let hint = format!("nobody has seen the token: countersign token revoke {name}");
-        Failure::environment(Untold(error)).hint(hint)
+        Failure::environment(NotPrinted(error)).hint(hint)
     })?;
     if !json {
         stderr::line(format_args!(
             "Token {name} may use {}. Save it: it is shown only once and not stored.",
-            scopes(&told)
+            scopes(&details)
         ));
     }
     Ok(Exit::Done)

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_statement_is_told_apart_from_a_wrong_signature() {
+    fn what_is_no_statement_is_distinguished_from_a_wrong_signature() {
         let signed = Signed::new();
         assert_eq!(signed.verify(b"<html>").unwrap_err(), "answer.json: not a statement");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `countersign webhook`: the vendor's own services that are told of events.
+//! `countersign webhook`: the vendor's own services that receive events.
 
 mod endpoints;
 mod list;
@@ -26,7 +26,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
-    /// List the endpoints: how far each was told, and what waits
+    /// List the endpoints: their progress, and what waits
     #[command(after_help = "\
 Examples:
   countersign webhook list
@@ -86,7 +86,7 @@ impl From<JsonFolderError> for Failure {
         let hint = match &error {
             JsonFolderError::Io { .. } => "check the folder's owner, mode and free space",
             JsonFolderError::Damaged(_) => {
-                "move the file aside; a webhook without progress.json is told what happens from now on"
+                "move the file aside; a webhook without progress.json gets what happens from now on"
             }
         };
         Self::environment(error).hint(hint)

@@ -51,18 +51,18 @@ pub fn differences(old: &Value, new: &Value) -> Vec<FieldDifference> {
     let names: std::collections::BTreeSet<_> = was.keys().chain(is.keys()).collect();
     let text = |fields: &BTreeMap<String, String>, name: &String| fields.get(name).cloned().unwrap_or_default();
     let differ = names.into_iter().filter(|name| was.get(*name) != is.get(*name));
-    let mut told: Vec<FieldDifference> = Vec::new();
+    let mut found: Vec<FieldDifference> = Vec::new();
     for name in differ {
         let lines = lines(&text(&was, name), &text(&is, name));
-        match told.iter_mut().find(|told| told.lines == lines) {
+        match found.iter_mut().find(|difference| difference.lines == lines) {
             Some(same) => same.fields.push(name.clone()),
-            None => told.push(FieldDifference {
+            None => found.push(FieldDifference {
                 fields: vec![name.clone()],
                 lines,
             }),
         }
     }
-    told
+    found
 }
 
 fn flatten(name: &str, value: &Value, fields: &mut BTreeMap<String, String>) {
@@ -117,10 +117,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_told_and_long_texts_line_by_line() {
+    fn only_what_differs_is_shown_and_long_texts_line_by_line() {
         let old = json!({ "a": "same", "icons": { "1x": "one" }, "text": "1\n2\n3\n4\n5\n6", "v": "1", "w": "1" });
         let new = json!({ "a": "same", "icons": {}, "text": "1\n2\n3\n4\n5\nsix", "v": "2", "w": "2" });
-        let told: Vec<_> = differences(&old, &new)
+        let shown: Vec<_> = differences(&old, &new)
             .into_iter()
             .map(|difference| {
                 let sign = |line: &DiffLine| format!("{:?} {}", line.change, line.text);
@@ -136,7 +136,7 @@ mod tests {
             ("v w", "Went 1, Came 2"),
         ];
         assert_eq!(
-            told,
+            shown,
             expected.map(|(field, lines)| (field.to_owned(), lines.to_owned()))
         );
         assert_eq!(differences(&old, &old), []);

@@ -18,10 +18,10 @@ pub(super) fn for_page(html: &str) -> String {
                 continue;
             }
             // SECURITY: the values stay escaped for an attribute. There, HTML allows bare `<` and `>`.
-            let told = format!("{} {}", shown("alt"), shown("src"))
+            let label = format!("{} {}", shown("alt"), shown("src"))
                 .replace('<', "&lt;")
                 .replace('>', "&gt;");
-            text.push_str(&format!("<span class=\"picture\">{}</span>", told.trim()));
+            text.push_str(&format!("<span class=\"picture\">{}</span>", label.trim()));
         } else if let Some(attributes) = tag.strip_prefix("<a ") {
             text.push_str("<a target=\"_blank\" ");
             text.push_str(attributes);

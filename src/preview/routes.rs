@@ -225,10 +225,10 @@ fn events(preview: &Preview) -> Response {
             Some((number, (latest, false, permit)))
         },
     );
-    let told = numbers
+    let events = numbers
         .map(move |number| Ok::<_, Infallible>(Event::default().event("snapshot").data(format!("{run}-{number}"))));
     let end = async move { drop(ending.wait_for(|ending| *ending).await) };
-    warp::sse::reply(warp::sse::keep_alive().stream(told.take_until(Box::pin(end)))).into_response()
+    warp::sse::reply(warp::sse::keep_alive().stream(events.take_until(Box::pin(end)))).into_response()
 }
 
 async fn picture(preview: Arc<Preview>, slug: &str, name: &str) -> Response {

@@ -123,7 +123,7 @@ impl Target {
         let Plugins::Assumed(plugin) = &self.plugins else {
             return Vec::new();
         };
-        let mut told = vec![
+        let mut assumptions = vec![
             match folder_slug(plugin) {
                 Some(_) => format!("the slug is {}, the name of the folder", plugin.slug),
                 None => format!("the slug is {}, because the folder's name is not a slug", plugin.slug),
@@ -133,12 +133,12 @@ impl Target {
             "nothing is published yet".to_owned(),
         ];
         if plugin.kind == PluginKind::Theme {
-            told.push("it is a theme, because its style.css says so".to_owned());
+            assumptions.push("it is a theme, because its style.css says so".to_owned());
         }
         if !plugin.banners.is_empty() || !plugin.icons.is_empty() {
-            told.push("icons and banners are those of the repository".to_owned());
+            assumptions.push("icons and banners are those of the repository".to_owned());
         }
-        told
+        assumptions
     }
 
     /// Paths to watch besides the repositories.

@@ -107,9 +107,9 @@ impl TerminalText {
             };
             self.line(&format!("  {level}: {}", note.text));
         }
-        self.line(&format!("  told: {}", told(&rendered.answer)));
+        self.line(&format!("  answer: {}", answer_text(&rendered.answer)));
         if let Some(answer) = &rendered.answer_now {
-            self.line(&format!("  told today: {}", told(answer)));
+            self.line(&format!("  answer today: {}", answer_text(answer)));
         }
 
         if !rendered.states.is_empty() {
@@ -265,7 +265,7 @@ fn row(rendered: &RenderedRelease<'_>, site: &Site) -> String {
     }
 }
 
-fn told(answer: &UpdateAnswer) -> String {
+fn answer_text(answer: &UpdateAnswer) -> String {
     match &answer.version {
         Some(version) => format!("the manifest of {version}. {}", answer.why),
         None => format!("{{}}. {}", answer.why),

@@ -205,7 +205,7 @@ impl<'a> RenderedRelease<'a> {
             Some(offered) if offered == version => return None,
             Some(offered) => format!("offered {offered}"),
             None if self.row == PluginRow::UpToDate => return None,
-            None => "told nothing".to_owned(),
+            None => "offered nothing".to_owned(),
         };
         Some(format!(
             "This site is {offered}; this is what it would see if {version} were the latest."

@@ -1,7 +1,7 @@
 //! Messages to the vendor's own services about what happened to licenses and sites, as Standard Webhooks.
 //!
-//! [`event`] is what is told, [`signing`] signs it, and [`post`] brings it to an endpoint. [`outbox`] has how far an endpoint was
-//! told, and the messages that it did not take. `serve::webhooks` reads the events from the ledger.
+//! [`event`] is a message, [`signing`] signs it, and [`post`] sends it to an endpoint. [`outbox`] has the progress of an endpoint,
+//! and the messages that it did not take. `serve::webhooks` reads the events from the ledger.
 
 pub mod event;
 pub mod kept_event;

@@ -1,4 +1,4 @@
-//! What is kept of an endpoint, in the node's own folder: how far it was told, and the messages that it did not take.
+//! What a node keeps of an endpoint in its own folder: the progress, and the messages that the endpoint did not take.
 //!
 //! The server and commands use the files at the same time. Messages have buyers' hosts, so that only the owner reads them.
 
@@ -19,37 +19,37 @@ use countersign_model::slug::Slug;
 /// The folder in the node's own.
 const FOLDER: &str = "webhooks";
 
-/// How far an endpoint was told.
+/// The file with the progress.
 const PROGRESS: &str = "progress.json";
 
 /// The most messages that one endpoint has waiting or parked. Then the ledger waits.
 pub const MAX_KEPT: usize = 10_000;
 
-/// How far an endpoint was told.
+/// The events that an endpoint has got already, or that are kept for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ToldProgress {
-    /// The last line of the ledger that it was told, or that is kept.
+pub struct EndpointProgress {
+    /// The last line of the ledger that was sent, or that is kept.
     pub cursor: FeedCursor,
-    /// The last day whose ending licenses it was told.
+    /// The last day whose ending licenses were announced.
     pub day: NaiveDate,
-    /// On the day after that, the last license it was told.
+    /// On the day after that, the last license that was announced.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub after: Option<LicenseId>,
-    /// Refused hosts up to this time were told.
+    /// Refused hosts up to this time were announced.
     pub refused_until: DateTime<Utc>,
-    /// Copies that sites reported up to this time were told.
+    /// Copies that sites reported up to this time were announced.
     pub copies_until: DateTime<Utc>,
-    /// Since then, the last license whose copies were told.
+    /// Since then, the last license whose copies were announced.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub copies_after: Option<LicenseId>,
-    /// Why it cannot be told anything now.
+    /// Why nothing can be sent now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trouble: Option<EndpointTrouble>,
 }
 
-impl ToldProgress {
-    /// That of a new endpoint: it is told what comes after this line, and which licenses end soon from today on.
+impl EndpointProgress {
+    /// The progress of a new endpoint: it gets what comes after this line, and licenses that end soon from today on.
     pub fn beginning_after(line: Position, now: DateTime<Utc>) -> Self {
         Self {
             cursor: FeedCursor {
@@ -65,13 +65,13 @@ impl ToldProgress {
         }
     }
 
-    /// What a shared database says; `None` if nobody told the endpoint anything.
+    /// The progress in a shared database; `None` if no node sent the endpoint anything.
     pub fn of_shared(endpoint: &SharedEndpoint) -> Option<Self> {
         serde_json::from_str::<Option<Self>>(&endpoint.progress).ok()?
     }
 }
 
-/// Why an endpoint cannot be told anything.
+/// Why nothing can be sent to an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndpointTrouble {
@@ -111,19 +111,19 @@ impl Outbox {
         })
     }
 
-    /// How far the endpoint was told; `None` if nobody ever told it anything.
+    /// The progress; `None` if nothing was ever sent.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
-    pub fn progress(&self) -> Result<Option<ToldProgress>, JsonFolderError> {
+    pub fn progress(&self) -> Result<Option<EndpointProgress>, JsonFolderError> {
         self.folder.read(PROGRESS)
     }
 
-    /// Notes durably how far the endpoint was told.
+    /// Stores the progress durably.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn save(&self, progress: &ToldProgress) -> Result<(), JsonFolderError> {
+    pub fn save(&self, progress: &EndpointProgress) -> Result<(), JsonFolderError> {
         self.folder.save(PROGRESS, progress)
     }
 }
@@ -143,7 +143,7 @@ mod tests {
         let outbox = Outbox::open(store.path(), &name).unwrap();
         assert_eq!(outbox.progress().unwrap(), None);
         let now = DateTime::from_timestamp(1_000_000, 0).unwrap();
-        let mut progress = ToldProgress::beginning_after(Position::genesis(), now);
+        let mut progress = EndpointProgress::beginning_after(Position::genesis(), now);
         for reason in [None, Some("answered 500")] {
             progress.trouble = reason.map(|reason| EndpointTrouble {
                 since: now,

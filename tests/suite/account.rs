@@ -94,13 +94,13 @@ impl Account {
             "--customer",
             address,
         ];
-        let told = stdout_json(
+        let issued = stdout_json(
             &self.instance,
             &[&arguments[..], &["--expires", "2099-06-30"], more].concat(),
         );
         License {
-            id: told["id"].as_str().unwrap().to_owned(),
-            key: told["license_key"].as_str().unwrap().to_owned(),
+            id: issued["id"].as_str().unwrap().to_owned(),
+            key: issued["license_key"].as_str().unwrap().to_owned(),
         }
     }
 
@@ -324,7 +324,7 @@ fn nobody_learns_whether_an_address_is_known_by_status_bytes_or_time() {
 }
 
 #[test]
-fn of_a_thousand_mails_for_one_address_three_arrive_and_who_asks_is_told() {
+fn of_a_thousand_mails_for_one_address_three_arrive_and_the_page_says_so() {
     let account = Account::open("");
     account.issue(ANNA, &[]);
     let ask = |address: &str| account.post("/account/sign-in", "", &[("address", address)]);
@@ -468,10 +468,10 @@ fn a_site_that_moved_or_is_gone_gives_its_seat_five_times_in_thirty_days() {
         page.contains("old.example moved to new.example") && page.contains("new.example</bdi>"),
         "{page}"
     );
-    for (to, told) in [("not a site", "must be like"), ("new.example", "same site")] {
+    for (to, reason) in [("not a site", "must be like"), ("new.example", "same site")] {
         let refused = moved("new.example", to);
         assert!(
-            refused.status == 422 && refused.text().contains(told),
+            refused.status == 422 && refused.text().contains(reason),
             "{to}: {}",
             refused.text()
         );
@@ -887,7 +887,7 @@ fn without_a_name_there_is_no_page_and_what_it_lacks_is_said_at_the_start() {
     let running = Server::start(&off);
     assert_eq!(crate::support::get(running.address, "/account").status, 404);
     let mail = "[mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n";
-    for (settings, with_keys, told) in [
+    for (settings, with_keys, message) in [
         ("[account]\nname = 'Acme'\n".to_owned(), true, "[account] needs [mail]"),
         (
             format!("[account]\nname = 'Acme'\n{mail}"),
@@ -906,7 +906,7 @@ fn without_a_name_there_is_no_page_and_what_it_lacks_is_said_at_the_start() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&started.stderr);
-        assert!(!started.status.success() && said.contains(told), "{said}");
+        assert!(!started.status.success() && said.contains(message), "{said}");
     }
     let words = server(&format!("[account]\nname = 'Acme'\n{mail}"), true);
     words.write("registry/account/de.toml", "lizenzen = 'x'\n");
@@ -940,7 +940,7 @@ fn a_host_of_its_own_is_the_only_one_that_has_the_page() {
 }
 
 #[test]
-fn a_client_is_told_the_page_and_doctor_warns_of_scripts_beside_it() {
+fn a_client_gets_the_page_and_doctor_warns_of_scripts_beside_it() {
     let account = Account::open("");
     let own = account.issue(ANNA, &[]);
     let url = format!("http://{}/account", account.server.address);

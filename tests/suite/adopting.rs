@@ -49,7 +49,7 @@ fn adopt(instance: &Instance, wanted: &[(&License, String)]) -> Value {
 #[track_caller]
 fn assert_refused(reply: &Value, reason: &str) {
     assert!(
-        reply["refused"].as_str().is_some_and(|told| told.contains(reason)),
+        reply["refused"].as_str().is_some_and(|given| given.contains(reason)),
         "{reply}"
     );
 }
@@ -224,10 +224,10 @@ fn what_the_ledger_has_is_not_missing_and_the_rest_is() {
         .args(["serve", "--listen", "127.0.0.1:0"])
         .output()
         .unwrap();
-    let told = String::from_utf8(refused.stderr).unwrap();
+    let stderr = String::from_utf8(refused.stderr).unwrap();
     assert!(
-        !refused.status.success() && told.contains("lacks 2 of the 2 licenses"),
-        "{told}"
+        !refused.status.success() && stderr.contains("lacks 2 of the 2 licenses"),
+        "{stderr}"
     );
 
     instance.write_licenses(&tables(&licenses));
@@ -244,7 +244,7 @@ fn what_the_ledger_has_is_not_missing_and_the_rest_is() {
 }
 
 #[test]
-fn a_declaration_that_changes_after_its_adoption_is_told_and_never_fatal() {
+fn a_declaration_that_changes_after_its_adoption_is_reported_and_never_fatal() {
     let shop = Shop::open(&[]);
     let instance = &shop.instance;
     let license = &shop.in_file;
@@ -254,11 +254,11 @@ fn a_declaration_that_changes_after_its_adoption_is_told_and_never_fatal() {
         (differing(), &shop.server.part("registry")["detail"]),
         (Some(0.0), &Value::Null)
     );
-    let told = "1 declaration differs from what the ledger adopted or issued, which is in force: ";
-    let errors = || shop.server.log().matches(told).count();
+    let error = "1 declaration differs from what the ledger adopted or issued, which is in force: ";
+    let errors = || shop.server.log().matches(error).count();
     for (times, sites) in [(1, 7), (2, 8)] {
         instance.write_licenses(&[license.toml(&format!("sites = {sites}"))]);
-        eventually("the change is told", LIVE, || errors() == times);
+        eventually("the change is logged", LIVE, || errors() == times);
         // The log is written before the new state is in force.
         eventually("the change is in force", LIVE, || differing() == Some(1.0));
         let part = shop.server.part("registry");
@@ -272,7 +272,7 @@ fn a_declaration_that_changes_after_its_adoption_is_told_and_never_fatal() {
     });
     assert_eq!(errors(), 2);
     let doctor = countersign(instance).args(["doctor", "--json"]).output().unwrap();
-    assert!(String::from_utf8(doctor.stdout).unwrap().contains(told));
+    assert!(String::from_utf8(doctor.stdout).unwrap().contains(error));
     instance.write_licenses(&[license.toml("")]);
     eventually("nothing differs", LIVE, || {
         shop.server.part("registry")["detail"] == Value::Null

@@ -277,7 +277,7 @@ fn every_file_opens_with_what_it_owns() {
     }
 }
 
-/// Types that more than one room may declare: the arguments of a command, wherever it stands.
+/// Types that more than one room may declare: the arguments of a command, in any room.
 const COMMON_NAMES: [&str; 1] = ["Args"];
 
 /// A name has one meaning in the whole workspace.

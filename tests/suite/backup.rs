@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::support::server::{countersign, countersign_in};
 use crate::support::{Instance, License, Server, eventually};
 
-/// The commands of a page's section, as they stand in its `sh` blocks.
+/// The commands of a page's section, as its `sh` blocks have them.
 fn commands_of(section: &str) -> Vec<String> {
     let page = include_str!("../../docs/backup.md");
     let section = page
@@ -65,10 +65,10 @@ fn verify(store: &Path, user: Option<u32>) -> (Option<i32>, Value) {
         .args(["bindings", "verify", "--json"])
         .output()
         .unwrap();
-    let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     (
         output.status.code(),
-        serde_json::from_str(&told).unwrap_or(Value::String(told)),
+        serde_json::from_str(&printed).unwrap_or(Value::String(printed)),
     )
 }
 
@@ -129,8 +129,8 @@ fn the_drill_of_the_page_brings_everything_back() {
                 .env_remove("COUNTERSIGN_INSTANCE")
                 .output()
                 .unwrap();
-            let told = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
-            assert_eq!(ended.status.code(), Some(0), "{command}: {told}");
+            let printed = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
+            assert_eq!(ended.status.code(), Some(0), "{command}: {printed}");
         }
         done.store(true, Ordering::Relaxed);
         before
@@ -262,7 +262,7 @@ fn listing(folder: &Path) -> String {
 }
 
 #[test]
-fn a_copy_that_is_cut_in_its_last_line_is_told_as_such_and_one_that_is_changed_is_refused() {
+fn a_copy_that_is_cut_in_its_last_line_is_reported_as_such_and_one_that_is_changed_is_refused() {
     let (instance, _) = bound();
     let whole = fs::read(instance.file("store/ledger.jsonl")).unwrap();
     let copy = tempfile::tempdir().unwrap();
@@ -291,9 +291,9 @@ fn a_copy_that_is_cut_in_its_last_line_is_told_as_such_and_one_that_is_changed_i
     let mut changed = whole;
     changed[last_line - 20] ^= 1;
     fs::write(&ledger, changed).unwrap();
-    let (exit, told) = verify(copy.path(), None);
+    let (exit, report) = verify(copy.path(), None);
     assert!(
-        exit == Some(3) && told.to_string().contains("the ledger is damaged: line 2 "),
-        "{told}"
+        exit == Some(3) && report.to_string().contains("the ledger is damaged: line 2 "),
+        "{report}"
     );
 }

@@ -13,8 +13,8 @@ const CLIENTS: usize = 64;
 const ROUNDS: usize = 200;
 const VALIDATE: &str = "/api/v1/validate-license";
 
-/// 64 hosts validate a fresh license at once, 200 times over: exactly `sites` become active, the others are told the
-/// first bound, and a bound host that comes back at the limit stays active.
+/// 64 hosts validate a fresh license at once, 200 times over: exactly `sites` become active, the others get the
+/// first bound domain, and a bound host that comes back at the limit stays active.
 fn rush(sites: usize) {
     let licenses: Vec<License> = (0..ROUNDS).map(|_| License::new()).collect();
     let tables: Vec<String> = licenses
@@ -46,17 +46,17 @@ fn rush(sites: usize) {
 
     let mut again = Client::connect(address);
     for (round, license) in licenses.iter().enumerate() {
-        let (active, told): (Vec<_>, Vec<_>) = answers
+        let (active, refused): (Vec<_>, Vec<_>) = answers
             .iter()
             .map(|answers| &answers[round])
             .partition(|a| a["status"] == "active");
         let winners: BTreeSet<&str> = active.iter().map(|answer| answer["domain"].as_str().unwrap()).collect();
         assert_eq!(winners.len(), sites, "round {round}");
-        let first: BTreeSet<&str> = told
+        let first: BTreeSet<&str> = refused
             .iter()
             .map(|answer| answer["bound_domain"].as_str().unwrap())
             .collect();
-        assert_eq!(first.len(), 1, "round {round}: everyone is told the same first host");
+        assert_eq!(first.len(), 1, "round {round}: everyone gets the same first host");
         assert!(first.is_subset(&winners), "round {round}");
         for winner in winners {
             assert_eq!(
@@ -93,7 +93,7 @@ fn of_64_hosts_at_once_exactly_three_get_a_license_for_three_sites() {
 }
 
 /// 64 writers bind sites while the server is killed so many times, after so many acknowledged bindings each time at
-/// least. A store is begun anew every `GENERATION` kills, so that a start stays short. Returns how many were
+/// least. A new store is begun every `GENERATION` kills, so that a start stays short. Returns how many were
 /// acknowledged.
 pub fn kill_9(kills: usize, bindings_each: usize) -> usize {
     const GENERATION: usize = 25;

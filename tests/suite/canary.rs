@@ -324,11 +324,11 @@ fn a_license_key_in_escapes_or_in_other_letters_is_stored_nowhere() {
         post("/api/v1/validate-license", &body);
     }
     assert!(shop.server.log().contains("validated"));
-    let told = countersign(&shop.instance)
+    let refused = countersign(&shop.instance)
         .args(["token", "create", &license.key])
         .args(["--scope", "licenses:read"])
         .output();
-    assert_eq!(told.unwrap().status.code(), Some(2));
+    assert_eq!(refused.unwrap().status.code(), Some(2));
     for file in files_in(shop.instance.path()) {
         let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
         assert!(!LicenseKey::is_in(&text), "{}: {text}", file.display());
@@ -719,17 +719,20 @@ fn no_route_log_or_file_has_a_token_or_the_key_of_an_issued_license() {
         &["doctor"],
     ] {
         let output = countersign(&shop.instance).args(arguments).output().unwrap();
-        let told = [output.stdout, output.stderr].concat();
+        let printed = [output.stdout, output.stderr].concat();
         // An argument that is rejected is quoted to who typed it.
         if !arguments.contains(&token) {
-            assert!(!String::from_utf8_lossy(&told).contains(&token[4..]), "{arguments:?}");
+            assert!(
+                !String::from_utf8_lossy(&printed).contains(&token[4..]),
+                "{arguments:?}"
+            );
         }
-        assert_clean(&format!("{arguments:?}"), &told, &[&license]);
+        assert_clean(&format!("{arguments:?}"), &printed, &[&license]);
         let shows_orders = arguments[0] == "license";
-        let has_order = String::from_utf8_lossy(&told).contains(ORDER);
+        let has_order = String::from_utf8_lossy(&printed).contains(ORDER);
         assert_eq!(has_order, shows_orders, "{arguments:?}");
     }
-    // What the API shows to who has the token is not looked at here, but what it refuses is.
+    // The test looks at what the API refuses, not at what it shows to a holder of the token.
     let missing = shop.instance.file("store/texts.jsonl");
     fs::rename(&missing, shop.instance.file("aside")).unwrap();
     let refused = shop.issue("another", &body);

@@ -79,7 +79,7 @@ fn peer(speak: fn(TcpStream) -> std::io::Result<String>) -> (SocketAddr, Receive
     (address, heard)
 }
 
-/// A mail server that refuses the login, and sends back what it was told.
+/// A mail server that refuses the login, and sends back what it received.
 fn refuse_login(stream: TcpStream) -> std::io::Result<String> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut lines = BufReader::new(stream);
@@ -115,13 +115,13 @@ fn fail_and_echo(stream: TcpStream) -> std::io::Result<String> {
     });
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body)?;
-    let told = format!("{head}{}", String::from_utf8_lossy(&body));
+    let received = format!("{head}{}", String::from_utf8_lossy(&body));
     let secret = STANDARD.encode(WEBHOOK);
-    let echo = format!("{told}\nwhsec_{secret} {URL_TOKEN}");
+    let echo = format!("{received}\nwhsec_{secret} {URL_TOKEN}");
     let length = echo.len();
     let answer = format!("HTTP/1.1 500 {URL_TOKEN}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{echo}");
     reader.get_mut().write_all(answer.as_bytes())?;
-    Ok(told)
+    Ok(received)
 }
 
 /// The row of an export from Easy Digital Downloads.
@@ -214,16 +214,16 @@ fn secrets_of_services_and_buyers_are_in_their_own_files_only() {
         text
     };
     let import = ["license", "import", "export.csv", "--from", "edd"];
-    let told = run(&[&import[..], &["--rejects", "rejects.csv"]].concat());
-    assert!(instance.file("rejects.csv").exists(), "{told}");
+    let output = run(&[&import[..], &["--rejects", "rejects.csv"]].concat());
+    assert!(instance.file("rejects.csv").exists(), "{output}");
     let id = crate::support::instance::sha256(&keys[0]);
     let bought = License {
         key: keys[0].clone(),
         id,
     };
-    assert_eq!(server.validate(&bought, "a.example").code(), "ok", "{told}");
+    assert_eq!(server.validate(&bought, "a.example").code(), "ok", "{output}");
 
-    // The other side was told the secrets, and sent them back.
+    // The other side received the secrets, and sent them back.
     let login = logins.recv_timeout(Duration::from_secs(30)).unwrap();
     assert!(login.contains(&plain), "{login}");
     let message = messages.recv_timeout(Duration::from_secs(30)).unwrap();
@@ -258,7 +258,7 @@ fn secrets_of_services_and_buyers_are_in_their_own_files_only() {
         refused.contains("refused the login with 535: its answer is not shown"),
         "{refused}"
     );
-    // It is there to say who waits for a mail; nobody else is told.
+    // It is there to say who waits for a mail; nobody else learns it.
     let listed = run(&["mail", "parked", "list", "--all", "--json"]);
     assert!(listed.contains(BUYER), "{listed}");
     for target in ["/metrics", "/readyz"] {

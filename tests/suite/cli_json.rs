@@ -55,7 +55,7 @@ impl Checker<'_> {
                 | "security"
         );
         self.verbs.insert(match arguments {
-            // The plugin stands between the two words.
+            // The plugin is between the two words.
             ["rollout", _, verb, ..] => format!("rollout {verb}"),
             _ => arguments[..if is_group { 2 } else { 1 }].join(" "),
         });
@@ -379,7 +379,7 @@ fn every_command_prints_what_the_page_of_json_says() {
     assert_eq!(
         run,
         verbs(),
-        "each verb is run with --json, or stands in WITHOUT or OF_DATABASE"
+        "each verb is run with --json, or is in WITHOUT or OF_DATABASE"
     );
 }
 
@@ -415,8 +415,8 @@ fn bindings() -> BTreeSet<String> {
     fs::write(export, rows + "short,lifetime,forms,,\n").unwrap();
     let refused = checker.run(&["license", "import", export, "--from", "csv"]);
     assert_eq!(refused.status.code(), Some(3));
-    let told = checker.checked("license-import", &refused);
-    assert_eq!(told["rejected_rows"][0]["line"], 3);
+    let report = checker.checked("license-import", &refused);
+    assert_eq!(report["rejected_rows"][0]["line"], 3);
     let listed = checker.done("license-list", &["license", "list", "--reference", "order 7"]);
     assert_eq!(listed[0]["reference"], "order 7");
     let id = listed[0]["id"].as_str().unwrap();

@@ -287,9 +287,9 @@ fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
         "the other plugin stayed"
     );
     let (exit, stderr) = fails_in(&demo, &["build", "--rev", "NOSUCH"]);
-    let told = "error: DEMO/registry: its git repository has no commit \"NOSUCH\"\nhint: give an existing commit, branch or tag";
+    let message = "error: DEMO/registry: its git repository has no commit \"NOSUCH\"\nhint: give an existing commit, branch or tag";
     assert!(
-        exit == 3 && stderr.replace(demo.to_str().unwrap(), "DEMO").starts_with(told),
+        exit == 3 && stderr.replace(demo.to_str().unwrap(), "DEMO").starts_with(message),
         "{stderr}"
     );
     let nowhere = Instance::new();
@@ -363,7 +363,7 @@ fn a_folder_that_is_no_instance_is_said_to_be_none_and_is_left_alone() {
 }
 
 #[test]
-fn what_is_no_address_network_date_or_time_is_told_with_an_example() {
+fn what_is_no_address_network_date_or_time_is_reported_with_an_example() {
     let folder = TempDir::new().unwrap();
     let date = "expected a date such as 2027-12-31";
     let time = "expected a time such as 2027-01-31T12:00:00Z";
@@ -407,13 +407,13 @@ fn sites_of_a_license_in_a_file_are_released_and_moved_in_the_ledger_and_no_file
         let mut command = countersign(&instance);
         command.args(["license", "move", &license.id, "--from", from, "--to", to]);
         let output = command.output().unwrap();
-        let told = [output.stdout, output.stderr].concat();
-        (output.status.code().unwrap(), String::from_utf8(told).unwrap())
+        let both = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(both).unwrap())
     };
-    let (code, told) = shift(&license, "a.com", "b.com");
+    let (code, output) = shift(&license, "a.com", "b.com");
     assert!(
-        code == 3 && told.contains("the site that shall leave is not bound"),
-        "{told}"
+        code == 3 && output.contains("the site that shall leave is not bound"),
+        "{output}"
     );
 
     let server = Server::start(&instance);
@@ -421,19 +421,19 @@ fn sites_of_a_license_in_a_file_are_released_and_moved_in_the_ledger_and_no_file
     assert_eq!(code(&license, "a.com"), "ok");
     // In force when the command returns, again and again.
     for (from, to) in [("a.com", "b.com"), ("b.com", "a.com"), ("a.com", "c.com")] {
-        let told = format!("License {} is now moved from {from} to {to}.\n", &license.id[..12]);
-        assert_eq!(shift(&license, from, to), (0, told));
+        let expected = format!("License {} is now moved from {from} to {to}.\n", &license.id[..12]);
+        assert_eq!(shift(&license, from, to), (0, expected));
         assert_eq!([code(&license, from), code(&license, to)], ["bound_elsewhere", "ok"]);
     }
-    let (exit, told) = shift(&license, "a.com", "c.com");
-    assert!(exit == 0 && told.contains("is already moved"), "{told}");
+    let (exit, output) = shift(&license, "a.com", "c.com");
+    assert!(exit == 0 && output.contains("is already moved"), "{output}");
     for (license, from, to, reason) in [
         (&license, "x.com", "y.com", "the site that shall leave is not bound"),
         (&listing, "listed.com", "y.com", "licenses.toml binds listed.com (line "),
         (&revoked, "a.com", "y.com", "the license is revoked"),
     ] {
-        let (exit, told) = shift(license, from, to);
-        assert!(exit == 3 && told.contains(reason), "{told}");
+        let (exit, output) = shift(license, from, to);
+        assert!(exit == 3 && output.contains(reason), "{output}");
     }
     // The vendor's moves are none of the customer's.
     let review = succeeds(&instance, &["review"]);
@@ -453,14 +453,14 @@ fn sites_of_a_license_in_a_file_are_released_and_moved_in_the_ledger_and_no_file
         assert_eq!(code(&several, site), "ok");
     }
     assert_eq!(code(&several, "a.com"), "bound_elsewhere", "no 72 hours to come back");
-    let (exit, told) = fails(&instance, &["license", "release", &listing.id, "--all"]);
-    assert!(exit == 3 && told.contains("binds listed.com"), "{told}");
+    let (exit, stderr) = fails(&instance, &["license", "release", &listing.id, "--all"]);
+    assert!(exit == 3 && stderr.contains("binds listed.com"), "{stderr}");
     assert_eq!(file(), before);
     assert!(server.stop().success());
     succeeds(&instance, &["bindings", "verify"]);
     // Without a server, the command does the same.
-    let (exit, told) = shift(&license, "c.com", "d.com");
-    assert!(exit == 0 && told.contains("is now moved"), "{told}");
+    let (exit, output) = shift(&license, "c.com", "d.com");
+    assert!(exit == 0 && output.contains("is now moved"), "{output}");
 }
 
 /// The hosts and states in the table of `license show`.
@@ -608,13 +608,13 @@ fn no_command_writes_into_the_registry_and_a_declared_license_is_changed_by_a_pe
     instance.write("registry/licenses/export.jsonl", &format!("{line}\n"));
     let before = files_below(&instance.file("registry"));
     let refused = |arguments: &[&str], license: &License| {
-        let (exit, told) = fails(
+        let (exit, stderr) = fails(
             &instance,
             &[&["license", arguments[0], &license.id], &arguments[1..]].concat(),
         );
         let declared = format!("license {} is declared in ", &license.id[..12]);
-        assert!(exit == 3 && told.contains(&declared), "{told}");
-        told
+        assert!(exit == 3 && stderr.contains(&declared), "{stderr}");
+        stderr
     };
     for (arguments, write) in [
         (&["suspend"][..], "write `status = \"suspended\"`"),
@@ -624,16 +624,16 @@ fn no_command_writes_into_the_registry_and_a_declared_license_is_changed_by_a_pe
         (&["sites", "5"], "write `sites = 5`"),
         (&["rekey"], "write `status = \"revoked\"`; or --adopt"),
     ] {
-        let told = refused(arguments, &license);
+        let stderr = refused(arguments, &license);
         assert!(
-            told.contains("hint: in ") && told.contains("licenses.toml:1 ") && told.contains(write),
-            "{told}"
+            stderr.contains("hint: in ") && stderr.contains("licenses.toml:1 ") && stderr.contains(write),
+            "{stderr}"
         );
     }
-    let told = refused(&["renew", "--expires", "never"], &lined);
+    let stderr = refused(&["renew", "--expires", "never"], &lined);
     assert!(
-        told.contains("export.jsonl:1 write `\"expires\":\"9999-12-31\"`"),
-        "{told}"
+        stderr.contains("export.jsonl:1 write `\"expires\":\"9999-12-31\"`"),
+        "{stderr}"
     );
     let issue = [
         "license",
@@ -650,8 +650,8 @@ fn no_command_writes_into_the_registry_and_a_declared_license_is_changed_by_a_pe
 
     // A declaration is pasted by a person; its key is not in what is redirected into the file.
     let output = countersign(&instance).args(issue).arg("--declare").output().unwrap();
-    let [table, told] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    let key = told.lines().last().unwrap().to_owned();
+    let [table, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    let key = stderr.lines().last().unwrap().to_owned();
     assert!(!table.contains(&key), "{table}");
     assert_eq!(files_below(&instance.file("registry")), before);
     instance.write("registry/licenses/new.toml", &table);
@@ -692,8 +692,8 @@ fn a_declared_license_is_adopted_with_a_change_or_by_an_import_and_no_file_bring
         "--reason",
         "The key was stolen",
     ];
-    let told = succeeds(&instance, &suspend);
-    assert_eq!(told, format!("License {} is now suspended.\n", &stolen.id[..12]));
+    let stdout = succeeds(&instance, &suspend);
+    assert_eq!(stdout, format!("License {} is now suspended.\n", &stolen.id[..12]));
     assert_eq!(code(stolen, "a.com"), "suspended");
     let changed = |license: &License| license.toml("sites = 3\nnote = \"Anna's\"");
     instance.write_licenses(&all.iter().map(changed).collect::<Vec<_>>());
@@ -721,10 +721,10 @@ fn a_declared_license_is_adopted_with_a_change_or_by_an_import_and_no_file_bring
 
     // A whole file: the rest of it.
     let file = instance.file("registry/licenses/licenses.toml");
-    let told = adopt(file.to_str().unwrap());
+    let stdout = adopt(file.to_str().unwrap());
     assert!(
-        told.starts_with("1 license taken into the ledger, 3 there already.\n"),
-        "{told}"
+        stdout.starts_with("1 license taken into the ledger, 3 there already.\n"),
+        "{stdout}"
     );
     instance.write_licenses(&["# none any more\n".to_owned()]);
     succeeds(&instance, &["wait"]);
@@ -736,13 +736,13 @@ fn a_declared_license_is_adopted_with_a_change_or_by_an_import_and_no_file_bring
         [code(other, "a.com"), code(single, "b.com"), code(other, "d.com")],
         ["ok", "ok", "ok"]
     );
-    let (exit, told) = fails(
+    let (exit, stderr) = fails(
         &instance,
         &["license", "import", file.to_str().unwrap(), "--from", "registry"],
     );
     assert!(
-        exit == 3 && told.contains("declares no license of this registry"),
-        "{told}"
+        exit == 3 && stderr.contains("declares no license of this registry"),
+        "{stderr}"
     );
     server.stop();
     // Without a server, the command adopts by itself.
@@ -908,18 +908,18 @@ fn an_error_of_a_verb_that_was_asked_for_json_is_json_on_the_last_line_of_stderr
         ),
     ] {
         let (code, stderr) = fails(&instance, &line.split(' ').collect::<Vec<_>>());
-        let told: Value =
+        let failure: Value =
             serde_json::from_str(stderr.lines().last().unwrap()).unwrap_or_else(|_| panic!("{line}: {stderr}"));
         assert_eq!(
-            (code, &told["exit_code"], &told["error"]),
+            (code, &failure["exit_code"], &failure["error"]),
             (exit, &exit.into(), &error.into()),
             "{line}"
         );
         assert!(
-            told["caused_by"].is_array() && (told["hint"].is_string() || told["hint"].is_null()),
-            "{told}"
+            failure["caused_by"].is_array() && (failure["hint"].is_string() || failure["hint"].is_null()),
+            "{failure}"
         );
-        let members: Vec<&String> = told.as_object().unwrap().keys().collect();
+        let members: Vec<&String> = failure.as_object().unwrap().keys().collect();
         assert_eq!(members, ["caused_by", "error", "exit_code", "hint"], "{line}");
     }
 }
@@ -985,7 +985,7 @@ fn a_public_key_in_the_place_of_a_private_one_is_said_to_be_one_whatever_its_mod
 }
 
 #[test]
-fn a_misnamed_file_among_the_plugins_is_told_and_counts_as_none() {
+fn a_misnamed_file_among_the_plugins_is_reported_and_counts_as_none() {
     let instance = Instance::empty();
     instance.write("registry/plugins/Acme Forms.toml", "# planned\n");
     instance.write("registry/plugins/acme-maps.toml", "# planned\n");
@@ -1006,10 +1006,10 @@ fn a_variable_that_is_no_setting_is_warned_of_and_its_value_is_not_shown() {
         .env("COUNTERSIGN_GIT_TOKN", "s3cret")
         .output()
         .unwrap();
-    let told = "warning: the environment variable COUNTERSIGN_GIT_TOKN is not a setting (did you mean COUNTERSIGN_GIT_TOKEN?)\n";
+    let warning = "warning: the environment variable COUNTERSIGN_GIT_TOKN is not a setting (did you mean COUNTERSIGN_GIT_TOKEN?)\n";
     assert_eq!(
         (output.status.code(), &*String::from_utf8_lossy(&output.stderr)),
-        (Some(0), told)
+        (Some(0), warning)
     );
     assert!(succeeds(&instance, &["license", "list"]).starts_with("ID"));
 }
@@ -1160,25 +1160,29 @@ fn licenses_are_listed_by_the_host_they_are_bound_to_and_times_in_the_future_are
 #[test]
 fn a_command_that_finds_nothing_to_do_says_so() {
     let instance = Instance::new();
-    for (verb, told) in [
+    for (verb, reason) in [
         (["list"].as_slice(), "waits or is parked"),
         (&["retry"], "waits or is parked"),
         (&["drop"], "is parked"),
     ] {
         for (room, thing) in [("shop", "delivery"), ("mail", "mail"), ("webhook", "message")] {
             let verb = [&[room, "parked"], verb, &["--all"]].concat();
-            assert_eq!(succeeds(&instance, &verb), format!("No {thing} {told}.\n"), "{verb:?}");
+            assert_eq!(
+                succeeds(&instance, &verb),
+                format!("No {thing} {reason}.\n"),
+                "{verb:?}"
+            );
         }
     }
     for (room, thing) in [("shop", "a delivery"), ("mail", "a mail"), ("webhook", "a message")] {
-        let (exit, told) = fails(&instance, &[room, "parked", "drop", "5f0c2b7"]);
+        let (exit, stderr) = fails(&instance, &[room, "parked", "drop", "5f0c2b7"]);
         let expected = format!("5f0c2b7: expected 8 or more of the first digits of the id of {thing}");
-        assert!(exit == 2 && told.contains(&expected), "{told}");
+        assert!(exit == 2 && stderr.contains(&expected), "{stderr}");
     }
 }
 
 #[test]
-fn what_is_mistaken_is_told_with_what_was_meant() {
+fn what_is_mistaken_is_reported_with_what_was_meant() {
     let instance = Instance::new();
     for (arguments, exit, expected) in [
         (
@@ -1207,42 +1211,45 @@ fn what_is_mistaken_is_told_with_what_was_meant() {
             "there is no license 0123456789ab",
         ),
     ] {
-        let (code, told) = fails(&instance, arguments);
-        assert!(code == exit && told.contains(expected), "{arguments:?}: {code} {told}");
+        let (code, stderr) = fails(&instance, arguments);
+        assert!(
+            code == exit && stderr.contains(expected),
+            "{arguments:?}: {code} {stderr}"
+        );
     }
-    let (exit, told) = fails(&instance, &["license", "import", "nofile.csv", "--from", "edd"]);
-    assert!(exit == 3 && told.contains("nofile.csv cannot be opened"), "{told}");
+    let (exit, stderr) = fails(&instance, &["license", "import", "nofile.csv", "--from", "edd"]);
+    assert!(exit == 3 && stderr.contains("nofile.csv cannot be opened"), "{stderr}");
     instance.write("export.csv", "Key,Status\nx,active\n");
     let file = instance.file("export.csv");
-    let (exit, told) = fails(
+    let (exit, stderr) = fails(
         &instance,
         &["license", "import", file.to_str().unwrap(), "--from", "edd"],
     );
     let expected = "no column for key (\"license key\"), status (\"license status\"), expires (\"expiration date\")";
-    assert!(exit == 3 && told.contains(expected), "{told}");
+    assert!(exit == 3 && stderr.contains(expected), "{stderr}");
 }
 
 #[test]
-fn a_secret_that_is_missing_is_told_with_the_command_that_makes_it() {
+fn a_secret_that_is_missing_is_reported_with_the_command_that_makes_it() {
     let instance = Instance::new();
     let settings = "[shops.stripe]\n[webhooks.crm]\nurl = \"https://crm.example/in\"\n";
     instance.write("countersign.toml", settings);
-    let told = countersign(&instance).args(["doctor"]).output().unwrap();
-    let told = String::from_utf8(told.stdout).unwrap();
+    let doctor = countersign(&instance).args(["doctor"]).output().unwrap();
+    let stdout = String::from_utf8(doctor.stdout).unwrap();
     let shops = instance.file("keys/shops");
     let shops = shops.display();
     let command = format!("(umask 077; mkdir -p {shops}; cat > {shops}/stripe.secret)");
-    assert!(told.contains(&command), "{told}");
+    assert!(stdout.contains(&command), "{stdout}");
     assert!(
-        told.contains("hint: make it: countersign webhook secret crm\n"),
-        "{told}"
+        stdout.contains("hint: make it: countersign webhook secret crm\n"),
+        "{stdout}"
     );
     let written = Command::new("sh")
         .args(["-c", &format!("umask 022; echo whsec_of_the_test | {command}")])
         .status()
         .unwrap();
     assert!(written.success());
-    let told = countersign(&instance).args(["doctor"]).output().unwrap();
-    let told = String::from_utf8(told.stdout).unwrap();
-    assert!(told.contains("stripe at /hooks/stripe"), "{told}");
+    let doctor = countersign(&instance).args(["doctor"]).output().unwrap();
+    let stdout = String::from_utf8(doctor.stdout).unwrap();
+    assert!(stdout.contains("stripe at /hooks/stripe"), "{stdout}");
 }

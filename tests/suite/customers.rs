@@ -37,7 +37,7 @@ fn fed(instance: &Instance, arguments: &[&str], text: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -55,7 +55,7 @@ fn issue(instance: &Instance, address: &str) -> String {
         "--json",
     ];
     let issued = fed(instance, &arguments, address);
-    assert!(issued.status.success(), "{}", told(&issued));
+    assert!(issued.status.success(), "{}", output_text(&issued));
     let issued: Value = serde_json::from_slice(&issued.stdout).unwrap();
     issued["id"].as_str().unwrap().to_owned()
 }
@@ -144,7 +144,7 @@ fn a_customer_is_found_by_every_spelling_of_the_address_with_a_server_and_withou
         &["license", "assign", &other, "--customer", "-"],
         "carl@buyer.example",
     );
-    assert!(back.status.success(), "{}", told(&back));
+    assert!(back.status.success(), "{}", output_text(&back));
     assert_eq!(of(&instance, "anna@buyer.example"), both);
     assert_eq!(of(&instance, "carl@buyer.example"), std::slice::from_ref(&other));
 
@@ -160,12 +160,16 @@ fn a_customer_is_found_by_every_spelling_of_the_address_with_a_server_and_withou
         (&["customer", "show", "-"], ""),
     ] {
         let refused = fed(&instance, arguments, text);
-        assert_eq!(refused.status.code(), Some(2), "{}", told(&refused));
-        assert!(text.is_empty() || !told(&refused).contains(text), "{}", told(&refused));
+        assert_eq!(refused.status.code(), Some(2), "{}", output_text(&refused));
+        assert!(
+            text.is_empty() || !output_text(&refused).contains(text),
+            "{}",
+            output_text(&refused)
+        );
     }
     let unknown = fed(&instance, &["customer", "show", "-"], "nobody@buyer.example");
     assert_eq!(unknown.status.code(), Some(3));
-    assert!(!told(&unknown).contains("nobody"), "{}", told(&unknown));
+    assert!(!output_text(&unknown).contains("nobody"), "{}", output_text(&unknown));
 }
 
 #[test]
@@ -174,7 +178,7 @@ fn an_erased_customer_is_in_no_file_and_no_backup_brings_the_address_back() {
     let export = "key,expires,modules,customer,name\nan-imported-key-1,2099-12-31,forms,Zoe@Buyer.Example,Zoë Quist\n";
     let import = ["license", "import", "-", "--from", "csv", "--json"];
     let imported = fed(&instance, &import, export);
-    assert!(imported.status.success(), "{}", told(&imported));
+    assert!(imported.status.success(), "{}", output_text(&imported));
     let imported: Value = serde_json::from_slice(&imported.stdout).unwrap();
     assert_eq!(imported["not_taken_over"], json!([]));
     let server = Server::start(&instance);
@@ -195,7 +199,7 @@ fn an_erased_customer_is_in_no_file_and_no_backup_brings_the_address_back() {
 
     let unasked = fed(&instance, &["customer", "forget", "zoe@buyer.example"], "");
     assert_eq!(unasked.status.code(), Some(2));
-    assert!(told(&unasked).contains("--yes"), "{}", told(&unasked));
+    assert!(output_text(&unasked).contains("--yes"), "{}", output_text(&unasked));
     let forget = ["customer", "forget", "zoe@buyer.example", "--yes"];
     assert_eq!(
         stdout_json(&instance, &forget),
@@ -225,7 +229,7 @@ fn an_erased_customer_is_in_no_file_and_no_backup_brings_the_address_back() {
 
     // Whoever is erased and buys again is somebody else; the same import again keeps nobody.
     let imported = fed(&instance, &import, export);
-    assert!(imported.status.success(), "{}", told(&imported));
+    assert!(imported.status.success(), "{}", output_text(&imported));
     assert_eq!(files_with(&instance, "quist"), Vec::<PathBuf>::new());
     let new = issue(&instance, "zoe@buyer.example");
     assert_eq!(of(&instance, "zoe@buyer.example"), [new]);
@@ -310,9 +314,9 @@ fn where_only_hashes_are_kept_a_customer_is_found_by_the_whole_address_alone() {
         .unwrap();
     assert_eq!(find.status.code(), Some(2));
     assert!(
-        told(&find).contains("--customer finds the whole address"),
+        output_text(&find).contains("--customer finds the whole address"),
         "{}",
-        told(&find)
+        output_text(&find)
     );
     let shown = stdout_json(&instance, &["customer", "show", "mia@buyer.example"]);
     assert_eq!(shown["addresses"], json!([{ "by": "operator:cli" }]));
@@ -350,7 +354,7 @@ fn a_license_has_a_language_and_another_recipient_of_reminders_beside_the_ledger
         "--json",
     ];
     let issued = fed(&instance, &issue, "office@agency.example\n");
-    assert!(issued.status.success(), "{}", told(&issued));
+    assert!(issued.status.success(), "{}", output_text(&issued));
     let issued: Value = serde_json::from_slice(&issued.stdout).unwrap();
     let id = issued["id"].as_str().unwrap();
     assert_eq!(files_with(&instance, "office@agency"), [instance.file(FILE)]);
@@ -374,7 +378,7 @@ fn a_license_has_a_language_and_another_recipient_of_reminders_beside_the_ledger
     assert_eq!(assign(&["--customer", "next@buyer.example"]), true);
     assert_eq!(last()["customer"]["number"], number("next@buyer.example"));
     let nothing = fed(&instance, &["license", "assign", id], "");
-    assert_eq!(nothing.status.code(), Some(2), "{}", told(&nothing));
+    assert_eq!(nothing.status.code(), Some(2), "{}", output_text(&nothing));
     let twice = ["license", "assign", id, "--customer", "-", "--reminders-to", "-"];
     assert_eq!(fed(&instance, &twice, "a@b.example").status.code(), Some(2));
     let forgotten = stdout_json(&instance, &["customer", "forget", "next@buyer.example", "--yes"]);
@@ -388,11 +392,11 @@ fn a_license_has_a_language_and_another_recipient_of_reminders_beside_the_ledger
         &["license", "assign", id, "--reminders-to", "-"],
         "office@agency.example",
     );
-    assert_eq!(refused.status.code(), Some(3), "{}", told(&refused));
+    assert_eq!(refused.status.code(), Some(3), "{}", output_text(&refused));
     assert!(
-        told(&refused).contains("hash") && !told(&refused).contains("agency"),
+        output_text(&refused).contains("hash") && !output_text(&refused).contains("agency"),
         "{}",
-        told(&refused)
+        output_text(&refused)
     );
 }
 

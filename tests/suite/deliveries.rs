@@ -53,7 +53,7 @@ impl Shop {
         });
     }
 
-    /// The same, but for changes of sales that are not issued yet.
+    /// Waits until all is applied, except changes of sales that are not issued yet.
     pub fn settle_but_what_waits(&self) {
         eventually("every delivery is applied or waits", Duration::from_secs(60), || {
             self.deliveries("waiting")
@@ -516,9 +516,12 @@ fn what_fits_no_offer_is_parked_and_applied_once_there_is_one() {
     shop.settle();
     assert_eq!(shop.licenses().len(), 1);
     let doctor = countersign(&shop.instance).arg("doctor").output().unwrap();
-    let told = String::from_utf8(doctor.stdout).unwrap();
-    assert!(told.contains(" and 1 license, the ledger's chain is whole"), "{told}");
-    assert!(told.contains("0 licenses in files"), "{told}");
+    let stdout = String::from_utf8(doctor.stdout).unwrap();
+    assert!(
+        stdout.contains(" and 1 license, the ledger's chain is whole"),
+        "{stdout}"
+    );
+    assert!(stdout.contains("0 licenses in files"), "{stdout}");
     assert!(shop.server.log().contains("licenses_in_ledger=0"));
     assert_eq!(shop.parked(&["drop", "--all"])["dropped"].as_array().unwrap().len(), 1);
     assert_eq!(shop.parked(&["list"]), json!([]));
@@ -585,7 +588,7 @@ fn an_order_with_a_line_that_no_offer_is_for_grants_the_others_and_what_was_sold
     let first = shop.licenses();
     assert_eq!((first.len(), &first[0].line["expires"]), (1, &json!(day(30))));
 
-    // The vendor sells it no more. Who has it goes on paying.
+    // The vendor sells it no more. The customer goes on paying.
     fs::remove_file(shop.instance.file("registry/offers/small.toml")).unwrap();
     eventually("the offers are loaded", Duration::from_secs(10), || {
         shop.server.log().contains("reloaded")

@@ -102,7 +102,7 @@ fn every_dependency_has_a_license_and_a_source_that_are_allowed_and_is_not_banne
     let banned = rules["bans"]["deny"].as_array().unwrap();
     let mut wrong = Vec::new();
     for package in packages(&rules) {
-        let told = format!(
+        let named = format!(
             "{} {}",
             package["name"].as_str().unwrap(),
             package["version"].as_str().unwrap()
@@ -111,16 +111,16 @@ fn every_dependency_has_a_license_and_a_source_that_are_allowed_and_is_not_banne
             .as_str()
             .is_some_and(|license| is_met(license, &is_allowed))
         {
-            wrong.push(format!("{told}: license {}", package["license"]));
+            wrong.push(format!("{named}: license {}", package["license"]));
         }
         if package["source"] != "registry+https://github.com/rust-lang/crates.io-index" {
-            wrong.push(format!("{told}: source {}", package["source"]));
+            wrong.push(format!("{named}: source {}", package["source"]));
         }
         if banned
             .iter()
             .any(|ban| ban["crate"].as_str() == package["name"].as_str())
         {
-            wrong.push(format!("{told}: banned"));
+            wrong.push(format!("{named}: banned"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

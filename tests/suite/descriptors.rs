@@ -111,7 +111,7 @@ fn too_many_open_files_are_logged_once_and_the_server_is_well_again_by_itself() 
         .send(b"GET /index.html HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n")
         .unwrap();
     let complaints = || server.log().matches("cannot accept connections").count();
-    eventually("it is told", SOON, || complaints() > 0);
+    eventually("it is logged", SOON, || complaints() > 0);
     eventually("more accepts fail", SOON, || refused() > 3.0);
     server.limit_descriptors(1_024);
     assert_eq!(waiting.receive().unwrap().status, 200);

@@ -13,7 +13,7 @@ use countersign_model::license_key::LicenseKey;
 use serde_json::{Value, json};
 
 use crate::management::{run, stdout_json, token};
-use crate::sellers::seller::{SMALL, Seller, ShopSale, Told, with_sellers};
+use crate::sellers::seller::{SMALL, Seller, ShopEvent, ShopSale, with_sellers};
 use crate::support::http::{Client, request};
 use crate::support::issued::license_of;
 use crate::support::server::countersign;
@@ -240,17 +240,17 @@ fn location(answer: &Response) -> &str {
 #[test]
 fn the_link_of_the_command_signs_in_once_and_looking_at_it_uses_nothing() {
     let desk = Desk::open("");
-    let told = stdout_json(&desk.instance, &["desk"]);
-    let link = url::Url::parse(told["link"].as_str().unwrap()).unwrap();
+    let links = stdout_json(&desk.instance, &["desk"]);
+    let link = url::Url::parse(links["link"].as_str().unwrap()).unwrap();
     let host = format!("{}:{}", link.host_str().unwrap(), link.port().unwrap());
     assert!(host.starts_with("desk-") && host.contains(".localhost:"), "{host}");
-    assert_eq!(told["local_link"], told["link"]);
+    assert_eq!(links["local_link"], links["link"]);
     assert_eq!(
-        told["address_link"],
+        links["address_link"],
         format!("http://127.0.0.1:{}{}", desk.address.port(), link.path())
     );
     assert!(
-        told["ssh"]
+        links["ssh"]
             .as_str()
             .unwrap()
             .starts_with(&format!("ssh -L {0}:127.0.0.1:{0} ", desk.address.port()))
@@ -331,7 +331,7 @@ fn each_page_is_for_its_role_and_has_every_header() {
         for (rank, session) in &visitors {
             let answer = match method {
                 "GET" => desk.get(&path, session),
-                // Nothing is said, so nothing is done.
+                // The form is empty, so nothing is done.
                 _ => desk.post(&path, session, &[]),
             };
             let what = format!("{method} {path} {rank:?}: {}", answer.status);
@@ -470,11 +470,11 @@ fn a_cookie_that_is_forged_or_old_or_of_nobody_is_a_strangers() {
 #[test]
 fn only_our_own_names_are_answered_and_the_log_says_what_a_proxy_has_to_do() {
     let desk = Desk::open("url = \"https://desk.example.com\"\n");
-    let told = stdout_json(&desk.instance, &["desk"]);
-    let link = told["link"].as_str().unwrap();
+    let links = stdout_json(&desk.instance, &["desk"]);
+    let link = links["link"].as_str().unwrap();
     assert!(link.starts_with("https://desk.example.com/link/"), "{link}");
-    assert_eq!(told.get("address_link"), None);
-    let minted = url::Url::parse(told["local_link"].as_str().unwrap()).unwrap();
+    assert_eq!(links.get("address_link"), None);
+    let minted = url::Url::parse(links["local_link"].as_str().unwrap()).unwrap();
     let minted = format!("{}:{}", minted.host_str().unwrap(), desk.address.port());
     let status = |target: &str, headers: &[(&str, &str)]| desk.send("GET", target, headers, "").status;
     for host in ["desk.example.com", "DESK.example.com", "desk.example.com:443", &minted] {
@@ -616,7 +616,7 @@ fn forms_change_a_license_once_and_say_who_and_why() {
     done(&change("lift", &[]), "lifted");
     let history = stdout_json(&desk.instance, &["license", "history", &id]);
     let events: Vec<_> = history["events"].as_array().unwrap().iter().rev().collect();
-    let told = |at: usize| {
+    let event = |at: usize| {
         (
             &events[at]["event"],
             &events[at]["who"],
@@ -626,11 +626,11 @@ fn forms_change_a_license_once_and_say_who_and_why() {
     };
     let by = json!("operator:desk");
     assert_eq!(
-        told(1),
+        event(1),
         (&json!("renewed"), &json!("Jonas Berg"), &json!("a goodwill year"), &by)
     );
     assert_eq!(
-        told(3),
+        event(3),
         (&json!("suspended"), &json!("Jonas Berg"), &json!("card dispute"), &by)
     );
     // The page has them, too; reasons are not for everybody.
@@ -841,19 +841,19 @@ fn a_license_that_somebody_says_is_fine_is_listed_nowhere_until_that_day() {
     let text = String::from_utf8(run(&desk.instance, &["review"]).stdout).unwrap();
     assert!(text.contains("FINE") && text.contains(reason), "{text}");
 
-    // A program: who and why are not told, and a file may declare the license.
+    // A program: it names no person and no reason, and a file may declare the license.
     let bearer = token(&desk.instance, "shop", &["licenses:write", "reports:read"]);
     let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
     let call = |method: &str, target: &str, body: &str| {
         request(desk.server.address, method, target, &headers, body.as_bytes())
     };
-    let told = call("GET", "/api/v1/reports/review", "").json();
-    assert_eq!(told["many_hosts"].as_array().unwrap().len(), 1);
+    let review = call("GET", "/api/v1/reports/review", "").json();
+    assert_eq!(review["many_hosts"].as_array().unwrap().len(), 1);
     let mut expected = fine.clone();
     for name in ["who", "reason"] {
         expected.as_object_mut().unwrap().remove(name);
     }
-    assert_eq!(told["vouched"], json!([expected]));
+    assert_eq!(review["vouched"], json!([expected]));
     let path = format!("/api/v1/licenses/{}/vouch", in_file.id);
     for (body, status) in [
         (json!({ "until": day(5, 2) }), 400),
@@ -933,7 +933,7 @@ fn who_comes_second_sees_what_differs_and_overwrites_nothing() {
     let second = extend(&session(ANNA), "1", "2031-03-31");
     assert_eq!(second.status, 409);
     let page = second.text();
-    for told in [
+    for expected in [
         "Somebody was faster",
         "Jonas Berg",
         "30 Jun 2030",
@@ -941,7 +941,7 @@ fn who_comes_second_sees_what_differs_and_overwrites_nothing() {
         "31 Mar 2031",
         "name=\"revision\" value=\"2\"",
     ] {
-        assert!(page.contains(told), "{told}: {page}");
+        assert!(page.contains(expected), "{expected}: {page}");
     }
     assert!(!page.contains("<b>why"));
     assert_eq!(desk.license(&id)["expires"], "2030-09-30");
@@ -1266,7 +1266,7 @@ fn a_person_says_the_address_that_the_shop_does_not_tell() {
          [mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n",
     );
     let sell = |number| {
-        for body in ShopSale::new(Seller::Paddle, number).bodies(Told::Sold(SMALL, 1, 30), 1) {
+        for body in ShopSale::new(Seller::Paddle, number).bodies(ShopEvent::Sold(SMALL, 1, 30), 1) {
             assert_eq!(Seller::Paddle.deliver(&desk.server, &body), 200);
         }
     };
@@ -1347,7 +1347,7 @@ fn a_person_says_the_key_that_the_shop_made_and_it_is_stored_nowhere() {
         instance,
         "[serve]\nforeign_keys = true\n[shops.lemonsqueezy]\nkeys = 'shop'\n",
     );
-    for body in ShopSale::new(Seller::LemonSqueezy, 1).bodies(Told::Sold(SMALL, 1, 30), 1) {
+    for body in ShopSale::new(Seller::LemonSqueezy, 1).bodies(ShopEvent::Sold(SMALL, 1, 30), 1) {
         assert_eq!(Seller::LemonSqueezy.deliver(&desk.server, &body), 200);
     }
     let id = delivery_waiting_for(&desk, "key");
@@ -1699,8 +1699,8 @@ fn people_sign_in_by_a_code_or_a_link_in_a_mail_and_nobody_learns_who_may() {
     assert_eq!(desk.get(&format!("/mail-link/{link}"), "").status, 410);
     // More mails than are sent: the name of each attempt has the person, and its code signs nobody in.
     let person = |at: &str| {
-        let told = BASE64_URL_SAFE_NO_PAD.decode(at.rsplit('/').next().unwrap()).unwrap();
-        told[24..40].to_vec()
+        let decoded = BASE64_URL_SAFE_NO_PAD.decode(at.rsplit('/').next().unwrap()).unwrap();
+        decoded[24..40].to_vec()
     };
     let [known, unknown] = [ANNA, "other@vendor.example"].map(|address| {
         let asked: Vec<_> = (0..22).map(|_| ask(address)).collect();
@@ -2124,12 +2124,12 @@ fn a_mistake_in_the_list_of_people_is_found_with_its_place() {
         "[[person]]\nname = 'A'\naddress = 'anna'\nrole = 'boss'\n",
     );
     let output = countersign(&instance).arg("doctor").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(
-        told.contains("desk.toml:3:11: \"address\" is not a customer's address"),
-        "{told}"
+        text.contains("desk.toml:3:11: \"address\" is not a customer's address"),
+        "{text}"
     );
-    assert!(told.contains("desk.toml:4:8: \"role\" is not a role"), "{told}");
+    assert!(text.contains("desk.toml:4:8: \"role\" is not a role"), "{text}");
 }
 
 #[test]

@@ -14,8 +14,8 @@ const SOON: Duration = Duration::from_secs(10);
 /// Exit code and findings, each as `verdict part finding`.
 fn doctor(instance: &Instance) -> (Option<i32>, Vec<String>) {
     let output = countersign(instance).args(["doctor", "--json"]).output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    let findings: Value = serde_json::from_str(&told).unwrap_or_else(|_| panic!("{told}"));
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let findings: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}"));
     let text = |finding: &Value, name: &str| finding[name].as_str().unwrap().to_owned();
     let line = |finding: &Value| ["verdict", "part", "finding"].map(|name| text(finding, name)).join(" ");
     (
@@ -164,11 +164,11 @@ fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
         "keys/retired/.a.private.pem.0123456789abcdef.tmp",
     ] {
         instance.write_secret(left, "half a key");
-        let told = format!(
+        let warning = format!(
             "warning key {}: left by a command that was killed",
             instance.file(left).display()
         );
-        assert!(has(&doctor(&instance).1, &told), "{left}");
+        assert!(has(&doctor(&instance).1, &warning), "{left}");
         fs::remove_file(instance.file(left)).unwrap();
     }
 
@@ -239,9 +239,9 @@ fn doctor_warns_of_modules_that_no_plugin_has_of_shops_without_a_table_and_of_ke
         .arg(instance.file("export.csv"))
         .output()
         .unwrap();
-    let told = String::from_utf8(imported.stderr).unwrap();
+    let stderr = String::from_utf8(imported.stderr).unwrap();
     let note = "no plugin of the registry has the module of lines 2, 3 (did you mean \"forms\"?)";
-    assert!(told.contains(&format!("note: {note}\n")), "{told}");
+    assert!(stderr.contains(&format!("note: {note}\n")), "{stderr}");
     let document: Value = serde_json::from_slice(&imported.stdout).unwrap();
     assert!(
         document["notes"].as_array().unwrap().contains(&note.into()),
@@ -277,9 +277,9 @@ fn shop_offers_warns_of_modules_and_shops_that_do_not_exist() {
         .args(["shop", "offers", "--json"])
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    let warnings: Vec<_> = told.lines().filter(|line| line.starts_with("warning: ")).collect();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let warnings: Vec<_> = stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!(
         warnings,
         [
@@ -289,10 +289,10 @@ fn shop_offers_warns_of_modules_and_shops_that_do_not_exist() {
     );
     instance.write("registry/plugins/broken.toml", "x = 1\n");
     let output = countersign(&instance).args(["shop", "offers"]).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(
-        told.contains("no plugin belongs to it; 1 plugin file cannot be read\n"),
-        "{told}"
+        stderr.contains("no plugin belongs to it; 1 plugin file cannot be read\n"),
+        "{stderr}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Links and downloads: who gets a package, with which bytes, and what others are told.
+//! Links and downloads: who gets a package, with which bytes, and what others get instead.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -635,12 +635,12 @@ fn a_rotated_key_ends_old_links_at_once_and_makes_new_ones() {
     // A key that is broken keeps the last good one in force.
     let good = fs::read(instance.file("keys/downloads.key")).unwrap();
     put_secret(&instance, "keys/downloads.key", &[1; 31]);
-    eventually("it is told", PATIENCE, || server.part("key")["state"] == "stale");
+    eventually("it is reported", PATIENCE, || server.part("key")["state"] == "stale");
     let detail = server.part("key")["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("not a key for downloads"), "{detail}");
     assert_eq!(get(server.address, &new).status, 200);
     fs::remove_file(instance.file("keys/downloads.key")).unwrap();
-    eventually("it is told", PATIENCE, || {
+    eventually("it is reported", PATIENCE, || {
         server.part("key")["detail"]
             .as_str()
             .is_some_and(|detail| detail.contains("there is no key for downloads"))
@@ -651,7 +651,7 @@ fn a_rotated_key_ends_old_links_at_once_and_makes_new_ones() {
 }
 
 #[test]
-fn a_package_that_is_not_the_published_one_is_sent_to_nobody_and_told_once() {
+fn a_package_that_is_not_the_published_one_is_sent_to_nobody_and_logged_once() {
     let (instance, server, license, package, link) = prepared(&ANY_NUMBER);
     let path = instance.file(&package.path());
     let mut other = package.bytes.clone();
@@ -682,11 +682,11 @@ fn a_package_that_is_not_the_published_one_is_sent_to_nobody_and_told_once() {
     fs::remove_file(&path).unwrap();
     assert_refused(&get(server.address, &link), 503, "package_unavailable", "missing");
     eventually("missing", PATIENCE, || server.part("packages")["state"] == "stale");
-    let told = server
+    let logged = server
         .log()
         .matches("a package is not the one that was published")
         .count();
-    assert_eq!(told, 3, "once each: {}", server.log());
+    assert_eq!(logged, 3, "once each: {}", server.log());
     // A pipe, a folder: nobody waits for them.
     fs::create_dir(&path).unwrap();
     assert_refused(&get(server.address, &link), 503, "package_unavailable", "a folder");
@@ -734,7 +734,7 @@ fn a_package_that_is_replaced_while_it_is_sent_arrives_whole_and_one_that_is_wri
     file.set_len(50 << 20).unwrap();
     assert!(
         client.receive_body(length).is_err(),
-        "less than was told: no client takes it for whole"
+        "less than was announced: no client takes it for whole"
     );
     assert_eq!(get(server.address, &link).status, 503);
 }
@@ -813,23 +813,23 @@ fn who_hosts_packages_needs_an_address_for_sites_and_a_key() {
     let error = "error: packages are hosted here, and serve.public_url is not set\nhint: set public_url in [serve] to the address";
     assert!(log.contains(error), "{log}");
     let links = |findings: Vec<Value>| findings.into_iter().find(|finding| finding["part"] == "links").unwrap();
-    let told = links(findings(&instance));
-    assert_eq!(told["verdict"], "broken");
-    assert!(told["hint"].as_str().unwrap().starts_with("set public_url"));
+    let finding = links(findings(&instance));
+    assert_eq!(finding["verdict"], "broken");
+    assert!(finding["hint"].as_str().unwrap().starts_with("set public_url"));
 
     instance.write(
         "countersign.toml",
         "[serve]\nlisten = \"0.0.0.0:0\"\npublic_url = \"https://l.example:8443/\"\n",
     );
-    let told = links(findings(&instance));
-    assert_eq!(told["verdict"], "warning");
-    let warning = told["finding"].as_str().unwrap();
+    let finding = links(findings(&instance));
+    assert_eq!(finding["verdict"], "warning");
+    let warning = finding["finding"].as_str().unwrap();
     assert!(
         warning.contains("WordPress downloads nothing from port 8443"),
         "{warning}"
     );
     let server = Server::start(&instance);
-    eventually("the port is told", PATIENCE, || {
+    eventually("the port is reported", PATIENCE, || {
         server
             .log()
             .contains("WordPress downloads from the ports 80, 443 and 8080 only")

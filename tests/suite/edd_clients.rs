@@ -151,7 +151,7 @@ fn a_site_activates_checks_and_deactivates_with_the_words_of_edd() {
 }
 
 #[test]
-fn a_license_that_is_over_or_for_another_plugin_is_told_in_the_words_of_edd() {
+fn a_license_that_is_over_or_for_another_plugin_is_answered_in_the_words_of_edd() {
     let keys: Vec<String> = (0..5).map(|number| format!("0123456789abcdef{number:016}")).collect();
     let [active, expired, suspended, revoked, other] = &keys[..] else {
         unreachable!()
@@ -230,7 +230,7 @@ fn a_license_that_is_over_or_for_another_plugin_is_told_in_the_words_of_edd() {
 }
 
 #[test]
-fn the_package_is_told_to_an_entitled_site_only_and_downloads() {
+fn the_package_is_offered_to_an_entitled_site_only_and_downloads() {
     let instance = instance(&[license(KEY).toml("")]);
     let server = Server::start_with(&instance, &ON);
     let fields = |site: &'static str| {
@@ -280,7 +280,7 @@ fn the_package_is_told_to_an_entitled_site_only_and_downloads() {
         (&several["one"]["new_version"], &several["two"]["new_version"]),
         (&json!(LATEST), &json!(""))
     );
-    // Over: the latest release is told without a package, with what EDD's updaters read of whatever has a version.
+    // Over: the answer names the latest release without a package, with what EDD's updaters read of whatever has a version.
     instance.write_licenses(&[license(KEY).toml_with("2001-01-01", "", "forms = []")]);
     eventually("it is over", Duration::from_secs(10), || {
         post(&server, &fields("a.com")).json()["msg"] == "Your license has expired."

@@ -1,4 +1,4 @@
-//! docs/coming-from-edd.md as a recipe: its settings and commands, as they stand there, move a shop over.
+//! docs/coming-from-edd.md as a recipe: the settings and commands of that page move a shop over.
 
 use std::fs;
 use std::path::Path;
@@ -62,9 +62,9 @@ fn the_page_moves_a_shop_over_without_new_keys() {
         .env("PATH", path)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    // One row names a product that no entry has, and is told as the page says.
-    assert_eq!(ran.status.code(), Some(3), "{told}");
+    let printed = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    // One row names a product that no entry has, and is reported as the page says.
+    assert_eq!(ran.status.code(), Some(3), "{printed}");
     let rejects = fs::read_to_string(instance.file("rejects.csv")).unwrap();
     assert!(
         rejects.contains("Nobody's Plugin") && !rejects.contains("Acme Bundle"),

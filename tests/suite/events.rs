@@ -93,14 +93,14 @@ fn what_was_exported_and_imported_is_the_same_ledger() {
         }
         shown
     };
-    let told = || commands.map(|command| without_reports(stdout_json(&instance, command)));
-    let before = told();
+    let printed = || commands.map(|command| without_reports(stdout_json(&instance, command)));
+    let before = printed();
     fs::rename(instance.file("store"), instance.file("old-store")).unwrap();
     let store = instance.file("store");
     assert_eq!(imported(events.as_bytes(), &store), (Some(0), String::new()));
     run(&instance, &["bindings", "verify"]);
     assert_eq!(exported(&instance), events);
-    assert_eq!(told(), before);
+    assert_eq!(printed(), before);
 
     let shop = Shop {
         server: Server::start(&instance),
@@ -156,11 +156,14 @@ fn what_is_no_export_makes_no_ledger_and_names_the_line() {
             "line 1 has the member \"note\", which this version does not know",
         ),
     ] {
-        let (exit, told) = imported(&text, &store);
-        assert!(exit == Some(3) && told.contains(reason), "{reason}: {told}");
+        let (exit, output) = imported(&text, &store);
+        assert!(exit == Some(3) && output.contains(reason), "{reason}: {output}");
         assert!(!store.join("ledger.jsonl").exists(), "{reason}");
     }
     assert_eq!(imported(whole, &store).0, Some(0));
-    let (exit, told) = imported(whole, &store);
-    assert!(exit == Some(3) && told.contains("there is a ledger already"), "{told}");
+    let (exit, output) = imported(whole, &store);
+    assert!(
+        exit == Some(3) && output.contains("there is a ledger already"),
+        "{output}"
+    );
 }

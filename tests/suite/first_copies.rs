@@ -103,17 +103,17 @@ fn issued(plugins: &[HostedPlugin<'_>]) -> (Instance, Vec<Hosted>, License) {
 }
 
 fn new_license(instance: &Instance) -> License {
-    let told = run_json(
+    let issued = run_json(
         instance,
         &["license", "issue", "--module", "forms", "--expires", "never"],
     );
-    license_of(&told)
+    license_of(&issued)
 }
 
-fn license_of(told: &Value) -> License {
+fn license_of(issued: &Value) -> License {
     License {
-        id: told["id"].as_str().unwrap().to_owned(),
-        key: told["license_key"].as_str().unwrap().to_owned(),
+        id: issued["id"].as_str().unwrap().to_owned(),
+        key: issued["license_key"].as_str().unwrap().to_owned(),
     }
 }
 
@@ -232,7 +232,7 @@ fn who_finds_a_key_on_a_forum_gets_twenty_packages_and_then_none() {
     );
     let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((13 * 86_400..=14 * 86_400).contains(&seconds), "{seconds}");
-    // The page is told so in words, and so is review.
+    // The page says so in words, and so does review.
     let button = format!("{}/acme-forms", page_of(&license, today()));
     let page = post(&server, &button);
     assert_eq!((page.status, page.header("retry-after").is_some()), (429, true));
@@ -620,15 +620,15 @@ fn a_vendor_who_mails_packages_turns_first_copies_off() {
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     let answer = by_key(&server, &license, "acme-forms?site_url=a.com", &[]);
     assert_eq!(answer.body, packages[0].marked_for(&license, "a.com", today()));
-    let told = run_json(
+    let issued = run_json(
         &instance,
         &["license", "issue", "--module", "forms", "--expires", "never"],
     );
-    assert!(told.get("download_page").is_none(), "{told}");
+    assert!(issued.get("download_page").is_none(), "{issued}");
 }
 
 #[test]
-fn who_issues_a_license_is_told_the_page() {
+fn whoever_issues_a_license_gets_the_page() {
     let (instance, _, license) = issued(FORMS);
     instance.write(
         "countersign.toml",
@@ -649,11 +649,11 @@ fn who_issues_a_license_is_told_the_page() {
     let server = Server::start(&instance);
     let with_server = run_json(&instance, &issue);
     assert_eq!(without_server["download_page"], with_server["download_page"]);
-    let told = with_server["download_page"].as_str().unwrap();
-    assert_eq!((told.len(), &told[..38]), (page.len(), &page[..38]));
+    let link = with_server["download_page"].as_str().unwrap();
+    assert_eq!((link.len(), &link[..38]), (page.len(), &page[..38]));
     let button = format!(
         "{}/acme-forms",
-        told.strip_prefix("https://licenses.example/x").unwrap()
+        link.strip_prefix("https://licenses.example/x").unwrap()
     );
     assert_eq!(post(&server, &button).status, 200);
     let output = countersign(&instance).args(issue).output().unwrap();
@@ -661,7 +661,7 @@ fn who_issues_a_license_is_told_the_page() {
         String::from_utf8(output.stdout).unwrap().trim(),
         with_server["license_key"]
     );
-    assert!(String::from_utf8(output.stderr).unwrap().contains(told));
+    assert!(String::from_utf8(output.stderr).unwrap().contains(link));
     let other = [
         "license",
         "issue",

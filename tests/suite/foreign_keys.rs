@@ -131,11 +131,11 @@ fn a_command_takes_a_foreign_key_and_shows_no_part_of_an_unknown_one() {
     for verb in ["show", "suspend", "revoke"] {
         let unknown = EDD.replacen('c', "d", 1);
         let refused = run(&["license", verb, &unknown]);
-        let told = String::from_utf8(refused.stderr).unwrap();
-        assert_eq!(refused.status.code(), Some(3), "{told}");
+        let stderr = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(3), "{stderr}");
         assert!(
-            told.contains("no license with this key") && !told.contains(&unknown[..9]),
-            "{told}"
+            stderr.contains("no license with this key") && !stderr.contains(&unknown[..9]),
+            "{stderr}"
         );
     }
 }

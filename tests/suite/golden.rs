@@ -255,7 +255,7 @@ fn build(case: &Path) -> BTreeMap<String, Vec<u8>> {
         instance.write(&format!("registry/{name}"), &String::from_utf8(text).unwrap());
     }
     for (name, history) in files(&case.join("repositories")) {
-        let name = name.strip_suffix(".txt").expect("a repository is told in a .txt file");
+        let name = name.strip_suffix(".txt").expect("a .txt file describes a repository");
         let path = instance.file(&format!("repositories/{name}.git"));
         make_repository(&String::from_utf8(history).unwrap(), &path);
     }

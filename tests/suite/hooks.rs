@@ -63,7 +63,7 @@ fn a_signed_delivery_is_kept_once_and_survives_a_kill() {
 }
 
 #[test]
-fn what_no_shop_signed_is_refused_and_nothing_is_kept_or_told() {
+fn what_no_shop_signed_is_refused_and_nothing_is_kept() {
     let instance = with_shops();
     let server = Server::start(&instance);
     let body = b"{\"meta\":{}}";

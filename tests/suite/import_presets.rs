@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::imports::{EDD_HEADER, LATER, counts, document, edd_row, import_text, instance, key, told};
+use crate::imports::{EDD_HEADER, LATER, counts, document, edd_row, import_text, instance, key, output_text};
 use crate::support::instance::sha256;
 use crate::support::server::{countersign, updates};
 use crate::support::{License, Server, get, request};
@@ -151,7 +151,7 @@ fn ten_thousand_licenses_of_each_system_are_imported_and_no_second_import_change
             counts(&previewed)[..3],
             [EACH as u64, 0, 0],
             "{system}: {}",
-            told(&previewed)
+            output_text(&previewed)
         );
         assert_eq!(document(&previewed)["licenses"].as_array().unwrap().len(), 10);
         let (imported, took) = import(sites);
@@ -160,10 +160,15 @@ fn ten_thousand_licenses_of_each_system_are_imported_and_no_second_import_change
             counts(&imported),
             [EACH as u64, 0, 0, bound, 0],
             "{system}: {}",
-            told(&imported)
+            output_text(&imported)
         );
         let (again, repeated) = import(sites);
-        assert_eq!(counts(&again), [0, 0, EACH as u64, 0, 0], "{system}: {}", told(&again));
+        assert_eq!(
+            counts(&again),
+            [0, 0, EACH as u64, 0, 0],
+            "{system}: {}",
+            output_text(&again)
+        );
         eprintln!(
             "{system}: {EACH} licenses previewed in {preview:?}, imported in {took:?}, imported again in {repeated:?}"
         );
@@ -212,7 +217,7 @@ fn the_example_of_each_system_on_the_page_is_imported() {
             .chain(maps.clone())
             .collect();
         let shown = import_text(&instance, example.as_bytes(), &flags);
-        assert_eq!(counts(&shown)[..1], [1], "{system}: {}", told(&shown));
+        assert_eq!(counts(&shown)[..1], [1], "{system}: {}", output_text(&shown));
         let license = &document(&shown)["licenses"][0];
         assert_eq!(
             (&license["status"], &license["expires"]),
@@ -245,7 +250,7 @@ fn a_key_with_signs_works_in_the_header_the_query_the_form_and_for_old_clients()
         text.as_bytes(),
         &["--from", "surecart", "--map", PRODUCT, "--json"],
     );
-    assert_eq!(counts(&imported)[..1], [2], "{}", told(&imported));
+    assert_eq!(counts(&imported)[..1], [2], "{}", output_text(&imported));
     for (number, key) in signs.into_iter().enumerate() {
         for key in [key.to_owned(), key.to_uppercase()] {
             let license = License {
@@ -303,7 +308,7 @@ fn several_rows_of_one_key_are_one_license_or_are_refused_by_their_lines() {
         (counts(&merged)[0], &document_of["merged_rows"]),
         (2, &json!(1)),
         "{}",
-        told(&merged)
+        output_text(&merged)
     );
     let first = document_of["licenses"]
         .as_array()
@@ -319,7 +324,7 @@ fn several_rows_of_one_key_are_one_license_or_are_refused_by_their_lines() {
     let differ =
         row(3, "2099-01-01", "forms", "5") + &row(3, "2098-01-01", "maps", "3") + &row(4, "never", "forms", "1");
     let refused = import(&differ, &[]);
-    assert_eq!(counts(&refused), [1, 0, 0, 0, 2], "{}", told(&refused));
+    assert_eq!(counts(&refused), [1, 0, 0, 0, 2], "{}", output_text(&refused));
     for row in document(&refused)["rejected_rows"].as_array().unwrap() {
         assert!(
             row["reason"]
@@ -336,31 +341,31 @@ fn several_rows_of_one_key_are_one_license_or_are_refused_by_their_lines() {
             (&first["expires"], &first["sites"]),
             (&json!(day), &json!(3)),
             "{}",
-            told(&merged)
+            output_text(&merged)
         );
     }
 
     // A row that cannot be taken keeps the others of its key: a license without a module would be another one.
     let half = row(5, "2099-01-01", "forms", "5") + &row(5, "soon", "maps", "5");
     let refused = import(&half, &[]);
-    assert_eq!(counts(&refused), [0, 0, 0, 0, 2], "{}", told(&refused));
+    assert_eq!(counts(&refused), [0, 0, 0, 0, 2], "{}", output_text(&refused));
     assert!(
-        told(&refused).contains("line 3 has the same key, and cannot be taken"),
+        output_text(&refused).contains("line 3 has the same key, and cannot be taken"),
         "{}",
-        told(&refused)
+        output_text(&refused)
     );
 
     let mut licenses = [freemius(1), freemius(1)];
     licenses[1].as_object_mut().unwrap().remove("quota");
     let text = json!({ "licenses": licenses }).to_string();
     let refused = import_text(&instance, text.as_bytes(), &["--from", "freemius", "--json"]);
-    assert_eq!(counts(&refused), [0, 0, 0, 0, 2], "{}", told(&refused));
+    assert_eq!(counts(&refused), [0, 0, 0, 0, 2], "{}", output_text(&refused));
 
     // Case does not matter to the server, so two such keys would be one license.
     let upper = row(6, "never", "forms", "1").replace(&key(6), &key(6).to_uppercase());
     let cases = row(6, "never", "forms", "1") + &upper + &row(7, "never", "forms", "1");
     let refused = import(&cases, &[]);
-    assert_eq!(counts(&refused), [1, 0, 0, 0, 2], "{}", told(&refused));
+    assert_eq!(counts(&refused), [1, 0, 0, 0, 2], "{}", output_text(&refused));
     for row in document(&refused)["rejected_rows"].as_array().unwrap() {
         assert!(
             row["reason"]
@@ -383,8 +388,8 @@ fn a_dry_run_shows_the_first_licenses_and_counts_what_no_license_has_here() {
     writeln!(text, "99,12,{},2026-01-01,,,1,ACTIVE", key(99)).unwrap();
     writeln!(text, "98,12,{},2026-01-01,,,1,INACTIVE", key(98)).unwrap();
     let needs = import_text(&instance, text.as_bytes(), &["--from", "lmfwc", "--dry-run"]);
-    assert_eq!(needs.status.code(), Some(2), "{}", told(&needs));
-    assert!(told(&needs).contains("--sites N"), "{}", told(&needs));
+    assert_eq!(needs.status.code(), Some(2), "{}", output_text(&needs));
+    assert!(output_text(&needs).contains("--sites N"), "{}", output_text(&needs));
     let shown = import_text(
         &instance,
         text.as_bytes(),
@@ -432,7 +437,7 @@ fn a_dry_run_shows_the_first_licenses_and_counts_what_no_license_has_here() {
         text.as_bytes(),
         &["--from", "lmfwc", "--sites", "3", "--status", "ACTIVE=active", "--json"],
     );
-    assert_eq!(counts(&stock), [14, 0, 0, 0, 0], "{}", told(&stock));
+    assert_eq!(counts(&stock), [14, 0, 0, 0, 0], "{}", output_text(&stock));
 }
 
 #[test]
@@ -447,7 +452,7 @@ fn rejected_licenses_of_an_api_can_be_mended_and_imported() {
     let rejects = instance.file("rejects.json");
     let flags = ["--from", "freemius", "--json", "--rejects", rejects.to_str().unwrap()];
     let imported = import_text(&instance, text.as_bytes(), &flags);
-    assert_eq!(counts(&imported), [1, 0, 0, 0, 4], "{}", told(&imported));
+    assert_eq!(counts(&imported), [1, 0, 0, 0, 4], "{}", output_text(&imported));
     assert_eq!(fs::metadata(&rejects).unwrap().permissions().mode() & 0o777, 0o600);
     let reasons: Vec<String> = document(&imported)["rejected_rows"]
         .as_array()
@@ -474,7 +479,7 @@ fn rejected_licenses_of_an_api_can_be_mended_and_imported() {
         mended.as_bytes(),
         &["--from", "freemius", "--date-format", "dmy", "--json"],
     );
-    assert_eq!(counts(&again), [3, 0, 0, 0, 1], "{mended}: {}", told(&again));
+    assert_eq!(counts(&again), [3, 0, 0, 0, 1], "{mended}: {}", output_text(&again));
 }
 
 #[test]
@@ -506,7 +511,7 @@ fn a_product_is_named_by_its_number_or_price_too() {
         modules,
         [&plain, &json!({ "forms": ["pdf"], "maps": [] }), &plain, &plain],
         "{}",
-        told(&shown)
+        output_text(&shown)
     );
     assert!(
         document["not_taken_over"]
@@ -517,10 +522,10 @@ fn a_product_is_named_by_its_number_or_price_too() {
     );
 }
 
-/// A file, the flags behind `--from`, and what is told.
+/// A file, the flags behind `--from`, and what is reported.
 type Hostile = (Vec<u8>, &'static [&'static str], &'static str);
 
-/// Files that nobody should import, each with the row that is told.
+/// Files that nobody should import, each with the row that is reported.
 fn hostile() -> Vec<Hostile> {
     let key = key(1);
     let csv = |row: &str| format!("key,expires,modules\n{row}\n").into_bytes();
@@ -745,7 +750,7 @@ fn hostile_files_are_refused_row_by_row_and_nothing_of_them_is_quoted() {
     Server::start(&instance).stop();
     for (number, (text, flags, expected)) in hostile().into_iter().enumerate() {
         let refused = import_text(&instance, &text, &[&["--from"], flags, &["--dry-run"]].concat());
-        let said = told(&refused);
+        let said = output_text(&refused);
         assert_eq!(refused.status.code(), Some(3), "{number} {expected}: {said}");
         assert!(said.contains(expected), "{number} {expected}: {said}");
         for part in [&key(1)[..], "DROP", "calc", "HYPERLINK", "evil", "\0"] {
@@ -760,6 +765,6 @@ fn hostile_files_are_refused_row_by_row_and_nothing_of_them_is_quoted() {
         String::from_utf8_lossy(&listed.stdout).trim(),
         "[]",
         "{}",
-        told(&listed)
+        output_text(&listed)
     );
 }

@@ -49,10 +49,10 @@ pub fn import_text(instance: &Instance, text: &[u8], arguments: &[&str]) -> Outp
 }
 
 pub fn document(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", output_text(output)))
 }
 
-pub fn told(output: &Output) -> String {
+pub fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -116,9 +116,9 @@ fn an_edd_export_keeps_keys_dates_limits_statuses_and_sites() {
     ]
     .concat();
     let imported = import_text(&instance, export.as_bytes(), &["--from", "edd", "--json"]);
-    assert_eq!(counts(&imported), [5, 0, 0, 6, 0], "{}", told(&imported));
+    assert_eq!(counts(&imported), [5, 0, 0, 6, 0], "{}", output_text(&imported));
     assert!(imported.status.success());
-    assert!(!told(&imported).contains("buyer.example"));
+    assert!(!output_text(&imported).contains("buyer.example"));
 
     // In force on the running server when the command ends.
     let ask = |number: usize, site: &str| server.validate(&license(number), site);
@@ -152,16 +152,16 @@ fn an_edd_export_keeps_keys_dates_limits_statuses_and_sites() {
 
     let again = import_text(&instance, export.as_bytes(), &["--from", "edd"]);
     assert!(
-        again.status.success() && told(&again).contains("Everything was imported before."),
+        again.status.success() && output_text(&again).contains("Everything was imported before."),
         "{}",
-        told(&again)
+        output_text(&again)
     );
     let ledger = fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap();
     assert!(!ledger.contains(&key(1)) && !ledger.contains("buyer.example"));
     assert_eq!(ledger.matches("\"event\":\"license\"").count(), 5);
     assert!(server.stop().success());
     let verified = countersign(&instance).args(["bindings", "verify"]).output().unwrap();
-    assert!(verified.status.success(), "{}", told(&verified));
+    assert!(verified.status.success(), "{}", output_text(&verified));
     let server = Server::start_with(&instance, &ON);
     assert_eq!(server.validate(&license(5), "b.five.example").code(), "ok");
 }
@@ -205,10 +205,10 @@ fn a_changed_export_changes_what_changed_and_not_what_was_decided_here() {
     ] {
         let done = countersign(&instance).args(&arguments).output().unwrap();
         // One site is the default, and this license has two bound.
-        assert!(done.status.success(), "{arguments:?}: {}", told(&done));
+        assert!(done.status.success(), "{arguments:?}: {}", output_text(&done));
     }
     let same = import(&renewed);
-    assert_eq!(counts(&same)[1..4], [0, 3, 0], "{}", told(&same));
+    assert_eq!(counts(&same)[1..4], [0, 3, 0], "{}", output_text(&same));
     let conflict = import(&[renewed[0].clone(), row(2, "2099-06-01", "b.com"), first[2].clone()]);
     assert_eq!(conflict.status.code(), Some(3));
     let rejected = &document(&conflict)["rejected_rows"];
@@ -233,7 +233,7 @@ fn a_changed_export_changes_what_changed_and_not_what_was_decided_here() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_told_and_can_be_mended_and_imported() {
+fn what_cannot_be_taken_is_reported_and_can_be_mended_and_imported() {
     let in_file = license(9);
     let instance = instance();
     instance.write_licenses(&[in_file.toml("")]);
@@ -259,12 +259,12 @@ fn what_cannot_be_taken_is_told_and_can_be_mended_and_imported() {
     let flags = ["--from", "edd", "--rejects", rejects.to_str().unwrap()];
     let imported = import_text(&instance, &export, &flags);
     assert_eq!(imported.status.code(), Some(3));
-    let text = told(&imported);
+    let text = output_text(&imported);
     for expected in [
         "12 rows: 1 new, 0 changed, 0 as before, 11 not taken.",
         "line 4: column \"Product Name\": no plugin entry",
         "lines 2, 6: lines 2 and 6 have the same key and different numbers of sites: with --merge",
-        "stands in",
+        "its license is in ",
         "\"License Status\": \"private\" is unknown, expected active",
         "\"Expiration Date\": expected a date",
         "\"Activation Limit\": expected a number",
@@ -292,7 +292,7 @@ fn what_cannot_be_taken_is_told_and_can_be_mended_and_imported() {
         .replace(",-1,", ",3,")
         .replace("not a site!", "six.example/");
     let again = import_text(&instance, mended.as_bytes(), &["--from", "edd", "--json"]);
-    assert_eq!(counts(&again)[..4], [5, 0, 0, 1], "{}", told(&again));
+    assert_eq!(counts(&again)[..4], [5, 0, 0, 1], "{}", output_text(&again));
     assert_eq!(server.validate(&license(6), "six.example").code(), "ok");
 }
 
@@ -323,7 +323,7 @@ fn odd_files_are_read_or_refused_with_a_reason() {
         "expires=Gültig bis",
     ];
     let imported = import(&text, &more);
-    assert_eq!(counts(&imported), [3, 0, 0, 0, 0], "{}", told(&imported));
+    assert_eq!(counts(&imported), [3, 0, 0, 0, 0], "{}", output_text(&imported));
     assert_eq!(document(&imported)["unused_columns"], serde_json::json!(["Notiz"]));
     assert_eq!(
         server.validate(&license(1), "a.com").json()["features"]["forms"][0],
@@ -338,14 +338,14 @@ fn odd_files_are_read_or_refused_with_a_reason() {
         (b"key,expires,modules\n", 0, "\"rows\": 0"),
     ] {
         let refused = import(text, &[]);
-        assert_eq!(refused.status.code(), Some(code), "{}", told(&refused));
-        assert!(told(&refused).contains(expected), "{}", told(&refused));
+        assert_eq!(refused.status.code(), Some(code), "{}", output_text(&refused));
+        assert!(output_text(&refused).contains(expected), "{}", output_text(&refused));
     }
     let folder = countersign(&instance)
         .args(["license", "import", ".", "--from", "csv"])
         .output()
         .unwrap();
-    assert_eq!(folder.status.code(), Some(3), "{}", told(&folder));
+    assert_eq!(folder.status.code(), Some(3), "{}", output_text(&folder));
     let pipe = instance.file("pipe");
     rustix_mkfifo(&pipe);
     let refused = countersign(&instance)
@@ -355,9 +355,9 @@ fn odd_files_are_read_or_refused_with_a_reason() {
         .output()
         .unwrap();
     assert!(
-        refused.status.code() == Some(3) && told(&refused).contains("with '-'"),
+        refused.status.code() == Some(3) && output_text(&refused).contains("with '-'"),
         "{}",
-        told(&refused)
+        output_text(&refused)
     );
     let mut child = countersign(&instance)
         .args(["license", "import", "-", "--from", "csv", "--json"])
@@ -371,13 +371,17 @@ fn odd_files_are_read_or_refused_with_a_reason() {
     drop(stdin);
     assert_eq!(counts(&child.wait_with_output().unwrap()), [1, 0, 0, 0, 0]);
 
-    // A quote that is never closed: what stands before is taken, and the rest told.
+    // A quote that is never closed: what is before it is taken, and the rest is reported.
     let mut endless = format!("key,expires,modules\n{},2099-01-01,forms\n\"", key(8)).into_bytes();
     endless.resize(3 << 20, b'x');
     let cut = import(&endless, &[]);
     assert_eq!(cut.status.code(), Some(3));
     assert_eq!(document(&cut)["new_licenses"], 1);
-    assert!(told(&cut).contains("begins in line 3 is longer than"), "{}", told(&cut));
+    assert!(
+        output_text(&cut).contains("begins in line 3 is longer than"),
+        "{}",
+        output_text(&cut)
+    );
 }
 
 #[test]
@@ -386,18 +390,18 @@ fn an_import_that_failed_does_not_say_that_all_was_imported_before() {
     Server::start(&instance).stop();
     let text = format!("{EDD_HEADER}{}", edd_row(1, "active", "Acme Forms", LATER, "3", ""));
     let first = import_text(&instance, text.as_bytes(), &["--from", "edd", "--json"]);
-    assert_eq!(counts(&first), [1, 0, 0, 0, 0], "{}", told(&first));
-    let again = told(&import_text(&instance, text.as_bytes(), &["--from", "edd"]));
+    assert_eq!(counts(&first), [1, 0, 0, 0, 0], "{}", output_text(&first));
+    let again = output_text(&import_text(&instance, text.as_bytes(), &["--from", "edd"]));
     assert!(again.contains("Everything was imported before."), "{again}");
     // Nobody listens there.
     let nowhere = ["--from", "edd", "--store", "postgres://localhost:1/countersign"];
     for dry_run in [&[][..], &["--dry-run"]] {
         let failed = import_text(&instance, text.as_bytes(), &[&nowhere, dry_run].concat());
-        let told = told(&failed);
-        assert_eq!(failed.status.code(), Some(4), "{told}");
+        let text = output_text(&failed);
+        assert_eq!(failed.status.code(), Some(4), "{text}");
         assert!(
-            !told.contains("imported before") && told.contains("not the whole file"),
-            "{told}"
+            !text.contains("imported before") && text.contains("not the whole file"),
+            "{text}"
         );
     }
 }
@@ -418,7 +422,7 @@ fn a_license_with_more_sites_than_a_commit_has_lines_is_taken_whole() {
         hosts.join(" ")
     );
     let imported = import_text(&instance, text.as_bytes(), &["--from", "csv", "--json"]);
-    assert_eq!(counts(&imported), [1, 0, 0, 1_234, 0], "{}", told(&imported));
+    assert_eq!(counts(&imported), [1, 0, 0, 1_234, 0], "{}", output_text(&imported));
     assert_eq!(server.validate(&license(1), "site-1233.example").code(), "ok");
     let again = import_text(&instance, text.as_bytes(), &["--from", "csv", "--json"]);
     assert_eq!(counts(&again), [0, 0, 1, 0, 0]);
@@ -447,12 +451,12 @@ fn ask_as_edds_clients_do(client: &mut Client, turn: usize, license: &License, s
     } else {
         client.request("GET", &format!("/?{form}"), &[], b"")
     };
-    let told = answer.json();
+    let answered = answer.json();
     let (field, expected) = match action {
         "get_version" => ("new_version", LATEST),
         _ => ("license", "valid"),
     };
-    assert_eq!(told[field], expected, "{turn} {action}: {told}");
+    assert_eq!(answered[field], expected, "{turn} {action}: {answered}");
 }
 
 /// Ten thousand licenses of each kind are imported into a running server while another client binds, and validated with the
@@ -509,7 +513,12 @@ fn ten_thousand_licenses_of_each_kind_are_imported_beside_binders_and_validated(
         let seconds = import_started.elapsed();
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         for output in &imported {
-            assert_eq!(counts(output), [EACH as u64, 0, 0, EACH as u64, 0], "{}", told(output));
+            assert_eq!(
+                counts(output),
+                [EACH as u64, 0, 0, EACH as u64, 0],
+                "{}",
+                output_text(output)
+            );
         }
         (seconds, binding.join().unwrap())
     });

@@ -7,7 +7,7 @@ use crate::support::rotation::{copy, keys, prepared, private_keys, run};
 use crate::support::{Instance, License, Server};
 
 #[test]
-fn of_rotations_at_once_each_is_done_or_told_and_no_key_is_lost() {
+fn of_rotations_at_once_each_is_done_or_refused_and_no_key_is_lost() {
     let (instance, ..) = prepared();
     for number in 1..4 {
         let out = instance.file(&format!("keys/next{number}.pem"));
@@ -28,9 +28,9 @@ fn of_rotations_at_once_each_is_done_or_told_and_no_key_is_lost() {
         started.into_iter().map(|rotation| rotation.join().unwrap()).collect()
     });
     let done = ended.iter().filter(|(exit, _)| *exit == Some(0)).count();
-    for (exit, told) in &ended {
-        let busy = told.contains("another command is changing the keys") && told.contains("\nhint: ");
-        assert!(*exit == Some(0) || (*exit == Some(4) && busy), "{exit:?}: {told}");
+    for (exit, output) in &ended {
+        let busy = output.contains("another command is changing the keys") && output.contains("\nhint: ");
+        assert!(*exit == Some(0) || (*exit == Some(4) && busy), "{exit:?}: {output}");
     }
     assert!(done >= 1, "{ended:?}");
     assert_eq!(private_keys(&instance.file("keys")), before);
@@ -57,20 +57,20 @@ fn a_missing_key_of_an_instance_that_had_one_is_restored_and_not_made_anew() {
         &["keys", "list"],
         &["keys", "generate"],
     ] {
-        let (exit, told) = run(&instance, arguments);
+        let (exit, output) = run(&instance, arguments);
         assert!(
-            exit != Some(0) && told.contains(&format!("hint: {restore}")),
-            "{arguments:?}: {told}"
+            exit != Some(0) && output.contains(&format!("hint: {restore}")),
+            "{arguments:?}: {output}"
         );
         assert!(!instance.file("keys/signing.pem").exists(), "{arguments:?}");
     }
     // The store alone shows it, too: nobody is bound without a key.
     let other = Instance::empty();
     copy(&instance.file("store"), &other.file("store"));
-    let (exit, told) = run(&other, &["init"]);
+    let (exit, output) = run(&other, &["init"]);
     let hint =
         "keys/signing.pem from the backup (plugins pin it); if no backup has it: countersign init --old-key-is-lost";
-    assert!(exit == Some(3) && told.contains(hint), "{told}");
+    assert!(exit == Some(3) && output.contains(hint), "{output}");
     assert!(
         !other.file("keys").exists() && !other.file("registry").exists(),
         "nothing was made"

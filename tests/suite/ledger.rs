@@ -81,15 +81,15 @@ fn is_of_a_newer_version(instance: &Instance, what: &str) {
     ];
     for command in commands {
         let (exit, stdout, stderr) = run(instance, command);
-        let told = stdout + &stderr;
-        assert_eq!(exit, 3, "{command:?}: {told}");
+        let output = stdout + &stderr;
+        assert_eq!(exit, 3, "{command:?}: {output}");
         let what = format!("a newer version of countersign wrote the ledger: line 4 of the file {what}");
-        assert!(told.contains(&what), "{command:?}: {told}");
+        assert!(output.contains(&what), "{command:?}: {output}");
         assert!(
-            told.contains("run the version of countersign that wrote it"),
-            "{command:?}: {told}"
+            output.contains("run the version of countersign that wrote it"),
+            "{command:?}: {output}"
         );
-        assert!(!told.contains("the ledger is damaged"), "{command:?}: {told}");
+        assert!(!output.contains("the ledger is damaged"), "{command:?}: {output}");
     }
 }
 
@@ -135,8 +135,8 @@ fn a_torn_end_is_cut_and_logged_but_nothing_that_was_acknowledged() {
     let torn = [&whole[..], &whole[..100]].concat();
     fs::write(instance.file(LEDGER), torn).unwrap();
     let (exit, stdout, _) = run(&instance, &["bindings", "verify"]);
-    let told = "up to line 3 of the file (sequence 3)\ntorn end     the rest was never acknowledged; the next start removes it\n";
-    assert!(exit == 0 && stdout.contains(told), "it is no fault: {stdout}");
+    let expected = "up to line 3 of the file (sequence 3)\ntorn end     the rest was never acknowledged; the next start removes it\n";
+    assert!(exit == 0 && stdout.contains(expected), "it is no fault: {stdout}");
     let verified = || serde_json::from_str::<Value>(&run(&instance, &["bindings", "verify", "--json"]).1).unwrap();
     assert!(
         verified()["torn_end"]
@@ -238,9 +238,9 @@ fn the_ledger_is_proved_and_exported_while_a_server_runs_and_changed_only_when_n
     if chown(instance.file(LEDGER), Some(12_345), None).is_ok() {
         for verb in ["rebuild", "compact"] {
             let (exit, _, stderr) = run(&instance, &["bindings", verb]);
-            let told =
+            let expected =
                 "belongs to another user, of uid 12345\nhint: run this as the user of the server: sudo -u '#12345' ";
-            assert!(exit == 4 && stderr.contains(told), "{stderr}");
+            assert!(exit == 4 && stderr.contains(expected), "{stderr}");
         }
         assert_eq!(exported(), before, "who only reads may be anybody");
     }

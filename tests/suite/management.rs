@@ -194,8 +194,8 @@ fn the_log_warns_once_for_each_request_that_names_a_module_that_no_plugin_has() 
     assert_eq!(shop.issue("1", &mistyped).status, 201);
     assert_eq!(shop.issue("1", &mistyped).status, 200, "a retry issues nothing");
     assert_eq!(warnings(), 1, "{}", shop.server.log());
-    let told = "modules=\"froms (did you mean \\\"forms\\\"?), zzz\"";
-    assert!(shop.server.log().contains(told), "{}", shop.server.log());
+    let warning = "modules=\"froms (did you mean \\\"forms\\\"?), zzz\"";
+    assert!(shop.server.log().contains(warning), "{}", shop.server.log());
     let body = json!({ "modules": { "froms": [] } });
     let changed = shop.send("PATCH", &format!("/{}", license.id), &[("If-Match", "*")], &body);
     assert_eq!((changed.status, warnings()), (200, 2), "{}", shop.server.log());
@@ -589,8 +589,8 @@ fn without_a_token_there_is_no_such_api_and_no_token_does_more_than_it_may() {
     assert!(lacking.text().contains("licenses:write"));
     let reports = token(&instance, "reports", &["reports:read", "keys:read"]);
     assert_code(&ask(&reports), 403, "insufficient_scope");
-    // The use is told, to the day. An answer does not wait for the line.
-    eventually("both tokens are told as used", Duration::from_secs(10), || {
+    // The list has the use, to the day. An answer does not wait for the line.
+    eventually("both tokens are listed as used", Duration::from_secs(10), || {
         let listed: Value = serde_json::from_slice(&run(&instance, &["token", "list", "--json"]).stdout).unwrap();
         let tokens = listed.as_array().unwrap();
         tokens.len() == 2 && tokens.iter().all(|token| token["last_used"].is_string())
@@ -902,17 +902,17 @@ fn the_verbs_of_the_command_line_show_and_change_what_a_program_issued() {
     let table = String::from_utf8(run(&shop.instance, &["license", "list"]).stdout).unwrap();
     assert_eq!(days(&table), [today.as_str(), today.as_str(), "token shop"], "{table}");
     assert_eq!(shop.code(&license, "b.com"), "ok");
-    let told = run(&shop.instance, &["license", "release", id, "--host", "a.com"]);
-    assert!(String::from_utf8_lossy(&told.stdout).ends_with("is now released from a.com.\n"));
+    let released = run(&shop.instance, &["license", "release", id, "--host", "a.com"]);
+    assert!(String::from_utf8_lossy(&released.stdout).ends_with("is now released from a.com.\n"));
     let again = run(&shop.instance, &["license", "release", id, "--host", "a.com"]);
     assert!(String::from_utf8_lossy(&again.stdout).ends_with("is already released from a.com.\n"));
     let mistyped = countersign(&shop.instance)
         .args(["license", "release", id, "--host", "aa.com"])
         .output()
         .unwrap();
-    let told = String::from_utf8(mistyped.stderr).unwrap();
-    assert_eq!(mistyped.status.code(), Some(3), "{told}");
-    assert!(told.contains("is not bound to the license"), "{told}");
+    let stderr = String::from_utf8(mistyped.stderr).unwrap();
+    assert_eq!(mistyped.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("is not bound to the license"), "{stderr}");
     assert_eq!(shop.code(&license, "c.com"), "ok");
     let shown = json_of(&["license", "show", &license.key]);
     assert_eq!(
@@ -935,9 +935,9 @@ fn the_verbs_of_the_command_line_show_and_change_what_a_program_issued() {
     assert!(server.stop().success());
     run(&instance, &["license", "revoke", id]);
     let again = countersign(&instance).args(["license", "resume", id]).output().unwrap();
-    let told = String::from_utf8(again.stderr).unwrap();
-    assert_eq!(again.status.code(), Some(3), "{told}");
-    assert!(told.contains("is revoked, which cannot be undone"), "{told}");
+    let stderr = String::from_utf8(again.stderr).unwrap();
+    assert_eq!(again.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("is revoked, which cannot be undone"), "{stderr}");
     let server = Server::start(&instance);
     assert_eq!(server.validate(&license, "b.com").code(), "revoked");
 }
@@ -955,9 +955,9 @@ fn a_license_of_the_ledger_gets_a_new_key_a_mail_and_another_site_from_the_comma
     let settings = "[mail]\nserver = \"localhost\"\nport = 1\nfrom = \"shop@example.com\"\ntls = \"none\"\n";
     let fails = |arguments: &[&str], exit: i32, reason: &str| {
         let output = countersign(&instance).args(arguments).output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {told}");
-        assert!(told.contains(reason), "{arguments:?}: {told}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(reason), "{arguments:?}: {stderr}");
     };
     let page = Page::read();
     let mut server = Some(Server::start(&instance));

@@ -252,7 +252,7 @@ impl Drop for Started {
 }
 
 #[test]
-fn the_admin_listener_can_be_switched_off_and_a_taken_port_is_told_with_what_to_do() {
+fn the_admin_listener_can_be_switched_off_and_a_taken_port_is_reported_with_what_to_do() {
     let instance = Instance::new();
     let serve = |admin: &str| {
         let mut command = countersign(&instance);

@@ -207,7 +207,7 @@ fn every_command_ends_whatever_stands_in_a_plugins_repository() {
 }
 
 #[test]
-fn a_repository_that_holds_up_the_preview_is_told_with_its_limit() {
+fn a_repository_that_holds_up_the_preview_is_reported_with_its_limit() {
     let instance = Instance::new();
     repository(&instance.file("src"));
     spoil(&instance.file("src/.git/packed-refs"), "pipe");
@@ -215,8 +215,8 @@ fn a_repository_that_holds_up_the_preview_is_told_with_its_limit() {
         .args(["preview", "--print", "--read-timeout", "1"])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("not done within 1 s"), "{told}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("not done within 1 s"), "{text}");
 }
 
 #[test]

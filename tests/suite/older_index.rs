@@ -169,7 +169,7 @@ fn a_withheld_release_goes_at_once() {
 }
 
 #[test]
-fn a_removal_that_a_build_was_told_to_make_reaches_the_server_without_a_further_step() {
+fn a_removal_that_a_build_accepted_reaches_the_server_without_a_further_step() {
     let upstream = Upstream::with_release("1.2.0");
     upstream.release("1.3.0");
     let instance = upstream::instance(&format!("file://{}", upstream.repository().display()));
@@ -185,8 +185,8 @@ fn a_removal_that_a_build_was_told_to_make_reaches_the_server_without_a_further_
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(offered(&server, &license), "1.3.0");
     upstream.git(&["tag", "--delete", "1.3.0"]);
-    let told = "a build would remove 1 of 2 published releases: 1.3.0; if you mean it, run `countersign build --accept-removed`";
-    upstream::assert_keeps(&instance, &mut upstream::careful_build(&instance), told);
+    let problem = "a build would remove 1 of 2 published releases: 1.3.0; if you mean it, run `countersign build --accept-removed`";
+    upstream::assert_keeps(&instance, &mut upstream::careful_build(&instance), problem);
     upstream::assert_builds(&mut upstream::build(&instance));
     eventually("it is gone", PATIENCE, || {
         offered(&server, &license) == "1.2.0" && server.part("catalog")["state"] == "ok"

@@ -48,7 +48,7 @@ fn forget(instance: &Instance, order: &str) -> Output {
         .unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -123,15 +123,15 @@ fn an_erased_order_is_in_no_file_and_no_retry_rotation_or_import_brings_it_back(
     license_of(&shop.issue("2", &with_order(ORDER)));
     let other = license_of(&shop.issue("3", &with_order("order 8")));
     let unknown = forget(&shop.instance, "order 9");
-    assert_eq!(unknown.status.code(), Some(3), "{}", told(&unknown));
+    assert_eq!(unknown.status.code(), Some(3), "{}", output_text(&unknown));
     assert!(
-        told(&unknown).contains("no license has this order"),
+        output_text(&unknown).contains("no license has this order"),
         "{}",
-        told(&unknown)
+        output_text(&unknown)
     );
 
     let erased = forget(&shop.instance, ORDER);
-    let document: Value = serde_json::from_slice(&erased.stdout).unwrap_or_else(|_| panic!("{}", told(&erased)));
+    let document: Value = serde_json::from_slice(&erased.stdout).unwrap_or_else(|_| panic!("{}", output_text(&erased)));
     assert_eq!((&document["changed"], &document["licenses"]), (&json!(true), &json!(2)));
     assert_eq!(files_with(shop.instance.path(), ORDER), [] as [PathBuf; 0]);
     let again: Value = serde_json::from_slice(&forget(&shop.instance, ORDER).stdout).unwrap();
@@ -186,7 +186,7 @@ fn an_erased_order_is_in_no_file_and_no_retry_rotation_or_import_brings_it_back(
     let Shop { instance, server, .. } = shop;
     assert!(server.stop().success());
     let erased = forget(&instance, "order 8");
-    assert!(erased.status.success(), "{}", told(&erased));
+    assert!(erased.status.success(), "{}", output_text(&erased));
     assert_eq!(files_with(&instance.file("store"), "order 8"), [] as [PathBuf; 0]);
 }
 
@@ -202,7 +202,7 @@ fn import(instance: &Instance, order: &str) {
     let text = format!("key,expires,modules,reference\nan-imported-key-1,2099-12-31,forms,{order}\n");
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
 }
 
 #[test]
@@ -262,13 +262,13 @@ fn a_torn_end_is_cut_and_a_damaged_line_is_named() {
         &["bindings", "verify"],
     ] {
         let refused = countersign(&instance).args(arguments).output().unwrap();
-        assert_eq!(refused.status.code(), Some(3), "{}", told(&refused));
+        assert_eq!(refused.status.code(), Some(3), "{}", output_text(&refused));
         let expected = format!(
             "{}: the file with the texts of licenses is damaged: line 3: ",
             file.display()
         );
-        assert!(told(&refused).contains(&expected), "{}", told(&refused));
-        assert!(!told(&refused).contains("order 6"), "{}", told(&refused));
+        assert!(output_text(&refused).contains(&expected), "{}", output_text(&refused));
+        assert!(!output_text(&refused).contains("order 6"), "{}", output_text(&refused));
     }
 }
 
@@ -287,8 +287,12 @@ fn where_an_order_cannot_be_written_no_license_is_issued() {
     }
     assert_eq!(ledger(), before);
     let failed = forget(&shop.instance, "order 1");
-    assert_eq!(failed.status.code(), Some(4), "{}", told(&failed));
-    assert!(told(&failed).contains("could not be erased"), "{}", told(&failed));
+    assert_eq!(failed.status.code(), Some(4), "{}", output_text(&failed));
+    assert!(
+        output_text(&failed).contains("could not be erased"),
+        "{}",
+        output_text(&failed)
+    );
     fs::rename(&aside, &file).unwrap();
     eventually("the store is well again", SOON, || {
         get(shop.server.admin, "/readyz").status == 200
@@ -323,7 +327,7 @@ fn on_a_full_disk_no_license_is_issued_and_nothing_is_erased_by_half() {
     assert_eq!(fs::read(&file).unwrap(), before, "the torn line was cut");
     shop.server.limit_files("100");
     let failed = forget(&shop.instance, &long);
-    assert_eq!(failed.status.code(), Some(4), "{}", told(&failed));
+    assert_eq!(failed.status.code(), Some(4), "{}", output_text(&failed));
     assert_eq!(fs::read(&file).unwrap(), before);
     assert!(!shop.instance.file("store/.texts.jsonl.new").exists());
     shop.server.limit_files("unlimited");

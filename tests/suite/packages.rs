@@ -238,7 +238,7 @@ fn what_cannot_be_the_package_is_not_added() {
             .contains("comment")
     );
     let file = vendor.archive("a.zip", "1.0.1", "<?php", TIME);
-    for (entry, told) in [
+    for (entry, reason) in [
         ("", "are made of its tags"),
         (
             "download_url = \"https://dl.example/{version}.zip\"",
@@ -248,7 +248,7 @@ fn what_cannot_be_the_package_is_not_added() {
     ] {
         vendor.write_entry(entry);
         let said = vendor.said(3, &["package", "add", "acme-forms", "1.0.1", &file]);
-        assert!(said.contains(told), "{said}");
+        assert!(said.contains(reason), "{said}");
     }
     assert!(!vendor.instance.file("packages").exists());
 }

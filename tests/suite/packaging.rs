@@ -17,8 +17,8 @@ fn the_check_of_a_release_binary_tells_symbols_paths_and_missing_protections() {
         .arg(env!("CARGO_BIN_EXE_countersign"))
         .output();
     let output = output.unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     let paths = "of the machine it was built on";
     for fault in [
         "has symbols; strip it",
@@ -26,7 +26,7 @@ fn the_check_of_a_release_binary_tells_symbols_paths_and_missing_protections() {
         paths,
         "without _FORTIFY_SOURCE",
     ] {
-        assert!(told.contains(fault), "{fault}: {told}");
+        assert!(stderr.contains(fault), "{fault}: {stderr}");
     }
 }
 

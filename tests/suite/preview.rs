@@ -101,10 +101,10 @@ fn a_site_that_looks_runs_versions_that_begin_with_a_number() {
     let work = Workplace::new();
     for flag in ["--cms", "--php"] {
         let refused = print(work.path(), &[flag, "six"]);
-        let told = String::from_utf8(refused.stderr).unwrap();
+        let stderr = String::from_utf8(refused.stderr).unwrap();
         assert!(
-            refused.status.code() == Some(2) && told.contains("expected a version such as 6.8"),
-            "{told}"
+            refused.status.code() == Some(2) && stderr.contains("expected a version such as 6.8"),
+            "{stderr}"
         );
         assert_eq!(print(work.path(), &[flag, "8.2.7-1ubuntu3"]).status.code(), Some(0));
     }
@@ -123,8 +123,8 @@ fn a_tagged_release_is_shown_as_it_is_published_and_the_next_one_with_what_it_ch
         "Acme Forms 1.3.0 (working tree, would be tagged 1.3.0)",
         "On a site with CMS 6.8, PHP 8.3 and 1.2.0 of it",
         "  There is a new version of Acme Forms available. View version 1.3.0 details.",
-        "  told: the manifest of 1.3.0. 1.2.0 is older than 1.3.0, the latest release.",
-        "  told today: {}. 1.2.0 is the latest release: no update.",
+        "  answer: the manifest of 1.3.0. 1.2.0 is older than 1.3.0, the latest release.",
+        "  answer today: {}. 1.2.0 is the latest release: no update.",
         "  - New: several forms on one page.",
         "Difference to 1.2.0 as published",
         "  new_version, tag, version",
@@ -254,7 +254,7 @@ fn what_sites_get_by_the_state_of_their_license_follows_from_the_entry() {
 fn a_site_that_is_not_offered_what_is_shown_is_said_to_be_so() {
     let work = Workplace::new();
     work.edit("2.0.0-beta.1", "* Rewritten.");
-    let caveat = "  This site is told nothing; this is what it would see if 2.0.0-beta.1 were the latest.";
+    let caveat = "  This site is offered nothing; this is what it would see if 2.0.0-beta.1 were the latest.";
     let text = stdout(&print(work.path(), &[]));
     assert!(
         text.contains(&format!("View version 2.0.0-beta.1 details.\n{caveat}\n")),
@@ -285,7 +285,7 @@ fn the_site_that_looks_decides_what_it_reads() {
         "  No update row: 1.3.0 is not newer than 1.3.0.",
         "  stop: It needs PHP 8.1 or newer, and this site runs PHP 7.4: it cannot be installed.",
         "  stop: It needs version 6.2 of the CMS or newer, and this site runs 6.1: it cannot be installed.",
-        "  told: {}. 1.3.0 is the latest release: no update.",
+        "  answer: {}. 1.3.0 is the latest release: no update.",
     ] {
         assert!(old.contains(line), "{line}\n{old}");
     }
@@ -295,14 +295,14 @@ fn the_site_that_looks_decides_what_it_reads() {
     );
     let none = seen(&["--current", ""]);
     assert!(
-        none.contains("told: the manifest of 1.3.0. The site sends no version"),
+        none.contains("answer: the manifest of 1.3.0. The site sends no version"),
         "{none}"
     );
     assert!(seen(&["--current", "x"]).contains("\"x\" is not a version, so it is ignored"));
 }
 
 #[test]
-fn what_the_build_warns_of_is_told_with_file_and_line() {
+fn what_the_build_warns_of_is_shown_with_file_and_line() {
     let work = Workplace::new();
     work.write("acme-forms/readme.txt", &readme("1.2.0", "* x").replace("6.8", "soon"));
     work.write("acme-forms/acme-forms.php", &header("1.2.0"));
@@ -429,7 +429,7 @@ fn ignored_files_count_no_more_than_in_a_commit_and_new_ones_do() {
     let work = Workplace::new();
     work.write("acme-forms/.gitignore", "CHANGELOG.md\n");
     work.write("acme-forms/readme.txt", &readme("9.9", "* Another."));
-    work.write("acme-forms/CHANGELOG.md", "## 1.3.0\n\n* Told in a file.\n");
+    work.write("acme-forms/CHANGELOG.md", "## 1.3.0\n\n* Written in a file.\n");
     let changelog = || {
         only(&print(work.path(), &["--json"]))["manifest"]["changelog"]
             .as_str()
@@ -438,11 +438,11 @@ fn ignored_files_count_no_more_than_in_a_commit_and_new_ones_do() {
     };
     assert_eq!(changelog(), "");
     work.write("acme-forms/.gitignore", "\n");
-    assert_eq!(changelog(), "- Told in a file.");
+    assert_eq!(changelog(), "- Written in a file.");
     // What is ignored and was added all the same is in every commit.
     work.git(&["add", "CHANGELOG.md"]);
     work.write("acme-forms/.gitignore", "CHANGELOG.md\n");
-    assert_eq!(changelog(), "- Told in a file.");
+    assert_eq!(changelog(), "- Written in a file.");
 }
 
 #[test]
@@ -731,7 +731,7 @@ fn every_section_of_the_manifest_has_a_tab() {
 }
 
 #[test]
-fn a_file_that_is_no_entry_is_told_and_the_others_are_previewed() {
+fn a_file_that_is_no_entry_is_reported_and_the_others_are_previewed() {
     let work = Workplace::new();
     work.write("registry/plugins/Acme Maps.toml", "name = \"x\"\n");
     let printed = print(work.path(), &[]);
@@ -862,7 +862,7 @@ fn open_pages_leave_connections_for_requests() {
 }
 
 #[test]
-fn a_broken_index_is_told_with_a_hint_and_nothing_is_said_of_what_it_would_tell() {
+fn a_broken_index_is_reported_with_a_hint_and_no_answer_is_shown() {
     let work = Workplace::new();
     work.write("releases/index.json", "{");
     let printed = print(work.path(), &[]);

@@ -406,7 +406,7 @@ fn every_refused_site_address_says_its_reason() {
 }
 
 #[test]
-fn a_license_asked_about_too_often_and_a_guesser_are_told_to_come_back() {
+fn a_license_asked_about_too_often_and_a_guesser_are_asked_to_come_back_later() {
     let license = License::new();
     let other = License::new();
     let instance = Instance::with_licenses(&[license.toml(""), other.toml("")]);
@@ -444,7 +444,7 @@ fn a_license_asked_about_too_often_and_a_guesser_are_told_to_come_back() {
 fn everything_that_arrives_takes_from_its_address_and_what_is_malformed_takes_more() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
-    // How many of a kind are answered before the address is told to come back; the bucket holds 40.
+    // How many of a kind are answered before the address is refused; the bucket holds 40.
     let answered = |kind: &str, ask: &dyn Fn(&Server) -> Option<u16>| {
         let server = Server::start_with(&instance, &["--requests-per-minute", "40"]);
         let answered = (0..60)
@@ -597,7 +597,7 @@ fn head_is_answered_as_get_is_without_its_body() {
 }
 
 #[test]
-fn a_proxy_that_is_not_named_is_told_of_once() {
+fn a_proxy_that_is_not_named_is_logged_once() {
     let instance = Instance::new();
     let ask = |server: &Server| {
         for _ in 0..3 {
@@ -669,7 +669,7 @@ fn an_address_holds_no_more_connections_than_it_may() {
 }
 
 #[test]
-fn whoever_asks_too_often_is_told_when_to_come_back() {
+fn whoever_asks_too_often_learns_when_to_come_back() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
     let server = Server::start_with(&instance, &["--requests-per-minute", "2"]);

@@ -73,7 +73,7 @@ fn links_lead_nowhere_outside_and_what_is_not_meant_to_be_seen_is_not_there() {
 }
 
 #[test]
-fn a_private_key_that_is_put_there_while_the_server_runs_is_not_served_and_is_told() {
+fn a_private_key_that_is_put_there_while_the_server_runs_is_not_served_and_is_logged() {
     let instance = Instance::new();
     let server = Server::start(&instance);
     let padding = "x".repeat(200_000);
@@ -89,7 +89,7 @@ fn a_private_key_that_is_put_there_while_the_server_runs_is_not_served_and_is_to
         assert_eq!(get(server.address, &format!("/{name}")).status, 404, "{name}");
         let part = ask(&server, &format!("/{name}"), &[("Range", "bytes=100-200")]);
         assert_eq!(part.status, 404, "{name}");
-        eventually("it is told", Duration::from_secs(10), || {
+        eventually("it is logged", Duration::from_secs(10), || {
             server.log().contains(&format!("file={name}"))
         });
     }
@@ -143,7 +143,7 @@ fn a_server_does_not_start_with_what_nobody_may_read_in_its_public_folder_and_do
     held.write("public/old/.key.txt", &shared_keys().private);
     let releases = Instance::new();
     let acme = releases.file("releases/acme-forms").display().to_string();
-    for (instance, flags, told) in [
+    for (instance, flags, message) in [
         (&whole, vec!["--public", &at], "the registry and the public folder"),
         (&linked, vec!["--public", &shown], "the registry and the public folder"),
         (&releases, vec!["--public", &acme], "the releases and the public folder"),
@@ -151,9 +151,9 @@ fn a_server_does_not_start_with_what_nobody_may_read_in_its_public_folder_and_do
     ] {
         let (status, error, doctor) = verdicts(instance, &flags);
         assert_eq!(status, Some(3), "{error}");
-        assert!(error.contains(told) && error.contains("\nhint: "), "{error}");
+        assert!(error.contains(message) && error.contains("\nhint: "), "{error}");
         assert_eq!(doctor["verdict"], "broken", "{doctor}");
-        assert!(doctor["finding"].as_str().unwrap().contains(told), "{doctor}");
+        assert!(doctor["finding"].as_str().unwrap().contains(message), "{doctor}");
         assert!(
             !instance.file("store").exists(),
             "a server that does not start leaves nothing behind"
@@ -201,7 +201,7 @@ fn conditions_and_ranges_are_answered_by_the_book_and_counted_as_what_they_are()
         (416, "range_not_satisfiable")
     );
     assert_eq!(response.header("content-range"), Some("bytes */10"));
-    for (target, range, expected, told) in [
+    for (target, range, expected, content_range) in [
         ("/short.txt", "bytes=2-4", "234", "bytes 2-4/10"),
         ("/short.txt", "bytes=-3", "789", "bytes 7-9/10"),
         (
@@ -223,7 +223,11 @@ fn conditions_and_ranges_are_answered_by_the_book_and_counted_as_what_they_are()
             (206, expected),
             "{target} {range}"
         );
-        assert_eq!(response.header("content-range"), Some(told), "{target} {range}");
+        assert_eq!(
+            response.header("content-range"),
+            Some(content_range),
+            "{target} {range}"
+        );
     }
     for ignored in [
         &[("Range", "bytes=0-1"), ("If-Range", "\"other\"")][..],

@@ -21,13 +21,13 @@ fn publish(instance: &Instance, flags: &[&str]) -> Output {
 #[track_caller]
 fn report(instance: &Instance, exit: i32, flags: &[&str]) -> (Value, String) {
     let output = publish(instance, &[flags, &["--json"]].concat());
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(exit), "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(exit), "{stderr}");
     let printed = match exit {
         0 | 1 => &output.stdout[..],
-        _ => told.as_bytes(),
+        _ => stderr.as_bytes(),
     };
-    (serde_json::from_slice(printed).unwrap(), told)
+    (serde_json::from_slice(printed).unwrap(), stderr)
 }
 
 fn offered(server: &Server, license: &License) -> String {
@@ -63,10 +63,10 @@ fn a_server_offers_what_is_published_and_keeps_what_an_older_pipeline_lacks_unti
     let before = fs::read(instance.file("releases/index.json")).unwrap();
     for flags in [&[][..], &["--check"]] {
         let (error, _) = report(&instance, 3, flags);
-        let told = error["error"].as_str().unwrap();
+        let message = error["error"].as_str().unwrap();
         assert!(
-            told.ends_with("lacks 2 published releases (acme-forms/1.4.0, acme-forms/1.3.0)"),
-            "{told}"
+            message.ends_with("lacks 2 published releases (acme-forms/1.4.0, acme-forms/1.3.0)"),
+            "{message}"
         );
         let hint = "build with the newest registry and all tags (git fetch --tags); or, if you mean it, name each release: \
             --withdraw acme-forms/1.4.0";

@@ -76,8 +76,8 @@ fn a_running_server_tells_commands_what_sites_reported() {
     let shown = once_stored(|| {
         let shown = json_of(&instance, &["license", "show", &license.id]);
         let sites = shown["bindings"].as_array().unwrap();
-        let all_told = sites.iter().all(|site| site["current_versions"].is_object());
-        (sites.len() == 2 && all_told).then_some(shown)
+        let all_reported = sites.iter().all(|site| site["current_versions"].is_object());
+        (sites.len() == 2 && all_reported).then_some(shown)
     });
     assert_eq!(shown["bindings"][0]["build_id"], BUILD_ID);
     assert_eq!(
@@ -259,7 +259,7 @@ fn sites_of_a_withheld_version_are_listed_with_order_and_note_and_get_the_next_o
 }
 
 #[test]
-fn more_sites_than_a_page_has_are_all_told_once() {
+fn more_sites_than_a_page_has_are_all_listed_once() {
     let licenses: Vec<License> = (0..1_200).map(|_| License::new()).collect();
     let tables: Vec<String> = licenses.iter().map(|license| license.toml("")).collect();
     let instance = Instance::with_licenses(&tables);
@@ -396,10 +396,10 @@ fn after_a_crash_a_command_works_on_the_store_and_says_that_no_server_runs() {
     let Shop { instance, server, .. } = shop;
     server.kill();
     let output = run(&instance, &["license", "revoke", &issued.id]);
-    let told = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(
-        output.status.success() && told.contains("note: no server runs: "),
-        "{told}"
+        output.status.success() && stderr.contains("note: no server runs: "),
+        "{stderr}"
     );
     let shown = json_of(&instance, &["license", "show", &issued.id]);
     assert_eq!(shown["status"], "revoked");
@@ -418,10 +418,10 @@ fn a_socket_that_another_user_may_have_made_gets_nothing() {
         move |instance: &Instance| {
             for arguments in [&["review"][..], &["token", "list"]] {
                 let output = run(instance, arguments);
-                let told = String::from_utf8(output.stderr).unwrap();
+                let stderr = String::from_utf8(output.stderr).unwrap();
                 assert!(
-                    output.status.code() == Some(4) && told.contains(expected),
-                    "{expected}: {told}"
+                    output.status.code() == Some(4) && stderr.contains(expected),
+                    "{expected}: {stderr}"
                 );
             }
             let _ = UnixStream::connect(instance.file("store/admin.sock")).unwrap();
@@ -437,8 +437,8 @@ fn a_socket_that_another_user_may_have_made_gets_nothing() {
     fs::set_permissions(instance.file("store"), Permissions::from_mode(0o700)).unwrap();
     fs::remove_file(&socket).unwrap();
     symlink(instance.file("store/elsewhere.sock"), &socket).unwrap();
-    let told = String::from_utf8(run(&instance, &["review"]).stderr).unwrap();
-    assert!(told.contains("it is not a socket, so nothing was sent"), "{told}");
+    let stderr = String::from_utf8(run(&instance, &["review"]).stderr).unwrap();
+    assert!(stderr.contains("it is not a socket, so nothing was sent"), "{stderr}");
     fs::remove_file(&socket).unwrap();
     let given = refused("it belongs to another user, so nothing was sent");
     as_root(&["chown", "65534", socket.to_str().unwrap()]);
@@ -485,7 +485,7 @@ fn nobody_else_is_answered_and_the_log_says_who_ordered_a_change() {
     fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
     let script = "$SIG{PIPE} = 'IGNORE'; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; connect(S, pack_sockaddr_un($ARGV[0])) or die $!;
         syswrite(S, \"GET /tokens HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n\"); sysread(S, my $answer, 100); print \"connected<$answer>\";";
-    let told = as_root(&[
+    let printed = as_root(&[
         "setpriv",
         "--reuid=65534",
         "--regid=65534",
@@ -496,7 +496,7 @@ fn nobody_else_is_answered_and_the_log_says_who_ordered_a_change() {
         script,
         socket.to_str().unwrap(),
     ]);
-    assert_eq!(told, "connected<>");
+    assert_eq!(printed, "connected<>");
     assert!(
         server.log().contains("turned a command of another user away uid=65534"),
         "{}",
@@ -522,10 +522,10 @@ fn a_server_without_its_socket_serves_sites_and_says_so() {
     );
     assert_eq!(fs::read(instance.file("store/admin.sock")).unwrap(), b"mine");
     let output = run(&instance, &["review"]);
-    let told = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(
-        output.status.code() == Some(4) && told.contains("it is not a socket"),
-        "{told}"
+        output.status.code() == Some(4) && stderr.contains("it is not a socket"),
+        "{stderr}"
     );
     server.stop();
     assert_eq!(fs::read(instance.file("store/admin.sock")).unwrap(), b"mine");
@@ -551,7 +551,7 @@ fn the_socket_may_be_elsewhere_and_its_path_as_long_as_a_path_may_be() {
     );
     // The variable counts for every command.
     let other = Instance::new();
-    let told = |instance: &Instance| {
+    let listed = |instance: &Instance| {
         let output = countersign(instance)
             .args(["token", "list"])
             .env("COUNTERSIGN_ADMIN_SOCKET", &socket)
@@ -559,9 +559,9 @@ fn the_socket_may_be_elsewhere_and_its_path_as_long_as_a_path_may_be() {
             .unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    assert_eq!(told(&long), (Some(0), String::new()));
+    assert_eq!(listed(&long), (Some(0), String::new()));
     let elsewhere = Server::start(&other);
-    let (exit, error) = told(&other);
+    let (exit, error) = listed(&other);
     assert!(
         exit == Some(4) && error.contains("is not the one of this store"),
         "{error}"
@@ -582,7 +582,7 @@ fn a_server_that_does_not_tell_is_one_clear_message() {
     let instance = instance(&license, 1);
     let server = Server::start(&instance);
     let socket = instance.file("store/admin.sock");
-    let told = || {
+    let refusal = || {
         let output = run(&instance, &["review"]);
         assert_eq!(output.status.code(), Some(4));
         String::from_utf8(output.stderr).unwrap()
@@ -609,12 +609,12 @@ fn a_server_that_does_not_tell_is_one_clear_message() {
         ),
     ] {
         let once = impostor(&socket, answers);
-        let text = told();
+        let text = refusal();
         assert!(text.contains(expected) && text.contains("hint: "), "{expected}: {text}");
         once.join().unwrap();
     }
     fs::remove_file(&socket).unwrap();
-    let text = told();
+    let text = refusal();
     assert!(
         text.starts_with("error: commands cannot reach the server\ncaused by: there is no ")
             && text.contains("hint: restart the server")

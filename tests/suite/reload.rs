@@ -434,7 +434,7 @@ fn five_hundred_torn_truncated_garbled_and_good_writes_never_show_a_half_state()
     assert!(server.stop().success());
 }
 
-/// Asks until told to stop: every answer is whole, with all its modules, of one round, and comes at once.
+/// Asks until it is stopped: every answer is whole, with all its modules, of one round, and comes at once.
 fn reader(server: &Server, license: &License, modules: usize, stop: &Arc<AtomicBool>) -> JoinHandle<usize> {
     let address = server.address;
     let license = license.clone();
@@ -564,7 +564,7 @@ fn memory_stays_flat_over_many_reloads_good_and_bad() {
 }
 
 #[test]
-fn a_mistake_in_an_offer_is_told_and_leaves_what_is_in_force() {
+fn a_mistake_in_an_offer_is_reported_and_leaves_what_is_in_force() {
     let license = License::new();
     let (instance, server) = serve(&[&license]);
     let page = include_str!("../../docs/registry.md");

@@ -80,8 +80,8 @@ fn an_ssh_address_goes_through_the_ssh_command_of_the_person() {
         &upstream,
         "echo 'git@git.example: Permission denied (publickey).' >&2; exit 255",
     );
-    let told = "Permission denied (publickey).; fatal: Could not read from remote repository.";
-    assert_keeps(&instance, build(&instance).env("GIT_SSH_COMMAND", refusing), told);
+    let reason = "Permission denied (publickey).; fatal: Could not read from remote repository.";
+    assert_keeps(&instance, build(&instance).env("GIT_SSH_COMMAND", refusing), reason);
 }
 
 #[test]
@@ -362,11 +362,11 @@ fn a_repository_that_is_too_large_is_given_up() {
     fs::write(upstream.folder.path().join("work/noise"), noise).unwrap();
     upstream.release("1.3");
     let instance = instance(&upstream.file_url());
-    let told = "larger than 1 MiB; --fetch-limit allows more";
-    assert_keeps(&instance, build(&instance).args(["--fetch-limit", "1"]), told);
+    let reason = "larger than 1 MiB; --fetch-limit allows more";
+    assert_keeps(&instance, build(&instance).args(["--fetch-limit", "1"]), reason);
     assert_eq!(cached(&instance), ["lock"], "nothing half-made");
     assert_builds(&mut build(&instance));
-    assert_keeps(&instance, build(&instance).args(["--fetch-limit", "1"]), told);
+    assert_keeps(&instance, build(&instance).args(["--fetch-limit", "1"]), reason);
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn a_site_a_mail_and_a_program_learn_where_to_renew() {
     assert_eq!(shown(&shop.instance, id)["renew_url"], renew);
     assert_eq!(label_white("no"), [renew, upgrade]);
 
-    // Who has the key and no seat learns nothing.
+    // A site with the key and without a seat learns nothing.
     validated(&shop.server, &license.key, "https://b.example");
     let elsewhere = validated(&shop.server, &license.key, "https://c.example");
     assert_eq!(elsewhere["code"], "bound_elsewhere");

@@ -174,7 +174,7 @@ fn a_file_that_comes_back_with_the_right_length_and_the_wrong_content_is_not_tak
     assert_eq!(server.validate(&license, "c.com").status, 503);
     fs::write(store.join(LEDGER), ledger.replace("a.com", "x.com")).unwrap();
     assert_eq!(server.validate(&license, "c.com").status, 503);
-    eventually("told", SOON, || {
+    eventually("reported", SOON, || {
         let detail = server.part("store")["detail"].as_str().unwrap_or_default().to_owned();
         detail.contains("is back, but with different content: line 2 of the file")
     });
@@ -272,7 +272,7 @@ fn a_store_that_is_reached_by_another_name_is_the_same_store() {
 fn a_store_whose_parent_cannot_be_written_to_is_held_by_its_folder() {
     let (instance, license, server) = bound();
     server.stop();
-    // A folder stands in for a parent that nothing can be made in: root may write anywhere.
+    // A folder simulates a parent in which nothing can be made: root may write anywhere.
     fs::create_dir(instance.file(".store.lock")).unwrap();
     let server = Server::start(&instance);
     assert_eq!(server.validate(&license, "c.com").code(), "ok");

@@ -143,12 +143,12 @@ fn what_happens_is_counted_by_day_and_kept_over_a_restart() {
         "validations": { "ok": 2 }, "wordpress": { "6.9": 2 }, "php": { "8.3": 2 },
         "updates": { "update": 1, "up_to_date": 1, "bound_elsewhere": 1 },
     }});
-    let told = get(&shop, &reader, "history?days=2").json();
+    let answer = get(&shop, &reader, "history?days=2").json();
     if Utc::now().date_naive() != day {
         return;
     }
     assert_eq!(
-        told,
+        answer,
         json!({ "days": 2, "since": day.pred_opt(), "history": [none, forms] })
     );
     let one = get(&shop, &reader, "history?slug=acme-forms").json();
@@ -242,7 +242,7 @@ fn a_license_with_a_new_key_keeps_the_copies_of_the_old_one() {
     }
     // Reports are written a moment after the answer, and the server reads a new key for downloads within seconds.
     eventually(
-        "the other license's site is told, and no other",
+        "the other license's site is in the report, and no other",
         Duration::from_secs(40),
         || {
             let odd = get(&shop, &reader, "review").json()["odd_copies"].clone();

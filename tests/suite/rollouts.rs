@@ -86,7 +86,7 @@ fn a_new_release_is_held_from_sites_until_their_turn_and_what_was_there_before_i
 
     let held = ask(&server, "a.com", "&current_version=1.2.0&holds=1");
     assert_eq!(offered(&held), got("1.3.0", true, true));
-    // Nothing else is changed: the members stand behind the first brace.
+    // Nothing else is changed: the members are behind the first brace.
     let text = held.text();
     let rest = text.split_once("Z\",").unwrap().1;
     assert!(text.starts_with("{\"held\":true,\"held_until\":\"20"), "{text}");
@@ -165,9 +165,9 @@ fn a_person_pauses_resumes_and_finishes_a_rollout_and_a_restart_changes_nothing(
         .args(["rollout", "acme-forms", "pause"])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&again.stderr).into_owned();
-    assert_eq!(again.status.code(), Some(3), "{told}");
-    assert!(told.contains("there is no rollout to pause"), "{told}");
+    let stderr = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert_eq!(again.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("there is no rollout to pause"), "{stderr}");
 
     assert!(server.stop().success());
     // Without a server, the command opens the store.
@@ -259,9 +259,12 @@ fn an_entry_says_whether_buttons_wait_and_what_other_clients_get() {
         .args(["rollout", "acme-forms", "show"])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&show.stderr).into_owned();
-    assert_eq!(show.status.code(), Some(3), "{told}");
-    assert!(told.contains("has no [rollout]") && told.contains("hint:"), "{told}");
+    let stderr = String::from_utf8_lossy(&show.stderr).into_owned();
+    assert_eq!(show.status.code(), Some(3), "{stderr}");
+    assert!(
+        stderr.contains("has no [rollout]") && stderr.contains("hint:"),
+        "{stderr}"
+    );
 }
 
 #[test]

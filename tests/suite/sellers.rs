@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::deliveries::{Shop, day};
 use crate::support::server::countersign;
 
-use seller::{LARGE, SEATS, SELLERS, SMALL, Seller, ShopSale, Told, with_sellers};
+use seller::{LARGE, SEATS, SELLERS, SMALL, Seller, ShopEvent, ShopSale, with_sellers};
 
 /// Status, sites, modules and last day of a license.
 type Terms = (String, Value, Value, String);
@@ -37,12 +37,12 @@ fn terms_of(line: &Value) -> Terms {
 
 impl Shop {
     /// Delivers what happened, and waits until it is applied.
-    fn tell(&self, sale: ShopSale, told: Told, second: u32) {
-        for body in sale.bodies(told, second) {
+    fn tell(&self, sale: ShopSale, event: ShopEvent, second: u32) {
+        for body in sale.bodies(event, second) {
             assert_eq!(sale.seller.deliver(&self.server, &body), 200, "{}", self.server.log());
             self.settle();
         }
-        assert_eq!(self.deliveries("parked"), [""; 0], "{told:?}: {}", self.server.log());
+        assert_eq!(self.deliveries("parked"), [""; 0], "{event:?}: {}", self.server.log());
     }
 
     /// The terms of the licenses after the first `known`.
@@ -68,28 +68,28 @@ fn every_shop_issues_renews_changes_pauses_and_refunds() {
     for seller in SELLERS {
         let known = shop.licenses().len();
         let sale = ShopSale::new(seller, 1);
-        for (second, told, expected) in [
-            (1, Told::Sold(SMALL, 1, 30), terms("active", SMALL, 30)),
+        for (second, event, expected) in [
+            (1, ShopEvent::Sold(SMALL, 1, 30), terms("active", SMALL, 30)),
             // A second time, and a part of the money back.
-            (1, Told::Sold(SMALL, 1, 30), terms("active", SMALL, 30)),
-            (2, Told::PartRefunded(1), terms("active", SMALL, 30)),
-            (3, Told::Paid(SMALL, 30, 60), terms("active", SMALL, 60)),
-            (4, Told::Changed(LARGE, 1, 60), terms("active", LARGE, 60)),
-            (5, Told::Paused(LARGE, 60), terms(paused(seller), LARGE, 60)),
-            (6, Told::Paid(LARGE, 60, 90), terms("active", LARGE, 90)),
-            (7, Told::Paused(LARGE, 90), terms(paused(seller), LARGE, 90)),
+            (1, ShopEvent::Sold(SMALL, 1, 30), terms("active", SMALL, 30)),
+            (2, ShopEvent::PartRefunded(1), terms("active", SMALL, 30)),
+            (3, ShopEvent::Paid(SMALL, 30, 60), terms("active", SMALL, 60)),
+            (4, ShopEvent::Changed(LARGE, 1, 60), terms("active", LARGE, 60)),
+            (5, ShopEvent::Paused(LARGE, 60), terms(paused(seller), LARGE, 60)),
+            (6, ShopEvent::Paid(LARGE, 60, 90), terms("active", LARGE, 90)),
+            (7, ShopEvent::Paused(LARGE, 90), terms(paused(seller), LARGE, 90)),
             // What is older changes nothing.
-            (6, Told::Changed(SMALL, 1, 90), terms(paused(seller), LARGE, 90)),
-            (8, Told::Changed(LARGE, 1, 90), terms("active", LARGE, 90)),
+            (6, ShopEvent::Changed(SMALL, 1, 90), terms(paused(seller), LARGE, 90)),
+            (8, ShopEvent::Changed(LARGE, 1, 90), terms("active", LARGE, 90)),
             // One period back: what is paid before it stays.
-            (9, Told::Refunded(6), terms("active", LARGE, 60)),
-            (10, Told::Refunded(1), terms("active", LARGE, 60)),
-            (11, Told::Refunded(3), terms("suspended", LARGE, 90)),
+            (9, ShopEvent::Refunded(6), terms("active", LARGE, 60)),
+            (10, ShopEvent::Refunded(1), terms("active", LARGE, 60)),
+            (11, ShopEvent::Refunded(3), terms("suspended", LARGE, 90)),
             // The next one that is paid lifts it.
-            (12, Told::Paid(LARGE, 90, 120), terms("active", LARGE, 120)),
+            (12, ShopEvent::Paid(LARGE, 90, 120), terms("active", LARGE, 120)),
         ] {
-            shop.tell(sale, told, second);
-            assert_eq!(shop.terms_after(known), [expected], "{seller:?} {second} {told:?}");
+            shop.tell(sale, event, second);
+            assert_eq!(shop.terms_after(known), [expected], "{seller:?} {second} {event:?}");
         }
     }
 }
@@ -99,18 +99,18 @@ fn every_shop_sells_copies_seats_and_trials() {
     let shop = Shop::of(with_sellers(""));
     for seller in SELLERS {
         let known = shop.licenses().len();
-        shop.tell(ShopSale::new(seller, 1), Told::Sold(SMALL, 2, 30), 1);
+        shop.tell(ShopSale::new(seller, 1), ShopEvent::Sold(SMALL, 2, 30), 1);
         assert_eq!(
             shop.terms_after(known),
             [terms("active", SMALL, 30), terms("active", SMALL, 30)]
         );
-        shop.tell(ShopSale::new(seller, 2), Told::Sold(SEATS, 3, 30), 1);
+        shop.tell(ShopSale::new(seller, 2), ShopEvent::Sold(SEATS, 3, 30), 1);
         let seats = shop.terms_after(known + 2);
         assert_eq!((seats.len(), &seats[0].1), (1, &json!(6)), "{seller:?}");
         let trial = ShopSale::new(seller, 3);
-        shop.tell(trial, Told::Trial(SMALL, 14), 1);
+        shop.tell(trial, ShopEvent::Trial(SMALL, 14), 1);
         assert_eq!(shop.terms_after(known + 3), [terms("active", SMALL, 14)], "{seller:?}");
-        shop.tell(trial, Told::Paid(SMALL, 14, 44), 2);
+        shop.tell(trial, ShopEvent::Paid(SMALL, 14, 44), 2);
         assert_eq!(shop.terms_after(known + 3), [terms("active", SMALL, 44)], "{seller:?}");
     }
 }
@@ -124,7 +124,7 @@ fn every_shop_takes_the_offers_of_the_test_mode_for_tests() {
             is_test: true,
             ..ShopSale::new(seller, 1)
         };
-        shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
+        shop.tell(sale, ShopEvent::Sold(SMALL, 1, 30), 1);
         let issued = shop.terms_after(known);
         assert_eq!((issued.len(), &issued[0].1), (1, &json!(9)), "{seller:?}");
     }
@@ -139,7 +139,7 @@ fn a_saved_delivery_is_checked_as_the_server_would_take_it() {
     let offer = "shop = 'own-store'\nmode = 'test'\nprices = ['11']\nperiod = '1y'\nsites = 9\nmodules.forms = []\n";
     instance.write("registry/offers/own-store.toml", offer);
     let body = ShopSale::new(Seller::WooCommerce, 1)
-        .bodies(Told::Sold(SMALL, 1, 30), 1)
+        .bodies(ShopEvent::Sold(SMALL, 1, 30), 1)
         .remove(0);
     instance.write("order.json", &body);
     let check = |more: &[&str]| {
@@ -239,20 +239,24 @@ fn in_every_order(seller: Seller, bodies: impl Fn(ShopSale) -> Vec<String>, expe
 #[test]
 fn deliveries_of_every_shop_in_any_order_end_in_the_same_license() {
     for seller in SELLERS {
-        let told = |with_refund: bool| {
+        let deliveries = |with_refund: bool| {
             move |sale: ShopSale| {
                 let last = match with_refund {
-                    true => (Told::Refunded(6), 7),
-                    false => (Told::Paused(LARGE, 60), 4),
+                    true => (ShopEvent::Refunded(6), 7),
+                    false => (ShopEvent::Paused(LARGE, 60), 4),
                 };
-                let all = [(Told::Sold(SMALL, 1, 14), 1), (Told::Paid(LARGE, 14, 60), 6), last];
-                let bodies = all.into_iter().flat_map(|(told, second)| sale.bodies(told, second));
+                let all = [
+                    (ShopEvent::Sold(SMALL, 1, 14), 1),
+                    (ShopEvent::Paid(LARGE, 14, 60), 6),
+                    last,
+                ];
+                let bodies = all.into_iter().flat_map(|(event, second)| sale.bodies(event, second));
                 bodies.collect()
             }
         };
-        in_every_order(seller, told(false), &terms("active", LARGE, 60));
+        in_every_order(seller, deliveries(false), &terms("active", LARGE, 60));
         // The first period stays paid.
-        in_every_order(seller, told(true), &terms("active", LARGE, 14));
+        in_every_order(seller, deliveries(true), &terms("active", LARGE, 14));
     }
 }
 
@@ -268,7 +272,7 @@ fn only_the_end_of_a_dispute_lifts_what_a_dispute_suspends() {
     };
     let disputed = |sale: ShopSale| {
         [
-            sale.bodies(Told::Sold(SMALL, 1, 30), 1),
+            sale.bodies(ShopEvent::Sold(SMALL, 1, 30), 1),
             vec![dispute(sale, "needs_response", 3)],
         ]
         .concat()
@@ -277,10 +281,10 @@ fn only_the_end_of_a_dispute_lifts_what_a_dispute_suspends() {
     let won = |sale: ShopSale| [disputed(sale), vec![dispute(sale, "won", 6)]].concat();
     in_every_order(Seller::Stripe, won, &terms("active", SMALL, 30));
     // The next period is paid: what is disputed is the first one alone.
-    let paid = |sale: ShopSale| [disputed(sale), sale.bodies(Told::Paid(SMALL, 30, 60), 5)].concat();
+    let paid = |sale: ShopSale| [disputed(sale), sale.bodies(ShopEvent::Paid(SMALL, 30, 60), 5)].concat();
     in_every_order(Seller::Stripe, paid, &terms("active", SMALL, 60));
     // The money went back before: to win the dispute brings no license back.
-    let refunded = |sale: ShopSale| [won(sale), sale.bodies(Told::Refunded(1), 4)].concat();
+    let refunded = |sale: ShopSale| [won(sale), sale.bodies(ShopEvent::Refunded(1), 4)].concat();
     in_every_order(Seller::Stripe, refunded, &terms("suspended", SMALL, 30));
 }
 
@@ -301,7 +305,7 @@ fn what_is_paid_once_lasts_as_long_as_the_offer_says_in_every_shop() {
             ("active", "2024-11-14"),
             "{seller:?}"
         );
-        shop.tell(sale, Told::Refunded(1), 2);
+        shop.tell(sale, ShopEvent::Refunded(1), 2);
         assert_eq!(shop.terms_after(known)[0].0, "suspended", "{seller:?}");
     }
 }
@@ -310,7 +314,7 @@ fn what_is_paid_once_lasts_as_long_as_the_offer_says_in_every_shop() {
 fn an_order_of_woocommerce_switches_a_subscription_to_another_product() {
     let shop = Shop::of(with_sellers(""));
     let sale = ShopSale::new(Seller::WooCommerce, 1);
-    shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
+    shop.tell(sale, ShopEvent::Sold(SMALL, 1, 30), 1);
     let mut switch: Value = serde_json::from_str(&sale.paid_once(LARGE, 2)).unwrap();
     switch["id"] = json!(9_001);
     switch["date_modified_gmt"] = json!("2023-11-14T22:13:22");
@@ -321,9 +325,9 @@ fn an_order_of_woocommerce_switches_a_subscription_to_another_product() {
         // The subscription's own delivery says what it has now.
         assert_eq!(shop.terms_after(0), [terms("active", SMALL, 30)]);
     }
-    shop.tell(sale, Told::Changed(LARGE, 1, 30), 2);
+    shop.tell(sale, ShopEvent::Changed(LARGE, 1, 30), 2);
     assert_eq!(shop.terms_after(0), [terms("active", LARGE, 30)]);
-    shop.tell(sale, Told::Paid(LARGE, 30, 60), 3);
+    shop.tell(sale, ShopEvent::Paid(LARGE, 30, 60), 3);
     assert_eq!(shop.terms_after(0), [terms("active", LARGE, 60)]);
     assert_eq!(shop.deliveries("parked"), [""; 0], "{}", shop.server.log());
 }
@@ -339,25 +343,25 @@ fn a_copy_that_is_not_sold_anymore_comes_back_only_when_it_is_sold_again() {
         shop.settle();
     };
     let statuses = || -> Vec<String> { shop.terms_after(0).into_iter().map(|terms| terms.0).collect() };
-    shop.tell(sale, Told::Sold(SMALL, 2, 30), 1);
-    shop.tell(sale, Told::Changed(SMALL, 1, 30), 2);
+    shop.tell(sale, ShopEvent::Sold(SMALL, 2, 30), 1);
+    shop.tell(sale, ShopEvent::Changed(SMALL, 1, 30), 2);
     assert_eq!(statuses(), ["active", "suspended"]);
     // The subscription pauses and goes on, and a bank takes the money and gives it back.
-    shop.tell(sale, Told::Paused(SMALL, 30), 3);
+    shop.tell(sale, ShopEvent::Paused(SMALL, 30), 3);
     assert_eq!(statuses(), ["suspended", "suspended"]);
-    shop.tell(sale, Told::Changed(SMALL, 1, 30), 4);
+    shop.tell(sale, ShopEvent::Changed(SMALL, 1, 30), 4);
     assert_eq!(statuses(), ["active", "suspended"]);
     adjusted(5, "chargeback");
     assert_eq!(statuses(), ["suspended", "suspended"]);
     adjusted(6, "chargeback_reverse");
     assert_eq!(statuses(), ["active", "suspended"]);
     // Fewer are sold of what is paused.
-    shop.tell(sale, Told::Changed(SMALL, 2, 30), 7);
+    shop.tell(sale, ShopEvent::Changed(SMALL, 2, 30), 7);
     assert_eq!(statuses(), ["active", "active"]);
-    shop.tell(sale, Told::Paused(SMALL, 30), 8);
-    shop.tell(sale, Told::Changed(SMALL, 1, 30), 9);
+    shop.tell(sale, ShopEvent::Paused(SMALL, 30), 8);
+    shop.tell(sale, ShopEvent::Changed(SMALL, 1, 30), 9);
     assert_eq!(statuses(), ["active", "suspended"]);
-    shop.tell(sale, Told::Changed(SMALL, 2, 30), 10);
+    shop.tell(sale, ShopEvent::Changed(SMALL, 2, 30), 10);
     assert_eq!(statuses(), ["active", "active"]);
 }
 
@@ -379,8 +383,8 @@ fn what_others_change_of_a_copy_that_is_not_sold_anymore_does_not_bring_it_back_
         (2, &["resume"], "suspended", "active"),
     ] {
         let sale = ShopSale::new(Seller::Paddle, number as u32);
-        shop.tell(sale, Told::Sold(SMALL, 2, 30), 1);
-        shop.tell(sale, Told::Changed(SMALL, 1, 30), 2);
+        shop.tell(sale, ShopEvent::Sold(SMALL, 2, 30), 1);
+        shop.tell(sale, ShopEvent::Changed(SMALL, 1, 30), 2);
         assert_eq!(statuses(number), ["active", "suspended"]);
         let id = shop.licenses()[2 * number + 1].line["license"]
             .as_str()
@@ -388,10 +392,10 @@ fn what_others_change_of_a_copy_that_is_not_sold_anymore_does_not_bring_it_back_
             .to_owned();
         run(&[&["license", verb[0], &id], &verb[1..]].concat());
         assert_eq!(statuses(number), ["active", after_verb], "{verb:?}");
-        // The same number is told again, and then more.
-        shop.tell(sale, Told::Changed(SMALL, 1, 30), 3);
+        // The shop sends the same number again, and then a larger one.
+        shop.tell(sale, ShopEvent::Changed(SMALL, 1, 30), 3);
         assert_eq!(statuses(number), ["active", "suspended"], "{verb:?}");
-        shop.tell(sale, Told::Changed(SMALL, 2, 30), 4);
+        shop.tell(sale, ShopEvent::Changed(SMALL, 2, 30), 4);
         assert_eq!(statuses(number), ["active", sold_again], "{verb:?}");
     }
 }
@@ -400,16 +404,16 @@ fn what_others_change_of_a_copy_that_is_not_sold_anymore_does_not_bring_it_back_
 fn of_two_words_of_one_second_the_more_generous_counts() {
     let shop = Shop::of(with_sellers(""));
     let sale = ShopSale::new(Seller::LemonSqueezy, 1);
-    shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
-    shop.tell(sale, Told::Paused(SMALL, 30), 2);
+    shop.tell(sale, ShopEvent::Sold(SMALL, 1, 30), 1);
+    shop.tell(sale, ShopEvent::Paused(SMALL, 30), 2);
     assert_eq!(shop.terms_after(0), [terms("suspended", SMALL, 30)]);
-    shop.tell(sale, Told::Paid(SMALL, 30, 60), 2);
+    shop.tell(sale, ShopEvent::Paid(SMALL, 30, 60), 2);
     assert_eq!(shop.terms_after(0), [terms("active", SMALL, 60)]);
     // A renewal of WooCommerce passes through on-hold within a second, and the two may arrive in any order.
     let sale = ShopSale::new(Seller::WooCommerce, 1);
-    shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
-    shop.tell(sale, Told::Paid(SMALL, 30, 60), 2);
-    shop.tell(sale, Told::Paused(SMALL, 60), 2);
+    shop.tell(sale, ShopEvent::Sold(SMALL, 1, 30), 1);
+    shop.tell(sale, ShopEvent::Paid(SMALL, 30, 60), 2);
+    shop.tell(sale, ShopEvent::Paused(SMALL, 60), 2);
     assert_eq!(shop.terms_after(1), [terms("active", SMALL, 60)]);
 }
 
@@ -418,7 +422,7 @@ fn what_the_vendor_suspends_stays_suspended_whatever_is_paid() {
     let shop = Shop::of(with_sellers(""));
     for (known, seller) in SELLERS.into_iter().enumerate() {
         let sale = ShopSale::new(seller, 1);
-        shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
+        shop.tell(sale, ShopEvent::Sold(SMALL, 1, 30), 1);
         let id = shop.licenses()[known].line["license"].as_str().unwrap().to_owned();
         let suspended = countersign(&shop.instance)
             .args(["license", "suspend", &id])
@@ -429,15 +433,15 @@ fn what_the_vendor_suspends_stays_suspended_whatever_is_paid() {
             "{}",
             String::from_utf8_lossy(&suspended.stderr)
         );
-        for (second, told) in [
-            (2, Told::Paid(SMALL, 30, 60)),
-            (3, Told::Paused(SMALL, 60)),
-            (4, Told::Changed(LARGE, 1, 60)),
-            (5, Told::Paid(LARGE, 60, 90)),
+        for (second, event) in [
+            (2, ShopEvent::Paid(SMALL, 30, 60)),
+            (3, ShopEvent::Paused(SMALL, 60)),
+            (4, ShopEvent::Changed(LARGE, 1, 60)),
+            (5, ShopEvent::Paid(LARGE, 60, 90)),
         ] {
-            shop.tell(sale, told, second);
+            shop.tell(sale, event, second);
             let found = &shop.terms_after(known)[0];
-            assert_eq!(found.0, "suspended", "{seller:?} {told:?}");
+            assert_eq!(found.0, "suspended", "{seller:?} {event:?}");
         }
         assert_eq!(shop.terms_after(known), [terms("suspended", LARGE, 90)], "{seller:?}");
         let resumed = countersign(&shop.instance).args(["license", "resume", &id]).status();
@@ -450,21 +454,21 @@ fn what_the_vendor_suspends_stays_suspended_whatever_is_paid() {
 fn a_sale_follows_its_license_to_a_new_key() {
     let shop = Shop::of(with_sellers(""));
     let sale = ShopSale::new(Seller::Stripe, 1);
-    shop.tell(sale, Told::Sold(SMALL, 1, 30), 1);
+    shop.tell(sale, ShopEvent::Sold(SMALL, 1, 30), 1);
     let id = shop.licenses()[0].line["license"].as_str().unwrap().to_owned();
     let mut command = countersign(&shop.instance);
     let rekeyed = command.args(["license", "rekey", &id]).output().unwrap();
     assert!(rekeyed.status.success(), "{}", String::from_utf8_lossy(&rekeyed.stderr));
-    for (second, told, expected) in [
-        (2, Told::Paid(SMALL, 30, 60), terms("active", SMALL, 60)),
-        (3, Told::Changed(LARGE, 1, 60), terms("active", LARGE, 60)),
-        (4, Told::Paused(LARGE, 60), terms("suspended", LARGE, 60)),
-        (5, Told::Paid(LARGE, 60, 90), terms("active", LARGE, 90)),
-        (6, Told::Refunded(5), terms("active", LARGE, 60)),
+    for (second, event, expected) in [
+        (2, ShopEvent::Paid(SMALL, 30, 60), terms("active", SMALL, 60)),
+        (3, ShopEvent::Changed(LARGE, 1, 60), terms("active", LARGE, 60)),
+        (4, ShopEvent::Paused(LARGE, 60), terms("suspended", LARGE, 60)),
+        (5, ShopEvent::Paid(LARGE, 60, 90), terms("active", LARGE, 90)),
+        (6, ShopEvent::Refunded(5), terms("active", LARGE, 60)),
     ] {
-        shop.tell(sale, told, second);
+        shop.tell(sale, event, second);
         let old = terms("revoked", SMALL, 30);
-        assert_eq!(shop.terms_after(0), [old, expected], "{told:?}");
+        assert_eq!(shop.terms_after(0), [old, expected], "{event:?}");
     }
 }
 
@@ -474,7 +478,9 @@ fn hostile_calls_to_every_shop_change_nothing() {
     let now = Utc::now().timestamp();
     let mut calls = 0;
     for seller in SELLERS {
-        let body = ShopSale::new(seller, 1).bodies(Told::Sold(SMALL, 1, 30), 1).remove(0);
+        let body = ShopSale::new(seller, 1)
+            .bodies(ShopEvent::Sold(SMALL, 1, 30), 1)
+            .remove(0);
         let secret = seller.secret();
         let right = seller.signature(&secret, now, &body);
         let mac = seller.mac(&secret, now, &body);
@@ -552,7 +558,7 @@ fn hostile_calls_to_every_shop_change_nothing() {
     // What is right is taken, and taken once.
     for (known, seller) in SELLERS.into_iter().enumerate() {
         let sale = ShopSale::new(seller, 1);
-        let body = sale.bodies(Told::Sold(SMALL, 1, 30), 1).remove(0);
+        let body = sale.bodies(ShopEvent::Sold(SMALL, 1, 30), 1).remove(0);
         let right = seller.signature(&seller.secret(), Utc::now().timestamp(), &body);
         for _ in 0..3 {
             assert_eq!(

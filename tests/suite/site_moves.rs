@@ -772,7 +772,7 @@ fn every_refusal_of_a_move_changes_nothing() {
         (expired, ["a.com", "b.com"], SECRET, 403, "license_expired"),
         (suspended, ["a.com", "b.com"], SECRET, 403, "license_suspended"),
         (revoked, ["a.com", "b.com"], SECRET, 403, "license_revoked"),
-        // A stranger who has the key, and knows the victim's address.
+        // A stranger with the key, who knows the victim's address.
         (good, ["a.com", "evil.com"], "", 403, "wrong_release_secret"),
         (good, ["a.com", "evil.com"], "guessed", 403, "wrong_release_secret"),
         (good, ["evil.com", "worse.com"], SECRET, 403, "license_not_bound"),
@@ -1038,7 +1038,7 @@ fn a_site_that_was_installed_again_has_its_new_secret_after_14_days_of_silence()
 }
 
 #[test]
-fn the_key_alone_claims_no_site_where_no_customer_can_be_told() {
+fn the_key_alone_claims_no_site_where_no_customer_can_be_notified() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
     let server = Server::start(&instance);

@@ -153,10 +153,10 @@ fn the_list_of_staging_hosts_is_replaced_extended_or_empty() {
             .args(["serve", "--staging-hosts", bad])
             .output()
             .unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(
-            output.status.code() == Some(2) && told.contains(reason),
-            "{bad}: {told}"
+            output.status.code() == Some(2) && stderr.contains(reason),
+            "{bad}: {stderr}"
         );
     }
 }
@@ -273,9 +273,9 @@ fn a_command_changes_the_limits_of_a_license() {
     let sites = ["example.com", "a.example.com", "b.example.com"];
     let license = &issued;
     let set = |arguments: &[&str]| {
-        let told = stdout_json(instance, &[&["license", "sites", &license.id], arguments].concat());
-        let limits = ["sites", "staging_sites", "site_moves"].map(|name| told["license"][name].clone());
-        (told["changed"] == true, limits)
+        let changed = stdout_json(instance, &[&["license", "sites", &license.id], arguments].concat());
+        let limits = ["sites", "staging_sites", "site_moves"].map(|name| changed["license"][name].clone());
+        (changed["changed"] == true, limits)
     };
     let leave = || {
         let body = json!({ "license_key": license.key, "site_url": "a.example.com" });
@@ -297,13 +297,13 @@ fn a_command_changes_the_limits_of_a_license() {
         set(&["--staging-sites", "default"]),
         (true, [json!(2), Value::Null, Value::Null])
     );
-    let told = run(
+    let output = run(
         instance,
         &["license", "sites", &license.id, "1", "--staging-sites", "2"],
     );
-    let told = String::from_utf8(told.stdout).unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
     let expected = "now for 1 site, 2 staging copies.";
-    assert!(told.contains(expected), "{told}");
+    assert!(stdout.contains(expected), "{stdout}");
     let own = ["--staging-sites", "7", "--site-moves", "0", "--json"];
     let issue = ["license", "issue", "--module", "forms", "--expires", "never"];
     let made: Value = serde_json::from_slice(&run(instance, &[&issue[..], &own].concat()).stdout).unwrap();
@@ -322,8 +322,8 @@ fn a_command_changes_the_limits_of_a_license() {
     ] {
         let command = [&["license", "sites", &issued.id], arguments].concat();
         let output = countersign(instance).args(command).output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && told.contains(reason), "{told}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && stderr.contains(reason), "{stderr}");
     }
 }
 

@@ -135,11 +135,11 @@ fn a_start_refuses_what_a_reload_refuses_until_the_command_line_accepts_it_once(
     let noted = || fs::read(instance.file("store/accepted-licenses.json")).unwrap();
     let before = noted();
     write(&instance, &all[..6]);
-    let told = "error: the registry lacks 4 of the 10 licenses that were in force\nhint: restore \
+    let expected = "error: the registry lacks 4 of the 10 licenses that were in force\nhint: restore \
         the licenses; or, if you removed them on purpose, restart once with `countersign serve --accept-dropped-licenses`";
     // Each time: a start that is refused is not what is in force.
     for _ in 0..2 {
-        assert_eq!(refused(&instance), (Some(3), told.to_owned()));
+        assert_eq!(refused(&instance), (Some(3), expected.to_owned()));
     }
     let doctor = countersign(&instance).arg("doctor").output().unwrap();
     let text = String::from_utf8_lossy(&doctor.stdout).into_owned();
@@ -153,7 +153,7 @@ fn a_start_refuses_what_a_reload_refuses_until_the_command_line_accepts_it_once(
         &instance,
         &[&all[..6], &(0..4).map(|_| License::new()).collect::<Vec<_>>()].concat(),
     );
-    assert_eq!(refused(&instance), (Some(3), told.to_owned()));
+    assert_eq!(refused(&instance), (Some(3), expected.to_owned()));
     // No setting that stays.
     instance.write("countersign.toml", "[serve]\naccept_dropped_licenses = true\n");
     assert!(
@@ -209,7 +209,7 @@ fn what_a_reload_accepted_is_what_the_next_start_compares_with() {
 }
 
 #[test]
-fn a_missing_or_damaged_note_of_what_was_in_force_is_told_and_refuses_no_start() {
+fn a_missing_or_damaged_note_of_what_was_in_force_is_reported_and_refuses_no_start() {
     let (instance, all) = ten_in_force();
     let note = instance.file("store/accepted-licenses.json");
     let harms: [fn(&std::path::Path); 3] = [
@@ -229,7 +229,7 @@ fn a_missing_or_damaged_note_of_what_was_in_force_is_told_and_refuses_no_start()
             server.log()
         );
         assert!(server.stop().success());
-        // And it is made anew.
+        // And it is made again.
         let server = Server::start(&instance);
         assert!(!server.log().contains("WARN"), "{}", server.log());
     }

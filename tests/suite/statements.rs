@@ -69,7 +69,7 @@ fn an_unbound_license_is_bound_to_the_first_site_and_stays_bound() {
 }
 
 #[test]
-fn bound_elsewhere_is_told_the_first_bound_domain() {
+fn bound_elsewhere_names_the_first_bound_domain() {
     let license = License::new();
     let (_instance, server) = serve(&license, "sites = 2");
     server.validate(&license, "first.com");

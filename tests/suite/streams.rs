@@ -42,7 +42,7 @@ fn json(folder: &Path, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_path_that_is_not_utf8_keeps_nothing_from_being_told() {
+fn a_path_that_is_not_utf8_keeps_nothing_from_being_shown() {
     let parent = Instance::empty();
     let folder: PathBuf = parent.path().join(OsStr::from_bytes(b"in\xffstance"));
     let made = countersign_in(parent.path())
@@ -183,7 +183,7 @@ fn a_key_that_nobody_would_see_is_not_made() {
 }
 
 #[test]
-fn a_change_that_cannot_be_told_is_said_to_be_written() {
+fn a_change_that_cannot_be_printed_is_reported_as_written() {
     let instance = Instance::issuing(&[]);
     let id = &*issue(&instance);
     let written = "error: the change is written, but stdout cannot be written to\ncaused by: No space left on device";
@@ -198,8 +198,9 @@ fn a_change_that_cannot_be_told_is_said_to_be_written() {
         assert_eq!(output.status.code(), Some(4), "{arguments:?}");
         let error = error(&output);
         let as_json: Option<Value> = error.lines().last().and_then(|line| serde_json::from_str(line).ok());
-        let is_told = as_json.is_some_and(|told| told["error"].as_str().unwrap().starts_with("the change is written"));
-        assert!(is_told || error.contains(written), "{arguments:?}: {error}");
+        let says_so =
+            as_json.is_some_and(|error| error["error"].as_str().unwrap().starts_with("the change is written"));
+        assert!(says_so || error.contains(written), "{arguments:?}: {error}");
         let after = ledger(&instance);
         let new = &after[before.len()..];
         assert!(

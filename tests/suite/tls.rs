@@ -9,7 +9,7 @@ use crate::support::http::Client;
 use crate::support::server::countersign;
 
 #[test]
-fn whoever_speaks_in_the_clear_is_told_so() {
+fn whoever_speaks_in_the_clear_gets_a_hint() {
     let instance = Instance::new();
     Certificate::new("first", 30).install(&instance);
     let server = serve(&instance, &[]);

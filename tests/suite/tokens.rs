@@ -47,10 +47,10 @@ fn a_token_is_made_listed_and_revoked_with_and_without_a_server() {
         (&made["scopes"], &made["last_used"]),
         (&json!(["licenses:write"]), &Value::Null)
     );
-    let told = refused(&instance, &create);
+    let stderr = refused(&instance, &create);
     assert!(
-        told.contains("token shop: there is a token with this name\nhint: revoke it first"),
-        "{told}"
+        stderr.contains("token shop: there is a token with this name\nhint: revoke it first"),
+        "{stderr}"
     );
     assert!(server.stop().success());
 
@@ -74,10 +74,10 @@ fn a_token_is_made_listed_and_revoked_with_and_without_a_server() {
         revoked["revoked"].is_string() && revoked.get("token").is_none(),
         "{revoked}"
     );
-    let told = refused(&instance, &["token", "revoke", "shop"]);
+    let stderr = refused(&instance, &["token", "revoke", "shop"]);
     assert!(
-        told.contains("there is no such token, or it is revoked already"),
-        "{told}"
+        stderr.contains("there is no such token, or it is revoked already"),
+        "{stderr}"
     );
 
     // A revoked name is free again.
@@ -106,10 +106,10 @@ fn a_token_is_made_listed_and_revoked_with_and_without_a_server() {
 fn a_token_needs_the_keys_of_issuing_and_a_scope() {
     let instance = Instance::with_licenses(&[License::new().toml("")]);
     let _server = Server::start(&instance);
-    let told = refused(&instance, &["token", "create", "shop", "--scope", "licenses:write"]);
+    let stderr = refused(&instance, &["token", "create", "shop", "--scope", "licenses:write"]);
     assert!(
-        told.contains("hint: run `countersign keys generate --issuing`"),
-        "{told}"
+        stderr.contains("hint: run `countersign keys generate --issuing`"),
+        "{stderr}"
     );
     for arguments in [
         &["token", "create", "shop"][..],
@@ -117,6 +117,6 @@ fn a_token_needs_the_keys_of_issuing_and_a_scope() {
     ] {
         assert_eq!(run(&instance, arguments).status.code(), Some(2), "{arguments:?}");
     }
-    let told = run(&instance, &["token", "create", "shop", "--scope", "all"]).stderr;
-    assert!(String::from_utf8_lossy(&told).contains("expected one of customers:read, keys:read"));
+    let stderr = run(&instance, &["token", "create", "shop", "--scope", "all"]).stderr;
+    assert!(String::from_utf8_lossy(&stderr).contains("expected one of customers:read, keys:read"));
 }

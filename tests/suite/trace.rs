@@ -156,7 +156,7 @@ fn old_keys_old_licenses_and_withheld_versions_are_still_traced() {
 }
 
 #[test]
-fn what_was_never_given_out_is_told_as_forged_unknown_or_unmarked() {
+fn what_was_never_given_out_is_reported_as_forged_unknown_or_unmarked() {
     let license = License::new();
     let (instance, _) = hosting(&[license.toml("")], &[("acme-forms", &[LATEST], true)]);
     let in_future = today().checked_add_days(Days::new(30)).unwrap();
@@ -199,24 +199,24 @@ fn what_was_never_given_out_is_told_as_forged_unknown_or_unmarked() {
         (&json!("given"), &json!([]))
     );
 
-    let told = |arguments: &[&str]| {
+    let refused = |arguments: &[&str]| {
         let output = run(&instance, arguments);
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     fs::write(instance.file("odd.zip"), b"PK no archive").unwrap();
-    let (exit, error) = told(&["trace", instance.file("odd.zip").to_str().unwrap()]);
+    let (exit, error) = refused(&["trace", instance.file("odd.zip").to_str().unwrap()]);
     assert!(
         exit == Some(3) && error.contains("hint: unpack it, and trace the folder"),
         "{error}"
     );
     fs::create_dir(instance.file("nothing")).unwrap();
-    let (exit, error) = told(&["trace", instance.file("nothing").to_str().unwrap()]);
+    let (exit, error) = refused(&["trace", instance.file("nothing").to_str().unwrap()]);
     assert!(
         exit == Some(3) && error.contains("there is no build id in it"),
         "{error}"
     );
     put_secret(&instance, "keys/downloads.key", &[1; 31]);
-    let (exit, error) = told(&["trace", &id.to_string()]);
+    let (exit, error) = refused(&["trace", &id.to_string()]);
     assert!(exit == Some(3) && error.contains("not a key for downloads"), "{error}");
 }
 

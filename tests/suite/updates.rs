@@ -277,7 +277,7 @@ fn an_expired_license_hears_of_security_releases_that_its_site_lacks() {
     let yesterday = (Utc::now().date_naive() - Days::new(1)).to_string();
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
-    // Newest first. The second one is offered to nobody, and the oldest two stand below the site's own version.
+    // Newest first. The second one is offered to nobody, and the oldest two are below the site's own version.
     let releases = [
         ("2.0.0", false),
         ("2.0.0-beta.1", true),

@@ -258,7 +258,7 @@ fn write() {
     }
     for (kind, echo) in [("that looks like a signature", HOSTILE), ("in many scripts", FOREIGN)] {
         let site_url = format!("{SITE_URL}/{echo}");
-        let told = ask(good, &site_url, echo);
+        let signed = ask(good, &site_url, echo);
         rows.push(row(
             &format!("a nonce {kind}"),
             ask(good, SITE_URL, echo),
@@ -275,7 +275,7 @@ fn write() {
             "",
             "active",
         ));
-        let unsigned = told.replace(r#""status":"active""#, r#""status":"expired""#);
+        let unsigned = signed.replace(r#""status":"active""#, r#""status":"expired""#);
         rows.push(row(
             &format!("a changed status beside echoes {kind}"),
             unsigned,

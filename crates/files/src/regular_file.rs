@@ -174,7 +174,7 @@ pub fn exposed_mode(file: &File) -> io::Result<Option<u32>> {
     if mode & 0o077 != 0o040 || !is_own_group(metadata.gid())? {
         return Ok(Some(mode));
     }
-    // SECURITY: with an access control list, the bits of the group stand for every user and group in the list (acl(5)).
+    // SECURITY: with an access control list, the bits of the group cover every user and group in the list (acl(5)).
     match fgetxattr(file, "system.posix_acl_access", &mut [0_u8; 0]) {
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
         Ok(_) => Ok(Some(mode)),
@@ -367,8 +367,8 @@ mod tests {
         assert_eq!(kind(read(folder.path(), 10)), io::ErrorKind::IsADirectory);
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        let told = read(&socket, 10).unwrap_err().to_string();
-        assert_eq!(told, "is a socket, a pipe or a device, not a regular file");
+        let refusal = read(&socket, 10).unwrap_err().to_string();
+        assert_eq!(refusal, "is a socket, a pipe or a device, not a regular file");
     }
 
     #[test]

@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_told_and_what_an_older_version_left_stays() {
+    fn what_is_damaged_is_reported_and_what_an_older_version_left_stays() {
         let store = tempfile::tempdir().unwrap();
         let spool = Spool::open(store.path()).unwrap();
         for body in [&b"{}"[..], b"[]", b"1"] {
@@ -443,9 +443,9 @@ mod tests {
             let read = spool.read(id(of));
             assert!(matches!(&read, Err(SpoolError::File(JsonFolderError::Damaged(path))) if *path == file(of)));
         }
-        let told = Mutex::new(0);
-        spool.look(|_| *told.lock().unwrap() += 1).unwrap();
-        assert_eq!((told.into_inner().unwrap(), spool.waiting()), (2, vec![id(b"1")]));
+        let reported = Mutex::new(0);
+        spool.look(|_| *reported.lock().unwrap() += 1).unwrap();
+        assert_eq!((reported.into_inner().unwrap(), spool.waiting()), (2, vec![id(b"1")]));
 
         let name = "0".repeat(32);
         fs::create_dir(folder.join("parked")).unwrap();

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_told_by_its_setting() {
+    fn what_is_missing_or_wrong_is_reported_by_its_setting() {
         let account = MailAccount::new(&config()).unwrap();
         assert_eq!(account.from(), "Acme Licenses <licenses@acme.example>");
         assert_eq!(account.server(), "smtp.acme.example:587");

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_takes_nothing_more_and_damaged_files_are_told() {
+    fn a_full_queue_takes_nothing_more_and_damaged_files_are_reported() {
         let store = tempfile::tempdir().unwrap();
         let queue = MailQueue::open(store.path(), Utc::now()).unwrap();
         let address: MailAddress = "anna@example.com".parse().unwrap();

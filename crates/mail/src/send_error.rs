@@ -31,7 +31,7 @@ pub enum SendStep {
 }
 
 impl SendStep {
-    fn told(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Connect => "the connection",
             Self::Tls => "TLS",
@@ -74,7 +74,7 @@ pub enum SendError {
     #[error("the mail server takes no address with other letters than ASCII (SMTPUTF8)")]
     NoOtherLetters,
     /// The server answered with an error.
-    #[error("the mail server refused {} with {code}", .step.told())]
+    #[error("the mail server refused {} with {code}", .step.name())]
     Refused {
         /// What it refused.
         step: SendStep,
@@ -84,7 +84,7 @@ pub enum SendError {
         text: String,
     },
     /// The server took too long.
-    #[error("the mail server did not answer within {} s: {}", .limit.as_secs(), .step.told())]
+    #[error("the mail server did not answer within {} s: {}", .limit.as_secs(), .step.name())]
     TimedOut {
         /// What it was asked.
         step: SendStep,
@@ -92,7 +92,7 @@ pub enum SendError {
         limit: Duration,
     },
     /// The connection ended, or what came is not SMTP.
-    #[error("the connection to the mail server broke: {}: {reason}", .step.told())]
+    #[error("the connection to the mail server broke: {}: {reason}", .step.name())]
     Broken {
         /// What it was asked.
         step: SendStep,

@@ -47,7 +47,7 @@ enum Trouble {
 
 /// Since when, and how long to pause.
 struct Pause {
-    told: String,
+    reason: String,
     until: Instant,
     length: Duration,
 }
@@ -326,17 +326,17 @@ impl SenderThread {
     /// All mails wait, longer each time. A new reason is logged, and the same one is not logged again.
     fn pause(&mut self, trouble: &Trouble) {
         self.queue.counts.failures.fetch_add(1, Ordering::Relaxed);
-        let told = trouble.to_string();
+        let reason = trouble.to_string();
         let before = self.trouble.take();
-        let is_news = before.as_ref().is_none_or(|pause| pause.told != told);
+        let is_news = before.as_ref().is_none_or(|pause| pause.reason != reason);
         if is_news {
-            tracing::warn!(reason = told, "no mail can be sent now; all wait");
+            tracing::warn!(reason, "no mail can be sent now; all wait");
         }
         // A twelfth of the wait of a single mail: 5 s.
         let first = (self.account.retry / 12).max(Duration::from_millis(50));
         let length = before.map_or(first, |pause| (pause.length * 2).min(LONGEST_PAUSE));
         self.trouble = Some(Pause {
-            told,
+            reason,
             until: Instant::now() + length,
             length,
         });

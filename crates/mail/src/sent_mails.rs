@@ -35,7 +35,7 @@ pub(super) struct SentMails {
 }
 
 impl SentMails {
-    /// Reads the file, and writes it anew without what is too old. A line that was torn by a loss of power is left out.
+    /// Reads the file, and rewrites it without what is too old. A line that was torn by a loss of power is left out.
     pub(super) fn open(folder: &Path, now: DateTime<Utc>) -> io::Result<Self> {
         let path = folder.join(FILE);
         let text = match regular_file::read_to_string(&path, MAX_FILE) {

@@ -43,7 +43,7 @@ impl MailStream {
         }
     }
 
-    /// In TLS; `prefix` stands in for what the server said before.
+    /// A stream in TLS; it reads `prefix` first, in place of what the server sent before.
     pub(super) fn tls(stream: TlsStream<TcpStream>, prefix: &'static [u8]) -> Self {
         Self {
             transport: Transport::Tls(Box::new(stream)),

@@ -701,7 +701,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_file_and_line_and_without_a_value() {
+    fn mistakes_are_reported_with_file_and_line_and_without_a_value() {
         for (text, expected) in [
             (
                 "Subject: a\n\nx\n{{ licence.key }}\n",

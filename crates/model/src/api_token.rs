@@ -22,7 +22,7 @@ pub const TOKEN_BYTES: usize = 32;
 /// A token as the ledger has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiToken {
-    /// What the vendor calls it. Changes that it makes are told under this name.
+    /// What the vendor calls it. Changes that it makes are recorded under this name.
     pub name: Name,
     /// The SHA-256 of its secret.
     pub hash: Digest,
@@ -63,7 +63,7 @@ pub enum TokenScope {
     #[strum(serialize = "customers:read")]
     #[serde(rename = "customers:read")]
     CustomersRead,
-    /// Tell license keys again that were told more than seven days ago.
+    /// Read the keys of licenses that were issued more than seven days ago.
     #[strum(serialize = "keys:read")]
     #[serde(rename = "keys:read")]
     KeysRead,

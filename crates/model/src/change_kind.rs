@@ -1,4 +1,4 @@
-//! What a change did to a license of the ledger: for the audit trail, and for those who are told of it.
+//! What a change did to a license of the ledger: for the audit trail, and for webhooks.
 
 use crate::license::{License, LicenseStatus};
 
@@ -53,7 +53,7 @@ mod tests {
     use crate::license_key::LicenseId;
 
     #[test]
-    fn the_gravest_difference_is_told() {
+    fn the_gravest_difference_is_named() {
         let day = |day| NaiveDate::from_ymd_opt(2027, 1, day).unwrap();
         let license = License {
             id: LicenseId::from_bytes([1; 32]),

@@ -1,6 +1,6 @@
 //! Customers: the address that one is found by, and what the store keeps of one beside the ledger.
 //!
-//! A line of the ledger has a random number. Address and name stand in the table of texts, in rows that can be deleted: a customer who
+//! A line of the ledger has a random number. Address and name are in the table of texts, in rows that can be deleted: a customer who
 //! was erased and buys again gets another number.
 
 use std::fmt;

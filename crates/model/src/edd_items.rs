@@ -51,7 +51,7 @@ impl EddName {
     }
 }
 
-/// The text with HTML entities such as `&#8211;` and `&amp;` replaced by a blank: none stands for a letter of a name.
+/// The text with HTML entities such as `&#8211;` and `&amp;` replaced by a blank: none means a letter of a name.
 fn without_entities(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;

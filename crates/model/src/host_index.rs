@@ -1,4 +1,4 @@
-//! Hosts in a list, found without looking at each: by name, by the site that they stand under, and by the tag of a link.
+//! Hosts in a list, found without looking at each: by name, by the site that they are under, and by the tag of a link.
 //!
 //! A license may have 50,000 sites, and each of them asks twice a day.
 
@@ -29,7 +29,7 @@ impl Hosted for SiteHost {
     }
 }
 
-/// The positions of hosts in a list. They are sorted by the names read from the end, so that all hosts under one stand together.
+/// The positions of hosts in a list. They are sorted by the names read from the end, so that all hosts under one are adjacent.
 ///
 /// Each method takes the list, which must be the one that the index is for.
 #[derive(Debug, Default)]

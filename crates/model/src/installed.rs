@@ -39,7 +39,7 @@ impl InstalledVersions {
     /// Counts sites, each of which runs one version of a plugin.
     pub fn count(sites: impl IntoIterator<Item = (Slug, Version)>) -> Self {
         let mut found: Vec<_> = sites.into_iter().collect();
-        // The text decides between versions that PHP finds equal, so that equal ones stand together.
+        // The text decides between versions that PHP finds equal, so that equal ones are adjacent.
         found.sort_by(|(a, version), (b, other)| {
             let newest_first = other
                 .cmp_php(version)
@@ -87,15 +87,15 @@ mod tests {
             site("acme-forms", "1.10.0"),
             site("acme-forms", "1.9.0"),
         ]);
-        let told = serde_json::to_value(&found).unwrap();
+        let document = serde_json::to_value(&found).unwrap();
         let expected = serde_json::json!({ "plugins": [
             { "slug": "acme-forms", "versions": [
                 { "version": "1.10.0", "sites": 1 }, { "version": "1.9.0", "sites": 2 },
             ] },
             { "slug": "acme-maps", "versions": [{ "version": "1.0", "sites": 1 }] },
         ] });
-        assert_eq!(told, expected);
-        assert_eq!(serde_json::from_value::<InstalledVersions>(told).unwrap(), found);
+        assert_eq!(document, expected);
+        assert_eq!(serde_json::from_value::<InstalledVersions>(document).unwrap(), found);
         assert_eq!(found.of(&"acme-maps".parse().unwrap()).unwrap()[0].sites, 1);
         assert_eq!(found.of(&"acme-shop".parse().unwrap()), None);
     }

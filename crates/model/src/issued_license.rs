@@ -122,7 +122,7 @@ impl ChangeScope {
         self.0.strip_prefix("shop:")?.parse().ok()
     }
 
-    /// Who has the token of this name.
+    /// The scope of the token with this name.
     pub fn of_token(name: &Name) -> Self {
         Self(format!("token:{name}").into())
     }

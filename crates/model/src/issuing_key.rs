@@ -143,7 +143,7 @@ impl ReferenceKey {
         claimed.len() >= SHORTEST_DESK_MAC && mac.verify_truncated_left(claimed).is_ok()
     }
 
-    /// How a line of the ledger names this order of a shop. Who has the ledger alone cannot tell which order it is.
+    /// How a line of the ledger names this order of a shop. The ledger alone does not say which order it is.
     pub fn hide(&self, reference: &str) -> Hex128 {
         Hex128(first(&mac(&self.references, &[reference.as_bytes()])))
     }
@@ -220,7 +220,7 @@ mod tests {
     fn the_derivation_never_changes() {
         let key = IssuingKey::new(&[7; 32]);
         let origin = origin(&key, "shop:stripe", SalesMode::Live, "order 1", 9);
-        let told = [
+        let derived = [
             key.fingerprint(),
             origin.key.to_string(),
             origin.body.to_string(),
@@ -230,7 +230,7 @@ mod tests {
             ReferenceKey::new(&[7; 32]).person("Anna").to_string(),
             Hex128(first(&ReferenceKey::new(&[7; 32]).desk_mac(&[b"session 1\0", b"x"]))).to_string(),
         ];
-        assert_eq!(told, VECTOR);
+        assert_eq!(derived, VECTOR);
         assert_eq!(format!("{:08x}", key.number()), VECTOR[0][..8]);
         assert_eq!(format!("{key:?}"), "IssuingKey(redacted)");
     }

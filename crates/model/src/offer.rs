@@ -129,7 +129,7 @@ impl ShopId {
     /// What a sale has instead of a price if it names nothing but an offer.
     const OFFER: &str = "offer:";
 
-    /// Whether it stands for a price that is not known, and names an offer.
+    /// Whether it replaces a price that is not known, and names an offer.
     pub fn is_offer(&self) -> bool {
         self.0.starts_with(Self::OFFER)
     }

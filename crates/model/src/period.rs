@@ -1,4 +1,4 @@
-//! Periods of the calendar, and the day that stands for never.
+//! Periods of the calendar, and the day that means never.
 
 use std::fmt;
 use std::str::FromStr;

@@ -84,7 +84,7 @@ impl Plugin {
     }
 }
 
-/// What a product is on a site. Where nothing else is said, the word plugin means both.
+/// What a product is on a site. Unless a text says otherwise, the word plugin means both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginKind {

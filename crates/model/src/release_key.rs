@@ -83,12 +83,12 @@ impl ReleaseKey {
         &self.application
     }
 
-    /// The key in SSH's wire format, as it stands in a signature.
+    /// The key in SSH's wire format, as a signature has it.
     pub fn blob(&self) -> &[u8] {
         &self.blob
     }
 
-    /// What stands behind the key, by which people know it; may be empty.
+    /// The comment behind the key, by which people know it; may be empty.
     pub fn comment(&self) -> &str {
         &self.comment
     }

@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(refusal(&off, "2.3.9"), Some(BackRefusal::Off));
         assert_eq!(refusal(&rules, "1.9"), Some(BackRefusal::OtherLine));
         assert_eq!(refusal(&rules, "2.4.0"), Some(BackRefusal::NotOlder));
-        let told = refusal(&wide_again(&off), "1.7.9").map(|refusal| refusal.to_string());
-        assert_eq!(told.as_deref(), Some("The vendor lets no site go back below 1.8."));
+        let message = refusal(&wide_again(&off), "1.7.9").map(|refusal| refusal.to_string());
+        assert_eq!(message.as_deref(), Some("The vendor lets no site go back below 1.8."));
     }
 }

@@ -115,8 +115,8 @@ impl ReminderRule {
     pub fn due(&self, end: NaiveDate, since: DateTime<Utc>, now: DateTime<Utc>) -> Option<ReminderKind> {
         let moments = self.0.iter().filter_map(|kind| Some((kind.moment(end)?, *kind)));
         let (moment, kind) = moments.filter(|(moment, _)| *moment <= now).max()?;
-        let is_told_in_time = !kind.is_before() || now.date_naive() <= end;
-        (moment > since && now - moment <= MOST_LATE && is_told_in_time).then_some(kind)
+        let is_in_time = !kind.is_before() || now.date_naive() <= end;
+        (moment > since && now - moment <= MOST_LATE && is_in_time).then_some(kind)
     }
 
     /// The reminders of a license with this last day, with their moments.

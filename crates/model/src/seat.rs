@@ -1,11 +1,11 @@
 //! Seats of a license: which sites use it, which of them are staging copies, and whether another site may.
 //!
-//! A staging copy is a site whose host stands under that of another site of the same license, as `staging.example.com`
+//! A staging copy is a site whose host is under that of another site of the same license, as `staging.example.com`
 //! beside `example.com`. One under a [staging host](crate::staging_hosts) is one, too, if the license has a site outside them.
 //! Some of them need no seat. No list of domain suffixes is asked, so `example.co.uk` would count as a copy of `co.uk`, if
 //! somebody had a site there. Nobody has.
 //!
-//! A site outside the staging hosts that stands under no other site is never a copy. So a license always uses a seat.
+//! A site outside the staging hosts that is under no other site is never a copy. So a license always uses a seat.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -175,7 +175,7 @@ impl License {
         new_copies.take(missing).count() == missing
     }
 
-    /// Whether a site of the license stands above this host.
+    /// Whether a site of the license is above this host.
     fn has_site_above(&self, stored: &(impl Stored + ?Sized), host: &SiteHost) -> bool {
         let is_valid = |position: usize| !self.is_void(&stored.all()[position]);
         let uses = |name: &str| self.details.hosts.has(name) || stored.position(name).is_some_and(is_valid);
@@ -293,7 +293,7 @@ impl<'a, 's> SitesByName<'a, 's> {
         }
     }
 
-    /// Whether the host stands under another one.
+    /// Whether the host is under another one.
     fn is_under_another(&self, host: &SiteHost) -> bool {
         host.parents().any(|parent| self.by_name.contains_key(parent))
     }

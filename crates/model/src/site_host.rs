@@ -259,7 +259,7 @@ impl SiteHost {
         above.filter(|parent| parent.contains('.'))
     }
 
-    /// Whether its name stands under another one, as `a.example.com` under `example.com`.
+    /// Whether its name is under another one, as `a.example.com` under `example.com`.
     pub fn is_under(&self, other: &Self) -> bool {
         let rest = self.0.strip_suffix(other.as_str());
         rest.is_some_and(|rest| rest.ends_with('.'))

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misread_suffix_is_told_with_what_to_write() {
+    fn a_misread_suffix_is_reported_with_what_to_write() {
         for (suffix, expected) in [
             ("-preview.1", "PHP takes it for newer than 1.3.0; write -beta.1"),
             ("-pre", "PHP takes it for newer than 1.3.0; write -beta.1"),

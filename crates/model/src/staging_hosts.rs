@@ -1,6 +1,6 @@
 //! Staging hosts: the names under which web hosts put staging copies and unfinished sites of all their customers.
 //!
-//! A pattern stands for whole labels, so `*.kinsta.cloud` matches neither `evilkinsta.cloud` nor `kinsta.cloud.evil.example`.
+//! A pattern matches whole labels, so `*.kinsta.cloud` matches neither `evilkinsta.cloud` nor `kinsta.cloud.evil.example`.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -62,7 +62,7 @@ impl From<u32> for StagingRule {
 pub struct StagingPattern {
     /// Lower-case ASCII with a dot, not an address.
     name: CompactString,
-    /// Whether it matches what stands under the name, and not the name itself.
+    /// Whether it matches the names below this name, and not the name itself.
     is_wildcard: bool,
 }
 
@@ -84,7 +84,7 @@ impl FromStr for StagingPattern {
         if name.is_empty() || name.contains(is_odd) {
             return Err(EXPECTED);
         }
-        // A site under the name: `www.` is no part of a host, but is one of what stands above a host.
+        // A site under the name: `www.` is no part of a host, but is one of the labels above a host.
         let under = format!("a.{name}");
         let written = if is_wildcard { &under } else { name };
         let host: SiteHost = written.parse().map_err(|_| EXPECTED)?;

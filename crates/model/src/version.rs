@@ -182,7 +182,7 @@ fn is_word(byte: u8) -> bool {
     !byte.is_ascii_digit() && byte != b'.'
 }
 
-/// Stands for "a number" when a number is compared with a word.
+/// Means "a number" when a number is compared with a word.
 const NUMBER: &[u8] = b"#N#";
 
 fn compare_canonical(mut a: &[u8], mut b: &[u8]) -> Ordering {

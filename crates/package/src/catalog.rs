@@ -96,7 +96,7 @@ pub struct ListedRelease {
 pub struct FoundPackage<'a> {
     /// Its release.
     pub version: &'a Version,
-    /// Where it stands.
+    /// Its file.
     pub path: PathBuf,
     /// What it is.
     pub package: &'a HeldPackage,

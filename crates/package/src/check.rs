@@ -116,7 +116,7 @@ pub enum PackageProblem {
         misread: String,
     },
     /// A file has the mark's name.
-    #[error("{}: the build id of each download stands in this file; the archive must not have one", Printable(.0))]
+    #[error("{}: each download has its build id in this file; the archive must not have one", Printable(.0))]
     HasMark(String),
 }
 
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_the_package_is_told() {
+    fn what_cannot_be_the_package_is_reported() {
         let folder = "acme".parse().unwrap();
         let expected = Expected {
             folder: Some(&folder),
@@ -437,32 +437,32 @@ mod tests {
             marked: true,
             ..Expected::default()
         };
-        let told = |files: &[(&str, &[u8])]| problems(files, &expected);
-        assert_eq!(told(&[]), ["the archive has no files"]);
-        assert_eq!(told(&[("acme/", b"")]), ["the archive has no files"]);
+        let reported = |files: &[(&str, &[u8])]| problems(files, &expected);
+        assert_eq!(reported(&[]), ["the archive has no files"]);
+        assert_eq!(reported(&[("acme/", b"")]), ["the archive has no files"]);
         assert_eq!(
-            told(&[("acme/acme.php", PLUGIN), ("readme.txt", b"")]),
+            reported(&[("acme/acme.php", PLUGIN), ("readme.txt", b"")]),
             ["readme.txt: is in no folder; everything must be in one folder on top"]
         );
         assert_eq!(
-            told(&[("acme/acme.php", PLUGIN), ("other/x", b"")]),
+            reported(&[("acme/acme.php", PLUGIN), ("other/x", b"")]),
             ["the folders acme and other are on top; there must be one"]
         );
-        assert_eq!(told(&[("acme/.DS_Store", b"")]), ["the archive has no files"]);
+        assert_eq!(reported(&[("acme/.DS_Store", b"")]), ["the archive has no files"]);
         assert_eq!(
-            told(&[("acme-main/acme.php", PLUGIN)]),
+            reported(&[("acme-main/acme.php", PLUGIN)]),
             ["the folder on top is acme-main, and must be acme"]
         );
         assert_eq!(
-            told(&[("acme/readme.txt", PLUGIN)]),
+            reported(&[("acme/readme.txt", PLUGIN)]),
             ["no PHP file in the folder on top has a plugin header"]
         );
         assert_eq!(
-            told(&[("acme/a.php", PLUGIN), ("acme/b.php", OTHER)]),
+            reported(&[("acme/a.php", PLUGIN), ("acme/b.php", OTHER)]),
             ["a.php and b.php both have a plugin header; name the main file like the folder"]
         );
         assert_eq!(
-            told(&[("acme/acme.php", OTHER)]),
+            reported(&[("acme/acme.php", OTHER)]),
             ["acme.php: its Version is \"\", and must be \"1.2.0\""]
         );
         let elsewhere = Expected {
@@ -480,10 +480,10 @@ mod tests {
                 ["acme.php: sites misread its Version \"v1.2.0\": PHP does not take it for 1.2.0; write 1.2.0"]
             );
         }
-        let mark = "the build id of each download stands in this file; the archive must not have one";
+        let mark = "each download has its build id in this file; the archive must not have one";
         for name in ["acme/build-id.php", "acme/Build-Id.PHP", "acme/build-id.php/x"] {
             assert_eq!(
-                told(&[("acme/acme.php", PLUGIN), (name, b"")]),
+                reported(&[("acme/acme.php", PLUGIN), (name, b"")]),
                 [format!("{name}: {mark}")]
             );
         }
@@ -558,8 +558,8 @@ mod tests {
             &Expected::default(),
         );
         assert_eq!(found.problems, []);
-        let told: Vec<_> = found.warnings.iter().map(ToString::to_string).collect();
-        assert_eq!(told, [".DS_Store and 2 more: never packed"]);
+        let warnings: Vec<_> = found.warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(warnings, [".DS_Store and 2 more: never packed"]);
     }
 
     #[test]
@@ -569,13 +569,13 @@ mod tests {
         let bytes = zip(&names.map(|name| Made::stored(name, &large)));
         let archive = Archive::check(&bytes[..]).unwrap();
         let found = check(&archive, &Expected::default(), header).unwrap();
-        let told: Vec<_> = found.warnings.iter().map(ToString::to_string).collect();
+        let warnings: Vec<_> = found.warnings.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told[0],
+            warnings[0],
             "f/a: has 36 MiB; files over 32 MiB fail on sites with little memory"
         );
         assert_eq!(
-            told[3..],
+            warnings[3..],
             ["the files have 108 MiB in all; packages over 100 MiB fail on sites with little room"]
         );
     }

@@ -116,7 +116,7 @@ impl FromStr for EntryName {
     }
 }
 
-/// Whether Windows takes a component for a device: what stands before its first dot decides, in any case and without
+/// Whether Windows takes a component for a device: the part before its first dot decides, in any case and without
 /// blanks at the end ("Naming Files, Paths, and Namespaces", Microsoft Learn).
 fn is_device(component: &str) -> bool {
     let stem = component.split('.').next().unwrap_or_default().trim_end_matches(' ');

@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn what_is_outside_of_the_folder_and_a_mark_of_its_own_are_named() {
-        let told = |name: &str| normal(&zip(&[Made::stored(name, b"")]), true).unwrap_err().to_string();
-        assert_eq!(told("g/a"), "g/a: is not in the folder f");
-        assert_eq!(told("f"), "f: is not in the folder f");
-        assert_eq!(told("f/build-id.php"), "f/build-id.php: is there twice");
+        let refusal = |name: &str| normal(&zip(&[Made::stored(name, b"")]), true).unwrap_err().to_string();
+        assert_eq!(refusal("g/a"), "g/a: is not in the folder f");
+        assert_eq!(refusal("f"), "f: is not in the folder f");
+        assert_eq!(refusal("f/build-id.php"), "f/build-id.php: is there twice");
     }
 }

@@ -111,8 +111,8 @@ impl LeftBehind {
     }
 }
 
-/// Says who is left behind and whose signatures would help: a line for each set of keys.
-pub fn told(left: &[LeftBehind]) -> Vec<String> {
+/// Describes the sites left behind and whose signatures would help: a line for each set of keys.
+pub fn lines(left: &[LeftBehind]) -> Vec<String> {
     // By the keys, for sites with the same ones are helped by the same signatures.
     let mut groups: BTreeMap<(usize, Vec<String>), Vec<&LeftBehind>> = BTreeMap::new();
     for one in left {
@@ -177,8 +177,8 @@ mod tests {
             std::fs::write(place.join(format!("{version}.sig")), signatures.to_text()).unwrap();
         }
         let files = RegistryFiles::folder(folder.path());
-        let (chain, told) = release_chain::load(&files, &"acme-forms".parse().unwrap(), &[]).unwrap();
-        assert_eq!(told.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
+        let (chain, diagnostics) = release_chain::load(&files, &"acme-forms".parse().unwrap(), &[]).unwrap();
+        assert_eq!(diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
         chain
     }
 
@@ -235,11 +235,11 @@ mod tests {
             "37 sites behind: they run 1.4.0, 1.3.0; 1 more signature needed, by {}",
             anna.known_as()
         );
-        assert_eq!(told(&found), [expected]);
+        assert_eq!(lines(&found), [expected]);
         assert_eq!(left(&chain, "2.0.0", &settings, Some(&[("1.5.0", 400)])), []);
         assert_eq!(left(&chain, "2.0.0", &settings, Some(&[("1.4.0", 0)])), []);
         assert_eq!(
-            told(&left(&chain, "2.0.0", &settings, Some(&[("1.3.0", 1)])))[0]
+            lines(&left(&chain, "2.0.0", &settings, Some(&[("1.3.0", 1)])))[0]
                 .split(';')
                 .next(),
             Some("1 site behind: it runs 1.3.0")
@@ -268,15 +268,15 @@ mod tests {
             "too few signed 1.4.0"
         );
         assert!(
-            told(&found)[0].starts_with("sites (their number is unknown) behind: they may run 1.5.0, 1.3.0; 1 more ")
+            lines(&found)[0].starts_with("sites (their number is unknown) behind: they may run 1.5.0, 1.3.0; 1 more ")
         );
         assert_eq!(left(&chain, "1.5.0", &settings, None), []);
     }
 
     #[test]
-    fn a_key_is_told_by_the_comment_of_the_entry() {
+    fn a_key_is_named_by_the_comment_of_the_entry() {
         let chain = chain(&[("1.3.0", &[2, 3], &[2]), ("2.0.0", &[1], &[1])]);
         let found = left(&chain, "2.0.0", &settings(None), None);
-        assert!(told(&found)[0].contains("bert@acme"), "{:?}", told(&found));
+        assert!(lines(&found)[0].contains("bert@acme"), "{:?}", lines(&found));
     }
 }

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_answers_by_slug_and_by_id_and_knows_where_a_license_stands() {
+    fn a_registry_answers_by_slug_and_by_id_and_knows_the_place_of_a_license() {
         let folder = folder(&[("plugins/acme.toml", "\n"), ("licenses/a.toml", LICENSE)]);
         let registry = Registry::load(folder.path()).unwrap();
         let id = registry.licenses().next().unwrap().id;
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn one_mistake_refuses_the_whole_and_every_mistake_is_told() {
+    fn one_mistake_refuses_the_whole_and_every_mistake_is_reported() {
         let folder = folder(&[
             ("plugins/a.toml", "x = 1\n"),
             ("licenses/a.toml", LICENSE),

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_wrong_in_every_line_is_told_in_so_many_complaints() {
+    fn an_entry_that_is_wrong_in_every_line_has_a_limited_number_of_complaints() {
         let unknown: String = (0..50_000).map(|number| format!("a{number} = 1\n")).collect();
         let strings = format!("withhold = [{}]\n", "1,".repeat(50_000));
         for (text, count) in [
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_of_the_package_are_told_with_their_places() {
+    fn mistakes_of_the_package_are_reported_with_their_places() {
         let text = r#"download_url = "https://example.com/{version}.zip"
 [package]
 from = "zip"

@@ -74,7 +74,7 @@ pub fn load(
         }
     }
     releases.sort_by(|a, b| (a.statement.number, &a.file).cmp(&(b.statement.number, &b.file)));
-    // What cannot be read leaves a gap, which is told already.
+    // What cannot be read leaves a gap, which is reported already.
     if unreadable.is_empty() {
         diagnostics.extend(broken_links(&releases));
     }
@@ -277,11 +277,13 @@ mod tests {
             let slug = "acme-forms".parse().unwrap();
             let (chain, diagnostics) = load(&files, &slug, &[Recipe::of(1).key(), Recipe::of(2).key()]).unwrap();
             let folder = format!("{}/signatures/acme-forms/", self.folder.path().display());
-            let told = diagnostics.iter().map(|told| told.to_string().replace(&folder, ""));
-            (chain, told.collect())
+            let messages = diagnostics
+                .iter()
+                .map(|diagnostic| diagnostic.to_string().replace(&folder, ""));
+            (chain, messages.collect())
         }
 
-        fn told(&self) -> Vec<String> {
+        fn diagnostics(&self) -> Vec<String> {
             self.load().1
         }
     }
@@ -297,8 +299,8 @@ mod tests {
     #[test]
     fn statements_are_a_chain_in_the_order_of_signing() {
         let vendor = three();
-        let (chain, told) = vendor.load();
-        assert_eq!(told, [""; 0]);
+        let (chain, diagnostics) = vendor.load();
+        assert_eq!(diagnostics, [""; 0]);
         let versions: Vec<_> = chain
             .releases()
             .iter()
@@ -319,8 +321,8 @@ mod tests {
     fn a_plugin_of_which_nothing_is_signed_has_an_empty_chain() {
         let folder = tempfile::tempdir().unwrap();
         let slug = "acme-forms".parse().unwrap();
-        let (chain, told) = load(&RegistryFiles::folder(folder.path()), &slug, &[]).unwrap();
-        assert_eq!((chain.head(), told.len()), (None, 0));
+        let (chain, diagnostics) = load(&RegistryFiles::folder(folder.path()), &slug, &[]).unwrap();
+        assert_eq!((chain.head(), diagnostics.len()), (None, 0));
     }
 
     #[test]
@@ -332,17 +334,21 @@ mod tests {
             std::fs::rename(old.with_file_name(format!("1.1.0.{end}")), replaced).unwrap();
         }
         vendor.sign("1.1.0");
-        let (chain, told) = vendor.load();
-        assert_eq!(told, [""; 0]);
+        let (chain, diagnostics) = vendor.load();
+        assert_eq!(diagnostics, [""; 0]);
         assert_eq!(chain.release(&"1.1.0".parse().unwrap()).unwrap().statement.number, 4);
         assert_eq!(chain.releases().len(), 4);
         let other_number = std::fs::read(old.with_file_name("1.1.0_2.json")).unwrap();
         vendor.write("1.1.0_9.json", other_number);
-        assert!(vendor.told()[0].starts_with("1.1.0_9.json:1:"), "{:?}", vendor.told());
+        assert!(
+            vendor.diagnostics()[0].starts_with("1.1.0_9.json:1:"),
+            "{:?}",
+            vendor.diagnostics()
+        );
     }
 
     #[test]
-    fn two_who_signed_at_once_are_told_to_sign_again() {
+    fn two_who_signed_at_once_have_to_sign_again() {
         let vendor = three();
         let twin = ReleaseStatement {
             version: "1.2.0".parse().unwrap(),
@@ -353,7 +359,7 @@ mod tests {
         vendor.put("1.2.0", &twin);
         let again = "run `countersign sign acme-forms 1.2.0` again for the one that is not published";
         assert_eq!(
-            vendor.told(),
+            vendor.diagnostics(),
             [format!(
                 "1.2.0.json:1:141: number 3 is that of 1.0.1.json, too: {again}"
             )]
@@ -363,14 +369,14 @@ mod tests {
         let vendor = three();
         vendor.write("1.0.1.sig", &conflict);
         let again = "git left its conflict markers in it: run `countersign sign acme-forms 1.0.1` again";
-        assert_eq!(vendor.told(), [format!("1.0.1.sig: {again}")]);
+        assert_eq!(vendor.diagnostics(), [format!("1.0.1.sig: {again}")]);
         vendor.write("1.0.1.sig", ours);
         vendor.write("1.0.1.json", conflict);
-        assert_eq!(vendor.told(), [format!("1.0.1.json:1:1: {again}")]);
+        assert_eq!(vendor.diagnostics(), [format!("1.0.1.json:1:1: {again}")]);
     }
 
     #[test]
-    fn a_broken_chain_is_told_with_its_place() {
+    fn a_broken_chain_is_reported_with_its_place() {
         let vendor = three();
         let changed = ReleaseStatement {
             requires: "6.2".into(),
@@ -379,24 +385,24 @@ mod tests {
             ..vendor.next("1.0.0")
         };
         vendor.put("1.0.0", &changed);
-        let told = vendor.told();
+        let diagnostics = vendor.diagnostics();
         let again = "run `countersign sign acme-forms 1.1.0` again";
         let message = format!("is not the digest of the statement with number 1: {again}");
         assert!(
-            told.len() == 1 && told[0].starts_with("1.1.0.json:1:") && told[0].ends_with(&message),
-            "{told:?}"
+            diagnostics.len() == 1 && diagnostics[0].starts_with("1.1.0.json:1:") && diagnostics[0].ends_with(&message),
+            "{diagnostics:?}"
         );
         std::fs::remove_file(vendor.folder.path().join("signatures/acme-forms/1.0.0.json")).unwrap();
-        let told = vendor.told();
-        assert_eq!(told[0], "1.0.0.sig: the statement that it signs is not there");
+        let diagnostics = vendor.diagnostics();
+        assert_eq!(diagnostics[0], "1.0.0.sig: the statement that it signs is not there");
         assert!(
-            told[1].ends_with(": the statement with number 1 is missing"),
-            "{told:?}"
+            diagnostics[1].ends_with(": the statement with number 1 is missing"),
+            "{diagnostics:?}"
         );
     }
 
     #[test]
-    fn statements_and_signatures_of_something_else_are_told() {
+    fn statements_and_signatures_of_something_else_are_reported() {
         let vendor = three();
         let next = vendor.next("1.2.0");
         let other = ReleaseStatement {
@@ -404,14 +410,14 @@ mod tests {
             ..next.clone()
         };
         vendor.put("1.3.0", &other);
-        let told = vendor.told();
+        let diagnostics = vendor.diagnostics();
         assert!(
-            told[0].ends_with(": a statement about another plugin: acme-pdf"),
-            "{told:?}"
+            diagnostics[0].ends_with(": a statement about another plugin: acme-pdf"),
+            "{diagnostics:?}"
         );
         assert!(
-            told[1].ends_with(": a statement about another version: 1.2.0, not 1.3.0"),
-            "{told:?}"
+            diagnostics[1].ends_with(": a statement about another version: 1.2.0, not 1.3.0"),
+            "{diagnostics:?}"
         );
 
         let vendor = three();
@@ -423,35 +429,42 @@ mod tests {
             signatures.add(read).unwrap();
         }
         vendor.write("1.2.0.sig", signatures.to_text());
-        let mut told = vendor.told();
-        told.sort_by_key(|told| told.contains("not a signature"));
+        let mut diagnostics = vendor.diagnostics();
+        diagnostics.sort_by_key(|message| message.contains("not a signature"));
         assert!(
-            told[0].ends_with(": a signature by a key that is not in [signing], and was not when a release was signed")
+            diagnostics[0]
+                .ends_with(": a signature by a key that is not in [signing], and was not when a release was signed")
         );
         assert!(
-            told[1].ends_with(": not a signature of the statement beside it"),
-            "{told:?}"
+            diagnostics[1].ends_with(": not a signature of the statement beside it"),
+            "{diagnostics:?}"
         );
-        let mut places: Vec<_> = told.iter().map(|told| told.split(": ").next().unwrap()).collect();
+        let mut places: Vec<_> = diagnostics
+            .iter()
+            .map(|message| message.split(": ").next().unwrap())
+            .collect();
         places.sort_unstable();
         assert_eq!(places, ["1.2.0.sig:1:1", "1.2.0.sig:7:1"]);
     }
 
     #[test]
-    fn damaged_and_unexpected_files_are_told() {
+    fn damaged_and_unexpected_files_are_reported() {
         let vendor = three();
         vendor.write("1.0.1.json", "{\"commit\":1}");
         vendor.write("1.1.0.sig", "text\n");
         vendor.write("notes.txt", "text\n");
         vendor.write("1.2.0_x.json", "text\n");
         let unexpected = "unexpected: expected <version>.json and <version>.sig, as `countersign sign` writes them";
-        let told = vendor.told();
+        let diagnostics = vendor.diagnostics();
         assert!(
-            told[0].starts_with("1.0.1.json:1:11: invalid type: integer"),
-            "{told:?}"
+            diagnostics[0].starts_with("1.0.1.json:1:11: invalid type: integer"),
+            "{diagnostics:?}"
         );
-        assert_eq!(told[1], "1.1.0.sig:1:1: not an SSH signature as `ssh-keygen` writes it");
-        assert_eq!(told[2], format!("1.2.0_x.json: {unexpected}"));
-        assert_eq!(told[3..], [format!("notes.txt: {unexpected}")]);
+        assert_eq!(
+            diagnostics[1],
+            "1.1.0.sig:1:1: not an SSH signature as `ssh-keygen` writes it"
+        );
+        assert_eq!(diagnostics[2], format!("1.2.0_x.json: {unexpected}"));
+        assert_eq!(diagnostics[3..], [format!("notes.txt: {unexpected}")]);
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct StatementFile {
     pub(super) statement: ReleaseStatement,
 }
 
-/// Where the statement of a release stands.
+/// The file of the statement of a release.
 pub fn statement_path(registry: &Path, slug: &Slug, version: &Version) -> PathBuf {
     registry
         .join(FOLDER)
@@ -53,7 +53,7 @@ pub fn statement_path(registry: &Path, slug: &Slug, version: &Version) -> PathBu
         .join(format!("{version}.json"))
 }
 
-/// Where its signatures stand.
+/// The file of its signatures.
 pub fn signatures_path(registry: &Path, slug: &Slug, version: &Version) -> PathBuf {
     registry.join(FOLDER).join(slug.as_str()).join(format!("{version}.sig"))
 }
@@ -137,7 +137,7 @@ fn statement(
 
 /// The column in which a member of a canonical statement begins.
 pub(super) fn column_of(statement: &[u8], member: &str) -> usize {
-    // A quote inside of a string is escaped, so this text stands nowhere else.
+    // A quote inside of a string is escaped, so this text is nowhere else.
     let text = format!("\"{member}\":");
     memchr::memmem::find(statement, text.as_bytes()).map_or(1, |at| at + 1)
 }

@@ -44,7 +44,7 @@ fn leave_behind(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Op
     parsed.ok()
 }
 
-/// The keys, each of them once. Those that cannot be read count, so that one mistake is not told as two.
+/// The keys, each of them once. Those that cannot be read count, so that one mistake is not reported as two.
 fn keys(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<Vec<ReleaseKey>> {
     let at = table.fields.get("keys")?.node.at;
     let lines = reader.strings(table, "keys")?;
@@ -88,11 +88,11 @@ mod tests {
     #[test]
     fn keys_and_their_number_are_read() {
         assert_eq!(read("name = 'Acme'\n"), (None, vec![]));
-        let (settings, told) = read(&format!(
+        let (settings, diagnostics) = read(&format!(
             "[signing]\nkeys = ['{ANNA} anna@acme', '{BERT}']\nthreshold = 2\n"
         ));
         let settings = settings.unwrap();
-        assert_eq!(told, [""; 0]);
+        assert_eq!(diagnostics, [""; 0]);
         assert_eq!((settings.threshold, settings.keys.len()), (2, 2));
         assert_eq!(settings.keys[0].comment(), "anna@acme");
         let (settings, _) = read(&format!("[signing]\nkeys = ['{ANNA}']\n"));
@@ -102,28 +102,28 @@ mod tests {
     #[test]
     fn versions_that_may_be_left_behind_are_a_requirement() {
         let text = |requirement: &str| format!("[signing]\nkeys = ['{ANNA}']\nleave_behind = '{requirement}'\n");
-        let (settings, told) = read(&text("<1.5"));
+        let (settings, diagnostics) = read(&text("<1.5"));
         assert_eq!(
-            (settings.unwrap().leave_behind.unwrap().to_string(), told),
+            (settings.unwrap().leave_behind.unwrap().to_string(), diagnostics),
             ("<1.5".into(), vec![])
         );
-        let (_, told) = read(&text("old"));
+        let (_, diagnostics) = read(&text("old"));
         assert!(
-            told[0].starts_with("acme.toml:3:16: \"leave_behind\" is not a version requirement"),
-            "{told:?}"
+            diagnostics[0].starts_with("acme.toml:3:16: \"leave_behind\" is not a version requirement"),
+            "{diagnostics:?}"
         );
     }
 
     #[test]
-    fn mistakes_are_told_with_their_places() {
-        let told = |text: &str| read(text).1;
-        assert_eq!(told("[signing]\n"), ["acme.toml:1:1: missing field \"keys\""]);
+    fn mistakes_are_reported_with_their_places() {
+        let diagnostics = |text: &str| read(text).1;
+        assert_eq!(diagnostics("[signing]\n"), ["acme.toml:1:1: missing field \"keys\""]);
         assert_eq!(
-            told("[signing]\nkeys = []\n")[0],
+            diagnostics("[signing]\nkeys = []\n")[0],
             "acme.toml:2:8: \"keys\" must have 1 to 16 keys"
         );
         assert_eq!(
-            told(&format!(
+            diagnostics(&format!(
                 "[signing]\nkeys = ['{ANNA}', 'ssh-rsa AAAA']\nkey = 1\nthreshold = 0\n"
             )),
             [
@@ -132,20 +132,20 @@ mod tests {
             ]
         );
         assert_eq!(
-            told(&format!("[signing]\nkeys = ['{ANNA}', '{ANNA} again']\n")),
+            diagnostics(&format!("[signing]\nkeys = ['{ANNA}', '{ANNA} again']\n")),
             ["acme.toml:2:93: \"keys\" has this key twice: forms and comments do not make two keys of one"]
         );
         assert_eq!(
-            told(&format!("[signing]\nkeys = ['{ANNA}']\nthreshold = 2\n")),
+            diagnostics(&format!("[signing]\nkeys = ['{ANNA}']\nthreshold = 2\n")),
             ["acme.toml:3:13: \"threshold\" cannot be met: it asks for 2 different keys of 1"]
         );
         assert_eq!(
-            told(&format!("[signing]\nkeys = ['{ANNA}']\nthreshold = 0\n")),
+            diagnostics(&format!("[signing]\nkeys = ['{ANNA}']\nthreshold = 0\n")),
             ["acme.toml:3:13: \"threshold\" must be an integer from 1 to 16"]
         );
         let elsewhere = format!("download_url = 'https://a.example/{{version}}'\n[signing]\nkeys = ['{ANNA}']\n");
         let exclude =
             "\"signing\" and \"download_url\" exclude each other: only packages that are hosted here are signed";
-        assert_eq!(told(&elsewhere), [format!("acme.toml:2:2: {exclude}")]);
+        assert_eq!(diagnostics(&elsewhere), [format!("acme.toml:2:2: {exclude}")]);
     }
 }

@@ -50,7 +50,7 @@ pub async fn send(
     limit: usize,
 ) -> io::Result<(StatusCode, Bytes)> {
     let host = url.host_str().unwrap_or_default();
-    // An IPv6 address stands in brackets.
+    // An IPv6 address is in brackets.
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(443);
     let stream = TcpStream::connect((name, port)).await?;

@@ -738,7 +738,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_of_a_link_is_in_its_session_and_in_an_invoice_that_was_told_the_session() {
+    fn the_token_of_a_link_is_in_its_session_and_in_an_invoice_that_names_the_session() {
         let token = include_str!("../../../tests/vectors/renewal_token.txt").trim();
         let named = |kind: &str, object: Value| {
             let content = read_as(kind, object);
@@ -757,7 +757,7 @@ mod tests {
         for (kind, object) in [("checkout.session.completed", &session), ("invoice.paid", &invoice)] {
             assert_eq!(named(kind, object.clone()), Some(Ok(token.to_owned())), "{kind}");
         }
-        // Vendors have references of their own; what is no token in our own field is told.
+        // Vendors have references of their own; text in our own field that is no token is an error.
         let mut other = session.clone();
         other["client_reference_id"] = json!("user-7");
         assert_eq!(named("checkout.session.completed", other.clone()), None);

@@ -48,7 +48,7 @@ impl ManifestSink for Memory {
     }
 
     /// A preview shows every manifest.
-    fn stands(&self, _: &Slug, _: &Release) -> bool {
+    fn is_in_place(&self, _: &Slug, _: &Release) -> bool {
         false
     }
 

@@ -69,7 +69,7 @@ const MAX_SAID: usize = 8 << 10;
 const BETWEEN_MEASUREMENTS: Duration = Duration::from_millis(200);
 
 /// How many of its lines are shown.
-const LINES_TOLD: usize = 4;
+const LINES_SHOWN: usize = 4;
 
 /// Runs of git with a common deadline.
 pub(crate) struct Git<'a> {
@@ -129,7 +129,7 @@ impl<'a> Git<'a> {
             Some(0) => Ok(()),
             // The exit code of a shell for an unknown command.
             Some(127) => Err(GitError::NotInstalled),
-            _ => Err(GitError::Failed(self.told(&said, status))),
+            _ => Err(GitError::Failed(self.failure_text(&said, status))),
         }
     }
 
@@ -189,27 +189,27 @@ impl<'a> Git<'a> {
     }
 
     /// The last lines of git's output for a report: one line, escaped, without secrets.
-    fn told(&self, said: &[u8], status: ExitStatus) -> String {
+    fn failure_text(&self, said: &[u8], status: ExitStatus) -> String {
         let said = String::from_utf8_lossy(said);
         let mut lines: Vec<_> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         // After its last error, git only gives advice.
         let is_error = |line: &&str| line.starts_with("fatal:") || line.starts_with("error:");
         lines.truncate(lines.iter().rposition(is_error).map_or(lines.len(), |last| last + 1));
-        let told = lines[lines.len().saturating_sub(LINES_TOLD)..].join("; ");
-        let told = if told.is_empty() {
+        let text = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("; ");
+        let text = if text.is_empty() {
             format!("git exited with {status}")
         } else {
-            told
+            text
         };
         let wants_credentials = ["terminal prompts disabled", "Authentication failed"]
             .iter()
-            .any(|s| told.contains(s));
-        let told = without_user_info(
+            .any(|s| text.contains(s));
+        let text = without_user_info(
             &self
                 .credentials
-                .map_or(told.clone(), |credentials| credentials.redact(&told)),
+                .map_or(text.clone(), |credentials| credentials.redact(&text)),
         );
-        let is_redirect = told.contains("returned error: 30");
+        let is_redirect = text.contains("returned error: 30");
         let hint = if is_redirect {
             "; redirects are not followed: use the address it redirects to"
         } else if wants_credentials {
@@ -217,7 +217,7 @@ impl<'a> Git<'a> {
         } else {
             ""
         };
-        format!("{}{hint}", Printable(told))
+        format!("{}{hint}", Printable(text))
     }
 }
 
@@ -284,16 +284,19 @@ mod tests {
     }
 
     #[test]
-    fn what_git_says_is_told_in_one_clean_line() {
+    fn what_git_says_is_shown_in_one_clean_line() {
         let said =
             "remote: \x1b[2Jno\nssh: nobody\nfatal: 'https://u:canary@host/x' is not there\n\nPlease make sure\n";
         let failed = Command::new("false").status().unwrap();
-        let told = git(Duration::ZERO).told(said.as_bytes(), failed);
+        let text = git(Duration::ZERO).failure_text(said.as_bytes(), failed);
         assert_eq!(
-            told,
+            text,
             r"remote: \u{1b}[2Jno; ssh: nobody; fatal: 'https://host/x' is not there"
         );
-        assert_eq!(git(Duration::ZERO).told(b"", failed), "git exited with exit status: 1");
+        assert_eq!(
+            git(Duration::ZERO).failure_text(b"", failed),
+            "git exited with exit status: 1"
+        );
     }
 
     #[test]

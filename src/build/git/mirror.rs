@@ -195,11 +195,11 @@ fn fetch_into_old(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<bool, GitEr
         // A partial fetch is useless. If it cannot be removed now, the next fetch removes it.
         let _ = fs::remove_dir_all(mirror);
     }
-    let GitError::Failed(told) = &error else {
+    let GitError::Failed(message) = &error else {
         return Err(error);
     };
     // This process holds the lock of the mirror, so a git lock file is left from a killed process.
-    let locked = told.contains(".lock': File exists");
+    let locked = message.contains(".lock': File exists");
     let is_whole = || git.run(mirror, &["rev-list", "--quiet", "--objects", "--all"]);
     if locked || matches!(is_whole(), Err(GitError::Failed(_))) {
         Ok(false)

@@ -238,7 +238,7 @@ impl Repository {
     }
 }
 
-/// Commits, as they stand in the object database.
+/// Commits, as the object database has them.
 impl SourceTree for Repository {
     type Id = ObjectId;
 

@@ -1,4 +1,4 @@
-//! Tags of a repository, and the commits they stand for.
+//! Tags of a repository, and the commits they name.
 //!
 //! [`repository`](crate::build::git::repository) reads them; [`tags`](crate::build::tags) turns them into versions.
 

@@ -12,7 +12,7 @@ use countersign_package::MAX_PACKED;
 use countersign_package::entry_name::FolderName;
 use countersign_package::writer::{Package, PackageWriter};
 
-/// The first line of what stands for a large file where Git LFS keeps the file itself elsewhere, and how long it may be.
+/// The first line of a Git LFS pointer, which replaces a large file, and how long a pointer may be.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 const MAX_LFS_POINTER: usize = 1024;
 

@@ -1,7 +1,7 @@
 //! Lists the files of a plugin's folder to pack, those to leave out, and those that cannot be packed, without their
 //! content.
 //!
-//! A few trees of git can stand for very many folders. So each tree is read once, and what is looked at is counted.
+//! A few trees of git can expand to very many folders. So each tree is read once, and the folders and files are counted.
 //!
 //! [`from_tag`](crate::build::packing::from_tag) packs the list, `preview` shows it.
 
@@ -179,7 +179,7 @@ impl<F: SourceTree> Walk<'_, F> {
         }
         let what = match item.kind {
             _ if !is_text => "has a name that is not UTF-8",
-            _ if self.marked && is_mark(&name) => "stands where the build id of each download will be",
+            _ if self.marked && is_mark(&name) => "is where the build id of each download will be",
             TreeEntryKind::SymbolicLink => "is a symbolic link",
             TreeEntryKind::Submodule => "is a submodule",
             TreeEntryKind::Special => Reason::SPECIAL,

@@ -14,7 +14,7 @@ use crate::build::remark::in_folder;
 use countersign_model::ignore_rules::{MatchBudget, Patterns, TooManyPatterns};
 use countersign_package::entry_name::is_never_packed;
 
-/// Files in which the rules of git stand.
+/// The files with the rules of git.
 pub(crate) const ATTRIBUTES: &str = ".gitattributes";
 
 /// The file in which `wp dist-archive` finds its rules.
@@ -198,7 +198,7 @@ mod tests {
         rules.enter(folder, attributes).unwrap();
     }
 
-    fn told(rules: &mut Rules, name: &str, is_folder: bool) -> String {
+    fn rule_for(rules: &mut Rules, name: &str, is_folder: bool) -> String {
         let rule = rules.leave_out(name, name, is_folder).unwrap();
         rule.map(|rule| rule.to_string()).unwrap_or_default()
     }
@@ -228,7 +228,7 @@ mod tests {
             ("acme.php", false, ""),
             ("git.php", false, ""),
         ] {
-            assert_eq!(told(&mut rules, name, is_folder), expected, "{name}");
+            assert_eq!(rule_for(&mut rules, name, is_folder), expected, "{name}");
         }
     }
 
@@ -238,22 +238,22 @@ mod tests {
         enter(&mut rules, "", "*.md export-ignore\n/a/b/c.txt export-ignore\n");
         let outside = rules.depth();
         enter(&mut rules, "a", "keep.md -export-ignore\n/b/d.txt export-ignore\n");
-        assert_eq!(told(&mut rules, "a/keep.md", false), "");
+        assert_eq!(rule_for(&mut rules, "a/keep.md", false), "");
         assert_eq!(
-            told(&mut rules, "a/x.md", false),
+            rule_for(&mut rules, "a/x.md", false),
             "export-ignore in .gitattributes: *.md"
         );
         assert_eq!(
-            told(&mut rules, "a/b/d.txt", false),
+            rule_for(&mut rules, "a/b/d.txt", false),
             "export-ignore in a/.gitattributes: /b/d.txt"
         );
         assert_eq!(
-            told(&mut rules, "a/b/c.txt", false),
+            rule_for(&mut rules, "a/b/c.txt", false),
             "export-ignore in .gitattributes: /a/b/c.txt"
         );
         rules.leave(outside);
         assert_eq!(
-            told(&mut rules, "keep.md", false),
+            rule_for(&mut rules, "keep.md", false),
             "export-ignore in .gitattributes: *.md"
         );
     }

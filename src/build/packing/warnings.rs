@@ -64,7 +64,7 @@ pub(in crate::build) fn warnings<F: SourceTree>(
     remarks
 }
 
-/// What is said of a theme without templates, unless it is a child theme.
+/// The warning about a theme without templates, unless it is a child theme.
 fn broken_theme<F: SourceTree>(plugin: &Plugin, files: &F, path: &str, list: &PackingList<F::Id>) -> Option<Remark> {
     if plugin.kind != PluginKind::Theme || list.files.iter().any(|file| INDEX_TEMPLATES.contains(&&*file.name)) {
         return None;
@@ -76,7 +76,7 @@ fn broken_theme<F: SourceTree>(plugin: &Plugin, files: &F, path: &str, list: &Pa
     (!header.is_child_theme).then(|| Remark::about(&in_folder(path, STYLESHEET), warning))
 }
 
-/// What is said of a folder with packages of composer that is in the tag, and of which nothing is packed.
+/// The warning about a folder with packages of composer that is in the tag, and of which nothing is packed.
 fn unpacked<F: SourceTree>(
     files: &F,
     root: &F::Id,
@@ -103,7 +103,7 @@ fn unpacked<F: SourceTree>(
     Some(Remark::about(vendor, message))
 }
 
-/// Where composer puts packages if nothing else is said.
+/// The folder in which composer puts packages by default.
 const VENDOR: &str = "vendor";
 
 /// Size limit of a `composer.json` in bytes.

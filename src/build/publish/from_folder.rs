@@ -62,7 +62,7 @@ pub enum FolderError {
         to: PathBuf,
     },
     /// Published releases would go or change.
-    #[error("{}: {}", index.display(), told(lacking, changing))]
+    #[error("{}: {}", index.display(), taken_back(lacking, changing))]
     TakesBack {
         /// The new index.
         index: PathBuf,
@@ -81,7 +81,7 @@ pub enum FolderError {
     },
 }
 
-fn told(lacking: &[PublishedName], changing: &[PublishedName]) -> String {
+fn taken_back(lacking: &[PublishedName], changing: &[PublishedName]) -> String {
     let of = |verb, releases: &[PublishedName]| {
         let count = counted(releases.len(), "published release");
         (!releases.is_empty()).then(|| format!("{verb} {count} ({})", listed(releases)))
@@ -163,7 +163,7 @@ fn publish_index(
 ) -> Result<FolderReport, FolderError> {
     let publication = publisher.lock(None, options.patience)?;
     let mut report = compare(publication.old(), index, from, options)?;
-    let told: HashSet<PublishedName> = report.added.iter().chain(&report.changed).cloned().collect();
+    let listed: HashSet<PublishedName> = report.added.iter().chain(&report.changed).cloned().collect();
     for (slug, releases) in &index.plugins {
         for release in &releases.releases {
             let manifest = bring_manifest(publisher, from, slug, release)?;
@@ -172,7 +172,7 @@ fn publish_index(
                 None => false,
             };
             let name = name(slug, release);
-            if (manifest || package) && !told.contains(&name) {
+            if (manifest || package) && !listed.contains(&name) {
                 report.restored.push(name);
             }
         }

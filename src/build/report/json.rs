@@ -72,7 +72,7 @@ fn tag_json(tag: &TagOutcome) -> Value {
         ReleaseOutcome::AwaitsSignatures { .. } => ("awaits_signatures", None),
         ReleaseOutcome::LeavesBehind(_) => ("leaves_behind", None),
     };
-    let mut told = json!({
+    let mut object = json!({
         "tag": tag.tag,
         "version": tag.version,
         "outcome": outcome,
@@ -80,12 +80,12 @@ fn tag_json(tag: &TagOutcome) -> Value {
         "notes": tag.notes.iter().map(reason_json).collect::<Vec<_>>(),
     });
     if let ReleaseOutcome::AwaitsSignatures { good, needed, missing } = &tag.outcome {
-        told["signatures"] = json!({ "good": good, "needed": needed, "missing": missing });
+        object["signatures"] = json!({ "good": good, "needed": needed, "missing": missing });
     }
     if let ReleaseOutcome::LeavesBehind(left) = &tag.outcome {
-        told["left_behind"] = left.iter().map(LeftBehind::to_json).collect();
+        object["left_behind"] = left.iter().map(LeftBehind::to_json).collect();
     }
-    told
+    object
 }
 
 fn warning_json(warning: &ReleaseWarning) -> Value {

@@ -120,7 +120,7 @@ impl PluginReport {
     /// usually has the same ones.
     pub(in crate::build) fn warn(&mut self, tag: &str, version: &Version, remarks: Vec<Remark>) {
         let warnings = &mut self.warnings;
-        let is_new = |remark: &Remark| !warnings.iter().any(|told| told.remark == *remark);
+        let is_new = |remark: &Remark| !warnings.iter().any(|known| known.remark == *remark);
         let new: Vec<_> = remarks.into_iter().filter(is_new).collect();
         warnings.extend(new.into_iter().map(|remark| ReleaseWarning {
             tag: tag.to_owned(),
@@ -147,7 +147,7 @@ impl PluginReport {
     }
 
     /// The newest stable version with a tag that is not published as such, with the tag and the reason: important for
-    /// a vendor who has just tagged a release.
+    /// a vendor that has just tagged a release.
     pub fn missing_newest(&self) -> Option<(&str, Reason)> {
         let newer = |version: &Version| {
             let latest = self.releases.latest.as_ref();

@@ -73,8 +73,8 @@ pub fn summary(report: &BuildReport, colour: bool) -> String {
         (counts.awaiting, format!("{} awaiting a package", counts.awaiting)),
         (report.warnings(), counted(report.warnings(), "warning")),
     ];
-    for (_, told) in more.iter().filter(|(count, _)| *count > 0) {
-        total += &format!(", {told}");
+    for (_, count) in more.iter().filter(|(count, _)| *count > 0) {
+        total += &format!(", {count}");
     }
     if report.check {
         total += if report.differs() {
@@ -168,16 +168,16 @@ impl SummaryText {
             .filter(|tag| matches!(tag.outcome, ReleaseOutcome::AwaitsPackage));
         let awaiting: Vec<_> = awaiting.filter_map(|tag| tag.version.as_ref()).collect();
         if !awaiting.is_empty() {
-            let told = format!(
+            let line = format!(
                 "  awaiting a package, hand it over with `countersign package add`: {}",
                 listed(&awaiting)
             );
-            self.line(Style::Plain, &told);
+            self.line(Style::Plain, &line);
         }
         self.unsigned(plugin);
         // Those of the newest releases are among the warnings.
-        let is_told = |tag: &&TagOutcome| plugin.warnings.iter().any(|warning| warning.tag == tag.tag);
-        let others = plugin.tags.iter().filter(|tag| !is_told(tag));
+        let is_warned_of = |tag: &&TagOutcome| plugin.warnings.iter().any(|warning| warning.tag == tag.tag);
+        let others = plugin.tags.iter().filter(|tag| !is_warned_of(tag));
         let notes = others.flat_map(|tag| tag.notes.iter().map(move |note| (tag, note)));
         let notes = notes.filter(|(_, note)| !matches!(note, Reason::Replaced | Reason::LeavesBehind(_)));
         self.grouped("failed", Style::Wrong, failed);
@@ -193,20 +193,20 @@ impl SummaryText {
                 ReleaseOutcome::AwaitsSignatures { good, needed, missing } => {
                     let count = needed - good.min(needed);
                     let who = missing.join(" or ");
-                    let told =
+                    let line =
                         format!("  {version} awaits {count} of {needed} signatures, by {who}: `countersign sign`");
-                    self.line(Style::Plain, &told);
+                    self.line(Style::Plain, &line);
                 }
                 ReleaseOutcome::LeavesBehind(left) => {
-                    for told in left_behind::told(left) {
-                        let told = format!("  not published: release {version} would leave {told}");
-                        self.line(Style::Warning, &told);
+                    for line in left_behind::lines(left) {
+                        let line = format!("  not published: release {version} would leave {line}");
+                        self.line(Style::Warning, &line);
                     }
                 }
                 _ => {}
             }
-            let told = tag.notes.iter().filter(|note| matches!(note, Reason::LeavesBehind(_)));
-            for note in told {
+            let notes = tag.notes.iter().filter(|note| matches!(note, Reason::LeavesBehind(_)));
+            for note in notes {
                 self.line(Style::Warning, &format!("  release {version} {note}"));
             }
         }
@@ -237,8 +237,8 @@ impl SummaryText {
             } else {
                 "replaced what was"
             };
-            let told = format!("  {verb} published under the same version: {}", listed(&replaced));
-            self.line(Style::Warning, &told);
+            let line = format!("  {verb} published under the same version: {}", listed(&replaced));
+            self.line(Style::Warning, &line);
         }
     }
 
@@ -247,12 +247,12 @@ impl SummaryText {
         let mut kinds: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (TagOutcome { tag, .. }, reason) in tags {
             let detail = reason.detail();
-            let told = if detail.is_empty() {
+            let named = if detail.is_empty() {
                 tag.clone()
             } else {
                 format!("{tag} ({detail})")
             };
-            kinds.entry(reason.headline()).or_default().push(told);
+            kinds.entry(reason.headline()).or_default().push(named);
         }
         for (headline, tags) in kinds {
             self.line(

@@ -87,7 +87,7 @@ mod tests {
     use std::time::Duration;
 
     fn entry(markdown: &str, version: &str) -> Option<String> {
-        of_version(markdown, &version.parse().unwrap()).map(|told| told.text)
+        of_version(markdown, &version.parse().unwrap()).map(|entry| entry.text)
     }
 
     fn shown(markdown: &str, limit: usize) -> String {
@@ -389,17 +389,17 @@ mod tests {
                 Some("Full Changelog: https://example.com/compare/1.1...1.2"),
             ),
         ] {
-            let told = of_version(&format!("= 1.2 =\n{body}\n\n= 1.1 =\nold"), &"1.2".parse().unwrap());
-            assert!(told.as_ref().is_none_or(|told| told.is_pointer), "{body}");
-            assert_eq!(told.map(|told| told.text).as_deref(), expected, "{body}");
+            let entry = of_version(&format!("= 1.2 =\n{body}\n\n= 1.1 =\nold"), &"1.2".parse().unwrap());
+            assert!(entry.as_ref().is_none_or(|entry| entry.is_pointer), "{body}");
+            assert_eq!(entry.map(|entry| entry.text).as_deref(), expected, "{body}");
         }
         for body in [
             "The first public release.",
             "Please update. It fixes https://example.com/1",
             "- See the changelog link",
         ] {
-            let told = of_version(&format!("= 1.2 =\n{body}"), &"1.2".parse().unwrap()).unwrap();
-            assert_eq!((&*told.text, told.is_pointer), (body, false));
+            let entry = of_version(&format!("= 1.2 =\n{body}"), &"1.2".parse().unwrap()).unwrap();
+            assert_eq!((&*entry.text, entry.is_pointer), (body, false));
         }
         assert_eq!(entry("See changelog.txt for 1.2", "1.2"), None);
     }
@@ -472,24 +472,25 @@ mod tests {
             ("* one line of it\n".repeat(2000), "one line of it"),
             ("word ".repeat(5000), "word…"),
         ] {
-            let told = of_version(&format!("= 1.2 =\nFirst.\n\n{body}"), &"1.2".parse().unwrap()).unwrap();
+            let entry = of_version(&format!("= 1.2 =\nFirst.\n\n{body}"), &"1.2".parse().unwrap()).unwrap();
             assert!(
-                told.is_cut && told.text.ends_with(last) && told.text.len() > ENTRY_LIMIT / 2,
+                entry.is_cut && entry.text.ends_with(last) && entry.text.len() > ENTRY_LIMIT / 2,
                 "{}",
-                told.text.len()
+                entry.text.len()
             );
-            let closed = told.clone().closed_text(HOMEPAGE);
+            let closed = entry.clone().closed_text(HOMEPAGE);
             assert!(
                 closed.ends_with("\n\nThe rest of the changelog: https://example.com/forms"),
                 "{closed}"
             );
             assert!(
-                told.clone()
+                entry
+                    .clone()
                     .closed_text("")
                     .ends_with("\n\nThe changelog of this version goes on. It is too long to be shown here.")
             );
             let far = format!("https://example.com/{}", "a".repeat(2000));
-            for closed in [closed, told.closed_text(&far)] {
+            for closed in [closed, entry.closed_text(&far)] {
                 assert!(closed.len() <= ENTRY_LIMIT, "{}", closed.len());
             }
         }
@@ -529,17 +530,18 @@ mod tests {
             items,
             format!("= 1.2 =\n{}", "word ".repeat(5000)),
         ] {
-            let told = to_html(&markdown, 4096);
-            assert!(told.is_cut && told.text.len() > 2000, "{}", told.text);
-            let closed = told.closed_html(HOMEPAGE);
+            let entry = to_html(&markdown, 4096);
+            assert!(entry.is_cut && entry.text.len() > 2000, "{}", entry.text);
+            let closed = entry.closed_html(HOMEPAGE);
             let link = "<a href=\"https://example.com/forms\" rel=\"nofollow noopener noreferrer\">The rest of the changelog</a></p>";
             assert!(closed.ends_with(link) && closed.len() <= 4096, "{closed}");
             assert!(
-                told.closed_html("")
+                entry
+                    .closed_html("")
                     .ends_with("<p>The changelog of this version goes on. It is too long to be shown here.</p>")
             );
             assert!(
-                !told
+                !entry
                     .closed_html("https://example.com/\"><script>x</script>")
                     .contains("<script>")
             );
@@ -650,13 +652,13 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                from_tag_message(message, &version).map(|told| told.text).as_deref(),
+                from_tag_message(message, &version).map(|entry| entry.text).as_deref(),
                 expected,
                 "{message}"
             );
         }
-        let told = from_tag_message("See https://example.com/changelog", &version).unwrap();
-        assert!(told.is_pointer);
+        let entry = from_tag_message("See https://example.com/changelog", &version).unwrap();
+        assert!(entry.is_pointer);
     }
 
     #[test]

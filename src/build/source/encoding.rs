@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn encodings_are_told_apart() {
+    fn encodings_are_distinguished() {
         for (bytes, expected) in [
             (&b"plain"[..], "plain"),
             (b"\xEF\xBB\xBFbom", "bom"),

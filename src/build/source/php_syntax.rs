@@ -161,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let proof = folder.path().join("ran");
         let runs = format!("<?php\nfile_put_contents('{}', 'x');", proof.display());
-        let told = errors(files(&[
+        let errors_found = errors(files(&[
             "<?php\necho 1;",
             "<?php\n\nfunction {",
             "",
@@ -170,10 +170,10 @@ mod tests {
             "<?php echo 'ü' ;;",
         ]));
         assert_eq!(
-            told.iter().map(Option::is_some).collect::<Vec<_>>(),
+            errors_found.iter().map(Option::is_some).collect::<Vec<_>>(),
             [false, true, false, false, false, false]
         );
-        let error = told[1].clone().unwrap();
+        let error = errors_found[1].clone().unwrap();
         assert_eq!(error.line, 3);
         assert!(
             error.message.starts_with("syntax error, unexpected") && error.message.contains("(PHP "),

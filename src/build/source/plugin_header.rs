@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_told_with_its_line_however_lines_end() {
+    fn the_version_is_read_with_its_line_however_lines_end() {
         for (file, line) in [
             ("Version: 1.2", 1),
             ("<?php\n/*\n\n * Version: 1.2", 4),
@@ -373,18 +373,18 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cms_cannot_compare_is_told_with_its_line_and_read_as_a_version() {
+    fn what_the_cms_cannot_compare_is_reported_with_its_line_and_read_as_a_version() {
         let header = parse(
             PluginKind::Plugin,
             b"<?php\n/*\nTested up to: latest\nRequires at least: WordPress 6\nRequires PHP: 8.\n*/",
         );
-        let told: Vec<_> = header
+        let warnings: Vec<_> = header
             .warnings
             .iter()
             .map(|warning| (warning.line, &*warning.message))
             .collect();
         assert_eq!(
-            told,
+            warnings,
             [
                 (
                     4,

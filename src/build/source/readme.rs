@@ -682,7 +682,7 @@ mod tests {
 
     #[test]
     fn an_upgrade_notice_of_no_version_is_warned_of() {
-        for (notice, is_told) in [
+        for (notice, is_warned) in [
             ("Security: fixes a hole. Update now.", true),
             ("= Security =\nUpdate now.", true),
             ("Back up.\n\n= 1.2 =\nUpdate now.", true),
@@ -693,7 +693,7 @@ mod tests {
         ] {
             let readme = parse(format!("=== A ===\n\nForms.\n\n== Upgrade Notice ==\n\n{notice}\n").as_bytes());
             let lines: Vec<_> = readme.warnings.iter().map(|warning| warning.line).collect();
-            assert_eq!(lines, [5][..usize::from(is_told)], "{notice}");
+            assert_eq!(lines, [5][..usize::from(is_warned)], "{notice}");
         }
     }
 

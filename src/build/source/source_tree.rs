@@ -8,7 +8,7 @@ use std::hash::Hash;
 
 use crate::build::git::object::ObjectError;
 
-/// The most files and folders that a walk looks at, because a few trees of git can stand for very many folders. A package has
+/// The most files and folders that a walk looks at, because a few trees of git can expand to very many folders. A package has
 /// 65,535 files at most.
 pub(crate) const MAX_LOOKED_AT: usize = 1 << 18;
 

@@ -115,8 +115,8 @@ fn a_release_goes_only_if_the_registry_withholds_it_or_a_person_names_it() {
     let before = two.without("1.1");
     for check in [true, false] {
         let refused = two.run(check, &["1.0"], &[]).unwrap_err();
-        let told = "lacks 1 published release (acme/1.1)";
-        assert!(refused.to_string().ends_with(told), "{refused}");
+        let message = "lacks 1 published release (acme/1.1)";
+        assert!(refused.to_string().ends_with(message), "{refused}");
         assert_eq!(files(&two.to()), before);
     }
     let withheld = two.run(true, &[], &["1.1"]).unwrap();
@@ -149,8 +149,8 @@ fn a_published_package_changes_only_if_a_person_names_its_release_and_a_manifest
     two.made.tag("1.0", commit);
     replacing(&two.made, hosted(&two.made), &["1.0"]);
     let refused = two.publish(&[]).unwrap_err();
-    let told = "changes the package of 1 published release (acme/1.0)";
-    assert!(refused.to_string().ends_with(told), "{refused}");
+    let message = "changes the package of 1 published release (acme/1.0)";
+    assert!(refused.to_string().ends_with(message), "{refused}");
     assert_eq!(files(&two.to()), before);
     assert_eq!(names(&two.publish(&["1.0"]).unwrap().changed), ["acme/1.0"]);
     two.serves(&["1.1", "1.0"]);

@@ -1,4 +1,4 @@
-//! Trees of a few objects that stand for very many folders: an error that names its limit, or read once.
+//! Trees of a few objects that expand to very many folders: an error that names its limit, or read once.
 
 use std::time::Instant;
 
@@ -67,10 +67,10 @@ fn a_tree_that_has_itself_twice_at_each_level_is_an_error_that_names_the_limit()
         release(&made, bomb(&made, 40, &["a", "b"], &last));
         let began = Instant::now();
         let report = made.build(hosted(&made));
-        let told = format!("{:?}", report.tags);
+        let described = format!("{:?}", report.tags);
         assert!(
-            told.contains("262,144 files and folders") || told.contains("65,535 files"),
-            "{told}"
+            described.contains("262,144 files and folders") || described.contains("65,535 files"),
+            "{described}"
         );
         // Without packages, only PHP files are looked for, and each folder is read once.
         assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built"]);
@@ -87,8 +87,8 @@ fn a_tree_that_is_very_deep_or_has_long_names_is_an_error_that_names_the_limit()
         &made,
         bomb(&made, 3_000, &["a"], &[("f.php", file, FILE.cast_signed())]),
     );
-    let told = format!("{:?}", made.build(hosted(&made)).tags);
-    assert!(told.contains("more than 512 folders deep"), "{told}");
+    let described = format!("{:?}", made.build(hosted(&made)).tags);
+    assert!(described.contains("more than 512 folders deep"), "{described}");
 
     let made = Fixture::new();
     let file = blob(&made, "<?php");
@@ -97,8 +97,8 @@ fn a_tree_that_is_very_deep_or_has_long_names_is_an_error_that_names_the_limit()
         &made,
         bomb(&made, 40, &[&long, "m"], &[("f.php", file, FILE.cast_signed())]),
     );
-    let told = format!("{:?}", made.build(hosted(&made)).tags);
-    assert!(told.contains("4,096 bytes"), "{told}");
+    let described = format!("{:?}", made.build(hosted(&made)).tags);
+    assert!(described.contains("4,096 bytes"), "{described}");
 }
 
 #[test]
@@ -183,10 +183,10 @@ fn rules_in_very_many_folders_are_an_error_that_names_the_file() {
     for below in [nested, tree(&made, &own)] {
         release(&made, below);
         let began = Instant::now();
-        let told = format!("{:?}", made.build(hosted(&made)).tags);
+        let described = format!("{:?}", made.build(hosted(&made)).tags);
         assert!(
-            told.contains(".gitattributes: there are more patterns than can be matched"),
-            "{told:.500}"
+            described.contains(".gitattributes: there are more patterns than can be matched"),
+            "{described:.500}"
         );
         assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
     }
@@ -282,9 +282,9 @@ fn rules_that_cannot_be_matched_leave_nothing_unsaid() {
     let lines: String = (0..60_000).map(|number| format!("a{number}*b\n")).collect();
     let commit = made.commit(&[("acme.php", &header("1.0")), (".distignore", &lines)]);
     made.tag("1.0", commit);
-    let told = format!("{:?}", made.build(hosted(&made)).tags);
+    let described = format!("{:?}", made.build(hosted(&made)).tags);
     assert!(
-        told.contains(".distignore: there are more patterns than can be matched"),
-        "{told}"
+        described.contains(".distignore: there are more patterns than can be matched"),
+        "{described}"
     );
 }

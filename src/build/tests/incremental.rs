@@ -457,7 +457,7 @@ fn an_index_whose_time_is_no_witness_vouches_for_nothing() {
 }
 
 #[test]
-fn a_damaged_manifest_is_told_by_every_build_also_after_one_that_writes_the_index() {
+fn a_damaged_manifest_is_reported_by_every_build_also_after_one_that_writes_the_index() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
     made.build(made.plugin());

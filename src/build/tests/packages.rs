@@ -342,7 +342,7 @@ fn a_distignore_and_the_entry_leave_files_out_too() {
 }
 
 #[test]
-fn what_cannot_be_packed_is_not_published_and_told_by_name() {
+fn what_cannot_be_packed_is_not_published_and_reported_by_name() {
     let lfs = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n";
     let php = header("1.0");
     let acme = ("acme.php", FILE, php.as_bytes());
@@ -356,7 +356,7 @@ fn what_cannot_be_packed_is_not_published_and_told_by_name() {
         ),
         (
             &[acme, ("Build-ID.php", FILE, b"")],
-            "Build-ID.php stands where the build id of each download will be",
+            "Build-ID.php is where the build id of each download will be",
         ),
         (
             &[acme, ("a.txt", FILE, b""), ("A.txt", FILE, b"")],
@@ -404,14 +404,14 @@ fn what_cannot_be_packed_is_not_published_and_told_by_name() {
         made.tag("1.0", made.commit_of(files));
         let report = made.build(hosted(&made));
         assert_eq!(outcomes(&report), ["1.0 skipped unpackable"]);
-        let told = reason(&report);
+        let why = reason(&report);
         assert!(
-            told.starts_with(&format!("no package can be made of it: {expected}")),
-            "{told}"
+            why.starts_with(&format!("no package can be made of it: {expected}")),
+            "{why}"
         );
         let way_out =
             "; leave out what sites do not need with exclude in [package], or hand over an archive: from = \"file\"";
-        assert_eq!(told.ends_with(way_out), !expected.ends_with("plugin header"), "{told}");
+        assert_eq!(why.ends_with(way_out), !expected.ends_with("plugin header"), "{why}");
         assert!(!made.releases().join("acme").exists(), "nothing is left: {expected}");
         // What is left out may be what it likes.
         if expected.starts_with("a is") {
@@ -424,7 +424,7 @@ fn what_cannot_be_packed_is_not_published_and_told_by_name() {
 
 #[test]
 fn what_may_break_on_sites_is_warned_of() {
-    let told = |files: &[(&str, &str)], change: &dyn Fn(&mut PackageSettings)| {
+    let warned = |files: &[(&str, &str)], change: &dyn Fn(&mut PackageSettings)| {
         let made = Fixture::new();
         let php = header("1.0");
         let files: Vec<_> = files.iter().copied().chain([("acme.php", &*php)]).collect();
@@ -442,19 +442,19 @@ fn what_may_break_on_sites_is_warned_of() {
     let lacks = format!(
         "composer.json: requires acme/lib, but there is no vendor folder: a package of this tag lacks them; {hand_over}"
     );
-    assert_eq!(told(&[composer], &|_| ()), [lacks]);
-    assert_eq!(told(&[composer, ("vendor/a.php", "<?php")], &|_| ()), [""; 0]);
+    assert_eq!(warned(&[composer], &|_| ()), [lacks]);
+    assert_eq!(warned(&[composer, ("vendor/a.php", "<?php")], &|_| ()), [""; 0]);
     assert_eq!(
-        told(&[composer], &|package| package.from = PackageOrigin::File),
+        warned(&[composer], &|package| package.from = PackageOrigin::File),
         [""; 0]
     );
     assert_eq!(
-        told(&[composer, ("vendor/a.php", "<?php")], &|package| package.exclude =
+        warned(&[composer, ("vendor/a.php", "<?php")], &|package| package.exclude =
             vec!["vendor".into()]),
         ["vendor: is not packed (exclude: vendor): code that needs it breaks"]
     );
     assert_eq!(
-        told(
+        warned(
             &[("composer.json", r#"{"require":{"composer/installers":"^2"}}"#)],
             &|_| ()
         ),
@@ -488,7 +488,7 @@ fn what_may_break_on_sites_is_warned_of() {
             ("lib/packages/autoload.php", "<?php"),
         ],
     ] {
-        assert_eq!(told(files, &|_| ()), [""; 0], "{files:?}");
+        assert_eq!(warned(files, &|_| ()), [""; 0], "{files:?}");
     }
     let elsewhere = (
         "composer.json",
@@ -497,20 +497,20 @@ fn what_may_break_on_sites_is_warned_of() {
     let lacks = format!(
         "composer.json: requires acme/lib, but there is no lib/packages folder: a package of this tag lacks them; {hand_over}"
     );
-    assert_eq!(told(&[elsewhere, ("vendor/a.php", "<?php")], &|_| ()), [lacks]);
+    assert_eq!(warned(&[elsewhere, ("vendor/a.php", "<?php")], &|_| ()), [lacks]);
     assert_eq!(
-        told(&[elsewhere, ("lib/packages/a.php", "<?php")], &|package| package
+        warned(&[elsewhere, ("lib/packages/a.php", "<?php")], &|package| package
             .exclude =
             vec!["/lib/packages".into()]),
         ["lib/packages: is not packed (exclude: /lib/packages): code that needs it breaks"]
     );
     let large = "x".repeat(33 << 20);
     assert_eq!(
-        told(&[("large.bin", &large)], &|_| ()),
+        warned(&[("large.bin", &large)], &|_| ()),
         ["large.bin: has 33 MiB; files over 32 MiB fail on sites with little memory"]
     );
     let client = include_str!("../../../clients/wordpress/countersign-client.php");
-    let forgotten = told(&[("inc/client.php", client)], &|_| ());
+    let forgotten = warned(&[("inc/client.php", client)], &|_| ());
     assert!(
         forgotten.len() == 2
             && forgotten[0].starts_with("inc/client.php: the client is still in the namespace")
@@ -521,7 +521,7 @@ fn what_may_break_on_sites_is_warned_of() {
 
 #[test]
 fn a_built_folder_that_git_ignores_and_code_loads_from_is_warned_of_hosted_here_or_not() {
-    let told = |files: &[(&str, &str)], is_hosted: bool| {
+    let warned = |files: &[(&str, &str)], is_hosted: bool| {
         let made = Fixture::new();
         let php = header("1.0");
         let files: Vec<_> = files.iter().copied().chain([("acme.php", &*php)]).collect();
@@ -541,12 +541,12 @@ fn a_built_folder_that_git_ignores_and_code_loads_from_is_warned_of_hosted_here_
     let lacks = "build: is loaded by inc/a.php:2, and git ignores it: a package of this tag lacks it";
     for script in [Some(script), None] {
         let files: Vec<_> = [ignored, loads].into_iter().chain(script).collect();
-        assert_eq!(told(&files, true), [format!("{lacks}{hand_over}")]);
-        assert_eq!(told(&files, false), [lacks]);
+        assert_eq!(warned(&files, true), [format!("{lacks}{hand_over}")]);
+        assert_eq!(warned(&files, false), [lacks]);
     }
     let page = ("page.html", "<script src=\"assets/dist/x.js\">");
     assert_eq!(
-        told(&[ignored, page], false),
+        warned(&[ignored, page], false),
         ["assets/dist: is loaded by page.html:1, and git ignores it: a package of this tag lacks it"]
     );
     let lacks = |folder: &str, place: &str| {
@@ -562,11 +562,11 @@ fn a_built_folder_that_git_ignores_and_code_loads_from_is_warned_of_hosted_here_
         "/dist/js/a.js",
         "dist/*\n!dist/index.php",
     ] {
-        let found = told(&[(".gitignore", rules), dist], false);
+        let found = warned(&[(".gitignore", rules), dist], false);
         assert_eq!(found, lacks("dist", "inc/a.php:3"), "{rules}");
     }
     assert_eq!(
-        told(
+        warned(
             &[("assets/.gitignore", "dist"), ("a.php", "<?php f('assets/dist/a.js');")],
             false
         ),
@@ -579,11 +579,11 @@ fn a_built_folder_that_git_ignores_and_code_loads_from_is_warned_of_hosted_here_
     );
     let own = ("a.php", "<?php\nrequire_once 'vendor-prefixed/autoload.php';\n");
     assert_eq!(
-        told(&[(".gitignore", "/vendor\n"), vendor], false),
+        warned(&[(".gitignore", "/vendor\n"), vendor], false),
         lacks("vendor", "inc/a.php:3")
     );
     assert_eq!(
-        told(&[(".gitignore", "/vendor-prefixed/\n"), own], false),
+        warned(&[(".gitignore", "/vendor-prefixed/\n"), own], false),
         lacks("vendor-prefixed", "a.php:2")
     );
     let ignored_vendor = (".gitignore", "vendor\nvendor-prefixed\ndist\n");
@@ -601,11 +601,11 @@ fn a_built_folder_that_git_ignores_and_code_loads_from_is_warned_of_hosted_here_
         "<!-- <script src=\"dist/a.js\"> -->\n<!--\n<script src=\"dist/a.js\">\n-->",
     );
     for file in [commented, guarded, page] {
-        assert_eq!(told(&[ignored_vendor, file], true), [""; 0], "{file:?}");
+        assert_eq!(warned(&[ignored_vendor, file], true), [""; 0], "{file:?}");
     }
     // In a text, nothing is a comment.
     let text = ("inc/a.php", "<?php f( 'http://e.example', 'dist/a.js' );\n");
-    assert_eq!(told(&[ignored_vendor, text], false), lacks("dist", "inc/a.php:1"));
+    assert_eq!(warned(&[ignored_vendor, text], false), lacks("dist", "inc/a.php:1"));
     // A script alone, a folder that nobody loads from, one that is committed all the same, one that git does not ignore.
     for files in [
         &[script][..],
@@ -614,7 +614,7 @@ fn a_built_folder_that_git_ignores_and_code_loads_from_is_warned_of_hosted_here_
         &[(".gitignore", "node_modules\n"), loads],
         &[ignored, ("vendor/a.php", "<?php require 'build/a.php';")],
     ] {
-        assert_eq!(told(files, true), [""; 0], "{files:?}");
+        assert_eq!(warned(files, true), [""; 0], "{files:?}");
     }
 }
 
@@ -843,10 +843,10 @@ fn a_release_awaits_the_archive_that_ci_makes() {
     let report = made.run(&[entry(from_file(&made))], false, &[]);
     assert_eq!(outcomes(&report.plugins[0]), ["1.0 awaits"]);
     assert!(!report.failed());
-    let told = summary(&report, false);
+    let text = summary(&report, false);
     assert!(
-        told.contains("1 awaiting a package") && told.contains("package add"),
-        "{told}"
+        text.contains("1 awaiting a package") && text.contains("package add"),
+        "{text}"
     );
     assert_eq!(
         report.to_json().pointer("/plugins/0/tags/0/outcome").unwrap(),
@@ -873,7 +873,7 @@ fn a_release_awaits_the_archive_that_ci_makes() {
     fs::remove_dir_all(made.packages()).unwrap();
     assert_eq!(outcomes(&made.build(from_file(&made))), ["1.0 unchanged"]);
     assert_eq!(made.published(), published);
-    // Unless the package is damaged: it stays published, and both are told.
+    // Unless the package is damaged: it stays published, and the report has both.
     let whole = package(&made, "1.0");
     fs::write(place(&made, "1.0"), "damaged").unwrap();
     let report = made.run(&[entry(from_file(&made))], false, &[]);
@@ -904,7 +904,7 @@ fn an_archive_that_is_not_the_releases_is_refused() {
         refused(&[("b.php", &header("1.0"))]),
         why("acme.php: is not there, or has no plugin header")
     );
-    let mark = "acme/build-id.php: the build id of each download stands in this file; the archive must not have one";
+    let mark = "acme/build-id.php: each download has its build id in this file; the archive must not have one";
     assert_eq!(
         refused(&[("acme.php", &header("1.0")), ("build-id.php", "")]),
         why(mark)
@@ -924,7 +924,7 @@ fn a_check_writes_no_package_and_an_interrupted_build_leaves_none() {
 }
 
 #[test]
-fn a_damaged_package_of_a_release_that_stays_is_told() {
+fn a_damaged_package_of_a_release_that_stays_is_reported() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
     made.build(hosted(&made));

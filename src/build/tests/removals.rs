@@ -53,7 +53,7 @@ fn a_shallow_clone_that_lacks_a_published_tag_takes_nothing_back() {
     fs::write(made.repository().join(".git/shallow"), format!("{head}\n")).unwrap();
     // One in ten, which a whole clone might have deleted.
     untag(&made, &["1.3"]);
-    let told = "the clone is shallow and lacks 1 tag of published releases (1.3): fetch the tags: `git fetch \
+    let message = "the clone is shallow and lacks 1 tag of published releases (1.3): fetch the tags: `git fetch \
                 --unshallow --tags`";
     for accepts_removed in [false, true] {
         let options = Options {
@@ -61,7 +61,7 @@ fn a_shallow_clone_that_lacks_a_published_tag_takes_nothing_back() {
             ..made.options(false, &[])
         };
         let report = run(&[entry(made.plugin())], &options, Arc::new(Silent)).unwrap();
-        assert_eq!(problem(&report), Some(told));
+        assert_eq!(problem(&report), Some(message));
         assert!(report.failed());
         assert_eq!(made.published(), before);
     }
@@ -83,10 +83,11 @@ fn a_partial_clone_that_lacks_a_published_tag_takes_nothing_back() {
         .set_bool("remote.origin.promisor", true)
         .unwrap();
     let report = careful(&made, &[entry(made.plugin())]);
-    let told = "the clone is partial and lacks 1 tag of published releases (1.3): fetch the tags: `git fetch --tags`";
+    let message =
+        "the clone is partial and lacks 1 tag of published releases (1.3): fetch the tags: `git fetch --tags`";
     assert_eq!(
         problem(&report),
-        Some(told),
+        Some(message),
         "such a clone has its history, so git would refuse --unshallow"
     );
     assert_eq!(versions(&report.plugins[0]).len(), 10);
@@ -101,14 +102,14 @@ fn a_release_whose_tag_is_gone_stays_until_somebody_accepts_that_it_goes() {
         // A new release waits for the answer, too.
         made.release("2.0", "2.0");
         let report = careful(&made, &[entry(made.plugin())]);
-        let told = format!(
+        let message = format!(
             "a build would remove 1 of 10 published releases: {tag}; if the clone only lacks its tag, run `git fetch --tags`; \
              if you mean it, run `countersign build --accept-removed`"
         );
-        assert_eq!(problem(&report), Some(&*told));
+        assert_eq!(problem(&report), Some(&*message));
         assert_eq!((report.counts().built, report.plugins[0].kept.len()), (0, 10));
         assert!(report.failed() && !report.differs());
-        assert!(summary(&report, false).contains(&told));
+        assert!(summary(&report, false).contains(&message));
         assert_eq!(made.published(), before);
         assert!(!made.releases().join("removed.json").exists());
         let report = made.run(&[entry(made.plugin())], false, &[]);
@@ -124,9 +125,9 @@ fn a_tag_that_moved_to_a_commit_without_the_plugin_takes_no_release_back() {
     let empty = made.commit(&[("readme.md", "Nothing.")]);
     made.tag("1.9", empty);
     let report = careful(&made, &[entry(made.plugin())]);
-    let told = "a build would remove 1 of 10 published releases: 1.9; if you mean it, run `countersign build \
+    let message = "a build would remove 1 of 10 published releases: 1.9; if you mean it, run `countersign build \
                 --accept-removed`";
-    assert_eq!(problem(&report), Some(told));
+    assert_eq!(problem(&report), Some(message));
     assert_eq!(made.published(), before);
 }
 
@@ -228,9 +229,9 @@ fn a_security_release_goes_only_if_the_entry_withholds_it() {
         assert!(problem(&asked).unwrap().ends_with(hint), "{asked:?}");
         // Somebody accepts that releases go: not this one, and with it none.
         let accepted = made.run(&[entry(plugin.clone())], false, &[]);
-        let told = "a build would remove 1 security release, which sites with older releases need: 1.1; only those go \
+        let message = "a build would remove 1 security release, which sites with older releases need: 1.1; only those go \
                     that `withhold` of the entry names";
-        assert_eq!(problem(&accepted), Some(told));
+        assert_eq!(problem(&accepted), Some(message));
         assert!(accepted.failed());
         assert_eq!(made.published(), before);
         plugin.withhold = vec!["1.1".parse().unwrap()];
@@ -262,10 +263,10 @@ fn a_security_release_that_is_not_published_is_a_warning_with_the_nearest_one_th
                 .collect()
         };
         let file = &report.file;
-        let told = format!(
+        let message = format!(
             "{named}: {file}: `security` names this version, and no such release is published; the nearest one is {nearest}"
         );
-        assert_eq!(of_entry(&report), [told]);
+        assert_eq!(of_entry(&report), [message]);
         // Withheld: nobody shall get it.
         plugin.withhold = vec![named.parse().unwrap()];
         assert_eq!(of_entry(&made.build(plugin)), [""; 0]);

@@ -1,4 +1,4 @@
-//! Builds of themes: look-alikes of real ones, and what is told of those that are not in their place.
+//! Builds of themes: look-alikes of real ones, and the report on those that are not in their place.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ fn warnings(report: &PluginReport) -> Vec<String> {
         .collect()
 }
 
-/// What is said of a theme without templates.
+/// The warning about a theme without templates.
 const MISSING: &str = "style.css: it has no index.php and no templates/index.html: WordPress calls such a theme broken";
 
 #[test]
@@ -169,8 +169,8 @@ fn a_theme_in_a_subfolder_is_named_and_never_guessed() {
     );
     let report = made.build(theme(&made));
     assert_eq!(outcomes(&report), ["1.0 skipped moved"]);
-    let told = reason(&report);
-    assert_eq!(told, "it seems to be in another folder; set path: theme");
+    let why = reason(&report);
+    assert_eq!(why, "it seems to be in another folder; set path: theme");
     let plugin = theme(&made);
     assert_eq!(outcomes(&made.build(with_source(plugin, "theme", None))), ["1.0 built"]);
     assert_eq!(names(&made, "1.0"), ["acme/build-id.php", "acme/style.css"]);

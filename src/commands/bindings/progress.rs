@@ -10,11 +10,11 @@ use countersign_model::text::stderr;
 /// A copy that takes less says nothing.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// What was told of a copy.
+/// The progress of a copy, as it was last printed.
 pub(super) struct CopyProgress {
     /// `None` where stderr is not a terminal.
     bar: Option<ProgressBar>,
-    told: Instant,
+    printed: Instant,
 }
 
 impl CopyProgress {
@@ -24,7 +24,7 @@ impl CopyProgress {
         let bar = || ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self {
             bar: io::stderr().is_terminal().then(bar),
-            told: Instant::now(),
+            printed: Instant::now(),
         }
     }
 
@@ -44,9 +44,9 @@ impl CopyProgress {
 
     /// The line to print at this time, if one is due.
     fn line_at(&mut self, now: Instant, done: u64, all: u64) -> Option<String> {
-        let is_due = now.saturating_duration_since(self.told) >= EVERY;
+        let is_due = now.saturating_duration_since(self.printed) >= EVERY;
         is_due.then(|| {
-            self.told = now;
+            self.printed = now;
             format!("copied {done} of {all} lines")
         })
     }
@@ -65,12 +65,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_copy_tells_every_ten_seconds_how_far_it_is() {
+    fn a_long_copy_prints_its_progress_every_ten_seconds() {
         let mut progress = CopyProgress {
             bar: None,
-            told: Instant::now(),
+            printed: Instant::now(),
         };
-        let start = progress.told;
+        let start = progress.printed;
         let mut line = |seconds, done| progress.line_at(start + Duration::from_secs(seconds), done, 900);
         assert_eq!(line(9, 1), None);
         assert_eq!(line(10, 500).as_deref(), Some("copied 500 of 900 lines"));

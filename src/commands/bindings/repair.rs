@@ -42,7 +42,7 @@ struct RepairOutput<'a> {
     tokens: u64,
     /// Seats that sites had given back.
     freed: u64,
-    /// Sales of which shops had told something.
+    /// Sales that shops had reported.
     sales: u64,
     /// Lost bindings that were released.
     released: u64,
@@ -51,7 +51,7 @@ struct RepairOutput<'a> {
     unfit_tokens: &'a [Name],
     /// Sales that are two sales with licenses by now.
     sequence: u64,
-    /// Whether the nodes read the ledger anew, and serve again.
+    /// Whether the nodes read the whole ledger again, and serve again.
     read_anew: bool,
     dry_run: bool,
 }
@@ -231,7 +231,7 @@ fn text(shown: &RepairOutput<'_>) -> String {
         );
     }
     if shown.read_anew {
-        text += "The nodes read the ledger anew, and bind sites again.\n";
+        text += "The nodes read the whole ledger again, and bind sites again.\n";
     }
     text
 }

@@ -32,7 +32,7 @@ pub(super) fn finding(paths: &Paths) -> (Finding, Vec<IssuedLicense>) {
         _ if found.index == IndexState::Differs => warning(
             "store",
             "the index does not match the ledger",
-            "the next start makes it anew from the ledger",
+            "the next start rebuilds it from the ledger",
         ),
         _ if found.torn && found.index != IndexState::Held => warning(
             "store",

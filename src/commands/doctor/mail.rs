@@ -13,7 +13,7 @@ use countersign_mail::queued_mail::{self, QueuedMail};
 use countersign_mail::texts::MailTexts;
 use countersign_settings::config::Config;
 
-/// A buyer who has waited this long asks where the key is.
+/// After this long, a buyer asks for the key.
 const TOO_LONG: TimeDelta = TimeDelta::minutes(30);
 
 /// The findings; none where there is neither a mail server nor a mail.
@@ -48,18 +48,18 @@ fn settings(config: &Config) -> Vec<Finding> {
 /// Why nobody is reminded, although days are set.
 fn reminders(config: &Config) -> Option<Finding> {
     const NOBODY: &str = "mail.reminders_before or reminders_after is set, and nobody is reminded";
-    let told = |why: &str, hint: &str| Some(warning("mail", format!("{NOBODY}: {why}"), hint));
+    let nobody = |why: &str, hint: &str| Some(warning("mail", format!("{NOBODY}: {why}"), hint));
     if config.reminders.is_empty() {
         None
     } else if config.mail.is_none() {
-        told("there is no mail server", NO_MAIL_SERVER_HINT)
+        nobody("there is no mail server", NO_MAIL_SERVER_HINT)
     } else if config.serve.public_url.is_none() {
-        told(
+        nobody(
             "there is no public_url for the link to unsubscribe",
             "set public_url in table [serve] of countersign.toml",
         )
     } else if !config.paths.downloads_key.exists() {
-        told(
+        nobody(
             "there is no keys/downloads.key",
             "make one with `countersign keys generate --downloads`",
         )
@@ -94,29 +94,29 @@ fn queue(config: &Config) -> Vec<Finding> {
         }
     }
     let mut findings = Vec::new();
-    let mut told = |count: usize, finding: &str, hint: &str| {
+    let mut report = |count: usize, finding: &str, hint: &str| {
         if count > 0 {
             findings.push(warning("mail", format!("{} {finding}", counted(count, "mail")), hint));
         }
     };
     if config.mail.is_none() {
-        told(
+        report(
             waiting,
             "waiting, and there is no mail server",
             "set table [mail] of countersign.toml",
         );
     } else {
-        told(
+        report(
             late,
             "waiting for more than half an hour",
             "`countersign mail parked list --all` says why; `countersign mail send-test` tries the mail server",
         );
     }
-    told(
+    report(
         parked,
         "parked",
         "`countersign mail parked list` says why; then `parked retry` or `parked drop`",
     );
-    told(damaged, "damaged", "`countersign mail parked list` names the files");
+    report(damaged, "damaged", "`countersign mail parked list` names the files");
     findings
 }

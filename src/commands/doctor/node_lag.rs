@@ -47,8 +47,8 @@ mod tests {
 
     #[test]
     fn a_node_has_a_moment_to_read_the_last_line() {
-        let mut told = [5, 6, 7].into_iter();
-        let found = finding(7, || told.next()).unwrap();
+        let mut positions = [5, 6, 7].into_iter();
+        let found = finding(7, || positions.next()).unwrap();
         assert_eq!(
             (found.verdict, found.finding.as_str()),
             (Severity::Ok, "has read the ledger up to line 7")

@@ -52,7 +52,7 @@ mod tests {
     const ANNA: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINdamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea";
     const BERT: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID1AF8PoQ4lakrcKp00bfrycmCzPLsSWjMDNVfEq9GYM";
 
-    fn told(entries: &[(&str, &str)]) -> Vec<String> {
+    fn reported(entries: &[(&str, &str)]) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         for name in ["plugins", "licenses"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -70,12 +70,12 @@ mod tests {
         let elsewhere = "download_url = 'https://a.example/{version}.zip'\n";
         let signed = |keys: &str, threshold| format!("{source}[signing]\nkeys = [{keys}]\nthreshold = {threshold}\n");
         let both = format!("'{ANNA}', '{BERT}'");
-        assert_eq!(told(&[("acme", source), ("beta", elsewhere)]), [""; 0]);
+        assert_eq!(reported(&[("acme", source), ("beta", elsewhere)]), [""; 0]);
         assert_eq!(
-            told(&[("acme", &signed(&both, 1)), ("beta", elsewhere), ("gamma", "\n")]),
+            reported(&[("acme", &signed(&both, 1)), ("beta", elsewhere), ("gamma", "\n")]),
             [""; 0]
         );
-        let found = told(&[
+        let found = reported(&[
             ("acme", &signed(&format!("'{ANNA}'"), 1)),
             ("beta", source),
             ("gamma", &signed(&both, 2)),

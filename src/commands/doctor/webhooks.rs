@@ -2,7 +2,7 @@
 
 use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
-use crate::webhook::outbox::{Outbox, ToldProgress};
+use crate::webhook::outbox::{EndpointProgress, Outbox};
 use countersign_files::queue::QueueState;
 use countersign_ledger::{SharedEndpoint, shared_endpoints};
 use countersign_settings::config::{Config, WebhookConfig};
@@ -49,7 +49,7 @@ fn outbox(endpoint: &WebhookConfig, config: &Config, shared: &[SharedEndpoint]) 
         Err(error) => return vec![broken("webhook", error.to_string(), None)],
     };
     let of_shared = shared.iter().find(|found| found.endpoint == name.as_str());
-    let progress = of_shared.map_or(progress, ToldProgress::of_shared);
+    let progress = of_shared.map_or(progress, EndpointProgress::of_shared);
     if let Some(trouble) = progress.and_then(|progress| progress.trouble) {
         let since = trouble.since.format("%Y-%m-%d %H:%M");
         let hint = format!("`countersign webhook test {name}` tries it");

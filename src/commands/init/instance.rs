@@ -19,7 +19,7 @@ const LICENSES: &str = include_str!("../../../registry/licenses/example.toml");
 /// Every setting with its default, as a comment.
 const CONFIG: &str = include_str!("../../../countersign.toml");
 
-/// The line of [`CONFIG`] that a new instance does not follow, and what stands there instead.
+/// The line of [`CONFIG`] that a new instance does not follow, and the line that replaces it.
 const LOCAL_HOSTS: &str = "#serve.local_hosts = \"bind\"\n";
 const ALLOW_LOCAL_HOSTS: &str =
     "# The default is \"bind\". Here a trial on localhost does not take the seat of the customer's real site.

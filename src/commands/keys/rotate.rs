@@ -42,9 +42,9 @@ pub(super) fn rotate_to(file: &Path, old: Old, paths: &Paths) -> Result<KeyInFor
         };
         return Err(Failure::from(KeyCommandError::Current(file.to_owned())).hint(hint));
     }
-    let told = replace_current(&lock, paths, current.as_ref(), &new)?;
+    let outcome = replace_current(&lock, paths, current.as_ref(), &new)?;
     fs::remove_file(file).map_err(|source| io_error(file, source))?;
-    Ok(told)
+    Ok(outcome)
 }
 
 /// Signs again with the key that was retired last.

@@ -131,15 +131,18 @@ fn a_key_is_prepared_pinned_and_only_then_signs() {
     instance.generate(false, None).unwrap();
     let old = read_key(&instance.1).unwrap();
     let next = instance.0.path().join("next.pem");
-    let told = instance.generate(false, Some(next.clone())).unwrap();
-    let pinned = PublicKey::from_pem(&told[told.find("-----BEGIN PUBLIC KEY-----").unwrap()..]).unwrap();
+    let output = instance.generate(false, Some(next.clone())).unwrap();
+    let pinned = PublicKey::from_pem(&output[output.find("-----BEGIN PUBLIC KEY-----").unwrap()..]).unwrap();
     assert_eq!(
         (read_key(&instance.1).unwrap(), instance.public_keys()),
         (old.clone(), 1)
     );
 
-    let told = rotate_to(&next, Old::Retire, &instance.1).unwrap().text();
-    assert!(told.contains(pinned.key_id()) && told.contains(old.key_id()), "{told}");
+    let output = rotate_to(&next, Old::Retire, &instance.1).unwrap().text();
+    assert!(
+        output.contains(pinned.key_id()) && output.contains(old.key_id()),
+        "{output}"
+    );
     assert_eq!(read_key(&instance.1).unwrap(), pinned);
     assert_eq!(
         fs::metadata(&instance.1.signing_key).unwrap().permissions().mode() & 0o777,
@@ -313,8 +316,8 @@ fn retired_private_keys_are_removed_by_name_or_when_their_time_is_over_and_never
         ),
         (2, 2)
     );
-    let told = remove(&Which::Named(&ids[..1]), paths, now).unwrap().text();
-    assert!(told.contains(&ids[0]) && !told.contains(&ids[1]), "{told}");
+    let output = remove(&Which::Named(&ids[..1]), paths, now).unwrap().text();
+    assert!(output.contains(&ids[0]) && !output.contains(&ids[1]), "{output}");
     assert_eq!(
         remove(&Which::Named(&ids[..1]), paths, now).unwrap_err().exit,
         Exit::Input
@@ -373,8 +376,11 @@ fn where_there_was_a_key_a_new_one_is_made_only_by_who_says_that_it_is_lost() {
             );
             assert_eq!(hint.contains(&id), names_key, "{file}: {hint}");
         }
-        let told = instance.generate(false, None).unwrap_err().error.to_string();
-        assert!(told.contains("had a signing key") && told.ends_with(file), "{told}");
+        let message = instance.generate(false, None).unwrap_err().error.to_string();
+        assert!(
+            message.contains("had a signing key") && message.ends_with(file),
+            "{message}"
+        );
         assert!(!instance.1.signing_key.exists());
         let lost = GenerateArgs {
             downloads: false,
@@ -411,7 +417,7 @@ fn a_prepared_key_takes_the_place_of_a_lost_one() {
 }
 
 #[test]
-fn while_one_command_changes_the_keys_another_one_is_told() {
+fn while_one_command_changes_the_keys_another_one_is_refused() {
     let instance = Instance::new();
     let paths = &instance.1;
     instance.generate(false, None).unwrap();
@@ -450,7 +456,7 @@ fn the_key_for_downloads_is_made_once_and_rotated_with_the_old_one_kept() {
     assert_eq!(refused.hint.unwrap(), "--rotate retires it and makes another");
     assert_eq!(fs::read(&paths.downloads_key).unwrap(), first, "never overwritten");
 
-    let told = generate(true).unwrap().text();
+    let output = generate(true).unwrap().text();
     let second = fs::read(&paths.downloads_key).unwrap();
     assert_ne!(second, first);
     let kept: Vec<_> = fs::read_dir(&paths.retired_keys)
@@ -460,8 +466,8 @@ fn the_key_for_downloads_is_made_once_and_rotated_with_the_old_one_kept() {
     let [kept] = &kept[..] else { panic!("{kept:?}") };
     assert_eq!((fs::read(kept).unwrap(), mode(kept)), (first, 0o600));
     assert!(
-        told.contains(&format!("{}: the key before it", kept.display())),
-        "{told}"
+        output.contains(&format!("{}: the key before it", kept.display())),
+        "{output}"
     );
 
     instance.generate(false, None).unwrap();
@@ -517,8 +523,8 @@ fn each_secret_is_made_and_rotated_by_itself() {
     }
     let [issuing, references] = [&paths.issuing_key, &paths.references_key].map(|path| fs::read(path).unwrap());
     assert_ne!(issuing, references);
-    let told = secrets::generate(SecretUse::Issuing, true, paths).unwrap().text();
-    assert!(told.contains("license keys that it made stay good"), "{told}");
+    let output = secrets::generate(SecretUse::Issuing, true, paths).unwrap().text();
+    assert!(output.contains("license keys that it made stay good"), "{output}");
     assert_eq!(fs::read(&paths.references_key).unwrap(), references);
     let listed: serde_json::Value = serde_json::from_str(&list(true, paths).unwrap()).unwrap();
     let of = |purpose: &str| {

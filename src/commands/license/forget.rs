@@ -1,4 +1,4 @@
-//! `license forget`: erases texts that stand beside the ledger, by the running server or by the command itself.
+//! `license forget`: erases texts that are kept beside the ledger, by the running server or by the command itself.
 //!
 //! The licenses stay, and so do the numbers by which the ledger names the texts.
 

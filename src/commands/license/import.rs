@@ -51,7 +51,7 @@ use batches::Batches;
 use products::{ProductArg, Products};
 use rejects::Rejects;
 
-/// The most bytes of an export. It is read as a whole: rows of one key may stand anywhere in it.
+/// The most bytes of an export. It is read as a whole: rows of one key may be anywhere in it.
 const MAX_FILE: u64 = 1 << 30;
 
 /// Arguments of `import`.

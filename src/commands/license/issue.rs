@@ -129,7 +129,7 @@ pub(super) fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Ex
     }
 }
 
-/// Has the license issued, then prints its key. Who has not seen it repeats the request.
+/// Has the license issued, then prints its key. If nobody saw the key, the request can be repeated.
 fn issue(args: &Args, grant: LicenseGrant, config: &Config) -> Result<Exit, Failure> {
     let request = match &args.request {
         Some(name) => name.clone(),
@@ -233,7 +233,7 @@ pub(super) fn show_key(text: &str, hint: impl FnOnce() -> String) -> Result<(), 
 }
 
 fn show_key_on(stdout: &mut impl io::Write, text: &str, hint: impl FnOnce() -> String) -> Result<(), Failure> {
-    output::write_whole(stdout, text).map_err(|error| Failure::environment(output::Untold(error)).hint(hint()))
+    output::write_whole(stdout, text).map_err(|error| Failure::environment(output::NotPrinted(error)).hint(hint()))
 }
 
 fn random<const N: usize>() -> Result<[u8; N], Failure> {

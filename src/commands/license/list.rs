@@ -378,14 +378,14 @@ mod tests {
         std::fs::write(instance.path().join("plugins/acme-forms.toml"), "module = 'forms'\n").unwrap();
         std::fs::write(instance.path().join("plugins/acme-bad.toml"), "modul = 'forms'\n").unwrap();
         assert_eq!(listed_in(&instance, "--plugin acme-forms", None).lines().count() - 1, 1);
-        for (slug, told) in [
+        for (slug, message) in [
             ("acme-form", "there is no plugin acme-form in the registry"),
             ("acme-bad", "unknown field"),
         ] {
             let line = format!("--plugin {slug}");
             let failure = list(&parse(&line), &instance.config(), today(), None, &mut Vec::new()).unwrap_err();
             assert!(
-                failure.exit == Exit::Input && failure.error.to_string().contains(told),
+                failure.exit == Exit::Input && failure.error.to_string().contains(message),
                 "{failure:?}"
             );
         }

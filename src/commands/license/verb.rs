@@ -27,7 +27,7 @@ nothing is issued: stdout gets a table to paste into a file of the registry, and
   countersign license import 3f9a0c21d4e5 --from registry
 
 The old keys work if [serve] has foreign_keys = true. Only their SHA-256 is stored. \
-A dry run shows the first ten licenses as they would be. Another import of the same file changes nothing. A row that cannot be taken is told with its line; \
+A dry run shows the first ten licenses as they would be. Another import of the same file changes nothing. A row that cannot be taken is reported with its line; \
 then the exit code is 3.")]
     Import(import::Args),
     /// List licenses
@@ -100,7 +100,7 @@ may have release candidates, too.")]
   countersign license assign 3f9a0c21d4e5 --reminders-to customer
   echo anna@example.com | countersign license assign 3f9a0c21d4e5 --customer -
 
-The ledger gets a random number of the customer. The address stands beside it and can be erased: \
+The ledger gets a random number of the customer. The address is kept beside the ledger and can be erased: \
 `countersign customer forget`. The same address is the same customer.")]
     Assign(assign::Args),
     /// Give a license a new key, and revoke the old one

@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     ))?;
     if args.html {
         let html = said.html.ok_or_else(|| {
-            Failure::input("there is no HTML: your own text stands alone")
+            Failure::input("there is no HTML: you wrote the text alone")
                 .hint("write the file that ends in .html beside it, or leave it: the mail is text")
         })?;
         return output::print(&html);

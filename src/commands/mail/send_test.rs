@@ -54,26 +54,26 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     // A question for the server's address that nobody answers must not delay the end.
     runtime.shutdown_background();
     sent.map_err(failure)?;
-    let told = TestMail {
+    let mail = TestMail {
         server: account.server(),
         from: account.from(),
         to: args.address.reveal().to_owned(),
     };
     output::print_change(&if args.json {
-        output::json(&told)?
+        output::json(&mail)?
     } else {
-        format!("{} has the mail to {}.\n", told.server, told.to)
+        format!("{} has the mail to {}.\n", mail.server, mail.to)
     })
 }
 
 /// The terminal gets what the server wrote, too.
 fn failure(error: SendError) -> Failure {
     let hint = error.hint();
-    let told = error.detail();
+    let detail = error.detail();
     match error {
         SendError::Unreachable { .. } | SendError::TimedOut { .. } | SendError::Broken { .. } => {
-            Failure::environment(told).hint(hint)
+            Failure::environment(detail).hint(hint)
         }
-        _ => Failure::input(told).hint(hint),
+        _ => Failure::input(detail).hint(hint),
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Why sales were not granted anew.
+/// Why sales were not granted again.
 #[derive(Debug, thiserror::Error)]
 #[error("offer {offer}: {reason}")]
 struct NotRegranted {
@@ -44,7 +44,7 @@ struct Regranted<'a> {
     licenses: &'a [RegrantedLicense],
 }
 
-/// Has all sales of the offer granted anew, some in each order.
+/// Has all sales of the offer granted again, some in each order.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let failure = |reason: String| {
         let offer = args.offer.clone();

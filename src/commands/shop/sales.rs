@@ -140,7 +140,7 @@ fn listed_license(license: &License, today: NaiveDate) -> ListedLicense {
 
 fn latest_text(listed: &[ListedSale<'_>]) -> String {
     if listed.is_empty() {
-        return "No shop told of a sale yet.\n".to_owned();
+        return "No shop has reported a sale yet.\n".to_owned();
     }
     let mut table = Table::new(["SALE", "SHOP", "SINCE", "ORDER", "LICENSES"]);
     for sale in listed {

@@ -57,7 +57,7 @@ pub(super) enum PackageFileError {
 }
 
 impl Remade {
-    /// Makes a release again. Where packages are made of tags, `given` must be what the tag gives; else it stands in for the
+    /// Makes a release again. Where packages are made of tags, `given` must be what the tag gives; else it replaces the
     /// archive that was handed over.
     pub(super) fn of(
         entry: &PluginEntry,
@@ -158,10 +158,10 @@ fn names(difference: &PackageDifference) -> String {
     let changed = difference.changed.iter().map(|file| format!("{} differs", file.name));
     let all: Vec<_> = added.chain(removed).chain(changed).collect();
     let more = all.len().saturating_sub(NAMES);
-    let told = all[..all.len() - more].join(", ");
+    let named = all[..all.len() - more].join(", ");
     match more {
-        0 => told,
-        more => format!("{told}, {more} more"),
+        0 => named,
+        more => format!("{named}, {more} more"),
     }
 }
 

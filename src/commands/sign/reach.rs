@@ -79,10 +79,10 @@ pub(super) fn text(left: &[LeftBehind], absent: &[String]) -> String {
     } else {
         ""
     };
-    let left = left_behind::told(left);
+    let left = left_behind::lines(left);
     let left = left
         .iter()
-        .map(|told| format!("WARNING    with this signature, the release would leave {told}{allowed}\n"));
+        .map(|line| format!("WARNING    with this signature, the release would leave {line}{allowed}\n"));
     let absent = absent.iter().map(|key| {
         format!(
             "WARNING    {} of [signing] is nowhere in the package: its client would not accept it\n",

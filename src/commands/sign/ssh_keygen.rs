@@ -109,7 +109,7 @@ impl Drop for WorkFolder {
     }
 }
 
-/// Removes the folders of commands that were killed, and what stands in the way of a new one.
+/// Removes the folders of commands that were killed, and what blocks a new one.
 fn remove_abandoned(parent: &Path, own: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {

@@ -15,7 +15,7 @@ use countersign_model::day_counts::{DayCounts, NamedCounts};
 use countersign_model::slug::Slug;
 use countersign_settings::config::Config;
 
-/// How many versions of WordPress or PHP are told.
+/// How many versions of WordPress or PHP are shown.
 const MOST_SERIES: usize = 6;
 
 /// What was counted on so many days.
@@ -116,9 +116,9 @@ fn shares(counts: &NamedCounts) -> String {
     let all = counts.values().sum::<u64>().max(1);
     let mut sorted: Vec<_> = counts.iter().collect();
     sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let told = sorted.iter().take(MOST_SERIES);
-    let told: Vec<_> = told
+    let most_used = sorted.iter().take(MOST_SERIES);
+    let shares: Vec<_> = most_used
         .map(|(name, count)| format!("{name} {:.1} %", **count as f64 * 100.0 / all as f64))
         .collect();
-    told.join(", ")
+    shares.join(", ")
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, output};
-use crate::webhook::outbox::{Outbox, ToldProgress};
+use crate::webhook::outbox::{EndpointProgress, Outbox};
 use countersign_files::queue::QueueState;
 use countersign_ledger::{SharedEndpoint, shared_endpoints};
 use countersign_model::event_kind::EventKind;
@@ -27,10 +27,10 @@ struct ListedWebhook {
     origin: String,
     /// Empty for all.
     events: Vec<EventKind>,
-    /// The sequence of the last line of the ledger that it was told; absent if it was never told anything.
+    /// The sequence of the last line of the ledger that was sent to it; absent if nothing was ever sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     sequence: Option<u64>,
-    /// The node that tells it; absent without a shared ledger, and while no node does.
+    /// The node that sends to it; absent without a shared ledger, and while no node does.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
     waiting: usize,
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     })
 }
 
-/// An endpoint. With a shared ledger, the database says how far it was told.
+/// An endpoint. With a shared ledger, the database has its progress.
 fn listed(
     endpoint: &WebhookConfig,
     config: &Config,
@@ -80,7 +80,7 @@ fn listed(
             let found = shared.iter().find(|found| found.endpoint == endpoint.name.as_str());
             let holder = found.filter(|found| found.is_held);
             listed.node = holder.map(|found| found.node.clone());
-            found.and_then(ToldProgress::of_shared)
+            found.and_then(EndpointProgress::of_shared)
         }
         (None, Some(outbox)) => outbox.progress()?,
         (None, None) => None,

@@ -32,13 +32,13 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let status = posted.map_err(failure)?;
     let milliseconds = started.elapsed().as_millis();
     output::print(&if args.json {
-        let told = serde_json::json!({
+        let result = serde_json::json!({
             "webhook": args.name,
             "message": format!("msg_{}", event.id),
             "status": status.as_u16(),
             "milliseconds": milliseconds,
         });
-        output::json(&told)?
+        output::json(&result)?
     } else {
         format!("{} took the message: {status}, {milliseconds} ms\n", args.name)
     })

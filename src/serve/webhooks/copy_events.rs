@@ -1,4 +1,4 @@
-//! What endpoints are told of copies that are not their sites' own: a look at every report, once a day.
+//! Events of copies that are not their sites' own: a look at every report, once a day.
 //!
 //! `review` names the same sites. The look reads pages on the endpoint's thread, so that no request waits for it.
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::serve::reported_copies;
 use crate::serve::state::Service;
 use crate::webhook::event::{EventId, WebhookEvent};
-use crate::webhook::outbox::ToldProgress;
+use crate::webhook::outbox::EndpointProgress;
 use countersign_ledger::stored_reports::ReportRange;
 use countersign_model::event_kind::EventKind;
 use countersign_model::license_key::LicenseId;
@@ -37,7 +37,7 @@ struct OddCopies {
 /// What sites reported cannot be read.
 pub(super) fn due(
     service: &Service,
-    progress: &mut ToldProgress,
+    progress: &mut EndpointProgress,
     now: DateTime<Utc>,
     room: usize,
 ) -> io::Result<Vec<WebhookEvent>> {
@@ -51,11 +51,11 @@ pub(super) fn due(
     };
     let mut found: Vec<OddCopies> = Vec::new();
     let mut range = ReportRange::default();
-    let told = progress.copies_after;
+    let last_sent = progress.copies_after;
     loop {
         let page = stored.reports(&range, PAGE)?;
         for (license, host, report) in &page {
-            let is_next = told.is_none_or(|told| *license > told);
+            let is_next = last_sent.is_none_or(|last| *license > last);
             let Some(seen) = report.last_seen.filter(|seen| is_next && *seen > progress.copies_until) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! An endpoint of a running server, and the ledger that it is told.
+//! An endpoint of a running server, and its folder.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use countersign_settings::config::WebhookConfig;
 pub struct Endpoint {
     /// Its settings.
     pub config: WebhookConfig,
-    /// How far it was told, and what it did not take.
+    /// Its progress, and the messages that it did not take.
     pub outbox: Outbox,
 }
 

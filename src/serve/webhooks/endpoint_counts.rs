@@ -19,7 +19,7 @@ pub(crate) struct EndpointCounts {
     pub waiting: AtomicU64,
     /// Messages that a person has to decide.
     pub parked: AtomicU64,
-    /// The last line of the ledger that it was told.
+    /// The last line of the ledger that was sent to it.
     pub sequence: AtomicU64,
     /// Since when nothing can be sent, in seconds since 1970; 0 if all is well.
     pub failing_since: AtomicU64,

@@ -23,7 +23,7 @@ use crate::serve::webhooks::sending::{Sent, send};
 use crate::serve::webhooks::sending_error::SendingError;
 use crate::serve::webhooks::{ledger_events, time_events};
 use crate::webhook::event::WebhookEvent;
-use crate::webhook::outbox::ToldProgress;
+use crate::webhook::outbox::EndpointProgress;
 use countersign_ledger::ledger_feed::LedgerFeed;
 
 /// The time between two looks at the ledger and the folder.
@@ -48,8 +48,8 @@ pub(super) struct EndpointThread {
     counts: Arc<EndpointCounts>,
     is_stopping: Arc<AtomicBool>,
     runtime: Runtime,
-    /// Where the ledger is told from, once its end is known.
-    told: Option<(ToldProgress, LedgerFeed)>,
+    /// The progress, and the ledger behind it; `None` until the end of the ledger is known.
+    open: Option<(EndpointProgress, LedgerFeed)>,
     place: ProgressPlace,
     kept: KeptMessages,
     next_time_events: Instant,
@@ -71,7 +71,7 @@ impl EndpointThread {
             counts,
             is_stopping,
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
-            told: None,
+            open: None,
             kept: KeptMessages::new(endpoint.config.name.clone(), endpoint.outbox.kept.clone()),
             endpoint,
             next_time_events: Instant::now(),
@@ -127,13 +127,13 @@ impl EndpointThread {
         self.counts.parked.store(parked as u64, Ordering::Relaxed);
         match self.place.look()? {
             SenderTurn::Own => {}
-            SenderTurn::New => self.told = None,
+            SenderTurn::New => self.open = None,
             SenderTurn::Others => {
-                self.told = None;
+                self.open = None;
                 return self.send_kept(now);
             }
         }
-        let Some((mut progress, mut feed)) = self.told(now)? else {
+        let Some((mut progress, mut feed)) = self.open(now)? else {
             return Ok(false);
         };
         let worked = self.send_kept(now).and_then(|has_sent| {
@@ -144,7 +144,7 @@ impl EndpointThread {
         self.counts
             .sequence
             .store(progress.cursor.position.sequence, Ordering::Relaxed);
-        self.told = Some((progress, feed));
+        self.open = Some((progress, feed));
         match worked {
             // Another node goes on.
             Err(_) if !self.place.may_send() => Ok(false),
@@ -152,10 +152,10 @@ impl EndpointThread {
         }
     }
 
-    /// How far the endpoint was told: a new one begins with what happens from now on.
-    fn told(&mut self, now: DateTime<Utc>) -> Result<Option<(ToldProgress, LedgerFeed)>, SendingError> {
-        if let Some(told) = self.told.take() {
-            return Ok(Some(told));
+    /// Takes or loads the progress, and opens the ledger behind it. A new endpoint begins with what happens from now on.
+    fn open(&mut self, now: DateTime<Utc>) -> Result<Option<(EndpointProgress, LedgerFeed)>, SendingError> {
+        if let Some(open) = self.open.take() {
+            return Ok(Some(open));
         }
         let Some(end) = self.service.gate.bindings().ledger_end() else {
             return Ok(None);
@@ -184,8 +184,8 @@ impl EndpointThread {
         unreachable.map_or(Ok(true), |reason| Err(SendingError::Endpoint(reason)))
     }
 
-    /// Keeps what the time has to tell; whether there was anything.
-    fn keep_time_events(&mut self, progress: &mut ToldProgress, now: DateTime<Utc>) -> Result<bool, SendingError> {
+    /// Keeps the events that are due by time; whether there was one.
+    fn keep_time_events(&mut self, progress: &mut EndpointProgress, now: DateTime<Utc>) -> Result<bool, SendingError> {
         if Instant::now() < self.next_time_events {
             return Ok(false);
         }
@@ -208,7 +208,7 @@ impl EndpointThread {
     /// Sends the next lines of the ledger; whether there were any.
     fn send_lines(
         &mut self,
-        progress: &mut ToldProgress,
+        progress: &mut EndpointProgress,
         feed: &mut LedgerFeed,
         now: DateTime<Utc>,
     ) -> Result<bool, SendingError> {
@@ -220,18 +220,18 @@ impl EndpointThread {
             return Err(SendingError::Full);
         }
         let lines = feed.next(end, BATCH)?;
-        let told = lines
+        let events = lines
             .iter()
             .filter_map(|line| Some((line.cursor, ledger_events::event_of(line)?)));
-        let told: Vec<_> = told.filter(|(_, event)| self.is_wanted(event)).collect();
+        let wanted: Vec<_> = events.filter(|(_, event)| self.is_wanted(event)).collect();
         let blocked = self.kept.blocked();
         let is_blocked = |event: &WebhookEvent| event.license.is_some_and(|license| blocked.contains(&license));
-        let (_, events): (Vec<_>, Vec<_>) = told.iter().filter(|(_, event)| !is_blocked(event)).cloned().unzip();
+        let (_, events): (Vec<_>, Vec<_>) = wanted.iter().filter(|(_, event)| !is_blocked(event)).cloned().unzip();
         let mut sent = self.send(&events, &|| self.place.may_send()).into_iter();
         let mut last = feed.cursor();
         let mut before = progress.cursor;
         let mut unreachable = None;
-        for (cursor, event) in &told {
+        for (cursor, event) in &wanted {
             let outcome = match is_blocked(event) {
                 true => Sent::Behind,
                 false => sent.next().unwrap_or(Sent::Behind),

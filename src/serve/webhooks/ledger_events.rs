@@ -14,7 +14,7 @@ use countersign_model::rollout::RolloutStep;
 use countersign_model::site_claim::{CLAIM_PERIOD, ClaimStep};
 use countersign_model::site_release::ReleasedBy;
 
-/// The event of a line; `None` for lines that nobody outside is told, such as those of tokens. The id names the line's
+/// The event of a line; `None` for lines that no endpoint gets, such as those of tokens. The id names the line's
 /// content, not its place, which a compaction changes.
 pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
     match &line.event {

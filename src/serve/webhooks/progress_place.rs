@@ -1,7 +1,7 @@
-//! Where it stands how far an endpoint was told: in the node's own folder, or in the database that nodes share.
+//! The place of an endpoint's progress: in the node's own folder, or in the database that nodes share.
 //!
-//! With a database, only the node that holds the endpoint's lease tells it what the ledger and the time have. What a node
-//! keeps in its own folder it sends itself, whoever holds the lease.
+//! With a database, only the node that holds the endpoint's lease sends the events of the ledger and of the time. A node
+//! sends what it keeps in its own folder itself, whichever node holds the lease.
 
 use std::io;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use chrono::{DateTime, Utc};
 
 use crate::serve::webhooks::sender_lease::SenderLease;
 use crate::serve::webhooks::sending_error::SendingError;
-use crate::webhook::outbox::{Outbox, ToldProgress};
+use crate::webhook::outbox::{EndpointProgress, Outbox};
 use countersign_ledger::log::Position;
 use countersign_ledger::{Ledger, StoreSource};
 
-/// Where it stands how far an endpoint was told.
+/// The place of an endpoint's progress.
 pub(super) enum ProgressPlace {
-    /// This server alone tells the endpoint.
+    /// This server alone sends to the endpoint.
     Own(Outbox),
     /// The nodes of a shared ledger take turns.
     Shared {
@@ -65,8 +65,8 @@ impl ProgressPlace {
         }
     }
 
-    /// How far the endpoint was told. A new one begins behind this line.
-    pub(super) fn load(&self, end: Position, now: DateTime<Utc>) -> Result<ToldProgress, SendingError> {
+    /// The progress of the endpoint. A new endpoint begins behind this line.
+    pub(super) fn load(&self, end: Position, now: DateTime<Utc>) -> Result<EndpointProgress, SendingError> {
         let stored = match self {
             Self::Own(outbox) => outbox.progress()?,
             Self::Shared { lease, .. } => {
@@ -77,13 +77,13 @@ impl ProgressPlace {
         if let Some(progress) = stored {
             return Ok(progress);
         }
-        let progress = ToldProgress::beginning_after(end, now);
+        let progress = EndpointProgress::beginning_after(end, now);
         self.save(&progress)?;
         Ok(progress)
     }
 
-    /// Notes durably how far the endpoint was told.
-    pub(super) fn save(&self, progress: &ToldProgress) -> Result<(), SendingError> {
+    /// Stores the progress durably.
+    pub(super) fn save(&self, progress: &EndpointProgress) -> Result<(), SendingError> {
         match self {
             Self::Own(outbox) => Ok(outbox.save(progress)?),
             Self::Shared { lease, term } => {

@@ -54,7 +54,7 @@ impl SenderLease {
         since_boot() < Duration::from_millis(self.0.until.load(Ordering::Relaxed))
     }
 
-    /// Stores how far the endpoint was told; `false` if another node holds the lease by now.
+    /// Stores the progress of the endpoint; `false` if another node holds the lease by now.
     pub(super) fn save(&self, term: i64, progress: &str) -> Result<bool, StoreError> {
         let mut lease = self.0.lock();
         let saved = lease.save(term, progress);

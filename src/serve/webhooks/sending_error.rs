@@ -1,4 +1,4 @@
-//! Why an endpoint can be told nothing now.
+//! Why nothing can be sent to an endpoint now.
 
 use std::io;
 

@@ -1,7 +1,7 @@
-//! What endpoints are told that is in no line of the ledger: licenses that end soon, licenses that too many sites ask for or that
+//! Events that are in no line of the ledger: licenses that end soon, licenses that too many sites ask for or that
 //! gave too many first copies, and odd copies ([`copy_events`]).
 //!
-//! An event's id names the license and the day, so that one that is told twice is recognized.
+//! An event's id names the license and the day, so that an endpoint recognizes an event that it gets twice.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,14 +15,14 @@ use crate::serve::vouches;
 use crate::serve::webhooks::copy_events;
 use crate::serve::webhooks::ledger_events::terms;
 use crate::webhook::event::{EventId, WebhookEvent};
-use crate::webhook::outbox::ToldProgress;
+use crate::webhook::outbox::EndpointProgress;
 use countersign_model::event_kind::EventKind;
 use countersign_model::first_copies::FirstCopies;
 use countersign_model::license::{License, LicenseStatus};
 use countersign_model::license_key::LicenseId;
 use countersign_model::refused_hosts::{MANY_HOSTS, RefusedHosts};
 
-/// How many days before its end a license is told.
+/// How many days before its end a license is announced.
 const DAYS_BEFORE: [i64; 2] = [30, 7];
 
 /// Licenses of the ledger that are looked at at once.
@@ -37,19 +37,19 @@ const SETTLED: TimeDelta = TimeDelta::minutes(5);
 /// What sites reported cannot be read.
 pub(super) fn due(
     service: &Service,
-    progress: &ToldProgress,
+    progress: &EndpointProgress,
     now: DateTime<Utc>,
     room: usize,
-) -> io::Result<(Vec<WebhookEvent>, ToldProgress)> {
+) -> io::Result<(Vec<WebhookEvent>, EndpointProgress)> {
     let mut after = progress.clone();
     let mut events = Vec::new();
     while after.day < now.date_naive() && events.len() < room {
         let day = after.day + TimeDelta::days(1);
         let ending = ending_on(service, day, after.after);
         let is_last = ending.len() <= room - events.len();
-        let told: Vec<_> = ending.into_iter().take(room - events.len()).collect();
-        after.after = told.last().map(|(id, _)| *id);
-        events.extend(told.into_iter().map(|(_, event)| event));
+        let taken: Vec<_> = ending.into_iter().take(room - events.len()).collect();
+        after.after = taken.last().map(|(id, _)| *id);
+        events.extend(taken.into_iter().map(|(_, event)| event));
         if is_last {
             (after.day, after.after) = (day, None);
         }
@@ -69,7 +69,7 @@ pub(super) fn due(
     Ok((events, after))
 }
 
-/// The licenses after this one that are told on this day, in their order.
+/// The events of this day for the licenses after this one, in their order.
 fn ending_on(service: &Service, day: NaiveDate, after: Option<LicenseId>) -> BTreeMap<LicenseId, WebhookEvent> {
     let snapshot = service.gate.snapshot();
     let mut events = BTreeMap::new();

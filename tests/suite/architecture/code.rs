@@ -69,7 +69,7 @@ fn code_of(path: &str, source: &str) -> String {
     code
 }
 
-/// The lines of a file without those that are compiled for tests only, wherever in the file these stand.
+/// The lines of a file without those that are compiled for tests only, wherever in the file these are.
 ///
 /// rustfmt ends an item with `;` on its first line, or with a closing bracket where the item began.
 fn without_tests(source: &str) -> Vec<&str> {

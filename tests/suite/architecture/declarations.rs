@@ -72,7 +72,7 @@ fn read_lets(stream: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// What stands behind a `let`, where it is a tuple, perhaps with a type, `=`, a tuple and `;`.
+/// The text behind a `let`, if it is a tuple, perhaps with a type, `=`, a tuple and `;`.
 fn tuple_let(tokens: &[TokenTree]) -> Option<String> {
     let pattern = tuple(tokens.first()?)?;
     let is = |token: &TokenTree, sign| matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign);

@@ -54,7 +54,7 @@ pub fn imports(files: &BTreeMap<String, String>) -> Imports {
                 Target::Module(place) => Some(workspace.0[&place].file.clone()),
                 Target::Item(file) => Some(file),
             });
-        let imported = imports.get_mut(&module.file).expect("every module stands in a file");
+        let imported = imports.get_mut(&module.file).expect("every module is in a file");
         imported.extend(named.chain(globs).filter(|file| *file != module.file));
     }
     imports
@@ -359,7 +359,7 @@ fn imports_are_followed_to_the_file_that_declares_the_item() {
 }
 
 #[test]
-fn the_shortest_circle_is_told() {
+fn the_shortest_circle_is_reported() {
     let imports = |edges: &[(&str, &str)]| {
         let mut imports = Imports::new();
         for (from, to) in edges {

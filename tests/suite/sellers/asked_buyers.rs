@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::seller::{SMALL, Seller, ShopSale, Told, with_sellers};
+use super::seller::{SMALL, Seller, ShopEvent, ShopSale, with_sellers};
 use crate::canary::files_in;
 use crate::deliveries::{Issued, Shop, day, mails};
 use crate::support::eventually;
@@ -125,9 +125,9 @@ fn open(customers: &ShopInterface) -> Shop {
     Shop::of(instance)
 }
 
-fn deliver(shop: &Shop, number: u32, told: Told, second: u32) {
+fn deliver(shop: &Shop, number: u32, event: ShopEvent, second: u32) {
     let sale = ShopSale::new(Seller::Paddle, number);
-    for body in sale.bodies(told, second) {
+    for body in sale.bodies(event, second) {
         assert_eq!(sale.seller.deliver(&shop.server, &body), 200);
     }
 }
@@ -141,7 +141,7 @@ fn the_key_is_mailed_to_the_address_that_paddle_tells() {
     let customers = ShopInterface::start();
     let shop = open(&customers);
     customers.answer(200, &customer(1));
-    deliver(&shop, 1, Told::Sold(SMALL, 2, 30), 1);
+    deliver(&shop, 1, ShopEvent::Sold(SMALL, 2, 30), 1);
     shop.settle();
     let expected = format!("GET /customers/ctm_1 HTTP/1.1 | authorization: Bearer {KEY}");
     assert_eq!(customers.asked(), [expected]);
@@ -160,9 +160,9 @@ fn the_key_is_mailed_to_the_address_that_paddle_tells() {
 
     // What is paid, changed or repeated asks nobody.
     customers.answer(500, "");
-    deliver(&shop, 1, Told::Sold(SMALL, 2, 30), 1);
-    deliver(&shop, 1, Told::Paid(SMALL, 30, 60), 2);
-    deliver(&shop, 1, Told::Changed(SMALL, 1, 60), 3);
+    deliver(&shop, 1, ShopEvent::Sold(SMALL, 2, 30), 1);
+    deliver(&shop, 1, ShopEvent::Paid(SMALL, 30, 60), 2);
+    deliver(&shop, 1, ShopEvent::Changed(SMALL, 1, 60), 3);
     shop.settle();
     assert_eq!((customers.asked().len(), mails(&shop).len()), (1, 1));
 
@@ -176,7 +176,7 @@ fn the_key_is_mailed_to_the_address_that_paddle_tells() {
         ),
     ] {
         customers.answer(status, &body);
-        deliver(&shop, number, Told::Sold(SMALL, 1, 30), 1);
+        deliver(&shop, number, ShopEvent::Sold(SMALL, 1, 30), 1);
         shop.settle();
     }
     assert_eq!((shop.licenses().len(), mails(&shop).len()), (4, 1));
@@ -211,7 +211,7 @@ fn a_sale_waits_until_paddle_tells_the_address() {
     ]) {
         let asked = customers.asked().len();
         customers.answer(status, &body);
-        deliver(&shop, number, Told::Sold(SMALL, 1, 30), 1);
+        deliver(&shop, number, ShopEvent::Sold(SMALL, 1, 30), 1);
         eventually("it was asked", SOON, || customers.asked().len() > asked);
         // The log says one reason a minute.
         eventually("the log says why", SOON, || shop.server.log().contains(KEY_FILE));
@@ -236,11 +236,11 @@ fn a_paddle_that_does_not_answer_delays_no_other_shop() {
     let shop = open(&customers);
     customers.be_silent(true);
     for number in 1..=4 {
-        deliver(&shop, number, Told::Sold(SMALL, 1, 30), 1);
+        deliver(&shop, number, ShopEvent::Sold(SMALL, 1, 30), 1);
     }
     eventually("all are asked at once", SOON, || customers.asked().len() == 4);
     let sale = ShopSale::new(Seller::Stripe, 5);
-    for body in sale.bodies(Told::Sold(SMALL, 1, 30), 1) {
+    for body in sale.bodies(ShopEvent::Sold(SMALL, 1, 30), 1) {
         assert_eq!(sale.seller.deliver(&shop.server, &body), 200);
     }
     // Sooner than Paddle is given up, which is after ten seconds.
@@ -264,15 +264,15 @@ fn copies_that_are_bought_later_are_mailed_once_though_paddle_did_not_answer() {
     let customers = ShopInterface::start();
     let shop = open(&customers);
     customers.answer(200, &customer(1));
-    deliver(&shop, 1, Told::Sold(SMALL, 1, 30), 1);
+    deliver(&shop, 1, ShopEvent::Sold(SMALL, 1, 30), 1);
     shop.settle();
     customers.answer(500, "");
-    deliver(&shop, 1, Told::Changed(SMALL, 3, 30), 2);
+    deliver(&shop, 1, ShopEvent::Changed(SMALL, 3, 30), 2);
     eventually("it was asked", SOON, || customers.asked().len() > 1);
-    deliver(&shop, 1, Told::Changed(SMALL, 2, 30), 3);
+    deliver(&shop, 1, ShopEvent::Changed(SMALL, 2, 30), 3);
     // What needs no address does not wait.
     let paid = ShopSale::new(Seller::Paddle, 1)
-        .bodies(Told::Paid(SMALL, 30, 60), 4)
+        .bodies(ShopEvent::Paid(SMALL, 30, 60), 4)
         .remove(0);
     assert_eq!(Seller::Paddle.deliver(&shop.server, &paid), 200);
     eventually("the renewal is applied", SOON, || {

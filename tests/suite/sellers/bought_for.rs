@@ -10,7 +10,7 @@ use crate::deliveries::{Issued, Shop};
 use crate::support::server::countersign;
 use crate::support::{Instance, eventually};
 
-use super::seller::{LARGE, SELLERS, SMALL, Seller, ShopSale, Told, with_sellers};
+use super::seller::{LARGE, SELLERS, SMALL, Seller, ShopEvent, ShopSale, with_sellers};
 
 /// A price of which the license has nothing.
 const MAPS: u32 = 14;
@@ -63,8 +63,8 @@ impl Shop {
         assert_eq!(self.deliveries("parked"), [""; 0], "{body}: {}", self.server.log());
     }
 
-    fn hear_all(&self, sale: ShopSale, told: Told, second: u32, token: &str) {
-        for body in sale.bodies(told, second) {
+    fn hear_all(&self, sale: ShopSale, event: ShopEvent, second: u32, token: &str) {
+        for body in sale.bodies(event, second) {
             self.hear(sale.seller, &carrying(sale.seller, &body, token));
         }
     }
@@ -98,11 +98,11 @@ fn issue(shop: &Shop, more: &[&str]) -> String {
     ];
     let output = countersign(&shop.instance).args(fixed).args(more).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    told["license"]["id"]
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    printed["license"]["id"]
         .as_str()
-        .or(told["id"].as_str())
-        .unwrap_or_else(|| panic!("{told}"))
+        .or(printed["id"].as_str())
+        .unwrap_or_else(|| panic!("{printed}"))
         .to_owned()
 }
 
@@ -152,7 +152,7 @@ fn in_each_shop_a_renewal_adds_time_an_upgrade_its_terms_and_a_refund_takes_its_
                 // Their refunds repeat what was sold, which is another price here.
                 break;
             }
-            sale.bodies(Told::Refunded(1), 9)
+            sale.bodies(ShopEvent::Refunded(1), 9)
                 .iter()
                 .for_each(|body| shop.hear(seller, body));
             says(words);
@@ -168,8 +168,8 @@ fn a_subscription_that_is_bought_for_a_license_is_this_license_and_renews_it() {
         shop.hear(seller, &first.paid_once(SMALL, 1));
         let token = token(&shop, &shop.licenses()[number].line["license"]);
         let subscription = ShopSale::new(seller, 20);
-        shop.hear_all(subscription, Told::Sold(LARGE, 1, 30), 5, &token);
-        shop.hear_all(subscription, Told::Paid(LARGE, 30, 60), 40, &token);
+        shop.hear_all(subscription, ShopEvent::Sold(LARGE, 1, 30), 5, &token);
+        shop.hear_all(subscription, ShopEvent::Paid(LARGE, 30, 60), 40, &token);
         let licenses = shop.licenses();
         assert_eq!(licenses.len(), number + 1, "{seller:?} {}", shop.server.log());
         let end = crate::deliveries::day(60);
@@ -208,7 +208,7 @@ fn a_license_that_a_person_issued_gets_time_and_has_what_it_had_after_the_refund
     shop.hear(seller, &carrying(seller, &second.paid_once(LARGE, 2), &token));
     assert_eq!(has(line_of(&shop.licenses(), &id)), ("active", "2031-01-01", &json!(5)));
     for sale in [second, renewal] {
-        sale.bodies(Told::Refunded(1), 9)
+        sale.bodies(ShopEvent::Refunded(1), 9)
             .iter()
             .for_each(|body| shop.hear(seller, body));
     }
@@ -317,10 +317,10 @@ fn what_is_no_token_of_a_license_is_a_new_sale_and_the_log_says_so_without_it() 
         ("active", "2024-11-14", &json!(1))
     );
     let log = shop.server.log();
-    let told = log
+    let refused = log
         .lines()
         .filter(|line| line.contains("what was bought for a license is a sale of its own"));
-    assert_eq!(told.count(), hostile.len() + 2, "{log}");
+    assert_eq!(refused.count(), hostile.len() + 2, "{log}");
     for words in [
         "not a renewal token",
         "no license has this",
@@ -356,7 +356,7 @@ fn who_has_a_new_key_buys_with_the_old_token_and_another_shop_sells_a_license_of
     assert_eq!(licenses.len(), 2);
     assert_eq!(has(&licenses[0]).0, "revoked");
     assert_eq!(has(&licenses[1]), ("active", "2025-11-14", &json!(1)));
-    for body in renewal.bodies(Told::Refunded(1), 9) {
+    for body in renewal.bodies(ShopEvent::Refunded(1), 9) {
         shop.hear(seller, &body);
     }
     assert_eq!(has(&shop.licenses()[1]), ("active", "2024-11-14", &json!(1)));

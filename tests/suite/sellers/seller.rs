@@ -39,7 +39,7 @@ const TOTAL: u32 = 2_990;
 
 /// What happened to a sale in a shop: a price, how many, and until how many days from now.
 #[derive(Clone, Copy, Debug)]
-pub enum Told {
+pub enum ShopEvent {
     /// The first period was paid.
     Sold(u32, u32, u64),
     Trial(u32, u64),
@@ -169,13 +169,13 @@ impl ShopSale {
         }
     }
 
-    /// The deliveries that tell of this, at `second` by the shop's clock.
-    pub fn bodies(self, told: Told, second: u32) -> Vec<String> {
+    /// The deliveries about this event, at `second` by the shop's clock.
+    pub fn bodies(self, event: ShopEvent, second: u32) -> Vec<String> {
         let bodies = match self.seller {
-            Seller::Stripe => self.stripe(told, second),
-            Seller::Paddle => self.paddle(told, second),
-            Seller::LemonSqueezy => self.lemon_squeezy(told, second),
-            Seller::WooCommerce => self.woocommerce(told, second),
+            Seller::Stripe => self.stripe(event, second),
+            Seller::Paddle => self.paddle(event, second),
+            Seller::LemonSqueezy => self.lemon_squeezy(event, second),
+            Seller::WooCommerce => self.woocommerce(event, second),
         };
         bodies.iter().map(Value::to_string).collect()
     }
@@ -198,13 +198,13 @@ impl ShopSale {
                 self.paddle_event("transaction.completed", second, &data)
             }
             // An order of both looks as that of a subscription, whose own delivery has the end.
-            Seller::LemonSqueezy => self.lemon_squeezy(Told::Sold(price, 1, 1), second).remove(0),
-            Seller::WooCommerce => self.woocommerce(Told::Sold(price, 1, 1), second).remove(0),
+            Seller::LemonSqueezy => self.lemon_squeezy(ShopEvent::Sold(price, 1, 1), second).remove(0),
+            Seller::WooCommerce => self.woocommerce(ShopEvent::Sold(price, 1, 1), second).remove(0),
         };
         body.to_string()
     }
 
-    fn stripe(self, told: Told, second: u32) -> Vec<Value> {
+    fn stripe(self, event: ShopEvent, second: u32) -> Vec<Value> {
         let number = self.number;
         let invoice = |reason: &str, price: u32, quantity: u32, period: (u64, u64), total: u32| {
             json!({ "id": format!("in_{number}_{second}"), "billing_reason": reason, "customer_email": BUYER, "total": total,
@@ -223,27 +223,27 @@ impl ShopSale {
             json!({ "id": format!("ch_{number}_{of}"), "payment_intent": format!("pi_{number}_{of}"), "amount": TOTAL,
                 "amount_refunded": amount, "refunded": amount == TOTAL })
         };
-        let events = match told {
-            Told::Sold(price, quantity, days) => vec![(
+        let events = match event {
+            ShopEvent::Sold(price, quantity, days) => vec![(
                 "invoice.paid",
                 invoice("subscription_create", price, quantity, (0, days), TOTAL),
             )],
-            Told::Trial(price, days) => {
+            ShopEvent::Trial(price, days) => {
                 vec![("invoice.paid", invoice("subscription_create", price, 1, (0, days), 0))]
             }
-            Told::Paid(price, from, days) => vec![
+            ShopEvent::Paid(price, from, days) => vec![
                 (
                     "invoice.paid",
                     invoice("subscription_cycle", price, 1, (from, days), TOTAL),
                 ),
                 ("customer.subscription.updated", subscription("active", price, 1)),
             ],
-            Told::Changed(price, quantity, _) => {
+            ShopEvent::Changed(price, quantity, _) => {
                 vec![("customer.subscription.updated", subscription("active", price, quantity))]
             }
-            Told::Paused(price, _) => vec![("customer.subscription.updated", subscription("paused", price, 1))],
-            Told::PartRefunded(of) => vec![("charge.refunded", refund(of, 1_000))],
-            Told::Refunded(of) => vec![("charge.refunded", refund(of, TOTAL))],
+            ShopEvent::Paused(price, _) => vec![("customer.subscription.updated", subscription("paused", price, 1))],
+            ShopEvent::PartRefunded(of) => vec![("charge.refunded", refund(of, 1_000))],
+            ShopEvent::Refunded(of) => vec![("charge.refunded", refund(of, TOTAL))],
         };
         let event = |(kind, object): (&str, Value)| self.stripe_event(kind, second, &object);
         events.into_iter().map(event).collect()
@@ -254,7 +254,7 @@ impl ShopSale {
             "livemode": !self.is_test, "data": { "object": object } })
     }
 
-    fn paddle(self, told: Told, second: u32) -> Vec<Value> {
+    fn paddle(self, event: ShopEvent, second: u32) -> Vec<Value> {
         let number = self.number;
         let items = |price: u32, quantity: u32| {
             json!([{ "price": { "id": format!("{price}"), "product_id": "pro_1",
@@ -277,25 +277,27 @@ impl ShopSale {
             json!({ "id": format!("sub_{number}"), "status": status, "customer_id": format!("ctm_{number}"),
                 "items": items(price, quantity) })
         };
-        let events = match told {
-            Told::Sold(price, quantity, days) => vec![(
+        let events = match event {
+            ShopEvent::Sold(price, quantity, days) => vec![(
                 "transaction.completed",
                 transaction("web", price, quantity, (0, days), TOTAL),
             )],
-            Told::Trial(price, days) => vec![("transaction.completed", transaction("web", price, 1, (0, days), 0))],
-            Told::Paid(price, from, days) => vec![
+            ShopEvent::Trial(price, days) => {
+                vec![("transaction.completed", transaction("web", price, 1, (0, days), 0))]
+            }
+            ShopEvent::Paid(price, from, days) => vec![
                 (
                     "transaction.completed",
                     transaction("subscription_recurring", price, 1, (from, days), TOTAL),
                 ),
                 ("subscription.updated", subscription("active", price, 1)),
             ],
-            Told::Changed(price, quantity, _) => {
+            ShopEvent::Changed(price, quantity, _) => {
                 vec![("subscription.updated", subscription("active", price, quantity))]
             }
-            Told::Paused(price, _) => vec![("subscription.paused", subscription("paused", price, 1))],
-            Told::PartRefunded(of) => vec![("adjustment.updated", refund(of, "partial", 1_000))],
-            Told::Refunded(of) => vec![("adjustment.updated", refund(of, "full", TOTAL))],
+            ShopEvent::Paused(price, _) => vec![("subscription.paused", subscription("paused", price, 1))],
+            ShopEvent::PartRefunded(of) => vec![("adjustment.updated", refund(of, "partial", 1_000))],
+            ShopEvent::Refunded(of) => vec![("adjustment.updated", refund(of, "full", TOTAL))],
         };
         let event = |(kind, data): (&str, Value)| self.paddle_event(kind, second, &data);
         events.into_iter().map(event).collect()
@@ -305,9 +307,9 @@ impl ShopSale {
         json!({ "event_id": format!("evt_{}_{second}", self.number), "event_type": kind, "occurred_at": at(second), "data": data })
     }
 
-    fn lemon_squeezy(self, told: Told, second: u32) -> Vec<Value> {
+    fn lemon_squeezy(self, event: ShopEvent, second: u32) -> Vec<Value> {
         let number = self.number;
-        let event = |kind: &str, of: &str, id: u32, attributes: Value| {
+        let delivery = |kind: &str, of: &str, id: u32, attributes: Value| {
             json!({ "meta": { "event_name": kind, "test_mode": self.is_test },
                 "data": { "type": of, "id": format!("{id}"), "attributes": attributes } })
         };
@@ -315,7 +317,7 @@ impl ShopSale {
             let attributes = json!({ "status": status, "user_email": BUYER, "created_at": at(1), "updated_at": at(second),
                 "total": TOTAL, "refunded_amount": back,
                 "first_order_item": { "variant_id": price, "product_id": 9, "quantity": quantity } });
-            event(kind, "orders", 1_000 + number, attributes)
+            delivery(kind, "orders", 1_000 + number, attributes)
         };
         let subscription = |kind: &str, status: &str, (price, quantity): (u32, u32), days: u64| {
             let mut attributes = json!({ "status": status, "user_email": BUYER, "updated_at": at(second),
@@ -327,40 +329,40 @@ impl ShopSale {
             if status == "paused" {
                 attributes["pause"] = json!({ "mode": "void" });
             }
-            event(kind, "subscriptions", 2_000 + number, attributes)
+            delivery(kind, "subscriptions", 2_000 + number, attributes)
         };
         let invoice = |kind: &str, paid_at: u32, status: &str, back: u32| {
             let attributes = json!({ "subscription_id": 2_000 + number, "billing_reason": "renewal", "status": status,
                 "created_at": at(paid_at), "updated_at": at(second), "total": TOTAL, "refunded_amount": back });
-            event(kind, "subscription-invoices", 100_000 * paid_at + number, attributes)
+            delivery(kind, "subscription-invoices", 100_000 * paid_at + number, attributes)
         };
         let refund = |of: u32, status: &str, back: u32| match of {
             1 => order("order_refunded", status, (SMALL, 1), back),
             of => invoice("subscription_payment_refunded", of, status, back),
         };
-        match told {
-            Told::Sold(price, quantity, days) => vec![
+        match event {
+            ShopEvent::Sold(price, quantity, days) => vec![
                 order("order_created", "paid", (price, quantity), 0),
                 subscription("subscription_created", "active", (price, quantity), days),
             ],
-            Told::Trial(price, days) => vec![
+            ShopEvent::Trial(price, days) => vec![
                 order("order_created", "paid", (price, 1), 0),
                 subscription("subscription_created", "on_trial", (price, 1), days),
             ],
-            Told::Paid(price, _, days) => vec![
+            ShopEvent::Paid(price, _, days) => vec![
                 subscription("subscription_updated", "active", (price, 1), days),
                 invoice("subscription_payment_success", second, "paid", 0),
             ],
-            Told::Changed(price, quantity, days) => {
+            ShopEvent::Changed(price, quantity, days) => {
                 vec![subscription("subscription_updated", "active", (price, quantity), days)]
             }
-            Told::Paused(price, days) => vec![subscription("subscription_updated", "paused", (price, 1), days)],
-            Told::PartRefunded(of) => vec![refund(of, "partial_refund", 1_000)],
-            Told::Refunded(of) => vec![refund(of, "refunded", TOTAL)],
+            ShopEvent::Paused(price, days) => vec![subscription("subscription_updated", "paused", (price, 1), days)],
+            ShopEvent::PartRefunded(of) => vec![refund(of, "partial_refund", 1_000)],
+            ShopEvent::Refunded(of) => vec![refund(of, "refunded", TOTAL)],
         }
     }
 
-    fn woocommerce(self, told: Told, second: u32) -> Vec<Value> {
+    fn woocommerce(self, event: ShopEvent, second: u32) -> Vec<Value> {
         let number = self.number;
         let lines =
             |price: u32, quantity: u32| json!([{ "product_id": 9, "variation_id": price, "quantity": quantity }]);
@@ -392,20 +394,20 @@ impl ShopSale {
                 "date_modified_gmt": modified, "billing": { "email": BUYER },
                 "next_payment_date_gmt": time(in_days(days)), "line_items": lines(price, quantity) })
         };
-        match told {
-            Told::Sold(price, quantity, days) => vec![
+        match event {
+            ShopEvent::Sold(price, quantity, days) => vec![
                 order(1, (price, quantity), None),
                 subscription("active", (price, quantity), days),
             ],
-            Told::Trial(price, days) => vec![order(1, (price, 1), None), subscription("active", (price, 1), days)],
-            Told::Paid(price, _, days) => vec![
+            ShopEvent::Trial(price, days) => vec![order(1, (price, 1), None), subscription("active", (price, 1), days)],
+            ShopEvent::Paid(price, _, days) => vec![
                 order(second, (price, 1), None),
                 subscription("active", (price, 1), days),
             ],
-            Told::Changed(price, quantity, days) => vec![subscription("active", (price, quantity), days)],
-            Told::Paused(price, days) => vec![subscription("on-hold", (price, 1), days)],
-            Told::PartRefunded(of) => vec![order(of, (SMALL, 1), Some("-10.00"))],
-            Told::Refunded(of) => vec![order(of, (SMALL, 1), Some("-29.90"))],
+            ShopEvent::Changed(price, quantity, days) => vec![subscription("active", (price, quantity), days)],
+            ShopEvent::Paused(price, days) => vec![subscription("on-hold", (price, 1), days)],
+            ShopEvent::PartRefunded(of) => vec![order(of, (SMALL, 1), Some("-10.00"))],
+            ShopEvent::Refunded(of) => vec![order(of, (SMALL, 1), Some("-29.90"))],
         }
     }
 }

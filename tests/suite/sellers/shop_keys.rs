@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::orders;
-use super::seller::{LARGE, SMALL, Seller, ShopSale, Told, with_sellers};
+use super::seller::{LARGE, SMALL, Seller, ShopEvent, ShopSale, with_sellers};
 use crate::deliveries::{Shop, mails};
 use crate::support::Instance;
 use crate::support::instance::sha256;
@@ -59,7 +59,7 @@ fn the_key_of_the_shop_is_the_license_in_whichever_order_the_deliveries_come() {
     let orders = orders(3);
     for step in 0..3 {
         for (number, order) in (0..).zip(&orders) {
-            let mut bodies = ShopSale::new(Seller::LemonSqueezy, number).bodies(Told::Sold(SMALL, 1, 30), 1);
+            let mut bodies = ShopSale::new(Seller::LemonSqueezy, number).bodies(ShopEvent::Sold(SMALL, 1, 30), 1);
             bodies.push(created(number, &key(number)));
             deliver(&shop, &bodies[order[step]]);
         }
@@ -82,12 +82,12 @@ fn the_key_of_the_shop_is_the_license_in_whichever_order_the_deliveries_come() {
     }
     // It is paid, changed and refunded as any other one, and its key comes a second time.
     let sale = ShopSale::new(Seller::LemonSqueezy, 0);
-    for (second, told, status) in [
-        (2, Told::Paid(LARGE, 30, 60), "active"),
-        (3, Told::Refunded(2), "active"),
-        (4, Told::Refunded(1), "suspended"),
+    for (second, event, status) in [
+        (2, ShopEvent::Paid(LARGE, 30, 60), "active"),
+        (3, ShopEvent::Refunded(2), "active"),
+        (4, ShopEvent::Refunded(1), "suspended"),
     ] {
-        for body in sale.bodies(told, second) {
+        for body in sale.bodies(event, second) {
             deliver(&shop, &body);
             deliver(&shop, &created(0, &key(0)));
             shop.settle();
@@ -125,8 +125,9 @@ fn the_key_of_the_shop_is_the_license_in_whichever_order_the_deliveries_come() {
 #[test]
 fn what_one_key_cannot_be_for_is_parked() {
     let shop = Shop::of(with_keys());
-    let sold =
-        |number: u32, copies: u32| ShopSale::new(Seller::LemonSqueezy, number).bodies(Told::Sold(SMALL, copies, 30), 1);
+    let sold = |number: u32, copies: u32| {
+        ShopSale::new(Seller::LemonSqueezy, number).bodies(ShopEvent::Sold(SMALL, copies, 30), 1)
+    };
     for (number, bodies, expected) in [
         (
             1,
@@ -204,10 +205,10 @@ fn what_one_key_cannot_be_for_is_parked() {
 fn a_sale_that_is_refunded_before_its_key_came_waits_for_none() {
     let shop = Shop::of(with_keys());
     let sale = ShopSale::new(Seller::LemonSqueezy, 1);
-    for body in sale.bodies(Told::Sold(SMALL, 1, 30), 1) {
+    for body in sale.bodies(ShopEvent::Sold(SMALL, 1, 30), 1) {
         deliver(&shop, &body);
     }
-    for body in sale.bodies(Told::Refunded(1), 2) {
+    for body in sale.bodies(ShopEvent::Refunded(1), 2) {
         deliver(&shop, &body);
     }
     shop.settle();

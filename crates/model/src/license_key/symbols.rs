@@ -44,10 +44,10 @@ pub(super) fn find(written: char) -> u8 {
     }
 }
 
-/// A blank or a dash: may stand anywhere.
+/// A blank or a dash: may be anywhere in a key.
 pub(super) const SEPARATOR: u8 = 0xFE;
 
-/// Stands in no key.
+/// A character that no key has.
 pub(super) const NO_SYMBOL: u8 = 0xFF;
 
 /// What each ASCII character is read as.

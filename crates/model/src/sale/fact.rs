@@ -469,7 +469,7 @@ impl<I> Fact<I> {
         }
     }
 
-    /// What can be bought for a license: the object's id, and where the license stands.
+    /// What can be bought for a license: the object's id, and the place of the license.
     pub fn purchase(&mut self) -> Option<(&I, &mut Option<BoughtFor<I>>)> {
         match self {
             Self::Payment(payment) => Some((&payment.id, &mut payment.place)),

@@ -15,7 +15,7 @@ const MOST_OF_SENTENCE: usize = 1_000;
 /// The most combining marks that follow a letter.
 const MOST_MARKS: usize = 2;
 
-/// Stands for a character that is not shown.
+/// Replaces a character that is not shown.
 const BOX: char = '\u{25A1}';
 
 /// A text that others wrote, as a page shows it: controls, marks of direction and characters without width are `□`, a letter has at most

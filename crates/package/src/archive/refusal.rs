@@ -14,7 +14,7 @@ pub enum ArchiveError {
     #[error("cannot be read")]
     Read(#[source] io::Error),
     /// It is not an archive, or programs may read it in different ways.
-    #[error("{}", told(.entry.as_deref(), .reason))]
+    #[error("{}", with_entry(.entry.as_deref(), .reason))]
     Refused {
         /// The name of the entry, as far as it is text.
         entry: Option<String>,
@@ -170,7 +170,7 @@ impl ArchiveError {
     }
 }
 
-fn told(entry: Option<&str>, reason: &ArchiveRefusal) -> String {
+fn with_entry(entry: Option<&str>, reason: &ArchiveRefusal) -> String {
     match entry {
         Some(entry) => format!("{}: {}", Printable(entry), Printable(reason)),
         None => reason.to_string(),

@@ -33,8 +33,8 @@ pub enum CopyMismatch {
         /// Of the package.
         expected: u64,
     },
-    /// In the mark's place stands something else.
-    #[error("no build id stands in the place that is signed for it")]
+    /// The mark's place has something else than a build id.
+    #[error("no build id is in the place that is signed for it")]
     BuildId,
     /// The mark's CRC-32 is wrong in one of its places.
     #[error("the checksum of its build id is wrong")]
@@ -150,7 +150,7 @@ mod tests {
         copy
     }
 
-    fn told(bytes: &[u8], package: &SignedPackage) -> String {
+    fn refusal(bytes: &[u8], package: &SignedPackage) -> String {
         check(&bytes, package).unwrap_err().to_string()
     }
 
@@ -175,8 +175,8 @@ mod tests {
             }
         }
         let (signed, bytes) = package(true);
-        assert!(told(&bytes[1..], &signed).ends_with(&format!("the signed package has {}", signed.size)));
-        assert!(told(&[&bytes[..], b"x"].concat(), &signed).starts_with("it has "));
+        assert!(refusal(&bytes[1..], &signed).ends_with(&format!("the signed package has {}", signed.size)));
+        assert!(refusal(&[&bytes[..], b"x"].concat(), &signed).starts_with("it has "));
     }
 
     #[test]
@@ -184,25 +184,25 @@ mod tests {
         let (signed, bytes) = package(true);
         let random = Uuid::from_u128(0x0123_4567_89ab_4def_8123_4567_89ab_cdef);
         let variant = Uuid::from_u128(0x0123_4567_89ab_8def_c123_4567_89ab_cdef);
-        let build_id = "no build id stands in the place that is signed for it";
+        let build_id = "no build id is in the place that is signed for it";
         for id in [random, variant] {
-            assert_eq!(told(&copy(&signed, &bytes, id), &signed), build_id);
+            assert_eq!(refusal(&copy(&signed, &bytes, id), &signed), build_id);
         }
         let right = copy(&signed, &bytes, ID);
         let SignedMark { crc, uuid } = signed.mark.unwrap();
         let id_at = uuid as usize;
         let mut capitals = right.clone();
         capitals[id_at..id_at + UUID_LENGTH].make_ascii_uppercase();
-        assert_eq!(told(&capitals, &signed), build_id);
+        assert_eq!(refusal(&capitals, &signed), build_id);
         for at in crc {
             for wrong_crc in [*b"PK\x05\x06", [0; 4], mark::crc(Uuid::nil()).to_le_bytes()] {
                 let mut wrong = right.clone();
                 wrong[at as usize..at as usize + 4].copy_from_slice(&wrong_crc);
-                assert_eq!(told(&wrong, &signed), "the checksum of its build id is wrong");
+                assert_eq!(refusal(&wrong, &signed), "the checksum of its build id is wrong");
             }
         }
         let mut moved = signed.clone();
         moved.mark = Some(SignedMark { crc, uuid: uuid - 1 });
-        assert_eq!(told(&right, &moved), build_id);
+        assert_eq!(refusal(&right, &moved), build_id);
     }
 }

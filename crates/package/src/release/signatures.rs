@@ -38,7 +38,7 @@ pub enum SignaturesError {
         /// Why.
         reason: SshsigError,
     },
-    /// One key stands there twice.
+    /// The file has two signatures by one key.
     #[error("a second signature by the same key")]
     Twice {
         /// The line it begins in, from 1.
@@ -104,7 +104,7 @@ impl Signatures {
         Ok(signatures)
     }
 
-    /// What is good of a file that git could not merge: every signature of the message that stands anywhere in it.
+    /// Takes the valid signatures from a file that git could not merge: every signature of the message, anywhere in the file.
     pub fn salvage(text: &str, message: &[u8]) -> Self {
         let mut signatures = Self::default();
         let mut rest = text;
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_lines() {
+    fn mistakes_are_reported_with_their_lines() {
         let [one, two] = [1, 2].map(|seed| Recipe::of(seed).armored(MESSAGE));
         let sorted = file(&[Recipe::of(1), Recipe::of(2)]).to_text();
         let reversed = if sorted.starts_with(&one) {

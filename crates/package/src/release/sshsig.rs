@@ -138,7 +138,7 @@ impl Sshsig {
         &self.key
     }
 
-    /// The signature as it stands in files and manifests.
+    /// The signature as it is in files and manifests.
     pub fn armored(&self) -> &str {
         &self.armored
     }

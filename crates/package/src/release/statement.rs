@@ -32,7 +32,7 @@ const MAX_PLATFORM_DIGITS: usize = 4;
 const CRC_LENGTH: u64 = 4;
 const UUID_LENGTH: u64 = 36;
 
-/// What is said of a release. Members stand in the order of RFC 8785.
+/// The JSON that describes one release. Members are in the order of RFC 8785.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseStatement {
@@ -81,7 +81,7 @@ pub enum StatementType {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignedPackage {
-    /// Where the mark stands; `None` where copies carry none.
+    /// The place of the mark; `None` where copies carry none.
     #[serde(deserialize_with = "present")]
     pub mark: Option<SignedMark>,
     /// The digest of the archive.
@@ -90,7 +90,7 @@ pub struct SignedPackage {
     pub size: u64,
 }
 
-/// Where the mark stands, in bytes from the start of the archive.
+/// The place of the mark, in bytes from the start of the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignedMark {
@@ -241,7 +241,7 @@ impl ReleaseStatement {
 }
 
 impl SignedPackage {
-    /// Whether local CRC, id and central CRC stand behind each other and within the package.
+    /// Whether local CRC, id and central CRC follow each other, and are within the package.
     fn has_places(&self) -> bool {
         let Some(SignedMark {
             crc: [local, central],
@@ -419,8 +419,8 @@ mod tests {
     }
 
     #[test]
-    fn members_out_of_their_bounds_are_told_by_name() {
-        let told = |change: &dyn Fn(&mut ReleaseStatement)| {
+    fn members_out_of_their_bounds_are_reported_by_name() {
+        let refusal = |change: &dyn Fn(&mut ReleaseStatement)| {
             let mut changed = statement();
             change(&mut changed);
             let bytes = changed.to_bytes().unwrap();
@@ -429,22 +429,22 @@ mod tests {
         let mark = |crc, uuid| Some(SignedMark { crc, uuid });
         let hex = "must be 40 or 64 lower-case hex digits";
         assert_eq!(
-            told(&|s| s.commit = "ABCDEF0123456789abcdef0123456789abcdef01".into()),
+            refusal(&|s| s.commit = "ABCDEF0123456789abcdef0123456789abcdef01".into()),
             format!("\"commit\" {hex}")
         );
-        assert_eq!(told(&|s| s.form = 0), "\"form\" must be a number from 1");
+        assert_eq!(refusal(&|s| s.form = 0), "\"form\" must be a number from 1");
         for number in [0, MAX_NUMBER + 1] {
             assert_eq!(
-                told(&|s| s.number = number),
+                refusal(&|s| s.number = number),
                 "\"number\" must be a number from 1 to 2^53-1"
             );
         }
         let chain = "\"previous\" must be null for number 1, and a digest for all others";
-        assert_eq!(told(&|s| s.number = 1), chain);
-        assert_eq!(told(&|s| s.previous = None), chain);
+        assert_eq!(refusal(&|s| s.number = 1), chain);
+        assert_eq!(refusal(&|s| s.previous = None), chain);
         for size in [0, MAX_PACKED + 1] {
             assert_eq!(
-                told(&|s| s.package.size = size),
+                refusal(&|s| s.package.size = size),
                 "\"size\" must be from 1 byte to 512 MiB"
             );
         }
@@ -455,28 +455,28 @@ mod tests {
             mark([1_014, u64::MAX >> 12], 1_111),
         ] {
             assert!(
-                told(&|s| s.package.mark = places).starts_with("\"mark\" must"),
+                refusal(&|s| s.package.mark = places).starts_with("\"mark\" must"),
                 "{places:?}"
             );
         }
-        assert_eq!(told(&|s| s.pins.keys.clear()), "\"keys\" must be 1 to 16 keys");
+        assert_eq!(refusal(&|s| s.pins.keys.clear()), "\"keys\" must be 1 to 16 keys");
         assert_eq!(
-            told(&|s| s.pins.keys.push(KEY.parse().unwrap())),
+            refusal(&|s| s.pins.keys.push(KEY.parse().unwrap())),
             "\"keys\" must be sorted, each key once"
         );
         for threshold in [0, 2] {
-            assert!(told(&|s| s.pins.threshold = threshold).starts_with("\"threshold\" must"));
+            assert!(refusal(&|s| s.pins.threshold = threshold).starts_with("\"threshold\" must"));
         }
         assert_eq!(
-            told(&|s| s.requires = "6.1 or so".into()),
+            refusal(&|s| s.requires = "6.1 or so".into()),
             "\"requires\" must be one to four numbers joined by dots, or empty"
         );
         assert_eq!(
-            told(&|s| s.requires_php = "7.4\n".into()),
+            refusal(&|s| s.requires_php = "7.4\n".into()),
             "\"requires_php\" must be one to four numbers joined by dots, or empty"
         );
         assert_eq!(
-            told(&|s| s.tag = "v1\u{1b}".into()),
+            refusal(&|s| s.tag = "v1\u{1b}".into()),
             "\"tag\" must be a name of 1 to 255 bytes"
         );
         let mut unmarked = statement();
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_could_not_merge_is_told_as_that() {
+    fn what_git_could_not_merge_is_reported_as_a_conflict() {
         let conflict = format!("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> branch\n", text(), text());
         assert!(matches!(
             ReleaseStatement::read(conflict.as_bytes()),

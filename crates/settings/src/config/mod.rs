@@ -91,7 +91,7 @@ pub struct Config {
     pub mail: Option<MailConfig>,
     /// When customers are reminded of the end of their licenses; never, if it has no days.
     pub reminders: ReminderRule,
-    /// Endpoints that are told of events.
+    /// Endpoints that receive events.
     pub webhooks: Vec<WebhookConfig>,
     /// The vendor's page, if there is one.
     pub desk: Option<DeskConfig>,
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_or_network_in_the_file_is_told_with_an_example() {
+    fn what_is_no_address_or_network_in_the_file_is_reported_with_an_example() {
         let listen = "expected an address or a name with a port, such as 127.0.0.1:8080, localhost:8080 or :8080";
         for (text, expected) in [
             ("listen = 8080", format!("2:10: {listen}")),
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_of_the_wrong_kind_is_told_what_is_expected_and_where() {
+    fn every_setting_of_the_wrong_kind_is_reported_with_what_is_expected_and_where() {
         let of = |table, names: Vec<String>| names.into_iter().map(move |name| (table, name));
         let all: Vec<_> = of("paths", settings::<PathSettings>())
             .chain(of("keys", settings::<KeySettings>()))
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_on_the_command_line_is_told_what_is_expected() {
+    fn every_wrong_number_on_the_command_line_is_reported_with_what_is_expected() {
         for argument in ServeSettings::augment_args(clap::Command::new("serve")).get_arguments() {
             let Some(flag) = argument.get_long() else { continue };
             let command = ServeSettings::augment_args(clap::Command::new("serve"));
@@ -486,8 +486,8 @@ mod tests {
 
     /// The defaults of a table's settings as its help states them, except those whose default is none.
     fn of_help<T: clap::Args>() -> T {
-        let command = T::augment_args(clap::Command::new("told"));
-        let told = command.get_arguments().filter_map(|argument| {
+        let command = T::augment_args(clap::Command::new("serve"));
+        let defaults = command.get_arguments().filter_map(|argument| {
             let help = argument.get_help().unwrap().to_string();
             let default = help
                 .rsplit_once(" [default: ")
@@ -497,7 +497,7 @@ mod tests {
                 .unwrap();
             (default != "none").then(|| format!("--{}={default}", argument.get_long().unwrap()))
         });
-        let given: Vec<String> = [String::from("told")].into_iter().chain(told).collect();
+        let given: Vec<String> = [String::from("serve")].into_iter().chain(defaults).collect();
         T::from_arg_matches(&command.get_matches_from(given)).unwrap()
     }
 
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_setting_is_told_with_its_place_and_the_one_that_may_be_meant() {
+    fn a_mistyped_setting_is_reported_with_its_place_and_the_one_that_may_be_meant() {
         for (text, expected) in [
             (
                 "[serve]\nlisten = \"127.0.0.1:1\"\n  proxeis = []\n",

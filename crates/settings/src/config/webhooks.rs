@@ -1,4 +1,4 @@
-//! Tables `[webhooks.NAME]`: addresses of the vendor's own services that are told of events.
+//! Tables `[webhooks.NAME]`: addresses of the vendor's own services that receive events.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ settings_table! {
 #[derive(Debug)]
 struct Events(Vec<EventKind>);
 
-/// An endpoint that is told of events.
+/// An endpoint that receives events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookConfig {
     /// Its name, in commands, metrics and the log.

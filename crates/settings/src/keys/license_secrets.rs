@@ -45,7 +45,7 @@ impl LicenseSecrets {
         Ok(self.origin_with(request, Hex128(salt)))
     }
 
-    /// The same with this salt, of which no secret is asked: it stands in the ledger.
+    /// The origin with this salt, which is in the ledger and needs no secret.
     pub fn origin_with(&self, request: &IssueRequest<'_>, salt: Hex128) -> NewOrigin {
         let origin = |key: &IssuingKey| key.origin(request, salt);
         let current = self.issuing.current();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_rotation_a_key_is_told_again_and_a_retry_and_an_order_are_known() {
+    fn after_a_rotation_a_key_is_derived_again_and_a_retry_and_an_order_are_known() {
         let before = LicenseSecrets::new(keys(&[1]), keys::<ReferenceKey>(&[2]));
         let after = LicenseSecrets::new(keys(&[1, 3]), keys::<ReferenceKey>(&[2, 4]));
         let request = IssueRequest {
@@ -148,8 +148,8 @@ mod tests {
             panic!("{again:?}")
         };
         assert_eq!((retired.key, retired.body), (first.origin.key, first.origin.body));
-        let told = after.license_key(&first.origin).unwrap();
-        assert_eq!(told.reveal(), first.key.reveal());
+        let derived = after.license_key(&first.origin).unwrap();
+        assert_eq!(derived.reveal(), first.key.reveal());
         assert!(before.license_key(&again.origin).is_none(), "this secret is not there");
         assert!(after.hidden("order 1").contains(&before.hide("order 1")));
         assert_ne!(after.hide("order 1"), before.hide("order 1"));

@@ -38,7 +38,7 @@ impl SecretUse {
     fn loss(self) -> &'static str {
         match self {
             Self::Downloads => "so that old copies can be traced",
-            Self::Issuing => "so that issued license keys can be told again",
+            Self::Issuing => "so that issued license keys can be shown again",
             Self::References => "so that licenses are found by their orders",
         }
     }
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn retired_secrets_are_found_and_one_that_is_broken_is_told_and_left_out() {
+    fn retired_secrets_are_found_and_one_that_is_broken_is_reported_and_left_out() {
         let keys = Keys::new();
         put(&keys.path(), &[1; 32], 0o600);
         let old = DownloadKey::new(&[2; 32]);

@@ -1,4 +1,4 @@
-//! The columns of an export: which header, or which member of its JSON, stands for which field.
+//! The columns of an export: which header, or which member of its JSON, is which field.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use csv::ByteRecord;
 use strum::IntoEnumIterator as _;
 
 use crate::import::export_field::ExportField;
-use crate::import::preset::{Preset, ToldMember};
+use crate::import::preset::{Preset, ReportedMember};
 
 /// Why the columns of a file do not make licenses. A header is not quoted: a file without one begins with a key.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -27,19 +27,19 @@ pub enum ColumnError {
     Twice(&'static str),
 }
 
-/// Where each field stands in a row.
+/// The place of each field in a row.
 #[derive(Debug)]
 pub struct ExportColumns {
     preset: &'static Preset,
     places: BTreeMap<ExportField, usize>,
     names: BTreeMap<ExportField, String>,
-    told: Vec<(usize, &'static ToldMember)>,
+    reported: Vec<(usize, &'static ReportedMember)>,
     unused: Vec<String>,
     count: usize,
 }
 
 impl ExportColumns {
-    /// Finds the columns in the header of a CSV file. `given` are headers that stand for other fields than by the preset.
+    /// Finds the columns in the header of a CSV file. `given` are headers that replace those of the preset.
     ///
     /// # Errors
     /// A column is missing, or is there twice.
@@ -85,15 +85,15 @@ impl ExportColumns {
             ));
         }
         let place_of = |header: &str| headers.iter().position(|found| plain(found) == header);
-        let told: Vec<_> = preset
-            .told
+        let reported: Vec<_> = preset
+            .reported
             .iter()
-            .filter_map(|told| Some((place_of(told.header)?, told)))
+            .filter_map(|member| Some((place_of(member.header)?, member)))
             .collect();
         let unused = headers.iter().enumerate().filter(|(place, header)| {
             let is_used = places
                 .values()
-                .chain(told.iter().map(|(told, _)| told))
+                .chain(reported.iter().map(|(place, _)| place))
                 .any(|used| used == place);
             !is_used && !header.is_empty() && !header.starts_with(REJECT_PREFIX)
         });
@@ -102,12 +102,12 @@ impl ExportColumns {
             unused: unused.map(|(_, header)| header.clone()).collect(),
             places,
             names,
-            told,
+            reported,
             count: headers.len(),
         })
     }
 
-    /// The columns of a JSON file, which has none: a row has a cell for each field, and then one for each member that is told.
+    /// The columns of a JSON file, which has none: a row has a cell for each field, and then one for each member that is reported.
     pub(super) fn of_members(preset: &'static Preset, given: &BTreeMap<ExportField, String>) -> Self {
         let name = |field: ExportField| {
             let of_preset = || preset.headers(field).first().map(|path| (*path).to_owned());
@@ -118,11 +118,11 @@ impl ExportColumns {
             .collect();
         let places: BTreeMap<_, _> = names.keys().enumerate().map(|(place, field)| (*field, place)).collect();
         let first = places.len();
-        let told = preset.told.iter().enumerate();
+        let reported = preset.reported.iter().enumerate();
         Self {
             preset,
-            told: told.map(|(number, told)| (first + number, told)).collect(),
-            count: first + preset.told.len(),
+            reported: reported.map(|(number, member)| (first + number, member)).collect(),
+            count: first + preset.reported.len(),
             places,
             names,
             unused: Vec::new(),
@@ -167,10 +167,13 @@ impl ExportColumns {
             .unwrap_or_default()
     }
 
-    /// The columns that are told if they have a value, and their cells.
-    pub(super) fn told<'r>(&self, row: &'r ByteRecord) -> impl Iterator<Item = (&'static ToldMember, &'r [u8])> {
-        let cell = |(place, told): &(usize, &'static ToldMember)| (*told, row.get(*place).unwrap_or_default());
-        self.told.iter().map(cell)
+    /// The columns that are reported if they have a value, and their cells.
+    pub(super) fn reported<'r>(
+        &self,
+        row: &'r ByteRecord,
+    ) -> impl Iterator<Item = (&'static ReportedMember, &'r [u8])> {
+        let cell = |(place, member): &(usize, &'static ReportedMember)| (*member, row.get(*place).unwrap_or_default());
+        self.reported.iter().map(cell)
     }
 
     /// The header of a field, as the file has it.

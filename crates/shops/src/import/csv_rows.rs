@@ -105,7 +105,7 @@ impl<R: Read> CsvRows<R> {
         let reader = ReaderBuilder::new()
             .delimiter(delimiter)
             .has_headers(false)
-            // A row with another number of columns is told with its line.
+            // A row with another number of columns is reported with its line.
             .flexible(true)
             // Consumed with its row, so that the lines can be counted. What is before it is cut off below.
             .terminator(Terminator::Any(b'\n'))
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_not_closed_at_the_end_is_told_with_its_row() {
+    fn a_quote_that_is_not_closed_at_the_end_is_reported_with_its_row() {
         for text in ["key\na\n\n\"b\nc,d\n", "key\na\n\n\"b", "key\na\n\nx,\"b\n"] {
             let mut rows = CsvRows::open(text.as_bytes(), b',').unwrap();
             assert!(rows.next_row().unwrap().is_some());

@@ -43,7 +43,7 @@ pub struct ExportFile<'t> {
 }
 
 impl<'t> ExportFile<'t> {
-    /// Reads the header, or finds the licenses. `given` are columns or members that stand for other fields than by the preset.
+    /// Reads the header, or finds the licenses. `given` are columns or members that replace those of the preset.
     ///
     /// # Errors
     /// Nothing of it can be read.
@@ -83,7 +83,7 @@ impl<'t> ExportFile<'t> {
         }
     }
 
-    /// Where each field stands.
+    /// The place of each field.
     pub fn columns(&self) -> &ExportColumns {
         &self.columns
     }
@@ -116,7 +116,7 @@ pub struct ExportRows<'f, 't> {
     next: usize,
 }
 
-/// A row as it stands in the file.
+/// A row as the file has it.
 #[derive(Clone, Debug)]
 pub enum RowText<'t> {
     /// The cells of a row.
@@ -130,7 +130,7 @@ pub enum RowText<'t> {
 pub struct ExportRow<'t> {
     /// The line where it begins, or the number of a license of a JSON file, from 1.
     pub line: u64,
-    /// As it stands there.
+    /// Its text in the file.
     pub text: RowText<'t>,
 }
 
@@ -176,7 +176,7 @@ impl RowText<'_> {
         }
     }
 
-    /// The members of a license of a JSON file, as they stand there; `None` if it has none.
+    /// The members of a license of a JSON file, as the file has them; `None` if it has none.
     pub fn members(&self) -> Option<Vec<(String, &RawValue)>> {
         match self {
             Self::Cells(_) => None,

@@ -19,7 +19,7 @@ pub use crate::import::cells::DateOrder;
 use crate::import::cells::{self, ActiveSite, EndCell, SitesCell};
 use crate::import::columns::ExportColumns;
 use crate::import::export_field::ExportField;
-use crate::import::preset::{NoNumber, StatusMeaning, ToldMember, ToldWhen};
+use crate::import::preset::{NoNumber, ReportedMember, ReportedWhen, StatusMeaning};
 
 /// The longest mail address, in bytes (RFC 5321).
 const MAX_ADDRESS: usize = 254;
@@ -197,7 +197,7 @@ pub fn read(columns: &ExportColumns, row: &ByteRecord, rules: &RowRules) -> Resu
         let reason = "it is empty, so the license would grant nothing";
         return Err(row.wrong(field.unwrap_or(ExportField::Modules), reason));
     }
-    let mut left_out: Vec<_> = columns.told(row.row).filter_map(is_told).collect();
+    let mut left_out: Vec<_> = columns.reported(row.row).filter_map(reported).collect();
     let customer = row.person(ExportField::Customer, &mut left_out);
     let name = row.person(ExportField::Name, &mut left_out);
     Ok(ReadRow::License(Box::new(ExportedLicense {
@@ -222,14 +222,14 @@ pub fn read(columns: &ExportColumns, row: &ByteRecord, rules: &RowRules) -> Resu
     })))
 }
 
-/// What is told of a cell, if it counts.
-fn is_told((told, cell): (&'static ToldMember, &[u8])) -> Option<&'static str> {
+/// What the report says of a cell, if its value counts.
+fn reported((member, cell): (&'static ReportedMember, &[u8])) -> Option<&'static str> {
     let cell = cell.trim_ascii();
-    let counts = match told.when {
-        ToldWhen::IsGiven => !cell.is_empty() && !cell.eq_ignore_ascii_case(b"null"),
-        ToldWhen::Is(values) => values.iter().any(|value| cell.eq_ignore_ascii_case(value.as_bytes())),
+    let counts = match member.when {
+        ReportedWhen::IsGiven => !cell.is_empty() && !cell.eq_ignore_ascii_case(b"null"),
+        ReportedWhen::Is(values) => values.iter().any(|value| cell.eq_ignore_ascii_case(value.as_bytes())),
     };
-    counts.then_some(told.what)
+    counts.then_some(member.what)
 }
 
 impl ExportedLicense {
@@ -634,19 +634,19 @@ mod tests {
         let row = |expires: &str, sites: &str| format!("key,expires,modules,sites\n{KEY},{expires},forms,{sites}\n");
         let error = one(&row("", "1"), "csv", &rules()).unwrap_err();
         assert!(error.contains("\"expires\": it is empty: --no-end"), "{error}");
-        let told = RowRules {
+        let assuming = RowRules {
             no_end: Some("2027-01-01".parse().unwrap()),
             sites: SiteLimit::Limited(std::num::NonZeroU32::new(3).unwrap()).into(),
             ..rules()
         };
-        let read = one(&row("", ""), "csv", &told).unwrap();
+        let read = one(&row("", ""), "csv", &assuming).unwrap();
         assert_eq!(
             (read.expires.to_string(), read.sites.to_string()),
             ("2027-01-01".to_owned(), "3".to_owned())
         );
         assert_eq!(read.assumed, [Assumption::End(read.expires), Assumption::Sites(3)]);
         // What a row says itself stays as it is.
-        let read = one(&row("2028-01-01", "7"), "csv", &told).unwrap();
+        let read = one(&row("2028-01-01", "7"), "csv", &assuming).unwrap();
         assert_eq!(
             (read.expires.to_string(), read.sites.to_string(), read.assumed),
             ("2028-01-01".to_owned(), "7".to_owned(), vec![])
@@ -661,7 +661,7 @@ mod tests {
         }
         for sites in ["-1", "1.5", "many", "4294967296"] {
             assert!(
-                one(&row("lifetime", sites), "csv", &told)
+                one(&row("lifetime", sites), "csv", &assuming)
                     .unwrap_err()
                     .contains("\"sites\": expected"),
                 "{sites}"
@@ -748,7 +748,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_is_taken_or_told() {
+    fn every_status_is_taken_or_reported() {
         let row = |status: &str, expires: &str| {
             let text = format!("key,expires,status,modules\n{KEY},{expires},{status},forms\n");
             read_all(text.as_bytes(), "csv")
@@ -793,7 +793,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_told_and_never_quoted() {
+    fn what_cannot_be_taken_is_reported_and_never_quoted() {
         let rows = [
             (format!("{KEY},2027-01-01"), "it has 2 cells"),
             ("=HYPERLINK(\"x y\"),2027-01-01,forms".to_owned(), "\"key\": "),

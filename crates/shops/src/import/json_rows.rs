@@ -20,7 +20,7 @@ use crate::import::exported_license::RowError;
 /// How many licenses are asked for members that are not used.
 const ASKED_FOR_UNUSED: usize = 100;
 
-/// How many of these members are told.
+/// How many of these members are reported.
 const MOST_UNUSED: usize = 50;
 
 /// Why a JSON file is not read.
@@ -108,9 +108,9 @@ impl<'t> JsonRecords<'t> {
             .fields
             .iter()
             .flat_map(|(_, paths)| paths.iter().copied());
-        let told = columns.preset().told.iter().map(|told| told.header);
+        let reported = columns.preset().reported.iter().map(|member| member.header);
         let given = columns.fields().map(|(_, name)| name);
-        let used: BTreeSet<&str> = of_preset.chain(told).chain(given).collect();
+        let used: BTreeSet<&str> = of_preset.chain(reported).chain(given).collect();
         let is_used = |path: &str| used.contains(path);
         let has_used = |path: &str| used.iter().any(|used| used.starts_with(&format!("{path}.")));
         let mut unused = BTreeSet::new();
@@ -133,10 +133,10 @@ impl<'t> JsonRecords<'t> {
             let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
             name.len() <= 40 && name.split('.').all(|part| part.len() < 24) && name.bytes().all(is_letter)
         };
-        let told = unused
+        let unused = unused
             .into_iter()
             .filter(|name| !is_used(name) && !name.starts_with(REJECT_PREFIX));
-        told.filter(is_word).take(MOST_UNUSED).collect()
+        unused.filter(is_word).take(MOST_UNUSED).collect()
     }
 }
 
@@ -190,7 +190,7 @@ pub(super) fn members(object: &RawValue) -> Option<Vec<(String, &RawValue)>> {
     Some(members.0)
 }
 
-/// What stands in a member.
+/// The value of a member.
 enum Found<'t> {
     Missing,
     Value(&'t RawValue),
@@ -203,7 +203,7 @@ struct Objects<'t> {
 }
 
 impl<'t> Objects<'t> {
-    /// What stands at a path such as `attributes.key`.
+    /// The value at a path such as `attributes.key`.
     fn at(&mut self, record: &'t RawValue, path: &str) -> Result<Found<'t>, RowError> {
         let mut object = record;
         let mut above = String::new();
@@ -241,7 +241,7 @@ impl<'t> Objects<'t> {
     ) -> Result<Option<String>, RowError> {
         let of_preset = columns.preset().headers(field);
         let name = [columns.header(field)];
-        // A path that was given stands for those of the preset.
+        // A path that was given replaces those of the preset.
         let paths = if of_preset.first() == name.first() {
             of_preset
         } else {
@@ -301,8 +301,8 @@ pub(super) fn cells(columns: &ExportColumns, record: &RawValue) -> Result<ByteRe
     if let Some(one_of) = missing {
         return Err(wrong(columns.header(one_of[0]), "it is missing"));
     }
-    for told in preset.told {
-        let text = match objects.at(record, told.header)? {
+    for member in preset.reported {
+        let text = match objects.at(record, member.header)? {
             Found::Missing => String::new(),
             Found::Value(value) if matches!(value.get(), "null" | "[]" | "{}" | "\"\"") => String::new(),
             Found::Value(value) => value.get().trim_matches('"').chars().take(16).collect(),

@@ -70,29 +70,29 @@ impl StatusMeaning {
 pub enum NoNumber {
     /// The system means this by it.
     Means(SiteLimit),
-    /// The system does not say: this is taken, and told.
+    /// The system does not say: this is assumed, and reported.
     Assumed(SiteLimit),
     /// Nobody knows.
     Unknown,
 }
 
-/// When something of a row is told.
+/// When the value of a member is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToldWhen {
+pub enum ReportedWhen {
     /// The member has one of these values.
     Is(&'static [&'static str]),
     /// The member has any value but null.
     IsGiven,
 }
 
-/// Something that a license cannot have here, and is counted.
+/// A member that a license cannot have here. The import counts and reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToldMember {
+pub struct ReportedMember {
     /// The column or member.
     pub header: &'static str,
     /// The values that count.
-    pub when: ToldWhen,
-    /// What is told.
+    pub when: ReportedWhen,
+    /// The words of the report.
     pub what: &'static str,
 }
 
@@ -117,8 +117,8 @@ pub struct Preset {
     pub no_sites: NoNumber,
     /// What 0 sites means.
     pub zero_sites: NoNumber,
-    /// What is counted.
-    pub told: &'static [ToldMember],
+    /// The members that a license cannot have here.
+    pub reported: &'static [ReportedMember],
 }
 
 const UNLIMITED: NoNumber = NoNumber::Means(SiteLimit::Unlimited);
@@ -165,7 +165,7 @@ pub static PRESETS: [Preset; 7] = [
         empty_end_is_lifetime: true,
         no_sites: NoNumber::Unknown,
         zero_sites: UNLIMITED,
-        told: &[],
+        reported: &[],
     },
     Preset {
         name: "lmfwc",
@@ -198,7 +198,7 @@ pub static PRESETS: [Preset; 7] = [
         empty_end_is_lifetime: true,
         no_sites: NoNumber::Unknown,
         zero_sites: NoNumber::Unknown,
-        told: &[],
+        reported: &[],
     },
     Preset {
         name: "freemius",
@@ -232,20 +232,20 @@ pub static PRESETS: [Preset; 7] = [
         empty_end_is_lifetime: false,
         no_sites: UNLIMITED,
         zero_sites: NoNumber::Unknown,
-        told: &[
-            ToldMember {
+        reported: &[
+            ReportedMember {
                 header: "is_block_features",
-                when: ToldWhen::Is(&["false", "0"]),
+                when: ReportedWhen::Is(&["false", "0"]),
                 what: "that it runs on after its end (is_block_features)",
             },
-            ToldMember {
+            ReportedMember {
                 header: "parent_license_id",
-                when: ToldWhen::IsGiven,
+                when: ReportedWhen::IsGiven,
                 what: "the license of the bundle that it belongs to (parent_license_id)",
             },
-            ToldMember {
+            ReportedMember {
                 header: "products",
-                when: ToldWhen::IsGiven,
+                when: ReportedWhen::IsGiven,
                 what: "the products of the bundle (products)",
             },
         ],
@@ -281,7 +281,7 @@ pub static PRESETS: [Preset; 7] = [
         empty_end_is_lifetime: false,
         no_sites: UNLIMITED,
         zero_sites: NoNumber::Unknown,
-        told: &[],
+        reported: &[],
     },
     Preset {
         name: "surecart",
@@ -313,7 +313,7 @@ pub static PRESETS: [Preset; 7] = [
         empty_end_is_lifetime: false,
         no_sites: UNLIMITED,
         zero_sites: NoNumber::Unknown,
-        told: &[],
+        reported: &[],
     },
     Preset {
         name: "keygen",
@@ -347,7 +347,7 @@ pub static PRESETS: [Preset; 7] = [
         empty_end_is_lifetime: false,
         no_sites: UNLIMITED,
         zero_sites: NoNumber::Unknown,
-        told: &[],
+        reported: &[],
     },
     Preset {
         name: "csv",
@@ -384,7 +384,7 @@ pub static PRESETS: [Preset; 7] = [
         empty_end_is_lifetime: false,
         no_sites: NoNumber::Assumed(SiteLimit::DEFAULT),
         zero_sites: NoNumber::Assumed(SiteLimit::DEFAULT),
-        told: &[],
+        reported: &[],
     },
 ];
 

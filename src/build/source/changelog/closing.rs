@@ -19,8 +19,8 @@ impl ChangelogText {
         if !self.is_cut {
             return self.text;
         }
-        let told = Url::parse(address).map(|url| format!("The rest of the changelog: {url}"));
-        let closing = told.ok().filter(|closing| closing.len() + 2 <= ROOM);
+        let link = Url::parse(address).map(|url| format!("The rest of the changelog: {url}"));
+        let closing = link.ok().filter(|closing| closing.len() + 2 <= ROOM);
         format!("{}\n\n{}", self.text, closing.as_deref().unwrap_or(GOES_ON))
     }
 
@@ -30,8 +30,8 @@ impl ChangelogText {
             return self.text.clone();
         }
         // A parsed URL has no bracket and no space.
-        let told = Url::parse(address).map(|url| html::from_markdown(&format!("[The rest of the changelog](<{url}>)")));
-        let closing = told
+        let link = Url::parse(address).map(|url| html::from_markdown(&format!("[The rest of the changelog](<{url}>)")));
+        let closing = link
             .ok()
             .filter(|closing| closing.len() < ROOM && closing.contains("href"));
         format!(

@@ -173,7 +173,7 @@ pub(crate) fn underline_level(line: &str) -> Option<usize> {
     }
 }
 
-/// Whether `*`, `_`, `<strong>` or `<b>` stand around the whole line.
+/// Whether `*`, `_`, `<strong>` or `<b>` are around the whole line.
 fn is_emphasized(line: &str) -> bool {
     matches!(
         line.as_bytes(),

@@ -57,7 +57,7 @@ impl<F: SourceTree> SourceReader<'_, F> {
                     && !["vendor", "node_modules", "tests"].contains(&&*item.name)
             };
             for item in items.iter().filter(is_place).filter(|_| !is_deep) {
-                // A few trees of git can stand for very many folders.
+                // A few trees of git can expand to very many folders.
                 if !known.insert(item.id.clone()) || path.len() + item.name.len() > MAX_PATH {
                     continue;
                 }

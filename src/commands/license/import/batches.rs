@@ -197,10 +197,9 @@ impl<'f, 't> Batches<'f, 't> {
                     }
                     refusal(license)
                 }
-                ImportReply::InFile { file, line } => Some(format!(
-                    "its license stands in {}:{line}; change it there",
-                    file.display()
-                )),
+                ImportReply::InFile { file, line } => {
+                    Some(format!("its license is in {}:{line}; change it there", file.display()))
+                }
             };
             if let Some(reason) = reason.filter(|_| !placed.goes_on) {
                 placed.rows.iter().for_each(|row| self.reject(row, &reason));

@@ -1,5 +1,5 @@
 //! Which rows of an export have one key. The whole file is read for that before anything is imported, since these rows may
-//! stand anywhere in it.
+//! be anywhere in it.
 
 use std::collections::HashMap;
 

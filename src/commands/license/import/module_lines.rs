@@ -9,7 +9,7 @@ use countersign_registry::SoldModules;
 /// How many lines are named for one module.
 const MOST_LINES: usize = 10;
 
-/// How many modules are told.
+/// How many modules are named.
 const MOST_MODULES: usize = 10;
 
 /// The lines of each module.
@@ -38,7 +38,7 @@ impl ModuleLines {
     }
 
     /// One note for each module that no plugin has; `counts` is what a row is counted as.
-    // SECURITY: what stands in the column of the modules by mistake may be keys, so no name is quoted.
+    // SECURITY: the column of the modules may have keys by mistake, so no name is quoted.
     pub(super) fn notes(&self, sold: &SoldModules, counts: &str) -> Vec<String> {
         let unsold = self.0.iter().filter(|(module, _)| !sold.has(module));
         let mut notes: Vec<_> = unsold
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_that_no_plugin_has_are_told_with_their_lines_and_without_their_names() {
+    fn modules_that_no_plugin_has_are_reported_with_their_lines_and_without_their_names() {
         let modules = |names: &[&str]| -> Modules {
             let named = names.iter().map(|name| (name.parse().unwrap(), Vec::new()));
             named.collect()

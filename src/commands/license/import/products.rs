@@ -71,7 +71,7 @@ impl Products {
         let mut by_name: BTreeMap<EddName, Modules> = BTreeMap::new();
         let mut by_id: BTreeMap<u64, Modules> = BTreeMap::new();
         for plugin in registry.plugins() {
-            // A bundle stands in the entry of each plugin that it has.
+            // A bundle is in the entry of each plugin that it has.
             let module = || (plugin.module.clone(), Vec::new());
             for name in &plugin.edd.names {
                 by_name.entry(name.clone()).or_default().extend([module()]);

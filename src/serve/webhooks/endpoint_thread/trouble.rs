@@ -1,4 +1,4 @@
-//! Says once that an endpoint can be told nothing, and once that it is back, in the log, in the metrics and for commands.
+//! Says once that nothing can be sent to an endpoint, and once that the endpoint is back, in the log, in the metrics and for commands.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ impl EndpointThread {
         self.pause = FIRST_PAUSE;
         let was_failing = self.counts.failing_since.swap(0, Ordering::Relaxed) != 0;
         // The server before this one may have noted it.
-        let noted = self.told.as_ref().and_then(|(told, _)| told.trouble.as_ref());
+        let noted = self.open.as_ref().and_then(|(progress, _)| progress.trouble.as_ref());
         if was_failing || noted.is_some() {
             tracing::info!(webhook = %self.endpoint.config.name, "the endpoint takes messages again");
             self.note_trouble(None);
@@ -33,9 +33,9 @@ impl EndpointThread {
         }
     }
 
-    /// Has commands tell it. Nothing depends on it.
+    /// Stores the trouble for commands. Nothing depends on it.
     fn note_trouble(&mut self, trouble: Option<EndpointTrouble>) {
-        if let Some((progress, _)) = &mut self.told {
+        if let Some((progress, _)) = &mut self.open {
             progress.trouble = trouble;
             let _ = self.place.save(progress);
         }
