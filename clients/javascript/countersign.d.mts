@@ -44,6 +44,7 @@ export function verify(body: Uint8Array, { publicKeys, licenseKey, nonce, siteUr
  * @property {string} [account_url] The customer's page.
  * @property {string} [renew_url]
  * @property {string} [upgrade_url]
+ * @property {true} [white_label] Show nothing of the vendor and of the license: no address of theirs, and no part of the key.
  * @property {string} key_id
  * @property {string} [license_id] Older servers do not send it.
  */
@@ -73,6 +74,10 @@ export type Statement = {
     account_url?: string;
     renew_url?: string;
     upgrade_url?: string;
+    /**
+     * Show nothing of the vendor and of the license: no address of theirs, and no part of the key.
+     */
+    white_label?: true;
     key_id: string;
     /**
      * Older servers do not send it.

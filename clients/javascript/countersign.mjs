@@ -23,6 +23,7 @@
  * @property {string} [account_url] The customer's page.
  * @property {string} [renew_url]
  * @property {string} [upgrade_url]
+ * @property {true} [white_label] Show nothing of the vendor and of the license: no address of theirs, and no part of the key.
  * @property {string} key_id
  * @property {string} [license_id] Older servers do not send it.
  */

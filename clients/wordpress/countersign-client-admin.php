@@ -3645,7 +3645,8 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 			$fixed = null !== $this->config->fixed_key();
 			if ( $fixed ) {
 				$values = [ '{constant}' => $this->config->key_constant, '{end}' => substr( $memory->key, -5 ) ];
-				$this->show_row( 'key', $this->text( '' === $memory->key ? 'constant_wrong' : 'constant_used', $values ) );
+				$used   = $memory->is_white_label() ? 'constant_set' : 'constant_used';
+				$this->show_row( 'key', $this->text( '' === $memory->key ? 'constant_wrong' : $used, $values ) );
 			} else {
 				$this->show_key_field( $memory );
 			}
@@ -3818,13 +3819,14 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 		private function show_key_field( Memory $memory ): void {
 			$id     = $this->page() . '-key';
 			$active = $memory->is_active();
+			$end    = '' === $memory->key || $memory->is_white_label() ? '' : substr( $memory->key, -5 );
 			printf( '<tr><th scope="row"><label for="%s">%s</label></th><td>', esc_attr( $id ), esc_html( $this->text( 'key' ) ) );
 			if ( $active ) {
 				printf(
-					'<details%s><summary><code>%s</code> %s</summary><br>',
+					'<details%s><summary>%s%s</summary><br>',
 					'' === $this->outcome || in_array( $this->outcome, [ 'ok', 'no_answer', 'busy', 'not_before' ], true ) ? '' : ' open',
 					// The last group is enough to tell keys apart; the whole key stays in the database.
-					esc_html( '•••••-' . substr( $memory->key, -5 ) ),
+					'' === $end ? '' : '<code>•••••-' . esc_html( $end ) . '</code> ',
 					esc_html( $this->text( 'replace' ) )
 				);
 			}
@@ -3832,7 +3834,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 				'<input type="text" id="%1$s" name="license_key" class="regular-text code" autocomplete="off" spellcheck="false"'
 					. ' maxlength="128" placeholder="%2$s" value="%3$s" aria-describedby="%1$s-hint%4$s"%5$s> ',
 				esc_attr( $id ),
-				esc_attr( '' === $memory->key ? '' : '•••••-•••••-•••••-•••••-' . substr( $memory->key, -5 ) ),
+				esc_attr( '' === $end ? '' : '•••••-•••••-•••••-•••••-' . $end ),
 				esc_attr( $this->typed ),
 				$this->is_about_key ? esc_attr( ' ' . $this->page() . '-message' ) : '',
 				$this->is_about_key ? ' aria-invalid="true" autofocus' : ''
@@ -4220,6 +4222,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 				'channel_hint'       => __( 'What is not stable may break the site. Please try it on a copy first.', $d ),
 				'channel_fixed'      => __( '(set by the code of this site)', $d ),
 				'change_channel'     => __( 'Change', $d ),
+				'constant_set'       => __( 'Set in wp-config.php ({constant}).', $d ),
 				'constant_used'      => __( 'Set in wp-config.php ({constant}); it ends in {end}.', $d ),
 				'constant_wrong'     => __( 'What {constant} has in wp-config.php is not a license key. Please compare it with the one you were sent.', $d ),
 

@@ -928,15 +928,20 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $this->grants() && $last ? intdiv( $last - $now, DAY_IN_SECONDS ) : null;
 		}
 
+		/** Whether the site shows nothing of the vendor and of the license: no address of theirs, and no part of the key. */
+		public function is_white_label(): bool {
+			return ! empty( $this->statement['white_label'] );
+		}
+
 		/** Where the license is renewed: for this license, as the server says, or else as the plugin says for all; empty if neither does. */
 		public function renew_url( Config $config ): string {
 			$url = $this->shop_url( 'renew_url' );
-			return '' === $url ? $config->renew_url : $url;
+			return '' === $url && ! $this->is_white_label() ? $config->renew_url : $url;
 		}
 
 		/** Where the customer manages licenses: as the plugin says, or else the page of the server; empty if neither has one. */
 		public function account_url( Config $config ): string {
-			return '' === $config->account_url ? $this->shop_url( 'account_url' ) : $config->account_url;
+			return '' === $config->account_url || $this->is_white_label() ? $this->shop_url( 'account_url' ) : $config->account_url;
 		}
 
 		/** Where something else is bought for this license; empty if the server does not say it. */

@@ -241,6 +241,7 @@ impl Statements {
                 .one_in(2)
                 .then_some("https://shop.example/renew?a=b&license=r1-abc"),
             upgrade_url: self.0.one_in(2).then_some("https://shop.example/<up>/#r1-abc"),
+            white_label: self.0.one_in(2),
             account_url: self.0.one_in(2).then_some("https://licenses.example/account"),
             issued_at: DateTime::from_timestamp_millis(self.0.below(4_000_000_000) as i64 * 1_009).unwrap(),
             nonce: self.0.one_in(2).then_some(&nonce),

@@ -960,9 +960,11 @@ fn a_client_gets_the_page_and_doctor_warns_of_scripts_beside_it() {
     assert_eq!(rights("yes"), (json!(false), Some(json!(true))));
     let white = account.server.ask(&question(&own, "https://anna.example"));
     assert_eq!((white.code(), white.json().get("account_url")), ("ok".into(), None));
+    assert_eq!(white.json()["white_label"], true);
     assert_eq!(rights("no"), (json!(true), None));
     let again = account.server.ask(&question(&own, "https://anna.example")).json();
     assert_eq!(again["account_url"], url.as_str());
+    assert_eq!(again.get("white_label"), None);
     let without = Server::start(&Instance::with_licenses(&["# none\n".to_owned()]));
     assert!(
         without

@@ -56,12 +56,14 @@ class _Always(TypedDict):
 
 
 class Statement(_Always, total=False):
-    """What the server says of a license. `renews`: a renewal is to come by itself, so `expires` is no end to warn of."""
+    """What the server says of a license. `renews`: a renewal is to come by itself, so `expires` is no end to warn of.
+    `white_label`: show nothing of the vendor and of the license, neither their addresses nor a part of the key."""
 
     expires: str
     account_url: str
     renew_url: str
     upgrade_url: str
+    white_label: Literal[True]
     renews: Literal[True]
     bound_domain: str
     license_id: str

@@ -93,6 +93,8 @@ pub struct Statement<'a> {
     pub upgrade_url: Option<&'a str>,
     /// The customer's page, if there is one.
     pub account_url: Option<&'a str>,
+    /// Whether the site is to show nothing of the vendor and of the license: no address of theirs, and no part of the key.
+    pub white_label: bool,
     /// When the statement was made.
     pub issued_at: DateTime<Utc>,
     /// The request's nonce, if it sent one.
@@ -145,6 +147,8 @@ struct Tail<'a> {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     upgrade_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    white_label: bool,
 }
 
 fn milliseconds<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -181,6 +185,7 @@ impl Statement<'_> {
             site_url: self.site_url,
             status: self.verdict.status(),
             upgrade_url: self.upgrade_url,
+            white_label: self.white_label,
         };
         let mut bytes = Vec::with_capacity(USUAL_LENGTH);
         append(&head, &mut bytes);
@@ -260,6 +265,7 @@ mod tests {
             renew_url: None,
             upgrade_url: None,
             account_url: None,
+            white_label: false,
             issued_at: DateTime::from_timestamp_millis(1_795_169_823_123).unwrap(),
             nonce,
             site_url,

@@ -75,6 +75,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         renew_url: None,
         upgrade_url: None,
         account_url: None,
+        white_label: false,
         issued_at: now,
         nonce: question.nonce.as_deref(),
         site_url,

@@ -158,6 +158,7 @@ impl AnsweredSite<'_> {
             renew_url: links.renew.as_deref(),
             upgrade_url: links.upgrade.as_deref(),
             account_url: account_url.as_deref(),
+            white_label: is_white_label,
             issued_at: now,
             nonce: self.nonce,
             site_url: self.site_url,

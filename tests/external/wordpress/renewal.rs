@@ -60,6 +60,39 @@ fn a_license_that_ends_is_told_of_thirty_seven_and_one_days_before() {
 }
 
 #[test]
+fn a_white_label_site_shows_no_part_of_the_key_and_no_page_of_the_vendor() {
+    let license = License::new();
+    let vendor = vendor(&license, 5);
+    let mut site = active_site(Core::Newest, &vendor, HOST, &license.key);
+    let end = &license.key[license.key.len() - 5..];
+    let shown = |html: &str| {
+        [
+            html.contains(end),
+            html.contains(RENEW),
+            html.contains("https://acme.example/account"),
+        ]
+    };
+    let page = site.admin.get(&site.license_page("acme-forms"));
+    assert_eq!(shown(&page.html), [true; 3], "{}", page.html);
+    let last = (Utc::now().date_naive() + Days::new(5)).to_string();
+    let table = license.toml_with(&last, "white_label = true", "forms = []");
+    vendor.instance.write_licenses(&[table]);
+    eventually("the server knows", LIVE, || {
+        vendor.server.validate(&license, HOST).json()["white_label"] == true
+    });
+    site.pass(25 * 3600);
+    site.cron();
+    let page = site.admin.get(&site.license_page("acme-forms"));
+    assert_eq!(shown(&page.html), [false; 3], "{}", page.html);
+    assert!(page.text().contains("Use another key"), "{}", page.text());
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
+    for notice in site.admin.get("/wp-admin/tools.php").notices() {
+        assert!(!notice.contains("Renew the license"), "{notice}");
+    }
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
 fn an_expired_site_hears_which_version_it_is_missing_and_where_to_renew() {
     for core in [Core::Debian, Core::Newest] {
         let license = License::new();
