@@ -347,7 +347,7 @@ fn check_says_whether_an_archive_can_be_the_package() {
     let (exit, told, _) = countersign(&["package", "check", vectors().join("copy.zip").to_str().unwrap()]);
     assert_eq!(exit, Some(3));
     assert!(
-        told.contains("problem: acme-forms/build-id.php: the build id of each download"),
+        told.contains("problem: acme-forms/build-id.php: each download has its build id in this file"),
         "{told}"
     );
 }
