@@ -24,7 +24,7 @@ pub enum SiteState {
     Channel,
     /// Its turn in a rollout has not come.
     Held,
-    /// The same with a client that does not know what "held" means.
+    /// The answer to a client that does not know what "held" means.
     HeldOtherClient,
     /// Its license has expired.
     Expired,

@@ -176,7 +176,7 @@ pub struct PermittedDownload {
     pub path: PathBuf,
     /// What it is.
     pub package: HeldPackage,
-    /// Whether the license has expired, and gets the package because that closes a hole.
+    /// Whether the license has expired, and the site gets the package because it is a security release.
     pub is_after_end: bool,
 }
 

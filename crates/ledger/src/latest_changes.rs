@@ -14,7 +14,7 @@ use memchr::memmem;
 use crate::disk;
 use crate::error::StoreError;
 use crate::log::reader::LedgerFault;
-use crate::log::record::{LedgerEvent, LedgerRecord, LineError};
+use crate::log::record::{LedgerEvent, LedgerRecord, LineError, is_of_kind};
 use crate::log::{ReminderEntry, SessionMark};
 use crate::recovery;
 
@@ -82,7 +82,7 @@ impl ChangesCollector {
         }
     }
 
-    /// Takes a line with its line feed. Breaks when nothing more is needed.
+    /// Looks at a line, which has its line feed. Returns `Break` once every change is found.
     pub(crate) fn take(&mut self, line: &[u8]) -> Result<ControlFlow<()>, LineError> {
         let is_full = self.found.changes.len() >= self.wanted.most;
         let is_late = self.wanted.before.is_some_and(|before| !is_before(line, before));
@@ -146,20 +146,17 @@ impl ChangesCollector {
 
     /// Whether a line can be wanted, by a look at its bytes. A quote inside a JSON string is escaped, so no text looks like a member.
     fn may_want(&self, line: &[u8]) -> bool {
-        let begins = |kind: &str| line.starts_with(format!("{{\"event\":\"{kind}\"").as_bytes());
+        let kinds = ["sold", "bound", "released", "claimed"];
         match self.wanted.by {
-            ChangesBy::Anyone => !begins("sold"),
-            ChangesBy::People => {
-                let is_of_sites = ["bound", "released", "claimed", "sold"].into_iter().any(begins);
-                !is_of_sites && !is_of_shop(line)
-            }
+            ChangesBy::Anyone => !is_of_kind(line, "sold"),
+            ChangesBy::People => !kinds.iter().any(|kind| is_of_kind(line, kind)) && !is_of_shop(line),
         }
     }
 
     /// Whether a line has a license as it was before one of the changes.
     fn may_be_before(&self, line: &[u8]) -> bool {
         const MEMBER: &[u8] = b"\"license\":\"";
-        if self.without_before.is_empty() || !line.starts_with(b"{\"event\":\"license\"") {
+        if self.without_before.is_empty() || !is_of_kind(line, "license") {
             return false;
         }
         let id = memmem::find(line, MEMBER).and_then(|at| line.get(at + MEMBER.len()..at + MEMBER.len() + 64));
@@ -205,7 +202,7 @@ fn is_before(line: &[u8], before: u64) -> bool {
     sequence(line).is_none_or(|sequence| sequence < before)
 }
 
-/// The same of a ledger in a folder; nothing where there is no ledger.
+/// The last changes in the ledger of a folder; nothing where there is no ledger.
 pub(crate) fn in_folder(path: &Path, wanted: ChangesWanted) -> Result<LatestChanges, StoreError> {
     if !disk::has_ledger(path)? {
         return Ok(LatestChanges::default());

@@ -23,7 +23,7 @@ const PAGE: usize = 50;
 #[template(path = "desk/changes.html")]
 struct ChangesPage {
     frame: PageFrame,
-    /// Whether those of shops, sites and the server are there as well.
+    /// Whether the list includes changes by shops, sites and the server.
     is_all: bool,
     changes: Vec<ChangeRow>,
     /// The address of earlier ones.

@@ -59,7 +59,7 @@ impl RolloutVerb {
 pub struct RolloutOrder {
     /// The plugin.
     pub slug: Slug,
-    /// The release; `None` for the one whose rollout can be changed so, if there is one alone.
+    /// The release; `None` for the only one whose rollout this verb can change.
     pub version: Option<Version>,
     /// What to do; `None` to tell how far the rollouts are.
     pub verb: Option<RolloutVerb>,

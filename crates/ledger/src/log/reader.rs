@@ -145,7 +145,7 @@ struct LineBlock {
     lengths: Vec<usize>,
 }
 
-/// The same, parsed.
+/// A block of lines after parsing.
 struct ParsedBlock {
     bytes: Vec<u8>,
     lines: Vec<ParsedLine>,

@@ -186,12 +186,8 @@ impl LedgerRecord {
     /// Parses a line with its line feed.
     pub fn read(bytes: &[u8]) -> Result<Self, LineError> {
         // Looking at how a canonical line begins is three times as fast as letting serde try each kind.
-        let rest = bytes.strip_prefix(b"{\"event\":\"").unwrap_or_default();
-        let begins = |kind: &&LineKind| {
-            rest.strip_prefix(kind.name.as_bytes())
-                .is_some_and(|rest| rest.starts_with(b"\""))
-        };
-        let kind = KINDS.iter().find(begins).unwrap_or(&KINDS[0]);
+        let has_kind = |kind: &&LineKind| is_of_kind(bytes, kind.name);
+        let kind = KINDS.iter().find(has_kind).unwrap_or(&KINDS[0]);
         (kind.read)(bytes).map_err(|error| match NewerLine::read(bytes) {
             Some(newer) => LineError::Newer(newer),
             None => LineError::Damaged(error),
@@ -296,6 +292,13 @@ impl LineKind {
         let known = serde_json::to_vec(&line).ok()?;
         (self.read)(&known).is_ok().then_some(unknown)
     }
+}
+
+/// Whether a canonical line is of this kind, by how it begins.
+pub(crate) fn is_of_kind(line: &[u8], kind: &str) -> bool {
+    let rest = line.strip_prefix(b"{\"event\":\"");
+    let rest = rest.and_then(|rest| rest.strip_prefix(kind.as_bytes()));
+    rest.is_some_and(|rest| rest.starts_with(b"\""))
 }
 
 /// The position that a line of any kind continues; `None` if it is not a line.

@@ -51,7 +51,7 @@ pub struct NodeQueues {
 }
 
 impl NodeQueues {
-    /// The row of this node, in the database with this address; `None` where a ledger has no other node. Asks nothing yet.
+    /// The row of this node, in the database with this address; `None` for a ledger that no other node shares. Opens no connection.
     pub fn of_node(source: StoreSource<'_>, node: Option<&str>) -> Option<Self> {
         match (source, node) {
             (StoreSource::Database(address), Some(node)) => Some(Self {

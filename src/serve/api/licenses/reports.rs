@@ -60,7 +60,7 @@ pub(in crate::serve) struct ReviewReport {
 }
 
 impl ReviewReport {
-    /// The same without what is about licenses for which somebody vouched; claims stay.
+    /// This report without the findings about licenses for which somebody vouched; claims stay.
     pub(in crate::serve) fn without(&self, fine: &HashSet<LicenseId>) -> Self {
         fn listed<T: Clone>(found: &[T], is_fine: impl Fn(&T) -> bool) -> Vec<T> {
             found.iter().filter(|found| !is_fine(found)).cloned().collect()
@@ -341,18 +341,18 @@ pub(in crate::serve) async fn review_report(service: &Service) -> Result<ReviewR
 /// The claims that wait, and those of the last 30 days; those that wait first.
 fn claims(bindings: &Ledger, now: DateTime<Utc>) -> Vec<ReportedClaim> {
     let known = bindings.claims().into_iter();
-    let told = known.filter(|entry| entry.claim.step == ClaimStep::Begun || entry.claim.is_recent(now));
-    let told = told.map(|ClaimEntry { license, claim }| ReportedClaim {
+    let recent = known.filter(|entry| entry.claim.step == ClaimStep::Begun || entry.claim.is_recent(now));
+    let reported = recent.map(|ClaimEntry { license, claim }| ReportedClaim {
         license,
         until: (claim.step == ClaimStep::Begun).then(|| claim.time + CLAIM_PERIOD),
         host: claim.host,
         step: claim.step,
         time: claim.time,
     });
-    let mut told: Vec<_> = told.collect();
-    told.sort_by_key(|claim| (claim.until.is_none(), std::cmp::Reverse(claim.time), claim.license));
-    told.truncate(MOST);
-    told
+    let mut reported: Vec<_> = reported.collect();
+    reported.sort_by_key(|claim| (claim.until.is_none(), std::cmp::Reverse(claim.time), claim.license));
+    reported.truncate(MOST);
+    reported
 }
 
 /// Keeps the first [`MOST`] entries that nobody vouched for, and all that somebody vouched for.
