@@ -58,6 +58,7 @@ fn what_this_machine_can_make_is_made_with_signed_sums_and_the_rest_is_said() {
         ("cargo", CARGO),
         ("rustup", "#!/bin/sh\necho x86_64-unknown-linux-gnu\n"),
         ("composer", "#!/bin/sh\nexit 127\n"),
+        ("buildah", "#!/bin/sh\nexit 127\n"),
     ] {
         fs::write(file("bin").join(name), script).unwrap();
         fs::set_permissions(file("bin").join(name), fs::Permissions::from_mode(0o755)).unwrap();
@@ -87,6 +88,7 @@ fn what_this_machine_can_make_is_made_with_signed_sums_and_the_rest_is_said() {
         floor,
         "not made: aarch64: Rust's library is not installed (rustup target add",
         "not made: the client in clients/wordpress: there is no composer",
+        "not made: images for containers: there is no buildah",
     ] {
         assert!(told.contains(said), "{told}");
     }
@@ -158,13 +160,13 @@ fn pack(folder: &Path, environment: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>
         .collect()
 }
 
-fn project(file: &str) -> PathBuf {
+pub fn project(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
 }
 
 /// Runs a shell command in a folder, and gives what it prints.
 #[track_caller]
-fn sh(folder: &Path, command: &str) -> String {
+pub fn sh(folder: &Path, command: &str) -> String {
     let output = Command::new("sh")
         .args(["-euc", command])
         .current_dir(folder)
@@ -226,6 +228,7 @@ fn the_same_program_gives_the_same_packages_whoever_packs_it_and_when() {
     for path in [
         "./usr/bin/countersign",
         "./usr/lib/systemd/system/countersign.service",
+        "./usr/lib/systemd/system/countersign.socket",
         "./usr/lib/sysusers.d/countersign.conf",
         "./usr/share/man/man1/countersign.1.gz",
         "./usr/share/man/man1/countersign-publish.1.gz",
@@ -270,6 +273,7 @@ fn the_same_program_gives_the_same_packages_whoever_packs_it_and_when() {
     assert!(!fields.contains('@'), "{fields}");
     for unit in [
         "countersign.service",
+        "countersign.socket",
         "countersign-build.service",
         "countersign-registry.service",
     ] {
