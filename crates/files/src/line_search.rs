@@ -1,7 +1,7 @@
 //! Finds lines of a large file: those that have certain bytes, or the last ones.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read, Seek as _, SeekFrom};
 use std::ops::ControlFlow;
 
 use memchr::{memchr, memmem, memrchr};
@@ -9,20 +9,20 @@ use memchr::{memchr, memmem, memrchr};
 /// How many bytes are read at once.
 const READ_AT_ONCE: u64 = 1 << 20;
 
-/// Every complete line of a file that has these bytes, with its line feed, in order. It costs one read of the file, and no look at
+/// Every complete line of a file, or of its part, that has these bytes, with its line feed, in order. It costs one read, and no look at
 /// other lines: gigabytes a second.
 ///
 /// # Errors
 /// The file cannot be read, or `each` fails.
 pub fn lines_with<E: From<io::Error>>(
-    mut file: File,
+    mut file: impl Read,
     wanted: &[u8],
     mut each: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     let finder = memmem::Finder::new(wanted);
     let mut bytes = Vec::new();
     loop {
-        let is_end = io::Read::by_ref(&mut file).take(READ_AT_ONCE).read_to_end(&mut bytes)? == 0;
+        let is_end = Read::by_ref(&mut file).take(READ_AT_ONCE).read_to_end(&mut bytes)? == 0;
         let whole = memrchr(b'\n', &bytes).map_or(0, |end| end + 1);
         let mut rest = &bytes[..whole];
         while let Some(found) = finder.find(rest) {
@@ -56,7 +56,7 @@ pub fn lines_from_end<E: From<io::Error>>(
         start -= length;
         file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default() + unread.len());
-        io::Read::by_ref(&mut file).take(length).read_to_end(&mut bytes)?;
+        Read::by_ref(&mut file).take(length).read_to_end(&mut bytes)?;
         bytes.append(&mut unread);
         if !has_end {
             bytes.truncate(memrchr(b'\n', &bytes).map_or(0, |end| end + 1));

@@ -16,7 +16,7 @@ use crate::sleep_watch::SleepWatch;
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
-use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
+use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::customer::NewCustomer;
 use countersign_model::issued_license::Hex128;
 

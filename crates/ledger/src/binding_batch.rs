@@ -1,9 +1,8 @@
 //! One group commit: the requests that share it, and what it adds to the ledger.
 //!
 //! A backend first passes on what other nodes appended ([`BindingBatch::learn`]), then asks for the lines to append
-//! ([`BindingBatch::decide`]), and makes them durable. Only then does memory change, and the requests are answered.
-
-mod commit_attempt;
+//! ([`BindingBatch::decide`]), and makes them durable. Only then does memory change, and the requests are answered. [`CommitAttempt`]
+//! knows what became of an attempt that nobody confirmed.
 
 use std::sync::Arc;
 
@@ -15,9 +14,7 @@ use crate::ledger_tables::LedgerTables;
 use crate::log::Position;
 use crate::log::record::LedgerEvent;
 use crate::memory::BindingMemory;
-use crate::texts::new_texts::NewText;
-
-use commit_attempt::CommitAttempt;
+use crate::texts::NewText;
 
 /// The requests of one group commit.
 pub(crate) struct BindingBatch<'m> {
@@ -116,5 +113,41 @@ impl<'m> BindingBatch<'m> {
             self.draft.put_in_force();
         }
         self.requests.iter_mut().for_each(|request| request.finish(&result));
+    }
+}
+
+/// Lines that were sent with a COMMIT. If no answer comes, they may be in the log.
+#[derive(Default)]
+struct CommitAttempt {
+    /// The last of the lines that this attempt sends; `None` before it sends any.
+    sent: Option<Position>,
+    /// What an earlier attempt sent last.
+    unconfirmed: Option<Position>,
+    /// Whether the lines of the earlier attempt were read in the log.
+    is_there: bool,
+}
+
+impl CommitAttempt {
+    /// Notes the last line before it is sent.
+    fn send(&mut self, last: Position) {
+        self.sent = Some(last);
+    }
+
+    /// Another attempt begins; whether this one sent lines.
+    fn begin_again(&mut self) -> bool {
+        self.is_there = false;
+        let sent = self.sent.take();
+        self.unconfirmed = sent.or(self.unconfirmed);
+        sent.is_some()
+    }
+
+    /// Looks whether a line that was read is the last one of the earlier attempt. Number and digest say so.
+    fn read(&mut self, line: Position) {
+        self.is_there |= self.unconfirmed == Some(line);
+    }
+
+    /// Whether the lines of the earlier attempt are in the log. It is asked once: then this attempt decides anew.
+    fn is_confirmed(&mut self) -> bool {
+        self.unconfirmed.take().is_some() && self.is_there
     }
 }

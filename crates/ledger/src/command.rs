@@ -1,9 +1,13 @@
-//! A request that a group commit decides: what each kind of request says of itself, and how it waits for its answer.
+//! A request that a group commit decides: what each kind of request says of itself, how it waits, and where its answer goes.
+//!
+//! Commands such as `SessionEnd` implement [`LedgerCommand`]; `binding_batch` decides them by [`InCommit`].
 
 use std::sync::Arc;
 
-use crate::answer::{Answer, Pending, pending};
+use tokio::sync::oneshot;
+
 use crate::draft::CommitDraft;
+use crate::error::StoreError;
 
 /// The most lines of a request, unless it is an import.
 pub(crate) const LINES: usize = 2;
@@ -100,5 +104,27 @@ impl<C: LedgerCommand> InCommit for WaitingCommand<C> {
         let outcome = result.clone().and(decided);
         // Who asked may have left.
         let _ = self.answer.take().map(|answer| answer.send(outcome));
+    }
+}
+
+/// Where the answer to a request goes. Its sender may have left.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, Arc<str>>>;
+
+/// Waits for an answer of the group commit.
+pub(crate) struct Pending<T>(oneshot::Receiver<Result<T, Arc<str>>>);
+
+/// A question to the group commit, and what waits for its answer.
+pub(crate) fn pending<T>() -> (Answer<T>, Pending<T>) {
+    let (answer, pending) = oneshot::channel();
+    (answer, Pending(pending))
+}
+
+impl<T> Pending<T> {
+    pub(crate) async fn wait(self) -> Result<T, StoreError> {
+        match self.0.await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(reason)) => Err(StoreError::NotDurable(reason)),
+            Err(_) => Err(StoreError::Closed),
+        }
     }
 }

@@ -9,18 +9,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::answer::Answer;
 use crate::backend::Backend;
 use crate::backend_error::BackendError;
 use crate::binding_batch::BindingBatch;
-use crate::command::WaitingRequest;
-use crate::commit_status::{CommitCounts, CommitStatus, LedgerFailure};
+use crate::command::{Answer, WaitingRequest};
 use crate::error::StoreError;
+use crate::health::{CommitCounts, CommitStatus, LedgerFailure};
 use crate::memory::BindingMemory;
-use crate::pending::{LedgerLook, Message, QUEUE};
+use crate::pending::{LedgerLook, Message, QUEUE, TextRequest};
 use crate::sleep_watch::since_boot;
 use crate::telemetry::{self, Reports};
-use crate::texts::requests::TextRequest;
 
 /// Reports written in a turn, if more are waiting. 250 a second are 22 million a day. Writing one costs 6 to 30
 /// µs, and no decision depends on it.

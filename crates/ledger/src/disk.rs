@@ -3,17 +3,12 @@
 //! A start compares the two, and updates the index from the ledger or rebuilds it. After that, each binding is
 //! written to the ledger before its request is answered, and to the index soon after.
 
-use std::fs;
-use std::io;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::{fs, io};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-
-use countersign_files::durable_file::{self, Access};
-use countersign_model::customer::NewCustomer;
-use countersign_model::issued_license::Hex128;
-use countersign_model::license_table::OfLicense;
 
 use crate::backend::Backend;
 use crate::backend_error::BackendError;
@@ -31,9 +26,12 @@ use crate::recovery::{self, RecoveredLedger};
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
-use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
 use crate::texts::table::TextTable;
-use crate::unindexed::Unindexed;
+use crate::texts::{ErasedText, FoundTexts, TextErasure};
+use countersign_files::durable_file::{self, Access};
+use countersign_model::customer::NewCustomer;
+use countersign_model::issued_license::Hex128;
+use countersign_model::license_table::OfLicense;
 
 /// Bindings that the index takes at once, so that new ones do not wait long.
 const INDEX_BATCH: usize = 1_024;
@@ -119,7 +117,13 @@ impl StoreDisk {
             );
             ledger.cut().map_err(failed)?;
         }
-        let mut texts = TextTable::open(path, !loaded.tables.issued.by_order.is_empty())?;
+        let has_orders = loaded
+            .tables
+            .issued
+            .held
+            .iter()
+            .any(|issued| issued.reference.is_some());
+        let mut texts = TextTable::open(path, has_orders)?;
         // A backup may have brought them back, or the process that erased them was killed.
         let erased = loaded.tables.events.erased.numbers();
         let again = texts.forget_customers(&erased).map_err(failed)?;
@@ -323,6 +327,38 @@ fn catch_up(index: &Index, loaded: &RecoveredLedger) -> io::Result<bool> {
 
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bindings that are in the ledger, but not in the index yet.
+struct Unindexed {
+    limit: usize,
+    /// The first ones, at most `limit`.
+    next: VecDeque<(LedgerEntry, Position)>,
+    /// Whether there are more than `next`.
+    more: bool,
+}
+
+impl Unindexed {
+    fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            next: VecDeque::new(),
+            more: false,
+        }
+    }
+
+    /// Takes the bindings of these lines; the index has nothing else.
+    fn add(&mut self, lines: impl IntoIterator<Item = (LedgerEvent, Position)>) {
+        let bindings = lines
+            .into_iter()
+            .filter_map(|(change, at)| Some((change.binding()?, at)));
+        for line in bindings {
+            self.more |= self.next.len() >= self.limit;
+            if !self.more {
+                self.next.push_back(line);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

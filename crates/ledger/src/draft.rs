@@ -18,7 +18,7 @@ use crate::ledger_tables::EventTables;
 use crate::log::LedgerEntry;
 use crate::log::record::LedgerEvent;
 use crate::memory::{self, BindingMemory};
-use crate::texts::new_texts::NewTexts;
+use crate::texts::NewTexts;
 
 /// The lines of one commit that release the staging copies of a site which another one takes its seat back from.
 pub(crate) const LEAVING_COPIES: usize = 200;

@@ -4,9 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::backend_error::BackendError;
+use crate::backend_error::{BackendError, LedgerState};
 use crate::clock_lead::ClockLead;
-use crate::ledger_state::LedgerState;
 use crate::postgres::settings::SettingsError;
 
 /// The store's format: the ledger, and the index in a folder of its own.

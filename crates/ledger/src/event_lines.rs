@@ -1,6 +1,6 @@
 //! The ledger's events as JSON lines without the chain: to read them elsewhere, and to begin a new ledger from them.
 //!
-//! A line is that of the ledger without `previous`, `sequence` and `synced`. [`copying`](crate::copying) keeps the
+//! A line is that of the ledger without `previous`, `sequence` and `synced`. [`copying`] keeps the
 //! chain.
 
 use std::fmt::Display;
@@ -10,11 +10,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::copy_outcome::CopyOutcome;
+use crate::copying::{self, CopyOutcome};
 use crate::error::StoreError;
 use crate::log::record::{self, LedgerEvent, LedgerRecord, LineError, NewerLine};
 use crate::log::{self, Position};
-use crate::new_ledger;
 use crate::source::StoreReader;
 use countersign_model::digest::Digest;
 
@@ -119,9 +118,9 @@ fn no_event(what: impl Display) -> LineError {
 
 /// Begins a ledger with these events in a folder that has none. Nothing is there before all of it is on disk.
 pub fn import(folder: &Path, lines: &mut impl BufRead) -> Result<CopyOutcome, EventImportError> {
-    new_ledger::require_none(folder)?;
-    new_ledger::begin(folder, |file| {
-        write(lines, file, &|source| new_ledger::cannot(folder, source))
+    copying::require_none(folder)?;
+    copying::begin_ledger(folder, |file| {
+        write(lines, file, &|source| copying::cannot(folder, source))
     })
 }
 

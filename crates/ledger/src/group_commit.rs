@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::command::{self, LedgerCommand};
-use crate::commit_status::{CommitCounts, CommitStatus};
 use crate::commit_writer::CommitWriter;
 use crate::error::StoreError;
-use crate::health::{Figures, StoreHealth};
+use crate::health::{CommitCounts, CommitStatus, Figures, StoreHealth};
 use crate::log::Position;
 use crate::memory::BindingMemory;
 use crate::pending::{Message, QUEUE};

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use countersign_files::line_search;
 use countersign_model::license_key::LicenseId;
 
 use crate::disk;
 use crate::error::StoreError;
+use crate::license_lines::LicenseLines;
 use crate::log::reader::LedgerFault;
 use crate::log::record::{LedgerEvent, LedgerRecord, LineError};
 use crate::recovery;
@@ -40,16 +40,24 @@ pub(crate) fn with_replaced<E>(
     Ok(events.into_iter().map(|(_, event)| event).collect())
 }
 
-/// The same of a ledger in a folder; none where there is no ledger.
-pub(crate) fn in_folder(path: &Path, license: &LicenseId) -> Result<Vec<LedgerEvent>, StoreError> {
+/// The events of a license in a ledger's folder; none without a ledger. `known` keeps which parts of the file earlier calls read.
+pub(crate) fn in_folder(
+    path: &Path,
+    license: &LicenseId,
+    known: &mut LicenseLines,
+) -> Result<Vec<LedgerEvent>, StoreError> {
     if !disk::has_ledger(path)? {
         return Ok(Vec::new());
     }
-    with_replaced(license, |license| events_of(path, license))
+    with_replaced(license, |license| events_of(path, license, known))
 }
 
 /// The events of one license. A line names it as 64 digits, so only lines with these are parsed.
-fn events_of(path: &Path, license: &LicenseId) -> Result<Vec<(u64, LedgerEvent)>, StoreError> {
+fn events_of(
+    path: &Path,
+    license: &LicenseId,
+    known: &mut LicenseLines,
+) -> Result<Vec<(u64, LedgerEvent)>, StoreError> {
     let mut events = Vec::new();
     let take = |line: &[u8]| -> Result<(), LedgerFault> {
         let record = LedgerRecord::read(line).map_err(|error| {
@@ -66,7 +74,7 @@ fn events_of(path: &Path, license: &LicenseId) -> Result<Vec<(u64, LedgerEvent)>
     };
     let searched = recovery::open(path)
         .map_err(LedgerFault::Io)
-        .and_then(|ledger| line_search::lines_with(ledger, license.to_string().as_bytes(), take));
+        .and_then(|ledger| known.of(ledger, license, take));
     searched.map_err(|fault| recovery::fault_in(path, fault))?;
     Ok(events)
 }

@@ -3,15 +3,17 @@
 use chrono::{DateTime, Utc};
 
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
-use countersign_model::license::{LicenseStatus, SiteLimit};
+use countersign_model::license::{Details, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::period::NEVER;
+use countersign_model::rights::RightsEdit;
 use countersign_model::rollout::RolloutStep;
 use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleasedBy;
 
 use crate::log::record::LedgerEvent;
-use crate::log::{ClaimEntry, LedgerEntry, ReleaseEntry, ReminderEntry, RolloutEntry, SessionMark};
+use crate::log::{ClaimEntry, HandedPackage, LedgerEntry, ReleaseEntry, ReminderEntry, RolloutEntry, SessionMark};
 
 /// A line of a license's history, for people.
 #[derive(Debug)]
@@ -24,12 +26,62 @@ pub struct HistoryEntry<'a> {
     pub event: &'static str,
     /// What changed, in words.
     pub what: Vec<String>,
-    /// The token, the shop or the command. A site that was bound or released has none.
+    /// The token, the shop or the command. What a site, a customer or the server does by itself has none.
     pub by: Option<&'a ChangeScope>,
+    /// Whose doing it is where the line names nobody.
+    pub actor: LineActor,
     /// The name of the text that says who did it.
     pub who: Option<Hex128>,
     /// The name of the text that says why.
     pub reason: Option<Hex128>,
+}
+
+/// Whose doing a line is that names neither a token, a shop, a command nor a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineActor {
+    /// A site that validates.
+    Site,
+    /// The customer, by a click.
+    Customer,
+    /// A person or a command whose name is not known.
+    Somebody,
+    /// The server, of itself.
+    Server,
+}
+
+impl LineActor {
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Site => "the site",
+            Self::Customer => "the customer",
+            Self::Somebody => "somebody",
+            Self::Server => "the server",
+        }
+    }
+
+    fn of(event: &LedgerEvent) -> Self {
+        match event {
+            LedgerEvent::Bound(_) => Self::Site,
+            LedgerEvent::Released(ReleaseEntry { release, .. }) => match release.by {
+                ReleasedBy::Customer => Self::Customer,
+                ReleasedBy::Secret | ReleasedBy::Key | ReleasedBy::Taken => Self::Site,
+            },
+            LedgerEvent::Claimed(ClaimEntry { claim, .. }) => match claim.step {
+                ClaimStep::Begun | ClaimStep::Ended | ClaimStep::Returned => Self::Site,
+                ClaimStep::Taken => Self::Server,
+                ClaimStep::Confirmed => Self::Customer,
+            },
+            LedgerEvent::Reminded(_) | LedgerEvent::Rollout(_) | LedgerEvent::Compacted(_) => Self::Server,
+            LedgerEvent::License(_)
+            | LedgerEvent::Vouched(_)
+            | LedgerEvent::Handed(_)
+            | LedgerEvent::Token(_)
+            | LedgerEvent::Erased(_)
+            | LedgerEvent::Session(_)
+            | LedgerEvent::Sale(_) => Self::Somebody,
+        }
+    }
 }
 
 impl<'a> HistoryEntry<'a> {
@@ -76,6 +128,16 @@ impl<'a> HistoryEntry<'a> {
                 let (word, what) = match entry.until {
                     Some(until) => ("vouched", format!("vouched for until {until}")),
                     None => ("unvouched", "no longer vouched for".to_owned()),
+                };
+                (word, vec![what], Some(&*entry.scope))
+            }
+            LedgerEvent::Handed(entry) => {
+                let (word, what) = match &entry.package {
+                    None => ("key mailed", "the key was mailed again".to_owned()),
+                    Some(HandedPackage { plugin, version, host }) => {
+                        let host = host.as_ref().map_or(String::new(), |host| format!(" for {host}"));
+                        ("downloaded", format!("{plugin} {version} was downloaded{host}"))
+                    }
                 };
                 (word, vec![what], Some(&*entry.scope))
             }
@@ -129,6 +191,7 @@ impl<'a> HistoryEntry<'a> {
             event: word,
             what,
             by,
+            actor: LineActor::of(event),
             who: texts.who,
             reason: texts.reason,
         }
@@ -151,10 +214,18 @@ fn changes(before: Option<&IssuedLicense>, after: &IssuedLicense) -> Vec<String>
     };
     note(license.status != old.status, status.to_owned());
     let until = match license.expires > old.expires {
-        true => format!("renewed to {}", license.expires),
-        false => format!("set to expire on {}", license.expires),
+        _ if license.expires == NEVER => "set to never end".to_owned(),
+        true if after.scope.is_shop() => format!("renewed to {}", license.expires),
+        true => format!("extended to {}", license.expires),
+        false => format!("shortened to {}", license.expires),
     };
     note(license.expires != old.expires, until);
+    let renewal = |details: &Details| details.renewal_days.is_some();
+    let renews = match renewal(&license.details) {
+        true => "renews by itself",
+        false => "no longer renews by itself",
+    };
+    note(renewal(&license.details) != renewal(&old.details), renews.to_owned());
     note(license.sites != old.sites, for_sites(license.sites));
     note(
         license.modules != old.modules,
@@ -177,38 +248,35 @@ fn changes(before: Option<&IssuedLicense>, after: &IssuedLicense) -> Vec<String>
         details.site_moves != old_details.site_moves,
         format!("moves in 30 days: {moves}"),
     );
-    let channels = match details.rights.channels.is_empty() {
-        true => "no channels".to_owned(),
-        false => format!("channels: {}", details.rights.channel_list()),
-    };
-    note(details.rights.channels != old_details.rights.channels, channels);
-    let white_label = if details.rights.white_label {
-        "white label"
-    } else {
-        "no white label"
+    for outcome in RightsEdit::between(&old_details.rights, &details.rights).outcomes() {
+        note(true, outcome);
+    }
+    let composer = match details.rights.composer.valid {
+        true => "a Composer token was made",
+        false => "the Composer token was revoked",
     };
     note(
-        details.rights.white_label != old_details.rights.white_label,
-        white_label.to_owned(),
+        details.rights.composer != old_details.rights.composer,
+        composer.to_owned(),
     );
     note(
         details.released.all != old_details.released.all,
-        "released from every site".to_owned(),
+        "all seats freed".to_owned(),
     );
     for (host, time) in &details.released.hosts {
         note(
             old_details.released.hosts.get(host) != Some(time),
-            format!("released from {host}"),
+            format!("seat of {host} freed"),
         );
     }
     for host in &details.hosts {
-        note(!old_details.hosts.contains(host), format!("{host} bound ahead"));
+        note(!old_details.hosts.contains(host), format!("seat reserved for {host}"));
     }
     let is_gone = |host: &&SiteHost| !details.hosts.contains(host) && !details.released.hosts.contains_key(*host);
     for host in old_details.hosts.iter().filter(is_gone) {
         note(
             details.released.all == old_details.released.all,
-            format!("{host} no longer bound ahead"),
+            format!("seat no longer reserved for {host}"),
         );
     }
     let remarks = details.remarks();
@@ -217,6 +285,9 @@ fn changes(before: Option<&IssuedLicense>, after: &IssuedLicense) -> Vec<String>
     note(remarks.note != old_remarks.note, "another note".to_owned());
     note(remarks.holder != old_remarks.holder, "another customer".to_owned());
     note(after.reference != before.reference, "another order".to_owned());
+    if changes.is_empty() && remarks.sold != old_remarks.sold {
+        changes.push("the shop’s word of the sale changed, and what the license grants did not".to_owned());
+    }
     if changes.is_empty() {
         let by = after
             .status_by
@@ -241,7 +312,10 @@ fn first(issued: &IssuedLicense) -> Vec<String> {
     }];
     words.push(license.module_list());
     words.push(for_sites(license.sites));
-    words.push(format!("until {}", license.expires));
+    words.push(match license.expires {
+        NEVER => "never ends".to_owned(),
+        expires => format!("until {expires}"),
+    });
     words
 }
 

@@ -2,15 +2,15 @@
 //!
 //! Only the thread of `commit_writer` changes them, after their lines are durable. The gate asks after the registry.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Bound, Deref};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::issued_license::{Hex128, IssuedLicense, IssuedPlace};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 
-use crate::issued_table::IssuedTable;
+use crate::issued_table::{IssuedTable, SharedName};
 
 /// Licenses that are read under one lock. The committing thread waits for no more.
 const PAGE: usize = 1_000;
@@ -56,8 +56,8 @@ struct IssuedState {
     changed: BTreeMap<LicenseId, Arc<IssuedLicense>>,
     /// The licenses that were issued since the start, by the keys of their origins.
     by_key: HashMap<Hex128, LicenseId>,
-    /// The same by their orders, of which one may buy several.
-    by_order: HashMap<Hex128, Vec<LicenseId>>,
+    /// The names that a license had at some time since the start.
+    by_name: BTreeSet<(SharedName, Hex128, LicenseId)>,
 }
 
 impl IssuedState {
@@ -167,22 +167,39 @@ impl IssuedLicenses {
         state.of(&id)
     }
 
-    /// The ids of the licenses of orders that lines name so.
-    pub(crate) fn of_order(&self, orders: &[Hex128]) -> Vec<LicenseId> {
+    /// The ids of the licenses with one of these names, sorted. The first call after a start sorts, which may take a second.
+    pub(crate) fn named(&self, kind: SharedName, names: &[Hex128]) -> Vec<LicenseId> {
+        // Nobody waits while it is sorted.
+        let settled = Arc::clone(&self.state().settled);
+        let mut ids: BTreeSet<LicenseId> = settled.named(kind, names).collect();
         let state = self.state();
-        let table = &state.settled;
-        let mut ids = Vec::new();
-        for order in orders {
-            let order_of = |number: &u32| table.held.get(*number as usize).reference;
-            let start = table.by_order.partition_point(|number| order_of(number) < Some(*order));
-            let settled = table.by_order[start..].iter();
-            let settled = settled.take_while(|number| order_of(number) == Some(*order));
-            ids.extend(settled.map(|number| table.held.get(*number as usize).license.id));
-            ids.extend(state.by_order.get(order).into_iter().flatten().copied());
+        ids.retain(|id| !state.changed.contains_key(id));
+        for name in names {
+            let first = (kind, *name, LicenseId::from_bytes([0; 32]));
+            let last = (kind, *name, LicenseId::from_bytes([0xff; 32]));
+            let had = state.by_name.range(first..=last).map(|(.., id)| id);
+            let has = had.filter(|id| {
+                state
+                    .changed
+                    .get(id)
+                    .is_some_and(|issued| kind.of(issued) == Some(*name))
+            });
+            ids.extend(has);
         }
-        ids.sort_unstable();
-        ids.dedup();
-        ids
+        ids.into_iter().collect()
+    }
+
+    /// The places of at most `most` licenses behind this one, the newest first.
+    pub(crate) fn newest(&self, after: Option<IssuedPlace>, most: usize) -> Vec<IssuedPlace> {
+        let settled = Arc::clone(&self.state().settled);
+        let mut places: Vec<_> = settled.newest(after).take(most).collect();
+        let state = self.state();
+        let new = state.changed.values().map(|issued| issued.place());
+        let new = new.filter(|place| after.is_none_or(|after| *place < after));
+        places.extend(new.filter(|(_, id)| settled.held.find(id).is_none()));
+        places.sort_unstable_by(|one, other| other.cmp(one));
+        places.truncate(most);
+        places
     }
 
     /// At most `limit` licenses after this id that `keep` accepts, sorted by id.
@@ -245,11 +262,9 @@ impl IssuedLicenses {
         let mut state = self.change();
         for license in licenses {
             state.by_key.insert(license.origin.key, license.license.id);
-            if let Some(order) = license.reference {
-                let ids = state.by_order.entry(order).or_default();
-                if !ids.contains(&license.license.id) {
-                    ids.push(license.license.id);
-                }
+            for kind in SharedName::ALL {
+                let name = kind.of(&license);
+                state.by_name.extend(name.map(|name| (kind, name, license.license.id)));
             }
             state.changed.insert(license.license.id, license);
         }
@@ -267,6 +282,8 @@ impl IssuedLicenses {
 
 #[cfg(test)]
 mod tests {
+    use chrono::DateTime;
+
     use super::*;
     use crate::issued_table::IssuedBuilder;
     use crate::testing::issued;
@@ -305,7 +322,7 @@ mod tests {
         held.add([Arc::new(of_order(4, 7)), Arc::new(of_order(1, 7))]);
         let found = |orders: &[u8]| {
             let orders: Vec<_> = orders.iter().map(|order| Hex128([*order; 16])).collect();
-            held.of_order(&orders)
+            held.named(SharedName::Order, &orders)
                 .iter()
                 .map(|id| id.as_bytes()[0])
                 .collect::<Vec<_>>()
@@ -314,6 +331,48 @@ mod tests {
             (found(&[7]), found(&[8, 7]), found(&[9])),
             (vec![1, 4], vec![1, 3, 4], vec![])
         );
+    }
+
+    #[test]
+    fn a_license_is_of_the_customer_that_it_has_now() {
+        let of_customer = |number, customer: u8| {
+            let mut issued = issued(number);
+            let mut remarks = issued.license.details.remarks().clone();
+            remarks.holder = Some(Hex128([customer; 16]));
+            issued.license.set_remarks(remarks);
+            issued
+        };
+        let held = IssuedLicenses::new(read([of_customer(1, 7), of_customer(2, 7), issued(3)]));
+        let found = |customer: u8| {
+            let ids = held.named(SharedName::Customer, &[Hex128([customer; 16])]);
+            ids.iter().map(|id| id.as_bytes()[0]).collect::<Vec<_>>()
+        };
+        assert_eq!((found(7), found(8)), (vec![1, 2], vec![]));
+        held.add([2, 4].map(|number| Arc::new(of_customer(number, 8))));
+        assert_eq!((found(7), found(8)), (vec![1], vec![2, 4]));
+        held.add([Arc::new(of_customer(2, 7)), Arc::new(issued(1))]);
+        assert_eq!((found(7), found(8)), (vec![2], vec![4]));
+    }
+
+    #[test]
+    fn the_newest_are_listed_in_parts_and_a_change_makes_no_license_newer() {
+        let at = |number: u8, second: i64| {
+            let mut issued = issued(number);
+            issued.origin.issued = DateTime::from_timestamp(second, 0).unwrap();
+            issued
+        };
+        let held = IssuedLicenses::new(read([at(1, 10), at(2, 30), at(3, 20), at(4, 20)]));
+        held.add([Arc::new(at(3, 20)), Arc::new(at(5, 25))]);
+        let mut listed = Vec::new();
+        loop {
+            let part = held.newest(listed.last().copied(), 2);
+            if part.is_empty() {
+                break;
+            }
+            listed.extend(part);
+        }
+        let ids: Vec<_> = listed.iter().map(|(_, id)| id.as_bytes()[0]).collect();
+        assert_eq!(ids, [2, 5, 4, 3, 1]);
     }
 
     #[test]

@@ -1,15 +1,17 @@
-//! The licenses that a ledger had when it was read, in one table.
+//! The licenses that a ledger had when it was read, in one table, and what finds some of them without a look at all.
 //!
 //! [`issued_licenses`](mod@crate::issued_licenses) keeps this table in memory, and the changes since then beside it.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
+use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense, IssuedPlace};
 use countersign_model::license::Modules;
+use countersign_model::license_key::LicenseId;
 use countersign_model::license_table::LicenseTable;
 
-/// A million licenses take 192 MB, and their keys and orders 8 MB.
+/// A million licenses take 192 MB, and each order of them 4 MB.
 const _: () = assert!(size_of::<IssuedLicense>() <= 192);
 
 /// The licenses that a ledger had when it was read.
@@ -19,8 +21,41 @@ pub(crate) struct IssuedTable {
     pub held: LicenseTable<IssuedLicense>,
     /// The numbers of the licenses, sorted by the keys of their origins.
     pub by_key: Vec<u32>,
-    /// The numbers of those with an order, sorted by it.
-    pub by_order: Vec<u32>,
+    /// For each kind of name, the numbers of the licenses that have one, sorted by it. The first call sorts, not the start.
+    by_name: [OnceLock<Vec<u32>>; 2],
+    newest_first: OnceLock<Vec<u32>>,
+}
+
+/// What several licenses may have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SharedName {
+    Customer,
+    /// As lines name the order.
+    Order,
+}
+
+impl SharedName {
+    pub(crate) const ALL: [Self; 2] = [Self::Customer, Self::Order];
+
+    pub(crate) fn of(self, issued: &IssuedLicense) -> Option<Hex128> {
+        match self {
+            Self::Customer => issued.license.details.remarks().holder,
+            Self::Order => issued.reference,
+        }
+    }
+}
+
+/// The numbers of what has a key, sorted by it.
+fn sorted<'t, K: Ord>(
+    licenses: impl Iterator<Item = &'t IssuedLicense>,
+    key: impl Fn(&'t IssuedLicense) -> Option<K>,
+) -> Vec<u32> {
+    let keys = (0..)
+        .zip(licenses)
+        .filter_map(|(number, issued)| Some((key(issued)?, number)));
+    let mut keys: Vec<(K, u32)> = keys.collect();
+    keys.sort_unstable();
+    keys.into_iter().map(|(_, number)| number).collect()
 }
 
 /// Collects licenses while a ledger is read. Those that grant the same share it.
@@ -48,16 +83,11 @@ impl IssuedBuilder {
         self.licenses.sort_by_key(|issued| issued.license.id);
         self.licenses.dedup_by_key(|issued| issued.license.id);
         self.licenses.shrink_to_fit();
-        let mut by_key: Vec<u32> = (0..self.licenses.len() as u32).collect();
-        by_key.sort_unstable_by_key(|number| self.licenses[*number as usize].origin.key);
-        let mut by_order: Vec<u32> = (0..self.licenses.len() as u32).collect();
-        by_order.retain(|number| self.licenses[*number as usize].reference.is_some());
-        by_order.shrink_to_fit();
-        by_order.sort_unstable_by_key(|number| self.licenses[*number as usize].reference);
+        let by_key = sorted(self.licenses.iter(), |issued| Some(issued.origin.key));
         IssuedTable {
             held: LicenseTable::new(self.licenses),
             by_key,
-            by_order,
+            ..IssuedTable::default()
         }
     }
 }
@@ -84,5 +114,27 @@ impl IssuedTable {
         let key_of = |number: &u32| self.held.get(*number as usize).origin.key;
         let at = self.by_key.binary_search_by_key(&key, key_of).ok()?;
         Some(self.by_key[at] as usize)
+    }
+    /// The ids of the licenses with one of these names.
+    pub(crate) fn named<'t>(&'t self, kind: SharedName, names: &'t [Hex128]) -> impl Iterator<Item = LicenseId> + 't {
+        let order = self.by_name[kind as usize].get_or_init(|| sorted(self.held.iter(), |issued| kind.of(issued)));
+        let name_of = move |number: &u32| kind.of(self.held.get(*number as usize));
+        names.iter().flat_map(move |name| {
+            let start = order.partition_point(|number| name_of(number) < Some(*name));
+            let same = order[start..]
+                .iter()
+                .take_while(move |number| name_of(number) == Some(*name));
+            same.map(|number| self.held.get(*number as usize).license.id)
+        })
+    }
+
+    /// The places behind this one, the newest first.
+    pub(crate) fn newest(&self, after: Option<IssuedPlace>) -> impl Iterator<Item = IssuedPlace> {
+        let place = |number: &u32| self.held.get(*number as usize).place();
+        let order = self
+            .newest_first
+            .get_or_init(|| sorted(self.held.iter(), |issued| Some(Reverse(issued.place()))));
+        let start = after.map_or(0, |after| order.partition_point(|number| place(number) >= after));
+        order[start..].iter().map(place)
     }
 }

@@ -146,7 +146,7 @@ impl ChangesCollector {
 
     /// Whether a line can be wanted, by a look at its bytes. A quote inside a JSON string is escaped, so no text looks like a member.
     fn may_want(&self, line: &[u8]) -> bool {
-        let kinds = ["sold", "bound", "released", "claimed"];
+        let kinds = ["sold", "bound", "released", "claimed", "handed"];
         match self.wanted.by {
             ChangesBy::Anyone => !is_of_kind(line, "sold"),
             ChangesBy::People => !kinds.iter().any(|kind| is_of_kind(line, kind)) && !is_of_shop(line),
@@ -168,7 +168,9 @@ impl ChangesCollector {
         let is_anyones = self.wanted.by == ChangesBy::Anyone;
         match event {
             LedgerEvent::License(issued) => is_anyones || !issued.scope.is_shop(),
-            LedgerEvent::Bound(_) | LedgerEvent::Released(_) | LedgerEvent::Claimed(_) => is_anyones,
+            LedgerEvent::Bound(_) | LedgerEvent::Released(_) | LedgerEvent::Claimed(_) | LedgerEvent::Handed(_) => {
+                is_anyones
+            }
             LedgerEvent::Token(token) => token.revoked || token.used.is_none(),
             LedgerEvent::Reminded(entry) => is_anyones || matches!(**entry, ReminderEntry::Switched { .. }),
             LedgerEvent::Rollout(entry) => {

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::future::Future;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -15,7 +15,7 @@ use countersign_model::binding::CheckIn;
 use countersign_model::customer::NewCustomer;
 use countersign_model::digest::Digest;
 use countersign_model::first_copies::FirstCopies;
-use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
+use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense, IssuedPlace};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::reminder::ReminderKind;
@@ -27,21 +27,24 @@ use countersign_model::site_release::SiteRelease;
 use countersign_model::slug::Slug;
 
 use crate::adoptions::AdoptionRequest;
-use crate::answer::pending;
 use crate::backend::Backend;
+use crate::backend_error::LedgerState;
 use crate::bindings::BoundSites;
+use crate::command::{self, pending};
 use crate::customer_erasure::CustomerErasure;
 use crate::error::StoreError;
 use crate::group_commit::{self, GroupCommit};
 use crate::health::{Figures, StoreHealth};
 use crate::issued_licenses::LedgerLicense;
+use crate::issued_table::SharedName;
 use crate::ledger_change::{ChangeOutcome, LedgerChange};
-use crate::ledger_state::LedgerState;
 use crate::ledger_tables::{KnownFacts, KnownSale};
 use crate::license_imports::{self, ImportInTurn, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
+use crate::license_lines::LicenseLines;
+use crate::log::record::LedgerEvent;
 use crate::log::{ClaimEntry, Position, SessionMark};
 use crate::memory::BindingMemory;
-use crate::pending::{LedgerLook, Message};
+use crate::pending::{LedgerLook, Message, TextRequest};
 use crate::postgres::nodes::NodeSecrets;
 use crate::reminder_claims::{ReminderClaim, ReminderSwitch};
 use crate::rollout_changes::{NewestRelease, RolloutChange, RolloutOutcome};
@@ -50,14 +53,13 @@ use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
 use crate::session_ends::SessionEnd;
 use crate::site_claims::{ConfirmedClaim, NotedHash, SeenHash};
 use crate::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
-use crate::source::{LedgerPlace, StoreSource};
+use crate::source::{self, LedgerPlace, StoreSource};
 use crate::stored_reports::StoredReports;
 use crate::telemetry::Reports;
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
-use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
-use crate::texts::requests::TextRequest;
+use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use crate::token_changes::{TokenChange, TokenOutcome};
-use crate::{command, disk, postgres};
+use crate::{disk, postgres};
 
 /// Opens or creates the store in the folder `path`, and reads all bindings.
 ///
@@ -90,6 +92,8 @@ pub struct Ledger {
     node: Option<String>,
     /// One import at a time: a commit has the lines of one.
     import_turn: Arc<tokio::sync::Mutex<()>>,
+    /// Which parts of the ledger's file have lines of which license, once somebody asked for a history.
+    license_lines: Mutex<LicenseLines>,
     #[cfg(feature = "testing")]
     fault: Option<LedgerFault>,
 }
@@ -130,6 +134,7 @@ impl Ledger {
             memory,
             reports,
             import_turn: Arc::default(),
+            license_lines: Mutex::default(),
             #[cfg(feature = "testing")]
             fault: None,
         }
@@ -138,6 +143,16 @@ impl Ledger {
     /// Where its lines are read.
     pub fn source(&self) -> StoreSource<'_> {
         self.place.source()
+    }
+
+    /// The events of a license and of those that it replaced, the newest first. The first question reads the whole file of a store, and
+    /// later ones what was written since. Blocks.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn history(&self, license: &LicenseId) -> Result<Vec<LedgerEvent>, StoreError> {
+        let mut known = self.license_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        source::history_knowing(self.source(), license, &mut known)
     }
 
     /// The durable bindings of a license. Costs one look-up in memory.
@@ -275,7 +290,17 @@ impl Ledger {
 
     /// The ids of the ledger's licenses of orders that lines name so.
     pub fn issued_of_order(&self, orders: &[Hex128]) -> Vec<LicenseId> {
-        self.memory.issued.of_order(orders)
+        self.memory.issued.named(SharedName::Order, orders)
+    }
+
+    /// The ids of the ledger's licenses of these customers.
+    pub fn issued_to(&self, customers: &[Hex128]) -> Vec<LicenseId> {
+        self.memory.issued.named(SharedName::Customer, customers)
+    }
+
+    /// The places of at most `most` licenses of the ledger behind this one, the newest first.
+    pub fn newest_issued(&self, after: Option<IssuedPlace>, most: usize) -> Vec<IssuedPlace> {
+        self.memory.issued.newest(after, most)
     }
 
     /// At most `limit` licenses of the ledger after this id that `keep` accepts, sorted by id.
@@ -394,7 +419,7 @@ impl Ledger {
     pub async fn customers(&self, query: CustomerQuery) -> Result<FoundCustomers, StoreError> {
         let (request, pending) = TextRequest::find_customers(query.for_scan());
         self.group_commit.enqueue(Message::Text(request))?;
-        pending.wait().await
+        pending.wait().await.map(FoundCustomers::newest_first)
     }
 
     /// Erases a customer: the ledger says so from then on, and the rows are deleted, durably. Gives how many there were.

@@ -7,10 +7,9 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::backend_error::BackendError;
+use crate::backend_error::{BackendError, LedgerState};
 use crate::disk;
 use crate::error::{NEWER, StoreError};
-use crate::ledger_state::LedgerState;
 use crate::log;
 use crate::log::record;
 use crate::postgres::shared_reader::SharedReader;

@@ -16,6 +16,7 @@ use countersign_model::sale::facts::SaleFacts;
 use countersign_model::site_claim::SiteClaim;
 
 use crate::checksum::{BindingsBuilder, BindingsByLicense};
+use crate::handout_table::HandoutTable;
 use crate::issued_table::{IssuedBuilder, IssuedTable};
 use crate::log::record::LedgerEvent;
 use crate::log::{ClaimEntry, ErasureEntry, MAX_NAMES, SaleEntry, SoldTerms, VouchEntry};
@@ -51,6 +52,8 @@ pub(crate) struct EventTables {
     pub rollouts: RolloutTable,
     /// The licenses that people vouched for.
     pub vouches: VouchTable,
+    /// What customers got by their page.
+    pub handouts: HandoutTable,
 }
 
 impl EventTables {
@@ -65,6 +68,7 @@ impl EventTables {
             LedgerEvent::Session(entry) => self.sessions.take(*entry),
             LedgerEvent::Rollout(entry) => self.rollouts.take(entry),
             LedgerEvent::Vouched(entry) => self.vouches.take(entry),
+            LedgerEvent::Handed(entry) => self.handouts.take(entry),
             LedgerEvent::Bound(_) | LedgerEvent::Released(_) | LedgerEvent::License(_) | LedgerEvent::Compacted(_) => {}
         }
     }
@@ -78,11 +82,13 @@ impl EventTables {
         let sessions = self.sessions.entries().into_iter().map(LedgerEvent::Session);
         let rollouts = self.rollouts.entries().into_iter().map(LedgerEvent::Rollout);
         let vouches = self.vouches.all().into_iter().map(LedgerEvent::Vouched);
+        let handouts = self.handouts.all().into_iter().map(LedgerEvent::Handed);
         let claims = self.claims.all().into_iter().map(LedgerEvent::Claimed);
         let sales = self.sales.entries(&operator, now).into_iter();
         let of_people = tokens.chain(erased).chain(reminders).chain(sessions).chain(rollouts);
         of_people
             .chain(vouches)
+            .chain(handouts)
             .chain(claims)
             .chain(sales.map(|entry| LedgerEvent::Sale(Arc::new(entry))))
             .collect()
@@ -93,7 +99,8 @@ impl EventTables {
         let erased = self.erased.all().into_iter().map(LedgerEvent::Erased);
         let sessions = self.sessions.entries().into_iter().map(LedgerEvent::Session);
         let vouches = self.vouches.all().into_iter().map(LedgerEvent::Vouched);
-        let mut events: Vec<_> = erased.chain(sessions).chain(vouches).collect();
+        let handouts = self.handouts.all().into_iter().map(LedgerEvent::Handed);
+        let mut events: Vec<_> = erased.chain(sessions).chain(vouches).chain(handouts).collect();
         events.retain(|event| !log.has(event));
         events
     }
@@ -107,6 +114,7 @@ impl EventTables {
                 let known = self.vouches.of(&entry.license);
                 known.is_some_and(|known| known.time >= entry.time)
             }
+            LedgerEvent::Handed(entry) => self.handouts.has(&entry.license, entry.id),
             _ => false,
         }
     }

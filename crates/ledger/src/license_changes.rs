@@ -11,8 +11,9 @@ use countersign_model::binding::Binding;
 use countersign_model::change_kind::ChangeKind;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssueOrigin, IssuedLicense};
 use countersign_model::license::{Details, License, LicenseStatus};
-use countersign_model::license_step::LicenseStep;
+use countersign_model::license_step::{LicenseStep, StepRefusal};
 use countersign_model::remarks::{Author, Remarks};
+use countersign_model::sale::edits::Sold;
 
 use crate::bindings::BoundSites;
 use crate::command::{CommitTurn, LedgerCommand};
@@ -20,6 +21,7 @@ use crate::draft::{CommitDraft, LicenseBatch};
 use crate::ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 use crate::log::license_line;
 use crate::log::record::{self, LedgerEvent};
+use crate::sales;
 
 impl LedgerCommand for LedgerChange {
     type Outcome = ChangeOutcome;
@@ -35,7 +37,7 @@ impl LedgerCommand for LedgerChange {
         };
         let outcome = match draft.licenses.changed(self, &bound, now) {
             Ok(outcome) => outcome,
-            Err(refusal) => return ChangeOutcome::Refused(refusal),
+            Err(refusal) => return ChangeOutcome::Refused(self.explained(refusal, draft)),
         };
         let new = match &outcome {
             ChangeOutcome::Recorded(license) => Some(Arc::clone(license)),
@@ -61,6 +63,20 @@ impl LedgerCommand for LedgerChange {
             draft.append(LedgerEvent::License(license));
         }
         outcome
+    }
+}
+
+impl LedgerChange {
+    /// A refusal with what the sale says about it.
+    fn explained(&self, refusal: ChangeRefusal, draft: &CommitDraft<'_>) -> ChangeRefusal {
+        let ChangeRefusal::Step(StepRefusal::ShopSuspended(None)) = refusal else {
+            return refusal;
+        };
+        let license = draft.licenses.of(&self.license.id);
+        let sold = license.and_then(|license| Some(license.license.details.remarks().sold.as_ref()?.sale));
+        let facts = sold.and_then(|sale| sales::known(draft, sale));
+        let cause = facts.and_then(|(_, facts)| facts.suspension_cause());
+        ChangeRefusal::Step(StepRefusal::ShopSuspended(cause))
     }
 }
 
@@ -178,6 +194,10 @@ impl LicenseBatch<'_> {
             return Err(ChangeRefusal::Revised { revision });
         }
         let remarks = current.license.details.remarks();
+        let is_shops = |sold: &Sold| sold.is_suspended_by_shop_alone(&current.license.sold_grant());
+        if *step == LicenseStep::Resume && remarks.sold.as_deref().is_some_and(is_shops) {
+            return Err(ChangeRefusal::Step(StepRefusal::ShopSuspended(None)));
+        }
         let has_news = change.remarks.after(remarks) != remarks.lasting();
         let (license, status_by) = match step
             .applied(&current.license, bound, now)

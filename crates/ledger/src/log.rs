@@ -1,48 +1,31 @@
-//! The log: every change to a binding, in a ledger of chained lines. It is the truth, an audit trail and a backup.
+//! The log: every event of the ledger, as a chain of lines. It is the truth, an audit trail and a backup.
 //!
-//! **A line** is one RFC 8785 JSON object and a line feed, at most [`record::MAX`] bytes ([`record`]):
+//! **A line** is one RFC 8785 JSON object and a line feed, at most [`record::MAX`] bytes ([`record`], which lists the kinds):
 //!
 //! ```text
 //! {"event":"bound","host":"shop.example","license":"<64 hex>","previous":"<64 hex>","sequence":8,"synced":6,"time":"…Z"}
 //! ```
 //!
-//! `license` is the license's id, never its key. A license that a machine issued or changed has a line, too, with
-//! `"event":"license"` and the whole license ([`license_line`]), and so has a token of the management API, with `"event":"token"`.
-//! A site that a client released has `"event":"released"` ([`release_line`]). A `bound` line may have a `release_hash`: only its
-//! secret releases that binding.
+//! No line has a key, and no line has anything personal. `sequence` counts the lines from 1 through all compactions. `synced` is the
+//! last line that was on disk when this one was written.
 //!
-//! `sequence` counts the lines from 1 through all compactions. `synced`
-//! is the last line that was on disk when this one was written.
+//! **The chain.** `previous` is the SHA-256 of the line before, with its line feed: `sed -n 7p ledger.jsonl | sha256sum` is line 8's
+//! `previous`. The very first line continues a fixed text ([`Position::genesis`]). A [`Position`] is a sequence and the digest of its
+//! line, so it proves everything up to there.
 //!
-//! **The chain.** `previous` is the SHA-256 of the line before, with its line feed: `sed -n 7p ledger.jsonl |
-//! sha256sum` is line 8's `previous`. The very first line continues a fixed text ([`Position::genesis`]). A
-//! [`Position`] is a sequence and the digest of its line, so it proves everything up to there. Who keeps the last
-//! position can tell whether anything before it was changed.
-//!
-//! **Group commit.** A binding is in force when its line is on disk; only then is the request answered. One thread
-//! (`store::commit_writer`) takes all waiting bindings, at most [`record::BATCH`]. `writer` appends their lines with
-//! one write and one fdatasync, and then all waiting requests are answered. So a thousand sites share one sync. If
-//! the write or the sync fails, the file is truncated to its last durable line before the next write, and the whole
-//! batch fails. `file` checks before and after each batch that the open file is still the one at its path.
-//!
-//! **Recovery.** A start reads the whole ledger and checks the chain ([`reader`]). A power failure can only tear what
-//! was never acknowledged: the last batch. So an unreadable end is removed if all of this holds:
+//! **A torn end.** A power failure can only tear what was never acknowledged: the last batch ([`record::BATCH`]). A start
+//! ([`reader`]) removes an unreadable end if all of this holds; everything else is damage, and the store does not open:
 //!
 //! - The last line has no line feed, or the rest has zeros where the file system had not written yet.
 //! - The rest is not longer than a batch can be.
 //! - None of its lines has a `synced` beyond the end of the chain.
 //! - It does not include lines kept by a compaction, which were on disk before the file got its name.
 //!
-//! Everything else is damage, and the store does not open. `store::recovery` then compares the ledger with the index:
-//! an outdated index is updated or rebuilt; an index ahead of the ledger means that the ledger has lost lines.
+//! **Compaction** begins a new file without superseded lines. Its first line has `"compacted"`, the number of kept lines, and in
+//! `previous` the digest of the old file's last line, so old and new form one chain. The new file is synced and then renamed into
+//! place; the old one stays beside it.
 //!
-//! **Compaction** begins a new file without superseded lines. Its first line has `"compacted"`, the number of kept
-//! lines, and in `previous` the digest of the old file's last line, so old and new form one chain. The new file is
-//! synced and then renamed into place; the old one stays beside it.
-//!
-//! **A backend** implements the trait `Backend` of `store::backend`, the only interface of the group commit. `commit`
-//! has the batch decided, and returns when its lines are durable. `store::disk` keeps the lines in a file.
-//! `store::postgres` keeps the same lines in a table that several nodes append to.
+//! `commit_writer` decides what a batch has, `disk` or `postgres` keeps it, and `recovery` compares the index with it.
 
 pub(crate) mod chain;
 pub(crate) mod claim_line;
@@ -50,6 +33,7 @@ pub(crate) mod compaction;
 mod erasure_line;
 mod event;
 pub(crate) mod file;
+mod handed_line;
 pub(crate) mod license_line;
 mod line_members;
 pub mod reader;
@@ -81,6 +65,7 @@ use countersign_model::sale::fact::{Fact, SalePlace};
 use countersign_model::sale::facts::SaleFacts;
 use countersign_model::sale::terms::Terms;
 use countersign_model::site_claim::SiteClaim;
+use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::SiteRelease;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
@@ -210,6 +195,32 @@ impl VouchEntry {
     pub fn is_in_force(&self, today: NaiveDate) -> bool {
         self.until.is_some_and(|until| today <= until)
     }
+}
+
+/// A line about something that a customer got by the page for customers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedEntry {
+    /// Random. A form that is sent twice has one.
+    pub id: Hex128,
+    /// The license.
+    pub license: LicenseId,
+    /// The package; `None` if it was the license key, by mail.
+    pub package: Option<HandedPackage>,
+    /// Where the customer asked for it.
+    pub scope: Arc<ChangeScope>,
+    /// When.
+    pub time: DateTime<Utc>,
+}
+
+/// A package that a customer downloaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedPackage {
+    /// The plugin.
+    pub plugin: Slug,
+    /// The release.
+    pub version: Version,
+    /// The site that it is for, if the customer named one.
+    pub host: Option<SiteHost>,
 }
 
 /// How much longer than its end a line about a session is known, for clocks that differ.

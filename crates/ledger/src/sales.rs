@@ -164,7 +164,7 @@ pub enum SaleOutcome {
 }
 
 /// The sale of a name, as this commit knows it.
-fn known(draft: &CommitDraft<'_>, name: Hex128) -> Option<(Hex128, KnownFacts)> {
+pub(crate) fn known(draft: &CommitDraft<'_>, name: Hex128) -> Option<(Hex128, KnownFacts)> {
     let ahead = &draft.events.sales;
     let memory = &draft.memory.events().sales;
     let id_of = |name| ahead.id_of(name).or_else(|| memory.id_of(name));

@@ -17,6 +17,7 @@ use countersign_model::site_release::{self, SiteRelease};
 use crate::error::StoreError;
 use crate::index::SiteReports;
 use crate::latest_changes::{ChangesWanted, LatestChanges};
+use crate::license_lines::LicenseLines;
 use crate::log::record::LedgerEvent;
 use crate::log::{ClaimEntry, LedgerEntry, ReleaseEntry};
 use crate::postgres::shared_reader::SharedReader;
@@ -24,8 +25,7 @@ use crate::reader::{self, FolderReader, VerifiedLedger};
 use crate::stored_sales::StoredSales;
 use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
-use crate::texts::erasure::FoundTexts;
-use crate::texts::table;
+use crate::texts::{FoundTexts, table};
 
 /// The place of a store.
 #[derive(Clone, Copy, Debug)]
@@ -107,8 +107,17 @@ pub fn stored_sales(source: StoreSource<'_>) -> Result<StoredSales, StoreError> 
 /// The events of a license and of those that it replaced, the newest first; none where there is no store, or no such license.
 /// Reads lines of these licenses alone, also while servers run, and does not check the chain.
 pub fn history(source: StoreSource<'_>, license: &LicenseId) -> Result<Vec<LedgerEvent>, StoreError> {
+    history_knowing(source, license, &mut LicenseLines::default())
+}
+
+/// As [`history`], and keeps in `known` which parts of a store's file it read.
+pub(crate) fn history_knowing(
+    source: StoreSource<'_>,
+    license: &LicenseId,
+    known: &mut LicenseLines,
+) -> Result<Vec<LedgerEvent>, StoreError> {
     let mut events = match source {
-        StoreSource::Folder(path) => crate::history::in_folder(path, license)?,
+        StoreSource::Folder(path) => crate::history::in_folder(path, license, known)?,
         StoreSource::Database(address) => SharedReader::open(address)?.history(license)?,
     };
     events.reverse();
@@ -138,10 +147,11 @@ pub fn texts(source: StoreSource<'_>, names: &[Hex128]) -> Result<FoundTexts, St
 /// The rows of customers that a query wants, also while servers run; none where there is no store.
 pub fn customers(source: StoreSource<'_>, query: CustomerQuery) -> Result<FoundCustomers, StoreError> {
     let query = query.for_scan();
-    match source {
-        StoreSource::Folder(path) => Ok(table::customers_in(&table::read(path)?, &query)),
-        StoreSource::Database(address) => SharedReader::open(address)?.customers(&query),
-    }
+    let found = match source {
+        StoreSource::Folder(path) => table::customers_in(&table::read(path)?, &query),
+        StoreSource::Database(address) => SharedReader::open(address)?.customers(&query)?,
+    };
+    Ok(found.newest_first())
 }
 
 impl StoreReader {

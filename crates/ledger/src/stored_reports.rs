@@ -33,6 +33,12 @@ pub trait StoredReports: Send + Sync {
     /// As above.
     fn refused(&self, after: Option<&LicenseId>, limit: usize) -> io::Result<Vec<(LicenseId, RefusedHosts)>>;
 
+    /// The hosts that one license was refused to; `None` if there are none.
+    ///
+    /// # Errors
+    /// As above.
+    fn refused_of(&self, license: &LicenseId) -> io::Result<Option<RefusedHosts>>;
+
     /// The first copies of the licenses after this one, of at most `limit` licenses in their order.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ use crate::pending::QUEUE;
 use crate::seats::WantedSeat;
 use crate::telemetry::Reports;
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
-use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
+use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::binding::{Binding, CheckIn, SiteReport, Stored};
 use countersign_model::customer::NewCustomer;
 use countersign_model::digest::Digest;

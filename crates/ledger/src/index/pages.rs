@@ -41,6 +41,10 @@ impl StoredReports for Index {
         self.change(limit, |files| licenses_after(&files.refused, after, limit))
     }
 
+    fn refused_of(&self, license: &LicenseId) -> io::Result<Option<RefusedHosts>> {
+        self.change(1, |files| by_license::of(&files.refused, license))
+    }
+
     fn first_copies(&self, after: Option<&LicenseId>, limit: usize) -> io::Result<Vec<(LicenseId, FirstCopies)>> {
         self.change(limit, |files| licenses_after(&files.first_copies, after, limit))
     }

@@ -2,7 +2,8 @@
 //!
 //! Its first line has the position of the old ledger's last line, so both form one chain: the old file proves the new
 //! one. Bindings keep their order and their times. Releases by clients stay while they count as moves of their license,
-//! and for as long as nobody bound the host again. Claims stay while they wait, and 30 days. Lines of licenses stay for [`HISTORY`], also superseded ones.
+//! and for as long as nobody bound the host again. Claims stay while they wait, and 30 days. Lines of licenses, also superseded
+//! ones, and of what customers got stay for [`HISTORY`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufWriter, Read, Write};
@@ -94,8 +95,10 @@ pub(crate) struct LatestLines {
     switch: Option<u64>,
     /// The last line of each session or code that ended early.
     sessions: HashMap<SessionMark, (u64, SessionEntry)>,
-    /// How many lines are of another kind, of which all stay: those of sales, each of which has names that no other line has, those of erased
-    /// customers, whom a backup may have, and those of rollouts, which are few and say together how long one ran.
+    /// What customers got.
+    handouts: BTreeMap<u64, DateTime<Utc>>,
+    /// Counts the lines of all other kinds, which a compaction keeps: sales, for each has names that no other line has; erased
+    /// customers, whom a backup may have; rollouts, which say together how long one ran; and vouches.
     lasting: usize,
 }
 
@@ -140,6 +143,7 @@ impl LatestLines {
             LedgerEvent::Token(token) => {
                 self.tokens.insert(token.name.clone(), sequence);
             }
+            LedgerEvent::Handed(entry) => drop(self.handouts.insert(sequence, entry.time)),
             LedgerEvent::Compacted(_) => {}
             _ => self.lasting += 1,
         }
@@ -172,6 +176,8 @@ impl LatestLines {
             .retain(|_, (_, claim)| claim.step == ClaimStep::Begun || claim.is_recent(now));
         self.past_licenses
             .retain(|_, time| now.signed_duration_since(*time) < HISTORY);
+        self.handouts
+            .retain(|_, time| now.signed_duration_since(*time) < HISTORY);
         self.reminders
             .retain(|_, time| now.signed_duration_since(*time) < reminder_table::KEPT);
         self.sessions.retain(|_, (_, entry)| entry.matters_at(now));
@@ -186,7 +192,8 @@ impl LatestLines {
         let sites = self.bindings.len() + self.releases.len() + self.moves.len() - twice;
         let licenses = self.licenses.len() + self.past_licenses.len();
         let reminders = self.reminders.len() + usize::from(self.switch.is_some());
-        sites + licenses + self.tokens.len() + self.claims.len() + reminders + self.sessions.len() + self.lasting
+        let of_people = self.tokens.len() + self.claims.len() + self.sessions.len() + self.handouts.len();
+        sites + licenses + of_people + reminders + self.lasting
     }
 
     /// Whether the line with this number stays.
@@ -217,6 +224,7 @@ impl LatestLines {
                 latest.is_some_and(|(number, _)| *number == sequence)
             }
             LedgerEvent::Token(token) => self.tokens.get(&token.name) == Some(&sequence),
+            LedgerEvent::Handed(_) => self.handouts.contains_key(&sequence),
             LedgerEvent::Compacted(_) => false,
             _ => true,
         }

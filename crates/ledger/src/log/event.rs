@@ -11,8 +11,8 @@ use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_key::LicenseId;
 
 use crate::log::{
-    ClaimEntry, Compaction, ErasureEntry, LedgerEntry, ReleaseEntry, ReminderEntry, RolloutEntry, SaleEntry,
-    SessionEntry, VouchEntry,
+    ClaimEntry, Compaction, ErasureEntry, HandedEntry, LedgerEntry, ReleaseEntry, ReminderEntry, RolloutEntry,
+    SaleEntry, SessionEntry, VouchEntry,
 };
 
 /// The event of a line.
@@ -40,6 +40,8 @@ pub enum LedgerEvent {
     Rollout(RolloutEntry),
     /// Somebody vouched for a license, or took that back.
     Vouched(Arc<VouchEntry>),
+    /// A customer had the license key mailed again, or downloaded a package.
+    Handed(Arc<HandedEntry>),
     /// The first line of a compacted ledger.
     Compacted(Compaction),
 }
@@ -64,6 +66,7 @@ impl LedgerEvent {
             Self::Claimed(entry) => Some(&entry.license),
             Self::License(issued) => Some(&issued.license.id),
             Self::Vouched(entry) => Some(&entry.license),
+            Self::Handed(entry) => Some(&entry.license),
             Self::Sale(_)
             | Self::Token(_)
             | Self::Erased(_)
@@ -86,24 +89,23 @@ impl LedgerEvent {
                 }
             }
             Self::Vouched(entry) => EventTexts {
-                note: None,
                 reason: entry.reason,
                 who: entry.who,
+                ..EventTexts::default()
             },
             Self::Token(token) => EventTexts {
-                note: None,
                 reason: token.reason,
                 who: token.who,
+                ..EventTexts::default()
             },
             Self::Rollout(entry) => EventTexts {
-                note: None,
                 reason: entry.mark.reason,
                 who: entry.mark.who,
+                ..EventTexts::default()
             },
             Self::Erased(entry) => EventTexts {
-                note: None,
-                reason: None,
                 who: entry.who,
+                ..EventTexts::default()
             },
             Self::Bound(_)
             | Self::Released(_)
@@ -111,6 +113,7 @@ impl LedgerEvent {
             | Self::Claimed(_)
             | Self::Reminded(_)
             | Self::Session(_)
+            | Self::Handed(_)
             | Self::Compacted(_) => EventTexts::default(),
         }
     }
@@ -129,6 +132,7 @@ impl LedgerEvent {
             Self::Session(entry) => entry.time,
             Self::Rollout(entry) => entry.mark.time,
             Self::Vouched(entry) => entry.time,
+            Self::Handed(entry) => entry.time,
             Self::Compacted(compaction) => compaction.time,
         }
     }
@@ -143,6 +147,14 @@ pub struct EventTexts {
     pub reason: Option<Hex128>,
     /// The name of the person.
     pub who: Option<Hex128>,
+}
+
+impl EventTexts {
+    /// The texts about a license, which are erased with it. The name of a person is in other lines, too.
+    pub fn about_license(self) -> impl Iterator<Item = Hex128> {
+        let Self { note, reason, who: _ } = self;
+        [note, reason].into_iter().flatten()
+    }
 }
 
 /// A line of one kind: its members in the order of RFC 8785.

@@ -16,6 +16,7 @@ pub use crate::log::event::{EventTexts, LedgerEvent};
 
 use crate::log::claim_line::ClaimLine;
 use crate::log::erasure_line::ErasureLine;
+use crate::log::handed_line::HandedLine;
 use crate::log::license_line::LicenseLine;
 use crate::log::line_members::{self, LineMembers};
 use crate::log::release_line::ReleaseLine;
@@ -98,7 +99,7 @@ impl LineKind {
 }
 
 /// The kinds of lines that this version knows, the most frequent first.
-const KINDS: [LineKind; 13] = [
+const KINDS: [LineKind; 14] = [
     LineKind::of::<BoundLine>("bound"),
     LineKind::of::<LicenseLine>("license"),
     LineKind::of::<ReleaseLine>("released"),
@@ -110,6 +111,7 @@ const KINDS: [LineKind; 13] = [
     LineKind::of::<SessionLine>("session"),
     LineKind::of::<RolloutLine>("rollout"),
     LineKind::of::<VouchLine>("vouched"),
+    LineKind::of::<HandedLine>("handed"),
     LineKind::of::<CompactedLine>("compacted"),
     LineKind::of::<EarlierSaleLine>("sale"),
 ];
@@ -178,6 +180,7 @@ impl LedgerRecord {
             LedgerEvent::Session(entry) => append(bytes, &SessionLine::new(entry, previous, synced)),
             LedgerEvent::Rollout(entry) => append(bytes, &RolloutLine::new(entry, previous, synced)),
             LedgerEvent::Vouched(entry) => append(bytes, &VouchLine::new(entry, previous, synced)),
+            LedgerEvent::Handed(entry) => append(bytes, &HandedLine::new(entry, previous, synced)),
             LedgerEvent::Compacted(compaction) => append(bytes, &CompactedLine::new(*compaction, previous)),
         }?;
         Ok(previous.after(&bytes[start..]))

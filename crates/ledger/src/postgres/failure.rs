@@ -5,9 +5,8 @@ use std::fmt::Display;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-use crate::backend_error::BackendError;
+use crate::backend_error::{BackendError, LedgerState};
 use crate::error::NEWER;
-use crate::ledger_state::LedgerState;
 use crate::log::Position;
 use crate::log::chain::Chain;
 use countersign_model::text::error_chain::ErrorChain;

@@ -66,6 +66,10 @@ impl StoredReports for ReportReader {
         self.ask(async |client| reports::licenses_after(client, after, limit).await)
     }
 
+    fn refused_of(&self, license: &LicenseId) -> io::Result<Option<RefusedHosts>> {
+        self.ask(async |client| reports::license_record(client, license).await)
+    }
+
     fn first_copies(&self, after: Option<&LicenseId>, limit: usize) -> io::Result<Vec<(LicenseId, FirstCopies)>> {
         self.ask(async |client| reports::licenses_after(client, after, limit).await)
     }

@@ -1,9 +1,12 @@
 //! A connection to the server that takes changes, and that has every line this node has read.
 //!
 //! The address may name several servers. One that is a standby, or that lacks lines, is passed over: after a failover the
-//! old primary may still answer.
+//! old primary may still answer. A pooler that gives each transaction another connection is refused: settings of other clients
+//! would leak into ours. Every transaction compares its process, too (`transaction`).
 
 use std::future::poll_fn;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,18 +17,19 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::error::Severity;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, SimpleQueryMessage, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::backend_error::BackendError;
+use crate::backend_error::{BackendError, LedgerState};
 use crate::error::StoreError;
-use crate::ledger_state::LedgerState;
 use crate::log::Position;
 use crate::postgres::failure::{database_error, failure, lines_lost, older};
-use crate::postgres::load::PlainHead;
+use crate::postgres::load::{self, PlainHead};
 use crate::postgres::settings::{DatabaseServer, DatabaseSettings};
 use crate::postgres::statements::Statements;
-use crate::postgres::{load, password, pooler, schema, tls};
+use crate::postgres::{password, schema};
 use countersign_model::digest::Digest;
+use countersign_settings::tls_client;
 
 /// How long a server may take until it can be used.
 const DEADLINE: Duration = Duration::from_secs(4);
@@ -142,7 +146,7 @@ async fn open(settings: &DatabaseSettings, server: &DatabaseServer, known: Known
     let session = connect(settings, server).await?;
     prepare(&session).await?;
     let other = connect(settings, server).await?;
-    pooler::refuse(&session.client, session.process, &other.client).await?;
+    refuse_pooler(&session.client, session.process, &other.client).await?;
     require_lines(&session.client, known).await?;
     Ok(session)
 }
@@ -156,12 +160,12 @@ pub(super) async fn connect(settings: &DatabaseSettings, server: &DatabaseServer
     }
     let warned = Arc::new(AtomicBool::new(false));
     let (client, driver) = if server.verify {
-        let tls = tls::connector(settings.root_certificate.as_deref()).map_err(refused)?;
+        let tls = connector(settings.root_certificate.as_deref()).map_err(refused)?;
         start(&config, tls, warned.clone()).await?
     } else {
         start(&config, NoTls, warned.clone()).await?
     };
-    let process = pooler::process_of(&client).await?;
+    let process = process_of(&client).await?;
     Ok(Session {
         client,
         server: server.name.clone(),
@@ -270,4 +274,63 @@ pub(super) async fn has_line(client: &Client, line: Position) -> Result<bool, to
     let row = client.query_opt(LINE, &[&(line.sequence as i64)]).await?;
     let found = row.map(|row| Digest::of(format!("{}\n", row.get::<_, &str>(0)).as_bytes()));
     Ok(found == Some(line.digest))
+}
+
+/// Refuses a pooler that gives each transaction another connection. `process` is what served `ours` before, and `other` is a
+/// second connection.
+///
+/// While the second connection is in a transaction, the first one must still have its own process; and afterwards, too, when
+/// a pooler would give it the one that became free.
+async fn refuse_pooler(ours: &Client, process: i32, other: &Client) -> Result<(), BackendError> {
+    // A pooler that takes what was used last would give this one to the other connection.
+    process_of(ours).await?;
+    other
+        .batch_execute("BEGIN")
+        .await
+        .map_err(|error| database_error(&error))?;
+    let theirs = process_of(other).await?;
+    if theirs == process || process_of(ours).await? != process {
+        return Err(pooler_found());
+    }
+    other
+        .batch_execute("COMMIT")
+        .await
+        .map_err(|error| database_error(&error))?;
+    // Poolers take the process that was used last, or take turns.
+    for _ in 0..3 {
+        if process_of(ours).await? != process {
+            return Err(pooler_found());
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with such a pooler.
+pub(super) fn pooler_found() -> BackendError {
+    failure(
+        LedgerState::Pooler,
+        "a pooler gives each transaction another connection: connect directly, or set pool_mode = session",
+    )
+}
+
+/// The server's process. A simple query leaves nothing behind that a pooler would still be busy with.
+async fn process_of(client: &Client) -> Result<i32, BackendError> {
+    let answer = client.simple_query("SELECT pg_backend_pid()").await;
+    let answer = answer.map_err(|error| database_error(&error))?;
+    let text = answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    let process = text.and_then(|text| text.parse().ok());
+    process.ok_or_else(|| {
+        failure(
+            LedgerState::Unreachable,
+            "does not tell which process serves this connection",
+        )
+    })
+}
+
+/// Reads the certificates to trust: those in `file`, or the system's.
+fn connector(file: Option<&Path>) -> io::Result<MakeRustlsConnect> {
+    tls_client::config(file, "?sslrootcert=FILE").map(MakeRustlsConnect::new)
 }

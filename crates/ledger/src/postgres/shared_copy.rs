@@ -9,15 +9,14 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::backend_error::BackendError;
+use crate::backend_error::{BackendError, LedgerState};
 use crate::error::StoreError;
-use crate::ledger_state::LedgerState;
 use crate::log::Position;
 use crate::log::chain::{Chain, ParsedLine};
 use crate::postgres::failure::{TransactionFailure, database_error, failure, require_known};
 use crate::postgres::session::Session;
 use crate::postgres::{load, text_erasure, text_rows, transaction};
-use crate::texts::erasure::FoundTexts;
+use crate::texts::FoundTexts;
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
 

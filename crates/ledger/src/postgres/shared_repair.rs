@@ -1,44 +1,104 @@
 //! Appends what the shared log lost, from what nodes kept: for the tables' owner, beside running nodes.
 //!
-//! `repair_records` appends licenses, tokens and sales. Who gets a seat is decided as for a site that asks (`seats`).
+//! Who gets a seat is decided as for a site that asks (`seats`); licenses, tokens and sales are appended as they were.
 //! At the end the head's epoch rises, and every node reads the log anew.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use crate::backend_error::BackendError;
+use crate::backend_error::{BackendError, LedgerState};
 use crate::binding_batch::BindingBatch;
 use crate::command::{self, LedgerCommand, WaitingRequest};
 use crate::error::StoreError;
-use crate::ledger_state::LedgerState;
+use crate::ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 use crate::memory::BindingMemory;
 use crate::postgres::failure::{TransactionFailure, failure};
 use crate::postgres::kept_lines::KeptLines;
+use crate::postgres::kept_memory::{self, KeptFile};
 use crate::postgres::lost_lines::LostLines;
 use crate::postgres::node_state::{self, NodeState};
-use crate::postgres::repair_outcome::{RepairOutcome, UnfitBinding};
 use crate::postgres::session::{KnownLog, Session};
 use crate::postgres::settings::DatabaseSettings;
 use crate::postgres::shared_compaction::require_owner;
 use crate::postgres::{load, transaction};
+use crate::sales::SaleChange;
 use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
 use crate::site_claims::EndedClaim;
 use crate::site_moves::{ReleaseRequest, Releaser, SiteReleaseOutcome, Successor};
+use crate::token_changes::{TokenChange, TokenOutcome};
 use countersign_model::binding::{Binding, Stored as _};
+use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
+use countersign_model::name::Name;
+use countersign_model::order_reference::OrderReference;
+use countersign_model::remarks::{Author, NewRemarks};
 use countersign_model::seat::Seat;
 use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::staging_hosts::StagingRule;
 
+/// What was repaired, or would be.
+#[derive(Debug, Default)]
+pub struct RepairOutcome {
+    /// Bindings that were appended.
+    pub bound: u64,
+    /// Licenses that machines had issued or changed, and that were appended.
+    pub licenses: u64,
+    /// Tokens of the management API that were made or revoked again.
+    pub tokens: u64,
+    /// Seats that sites had given back, and that were freed again.
+    pub freed: u64,
+    /// Sales of which a shop had told something that was appended again.
+    pub sales: u64,
+    /// Lost bindings that the vendor has released.
+    pub released: u64,
+    /// Lost bindings that do not fit any more.
+    pub unfit: Vec<UnfitBinding>,
+    /// Lost licenses that do not fit any more.
+    pub unfit_licenses: Vec<(LicenseId, ChangeRefusal)>,
+    /// Lost tokens whose name another token has by now.
+    pub unfit_tokens: Vec<Name>,
+    /// The `sequence` of the last line.
+    pub sequence: u64,
+    /// Whether the nodes have to read the log anew.
+    pub anew: bool,
+}
+
+/// A lost binding that does not fit any more.
+#[derive(Debug)]
+pub struct UnfitBinding {
+    /// The license.
+    pub license: LicenseId,
+    /// The site.
+    pub host: SiteHost,
+    /// When it had been bound.
+    pub bound_at: DateTime<Utc>,
+    /// The site that was bound first; `None` where nobody knows the license.
+    pub taken_by: Option<SiteHost>,
+}
+
+/// The files in a node's folder that have what it knew when the log lost lines, the oldest first.
+pub fn kept_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let files = kept_memory::files_in(folder)?;
+    Ok(files.into_iter().map(|file| file.path).collect())
+}
+
+/// Renames such a file after a repair; its new name.
+pub fn set_kept_file_aside(path: &Path) -> io::Result<PathBuf> {
+    let file = KeptFile::at(path.to_owned()).ok_or(io::ErrorKind::InvalidInput)?;
+    file.set_aside()
+}
+
 /// Requests of one transaction, so that a node waits for a tenth of a second at most.
-pub(super) const BATCH: usize = 500;
+const BATCH: usize = 500;
 
 /// How long a statement may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -49,16 +109,16 @@ const RAISE_EPOCH: &str = "UPDATE countersign.head SET epoch = greatest(epoch, $
 type FileLicenses<'a> = &'a dyn Fn(&LicenseId) -> Option<License>;
 
 /// The log, as the repair goes on.
-pub(super) struct Repair<'a> {
+struct Repair<'a> {
     settings: DatabaseSettings,
     node: NodeState,
-    pub memory: BindingMemory,
+    memory: BindingMemory,
     registry: FileLicenses<'a>,
     /// The servers' setting.
     staging: &'a StagingRule,
     /// The time of the log, where nothing is to be appended.
     dry_run: Option<DateTime<Utc>>,
-    pub outcome: RepairOutcome,
+    outcome: RepairOutcome,
 }
 
 /// Appends from these files, which nodes kept, what the log lacks. `registry` has the licenses of files, and
@@ -254,7 +314,7 @@ impl Repair<'_> {
     }
 
     /// Commits requests as one batch, or only decides them; returns their outcomes in order.
-    pub(super) async fn decide<C: LedgerCommand>(&mut self, commands: Vec<C>) -> Result<Vec<C::Outcome>, BackendError> {
+    async fn decide<C: LedgerCommand>(&mut self, commands: Vec<C>) -> Result<Vec<C::Outcome>, BackendError> {
         let (requests, asked): (Vec<_>, Vec<_>) = commands.into_iter().map(command::waiting).unzip();
         self.commit(requests).await?;
         let mut outcomes = Vec::new();
@@ -292,5 +352,60 @@ impl Repair<'_> {
             Err(TransactionFailure::Ended(failure(LedgerState::Unreachable, what)))
         });
         raised.map_err(TransactionFailure::error)
+    }
+}
+
+impl Repair<'_> {
+    async fn licenses(&mut self, lost: &[Arc<IssuedLicense>]) -> Result<(), BackendError> {
+        for part in lost.chunks(BATCH) {
+            let changes = part.iter().map(|issued| LedgerChange {
+                license: issued.license.clone(),
+                remarks: NewRemarks::default(),
+                author: Author::default(),
+                reference: issued.reference.map(OrderReference::from),
+                scope: Arc::clone(&issued.scope),
+                status_by: issued.status_by.clone(),
+                now: issued.time,
+                basis: ChangeBasis::Lost(issued.origin.clone(), issued.revision),
+            });
+            let outcomes = self.decide(changes.collect()).await?;
+            for (issued, outcome) in part.iter().zip(outcomes) {
+                match outcome {
+                    ChangeOutcome::Recorded(_) | ChangeOutcome::Repeated(_) => self.outcome.licenses += 1,
+                    ChangeOutcome::Refused(why) => self.outcome.unfit_licenses.push((issued.license.id, why)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn tokens(&mut self, lost: Vec<TokenChange>) -> Result<(), BackendError> {
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = lost.iter().map(|change| change.name.clone()).collect();
+        for (name, outcome) in names.into_iter().zip(self.decide(lost).await?) {
+            match outcome {
+                TokenOutcome::Recorded(_) => self.outcome.tokens += 1,
+                TokenOutcome::Refused(_) => self.outcome.unfit_tokens.push(name),
+            }
+        }
+        Ok(())
+    }
+
+    /// Each as its shop would deliver it again. Memory does not say which shop it was, so the lines name the operator.
+    async fn sales(&mut self, lost: &[SaleChange]) -> Result<(), BackendError> {
+        // A sale has as many lines as facts.
+        for change in lost {
+            // One that is part of another may be there by now.
+            let parts = change.parts(&self.memory.events().sales);
+            if !parts.is_empty() {
+                self.outcome.sales += 1;
+            }
+            for part in parts.chunks(BATCH / 4) {
+                self.decide(part.to_vec()).await?;
+            }
+        }
+        Ok(())
     }
 }

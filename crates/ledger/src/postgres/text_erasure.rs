@@ -13,7 +13,7 @@ use crate::postgres::settings::DatabaseSettings;
 use crate::postgres::text_rows::{ROWS, customers_of, find, number_of, stored, text_of, texts_of};
 use crate::postgres::transaction;
 use crate::texts::customers::{self, CustomerQuery, FoundCustomers};
-use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
+use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;

@@ -6,8 +6,7 @@ use chrono::{DateTime, Utc};
 use tokio_postgres::{Client, Error, Row};
 
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
-use crate::texts::erasure::FoundTexts;
-use crate::texts::new_texts::NewText;
+use crate::texts::{FoundTexts, NewText};
 use countersign_model::customer::CustomerRow;
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;

@@ -9,15 +9,15 @@ use tokio::join;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use crate::backend_error::LedgerState;
 use crate::binding_batch::BindingBatch;
-use crate::ledger_state::LedgerState;
 use crate::log::Position;
 use crate::log::chain::{Chain, ParsedLine};
 use crate::log::record::LedgerRecord;
 use crate::postgres::failure::{TransactionFailure, failure, lines_lost, older, require_known};
-use crate::postgres::session::{KnownLog, Session, has_line};
+use crate::postgres::schema;
+use crate::postgres::session::{self, KnownLog, Session, has_line};
 use crate::postgres::text_rows::KeptRows;
-use crate::postgres::{pooler, schema};
 use countersign_model::digest::Digest;
 
 /// The settings are in the transaction, so that nothing that leaks into the session can weaken them. A node that is
@@ -37,7 +37,7 @@ impl LockedHead {
     /// Reads its row.
     fn read(session: &Session, row: &Row) -> Result<Self, TransactionFailure> {
         if row.get::<_, i32>(5) != session.process {
-            return Err(TransactionFailure::Ended(pooler::found()));
+            return Err(TransactionFailure::Ended(session::pooler_found()));
         }
         schema::is_known(row.get(6)).map_err(TransactionFailure::Ended)?;
         let digest = row.get::<_, &str>(1).parse::<Digest>();

@@ -1,7 +1,7 @@
 //! Tests of licenses that machines issue and change.
 
 use super::*;
-use crate::answer::Pending;
+use crate::command::Pending;
 use crate::testing::issued;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_step::LicenseStep;

@@ -1,7 +1,7 @@
 //! Tests of a batch that learns what other nodes appended.
 
 use super::*;
-use crate::answer::Pending;
+use crate::command::Pending;
 use crate::log::{Position, ReleaseEntry};
 use countersign_model::site_release::{ReleasedBy, SiteRelease};
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::texts::erasure::FoundTexts;
+use crate::texts::FoundTexts;
 use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
@@ -27,6 +27,15 @@ pub struct FoundCustomers {
     pub rows: Vec<CustomerRow>,
     /// How many more there are.
     pub left_off: usize,
+}
+
+impl FoundCustomers {
+    /// Of several addresses of a customer, the one that somebody named last comes first: mails go to it.
+    #[must_use]
+    pub(crate) fn newest_first(mut self) -> Self {
+        self.rows.sort_by_key(|row| std::cmp::Reverse(row.since));
+        self
+    }
 }
 
 impl CustomerQuery {
@@ -85,6 +94,7 @@ mod tests {
             mails: None,
             name: None,
             number: Hex128([number; 16]),
+            since: None,
             unsubscribed: false,
         }
     }
@@ -123,6 +133,24 @@ mod tests {
             rows.keys().copied().collect::<Vec<_>>(),
             [2, 3].map(|name| Hex128([name; 16]))
         );
+    }
+
+    #[test]
+    fn of_several_addresses_the_one_that_was_named_last_comes_first() {
+        let since = |seconds: i64, address: &str| CustomerRow {
+            since: chrono::DateTime::from_timestamp(seconds, 0),
+            ..row(1, Some(address))
+        };
+        let found = FoundCustomers {
+            rows: vec![row(1, Some("first@b.c")), since(1, "second@b.c"), since(2, "third@b.c")],
+            left_off: 0,
+        };
+        let rows = found.newest_first().rows;
+        let addresses: Vec<_> = rows.iter().filter_map(|row| row.address.as_deref()).collect();
+        assert_eq!(addresses, ["third@b.c", "second@b.c", "first@b.c"]);
+        // The first one is named again.
+        let again = row(1, Some("first@b.c")).with(&since(3, "first@b.c"));
+        assert_eq!(again, since(3, "first@b.c"));
     }
 
     #[test]

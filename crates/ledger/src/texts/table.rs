@@ -12,13 +12,13 @@ use crate::log::Position;
 use crate::log::file::LedgerFile;
 use crate::log::reader::LedgerFault;
 use crate::log::writer::{LedgerWriter, Medium as _};
+use crate::texts::customer_search::{self, CustomerSearch};
 use crate::texts::customers::{self, CustomerQuery, FoundCustomers};
-use crate::texts::erasure::{ErasedText, FoundTexts, TextErasure};
 use crate::texts::file::{self, TextFile};
-use crate::texts::new_texts::NewText;
+use crate::texts::{ErasedText, FoundTexts, NewText, TextErasure};
 use countersign_files::durable_file::{self, Access};
 use countersign_files::regular_file;
-use countersign_model::customer::NewCustomer;
+use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
 
@@ -29,6 +29,8 @@ pub(crate) struct TextTable {
     stored: TextsByName,
     /// The names of the rows of each customer, by number.
     numbers: BTreeSet<(Hex128, Hex128)>,
+    /// Addresses and names.
+    search: CustomerSearch,
     writer: LedgerWriter<TextFile>,
 }
 
@@ -110,7 +112,7 @@ fn convert_old_file(folder: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The rows of customers that a query wants.
+/// The rows of customers that a query wants. Looks at all.
 pub(crate) fn customers_in(stored: &TextsByName, query: &CustomerQuery) -> FoundCustomers {
     let mut found = FoundCustomers::default();
     let rows = stored.values().filter_map(StoredText::customer);
@@ -171,10 +173,12 @@ impl TextTable {
             writer.make_ready().map_err(failed)?;
         }
         let numbers = stored.iter().filter_map(number_and_name).collect();
+        let search = CustomerSearch::of(&stored);
         Ok(Self {
             path,
             stored,
             numbers,
+            search,
             writer,
         })
     }
@@ -245,20 +249,29 @@ impl TextTable {
         Ok(numbers)
     }
 
-    /// The rows of customers that a query wants. Those of numbers are found without a look at all.
+    /// The rows of customers that a query wants, without a look at all.
     pub(crate) fn find_customers(&self, query: &CustomerQuery) -> FoundCustomers {
-        let CustomerQuery::Numbers(numbers) = query else {
-            return customers_in(&self.stored, query);
-        };
-        let names = numbers.iter().flat_map(|number| {
-            let of_number = (*number, Hex128([0; 16]))..=(*number, Hex128([0xff; 16]));
-            self.numbers.range(of_number).map(|(_, name)| name)
-        });
-        let rows = names.filter_map(|name| self.stored.get(name)?.customer().cloned());
-        FoundCustomers {
-            rows: rows.collect(),
-            left_off: 0,
+        let mut found = FoundCustomers::default();
+        match query {
+            CustomerQuery::Numbers(numbers) => {
+                let names = numbers.iter().flat_map(|number| {
+                    let of_number = (*number, Hex128([0; 16]))..=(*number, Hex128([0xff; 16]));
+                    self.numbers.range(of_number).map(|(_, name)| name)
+                });
+                found.rows = names.filter_map(|name| self.customer(name)).collect();
+            }
+            CustomerQuery::Containing(wanted, limit) => {
+                let mut names = self.search.find(wanted);
+                let first = names.by_ref().take(*limit);
+                found.rows = first.filter_map(|name| self.customer(&name)).collect();
+                found.left_off = names.count();
+            }
         }
+        found
+    }
+
+    fn customer(&self, name: &Hex128) -> Option<CustomerRow> {
+        self.stored.get(name)?.customer().cloned()
     }
 
     /// Deletes the rows of customers with these numbers. When it returns, no file of the store has them. Gives how many
@@ -279,6 +292,7 @@ impl TextTable {
                     for pair in gone.iter().filter_map(number_and_name) {
                         self.numbers.remove(&pair);
                     }
+                    self.search.remove(&gone.keys().copied().collect());
                     self.leave_old_file(writer)?;
                 }
                 Err(error) => {
@@ -293,7 +307,7 @@ impl TextTable {
     }
 
     /// Appends rows, and syncs them.
-    fn append(&mut self, mut new: TextsByName) -> io::Result<()> {
+    fn append(&mut self, new: TextsByName) -> io::Result<()> {
         if new.is_empty() {
             return Ok(());
         }
@@ -310,7 +324,13 @@ impl TextTable {
             before.map(|pair| self.numbers.remove(&pair));
         }
         self.numbers.extend(new.iter().filter_map(number_and_name));
-        self.stored.append(&mut new);
+        let known = new
+            .keys()
+            .filter(|name| self.stored.get(name).is_some_and(customer_search::has));
+        self.search.remove(&known.copied().collect());
+        self.search.add(&new);
+        // One by one: `BTreeMap::append` builds the whole map again.
+        self.stored.extend(new);
         Ok(())
     }
 
@@ -433,6 +453,7 @@ mod tests {
                 mails: None,
                 name: None,
                 number: Hex128([number; 16]),
+                since: None,
                 unsubscribed: false,
             },
         }
