@@ -1,6 +1,6 @@
 //! Mails to customers: license keys, reminders of the end of licenses, and sites that were installed again.
 //!
-//! [`queue`] takes an address and the ids of licenses, and keeps them until the mail server has the mail; [`sender`] sends.
+//! [`queue`] takes an address and the ids of licenses, and keeps them until the mail server has the mail; [`sending`] sends.
 //!
 //! [`account`] has the settings, [`texts`] what a mail says, [`message`] the mail, and [`connection`] brings it to the mail
 //! server. [`post`] does that for one mail that nothing keeps.
@@ -11,7 +11,6 @@ pub mod account;
 pub mod address;
 mod connection;
 pub mod kind;
-pub mod license_source;
 pub mod made_up;
 pub mod mail_id;
 pub mod mail_log;
@@ -21,8 +20,7 @@ pub mod post;
 pub mod queue;
 pub mod queued_mail;
 pub mod send_error;
-pub mod sender;
-mod sending;
+pub mod sending;
 mod sent_mails;
 mod stream;
 pub mod texts;

@@ -7,14 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use chrono::{DateTime, Utc};
+use crossbeam_channel::{Receiver, bounded};
 use tokio::runtime::Runtime;
 
 use crate::account::MailAccount;
 use crate::connection::MailConnection;
 use crate::kind::MailKind;
-use crate::license_source::LicenseSource;
 use crate::mail_id::MailId;
 use crate::mail_queue_error::MAX_MAILS;
 use crate::message::OutgoingMail;
@@ -22,6 +23,7 @@ use crate::queue::MailQueue;
 use crate::queued_mail::{self, QueuedMail};
 use crate::send_error::SendError;
 use crate::texts::MailTexts;
+use crate::values::MailContent;
 use countersign_files::queue::{QueueState, QueueView, Queued};
 use countersign_model::license_key::LicenseId;
 
@@ -67,7 +69,7 @@ struct TextsInForce {
     are_tried: bool,
 }
 
-pub(super) struct SenderThread {
+struct SenderThread {
     queue: Arc<MailQueue>,
     account: MailAccount,
     registry: PathBuf,
@@ -341,4 +343,62 @@ impl SenderThread {
             length,
         });
     }
+}
+
+/// The running thread.
+#[derive(Debug)]
+pub struct MailSender {
+    queue: Arc<MailQueue>,
+    is_stopping: Arc<AtomicBool>,
+    ended: Receiver<()>,
+}
+
+impl MailSender {
+    /// Starts the thread. `registry` has the texts.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start(
+        queue: Arc<MailQueue>,
+        account: MailAccount,
+        registry: PathBuf,
+        source: Arc<dyn LicenseSource>,
+    ) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let (end, ended) = bounded(0);
+        let work = SenderThread::new(
+            Arc::clone(&queue),
+            account,
+            registry,
+            source,
+            runtime,
+            Arc::clone(&is_stopping),
+        );
+        thread::Builder::new().name("mail".to_owned()).spawn(move || {
+            work.run();
+            drop(end);
+        })?;
+        Ok(Self {
+            queue,
+            is_stopping,
+            ended,
+        })
+    }
+
+    /// Stops the thread once it has sent its current mail. Waits at most `patience`.
+    pub fn stop(self, patience: Duration) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        self.queue.wake();
+        let _ = self.ended.recv_timeout(patience);
+    }
+}
+
+/// Where licenses and their keys come from.
+pub trait LicenseSource: Send + Sync {
+    /// What a mail says now; `Err` in the result if it is not to be sent any more, with the reason.
+    ///
+    /// # Errors
+    /// Why it is not known now. It is tried again.
+    fn content(&self, mail: &Queued<QueuedMail>) -> Result<Result<MailContent, &'static str>, &'static str>;
 }

@@ -633,6 +633,7 @@ mod tests {
             (2, 2),
             "the first license has no page"
         );
+        assert!(three.text.contains("14 days"), "{}", three.text);
         assert!(!one.text.contains("Download") && !html.contains("Download"));
         assert!(matches!(texts.render(&licenses(0)), Err(MailTextError::NoLicense)));
     }

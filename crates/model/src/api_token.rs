@@ -1,6 +1,6 @@
 //! Tokens of the management API: what a shop's program shows to read or change licenses.
 //!
-//! Only the SHA-256 of a token's secret is kept. `store::log` writes a line when a token is made, revoked, or used on a new day.
+//! Only the SHA-256 of a token's secret is kept. The ledger has a line when a token is made, revoked, or used on a new day.
 
 use std::collections::BTreeSet;
 use std::fmt;

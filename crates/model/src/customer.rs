@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization as _;
 use url::Host;
@@ -13,7 +14,7 @@ use url::Host;
 use crate::issued_license::{ChangeScope, Hex128};
 use crate::language::Language;
 use crate::license_key::{LicenseId, LicenseKey};
-use crate::text::folded::folded;
+use crate::text::folded;
 
 /// The longest address, in bytes (RFC 5321, section 4.5.3.1.3).
 const MAX_ADDRESS: usize = 254;
@@ -140,6 +141,9 @@ pub struct CustomerRow {
     pub name: Option<Box<str>>,
     /// The customer's number: random, and in the lines of the ledger.
     pub number: Hex128,
+    /// Since when mails go to this address, if somebody said so of a customer who had another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<DateTime<Utc>>,
     /// Whether the customer wants no reminders. The row says nothing else then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsubscribed: bool,
@@ -172,13 +176,14 @@ impl CustomerRow {
         Self {
             address: self.address.clone().or_else(|| other.address.clone()),
             name: self.name.clone().or_else(|| other.name.clone()),
+            since: self.since.max(other.since),
             ..self.clone()
         }
     }
 
-    /// Whether address or name contain this text, which is [`folded`].
+    /// Whether address or name contain this text, which is [`folded`](folded::folded).
     pub fn contains(&self, text: &str) -> bool {
-        let has = |part: &Option<Box<str>>| part.as_ref().is_some_and(|part| folded(part).contains(text));
+        let has = |part: &Option<Box<str>>| part.as_ref().is_some_and(|part| folded::contains(part, text));
         has(&self.address) || has(&self.name)
     }
 }
@@ -223,6 +228,7 @@ impl NewCustomer {
                 mails: Some(Box::new(mails)),
                 name: None,
                 number,
+                since: None,
                 unsubscribed: false,
             },
         }
@@ -238,6 +244,7 @@ impl NewCustomer {
                 mails: None,
                 name: None,
                 number,
+                since: None,
                 unsubscribed: true,
             },
         }
@@ -317,10 +324,11 @@ mod tests {
             mails: None,
             name: Some("Anna \u{c4}rger".into()),
             number: Hex128([1; 16]),
+            since: None,
             unsubscribed: false,
         };
         assert!(!format!("{row:?}").contains("nna"));
-        assert!(row.contains("a@exa") && row.contains(&folded("\u{c4}RGER")) && !row.contains("bert"));
+        assert!(row.contains("a@exa") && row.contains(&folded::folded("\u{c4}RGER")) && !row.contains("bert"));
         let hashed = CustomerRow {
             address: None,
             name: None,

@@ -52,7 +52,7 @@ pub struct DayCounts {
     /// Validations by the PHP version of the site.
     #[serde(skip_serializing_if = "NamedCounts::is_empty")]
     pub php: NamedCounts,
-    /// Licenses that were issued.
+    /// Licenses that were issued, without those of an import.
     #[serde(skip_serializing_if = "is_zero")]
     pub sold: u64,
     /// Licenses whose last change was a later end.

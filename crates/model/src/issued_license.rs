@@ -1,6 +1,6 @@
 //! A license that a machine issued: the license, and what its line in the ledger says of its origin.
 //!
-//! Nothing here is personal or secret. `store::log` writes it, `store` keeps it in memory, and the gate reads the license.
+//! Nothing here is personal or secret. The ledger writes it and keeps it in memory, and the gate reads the license.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -39,6 +39,17 @@ pub struct IssuedLicense {
     pub status_by: Option<Arc<ChangeScope>>,
     /// When it was issued or changed last.
     pub time: DateTime<Utc>,
+}
+
+/// When a license was issued, in nanoseconds since 1970, and its id: its place in a list, which no change alters.
+pub type IssuedPlace = (i64, LicenseId);
+
+impl IssuedLicense {
+    /// Its place in a list of the newest. In 2262, all are as old as 1970.
+    pub fn place(&self) -> IssuedPlace {
+        let time = self.origin.issued.timestamp_nanos_opt().unwrap_or_default();
+        (time, self.license.id)
+    }
 }
 
 /// The request that issued a license, and what its key is derived from.

@@ -20,7 +20,7 @@ pub use crate::license_terms::{LicenseStatus, Modules, SiteLimit};
 /// The longest time that a site may go on without an answer, in hours: a year.
 pub const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
 
-/// One `[[license]]` of the registry.
+/// A license, declared by a file of the registry or kept in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct License {
     /// SHA-256 of its key's canonical form.
@@ -77,12 +77,12 @@ pub struct LicenseDetails {
     pub renewal_days: Option<u16>,
     /// Rights of its own.
     pub rights: Rights,
-    /// What the ledger has of it beside. A license of a file has none.
+    /// The customer number, metadata and names of texts that the ledger keeps. A declared license has none.
     pub remarks: Option<Box<Remarks>>,
 }
 
 impl LicenseDetails {
-    /// What the ledger has of it beside.
+    /// The customer number, metadata and names of texts; those of [`Remarks::NONE`] for a declared license.
     pub fn remarks(&self) -> &Remarks {
         static NONE: Remarks = Remarks::NONE;
         self.remarks.as_deref().unwrap_or(&NONE)
@@ -243,7 +243,7 @@ impl License {
         self.take_limits(&limits);
     }
 
-    /// Replaces what the ledger has of it beside.
+    /// Replaces the customer number, metadata and names of texts.
     pub fn set_remarks(&mut self, remarks: Remarks) {
         if *self.details.remarks() != remarks {
             self.details.remarks = remarks.held();

@@ -14,6 +14,7 @@ use crate::composer::ComposerTokens;
 use crate::license::{License, LicenseStatus, Modules, SiteLimit};
 use crate::period::deserialize_last_day;
 use crate::rights::{RightsEdit, given};
+use crate::sale::grants::SuspensionCause;
 use crate::seat::Seat;
 use crate::site_host::SiteHost;
 use crate::staging_hosts::StagingRule;
@@ -110,6 +111,13 @@ pub enum StepRefusal {
     /// Other sites hold all seats.
     #[error("other sites hold all seats of the license")]
     NoSeat,
+    /// A person lifts what a person suspended.
+    #[error("the shop suspended this license{}: it works again when the shop says so", because(*.0))]
+    ShopSuspended(Option<SuspensionCause>),
+}
+
+fn because(cause: Option<SuspensionCause>) -> String {
+    cause.map_or_else(String::new, |cause| format!(" because {cause}"))
 }
 
 impl LicenseStep {

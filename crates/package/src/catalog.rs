@@ -10,7 +10,6 @@ mod index;
 mod layout;
 mod link_places;
 mod published_name;
-mod removed;
 mod verify;
 
 use std::collections::HashMap;
@@ -35,11 +34,13 @@ use published_name::name_in;
 
 pub use composer::{ComposerRelease, CopyDigests};
 pub use error::CatalogError;
-pub use index::{HeldPackage, HostedPackage, PublishedRelease, Release, ReleaseIndex, Releases, SignedStatement};
+pub use index::{
+    HeldPackage, HostedPackage, PublishedRelease, Release, ReleaseIndex, Releases, RemovedReleases, SignedStatement,
+    removed_releases,
+};
 pub use layout::{MAX_INDEX, MAX_MANIFEST, index_path, manifest_path, package_path, removed_path};
 pub use link_places::LinkPlaces;
 pub use published_name::published_name;
-pub use removed::{RemovedReleases, removed_releases};
 pub use verify::{published_manifest, verify_all, verify_package, verify_packages};
 
 /// The latest releases of each plugin, and the packages of all releases.

@@ -44,12 +44,6 @@ fn fields(license: &License) -> Vec<(&'static str, Value)> {
         SiteLimit::Unlimited => Some(text("unlimited")),
     };
     let hosts: Vec<_> = details.hosts.iter().map(|host| text(host.as_str())).collect();
-    let channels: Vec<_> = details
-        .rights
-        .channels
-        .iter()
-        .map(|channel| text(channel.as_str()))
-        .collect();
     let is_active = license.status == LicenseStatus::Active;
     let fields = [
         ("id", Some(text(&license.id.to_string()))),
@@ -59,17 +53,15 @@ fn fields(license: &License) -> Vec<(&'static str, Value)> {
         ("grace_period_hours", license.grace_period_hours.map(number)),
         ("staging_sites", details.staging_sites.map(number)),
         ("site_moves", details.site_moves.map(number)),
-        ("channels", (!channels.is_empty()).then_some(Value::Array(channels))),
-        (
-            "white_label",
-            details.rights.white_label.then_some(Value::Boolean(true)),
-        ),
         ("hosts", (!hosts.is_empty()).then_some(Value::Array(hosts))),
         ("note", (!details.note.is_empty()).then(|| text(&details.note))),
         ("replaces", details.replaces.map(|id| text(&id.to_string()))),
     ];
+    let rights = details.rights.fields().into_iter();
+    let rights = rights.map(|(name, value)| (name, Value::try_from(value).ok()));
     fields
         .into_iter()
+        .chain(rights)
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
 }
@@ -86,6 +78,7 @@ fn json(value: Value) -> serde_json::Value {
     match value {
         Value::String(text) => text.into(),
         Value::Integer(number) => number.into(),
+        Value::Boolean(value) => value.into(),
         Value::Array(values) => values.into_iter().map(json).collect(),
         other => other.to_string().into(),
     }
@@ -96,8 +89,10 @@ mod tests {
     use std::num::NonZeroU32;
     use std::sync::Arc;
 
+    use countersign_model::channel::Channel;
     use countersign_model::license::LicenseDetails;
     use countersign_model::license_key::LicenseId;
+    use countersign_model::rights::Rights;
 
     use super::*;
     use crate::licenses::testing::load;
@@ -134,6 +129,11 @@ mod tests {
                 replaces: Some(LicenseId::from_bytes([9; 32])),
                 staging_sites: Some(0),
                 site_moves: Some(u16::MAX),
+                rights: Rights {
+                    channels: [Channel::Rc, Channel::Beta].into(),
+                    white_label: true,
+                    ..Rights::NONE
+                },
                 ..LicenseDetails::default()
             }
             .into(),

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use countersign_model::desk_person::DeskPerson;
 use countersign_model::license_key::LicenseKey;
 
-use crate::diagnostic::Diagnostic;
-use crate::error::RegistryError;
+use crate::error::{Diagnostic, RegistryError};
 use crate::files::{PEOPLE, RegistryFiles};
 use crate::reader::DocumentReader;
 use crate::spanned::{SpannedTable, array, table};

@@ -5,9 +5,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::diagnostic::Diagnostic;
 use crate::dir_entry::{DirEntry, EntryKind};
-use crate::error::RegistryError;
+use crate::error::{Diagnostic, RegistryError};
 use crate::git::Revision;
 use crate::lines::{ByteSource, LineReader, MEBIBYTE};
 use countersign_files::regular_file;

@@ -9,7 +9,6 @@
 
 pub mod declaration;
 mod desk_people;
-mod diagnostic;
 mod dir_entry;
 mod edd_items;
 mod error;
@@ -45,8 +44,7 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::plugin::Plugin;
 use countersign_model::slug::Slug;
 
-pub use diagnostic::Diagnostic;
-pub use error::RegistryError;
+pub use error::{Diagnostic, RegistryError};
 pub use files::RegistryFiles;
 pub use git::RevisionError;
 use license::Notes;

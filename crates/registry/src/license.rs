@@ -2,22 +2,21 @@
 //!
 //! `licenses` holds all of them.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use countersign_model::channel::Channel;
 use countersign_model::license::{
     License, LicenseDetails, LicenseStatus, MAX_GRACE_PERIOD_HOURS, Modules, ReleaseTimes, SiteLimit,
 };
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::name::Name;
-use countersign_model::rights::Rights;
+use countersign_model::rights::{Rights, RightsEdit};
 use countersign_model::site_host::SiteHost;
 
 use crate::reader::DocumentReader;
 use crate::spanned::{SpannedTable, Value};
 
+/// The fields beside those of [`Rights`].
 const FIELDS: &[&str] = &[
     "id",
     "status",
@@ -26,14 +25,14 @@ const FIELDS: &[&str] = &[
     "sites",
     "staging_sites",
     "site_moves",
-    "channels",
-    "white_label",
     "grace_period_hours",
     "note",
     "hosts",
     "released",
     "replaces",
 ];
+
+static ALL_FIELDS: LazyLock<Vec<&str>> = LazyLock::new(|| FIELDS.iter().copied().chain(Rights::FIELDS).collect());
 
 /// Whether to keep the licenses' notes; they are checked in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ pub(super) enum Notes {
 pub(super) fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, notes: Notes) -> Option<License> {
     let complaints_before = reader.complained();
     let note = reader.string(table, "note").map(|(_, note)| note);
-    reader.only(table, FIELDS);
+    reader.only(table, &ALL_FIELDS);
     reader.without_keys(table);
     for required in ["id", "expires", "modules"] {
         reader.require(table, required);
@@ -72,11 +71,7 @@ pub(super) fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>,
             staging_sites: limit(reader, table, "staging_sites"),
             site_moves: limit(reader, table, "site_moves"),
             renewal_days: None,
-            rights: Rights {
-                channels: channels(reader, table),
-                white_label: reader.boolean(table, "white_label").unwrap_or_default(),
-                ..Rights::NONE
-            },
+            rights: rights(reader, table),
             remarks: None,
         }
         .into(),
@@ -111,21 +106,16 @@ fn replaces(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option
     reader.parse(at, "replaces", text)
 }
 
-fn channels(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> BTreeSet<Channel> {
-    let names = reader.strings(table, "channels").unwrap_or_default();
-    let mut channels = BTreeSet::new();
-    for (at, name) in names {
-        match Channel::PRERELEASES
-            .into_iter()
-            .find(|channel| channel.as_str() == name)
-        {
-            Some(channel) => {
-                channels.insert(channel);
-            }
-            None => reader.complain(at, "\"channels\" must be a list of \"rc\", \"beta\" and \"alpha\""),
+fn rights(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Rights {
+    let mut rights = Rights::NONE;
+    for name in Rights::FIELDS {
+        let Some(field) = table.fields.get(name) else { continue };
+        match RightsEdit::of_field(name, field.node.value.to_json()) {
+            Ok(edit) => rights = rights.after(&edit),
+            Err(expected) => reader.complain(field.node.at, format!("{name:?} must be {expected}")),
         }
     }
-    channels
+    rights
 }
 
 fn status(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<LicenseStatus> {

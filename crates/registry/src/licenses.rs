@@ -8,8 +8,7 @@ use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_table::{LicenseTable, OfLicense};
 
-use crate::diagnostic::Diagnostic;
-use crate::error::RegistryError;
+use crate::error::{Diagnostic, RegistryError};
 use crate::files::RegistryFiles;
 use crate::license::Notes;
 use crate::license_files::{LicenseCollector, LicensePlace};

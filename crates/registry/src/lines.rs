@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, BufReader, Cursor, Read as _};
 use std::path::Path;
 
-use crate::diagnostic::Diagnostic;
+use crate::error::Diagnostic;
 use countersign_files::regular_file;
 
 pub(super) const MEBIBYTE: u64 = 1 << 20;

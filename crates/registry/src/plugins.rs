@@ -14,10 +14,9 @@ use countersign_model::slug::Slug;
 use countersign_model::tag_pattern::TagPattern;
 use countersign_model::version::Version;
 
-use crate::diagnostic::Diagnostic;
 use crate::dir_entry::DirEntry;
 use crate::edd_items::edd_items;
-use crate::error::RegistryError;
+use crate::error::{Diagnostic, RegistryError};
 use crate::files::RegistryFiles;
 use crate::reader::DocumentReader;
 use crate::rollout_table::rollout;

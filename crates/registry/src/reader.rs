@@ -8,7 +8,7 @@ use std::path::Path;
 
 use countersign_model::text::did_you_mean::did_you_mean;
 
-use crate::diagnostic::Diagnostic;
+use crate::error::Diagnostic;
 use crate::json;
 use crate::spanned::{self, Node, ParseError, SpannedTable, Value};
 

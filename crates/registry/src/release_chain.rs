@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::diagnostic::Diagnostic;
-use crate::error::RegistryError;
+use crate::error::{Diagnostic, RegistryError};
 use crate::files::RegistryFiles;
 use crate::signature_files::{self, FileStem, SignatureFiles, StatementFile, column_of};
 use countersign_model::digest::Digest;

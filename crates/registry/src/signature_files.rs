@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::diagnostic::Diagnostic;
 use crate::dir_entry::DirEntry;
-use crate::error::RegistryError;
+use crate::error::{Diagnostic, RegistryError};
 use crate::files::RegistryFiles;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;

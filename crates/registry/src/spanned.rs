@@ -64,6 +64,23 @@ pub(super) struct ParseError {
 }
 
 impl Value<'_> {
+    /// As JSON. Dates and times are strings there, and a value that a registry does not use is null.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::String(text) => text.as_ref().into(),
+            Self::Integer(number) => (*number).into(),
+            Self::Boolean(value) => (*value).into(),
+            Self::Date(day) => day.to_string().into(),
+            Self::Time(time) => time.to_rfc3339().into(),
+            Self::Array(items) => items.iter().map(|item| item.value.to_json()).collect(),
+            Self::Table(table) => {
+                let field = |(name, field): (&Cow<'_, str>, &Field<'_>)| (name.to_string(), field.node.value.to_json());
+                serde_json::Value::Object(table.fields.iter().map(field).collect())
+            }
+            Self::Other(_) => serde_json::Value::Null,
+        }
+    }
+
     /// The name of its type.
     pub(super) fn type_name(&self) -> &'static str {
         match self {

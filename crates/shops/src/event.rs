@@ -76,6 +76,9 @@ pub struct ReportedSale {
     /// The shop's id of the order, as a person knows it.
     #[serde(skip)]
     pub order: Option<String>,
+    /// What was to be paid, with the currency, as a person reads it.
+    #[serde(skip)]
+    pub amount: Option<String>,
     /// Who bought it.
     #[serde(skip)]
     pub buyer: Buyer,

@@ -155,6 +155,7 @@ fn order(own: &str, order: &Value, said: DateTime<Utc>) -> Content {
     Content::Record(ReportedSale {
         facts: [Fact::Payment(payment)].into_iter().chain(refund).collect(),
         order: Some(own),
+        amount: text(order, "total_formatted").map(str::to_owned),
         buyer: buyer(order),
         words: words.into_iter().collect(),
         ..ReportedSale::default()
@@ -289,6 +290,7 @@ fn invoice(own: &str, invoice: &Value, said: DateTime<Utc>) -> Content {
         facts: [Fact::Payment(payment)].into_iter().chain(refund).collect(),
         is_renewal: reason == Some("renewal"),
         order: Some(subscription),
+        amount: text(invoice, "total_formatted").map(str::to_owned),
         buyer: buyer(invoice),
         ..ReportedSale::default()
     })
@@ -417,6 +419,10 @@ mod tests {
         );
         let content = read_as("subscription_created", subscription("active"));
         assert_eq!(content.record().unwrap().order.as_deref(), Some("order:7"));
+        let mut formatted = order("paid", 0);
+        formatted["total_formatted"] = json!("$29.99");
+        let content = read_as("order_created", formatted);
+        assert_eq!(content.record().unwrap().amount.as_deref(), Some("$29.99"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod event;
 pub mod import;
 mod json;
 mod lemon_squeezy;
+mod money;
 mod paddle;
 pub mod shop;
 pub mod signature;

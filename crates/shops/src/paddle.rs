@@ -12,6 +12,7 @@ use crate::json::{
     ItemNames, MAX_LINES, above_zero, amount, at, id, ids, is_of_path, language, list, quantity, renewal_token,
     required, shop_id, text, time, words,
 };
+use crate::money;
 use crate::shop::{CustomerQuestion, NotACustomer, ObjectIds, Shop, ShopApi, SignatureScheme};
 use countersign_model::offer::ShopId;
 use countersign_model::sale::fact::{
@@ -160,6 +161,7 @@ fn transaction(transaction: &Value, said: DateTime<Utc>) -> Content {
         facts: vec![Fact::Payment(payment)],
         is_renewal: origin == "subscription_recurring",
         order: named.first().cloned(),
+        amount: shown_amount(transaction),
         buyer: buyer(transaction),
         words: words_of(transaction),
         ..ReportedSale::default()
@@ -172,6 +174,14 @@ fn asked(transaction: &Value) -> Option<i64> {
     let whole = of("grand_total").or_else(|| of("total"))?;
     let tax = of("grand_total_tax").or_else(|| of("tax")).unwrap_or_default();
     Some(whole.saturating_sub(tax))
+}
+
+/// What the buyer paid, with tax.
+fn shown_amount(transaction: &Value) -> Option<String> {
+    let paths = ["details.totals.grand_total", "details.totals.total"];
+    let total = paths.into_iter().find_map(|path| amount(transaction, path))?;
+    let currency = text(transaction, "currency_code")?;
+    Some(money::shown(total, money::digits(currency), currency))
 }
 
 /// The lines, each with its amount. `None` if there are none, or too many, or one cannot be read.
@@ -586,7 +596,10 @@ mod tests {
     fn a_refund_counts_without_tax_and_once_it_is_approved() {
         let mut data = transaction("web");
         data["details"] = json!({ "totals": { "total": "1200", "tax": "200", "credit": "300", "grand_total": "900", "grand_total_tax": "150" } });
-        assert_eq!(payment(data).amount, Some(750));
+        assert_eq!(payment(data.clone()).amount, Some(750));
+        data["currency_code"] = json!("EUR");
+        let content = read_as("transaction.completed", data);
+        assert_eq!(content.record().unwrap().amount.as_deref(), Some("9.00 EUR"));
         let adjusted = |action: &str, status: &str, items: Value| {
             read_as(
                 "adjustment.updated",

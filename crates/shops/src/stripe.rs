@@ -12,6 +12,7 @@ use crate::json::{
     ItemNames, MAX_LINES, above_zero, address, amount, at, first_id, id, ids, is_true, language, list, name, path_id,
     quantity, renewal_token, required, seconds, shop_id, text, words,
 };
+use crate::money;
 use crate::shop::{ObjectIds, Shop, ShopApi, ShopQuestion, SignatureScheme};
 use countersign_model::offer::{SalesMode, ShopId};
 use countersign_model::renewal_token::{NotARenewalToken, PREFIX, RenewalToken};
@@ -266,10 +267,23 @@ fn checkout(session: &Value, said: DateTime<Utc>) -> Content {
     Content::Record(ReportedSale {
         facts: vec![Fact::Payment(payment)],
         order: Some(order),
+        amount: shown_amount(session, amount(session, "amount_total")),
         buyer,
         words: words_of(list(session, "line_items.data")),
         ..ReportedSale::default()
     })
+}
+
+/// An amount of an object that says its currency.
+fn shown_amount(object: &Value, units: Option<i64>) -> Option<String> {
+    let currency = text(object, "currency")?.to_ascii_uppercase();
+    // Stripe differs from ISO 4217 here (<https://docs.stripe.com/currencies>).
+    let digits = match &*currency {
+        "ISK" | "UGX" => 2,
+        "MGA" => 0,
+        currency => money::digits(currency),
+    };
+    Some(money::shown(units?, digits, &currency))
 }
 
 /// What the vendor calls the prices of lines.
@@ -371,8 +385,9 @@ fn invoice(invoice: &Value, said: DateTime<Utc>) -> Content {
     }
     // What the customer's balance paid cannot be refunded to the card.
     let asked = amount(invoice, "amount_paid").filter(|paid| *paid > 0);
+    let total = asked.or_else(|| amount(invoice, "total"));
     let payment = Payment {
-        amount: asked.or_else(|| amount(invoice, "total")).map(above_zero),
+        amount: total.map(above_zero),
         at: said,
         id: own.clone(),
         is_valid: true,
@@ -396,6 +411,7 @@ fn invoice(invoice: &Value, said: DateTime<Utc>) -> Content {
             .collect(),
         is_renewal: reason == "subscription_cycle",
         order: Some(subscription.unwrap_or(own)),
+        amount: shown_amount(invoice, total),
         buyer: Buyer {
             address: address(invoice, "customer_email"),
             name: name(invoice, &["customer_name"]),
@@ -896,6 +912,15 @@ mod tests {
         ] {
             let content = read_as("invoice.paid", with("billing_reason", json!(reason)));
             assert!(!content.record().unwrap().is_renewal, "{reason}");
+        }
+        for (currency, amount) in [
+            ("usd", "9.00 USD"),
+            ("jpy", "900 JPY"),
+            ("isk", "9.00 ISK"),
+            ("mga", "900 MGA"),
+        ] {
+            let content = read_as("invoice.paid", with("currency", json!(currency)));
+            assert_eq!(content.record().unwrap().amount.as_deref(), Some(amount));
         }
         let orphan = read_as("invoice.paid", with("parent", Value::Null));
         assert!(matches!(orphan, Content::Park { .. }));

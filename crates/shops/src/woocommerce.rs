@@ -13,19 +13,12 @@ use crate::json::{
     ItemNames, MAX_LINES, above_zero, address, at, id, language, list, name, quantity, renewal_token, shop_id, text,
     time, words,
 };
+use crate::money;
 use crate::shop::{ObjectIds, Shop, SignatureScheme, numbered};
 use countersign_model::language::Language;
 use countersign_model::offer::ShopId;
 use countersign_model::renewal_token::{NotARenewalToken, RenewalToken};
 use countersign_model::sale::fact::{Fact, PaidLine, Payment, Refund, SoldItem, Subscription, SubscriptionStatus};
-
-/// Currencies without a smaller unit, and those with 1,000 of them; all others have 100 (ISO 4217, list one,
-/// <https://www.six-group.com/en/products-services/financial-information/data-standards.html>).
-const NO_MINOR_UNIT: [&str; 17] = [
-    "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF",
-    "XPF",
-];
-const THOUSANDTHS: [&str; 7] = ["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"];
 
 /// The longest first request, which says `webhook_id=12`.
 const MAX_PING: usize = 64;
@@ -122,6 +115,9 @@ fn order(order: &Value, number: &str, status: &str, said: DateTime<Utc>) -> Cont
         facts: [Fact::Payment(payment)].into_iter().chain(refunds).collect(),
         is_renewal,
         order: Some(own),
+        amount: text(order, "total")
+            .zip(text(order, "currency"))
+            .map(|(total, currency)| format!("{total} {currency}")),
         buyer: buyer(order),
         words: words_of(order),
         ..ReportedSale::default()
@@ -282,11 +278,7 @@ struct Money {
 
 impl Money {
     fn of(order: &Value) -> Self {
-        let digits = match text(order, "currency").unwrap_or_default() {
-            currency if NO_MINOR_UNIT.contains(&currency) => 0,
-            currency if THOUSANDTHS.contains(&currency) => 3,
-            _ => 2,
-        };
+        let digits = money::digits(text(order, "currency").unwrap_or_default());
         Self { digits }
     }
 
@@ -426,6 +418,7 @@ mod tests {
                 (line.price.as_str(), line.product.as_str(), line.quantity, line.amount),
                 ("55", "55", 2, Some(2990))
             );
+            assert_eq!(content.record().unwrap().amount.as_deref(), Some("29.90 EUR"));
             let buyer = &content.record().unwrap().buyer;
             assert_eq!(
                 (buyer.customer.as_ref(), buyer.address.as_deref()),

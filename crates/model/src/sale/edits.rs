@@ -220,6 +220,12 @@ impl Sold {
         }
     }
 
+    /// Whether the shop suspends a license that is like this, and no person does: nothing that a person lifts is there.
+    pub fn is_suspended_by_shop_alone(&self, license: &SoldGrant) -> bool {
+        let is_persons = self.edited.as_ref().is_some_and(|edited| edited.edits.status.is_some());
+        self.granted(license).status == LicenseStatus::Suspended && !is_persons
+    }
+
     /// What is in force after a person changed the license from `before` into `wanted`, as far as the shop allows. `is_withdrawn`: the
     /// person withdraws it, also if the shop did so before.
     #[must_use]

@@ -63,6 +63,23 @@ pub struct SaleGrants<I> {
     pub remainder: BTreeSet<Remainder<I>>,
 }
 
+/// Why a shop suspends what it sold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SuspensionCause {
+    /// All of a payment went back.
+    #[error("the payment was refunded")]
+    Refunded,
+    /// A dispute is open, or lost.
+    #[error("the payment is disputed")]
+    Disputed,
+    /// The shop counts an order as paid no more.
+    #[error("the order is no longer paid")]
+    NotPaid,
+    /// The subscription is paused.
+    #[error("the subscription is paused")]
+    Paused,
+}
+
 /// All names of one payment.
 struct PaymentGroup<'f, I> {
     /// The smallest name.
@@ -70,6 +87,8 @@ struct PaymentGroup<'f, I> {
     words: Vec<&'f Payment<I>>,
     paid: DateTime<Utc>,
     stands: bool,
+    /// Why it does not stand.
+    fall: Option<SuspensionCause>,
     is_refunded_in_part: bool,
 }
 
@@ -128,6 +147,16 @@ impl<I: Ord + Clone> SaleFacts<I> {
         SaleView::of(self).grants()
     }
 
+    /// Why licenses of the sale are suspended; `None` if nothing says so, or several things do.
+    pub fn suspension_cause(&self) -> Option<SuspensionCause> {
+        let falls = SaleView::of(self).groups.into_iter().filter_map(|group| group.fall);
+        let is_paused = |word: &&Subscription<I>| word.status == SubscriptionStatus::Paused && word.free.is_none();
+        let paused = self.subscriptions.values().filter(is_paused);
+        let mut causes = falls.chain(paused.map(|_| SuspensionCause::Paused));
+        let first = causes.next()?;
+        causes.all(|cause| cause == first).then_some(first)
+    }
+
     /// When it was first named that no license follows, as far as is known.
     pub fn remains_since(&self, remainder: &Remainder<I>) -> Option<DateTime<Utc>> {
         match remainder {
@@ -171,11 +200,18 @@ impl<'f, I: Ord + Clone> PaymentGroup<'f, I> {
         let newest = newest.reduce(|newest, word| if word.replaces(newest) { word } else { newest });
         let is_disputed = newest.is_some_and(|dispute| dispute.status != DisputeStatus::Won);
         let is_valid = words.iter().all(|word| word.is_valid);
+        let fall = match (is_whole, is_disputed, is_valid) {
+            (true, _, _) => Some(SuspensionCause::Refunded),
+            (_, true, _) => Some(SuspensionCause::Disputed),
+            (_, _, false) => Some(SuspensionCause::NotPaid),
+            (false, false, true) => None,
+        };
         Some(Self {
             name,
             words,
             paid,
-            stands: is_valid && !is_whole && !is_disputed,
+            stands: fall.is_none(),
+            fall,
             is_refunded_in_part: back > 0 && back < amount,
         })
     }

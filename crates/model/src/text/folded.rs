@@ -27,6 +27,17 @@ pub fn folded(text: &str) -> String {
     folded
 }
 
+/// Whether the folded `text` contains `wanted`, which is [`folded`]. A text in ASCII, as most are, is not copied: a search looks at a
+/// million of them.
+pub fn contains(text: &str, wanted: &str) -> bool {
+    if !text.is_ascii() {
+        return folded(text).contains(wanted);
+    }
+    let wanted = wanted.as_bytes();
+    let mut parts = text.as_bytes().windows(wanted.len().max(1));
+    wanted.is_empty() || parts.any(|part| part.eq_ignore_ascii_case(wanted))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +57,13 @@ mod tests {
             assert_eq!(folded(written), folded(typed), "{written}");
         }
         assert_ne!(folded("weis"), folded("weiß"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_text_contains_what_its_folded_copy_contains(text in "[a-cA-CäßÄ@ ]{0,12}", wanted in "[a-cA-Cäß@]{0,3}") {
+            let wanted = folded(&wanted);
+            proptest::prop_assert_eq!(contains(&text, &wanted), folded(&text).contains(&wanted));
+        }
     }
 }

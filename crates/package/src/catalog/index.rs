@@ -6,12 +6,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
 use crate::catalog::error::CatalogError;
-use crate::catalog::layout::{MAX_INDEX, index_path};
+use crate::catalog::layout::{MAX_INDEX, index_path, removed_path};
 use crate::mark::Places;
 use countersign_files::regular_file;
 use countersign_model::channel::Channel;
 use countersign_model::digest::Digest;
+use countersign_model::release_list::ReleaseList;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 
@@ -227,4 +231,23 @@ impl ReleaseIndex {
         bytes.push(b'\n');
         bytes
     }
+}
+
+/// The releases that builds have removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemovedReleases {
+    /// When a build changed the list.
+    pub time: DateTime<Utc>,
+    /// The list.
+    pub releases: ReleaseList,
+}
+
+/// The releases that builds have removed; none if the file is missing or damaged.
+pub fn removed_releases(releases: &Path) -> RemovedReleases {
+    let bytes = regular_file::read(&removed_path(releases), MAX_INDEX);
+    bytes
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default()
 }

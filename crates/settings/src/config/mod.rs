@@ -15,11 +15,10 @@ mod paths;
 mod public_url;
 mod serve;
 mod serve_settings;
-mod service_url;
-mod shop_page;
 mod shops;
 mod store;
 mod tables;
+mod urls;
 mod value;
 mod webhooks;
 
@@ -55,9 +54,9 @@ pub use paths::{FILE, PathSettings, Paths};
 pub use public_url::{PublicUrl, PublicUrlSetting};
 pub use serve::{SeatRules, ServeConfig, TlsFiles};
 pub use serve_settings::{CompatProtocol, CustomerRule, FirstCopyRule, LocalHosts, LogFormat, ServeSettings};
-pub use service_url::ServiceUrl;
 pub use shops::{ApiSettings, KeyIssuer, ShopConfig};
 pub use store::{StoreConfig, StoreSettings, Synchronous};
+pub use urls::ServiceUrl;
 pub use value::parse;
 pub use webhooks::WebhookConfig;
 

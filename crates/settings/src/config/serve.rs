@@ -12,7 +12,7 @@ use crate::config::public_url::{PublicUrl, PublicUrlSetting};
 use crate::config::serve_settings::{
     self, CompatProtocol, CustomerRule, FirstCopyRule, LocalHosts, LogFormat, ServeSettings,
 };
-use crate::config::shop_page::ShopPage;
+use crate::config::urls::ShopPage;
 use crate::config::value::PackageVendor;
 use countersign_model::shop_link::ShopLinks;
 use countersign_model::slug::Slug;

@@ -13,7 +13,7 @@ use toml::Value;
 
 use crate::config::address::{self, AdminHost, AdminListen, Listen, Network};
 use crate::config::public_url::PublicUrlSetting;
-use crate::config::shop_page::ShopPage;
+use crate::config::urls::ShopPage;
 use crate::config::value::{self, PackageVendor, Setting};
 use countersign_model::staging_hosts::StagingEntry;
 

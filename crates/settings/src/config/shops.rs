@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-use crate::config::service_url::ServiceUrl;
 use crate::config::tables::settings_table;
+use crate::config::urls::ServiceUrl;
 use crate::config::value::Setting;
 use countersign_model::issued_license::ChangeScope;
 use countersign_model::offer::SalesMode;

@@ -59,6 +59,7 @@ impl ReferenceKeys {
                 mails: None,
                 name: name.filter(|_| is_kept).and_then(kept_name),
                 number: Hex128(number),
+                since: None,
                 unsubscribed: false,
             },
         })

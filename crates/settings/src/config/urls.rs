@@ -1,4 +1,5 @@
-//! URLs of services that the server talks to: webhooks and the programming interface of a shop.
+//! Addresses as settings: URLs of services that the server talks to, which are webhooks and the programming interface of a shop, and
+//! pages of the vendor's shop, where licenses are renewed and upgraded.
 
 use std::net::IpAddr;
 
@@ -6,6 +7,7 @@ use toml::Value;
 use url::{Host, Url};
 
 use crate::config::value::Setting;
+use countersign_model::shop_link::ShopLink;
 
 /// The longest URL in bytes.
 const MAX_URL: usize = 2_048;
@@ -44,5 +46,40 @@ impl Setting for ServiceUrl {
 
     fn from_value(value: &Value) -> Option<Self> {
         Self::from_text(value.as_str()?)
+    }
+}
+
+/// The setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShopPage {
+    /// None.
+    Unset,
+    /// This address.
+    At(ShopLink),
+}
+
+impl Setting for ShopPage {
+    const EXPECTED: &'static str = "expected an https address, with at most one {token} behind the host, such as https://shop.example/renew?license={token}";
+
+    fn from_text(text: &str) -> Option<Self> {
+        // An empty text means none, so that a flag or a variable can remove the setting of the file.
+        match text.is_empty() {
+            true => Some(Self::Unset),
+            false => text.parse().ok().map(Self::At),
+        }
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
+
+impl ShopPage {
+    /// The address, if there is one.
+    pub fn link(self) -> Option<ShopLink> {
+        match self {
+            Self::Unset => None,
+            Self::At(link) => Some(link),
+        }
     }
 }
