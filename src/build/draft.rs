@@ -5,8 +5,6 @@
 
 mod memory;
 mod next;
-mod package;
-mod places;
 mod release;
 
 use std::collections::HashMap;
@@ -33,9 +31,7 @@ use countersign_package::catalog::Releases;
 use countersign_registry::Diagnostic;
 use countersign_registry::plugins::PluginEntry;
 
-pub use package::DraftPackage;
-pub use places::WatchedFolder;
-pub use release::{DraftRelease, NextRelease, Origin};
+pub use release::{DraftPackage, DraftRelease, NextRelease, Origin};
 
 /// The draft of a plugin.
 #[derive(Clone, Debug)]
@@ -135,7 +131,7 @@ fn draft_now(entry: &PluginEntry, published: Option<&Releases>, cache: &Path, be
         Some((plugin, repository)) => Draft {
             next: next::next(plugin, &repository, &tagged.report.releases.releases),
             artwork: assets::all(plugin, &repository),
-            places: places::places(plugin, &repository),
+            places: places(plugin, &repository),
             tagged,
         },
     }
@@ -224,12 +220,48 @@ fn tagged(entry: &PluginEntry, fetched: &Fetched, key: Key) -> TaggedReleases {
     TaggedReleases { report, releases, key }
 }
 
+/// A folder to watch; it need not exist.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WatchedFolder {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// Whether to watch its subfolders, too.
+    pub and_below: bool,
+}
+
+/// The paths of the plugin's own files and of git's references.
+pub(super) fn places(plugin: &Plugin, repository: &Repository) -> Vec<WatchedFolder> {
+    let flat = |folder: PathBuf| WatchedFolder {
+        folder,
+        and_below: false,
+    };
+    let [own, shared] = repository.reference_folders();
+    let mut places = vec![flat(own.into()), flat(shared.into())];
+    places.push(WatchedFolder {
+        folder: shared.join("refs"),
+        and_below: true,
+    });
+    if let (Some(root), Some(source)) = (repository.working_tree(), &plugin.source) {
+        let folder = root.join(&source.path);
+        let pinned = source
+            .main_file
+            .as_ref()
+            .and_then(|file| folder.join(file).parent().map(Path::to_owned));
+        places.extend(assets::FOLDERS.map(|name| flat(root.join(name))));
+        places.extend(assets::FOLDERS.map(|name| flat(folder.join(name))));
+        places.extend([root.into(), folder].map(flat));
+        places.extend(pinned.map(flat));
+    }
+    places.sort();
+    places.dedup();
+    places
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::build::fixture::{FILE, Fixture, LINK, entry, header};
+    use std::fs;
 
     fn drafted(made: &Fixture, before: Option<&Draft>) -> Draft {
         draft(&entry(made.plugin()), None, Path::new("cache"), LIMIT, before)

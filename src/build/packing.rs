@@ -6,7 +6,6 @@
 
 mod attributes;
 mod from_tag;
-mod packed;
 pub(super) mod packing_list;
 pub(super) mod rules;
 pub(super) mod unbuilt;
@@ -27,12 +26,12 @@ use crate::build::package_folder::PackageFolder;
 use crate::build::packing::packing_list::{PackingList, PackingObstacle, WAY_OUT, packing_list};
 use crate::build::release_signing::SignedChains;
 use crate::build::report::outcome::Reason;
-use crate::build::source::assets;
-use crate::build::source::plugin_header;
 use crate::build::source::source_tree::SourceTree as _;
+use crate::build::source::{assets, plugin_header};
 use countersign_model::digest::Digest;
 use countersign_model::installed::InstalledVersions;
 use countersign_model::plugin::{PackageOrigin, PackageSettings, Plugin};
+use countersign_model::release_key::ReleaseKey;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 use countersign_package::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveRefusal};
@@ -44,9 +43,6 @@ use countersign_package::normalize::normalize;
 use countersign_package::read_at::ReadAt;
 use countersign_package::release::pinned_keys;
 use countersign_package::writer::{FORM, Package};
-
-use packed::PackedRelease;
-pub(super) use packed::{PackRequest, Packed};
 
 /// How many obstacles a message names; the rest is counted.
 const TOLD: usize = 5;
@@ -349,5 +345,48 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Reason {
     Reason::Unreadable {
         path: path.display().to_string(),
         detail: error.to_string(),
+    }
+}
+
+/// A release to pack.
+pub(in crate::build) struct PackRequest<'a> {
+    /// The version it is published under.
+    pub(in crate::build) version: &'a Version,
+    /// The main file, relative to the plugin's folder.
+    pub main_file: &'a str,
+    /// The tag's commit.
+    pub tagged: &'a Tagged,
+    /// The published release of this version, if any.
+    pub published: Option<&'a Release>,
+    /// Whom its client believes, as its statement says.
+    pub pinned: &'a [ReleaseKey],
+}
+
+/// The outcome of packing a release.
+pub(in crate::build) enum Packed {
+    /// Its package.
+    Package(PackedRelease),
+    /// Its archive is not there yet.
+    Awaits,
+}
+
+/// The package of a release.
+pub(in crate::build) struct PackedRelease {
+    /// Its entry in the index.
+    pub package: HostedPackage,
+    /// Whether it differs from the published one.
+    pub replaces: bool,
+    /// Pinned keys that are nowhere in a new package.
+    pub absent_keys: Vec<ReleaseKey>,
+}
+
+impl Packed {
+    /// The package that is published already.
+    pub(in crate::build) fn kept(package: HostedPackage) -> Self {
+        Self::Package(PackedRelease {
+            package,
+            replaces: false,
+            absent_keys: Vec::new(),
+        })
     }
 }

@@ -6,8 +6,6 @@
 //! folder.
 
 pub(super) mod from_folder;
-mod index_time;
-mod prune;
 mod published;
 mod staging;
 
@@ -175,7 +173,7 @@ impl Publisher {
             self.put_index(&staged, is_whole)
                 .map_err(|source| BuildError::write(&index_path(&self.root), source))?;
         }
-        prune::prune(&self.root, index, plugins)
+        published::prune(&self.root, index, plugins)
     }
 
     /// Lists the releases that go with the new index, and strikes those that are back. Before the index, so that a server

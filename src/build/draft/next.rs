@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use crate::build::compose::{self, Facts};
-use crate::build::draft::package::DraftPackage;
-use crate::build::draft::release::{DraftRelease, NextRelease, Origin};
+use crate::build::draft::release::{DraftPackage, DraftRelease, NextRelease, Origin};
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::Tagged;
 use crate::build::git::working_tree::WorkingTree;

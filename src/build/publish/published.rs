@@ -1,20 +1,23 @@
-//! The published releases when a build begins, and whether their files are still in place.
+//! The published releases when a build begins, whether their files are still in place, and the removal of files that the new index does
+//! not name.
 //!
 //! The index is written after every file in it. So a file that has not changed since then has its digest, and is not
 //! read again: reading and hashing manifests took 80 % of a build without changes.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use std::{fs, io};
 
 use crate::build::error::BuildError;
-use crate::build::publish::index_time::index_time;
 use countersign_files::regular_file;
 use countersign_model::digest::Digest;
 use countersign_model::slug::Slug;
+use countersign_model::version::Version;
 use countersign_package::MAX_PACKED;
-use countersign_package::catalog::{MAX_MANIFEST, Release, ReleaseIndex, manifest_path, package_path, verify_package};
+use countersign_package::catalog::{
+    MAX_MANIFEST, Release, ReleaseIndex, index_path, manifest_path, package_path, verify_package,
+};
 
 /// The folder of releases as a build found it.
 pub(super) struct PublishedReleases {
@@ -102,5 +105,71 @@ impl PublishedReleases {
             Some(releases[found] == *release)
         };
         !self.reads_all && is_unchanged() && is_published().unwrap_or(false)
+    }
+}
+
+/// When the index was written; long ago if there is none, or if a time of it is in the future because a clock was set
+/// back.
+fn index_time(root: &Path) -> SystemTime {
+    let times = || {
+        let metadata = fs::metadata(index_path(root))?;
+        io::Result::Ok([metadata.modified()?, regular_file::change_time(&metadata)])
+    };
+    let now = SystemTime::now();
+    match times() {
+        Ok([modified, changed]) if modified <= now && changed <= now => modified.min(changed),
+        _ => SystemTime::UNIX_EPOCH,
+    }
+}
+
+/// Removes manifests and packages of `plugins` (`None`: of all) that are not in the index.
+pub(super) fn prune(root: &Path, index: &ReleaseIndex, plugins: Option<&BTreeSet<Slug>>) -> Result<(), BuildError> {
+    let error = |path: &Path, source| BuildError::write(path, source);
+    for entry in fs::read_dir(root).map_err(|source| error(root, source))? {
+        let entry = entry.map_err(|source| error(root, source))?;
+        let slug = entry.file_name().to_str().and_then(|name| name.parse::<Slug>().ok());
+        let Some(slug) = slug.filter(|slug| plugins.is_none_or(|plugins| plugins.contains(slug))) else {
+            continue;
+        };
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let named = index
+                .plugins
+                .get(&slug)
+                .map(|releases| &releases.releases[..])
+                .unwrap_or_default();
+            let named: BTreeSet<String> = named.iter().flat_map(files).collect();
+            prune_folder(&entry.path(), &named).map_err(|source| error(&entry.path(), source))?;
+        }
+    }
+    Ok(())
+}
+
+/// The names of a release's files.
+fn files(release: &Release) -> impl Iterator<Item = String> {
+    let package = release.package.as_ref().map(|_| format!("{}.zip", release.version));
+    package.into_iter().chain([format!("{}.json", release.version)])
+}
+
+/// Removes unnamed manifests and packages, and temporary files of an interrupted build; other files stay.
+fn prune_folder(folder: &Path, named: &BTreeSet<String>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let stem = name.strip_suffix(".json").or(name.strip_suffix(".zip"));
+        let is_ours = stem.is_some_and(|stem| stem.parse::<Version>().is_ok());
+        let left_over = name.starts_with('.') && name.ends_with(".new");
+        // A folder with such a name is not ours, and stays.
+        if entry.file_type()?.is_dir() {
+            continue;
+        }
+        if left_over || is_ours && !named.contains(&*name) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    if fs::read_dir(folder)?.next().is_none() {
+        fs::remove_dir(folder)
+    } else {
+        Ok(())
     }
 }

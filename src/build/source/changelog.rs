@@ -3,29 +3,25 @@
 //! The input is the readme's section, a changelog file or a tag's message. The result goes to the manifest's
 //! `changelog` and `sections.changelog`. `heading` recognizes version headings.
 
-mod changelog_text;
-mod closing;
 mod entries;
 mod heading;
 mod known;
 mod message;
 mod notices;
 mod parsed_title;
-mod pointer;
 mod title;
 mod version_entry;
 
 use crate::build::source::html;
 use crate::build::source::markdown::Markdown;
-pub use changelog_text::ChangelogText;
 use entries::entries;
 pub(crate) use entries::{above_versions, is_underline, is_version_heading};
 pub(crate) use heading::{CODE_INDENT, indent};
 pub use message::from_tag_message;
 pub use notices::without_notices;
-use pointer::points_elsewhere;
 pub(crate) use version_entry::find;
-pub use version_entry::{ENTRY_LIMIT, of_version};
+use version_entry::points_elsewhere;
+pub use version_entry::{ChangelogText, ENTRY_LIMIT, of_version};
 
 /// The latest entries as sanitized HTML: as many whole entries as `limit_bytes` allow, in the changelog's order.
 ///
@@ -70,7 +66,7 @@ pub fn to_html<'a>(changelog: impl Into<Markdown<'a>>, limit_bytes: usize) -> Ch
 }
 
 fn cut_html(html: &str, limit: usize) -> ChangelogText {
-    let text = html::cut_at_block(html, limit - closing::room(limit));
+    let text = html::cut_at_block(html, limit - version_entry::closing_room(limit));
     ChangelogText {
         text,
         is_cut: true,

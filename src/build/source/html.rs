@@ -6,7 +6,6 @@
 mod cut;
 mod hidden;
 mod plain_text;
-mod rendered;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -15,11 +14,11 @@ use std::sync::LazyLock;
 
 use ammonia::{Builder, UrlRelative};
 
+use crate::build::source::cache::rendered;
 use crate::build::source::changelog::{CODE_INDENT, indent};
 use crate::build::source::encoding::without_controls;
 use crate::build::source::markdown::{Block, BlockLines};
 use plain_text::{end_of_tag, push_decoded, tag_name, text_of};
-use rendered::rendered;
 
 pub use crate::build::source::encoding::decode;
 pub(crate) use cut::cut_at_line;

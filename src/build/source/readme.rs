@@ -3,11 +3,10 @@
 //! Parses what the WordPress.org parser parses, in its order, and warns of what it could not use. The fields and
 //! sections go to the manifest; [`changelog`] parses the changelog section.
 
-mod field;
+mod fields;
 mod lines;
 mod prose;
 mod section;
-mod value;
 
 use std::collections::BTreeMap;
 
@@ -15,12 +14,11 @@ use countersign_model::version::Version;
 
 use crate::build::source::markdown::Block;
 use crate::build::source::{changelog, encoding, html};
-use field::{field, is_known};
+pub use fields::platform_version;
+use fields::{field, is_known, shorten, stable_tag};
 use lines::ReadmeLines;
 use prose::{Paragraph, is_decoration, paragraphs};
 use section::{Open, section_title};
-pub use value::platform_version;
-use value::{shorten, stable_tag};
 
 /// A readme. A field that is missing or unusable is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -318,7 +316,7 @@ fn skip_to_section(lines: &mut ReadmeLines<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::source::readme::value::SHORT_DESCRIPTION_LIMIT;
+    use crate::build::source::readme::fields::SHORT_DESCRIPTION_LIMIT;
     use crate::build::source::testing::thread_time;
     use proptest::prelude::*;
     use std::time::Duration;

@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 use crate::build::git::object::ObjectError;
 use crate::build::report::outcome::Reason;
+use crate::build::source::cache::Memo;
 use crate::build::source::html;
-use crate::build::source::memo::Memo;
 use crate::build::source::plugin_header::{self, PluginHeader};
 use crate::build::source::source_files::{Changelog, ReadmeFile, SourceFiles};
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};

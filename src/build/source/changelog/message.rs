@@ -1,10 +1,9 @@
 //! Messages of annotated tags, without the version and words about tagging.
 
-use crate::build::source::changelog::changelog_text::ChangelogText;
 use crate::build::source::changelog::entries::ChangelogEntries;
 use crate::build::source::changelog::heading;
 use crate::build::source::changelog::title::{Kind, PRERELEASE_WORDS, Tokens, is_announcing, is_date_word, is_one_of};
-use crate::build::source::changelog::version_entry::{entry_text, of_version};
+use crate::build::source::changelog::version_entry::{ChangelogText, entry_text, of_version};
 use countersign_model::version::Version;
 
 /// What an annotated tag's message says besides the version, as plain text: no signatures, trailers, or addresses of people.

@@ -5,7 +5,7 @@ use pulldown_cmark::{BrokenLink, CowStr, Event, LinkType, Options, Parser, Tag, 
 use crate::build::source::changelog;
 use crate::build::source::html;
 use crate::build::source::markdown::{Block, BlockLines};
-use crate::build::source::readme::field::{field, is_known};
+use crate::build::source::readme::fields::{field, is_known};
 
 /// The lines of a paragraph that say something, with their numbers from 0.
 pub(super) struct Paragraph<'a>(Vec<(usize, &'a str)>);
