@@ -10,7 +10,7 @@ use crate::serve::license_mails::enqueue_key;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::label::PageLabel;
 use crate::serve::reply::problem::Problem;
-use countersign_ledger::{ChangeOutcome, ChangeRefusal};
+use countersign_ledger::{ChangeOutcome, ChangeRefusal, HandedEntry, HandedPackage, StoreError};
 use countersign_mail::address::MailAddress;
 use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::{ChangeScope, Hex128};
@@ -103,6 +103,9 @@ pub(super) async fn mail_key(asked: &AccountAsked<'_>) -> Result<PageAnswer, Acc
         return Err(back(AccountRefusal::Slowed.into()));
     }
     enqueue(asked, to, id, once).await.map_err(back)?;
+    // A failure is told, so that the customer sends the form again: that is the same mail.
+    let noted = note_handout(asked, id, once, None).await;
+    noted.map_err(|error| back(error.into()))?;
     tracing::info!(
         license = id.log_tag(),
         "the license key will be mailed again: the customer asked for it"
@@ -157,6 +160,23 @@ pub(super) async fn new_key(asked: &AccountAsked<'_>) -> Result<PageAnswer, Acco
     let queued = enqueue(asked, to, made, once).await;
     queued.map_err(|problem| problem.back_to(&format!("/account/licenses/{made}")))?;
     Ok(AccountAsked::done(made, "new-key"))
+}
+
+/// Notes what the customer got, for webhooks and the history of the license.
+pub(super) async fn note_handout(
+    asked: &AccountAsked<'_>,
+    license: LicenseId,
+    id: Hex128,
+    package: Option<HandedPackage>,
+) -> Result<(), StoreError> {
+    let entry = HandedEntry {
+        id,
+        license,
+        package,
+        scope: Arc::new(ChangeScope::account()),
+        time: asked.now,
+    };
+    asked.service.gate.bindings().note_handout(entry).await
 }
 
 /// What makes the form one, however often it is sent.

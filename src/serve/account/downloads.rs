@@ -3,6 +3,7 @@
 use askama::Template;
 
 use crate::serve::account::asked::AccountAsked;
+use crate::serve::account::changes::note_handout;
 use crate::serve::account::frame::AccountFrame;
 use crate::serve::account::problem::{AccountProblem, AccountRefusal};
 use crate::serve::account::shown_license::ShownLicense;
@@ -10,8 +11,10 @@ use crate::serve::first_copy_page::{self, CopyOrder, OfferedPackage};
 use crate::serve::net::handler::Sending;
 use crate::serve::package_answer;
 use crate::serve::pages::answer::PageAnswer;
+use crate::serve::pages::form_fields::new_once;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
+use countersign_ledger::HandedPackage;
 use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::LicenseId;
 use countersign_model::plugin::PluginKind;
@@ -69,6 +72,7 @@ pub(super) async fn package(asked: &AccountAsked<'_>) -> Result<(Code, Sending),
     let slug = asked.fields.get("plugin").to_owned();
     let client = asked.client;
     let now = asked.now;
+    let for_host = host.clone();
     let open = move |service: &std::sync::Arc<crate::serve::state::Service>| {
         let snapshot = service.gate.snapshot();
         let found = service.gate.license(&snapshot, &id);
@@ -82,6 +86,16 @@ pub(super) async fn package(asked: &AccountAsked<'_>) -> Result<(Code, Sending),
         first_copy_page::open_copy(service, &snapshot, found.as_deref(), order)
     };
     let opened = package_answer::decide(asked.service, open).await;
-    let (file, opened) = opened.map_err(|problem| AccountProblem::from(problem).back_to(&back))?;
-    Ok(first_copy_page::saved(asked.service, &file, opened))
+    let copy = opened.map_err(|problem| AccountProblem::from(problem).back_to(&back))?;
+    let package = HandedPackage {
+        plugin: copy.plugin.clone(),
+        version: copy.version.clone(),
+        host: for_host,
+    };
+    let number = new_once().map_err(|error| Problem::internal(&error))?;
+    // The package is counted already, and worth more than its line.
+    if let Err(error) = note_handout(asked, id, number, Some(package)).await {
+        tracing::warn!(license = id.log_tag(), %error, "the history of a license lacks a download");
+    }
+    Ok(first_copy_page::saved(asked.service, copy))
 }

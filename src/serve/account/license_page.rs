@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::serve::account::asked::AccountAsked;
 use crate::serve::account::composer_tokens;
 use crate::serve::account::frame::AccountFrame;
+use crate::serve::account::list_part::{ListPart, SiteSearch};
 use crate::serve::account::problem::{AccountProblem, AccountRefusal};
 use crate::serve::account::shown_license::ShownLicense;
 use crate::serve::account::words::{AccountWords, filled};
@@ -27,7 +28,10 @@ use countersign_model::site_release::{self, MOVE_PERIOD, ReleasedBy};
 use countersign_model::text::outside_text::OutsideText;
 
 /// How many sites a page has, so that it stays small.
-const MOST_SITES: usize = 20;
+const MOST_SITES: usize = 15;
+
+/// How many reports of sites are read for it.
+const MOST_REPORTS: usize = 1_000;
 
 /// How many steps it has.
 const MOST_STEPS: usize = 10;
@@ -45,7 +49,7 @@ struct AccountLicensePage<'a> {
     /// What its state means.
     told: Option<&'a str>,
     sites: Vec<ShownSiteOfCustomer<'a>>,
-    more_sites: Option<String>,
+    part: Option<ListPart>,
     forms: Option<KeyForms>,
     /// Where the customer sees what was paid for it, and ends what renews by itself.
     billing: Option<&'a str>,
@@ -110,12 +114,13 @@ pub(super) async fn page(asked: &AccountAsked<'_>) -> Result<PageAnswer, Account
     let found = asked.license()?;
     let license: &License = &found;
     let words = asked.words;
-    let reported = reports::reports_of(asked.service, license.id, MOST_SITES * 10).await?;
+    let reported = reports::reports_of(asked.service, license.id, MOST_REPORTS).await?;
     let reported: BTreeMap<SiteHost, SiteReport> =
         reported.into_iter().map(|(_, host, report)| (host, report)).collect();
-    let mut sites = sites(asked, license, &reported);
-    let more_sites = sites.len().saturating_sub(MOST_SITES);
-    sites.truncate(MOST_SITES);
+    let search = SiteSearch::of(asked);
+    let mut sites = sites(asked, license, &reported, &search);
+    let path = format!("/account/licenses/{}", license.id);
+    let part = ListPart::take(asked, &path, &search, &mut sites, MOST_SITES);
     let forms = match issued_with_key(asked, &found) {
         Ok(_) => Some(KeyForms {
             once: once()?,
@@ -136,7 +141,7 @@ pub(super) async fn page(asked: &AccountAsked<'_>) -> Result<PageAnswer, Account
             LicenseState::Revoked => Some(&words.revoked_text),
         },
         sites,
-        more_sites: (more_sites > 0).then(|| filled(&words.more, &[("count", &more_sites.to_string())])),
+        part,
         forms,
         billing: (found.order().is_some() || license.renews())
             .then_some(asked.setup.config.billing.as_deref())
@@ -163,25 +168,19 @@ fn sites<'w>(
     asked: &AccountAsked<'w>,
     license: &License,
     reported: &BTreeMap<SiteHost, SiteReport>,
+    search: &SiteSearch,
 ) -> Vec<ShownSiteOfCustomer<'w>> {
     let gate = &asked.service.gate;
     let bound = gate.bindings().of(&license.id);
     let used = license.seat_use(&bound, &gate.rules().staging);
     let listed = &license.details.hosts;
-    let name = |slug: &str| {
-        let plugin = asked.snapshot.registry.plugin(slug);
-        plugin.map_or(slug.to_owned(), |plugin| {
-            let published = asked.snapshot.catalog.plugin_name(&plugin.slug);
-            plugin.shown_name(published).to_owned()
-        })
-    };
     let site = |host: &SiteHost, note: &'w str, may_leave| {
         let report = reported.get(host);
         let runs = report.into_iter().flat_map(|report| &report.current_versions);
         ShownSiteOfCustomer {
             host: ShownHost::from(host),
             runs: runs
-                .map(|(slug, version)| OutsideText::of(&format!("{} {version}", name(slug.as_str()))))
+                .map(|(slug, version)| OutsideText::of(&format!("{} {version}", plugin_name(asked, slug.as_str()))))
                 .collect(),
             seen: report
                 .and_then(|report| report.last_seen)
@@ -194,9 +193,13 @@ fn sites<'w>(
         license.state(asked.today()),
         LicenseState::Suspended | LicenseState::Revoked
     );
-    let set = listed.iter().map(|host| site(host, &asked.words.set_by_seller, false));
+    let set = listed
+        .iter()
+        .filter(|host| search.has(host))
+        .map(|host| site(host, &asked.words.set_by_seller, false));
     let held = bound.all().iter().rev();
     let held = held.filter(|binding| !license.is_void(binding) && !listed.contains(&binding.host));
+    let held = held.filter(|binding| search.has(&binding.host));
     let held = held.map(|binding| {
         let is_copy = used.copies.contains(&&binding.host);
         let note = if is_copy { asked.words.copy.as_str() } else { "" };
@@ -205,7 +208,16 @@ fn sites<'w>(
     set.chain(held).collect()
 }
 
-/// What the customer did: in memory are the moves of this license, and whether it got a new key.
+/// How people know a plugin.
+fn plugin_name(asked: &AccountAsked<'_>, slug: &str) -> String {
+    let plugin = asked.snapshot.registry.plugin(slug);
+    plugin.map_or(slug.to_owned(), |plugin| {
+        let published = asked.snapshot.catalog.plugin_name(&plugin.slug);
+        plugin.shown_name(published).to_owned()
+    })
+}
+
+/// What the customer did: in memory are the moves of this license, what it gave lately, and whether it got a new key.
 fn steps(asked: &AccountAsked<'_>, found: &FoundLicense<'_>) -> Vec<ShownStep> {
     let words = asked.words;
     let bound = asked.service.gate.bindings().of(&found.id);
@@ -223,6 +235,17 @@ fn steps(asked: &AccountAsked<'_>, found: &FoundLicense<'_>) -> Vec<ShownStep> {
             (release.time, what)
         })
         .collect();
+    let given = asked.service.gate.bindings().handouts(&found.id);
+    steps.extend(given.iter().map(|entry| {
+        let what = match &entry.package {
+            None => words.step_mailed.clone(),
+            Some(package) => {
+                let name = format!("{} {}", plugin_name(asked, package.plugin.as_str()), package.version);
+                filled(&words.step_downloaded, &[("name", &name)])
+            }
+        };
+        (entry.time, what)
+    }));
     if let FoundLicense::Ledger(issued) = found
         && *issued.origin.scope == ChangeScope::account()
     {

@@ -11,6 +11,7 @@ mod downloads;
 mod frame;
 mod license_page;
 mod licenses;
+mod list_part;
 mod page_table;
 mod problem;
 pub mod setup;

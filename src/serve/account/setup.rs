@@ -97,7 +97,7 @@ impl AccountSetup {
 
 /// The style sheet with this color for what can be clicked, and its path, which has the digest of what stands there.
 fn style(color: Option<[u8; 3]>) -> (String, Bytes) {
-    let mut sheet = STYLE.to_vec();
+    let mut sheet = STYLE.as_bytes().to_vec();
     if let Some(color) = color {
         // For a dark page it is made lighter.
         let [light, dark] = [color, color.map(|part| part / 2 + 127)].map(|color| (hex(color), hex(ink_on(color))));
