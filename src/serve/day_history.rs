@@ -15,12 +15,13 @@ use crate::serve::background;
 use crate::serve::reminders::{ends, is_test};
 use crate::serve::state::Service;
 use countersign_files::queue::QueueState;
-use countersign_ledger::{DayHistory, NodeQueues, QueueCounts, StoreError};
+use countersign_ledger::{DayHistory, Ledger, NodeQueues, QueueCounts, StoreError};
 use countersign_mail::queue::MailCounts;
 use countersign_model::change_kind::ChangeKind;
 use countersign_model::day_counts::{DayCounts, DayLine};
-use countersign_model::issued_license::IssuedLicense;
+use countersign_model::issued_license::{ChangeScope, IssuedLicense};
 use countersign_model::license::License;
+use countersign_registry::offers::Offers;
 
 /// The time between two looks at the clock.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -187,12 +188,10 @@ impl HistoryThread {
             counts: DayCounts::default(),
         });
         let bindings = self.service.gate.bindings();
-        let offers = snapshot.registry.offers();
         bindings.each_issued(|issued| {
-            let change = LicenseDay::of(issued, day);
-            if change == LicenseDay::default() || is_test(issued, offers, |sale| Some(bindings.sale(sale)?.1)) {
+            let Some(change) = LicenseDay::counted(issued, day, bindings, snapshot.registry.offers()) else {
                 return;
-            }
+            };
             for (number, line) in lines.iter_mut().enumerate() {
                 let plugin = plugins.get(number);
                 if plugin.is_none_or(|plugin| issued.license.modules.contains_key(&plugin.module)) {
@@ -225,19 +224,27 @@ fn counted_queues(service: &Service) -> QueueCounts {
 
 /// What became of a license on a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct LicenseDay {
-    is_sold: bool,
-    is_renewed: bool,
+pub(crate) struct LicenseDay {
+    pub(crate) is_sold: bool,
+    pub(crate) is_renewed: bool,
     is_ended: bool,
 }
 
 impl LicenseDay {
+    /// What counts of a license on a day; `None` if nothing does, or if it is a test.
+    pub(crate) fn counted(issued: &IssuedLicense, day: NaiveDate, ledger: &Ledger, offers: &Offers) -> Option<Self> {
+        let change = Self::of(issued, day);
+        let is_counted = change != Self::default() && !is_test(issued, offers, |sale| Some(ledger.sale(sale)?.1));
+        is_counted.then_some(change)
+    }
+
     fn of(issued: &IssuedLicense, day: NaiveDate) -> Self {
         let is_on_day = |time: DateTime<Utc>| time.date_naive() == day;
         let is_over = |license: &License| license.expires == day && ends(license);
+        // Another system sold what was imported, and one that takes another's place is not sold.
+        let is_sale = *issued.origin.scope != ChangeScope::importer() && issued.license.details.replaces.is_none();
         Self {
-            // One that takes another's place is not sold.
-            is_sold: is_on_day(issued.origin.issued) && issued.license.details.replaces.is_none(),
+            is_sold: is_on_day(issued.origin.issued) && is_sale,
             is_renewed: issued.kind == ChangeKind::Renewed && is_on_day(issued.time),
             is_ended: is_over(&issued.license),
         }

@@ -6,10 +6,9 @@
 
 pub(in crate::serve) mod attaching;
 mod bought_license;
-mod buyer_address;
 mod delivered;
 mod error;
-mod fold;
+pub(in crate::serve) mod fold;
 mod key_debt;
 pub(in crate::serve) mod later_offers;
 pub(in crate::serve) mod regranting;

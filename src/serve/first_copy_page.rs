@@ -31,6 +31,8 @@ use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::plugin::PluginKind;
 use countersign_model::site_host::SiteHost;
+use countersign_model::slug::Slug;
+use countersign_model::version::Version;
 use countersign_settings::keys::secret_keys::DownloadKeys;
 
 /// The name of the style sheet beside the pages.
@@ -95,6 +97,13 @@ pub(super) struct CopyOrder<'a> {
     pub(super) day: NaiveDate,
     pub(super) client: IpAddr,
     pub(super) now: DateTime<Utc>,
+}
+
+/// A first copy that is sent.
+pub(super) struct OpenedCopy {
+    pub(super) plugin: Slug,
+    pub(super) version: Version,
+    opened: Opened,
 }
 
 /// What a link leads to.
@@ -197,14 +206,15 @@ async fn download(
         move |service: &Arc<Service>| open(service, client, &link, &slug, now)
     };
     let opened = package_answer::decide(service, open).await;
-    let (file, opened) = named(service, &link, opened).await?;
-    let (code, response) = saved(service, &file, opened);
+    let copy = named(service, &link, opened).await?;
+    let (code, response) = saved(service, copy);
     Ok((code, with_headers(response)))
 }
 
 /// The answer with a package for a browser, whose user looks for it by its name.
-pub(super) fn saved(service: &Arc<Service>, file: &str, opened: Opened) -> (Code, Sending) {
-    let (code, mut response) = package_answer::answer(service, opened);
+pub(super) fn saved(service: &Arc<Service>, copy: OpenedCopy) -> (Code, Sending) {
+    let file = links::file_name(copy.plugin.as_str(), copy.version.as_str());
+    let (code, mut response) = package_answer::answer(service, copy.opened);
     if let Ok(named) = HeaderValue::try_from(format!("attachment; filename=\"{file}\"")) {
         response.headers_mut().insert(header::CONTENT_DISPOSITION, named);
     }
@@ -271,14 +281,14 @@ pub(super) fn offered_packages(
     packages
 }
 
-/// The package of one plugin, and the name of its file. Blocks.
+/// The package of one plugin. Blocks.
 fn open(
     service: &Service,
     client: IpAddr,
     link: &FirstCopyLink,
     slug: &str,
     now: DateTime<Utc>,
-) -> Result<(String, Opened), Problem> {
+) -> Result<OpenedCopy, Problem> {
     let snapshot = service.gate.snapshot();
     let found = license(service, &snapshot, link);
     let order = CopyOrder {
@@ -291,13 +301,13 @@ fn open(
     open_copy(service, &snapshot, found.as_deref(), order)
 }
 
-/// A first copy, and the name of its file. It is counted. Blocks.
+/// A first copy. It is counted. Blocks.
 pub(super) fn open_copy(
     service: &Service,
     snapshot: &Snapshot,
     license: Option<&License>,
     order: CopyOrder<'_>,
-) -> Result<(String, Opened), Problem> {
+) -> Result<OpenedCopy, Problem> {
     let CopyOrder {
         slug,
         host,
@@ -319,14 +329,19 @@ pub(super) fn open_copy(
         headers: HeaderMap::new(),
         sends_bytes: true,
     };
-    let file = links::file_name(permitted.slug.as_str(), permitted.version.as_str());
+    let plugin = permitted.slug.clone();
+    let version = permitted.version.clone();
     let opened = question.open(service, permitted, |bytes, size| {
         service
             .first_copies
             .take(service.gate.bindings(), &id, recipient, (bytes, size))
     })?;
     tracing::info!(license = id.log_tag(), plugin = slug, "gave a first copy");
-    Ok((file, opened))
+    Ok(OpenedCopy {
+        plugin,
+        version,
+        opened,
+    })
 }
 
 /// Says more of a refusal: whether the license has a new key, or a shop took it back.

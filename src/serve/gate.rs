@@ -373,7 +373,7 @@ impl Gate {
                 channel,
                 position: WavePosition::of(&plugin.slug, &release.version, host, wish.wave),
                 is_copy: license.is_some_and(|license| license.is_copy(bound, &self.rules.staging, host)),
-                lacks_security: lacks_security(snapshot, &plugin.slug, release, channel, wish.current),
+                lacks_security: lacks_security(snapshot, plugin, release, channel, wish.current),
             };
             let held = wave::held(&site, &release.version, &rollouts, settings, check_in.time)?;
             Some(HeldOffer {
@@ -641,7 +641,7 @@ impl Snapshot {
 }
 
 /// The published releases of a plugin, newest first.
-fn ruled<'s>(snapshot: &'s Snapshot, plugin: &'s Plugin) -> impl Iterator<Item = RuledRelease<'s>> {
+pub(crate) fn ruled<'s>(snapshot: &'s Snapshot, plugin: &'s Plugin) -> impl Iterator<Item = RuledRelease<'s>> {
     let published = snapshot.catalog.published(&plugin.slug).iter();
     published.map(|release| RuledRelease {
         version: &release.version,
@@ -658,18 +658,19 @@ fn is_security_release(snapshot: &Snapshot, plugin: &Plugin, version: &Version) 
 /// Whether a release is a security release, or the site lacks an older one of its channel.
 fn lacks_security(
     snapshot: &Snapshot,
-    slug: &Slug,
+    plugin: &Plugin,
     release: &Offered,
     channel: Channel,
     current: Option<&Version>,
 ) -> bool {
+    // The entry may name it after the build.
+    let is_security = release.security || plugin.security.names(&release.version);
     let Some(current) = current else {
-        return release.security;
+        return is_security;
     };
-    let lacked = snapshot.catalog.published(slug).iter();
-    let mut lacked = lacked.take_while(|published| published.version.cmp_php(current).is_gt());
+    let mut lacked = ruled(snapshot, plugin).take_while(|published| published.version.cmp_php(current).is_gt());
     let is_of_channel = |version: &Version| version.channel().is_some_and(|its| its <= channel);
-    release.security || lacked.any(|published| published.security && is_of_channel(&published.version))
+    is_security || lacked.any(|published| published.security && is_of_channel(published.version))
 }
 
 /// The newest stable package that the plugin's entry does not withhold, or the one of this version.

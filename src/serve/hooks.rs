@@ -1,7 +1,6 @@
 //! The shops whose deliveries this server takes, and where they are kept until they are applied.
 
 mod body_permits;
-mod sale_turns;
 pub mod shop_client;
 mod shop_questions;
 
@@ -10,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use tokio::sync::Notify;
+use tokio::sync::{MutexGuard, Notify};
 
 use crate::serve::hooks::body_permits::BodyPermits;
-use crate::serve::hooks::sale_turns::SaleTurns;
 use crate::serve::hooks::shop_client::ShopClient;
 use crate::serve::hooks::shop_questions::ShopQuestions;
 use countersign_files::spool::{Spool, SpoolError};
+use countersign_model::issued_license::Hex128;
 use countersign_model::slug::Slug;
 use countersign_model::text::error_chain::ErrorChain;
 use countersign_settings::config::ShopConfig;
@@ -203,4 +202,28 @@ fn secrets(shop: &ShopConfig) -> Result<Vec<ShopSecret>, ServiceSecretError> {
     let lines = shop_secrets::read(&shop.secret_file)?;
     let secrets = lines.iter().map(|line| ShopSecret::new(line)).collect::<Result<_, _>>();
     secrets.map_err(|_| shop_secrets::not_a_secret(&shop.secret_file))
+}
+
+/// Many more than the deliveries that are applied at once, so that two sales seldom share a turn.
+const TURNS: usize = 1_024;
+
+/// The turns of all sales.
+#[derive(Debug)]
+pub(crate) struct SaleTurns(Vec<tokio::sync::Mutex<()>>);
+
+impl SaleTurns {
+    fn new() -> Self {
+        Self(
+            std::iter::repeat_with(tokio::sync::Mutex::default)
+                .take(TURNS)
+                .collect(),
+        )
+    }
+
+    /// Waits until no other delivery of this sale is applied.
+    pub(crate) async fn of(&self, sale: Hex128) -> MutexGuard<'_, ()> {
+        // An HMAC: its first bytes are spread evenly.
+        let place = usize::from(u16::from_le_bytes([sale.0[0], sale.0[1]])) % TURNS;
+        self.0[place].lock().await
+    }
 }

@@ -100,7 +100,7 @@ use crate::serve::webhooks::endpoint::Endpoint;
 use countersign_ledger::Ledger;
 use countersign_mail::account::MailAccount;
 use countersign_mail::queue::MailQueue;
-use countersign_mail::sender::MailSender;
+use countersign_mail::sending::MailSender;
 use countersign_model::reminder::ReminderRule;
 use countersign_settings::config::{AccountConfig, AdminHost, CompatProtocol, DeskUrl, ServeConfig};
 

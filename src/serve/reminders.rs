@@ -423,6 +423,7 @@ mod tests {
             ..NewCustomer::unsubscribed(Hex128([number; 16])).row
         };
         let asked = |number: u8, address| CustomerRow {
+            since: None,
             unsubscribed: false,
             ..row(number, address)
         };

@@ -269,6 +269,10 @@ mod tests {
             Ok(Vec::new())
         }
 
+        fn refused_of(&self, _: &LicenseId) -> io::Result<Option<RefusedHosts>> {
+            Ok(None)
+        }
+
         fn first_copies(&self, _: Option<&LicenseId>, _: usize) -> io::Result<Vec<(LicenseId, FirstCopies)>> {
             Ok(Vec::new())
         }

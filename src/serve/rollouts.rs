@@ -4,7 +4,7 @@
 //! sites; [`rollout_answers`](crate::serve::ops::rollout_answers) carries out what people order.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::timeout;
@@ -25,16 +25,17 @@ use countersign_package::catalog::Catalog;
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// The time between two looks at what sites run that took a release.
-const ALARM_EVERY: Duration = Duration::from_secs(600);
+const ALARM_EVERY: TimeDelta = TimeDelta::minutes(10);
 
 /// Looks at the releases in force again and again.
 pub(super) async fn run(service: Arc<Service>) {
     let mut seen: Option<Arc<Catalog>> = None;
     let mut is_failing = false;
-    let mut alarmed = Instant::now();
+    let mut judged = Utc::now();
     loop {
+        let now = Utc::now();
         let snapshot = service.gate.snapshot();
-        let looked = look(service.gate.bindings(), &snapshot, seen.as_deref(), Utc::now()).await;
+        let looked = look(service.gate.bindings(), &snapshot, seen.as_deref(), now).await;
         if let Err(error) = &looked
             && !is_failing
         {
@@ -46,9 +47,10 @@ pub(super) async fn run(service: Arc<Service>) {
             seen = Some(Arc::clone(&snapshot.catalog));
         }
         drop(snapshot);
-        if alarmed.elapsed() > ALARM_EVERY {
-            alarmed = Instant::now();
-            if let Err(error) = rollout_alarm::look(&service, Utc::now()).await {
+        // By the time of day, as what sites took: it may jump either way.
+        if (now - judged).abs() > ALARM_EVERY {
+            judged = now;
+            if let Err(error) = rollout_alarm::look(&service, now).await {
                 tracing::warn!(%error, "an alarm of a rollout waits for the ledger");
             }
         }

@@ -1,4 +1,4 @@
-//! The whole HTTP surface on one page. Every request is counted here, and its cost is charged to the client's address.
+//! Routes every request of the public listener. Every request is counted here, and its cost is charged to the client's address.
 //!
 //! | method | path | answered by |
 //! |---|---|---|
@@ -14,7 +14,7 @@
 //! | GET, HEAD, POST | `/unsubscribe/…` | [`unsubscribe_page`] |
 //! | GET, HEAD, POST | `/site-claim/…` | [`site_claim_page`] |
 //! | GET, HEAD, POST | `/account…`, if there is a customer's page | [`account`] |
-//! | GET, HEAD, POST, PATCH | `/api/v1/licenses…` | [`licenses`] |
+//! | GET, HEAD, POST, PATCH | `/api/v1/licenses…`, `/api/v1/reports/…`, `/api/v1/rollouts/…` | [`licenses`] |
 //! | POST | `/hooks/<name>` | [`hooks`] |
 //! | GET, HEAD, POST | `/` and `/edd` with `edd_action`, if `compat` has `edd` | [`compat`] |
 //! | GET, HEAD | anything else | a file of `public/` |

@@ -26,7 +26,7 @@ use crate::serve::reload::history::Reloads;
 use crate::serve::reply::problem::Problem;
 use crate::serve::signing::pool::Signer;
 use crate::serve::taken_releases::{RolloutWatch, TakenPackages};
-use crate::serve::webhooks::endpoint_counts::EndpointCounts;
+use crate::serve::webhooks::endpoint::EndpointCounts;
 use countersign_ledger::{LedgerLook, StoreError};
 use countersign_mail::account::MailAccount;
 use countersign_mail::queue::MailQueue;

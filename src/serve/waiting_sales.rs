@@ -16,6 +16,7 @@ use countersign_model::offer::{SalesMode, ShopId};
 use countersign_model::sale::fact::Fact;
 use countersign_model::sale::grants::Remainder;
 use countersign_model::slug::Slug;
+use countersign_model::text::folded;
 use countersign_settings::config::ShopConfig;
 use countersign_shops::event::Buyer;
 use countersign_shops::shop::Shop;
@@ -51,6 +52,9 @@ pub struct WaitingOrder {
     /// What was sold: as the shop calls it where a delivery is here, else by price.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sold: Vec<String>,
+    /// What was to be paid, if a delivery of it is here and says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amount: Option<String>,
     /// Who bought it, if a delivery of it is here.
     // SECURITY: personal. A list that scripts read and that may be kept does not have it.
     #[serde(skip)]
@@ -81,8 +85,18 @@ impl WaitingOrder {
         Self {
             number: record.order.clone(),
             sold: lines.into_iter().map(word).collect(),
+            amount: record.amount.clone(),
             buyer: record.buyer.clone(),
         }
+    }
+
+    /// Whether the number, the buyer or what was sold contains a text that is [`folded`](folded::folded). Every order contains the empty
+    /// text, also one of which nothing is known.
+    pub(crate) fn contains(&self, wanted: &str, sees_customers: bool) -> bool {
+        let buyer = [&self.buyer.name, &self.buyer.address];
+        let buyer = buyer.into_iter().flatten().filter(|_| sees_customers);
+        let mut texts = self.number.iter().chain(&self.sold).chain(buyer);
+        wanted.is_empty() || texts.any(|text| folded::contains(text, wanted))
     }
 
     /// The prices of a sale of the ledger that no offer is for.
@@ -205,4 +219,25 @@ pub fn retry_renewals(store: &Path, now: DateTime<Utc>) -> Result<(), JsonFolder
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_of_which_nothing_is_known_is_left_out_by_a_search_alone() {
+        let unknown = WaitingOrder::default();
+        assert!(unknown.contains("", true) && !unknown.contains("anna", true));
+        let known = WaitingOrder {
+            number: Some("#1042".to_owned()),
+            buyer: Buyer {
+                address: Some("anna@buyer.example".to_owned()),
+                ..Buyer::default()
+            },
+            ..WaitingOrder::default()
+        };
+        assert!(known.contains("1042", false) && known.contains("anna", true));
+        assert!(!known.contains("anna", false));
+    }
 }

@@ -5,14 +5,12 @@
 
 mod copy_events;
 pub mod endpoint;
-pub(crate) mod endpoint_counts;
 mod endpoint_thread;
 mod kept_messages;
 mod ledger_events;
 mod progress_place;
 mod sender_lease;
 mod sending;
-mod sending_error;
 mod time_events;
 
 use std::io;
@@ -25,8 +23,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use crate::serve::state::Service;
 
-use endpoint::Endpoint;
-use endpoint_counts::EndpointCounts;
+use endpoint::{Endpoint, EndpointCounts};
 use endpoint_thread::EndpointThread;
 
 /// The running threads.

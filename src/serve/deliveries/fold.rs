@@ -9,12 +9,13 @@ use crate::serve::hooks::Hook;
 use crate::serve::state::Service;
 use countersign_files::spool::SaidOfDelivery;
 use countersign_ledger::{HiddenId, MAX_NAMES, SaleChange, SaleOutcome, named_at_random};
+use countersign_model::issued_license::Hex128;
 use countersign_model::offer::{SalesMode, ShopId};
 use countersign_model::remarks::Author;
 use countersign_model::sale::fact::{Fact, ShopKey, SoldAs};
 use countersign_model::sale::terms::Terms;
 use countersign_registry::offers::Offers;
-use countersign_settings::config::KeyIssuer;
+use countersign_settings::config::{KeyIssuer, ShopConfig};
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
 use crate::serve::deliveries::bought_license::BoughtLicense;
@@ -24,9 +25,21 @@ use crate::serve::deliveries::key_debt::KeyDebt;
 use crate::serve::deliveries::sale_licenses::{SaleKey, SaleLicenses, SaleMails};
 use crate::serve::deliveries::sale_places::SalePlaces;
 use crate::serve::deliveries::sale_requests::SaleRequests;
+use crate::serve::ledger_licenses::refresh;
 
 /// How long a renewal waits for the first payment of its subscription: deliveries overtake each other by minutes.
 const OVERTAKEN_FOR: TimeDelta = TimeDelta::hours(1);
+
+/// The sale in the ledger that a delivery belongs to; `None` if there is none, or the delivery cannot be read.
+pub(in crate::serve) fn sale_of(service: &Service, shop: &ShopConfig, body: &[u8]) -> Option<Hex128> {
+    let parsed = countersign_shops::read(shop.kind, body).ok()?;
+    let snapshot = service.gate.snapshot();
+    let mode = parsed.mode.or(shop.mode).unwrap_or(SalesMode::Live);
+    let requests = SaleRequests::new(snapshot.secrets.licensing.as_deref()?, &shop.name, mode);
+    let ids = parsed.content.record()?.facts.iter().flat_map(Fact::ids);
+    let mut sales = ids.filter_map(|id| service.gate.bindings().sale(requests.hide(id).current));
+    sales.next().map(|(sale, _)| sale)
+}
 
 /// Records what a delivery says of its sale, and has the licenses follow. Whether others may have waited for it.
 pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> Result<bool, ApplyError> {
@@ -55,6 +68,8 @@ pub(super) async fn fold(service: &Arc<Service>, delivered: &Delivered<'_>) -> R
     let (terms, unsold) = terms(snapshot.registry.offers(), hook, mode, &record.facts);
     let own: Vec<HiddenId> = hidden.iter().flat_map(Fact::ids).cloned().collect();
     if let Some(token) = record.bought_for {
+        // Another node may have issued the license a moment ago: without this look, the customer would get a second one.
+        refresh(gate.bindings()).await?;
         let keys = snapshot.secrets.downloads.as_deref();
         let finder = BoughtLicense::new(&snapshot.registry, gate.bindings(), &requests, shop.keys);
         finder.name(&mut hidden, token, keys, &terms);

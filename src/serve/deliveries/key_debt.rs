@@ -1,15 +1,22 @@
 //! The keys that a delivery owes to the buyer: noted before the licenses are issued, and paid when their mail is in the queue.
 //!
 //! Whatever happens in between, to the server or to the licenses, the next attempt finds the note and mails the same keys under the
-//! same event, which the queue takes once.
+//! same event, which the queue takes once. The buyer's address is in the delivery, said by a person, or asked of the shop.
 
 use std::sync::Arc;
 
 use chrono::Utc;
 use tokio::task::spawn_blocking;
 
+use crate::serve::deliveries::delivered::Delivered;
+use crate::serve::deliveries::error::{ApplyError, ParkReason};
+use crate::serve::deliveries::sale_licenses::SaleLicenses;
+use crate::serve::deliveries::sale_places::place_key;
+use crate::serve::deliveries::spool_work::in_spool;
+use crate::serve::hooks::Hook;
+use crate::serve::hooks::shop_client::ShopError;
 use crate::serve::state::Service;
-use countersign_files::spool::SpoolError;
+use countersign_files::spool::{SaidOfDelivery, SpoolError};
 use countersign_ledger::CustomerQuery;
 use countersign_mail::address::MailAddress;
 use countersign_mail::mail_queue_error::MailQueueError;
@@ -19,13 +26,7 @@ use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
 use countersign_settings::config::KeyIssuer;
-
-use crate::serve::deliveries::buyer_address;
-use crate::serve::deliveries::delivered::Delivered;
-use crate::serve::deliveries::error::{ApplyError, ParkReason};
-use crate::serve::deliveries::sale_licenses::SaleLicenses;
-use crate::serve::deliveries::sale_places::place_key;
-use crate::serve::deliveries::spool_work::in_spool;
+use countersign_shops::event::Buyer;
 
 /// What is owed, and to whom: the places of licenses in the sale.
 pub(super) enum KeyDebt {
@@ -62,7 +63,7 @@ impl KeyDebt {
         if owed.is_empty() && new.is_empty() {
             return Ok(Self::None);
         }
-        let address = buyer_address::find(service, hook, &delivered.record.buyer, delivery.said.as_ref())?;
+        let address = find_address(service, hook, &delivered.record.buyer, delivery.said.as_ref())?;
         if !new.is_empty() {
             owed.extend(new);
             let id = delivery.id;
@@ -176,4 +177,27 @@ pub(super) fn nobody(licenses: &[LicenseId], reason: &'static str) {
         reason,
         "licenses were issued, and nobody was sent the keys: `countersign license resend` sends one"
     );
+}
+
+/// The address; `None` if nobody can tell it. What a person said counts where the delivery has none.
+///
+/// # Errors
+/// The shop did not answer yet. Deliveries are applied again once it answers.
+fn find_address(
+    service: &Arc<Service>,
+    hook: &Hook,
+    buyer: &Buyer,
+    said: Option<&SaidOfDelivery>,
+) -> Result<Option<MailAddress>, ShopError> {
+    if let Some(address) = &buyer.address {
+        return Ok(address.parse().ok());
+    }
+    if let Some(address) = said.and_then(|said| said.address.as_ref()) {
+        return Ok(address.written().parse().ok());
+    }
+    let (Some(questions), Some(customer)) = (&hook.questions, &buyer.customer) else {
+        return Ok(None);
+    };
+    let service = Arc::clone(service);
+    questions.address(customer, move || service.hooks.announce())
 }

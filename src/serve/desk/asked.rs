@@ -12,9 +12,12 @@ use crate::serve::gate::Snapshot;
 use crate::serve::ops::command_user::CommandUser;
 use crate::serve::ops::license_answers::LedgerTools;
 use crate::serve::pages::form_fields::FormFields;
+use crate::serve::pages::page_problem::PageProblem;
 use countersign_ledger::StoreError;
 use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::plugin::Plugin;
 use countersign_model::stored_text::StoredText;
+use countersign_model::text::outside_text::OutsideText;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
 /// A request of somebody who may ask for this page.
@@ -29,7 +32,21 @@ pub(super) struct Asked<'a> {
     pub(super) now: DateTime<Utc>,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    /// The plugin that the path names.
+    ///
+    /// # Errors
+    /// The registry has none of this name.
+    pub(super) fn plugin(&self) -> Result<&'a Plugin, PageProblem> {
+        let plugin = self.snapshot.registry.plugin(self.name);
+        plugin.ok_or_else(PageProblem::not_found)
+    }
+
+    /// What people call a plugin.
+    pub(super) fn plugin_name(&self, plugin: &Plugin) -> OutsideText {
+        OutsideText::of(plugin.shown_name(self.snapshot.catalog.plugin_name(&plugin.slug)))
+    }
+
     pub(super) fn today(&self) -> NaiveDate {
         self.now.date_naive()
     }

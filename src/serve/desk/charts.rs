@@ -16,6 +16,13 @@ const MOST_ROWS: usize = 12;
 /// The colours of areas, the topmost first.
 const COLOURS: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
 
+/// The colours of the parts of a bar, the lowest first.
+const BAR_COLOURS: [&str; 2] = ["s0", "s2"];
+
+/// How much of a week's place its bar takes, and which of the weeks are named below the picture: each third.
+const BAR: f64 = 0.6;
+const NAMED_WEEKS: usize = 3;
+
 /// The most areas of a chart.
 pub(super) const MOST_AREAS: usize = COLOURS.len();
 
@@ -36,6 +43,8 @@ pub(super) struct Chart {
     pub(super) days: Vec<String>,
     pub(super) keys: Vec<ChartKey>,
     pub(super) caption: String,
+    /// What a row of the table is about.
+    pub(super) row_head: &'static str,
     pub(super) heads: Vec<OutsideText>,
     /// The newest first.
     pub(super) rows: Vec<(String, Vec<String>)>,
@@ -44,6 +53,8 @@ pub(super) struct Chart {
 /// A path of the picture.
 pub(super) struct ChartShape {
     pub(super) class: &'static str,
+    /// Whether a line divides it from the shape beside it.
+    pub(super) is_area: bool,
     pub(super) path: String,
 }
 
@@ -86,6 +97,7 @@ impl Chart {
             let line: Vec<_> = upper.chain(lower).collect();
             shapes.push(ChartShape {
                 class: colour,
+                is_area: true,
                 path: format!("M{}Z", line.join("L")),
             });
             below = above;
@@ -118,6 +130,7 @@ impl Chart {
                 })
                 .collect(),
             caption: title.to_owned(),
+            row_head: "Day",
             heads: series.iter().map(|one| OutsideText::of(&one.name)).collect(),
             rows: (0..days.len())
                 .rev()
@@ -154,16 +167,19 @@ impl Chart {
             shapes: vec![
                 ChartShape {
                     class: "under",
+                    is_area: false,
                     path: format!("M0 {HEIGHT}L{line}L{WIDTH} {HEIGHT}Z"),
                 },
                 ChartShape {
                     class: "thread",
+                    is_area: false,
                     path: format!("M{line}"),
                 },
             ],
             days: named_days(*first, *last),
             keys: Vec::new(),
             caption: title.to_owned(),
+            row_head: "Day",
             heads: vec![OutsideText::of(&series.name)],
             rows: days
                 .iter()
@@ -173,15 +189,87 @@ impl Chart {
                 .collect(),
         })
     }
+
+    /// A bar for each of these weeks, which begin on these days; the last one runs. The first series is at the foot of a bar. `beside`
+    /// is in the table alone. `None` where nothing was counted.
+    pub(super) fn weeks(title: &str, weeks: &[NaiveDate], series: &[ChartSeries], beside: ChartSeries) -> Option<Self> {
+        let sum = |week: usize| series.iter().map(|one| one.values[week]).sum::<u64>();
+        let most = (0..weeks.len()).map(sum).max().filter(|most| *most > 0)?;
+        let top = round_up(most);
+        let width = WIDTH / weeks.len() as f64;
+        let mut shapes = Vec::new();
+        for week in 0..weeks.len() {
+            let left = width * (week as f64 + (1.0 - BAR) / 2.0);
+            let mut below = 0;
+            for (class, one) in BAR_COLOURS.into_iter().zip(series) {
+                let above = below + one.values[week];
+                let [left, right] = [left, left + width * BAR].map(tenths);
+                let [foot, head] = [below, above].map(|value| tenths(height(value, top)));
+                if above > below {
+                    shapes.push(ChartShape {
+                        class,
+                        is_area: false,
+                        path: format!("M{left} {foot}V{head}H{right}V{foot}Z"),
+                    });
+                }
+                below = above;
+            }
+        }
+        let newest = |one: &ChartSeries| shown(one.values.last().copied().unwrap_or_default());
+        let said: Vec<_> = series
+            .iter()
+            .map(|one| format!("{} {}", newest(one), one.name))
+            .collect();
+        let columns: Vec<_> = series.iter().chain([&beside]).collect();
+        let is_counted = |week: &usize| columns.iter().any(|one| one.values[*week] > 0);
+        let known = (0..weeks.len()).find(is_counted)?;
+        let days = weeks.iter().take(weeks.len() - 1).step_by(NAMED_WEEKS);
+        let days = days.map(|day| day.format("%-d %b").to_string());
+        Some(Self {
+            label: format!("{title}. This week {} so far.", said.join(" and ")),
+            is_low: true,
+            top: shown(top),
+            middle: shown(top / 2),
+            shapes,
+            days: days.chain(["this week".to_owned()]).collect(),
+            keys: BAR_COLOURS
+                .into_iter()
+                .zip(series)
+                .map(|(class, one)| ChartKey {
+                    class,
+                    name: OutsideText::of(&one.name),
+                    said: format!("{} this week", newest(one)),
+                })
+                .collect(),
+            caption: title.to_owned(),
+            row_head: "Week of",
+            heads: columns.iter().map(|one| OutsideText::of(&one.name)).collect(),
+            rows: (known..weeks.len())
+                .rev()
+                .map(|week| {
+                    let values = columns.iter().map(|one| shown(one.values[week]));
+                    (day_name(weeks[week]), values.collect())
+                })
+                .collect(),
+        })
+    }
 }
 
 /// The points of a line, as a path has them.
 fn points(places: &[f64], values: &[u64], top: u64) -> impl DoubleEndedIterator<Item = String> {
-    places.iter().zip(values).map(move |(place, value)| {
-        let height = HEIGHT - *value as f64 * HEIGHT / top as f64;
-        let tenths = |number: f64| (number * 10.0).round() / 10.0;
-        format!("{} {}", tenths(*place), tenths(height))
-    })
+    places
+        .iter()
+        .zip(values)
+        .map(move |(place, value)| format!("{} {}", tenths(*place), tenths(height(*value, top))))
+}
+
+/// How far below the upper edge of the picture a value is.
+fn height(value: u64, top: u64) -> f64 {
+    HEIGHT - value as f64 * HEIGHT / top as f64
+}
+
+fn tenths(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
 }
 
 /// The least of 2, 4, 6, 8, 10, 14, 20, 40 and so on that is not less: its half is a whole number.
@@ -259,6 +347,42 @@ mod tests {
         );
         assert_eq!(chart.days, ["1 Nov", "2 Nov", "3 Nov", "4 Nov", "5 Nov"]);
         assert!(Chart::stacked("", &[day(0)], &[]).is_none() && Chart::stacked("", &[], &[]).is_none());
+    }
+
+    #[test]
+    fn a_week_is_a_bar_and_the_table_begins_with_the_first_that_was_counted() {
+        let weeks: Vec<_> = (0..4).map(|week| day(week * 7)).collect();
+        let series = |name: &str, values: [u64; 4]| ChartSeries {
+            name: name.to_owned(),
+            values: values.to_vec(),
+        };
+        let bars = [series("sold", [0, 0, 30, 1_000]), series("renewed", [0, 0, 0, 400])];
+        let chart = Chart::weeks("Licenses", &weeks, &bars, series("ended", [0, 2, 0, 0])).unwrap();
+        assert_eq!(chart.label, "Licenses. This week 1,000 sold and 400 renewed so far.");
+        let shapes: Vec<_> = chart.shapes.iter().map(|shape| (shape.class, &*shape.path)).collect();
+        assert_eq!(
+            shapes,
+            [
+                ("s0", "M396 200V195.7H504V200Z"),
+                ("s0", "M576 200V57.1H684V200Z"),
+                ("s2", "M576 57.1V0H684V57.1Z"),
+            ]
+        );
+        assert_eq!(
+            (chart.top.as_str(), chart.keys[1].said.as_str()),
+            ("1,400", "400 this week")
+        );
+        assert_eq!(chart.days, ["1 Nov", "this week"]);
+        let rows: Vec<_> = chart
+            .rows
+            .iter()
+            .map(|(day, values)| format!("{day}: {}", values.join(" ")))
+            .collect();
+        assert_eq!(
+            rows,
+            ["22 Nov 2026: 1,000 400 0", "15 Nov 2026: 30 0 0", "8 Nov 2026: 0 0 2"]
+        );
+        assert!(Chart::weeks("", &weeks, &[series("sold", [0; 4])], series("ended", [1; 4])).is_none());
     }
 
     #[test]

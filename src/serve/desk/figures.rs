@@ -2,6 +2,8 @@
 
 use chrono::{Days, NaiveDate};
 
+use crate::serve::background::TimeSlice;
+use crate::serve::day_history::LicenseDay;
 use crate::serve::found_license;
 use crate::serve::gate::Snapshot;
 use crate::serve::state::Service;
@@ -28,6 +30,10 @@ pub(super) struct LicenseFigures {
     pub(super) unused: usize,
     /// Seats that sites hold.
     pub(super) seats: usize,
+    /// Licenses that were sold today. The history has those of the days before.
+    pub(super) sold_today: u64,
+    /// Licenses that were renewed today.
+    pub(super) renewed_today: u64,
 }
 
 /// How a license is counted.
@@ -77,15 +83,19 @@ impl LicenseFigures {
         let mut figures = Self::default();
         let bindings = service.gate.bindings();
         let staging = &service.gate.rules().staging;
-        each_license(bindings, snapshot, |license| {
-            figures.add(license, &LicenseMarks::of(license, bindings, staging, today));
+        let marks = |license: &License| LicenseMarks::of(license, bindings, staging, today);
+        let offers = snapshot.registry.offers();
+        let mut slice = TimeSlice::begin();
+        bindings.each_issued(|issued| {
+            slice.pause_after_small_step();
+            figures.add(&issued.license, &marks(&issued.license));
+            if let Some(change) = LicenseDay::counted(issued, today, bindings, offers) {
+                figures.sold_today += u64::from(change.is_sold);
+                figures.renewed_today += u64::from(change.is_renewed);
+            }
         });
+        found_license::declared_alone(&snapshot.registry, bindings)
+            .for_each(|license| figures.add(license, &marks(license)));
         figures
     }
-}
-
-/// Passes on every license in force: those of the ledger by id, then those that files alone declare.
-fn each_license(bindings: &Ledger, snapshot: &Snapshot, mut each: impl FnMut(&License)) {
-    bindings.each_issued(|issued| each(&issued.license));
-    found_license::declared_alone(&snapshot.registry, bindings).for_each(each);
 }

@@ -8,6 +8,7 @@ use tokio::task::spawn_blocking;
 
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::parked_mails::ParkedMails;
 use crate::serve::desk::request_ring::RequestTotals;
 use crate::serve::health::{Part, State, ToldPart};
 use crate::serve::pages::answer::PageAnswer;
@@ -29,10 +30,11 @@ struct HealthPage {
     /// Requests of the last day by the hour and the quarter, the newest first.
     quarters: Vec<ShownQuarter>,
     quarters_said: String,
-    /// Whether mails were tried again just now.
-    are_retried: bool,
-    /// How many parked mails the visitor may have tried again.
-    parked_mails: u64,
+    /// What was done just now.
+    notice: Option<&'static str>,
+    parked: ParkedMails,
+    /// Whether the visitor may decide about them.
+    may_decide: bool,
 }
 
 /// A figure.
@@ -206,11 +208,14 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
                 failed: grouped(usize_of(totals.failed)),
             })
             .collect(),
-        are_retried: asked.fields.get("done") == "mails",
-        parked_mails: service
-            .mail
-            .get()
-            .filter(|_| asked.visitor.may(DeskRole::Support))
-            .map_or(0, |queue| queue.counts.parked.load(Ordering::Relaxed)),
+        notice: match asked.fields.get("done") {
+            "mails" => Some("Parked mails are tried again within seconds."),
+            "mail" => Some("The mail is tried again within seconds, to the same address."),
+            "dropped" => Some("The mail is dropped: nobody gets it."),
+            "same" => Some("Nothing changed: the mail is parked no more."),
+            _ => None,
+        },
+        parked: ParkedMails::of(asked).await?,
+        may_decide: asked.visitor.may(DeskRole::Support),
     }))
 }

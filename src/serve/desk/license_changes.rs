@@ -11,8 +11,9 @@ use warp::http::StatusCode;
 use crate::serve::desk::asked::{Asked, text};
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::license_page::{MOST_SUPPORT_SITES, changed_by, named, texts};
-use crate::serve::desk::license_questions::typed;
+use crate::serve::desk::license_questions::{self, typed};
 use crate::serve::desk::license_rows::LicenseNames;
+use crate::serve::desk::mail_way::mail_way;
 use crate::serve::desk::page_table::DeskPage;
 use crate::serve::desk::terms_form::{self, MOST_SITES};
 use crate::serve::found_license::{ChangeError, FoundLicense};
@@ -25,8 +26,6 @@ use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownDay, sentence};
 use crate::serve::reply::problem::Problem;
 use countersign_ledger::{ChangeOutcome, ChangeRefusal, LedgerLicense, named_at_random};
-use countersign_mail::address::MailAddress;
-use countersign_mail::queue::MailQueue;
 use countersign_model::binding::Stored as _;
 use countersign_model::customer::CustomerAddress;
 use countersign_model::desk_person::DeskRole;
@@ -87,9 +86,17 @@ pub(super) async fn change(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnsw
     if page == DeskPage::Assign {
         return assign(asked, &found, expected, author).await.map_err(back);
     }
+    if page == DeskPage::NewAddress {
+        return new_address(asked, &found).await.map_err(back);
+    }
     let step = step(asked, page, issued).map_err(back)?;
     if is_so(asked, page, issued, &step).await.map_err(back)? {
         return Ok(done(id, "same"));
+    }
+    if revision == issued.revision
+        && let Some(question) = license_questions::confirm(asked, &found, &step).await.map_err(back)?
+    {
+        return Ok(question);
     }
     let note = match page {
         DeskPage::Note => {
@@ -110,7 +117,12 @@ pub(super) async fn change(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnsw
     let applied = ledger_licenses::apply(&asked.snapshot.registry, bindings, &by, id, expected, &step).await;
     match applied {
         Ok((_, false)) => Ok(done(id, "same")),
-        Ok((_, true)) => Ok(done(id, done_word(page))),
+        Ok((_, true)) => Ok(match &step {
+            LicenseStep::ReleaseHost(site) | LicenseStep::Move { to: site, .. } => {
+                done_about(id, done_word(page), site)
+            }
+            _ => done(id, done_word(page)),
+        }),
         Err(LicenseChangeError::Revised) => conflict(asked, page, id, &step).await,
         Err(error) => Err(back(failed(error))),
     }
@@ -123,6 +135,12 @@ fn refused(sentence: &str) -> PageProblem {
 /// The page of the license, with what was done.
 pub(super) fn done(id: LicenseId, word: &str) -> PageAnswer {
     PageAnswer::SeeOther(format!("/licenses/{id}?done={word}"))
+}
+
+/// The page of the license, with what was done about a site.
+fn done_about(id: LicenseId, word: &str, site: &SiteHost) -> PageAnswer {
+    let site: String = url::form_urlencoded::byte_serialize(site.as_str().as_bytes()).collect();
+    PageAnswer::SeeOther(format!("/licenses/{id}?done={word}&site={site}"))
 }
 
 fn done_word(page: DeskPage) -> &'static str {
@@ -381,6 +399,20 @@ async fn assign(
     }
 }
 
+/// Gives the customer of the license another address, to which mails go from then on.
+async fn new_address(asked: &Asked<'_>, found: &FoundLicense<'_>) -> Result<PageAnswer, PageProblem> {
+    let address = asked.fields.get("address").parse::<CustomerAddress>();
+    let address = address.map_err(|_| refused("This is no mail address."))?;
+    let holder = found.details.remarks().holder;
+    let holder = holder.ok_or_else(|| refused("The license has no customer: say whose it is first."))?;
+    let said = asked.tools().new_address(holder, &address, asked.now).await?;
+    match said {
+        LicenseReply::Done { changed: false } => Ok(done(found.id, "same")),
+        LicenseReply::Refused(reason) => Err(PageProblem::refused(sentence(&reason))),
+        _ => Ok(done(found.id, "address")),
+    }
+}
+
 /// Erases the customer of the license, as `customer forget`.
 pub(super) async fn erase_customer(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
@@ -489,21 +521,4 @@ pub(super) fn once(asked: &Asked<'_>) -> Result<String, PageProblem> {
 /// What makes the mail of a form one.
 pub(super) fn desk_event(once: &str) -> String {
     format!("desk {once}")
-}
-
-/// The queue of mails, and the kept address of a license's customer.
-async fn mail_way(
-    asked: &Asked<'_>,
-    found: &FoundLicense<'_>,
-    otherwise: &str,
-) -> Result<(Arc<MailQueue>, MailAddress), PageProblem> {
-    let Some(queue) = asked.state.service.mail.get().map(Arc::clone) else {
-        return Err(PageProblem::refused(format!("There is no mail server. {otherwise}")));
-    };
-    let names = LicenseNames::of(asked, std::slice::from_ref(found)).await?;
-    let kept = names.row(found).and_then(|row| row.address);
-    let address = kept.and_then(|address| address.parse::<MailAddress>().ok());
-    let address =
-        address.ok_or_else(|| PageProblem::refused(format!("No address of the customer is kept. {otherwise}")))?;
-    Ok((queue, address))
 }

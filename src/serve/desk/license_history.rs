@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::serve::desk::asked::{Asked, text};
 use crate::serve::pages::page_problem::PageProblem;
-use crate::serve::pages::shown::ShownTime;
+use crate::serve::pages::shown::{ShownDay, ShownTime};
 use countersign_files::queue::QueueState;
-use countersign_ledger::HistoryEntry;
 use countersign_ledger::log::record::LedgerEvent;
+use countersign_ledger::{HistoryEntry, LineActor};
 use countersign_mail::kind::MailKind;
 use countersign_mail::queue::MailsAbout;
 use countersign_model::issued_license::{ChangeScope, Hex128};
@@ -56,7 +56,7 @@ impl ShownHistory {
     pub(super) async fn of(asked: &Asked<'_>, license: LicenseId) -> Result<Self, PageProblem> {
         let service = Arc::clone(&asked.state.service);
         let look = move || {
-            let events = countersign_ledger::history(service.gate.bindings().source(), &license);
+            let events = service.gate.bindings().history(&license);
             let mails = service.mail.get().map(|queue| queue.about(&license)).transpose();
             (events, mails)
         };
@@ -107,9 +107,12 @@ impl ShownChange {
                 "issued" => "mark",
                 _ => "",
             },
-            what: OutsideText::of_sentence(&capitalized(&entry.what)),
+            what: OutsideText::of_sentence(&with_shown_days(&capitalized(&entry.what), asked.today())),
             time: ShownTime::of(entry.time, asked.now),
-            by: author(entry.by, text(texts, entry.who)),
+            by: match (entry.by, text(texts, entry.who)) {
+                (None, None) => OutsideText::of(entry.actor.words()),
+                (by, who) => author(by, who),
+            },
             reason: text(texts, entry.reason)
                 .filter(|_| asked.visitor.sees_customers())
                 .map(OutsideText::of_sentence),
@@ -118,16 +121,21 @@ impl ShownChange {
     }
 }
 
+/// What a mail is about.
+pub(super) fn mail_words(kind: MailKind) -> &'static str {
+    match kind {
+        MailKind::License => "the key",
+        MailKind::Download => "the link to the download",
+        MailKind::ReminderBefore => "it ends soon",
+        MailKind::ReminderAfter => "it has ended",
+        MailKind::SiteClaimed => "a site was installed again",
+    }
+}
+
 /// The mails about a license with their times.
 fn shown_mails(asked: &Asked<'_>, mails: &MailsAbout) -> Vec<(DateTime<Utc>, ShownChange)> {
     let shown = |time: DateTime<Utc>, kind: MailKind, became: &str, class, reason: Option<&str>| {
-        let about = match kind {
-            MailKind::License => "the key",
-            MailKind::Download => "the link to the download",
-            MailKind::ReminderBefore => "it ends soon",
-            MailKind::ReminderAfter => "it has ended",
-            MailKind::SiteClaimed => "a site was installed again",
-        };
+        let about = mail_words(kind);
         let change = ShownChange {
             class,
             what: OutsideText::of(&format!("Mail {became}: {about}")),
@@ -164,13 +172,41 @@ fn capitalized(what: &[String]) -> String {
     words
 }
 
-/// Who made a change, for people. Without a token, a shop, a command or a person it was a site.
+/// Words with days as the other pages show them: `31 Dec 2026` for `2026-12-31`.
+fn with_shown_days(words: &str, today: NaiveDate) -> String {
+    let shown = words.split(' ').map(|word| {
+        let bare = word.trim_end_matches(',');
+        match bare.parse::<NaiveDate>() {
+            Ok(day) => format!("{}{}", ShownDay::of(day, today).exact, &word[bare.len()..]),
+            Err(_) => word.to_owned(),
+        }
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+/// Who made a change, for people.
 pub(super) fn author(by: Option<&ChangeScope>, who: Option<&str>) -> OutsideText {
     OutsideText::of(&match (by, who) {
         (Some(by), Some(who)) if *by == ChangeScope::desk() => who.to_owned(),
         (Some(by), Some(who)) => format!("{who} ({})", by.words()),
         (Some(by), None) => by.words(),
         (None, Some(who)) => who.to_owned(),
-        (None, None) => "the site".to_owned(),
+        (None, None) => LineActor::Somebody.words().to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_in_words_are_shown_as_elsewhere() {
+        let today = NaiveDate::from_ymd_opt(2026, 11, 29).unwrap();
+        let shown = |words: &str| with_shown_days(words, today);
+        assert_eq!(
+            shown("Extended to 2027-11-29, for 5 sites"),
+            "Extended to 29 Nov 2027, for 5 sites"
+        );
+        assert_eq!(shown("Covers 2027-11-29x, a.example"), "Covers 2027-11-29x, a.example");
+    }
 }

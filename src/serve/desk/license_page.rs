@@ -18,7 +18,7 @@ use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::covered::covers;
 use crate::serve::pages::form_fields::new_once;
 use crate::serve::pages::page_problem::PageProblem;
-use crate::serve::pages::shown::{ShownDay, ShownHost, ShownTime, counted};
+use crate::serve::pages::shown::{ShownDay, ShownHost, ShownTime, counted, sentence};
 use crate::serve::reply::problem::Problem;
 use countersign_ledger::StoreError;
 use countersign_model::binding::{SiteReport, Stored as _};
@@ -26,13 +26,19 @@ use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
+use countersign_model::license_step::StepRefusal;
 use countersign_model::period::{NEVER, Period};
+use countersign_model::refused_hosts::MOST_HOSTS;
+use countersign_model::seat::Seat;
 use countersign_model::site_host::SiteHost;
 use countersign_model::stored_text::StoredText;
 use countersign_model::text::outside_text::OutsideText;
 
 /// How many sites a page has.
 const MOST_SITES: usize = 200;
+
+/// How many sites a page names that asked in vain.
+const MOST_IN_VAIN: usize = 20;
 
 /// The most sites that support may give a license.
 pub(super) const MOST_SUPPORT_SITES: u32 = 100;
@@ -42,7 +48,7 @@ pub(super) const MOST_SUPPORT_SITES: u32 = 100;
 struct LicensePage {
     frame: PageFrame,
     /// What was done just now.
-    notice: Option<&'static str>,
+    notice: Option<String>,
     /// What looks like sharing.
     sharing: Option<String>,
     row: LicenseRow,
@@ -52,6 +58,7 @@ struct LicensePage {
     seats: String,
     sites: Vec<ShownSite>,
     more_sites: usize,
+    in_vain: Option<SitesInVain>,
     history: ShownHistory,
     facts: Vec<LicenseFact>,
     change: Option<ChangeForms>,
@@ -72,6 +79,17 @@ struct ShownSite {
     is_held: bool,
 }
 
+/// Sites that have no seat and asked for one.
+struct SitesInVain {
+    /// The one that asked last comes first.
+    hosts: Vec<ShownHost>,
+    /// How many more there are, as far as that is known.
+    more: Option<String>,
+    /// When the first of them asked last.
+    last: ShownTime,
+    why: String,
+}
+
 /// A line about a license.
 struct LicenseFact {
     name: &'static str,
@@ -90,6 +108,12 @@ struct ChangeForms {
     sites: String,
     most_sites: u32,
     is_suspended: bool,
+    /// Why nobody here can lift it.
+    shop_suspended: Option<OutsideText>,
+    /// Ends that people want often, each with what it is called.
+    quick_ends: Vec<(&'static str, String)>,
+    /// Whether one of them was chosen.
+    is_extending: bool,
     may_revoke: bool,
     note: String,
     /// What it covers, for who may change that and say whose it is.
@@ -130,13 +154,14 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let reported: BTreeMap<SiteHost, SiteReport> =
         reported.into_iter().map(|(_, host, report)| (host, report)).collect();
     let (sites, more_sites) = sites(asked, license, &reported);
+    let in_vain = sites_in_vain(asked, license).await?;
     let is_named = !row.customer.name.is_empty();
     let heading = if is_named {
         row.customer.name.clone()
     } else {
         OutsideText::of(&row.tag)
     };
-    let facts = facts(asked, &found, &row, &texts);
+    let facts = facts(asked, &found, &row, &names, &texts);
     let (change, no_change) = match &found {
         FoundLicense::Ledger(issued) => {
             let note = text(&texts, license.details.remarks().note).unwrap_or_default();
@@ -151,7 +176,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     };
     let page = LicensePage {
         frame: asked.frame(heading.as_str(), NavEntry::Licenses).with_find(),
-        notice: notice(asked.fields.get("done")),
+        notice: notice(asked, &found),
         sharing: sharing(asked, license.id).await,
         seats: seats(asked, license),
         history: ShownHistory::of(asked, license.id).await?,
@@ -160,6 +185,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         is_named,
         sites,
         more_sites,
+        in_vain,
         facts,
         change,
         no_change,
@@ -167,19 +193,38 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     Ok(PageAnswer::page(StatusCode::OK, &page))
 }
 
-/// What a form did that led here. The address says which; it can only choose a sentence.
-fn notice(done: &str) -> Option<&'static str> {
-    Some(match done {
+/// What a form did that led here. The address says which; what it says is true of the license now.
+fn notice(asked: &Asked<'_>, found: &FoundLicense<'_>) -> Option<String> {
+    let done = asked.fields.get("done");
+    let site = asked.fields.get("site").parse::<SiteHost>().ok();
+    let is_suspended = found.status == LicenseStatus::Suspended;
+    let plain = match done {
+        "extended" if is_suspended => "The new end is kept. The license stays suspended.",
         "extended" => "The new end is in force. The customer’s sites see it at their next check.",
         "sites" => "The number of sites is in force.",
-        "freed" => "The seat is free.",
-        "moved" => "The seat is the new site’s.",
+        "freed" => match site {
+            Some(site) => return Some(format!("The seat of {site} is free.")),
+            None => "The seat is free.",
+        },
+        "moved" => match site {
+            Some(site) => return Some(format!("The seat is reserved for {site}.")),
+            None => "The seat is the new site’s.",
+        },
         "modules" => "What it covers is in force.",
         "note" => "The note is saved.",
         "assigned" => "The license is for the customer with this address.",
+        "address" => {
+            "The customer has the new address, with the same name and the same licenses. Later mails go to it."
+        }
         "erased" => "The customer is erased. The licenses stay.",
         "issued" => "The license is issued, and its key is on its way to the customer.",
         "suspended" => "The license is suspended.",
+        "lifted" if is_suspended => {
+            let shop = shop_suspended(asked, found).unwrap_or_default();
+            return Some(format!(
+                "What a person suspended is lifted, and the license stays suspended. {shop}"
+            ));
+        }
         "lifted" => "The license works again.",
         "revoked" => "The license is revoked for good.",
         "new-key" => "This license has a new key, which is mailed to the customer. The old key never works again.",
@@ -187,7 +232,23 @@ fn notice(done: &str) -> Option<&'static str> {
         "mailed-page" => "The link to the download is on its way to the customer.",
         "same" => "Nothing changed: it is so already.",
         _ => return None,
-    })
+    };
+    Some(plain.to_owned())
+}
+
+/// That a shop suspends the license, and why; `None` if none does.
+fn shop_suspended(asked: &Asked<'_>, license: &License) -> Option<String> {
+    let sold = license.details.remarks().sold.as_deref()?;
+    let is_shops = sold.granted(&license.sold_grant()).status == LicenseStatus::Suspended;
+    let sale = asked
+        .state
+        .service
+        .gate
+        .bindings()
+        .known_sale(sold.sale)
+        .filter(|_| is_shops);
+    let cause = sale.and_then(|sale| sale.facts.suspension_cause());
+    is_shops.then(|| sentence(&StepRefusal::ShopSuspended(cause).to_string()))
 }
 
 /// The texts that the last line of a license names.
@@ -247,7 +308,8 @@ fn sites(asked: &Asked<'_>, license: &License, reported: &BTreeMap<SiteHost, Sit
             is_held,
         }
     };
-    let ahead = listed.map(|host| site(host, None, "listed ahead", false));
+    // A file’s hosts are changed in the file.
+    let ahead = listed.map(|host| site(host, None, "reserved, has not asked yet", !license.is_declared));
     let of_bound = bound.all().iter().rev().map(|binding| {
         let is_void = license.is_void(binding);
         let note = match &binding.host {
@@ -271,10 +333,48 @@ fn sites(asked: &Asked<'_>, license: &License, reported: &BTreeMap<SiteHost, Sit
     (all, more)
 }
 
+/// The sites that asked in vain since the license began to refuse some, if there are any.
+async fn sites_in_vain(asked: &Asked<'_>, license: &License) -> Result<Option<SitesInVain>, PageProblem> {
+    let service = &asked.state.service;
+    let Some(refused) = reports::refused_of(service, license.id).await? else {
+        return Ok(None);
+    };
+    let rules = service.gate.rules();
+    let bound = service.gate.bindings().of(&license.id);
+    let has_seat = |host: &SiteHost| license.seat(&bound, &rules.staging, host) == Seat::Held;
+    let hosts: Vec<_> = refused.hosts().iter().rev().filter(|host| !has_seat(host)).collect();
+    if hosts.is_empty() {
+        return Ok(None);
+    }
+    let used = license.used_seats(&bound, &rules.staging);
+    let more = hosts.len().saturating_sub(MOST_IN_VAIN);
+    // No more of them are kept, so nobody knows how many there are.
+    let is_cut = refused.hosts().len() == MOST_HOSTS;
+    Ok(Some(SitesInVain {
+        more: match (more, is_cut) {
+            (0, false) => None,
+            (0, true) => Some("and more".to_owned()),
+            (more, false) => Some(format!("and {more} more")),
+            (more, true) => Some(format!("and at least {more} more")),
+        },
+        hosts: hosts.into_iter().take(MOST_IN_VAIN).map(ShownHost::from).collect(),
+        last: ShownTime::of(refused.last, asked.now),
+        why: match license.sites {
+            SiteLimit::Limited(limit) if used >= limit.get() as usize => match limit.get() {
+                1 => "the only seat is taken".to_owned(),
+                2 => "both seats are taken".to_owned(),
+                seats => format!("all {seats} seats are taken"),
+            },
+            _ => "no seat was free then; one is now".to_owned(),
+        },
+    }))
+}
+
 fn facts(
     asked: &Asked<'_>,
     found: &FoundLicense<'_>,
     row: &LicenseRow,
+    names: &LicenseNames,
     texts: &BTreeMap<Hex128, StoredText>,
 ) -> Vec<LicenseFact> {
     let license: &License = found;
@@ -286,11 +386,18 @@ fn facts(
         is_code: false,
     };
     let mut facts = vec![plain("Covers", covers(license, asked.snapshot))];
-    if let Some(address) = &row.customer.address {
+    let rights = license.details.rights.labelled().into_iter();
+    let rights = rights.filter(|(_, value)| !value.is_empty());
+    facts.extend(rights.map(|(name, value)| plain(name, OutsideText::of(&value))));
+    for (number, address) in names.addresses(license).into_iter().enumerate() {
         let query: String = url::form_urlencoded::byte_serialize(address.as_str().as_bytes()).collect();
+        let name = match number {
+            0 => "Address",
+            _ => "Another address",
+        };
         facts.push(LicenseFact {
             link: Some(format!("/licenses?q={query}")),
-            ..plain("Address", address.clone())
+            ..plain(name, address)
         });
     }
     if let Some(order) = &row.order {
@@ -304,7 +411,11 @@ fn facts(
             OutsideText::of(&format!("{} by {by}", issued_at.exact)),
         ));
         if let (true, Some(by)) = (license.status != LicenseStatus::Active, &issued.status_by) {
-            facts.push(plain("Withdrawn by", OutsideText::of(&by.words())));
+            let name = match license.status {
+                LicenseStatus::Revoked => "Revoked by",
+                _ => "Suspended by",
+            };
+            facts.push(plain(name, OutsideText::of(&by.words())));
         }
         if let Some(sold) = &remarks.sold {
             let sale = sold.sale.to_string();
@@ -346,7 +457,12 @@ fn forms(
     Ok(Some(ChangeForms {
         revision: issued.revision,
         until: ShownDay::of(license.expires, asked.today()).machine,
-        proposed: ShownDay::of(later_end(license), asked.today()).machine,
+        proposed: match asked.fields.get("until").parse::<NaiveDate>() {
+            Ok(chosen) => chosen.to_string(),
+            Err(_) => ShownDay::of(later_end(license), asked.today()).machine,
+        },
+        is_extending: asked.fields.get("until").parse::<NaiveDate>().is_ok(),
+        quick_ends: quick_ends(license, asked.today()),
         tomorrow: asked.today().to_string(),
         sites: match license.sites {
             SiteLimit::Limited(limit) => limit.to_string(),
@@ -354,6 +470,10 @@ fn forms(
         },
         most_sites: if is_admin { 100_000 } else { MOST_SUPPORT_SITES },
         is_suspended: license.status == LicenseStatus::Suspended,
+        shop_suspended: (license.details.remarks().sold.as_deref())
+            .filter(|sold| sold.is_suspended_by_shop_alone(&license.sold_grant()))
+            .and_then(|_| shop_suspended(asked, license))
+            .map(|sentence| OutsideText::of_sentence(&sentence)),
         may_revoke: is_admin,
         note: note.to_owned(),
         modules: is_admin.then(|| terms_form::modules_text(&license.modules)),
@@ -372,6 +492,16 @@ fn later_end(license: &License) -> NaiveDate {
     }
 }
 
+/// A month and a year after the end of a license, or after today if it is over.
+fn quick_ends(license: &License, today: NaiveDate) -> Vec<(&'static str, String)> {
+    if license.expires == NEVER {
+        return Vec::new();
+    }
+    let from = license.expires.max(today);
+    let ends = [("+1 month", Period::Months(1)), ("+1 year", Period::Months(12))];
+    ends.map(|(name, period)| (name, period.after(from).to_string())).into()
+}
+
 /// What looks like sharing of a license, or until when somebody says that it is none.
 async fn sharing(asked: &Asked<'_>, id: LicenseId) -> Option<String> {
     let vouch = asked.state.service.gate.bindings().vouch_of(&id, asked.today());
@@ -382,7 +512,11 @@ async fn sharing(asked: &Asked<'_>, id: LicenseId) -> Option<String> {
     // Without it, the page says everything else.
     let found = kept_figures::sharing(asked).await.ok()?;
     if let Some(refused) = found.many_hosts.iter().find(|found| found.license == id) {
-        let sites = counted(refused.hosts.len(), "site");
+        let count = refused.hosts.len();
+        let sites = match count {
+            MOST_HOSTS.. => format!("{count} sites or more"),
+            count => counted(count, "site"),
+        };
         return Some(format!("{sites} without a seat asked with this key."));
     }
     let is_listed = found.many_moves.iter().any(|found| found.license == id)

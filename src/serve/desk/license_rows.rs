@@ -70,7 +70,7 @@ impl LicenseNames {
         })
     }
 
-    /// The row of the customer of a license, whoever may see it. Of several addresses, the first one counts.
+    /// The row of the customer of a license, whoever may see it. Of several addresses, the newest one counts.
     pub(super) fn row(&self, license: &License) -> Option<CustomerRow> {
         let mut rows = self.texts.customer(license.details.remarks().holder?);
         let first = rows.next()?.clone();
@@ -84,6 +84,15 @@ impl LicenseNames {
         };
         let mut kept = self.texts.customer(holder).filter_map(|row| row.address.as_deref());
         kept.any(|kept| kept.parse::<CustomerAddress>().is_ok_and(|kept| kept == *address))
+    }
+
+    /// The addresses of its customer that are kept, the newest first; none where the visitor does not see them.
+    pub(super) fn addresses(&self, license: &License) -> Vec<OutsideText> {
+        let holder = license.details.remarks().holder.filter(|_| self.sees_customers);
+        let rows = holder.into_iter().flat_map(|holder| self.texts.customer(holder));
+        rows.filter_map(|row| row.address.as_deref())
+            .map(OutsideText::of)
+            .collect()
     }
 
     /// Whose license it is.

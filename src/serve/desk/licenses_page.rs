@@ -1,7 +1,7 @@
 //! The list of licenses, the newest first, and what finds one: an address, a name, a site, an order, an id or a key.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use askama::Template;
@@ -9,29 +9,30 @@ use chrono::NaiveDate;
 
 use crate::serve::api::licenses::list::WantedOrder;
 use crate::serve::api::licenses::reports;
+use crate::serve::background::TimeSlice;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::figures::{LicenseFigures, LicenseMarks, ends_within};
 use crate::serve::desk::frame::{NavEntry, PageFrame};
-use crate::serve::desk::kept_figures::{self, COUNTS_FOR};
+use crate::serve::desk::kept_figures;
 use crate::serve::desk::license_rows::{LicenseRow, ShownHosts};
 use crate::serve::desk::plugin_pages::DAYS;
-use crate::serve::found_license;
+use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::gate::Snapshot;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
-use crate::serve::pages::shown::{counted, grouped};
+use crate::serve::pages::shown::{address, counted, grouped};
 use crate::serve::state::Service;
-use countersign_ledger::CustomerQuery;
+use countersign_ledger::{CustomerQuery, Ledger};
 use countersign_model::customer::CustomerAddress;
 use countersign_model::desk_person::DeskRole;
-use countersign_model::issued_license::Hex128;
+use countersign_model::issued_license::{Hex128, IssuedPlace};
 use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::name::Name;
 use countersign_model::period::NEVER;
 use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
-use countersign_model::text::folded::folded;
+use countersign_model::text::folded;
 use countersign_model::text::outside_text::OutsideText;
 
 /// How many licenses a page has.
@@ -47,7 +48,7 @@ const FEWEST_DIGITS: usize = 8;
 const MAX_TEXT: usize = 300;
 
 /// The place of a license in the list: when it was issued, in nanoseconds since 1970, and its id. Declared licenses come last.
-type ListPlace = (i64, LicenseId);
+type ListPlace = IssuedPlace;
 
 const DECLARED: i64 = i64::MIN;
 
@@ -58,6 +59,8 @@ struct LicensesPage {
     /// How many licenses match, as words.
     said: String,
     query: OutsideText,
+    /// Where orders that wait are looked for by the same text.
+    waiting: Option<String>,
     plugins: Vec<FilterChoice>,
     states: Vec<FilterChoice>,
     ends: Vec<FilterChoice>,
@@ -90,7 +93,8 @@ struct QuickFilter {
 /// What the list shows.
 #[derive(Clone, Default)]
 struct ListFilter {
-    wanted: Option<WantedLicenses>,
+    /// The licenses that a text found.
+    wanted: Option<HashSet<LicenseId>>,
     module: Option<Name>,
     state: Option<LicenseState>,
     ends: Option<EndsFilter>,
@@ -100,13 +104,6 @@ struct ListFilter {
 }
 
 type RunningSites = HashMap<LicenseId, Vec<SiteHost>>;
-
-/// What a text found.
-#[derive(Clone, Default)]
-struct WantedLicenses {
-    ids: HashSet<LicenseId>,
-    holders: HashSet<Hex128>,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EndsFilter {
@@ -124,7 +121,6 @@ enum SeatsFilter {
 struct ScanResult {
     places: Vec<ListPlace>,
     matching: usize,
-    figures: Option<LicenseFigures>,
 }
 
 const STATES: [(&str, &str, LicenseState); 4] = [
@@ -152,22 +148,16 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     }
     let filter = filter(asked).await?;
     let chosen = |name| asked.fields.get(name);
-    let kept = asked.state.licenses.within(COUNTS_FOR, asked.now);
     let found = {
         let service = Arc::clone(&asked.state.service);
         let snapshot = Arc::clone(asked.snapshot);
         let filter = filter.clone();
         let after = place(chosen("after"));
         let today = asked.today();
-        let counts = kept.is_none();
-        let look = move || scan(&service, &snapshot, &filter, after, PAGE + 1, (counts, today));
+        let look = move || scan(&service, &snapshot, &filter, after, PAGE + 1, today);
         asked.state.scans.look(look).await?
     };
-    let figures = match (found.figures, kept) {
-        (Some(figures), _) => asked.state.licenses.keep(figures, asked.now),
-        (None, Some(kept)) => kept,
-        (None, None) => kept_figures::licenses(asked).await?,
-    };
+    let figures = kept_figures::licenses(asked).await?;
     let has_more = found.places.len() > PAGE;
     let shown = &found.places[..found.places.len().min(PAGE)];
     let ids: Vec<_> = shown.iter().map(|(_, id)| *id).collect();
@@ -191,6 +181,8 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         runs: OutsideText::of(if filter.running.is_some() { chosen("runs") } else { "" }),
         // A key is shown nowhere.
         query: OutsideText::of(if LicenseKey::is_in(query) { "" } else { query }),
+        waiting: (!query.trim().is_empty() && !LicenseKey::is_in(query))
+            .then(|| address("/sales", &[("find", query.trim())])),
         plugins: plugin_choices(asked),
         states: choices("Any", &STATES.map(|(value, word, _)| (value, word)), chosen("state")),
         ends: choices("Any time", &ENDS.map(|(value, word, _)| (value, word)), chosen("ends")),
@@ -269,7 +261,7 @@ pub(super) async fn all_matching(asked: &Asked<'_>) -> Result<Vec<LicenseId>, Pa
     let snapshot = Arc::clone(asked.snapshot);
     let today = asked.today();
     let look = move || {
-        let found = scan(&service, &snapshot, &filter, None, usize::MAX, (false, today));
+        let found = scan(&service, &snapshot, &filter, None, usize::MAX, today);
         found.places.into_iter().map(|(_, id)| id).collect()
     };
     Ok(asked.state.scans.look(look).await?)
@@ -297,17 +289,17 @@ fn named_license(asked: &Asked<'_>, text: &str) -> Option<LicenseId> {
 }
 
 /// The licenses of the sites, orders and customers that a text names.
-async fn wanted(asked: &Asked<'_>, text: &str) -> Result<WantedLicenses, PageProblem> {
+async fn wanted(asked: &Asked<'_>, text: &str) -> Result<HashSet<LicenseId>, PageProblem> {
     let service = &asked.state.service;
     let bindings = service.gate.bindings();
-    let mut wanted = WantedLicenses::default();
+    let mut wanted = HashSet::new();
     let order = WantedOrder::new(text, asked.secrets, &service.hooks);
     let of_order = {
         let service = Arc::clone(service);
         let look = move || order.licenses(service.gate.bindings());
         asked.state.scans.look(look).await?
     };
-    wanted.ids.extend(of_order);
+    wanted.extend(of_order);
     if let Ok(host) = text.parse::<SiteHost>()
         && host.as_str().contains(['.', ':'])
     {
@@ -323,11 +315,11 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<WantedLicenses, PagePro
             ids.extend(listed.map(|license| license.id));
             ids
         };
-        wanted.ids.extend(asked.state.scans.look(look).await?);
+        wanted.extend(asked.state.scans.look(look).await?);
         let look = reports::licenses_refused_to(&asked.state.service, &refused_host);
-        wanted.ids.extend(asked.state.scans.look_with(look).await??);
+        wanted.extend(asked.state.scans.look_with(look).await??);
     }
-    let wanted_text = folded(text);
+    let wanted_text = folded::folded(text);
     let found = bindings
         .customers(CustomerQuery::Containing(text.to_owned(), MOST_CUSTOMERS))
         .await?;
@@ -337,11 +329,11 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<WantedLicenses, PagePro
         let has_name = || {
             row.name
                 .as_ref()
-                .is_some_and(|name| folded(name).contains(&wanted_text))
+                .is_some_and(|name| folded::contains(name, &wanted_text))
         };
         sees || has_name()
     });
-    wanted.holders.extend(rows.map(|row| row.number));
+    let mut customers: BTreeSet<Hex128> = rows.map(|row| row.number).collect();
     // Where only an HMAC of the address is kept, the whole address finds.
     if let Ok(address) = text.parse::<CustomerAddress>()
         && sees
@@ -349,30 +341,36 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<WantedLicenses, PagePro
         let names = asked.secrets.references().customer_names(&address);
         let kept = bindings.texts(names).await?;
         let numbers = kept.iter().filter_map(|(_, stored)| Some(stored.customer()?.number));
-        wanted.holders.extend(numbers);
+        customers.extend(numbers);
     }
+    let service = Arc::clone(service);
+    let customers: Vec<_> = customers.into_iter().collect();
+    let look = move || service.gate.bindings().issued_to(&customers);
+    wanted.extend(asked.state.scans.look(look).await?);
     Ok(wanted)
 }
 
-/// Looks at every license: the first after a place, so many at most, how many there are, and if wanted the counts of all. Blocks.
+/// The first licenses after a place, so many at most, and how many there are. Looks at every license where no text names some and anything
+/// is filtered. Blocks.
 fn scan(
     service: &Service,
     snapshot: &Snapshot,
     filter: &ListFilter,
     after: Option<ListPlace>,
     most: usize,
-    (counts, today): (bool, NaiveDate),
+    today: NaiveDate,
 ) -> ScanResult {
     let bindings = service.gate.bindings();
+    if filter.takes_all() {
+        return newest(bindings, snapshot, after, most);
+    }
     let staging = &service.gate.rules().staging;
-    let mut figures = counts.then(LicenseFigures::default);
     let mut matching = 0;
     let mut newest: BinaryHeap<Reverse<ListPlace>> = BinaryHeap::new();
+    let mut slice = TimeSlice::begin();
     let mut look = |license: &License, issued: i64| {
+        slice.pause_after_small_step();
         let marks = || LicenseMarks::of(license, bindings, staging, today);
-        if let Some(figures) = &mut figures {
-            figures.add(license, &marks());
-        }
         if !filter.takes(license, marks, today) {
             return;
         }
@@ -385,31 +383,64 @@ fn scan(
             }
         }
     };
-    bindings.each_issued(|issued| {
-        let time = issued.origin.issued.timestamp_nanos_opt().unwrap_or_default();
-        look(&issued.license, time);
-    });
-    found_license::declared_alone(&snapshot.registry, bindings).for_each(|license| look(license, DECLARED));
+    match &filter.wanted {
+        Some(wanted) => {
+            for found in wanted
+                .iter()
+                .filter_map(|id| found_license::find(&snapshot.registry, bindings, id))
+            {
+                let issued = match &found {
+                    FoundLicense::Ledger(issued) => issued.place().0,
+                    FoundLicense::Declared(_) => DECLARED,
+                };
+                look(&found, issued);
+            }
+        }
+        None => {
+            bindings.each_issued(|issued| look(&issued.license, issued.place().0));
+            found_license::declared_alone(&snapshot.registry, bindings).for_each(|license| look(license, DECLARED));
+        }
+    }
     // The smallest of the reversed is the newest.
     let places = newest
         .into_sorted_vec()
         .into_iter()
         .map(|Reverse(place)| place)
         .collect();
-    ScanResult {
-        places,
-        matching,
-        figures,
-    }
+    ScanResult { places, matching }
+}
+
+/// The newest licenses after a place, and the count of all. Reads no other license of the ledger.
+fn newest(bindings: &Ledger, snapshot: &Snapshot, after: Option<ListPlace>, most: usize) -> ScanResult {
+    let declared = found_license::declared_alone(&snapshot.registry, bindings);
+    let mut declared: Vec<ListPlace> = declared.map(|license| (DECLARED, license.id)).collect();
+    let matching = bindings.issued_count() + declared.len();
+    let mut places = bindings.newest_issued(after, most);
+    declared.retain(|place| after.is_none_or(|after| *place < after));
+    declared.sort_unstable_by_key(|place| Reverse(*place));
+    places.extend(declared);
+    places.truncate(most);
+    ScanResult { places, matching }
 }
 
 impl ListFilter {
+    /// Whether the list has every license.
+    fn takes_all(&self) -> bool {
+        let Self {
+            wanted,
+            module,
+            state,
+            ends,
+            seats,
+            running,
+        } = self;
+        let is_unfiltered = module.is_none() && state.is_none() && ends.is_none() && seats.is_none();
+        is_unfiltered && wanted.is_none() && running.is_none()
+    }
+
     /// Whether the list has this license. Its sites are looked at last, because that takes longest.
     fn takes(&self, license: &License, marks: impl FnOnce() -> LicenseMarks, today: NaiveDate) -> bool {
-        let is_wanted = |wanted: &WantedLicenses| {
-            let holder = license.details.remarks().holder;
-            wanted.ids.contains(&license.id) || holder.is_some_and(|holder| wanted.holders.contains(&holder))
-        };
+        let is_wanted = |wanted: &HashSet<LicenseId>| wanted.contains(&license.id);
         let ends = |ends: &EndsFilter| match ends {
             EndsFilter::Within(days) => {
                 license.state(today) == LicenseState::Active && ends_within(license, today, *days)

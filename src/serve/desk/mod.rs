@@ -19,10 +19,12 @@ mod license_page;
 mod license_questions;
 mod license_rows;
 mod licenses_page;
+mod mail_way;
 mod new_license;
 mod note_page;
 mod own_host;
 mod page_table;
+mod parked_mails;
 mod people_page;
 mod plugin_history;
 mod plugin_pages;
@@ -34,8 +36,10 @@ mod sharing_page;
 mod sign_in_pages;
 pub mod state;
 mod terms_form;
+mod today_history;
 mod today_page;
 mod visitor;
+mod withhold_page;
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, Weak};
@@ -301,6 +305,7 @@ async fn page(page: DeskPage, asked: &Asked<'_>) -> Result<PageAnswer, PageProbl
         | DeskPage::Note
         | DeskPage::Modules
         | DeskPage::Assign
+        | DeskPage::NewAddress
         | DeskPage::Suspend
         | DeskPage::Lift
         | DeskPage::NewKey
@@ -316,9 +321,11 @@ async fn page(page: DeskPage, asked: &Asked<'_>) -> Result<PageAnswer, PageProbl
         DeskPage::SayAddress | DeskPage::SayKey => delivery_page::say(asked, page).await,
         DeskPage::Attach => delivery_page::attach(asked).await,
         DeskPage::RetryDelivery | DeskPage::DropDelivery => sale_changes::parked(asked, page).await,
-        DeskPage::RetryMails => sale_changes::retry_mails(asked).await,
+        DeskPage::RetryMails => parked_mails::retry_all(asked).await,
+        DeskPage::RetryMail | DeskPage::DropMail => parked_mails::decide(asked, page).await,
         DeskPage::Plugins => plugin_pages::all(asked).await,
         DeskPage::Plugin => plugin_pages::one(asked).await,
+        DeskPage::Withhold => withhold_page::page(asked).await,
         DeskPage::PauseRollout | DeskPage::ResumeRollout | DeskPage::FinishRollout => {
             plugin_rollouts::change(asked, page).await
         }

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use chrono::NaiveDate;
+use warp::http::StatusCode;
 
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
@@ -31,6 +32,50 @@ struct NewLicensePage {
     /// Whether there is a mail server.
     mails: bool,
     once: String,
+    /// Why the form was not carried out.
+    problem: Vec<OutsideText>,
+    /// What was typed.
+    typed: TypedTerms,
+}
+
+/// The fields of the form as they were typed.
+#[derive(Default)]
+struct TypedTerms {
+    offer: String,
+    modules: String,
+    sites: String,
+    until: String,
+    address: String,
+    note: String,
+    key: String,
+}
+
+impl TypedTerms {
+    fn of(asked: &Asked<'_>) -> Self {
+        // SECURITY: a key that is pasted into the wrong field is on no page.
+        let typed = |name| match asked.fields.get(name) {
+            text if LicenseKey::is_in(text) => String::new(),
+            text => text.to_owned(),
+        };
+        Self {
+            offer: typed("offer"),
+            modules: typed("modules"),
+            sites: typed("sites"),
+            until: typed("until"),
+            address: typed("address"),
+            note: typed("note"),
+            key: typed("key"),
+        }
+    }
+}
+
+/// A problem with the field that has it.
+fn in_field(name: &'static str) -> impl Fn(PageProblem) -> PageProblem {
+    move |problem| {
+        let sentences = problem.sentences();
+        let said: Vec<_> = sentences.iter().map(OutsideText::as_str).collect();
+        PageProblem::refused(format!("{name}: {}", said.join(" ")))
+    }
 }
 
 /// A key, shown once.
@@ -48,6 +93,27 @@ struct NewKeyPage {
 
 /// The form.
 pub(super) fn form(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
+    let once = license_page::once()?;
+    Ok(PageAnswer::ok(&form_page(
+        asked,
+        once,
+        Vec::new(),
+        TypedTerms::default(),
+    )))
+}
+
+/// Carries the form out. If something is wrong in it, it is shown again with what was typed.
+pub(super) async fn issue(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
+    match issued(asked).await {
+        Err(problem) if problem.status == StatusCode::UNPROCESSABLE_ENTITY && problem.back.is_none() => {
+            let page = form_page(asked, once(asked)?, problem.sentences(), TypedTerms::of(asked));
+            Ok(PageAnswer::page(problem.status, &page))
+        }
+        answer => answer,
+    }
+}
+
+fn form_page(asked: &Asked<'_>, once: String, problem: Vec<OutsideText>, typed: TypedTerms) -> NewLicensePage {
     let offers = asked.snapshot.registry.offers().all().iter();
     let offers = offers.filter(|(offer, _)| !offer.is_nothing);
     let shown = offers.map(|(offer, _)| {
@@ -55,13 +121,15 @@ pub(super) fn form(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         let grants = format!("{}: {modules} · sites: {} · {}", offer.name, offer.sites, offer.lasts);
         (offer.name.to_string(), OutsideText::of(&grants))
     });
-    Ok(PageAnswer::ok(&NewLicensePage {
+    NewLicensePage {
         frame: asked.frame("New license", NavEntry::Licenses),
         offers: shown.collect(),
         tomorrow: asked.today().succ_opt().unwrap_or(asked.today()),
         mails: asked.state.service.mail.get().is_some(),
-        once: license_page::once()?,
-    }))
+        once,
+        problem,
+        typed,
+    }
 }
 
 /// What a form asks for.
@@ -76,7 +144,8 @@ fn offer<'r>(asked: &Asked<'r>) -> Result<Option<&'r Offer>, PageProblem> {
         "" => Ok(None),
         name => {
             let found = asked.snapshot.registry.offers().named(name);
-            let found = found.map_err(|_| PageProblem::refused("There is no such offer any more.".to_owned()))?;
+            let found =
+                found.map_err(|_| PageProblem::refused("Offer: There is no such offer any more.".to_owned()))?;
             Ok(Some(found))
         }
     }
@@ -88,19 +157,21 @@ fn terms(asked: &Asked<'_>) -> Result<WantedTerms, PageProblem> {
     let offer = offer(asked)?;
     let modules = match (get("modules"), offer) {
         ("", Some(offer)) => Modules::clone(&offer.modules),
-        (text, _) => terms_form::modules(text, &asked.snapshot.registry)?,
+        (text, _) => terms_form::modules(text, &asked.snapshot.registry).map_err(in_field("Modules"))?,
     };
     let sites = match (get("sites"), offer) {
         ("", Some(offer)) => offer.sites,
-        (text, _) => terms_form::sites(text)?.map_or(SiteLimit::Unlimited, SiteLimit::Limited),
+        (text, _) => terms_form::sites(text)
+            .map_err(in_field("Sites"))?
+            .map_or(SiteLimit::Unlimited, SiteLimit::Limited),
     };
     let expires = match (get("until"), offer.map(|offer| offer.lasts)) {
         ("never", _) | ("", Some(LicenseTerm::Lifetime)) => NEVER,
         ("", Some(LicenseTerm::Period(period))) => period.after(asked.today()),
-        (text, _) => terms_form::day(text)?,
+        (text, _) => terms_form::day(text).map_err(in_field("Last day"))?,
     };
     match expires < asked.today() {
-        true => Err(PageProblem::refused("The last day is past.".to_owned())),
+        true => Err(PageProblem::refused("Last day: It is past.".to_owned())),
         false => Ok(WantedTerms {
             modules,
             sites,
@@ -110,23 +181,22 @@ fn terms(asked: &Asked<'_>) -> Result<WantedTerms, PageProblem> {
 }
 
 /// Issues the license, and mails its key or shows it. A form that is sent twice issues one.
-pub(super) async fn issue(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
-    let back = |problem: PageProblem| problem.back_to("/new-license".to_owned());
-    let refused = |sentence: &str| back(PageProblem::refused(sentence.to_owned()));
+async fn issued(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
+    let refused = |sentence: &str| PageProblem::refused(sentence.to_owned());
     let get = |name| asked.fields.get(name);
-    let once = once(asked).map_err(back)?;
-    let terms = terms(asked).map_err(back)?;
+    let once = once(asked)?;
+    let terms = terms(asked)?;
     let customer = match get("address") {
         "" => None,
         address => Some(
             address
                 .parse::<CustomerAddress>()
-                .map_err(|_| refused("This is no mail address."))?,
+                .map_err(|_| refused("Mail address: This is none."))?,
         ),
     };
     // SECURITY: a key that is pasted into the wrong field must not get into the ledger.
     if LicenseKey::is_in(get("note")) {
-        return Err(refused("The note has a license key in it."));
+        return Err(refused("Note: It has a license key in it."));
     }
     let mailed = match (get("key"), asked.state.service.mail.get()) {
         ("mail", Some(queue)) => {
@@ -163,7 +233,7 @@ pub(super) async fn issue(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> 
     let (new, earlier) = match asked.tools().issue(order).await? {
         IssueReply::Issued { new, earlier } => (new, earlier),
         IssueReply::Refused(reason) => {
-            return Err(back(PageProblem::refused(sentence(&reason))));
+            return Err(PageProblem::refused(sentence(&reason)));
         }
     };
     if let Some((queue, address)) = mailed {

@@ -29,6 +29,7 @@ pub(super) enum DeskPage {
     Note,
     Modules,
     Assign,
+    NewAddress,
     AskErase,
     Erase,
     MailKey,
@@ -53,8 +54,11 @@ pub(super) enum DeskPage {
     RetryDelivery,
     DropDelivery,
     RetryMails,
+    RetryMail,
+    DropMail,
     Plugins,
     Plugin,
+    Withhold,
     PauseRollout,
     ResumeRollout,
     FinishRollout,
@@ -120,7 +124,7 @@ const fn with_reason(row: PageRow) -> PageRow {
 }
 
 /// Every page of the desk. The style sheet and the icon stand beside it, for everybody.
-pub(super) const PAGES: [PageRow; 57] = [
+pub(super) const PAGES: [PageRow; 61] = [
     row(DeskPage::SignIn, GET, "/sign-in", ANYONE),
     row(DeskPage::SendCode, POST, "/sign-in", ANYONE),
     row(DeskPage::Code, GET, "/sign-in/{}", ANYONE),
@@ -143,6 +147,7 @@ pub(super) const PAGES: [PageRow; 57] = [
     row(DeskPage::Note, POST, "/licenses/{}/note", SUPPORT),
     row(DeskPage::Modules, POST, "/licenses/{}/modules", ADMIN),
     row(DeskPage::Assign, POST, "/licenses/{}/assign", ADMIN),
+    row(DeskPage::NewAddress, POST, "/licenses/{}/address", ADMIN),
     row(DeskPage::AskErase, GET, "/licenses/{}/erase-customer", ADMIN),
     with_reason(row(DeskPage::Erase, POST, "/licenses/{}/erase-customer", ADMIN)),
     row(DeskPage::MailKey, POST, "/licenses/{}/mail-key", SUPPORT),
@@ -167,8 +172,11 @@ pub(super) const PAGES: [PageRow; 57] = [
     row(DeskPage::RetryDelivery, POST, "/deliveries/{}/retry", SUPPORT),
     row(DeskPage::DropDelivery, POST, "/deliveries/{}/drop", SUPPORT),
     row(DeskPage::RetryMails, POST, "/mails/retry", SUPPORT),
+    row(DeskPage::RetryMail, POST, "/mails/{}/retry", SUPPORT),
+    row(DeskPage::DropMail, POST, "/mails/{}/drop", SUPPORT),
     row(DeskPage::Plugins, GET, "/plugins", READ),
     row(DeskPage::Plugin, GET, "/plugins/{}", READ),
+    row(DeskPage::Withhold, GET, "/plugins/{}/withhold", READ),
     with_reason(row(DeskPage::PauseRollout, POST, "/plugins/{}/pause", SUPPORT)),
     row(DeskPage::ResumeRollout, POST, "/plugins/{}/resume", SUPPORT),
     with_reason(row(DeskPage::FinishRollout, POST, "/plugins/{}/finish", ADMIN)),

@@ -8,7 +8,7 @@ use chrono::{Days, NaiveDate};
 use crate::serve::desk::charts::{Chart, ChartSeries, MOST_AREAS};
 use crate::serve::history_report::HistoryReport;
 use crate::serve::pages::shown::{counted, grouped, percent};
-use countersign_model::day_counts::{DayCounts, DayLine, NamedCounts, QUARTERS, REST, add_counts};
+use countersign_model::day_counts::{DayCounts, DayLine, NamedCounts, QUARTERS, REST};
 use countersign_model::text::outside_text::OutsideText;
 use countersign_model::version::Version;
 
@@ -74,7 +74,7 @@ impl PluginHistory {
             .and_then(|day| report.history.iter().find(|line| line.day == day));
         let platforms = [("WordPress", &week.wordpress), ("PHP", &week.php)];
         Self {
-            sites: sites(&report.history),
+            sites: sites("Sites by version", &report.history),
             newest,
             yesterday: yesterday.map(|line| said(&line.counts)),
             platforms: platforms
@@ -117,8 +117,8 @@ fn platform(name: &'static str, counts: &NamedCounts) -> ShownPlatform {
 }
 
 /// The sites of each series of versions, on the days that know them.
-fn sites(lines: &[DayLine]) -> Option<Chart> {
-    let known: Vec<_> = lines.iter().filter(|line| !line.counts.sites.is_empty()).collect();
+pub(super) fn sites<'l>(title: &str, lines: impl IntoIterator<Item = &'l DayLine>) -> Option<Chart> {
+    let known: Vec<_> = lines.into_iter().filter(|line| !line.counts.sites.is_empty()).collect();
     let days: Vec<_> = known.iter().map(|line| line.day).collect();
     let by_series: Vec<BTreeMap<Option<(u32, u32)>, u64>> = known
         .iter()
@@ -158,7 +158,7 @@ fn sites(lines: &[DayLine]) -> Option<Chart> {
         .map(of)
         .chain(has_older.then_some(older))
         .collect();
-    Chart::stacked("Sites by version", &days, &series)
+    Chart::stacked(title, &days, &series)
 }
 
 /// The first two numbers of a version; `None` where it has none.
@@ -170,22 +170,6 @@ fn series_of(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.');
     let major = number(parts.next().filter(|_| version != REST)?)?;
     Some((major, parts.next().and_then(number).unwrap_or(0)))
-}
-
-/// What happened on a day with all plugins.
-pub(super) fn all_plugins(lines: &[DayLine], day: NaiveDate) -> Option<String> {
-    let mut counts = DayCounts::default();
-    for line in lines.iter().filter(|line| line.day == day) {
-        add_counts(&mut counts.updates, &line.counts.updates);
-        counts.downloads += line.counts.downloads;
-        // That of no plugin has each license once.
-        if line.plugin.is_none() {
-            counts.sold = line.counts.sold;
-            counts.renewed = line.counts.renewed;
-            counts.ended = line.counts.ended;
-        }
-    }
-    (!counts.is_empty()).then(|| said(&counts))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::serve::desk::plugin_rollouts::{self, ShownRollout};
 use crate::serve::history_report::HistoryReport;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
-use crate::serve::pages::shown::{ShownDay, ShownTime, counted, grouped, percent};
+use crate::serve::pages::shown::{ShownDay, ShownTime, address, counted, grouped, percent};
 use crate::serve::plugin_usage::PluginUsage;
 use countersign_model::plugin::Plugin;
 use countersign_model::slug::Slug;
@@ -45,6 +45,8 @@ struct ShownPlugin {
     sites: String,
     share: usize,
     withheld: usize,
+    /// The newest release that not every site has yet.
+    rollout: Option<ShownRollout>,
 }
 
 #[derive(Template)]
@@ -54,6 +56,7 @@ struct PluginPage {
     name: OutsideText,
     slug: Slug,
     latest: Option<OutsideText>,
+    has_releases: bool,
     sites: String,
     silent: usize,
     days: u16,
@@ -99,23 +102,20 @@ struct PublishedPlugin {
     signers: Option<usize>,
 }
 
-fn name(asked: &Asked<'_>, plugin: &Plugin) -> OutsideText {
-    OutsideText::of(plugin.shown_name(asked.snapshot.catalog.plugin_name(&plugin.slug)))
-}
-
 /// The plugins of the registry, by name.
 fn plugins<'a>(asked: &'a Asked<'_>) -> Vec<(OutsideText, &'a Plugin)> {
     let named = asked
         .snapshot
         .registry
         .plugins()
-        .map(|plugin| (name(asked, plugin), plugin));
+        .map(|plugin| (asked.plugin_name(plugin), plugin));
     let mut named: Vec<_> = named.collect();
     named.sort_by(|(one, a), (other, b)| (one, &a.slug).cmp(&(other, &b.slug)));
     named
 }
 
-async fn usage(asked: &Asked<'_>, plugins: Vec<Slug>) -> Result<Vec<Option<PluginUsage>>, PageProblem> {
+/// What sites run of these plugins.
+pub(super) async fn usage(asked: &Asked<'_>, plugins: Vec<Slug>) -> Result<Vec<Option<PluginUsage>>, PageProblem> {
     let look = reports::usage_of(&asked.state.service, plugins, DAYS);
     Ok(asked.state.scans.look_with(look).await??)
 }
@@ -132,44 +132,39 @@ pub(super) async fn all(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let plugins = plugins(asked);
     let slugs = plugins.iter().map(|(_, plugin)| plugin.slug.clone()).collect();
     let usages = usage(asked, slugs).await?;
-    let shown = plugins
-        .into_iter()
-        .zip(&usages)
-        .map(|((name, plugin), usage)| ShownPlugin {
+    let mut shown = Vec::new();
+    for ((name, plugin), usage) in plugins.into_iter().zip(&usages) {
+        let rollouts = plugin_rollouts::of_plugin(asked, plugin).await?;
+        let latest = usage.as_ref().and_then(|usage| usage.latest.as_ref());
+        shown.push(ShownPlugin {
             slug: plugin.slug.clone(),
             name,
-            latest: usage
-                .as_ref()
-                .and_then(|usage| usage.latest.as_ref())
-                .map(|latest| OutsideText::of(latest.as_str())),
+            latest: latest.map(|latest| OutsideText::of(latest.as_str())),
             sites: grouped(usage.as_ref().map_or(0, |usage| usage.sites)),
             share: usage.as_ref().map_or(0, on_latest),
             withheld: plugin.withhold.len(),
+            rollout: rollouts.into_iter().find(|rollout| rollout.is_open),
         });
-    let plugins: Vec<_> = shown.collect();
+    }
     Ok(PageAnswer::ok(&PluginsPage {
         frame: asked.frame("Plugins", NavEntry::Plugins),
         said: format!(
             "{}. Sites count that asked within {DAYS} days.",
-            counted(plugins.len(), "plugin")
+            counted(shown.len(), "plugin")
         ),
-        plugins,
+        plugins: shown,
     }))
 }
 
 /// One plugin.
 pub(super) async fn one(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
-    let plugin = asked
-        .snapshot
-        .registry
-        .plugin(asked.name)
-        .ok_or_else(PageProblem::not_found)?;
+    let plugin = asked.plugin()?;
     let usage = usage(asked, vec![plugin.slug.clone()]).await?.pop().flatten();
     let period = plugin_history::period(asked.fields.get("days"));
     let report = HistoryReport::of_server(&asked.state.service, Some(plugin.slug.clone()), period, asked.now).await?;
     let latest = usage.as_ref().and_then(|usage| usage.latest.as_ref());
     let history = PluginHistory::of(&report, latest, asked.today());
-    let name = name(asked, plugin);
+    let name = asked.plugin_name(plugin);
     let versions = usage.iter().flat_map(|usage| &usage.versions);
     let latest = usage.as_ref().and_then(|usage| usage.latest.clone());
     let shown = versions.clone().take(MOST_VERSIONS).map(|used| ShownVersion {
@@ -187,6 +182,7 @@ pub(super) async fn one(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         frame: asked.frame(name.as_str(), NavEntry::Plugins),
         name,
         slug: plugin.slug.clone(),
+        has_releases: !asked.snapshot.catalog.published(&plugin.slug).is_empty(),
         sites: counted(usage.as_ref().map_or(0, |usage| usage.sites), "site"),
         silent: usage.as_ref().map_or(0, |usage| usage.silent),
         days: DAYS,
@@ -202,11 +198,7 @@ pub(super) async fn one(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
 
 /// The address of the list of licenses whose sites run a version, which is what sites say it is.
 fn running_path(plugin: &Slug, version: &str) -> String {
-    let mut query = url::form_urlencoded::Serializer::new(String::new());
-    query
-        .append_pair("plugin", plugin.as_str())
-        .append_pair("runs", version);
-    format!("/licenses?{}", query.finish())
+    address("/licenses", &[("plugin", plugin.as_str()), ("runs", version)])
 }
 
 /// What is published.

@@ -1,5 +1,5 @@
 //! What forms do with what waits: say what an order is, try what is parked again, leave it aside. The same functions as
-//! `countersign shop parked`, `countersign mail parked`, and an offer that is added later.
+//! `countersign shop parked`, and an offer that is added later.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,6 @@ use countersign_files::queue::{Queue, QueueState};
 use countersign_files::spool::{self, Delivery};
 use countersign_ledger::KnownSale;
 use countersign_mail::address::MailAddress;
-use countersign_mail::queued_mail::{self, QueuedMail};
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license::{Modules, SiteLimit};
 use countersign_model::offer::{LicenseTerm, Offer, QuantityMeaning, SalesMode, ShopId};
@@ -315,28 +314,6 @@ pub(super) async fn parked(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnsw
         (true, true) => "dropped",
         (true, false) => "retried",
     }))
-}
-
-/// Has every parked mail tried again.
-pub(super) async fn retry_mails(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
-    let folder = queued_mail::folder(&asked.state.store);
-    let now = asked.now;
-    let work = move || {
-        let Some(queue) = Queue::<QueuedMail>::existing(folder) else {
-            return Ok(0_usize);
-        };
-        let mut retried = 0;
-        for (id, _) in queue.list()? {
-            // `mail parked list` tells of one that cannot be read.
-            retried += usize::from(queue.retry_changed(id, now, |_| {}).unwrap_or(false));
-        }
-        Ok(retried)
-    };
-    let retried = blocking(work)
-        .await
-        .map_err(|problem| problem.back_to("/health".to_owned()))?;
-    tracing::info!(mails = retried, by = "operator:desk", "parked mails are tried again");
-    Ok(PageAnswer::SeeOther("/health?done=mails".to_owned()))
 }
 
 /// Work of the disk, on a thread that may wait.

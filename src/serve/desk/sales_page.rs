@@ -9,6 +9,7 @@ use askama::Template;
 use chrono::{DateTime, Utc};
 use tokio::task::spawn_blocking;
 
+use crate::serve::deliveries::fold;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::license_questions::typed;
@@ -16,7 +17,7 @@ use crate::serve::desk::license_rows::{LicenseRow, StatePill};
 use crate::serve::desk::sale_changes;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
-use crate::serve::pages::shown::{ShownTime, counted, grouped};
+use crate::serve::pages::shown::{ShownTime, address, counted, grouped};
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use crate::serve::waiting_sales::{self, ListedWait, WaitingOrder};
@@ -28,10 +29,14 @@ use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
 use countersign_model::slug::Slug;
+use countersign_model::text::folded;
 use countersign_model::text::outside_text::OutsideText;
 
 /// How many sales a list has.
 const PAGE: usize = 50;
+
+/// How many parked deliveries are read for the page.
+const MOST_READ: usize = 2_000;
 
 /// The first digits of a sale's id that a page shows.
 const SHOWN_DIGITS: usize = 8;
@@ -43,6 +48,9 @@ struct SalesPage {
     /// What was done just now.
     notice: Option<&'static str>,
     shops: String,
+    /// The text that the visitor searches for among waiting orders, and the address of the same search among licenses.
+    find: OutsideText,
+    elsewhere: Option<String>,
     waiting: Vec<ShownWait>,
     waiting_said: String,
     /// The parked deliveries of this node, the oldest first.
@@ -70,6 +78,7 @@ struct ShownParked {
 struct ShownOrder {
     number: Option<OutsideText>,
     sold: OutsideText,
+    amount: Option<OutsideText>,
     buyer: Option<OutsideText>,
 }
 
@@ -80,16 +89,19 @@ impl ShownOrder {
         Self {
             number: order.number.as_deref().map(OutsideText::of),
             sold: OutsideText::of(&order.sold.join(", ")),
+            amount: order.amount.as_deref().map(OutsideText::of),
             buyer: (sees_customers && !buyer.is_empty()).then(|| OutsideText::of(&buyer.join(", "))),
         }
     }
 }
 
-/// The parked deliveries in a node's own folder, and how many there are. Blocks.
+/// The parked deliveries in a node's own folder that a search finds, the oldest first, and how many there are. A delivery whose sale waits
+/// in the ledger is left out: the row of the sale in `waiting` gets its order. Blocks.
 fn parked(
     store: &Path,
     service: &Service,
-    (now, sees_customers): (DateTime<Utc>, bool),
+    waiting: &mut [ListedWait],
+    (now, sees_customers, wanted): (DateTime<Utc>, bool, &str),
 ) -> Result<(Vec<ShownParked>, usize), JsonFolderError> {
     let Some(queue) = Queue::<Delivery>::existing(spool::folder(store)) else {
         return Ok((Vec::new(), 0));
@@ -103,25 +115,42 @@ fn parked(
         }
     }
     found.sort_unstable();
+    let mut all = found.len();
     let mut shown = Vec::new();
-    for (since, id) in found.iter().take(PAGE) {
+    for (since, id) in found.iter().take(MOST_READ) {
         let Ok(Some(WholeItem { queued, body })) = queue.read_with_body(*id) else {
             continue;
         };
         let shop = &queued.item.shop;
-        let hook = service.hooks.find(shop.as_str());
-        let order = hook.map(|(hook, _)| WaitingOrder::of_delivery(hook.config.kind, &body));
+        let hook = service.hooks.find(shop.as_str()).map(|(hook, _)| &hook.config);
+        let order = hook.map(|hook| WaitingOrder::of_delivery(hook.kind, &body));
+        let order = order.unwrap_or_default();
+        if queued.item.waits_for == Some(AwaitedThing::Offer)
+            && let Some(sale) = hook.and_then(|hook| fold::sale_of(service, hook, &body))
+            && let Some(wait) = waiting.iter_mut().find(|wait| wait.sale == Some(sale))
+        {
+            wait.order = order;
+            all -= 1;
+            continue;
+        }
+        if !order.contains(wanted, sees_customers) {
+            all -= 1;
+            continue;
+        }
+        if shown.len() == PAGE {
+            continue;
+        }
         shown.push(ShownParked {
             id: *id,
             tag: short(*id),
             typed: typed(&id.to_string()).to_owned(),
             shop: OutsideText::of(shop.as_str()),
-            order: ShownOrder::of(&order.unwrap_or_default(), sees_customers),
+            order: ShownOrder::of(&order, sees_customers),
             reason: OutsideText::of_sentence(queued.reason.as_deref().unwrap_or_default()),
             since: ShownTime::of(*since, now),
         });
     }
-    Ok((shown, found.len()))
+    Ok((shown, all))
 }
 
 /// What waits.
@@ -255,16 +284,12 @@ impl SalesLook {
 /// The page.
 pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
-    let look = SalesLook::now(asked).await?;
+    let mut look = SalesLook::now(asked).await?;
+    let find = asked.fields.get("find").trim();
+    let wanted = folded::folded(find);
     let ids: Vec<_> = look.licenses.values().flatten().copied().collect();
     let rows = LicenseRow::of_ids(asked, &ids).await?;
     let rows: HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
-    let waiting: Vec<_> = look
-        .waiting
-        .iter()
-        .take(PAGE)
-        .map(|wait| shown_wait(asked, wait))
-        .collect();
     let latest = look.latest.iter().map(|sale| {
         let of_sale = look
             .licenses
@@ -293,10 +318,19 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     });
     let store = asked.state.store.clone();
     let service = Arc::clone(&asked.state.service);
-    let seen = (asked.now, asked.visitor.sees_customers());
-    let parked = spawn_blocking(move || parked(&store, &service, seen)).await;
-    let parked = parked.map_err(|error| Problem::internal(&error))?;
-    let (parked, all_parked) = parked.map_err(|error| Problem::internal(&error))?;
+    let sees_customers = asked.visitor.sees_customers();
+    let now = asked.now;
+    let mut waiting = std::mem::take(&mut look.waiting);
+    let read = spawn_blocking({
+        let wanted = wanted.clone();
+        move || {
+            let parked = parked(&store, &service, &mut waiting, (now, sees_customers, &wanted))?;
+            Ok::<_, JsonFolderError>((waiting, parked))
+        }
+    });
+    let read = read.await.map_err(|error| Problem::internal(&error))?;
+    let (mut waiting, (parked, all_parked)) = read.map_err(|error| Problem::internal(&error))?;
+    waiting.retain(|wait| wait.order.contains(&wanted, sees_customers));
     let spool = asked.state.service.hooks.spool();
     Ok(PageAnswer::ok(&SalesPage {
         frame: asked.frame("Sales", NavEntry::Sales),
@@ -305,11 +339,13 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             Some(_) => format!("{} in the ledger", counted(look.all, "sale")),
             None => "No shop is connected".to_owned(),
         },
-        waiting_said: match look.waiting.len() {
+        find: OutsideText::of(find),
+        elsewhere: (!find.is_empty()).then(|| address("/licenses", &[("q", find)])),
+        waiting_said: match waiting.len() {
             more if more > PAGE => format!("the oldest {PAGE} of {more}"),
             count => counted(count, "sale"),
         },
-        waiting,
+        waiting: waiting.iter().take(PAGE).map(|wait| shown_wait(asked, wait)).collect(),
         parked_said: match all_parked {
             more if more > PAGE => format!("the oldest {PAGE} of {more}, on this node"),
             count => format!("{}, on this node", grouped(count)),

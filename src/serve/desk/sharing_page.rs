@@ -22,6 +22,7 @@ use crate::serve::vouches::{self, VouchError, latest_end, usual_end};
 use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::ChangeScope;
 use countersign_model::license_key::LicenseId;
+use countersign_model::refused_hosts::MOST_HOSTS as MOST_REFUSED;
 use countersign_model::text::outside_text::OutsideText;
 
 /// How many entries a list has.
@@ -126,7 +127,12 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     };
     let at = |time| Some(ShownTime::of(time, asked.now));
     let tried = hosts.map(|found| {
-        let said = format!("{} without a seat", counted(found.hosts.len(), "site"));
+        let count = found.hosts.len();
+        let said = match count {
+            // No more of them are kept.
+            MOST_REFUSED.. => format!("{count} sites or more without a seat"),
+            count => format!("{} without a seat", counted(count, "site")),
+        };
         entry(
             found.license,
             said,

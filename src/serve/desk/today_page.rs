@@ -8,9 +8,8 @@ use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::health_page;
 use crate::serve::desk::kept_figures;
-use crate::serve::desk::plugin_history;
 use crate::serve::desk::sales_page::SalesLook;
-use crate::serve::history_report::HistoryReport;
+use crate::serve::desk::today_history::TodayHistory;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::grouped;
@@ -34,7 +33,7 @@ struct TodayPage {
     /// Each with where its name leads.
     figures: Vec<(&'static str, &'static str, String, String)>,
     /// What was counted.
-    yesterday: Option<String>,
+    history: TodayHistory,
 }
 
 /// Something that needs a person.
@@ -165,17 +164,12 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     todo.sort_by_key(|item| !item.is_urgent);
     let figures = kept_figures::licenses(asked).await?;
     let bindings = asked.state.service.gate.bindings();
-    // Where it cannot be read, the page says all the same what does not work.
-    let report = HistoryReport::of_server(&asked.state.service, None, 2, asked.now)
-        .await
-        .ok();
-    let yesterday = report.zip(asked.today().pred_opt());
     Ok(PageAnswer::ok(&TodayPage {
         frame: asked.frame("Today", NavEntry::Today),
         day: asked.now.format("%A, %-d %B").to_string(),
         node: bindings.node().map(OutsideText::of),
         todo,
-        yesterday: yesterday.and_then(|(report, day)| plugin_history::all_plugins(&report.history, day)),
+        history: TodayHistory::of(asked, &figures).await,
         figures: vec![
             (
                 "Active licenses",

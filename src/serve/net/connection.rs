@@ -20,7 +20,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use warp::http::Request;
+use tokio::time::{sleep, timeout};
+use warp::http::{HeaderValue, Request, header};
 
 use crate::serve::metrics::{Metrics, Operation, Refused, TimedOut};
 use crate::serve::net::client_ip::Proxies;
@@ -40,6 +41,10 @@ const MAX_HEAD: usize = 16 * 1024;
 /// The first byte of a TLS connection: a handshake record (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
+/// How long a closing server waits on each connection for a request that is on its way: longer than a round trip around the world.
+/// Without this wait, hyper closes a connection whose first byte has not arrived, and a restart loses that request.
+const LAST_REQUEST: Duration = Duration::from_millis(500);
+
 /// What all connections of a listener share.
 pub struct Connections<A> {
     /// Answers requests.
@@ -57,15 +62,9 @@ pub struct Connections<A> {
 }
 
 impl<A: Handler> Connections<A> {
-    /// Serves a connection to its end, and keeps its state in `phase`. When `closing` changes, the current request is
-    /// the last.
-    pub async fn serve(
-        &self,
-        stream: TcpStream,
-        peer: SocketAddr,
-        phase: Arc<Phase>,
-        mut closing: watch::Receiver<()>,
-    ) {
+    /// Serves a connection to its end, and keeps its state in `phase`. After `closing` changes, the connection ends with the current
+    /// request, or with the next one if it arrives within [`LAST_REQUEST`].
+    pub async fn serve(&self, stream: TcpStream, peer: SocketAddr, phase: Arc<Phase>, closing: watch::Receiver<()>) {
         let Some(tls) = &self.tls else {
             return self
                 .speak(stream, peer, phase, closing, |request| self.answer(peer, request))
@@ -74,10 +73,14 @@ impl<A: Handler> Connections<A> {
         phase.opened();
         // Boxed, so that a plain connection need not be as large as one with TLS.
         let open = Box::pin(open(tls, stream, &phase));
+        let too_late = async {
+            let _ = closing.clone().changed().await;
+            sleep(LAST_REQUEST).await;
+        };
         let opened = tokio::select! {
-            opened = tokio::time::timeout(self.handshake_timeout, open) => opened,
+            opened = timeout(self.handshake_timeout, open) => opened,
             () = evicted(&phase) => return,
-            _ = closing.changed() => return,
+            () = too_late => return,
         };
         match opened {
             Ok(Ok(Opened::Secret(stream))) => {
@@ -119,7 +122,11 @@ impl<A: Handler> Connections<A> {
             let answer = turn.take(answer(request));
             // Boxed: hyper keeps space for the future while the connection is open, and this one takes some kilobytes.
             Box::pin(async {
-                let response = answer.await;
+                let mut response = answer.await;
+                if closing.has_changed().unwrap_or(true) {
+                    let last = HeaderValue::from_static("close");
+                    response.headers_mut().insert(header::CONNECTION, last);
+                }
                 phase.answered();
                 Ok::<_, Infallible>(response.map(|content| content.tell(HandOver(Arc::clone(&phase)))))
             })
@@ -137,8 +144,18 @@ impl<A: Handler> Connections<A> {
             // hyper would wait for the rest of the head.
             None if phase.is_cut_off() => return,
             None => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+                let patience = if phase.is_evicted() {
+                    Duration::ZERO
+                } else {
+                    LAST_REQUEST
+                };
+                match timeout(patience, connection.as_mut()).await {
+                    Ok(ended) => ended,
+                    Err(_) => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.await
+                    }
+                }
             }
         };
         // hyper has answered what it could not parse, without a document. A client that disconnects is not logged.

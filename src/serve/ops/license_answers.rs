@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use chrono::{NaiveDate, SecondsFormat, Utc};
+use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,9 @@ use crate::serve::links::FirstCopyPages;
 use crate::serve::ops::command_user::{CommandUser, GivenOrder};
 use crate::serve::state::Service;
 use crate::serve::vouches::{self, VouchError};
-use countersign_ledger::{AdoptedStep, ChangeOutcome, ChangeRefusal, Ledger, StoreError, named_at_random};
+use countersign_ledger::{
+    AdoptedStep, ChangeOutcome, ChangeRefusal, CustomerQuery, Ledger, StoreError, named_at_random,
+};
 use countersign_mail::address::MailAddress;
 use countersign_mail::queue::MailQueue;
 use countersign_model::composer::ComposerToken;
@@ -32,6 +34,7 @@ use countersign_model::license_step::{LicenseStep, LicenseTerms, StepRefusal};
 use countersign_model::offer::SalesMode;
 use countersign_model::remarks::{Author, MAX_NOTE, MAX_REASON, NamedText, NewRemarks, check_remark};
 use countersign_model::staging_hosts::StagingRule;
+use countersign_model::stored_text::StoredText;
 use countersign_registry::Registry;
 use countersign_settings::config::CustomerRule;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
@@ -496,6 +499,52 @@ impl LedgerTools<'_> {
         let (issued, changed) = ledger_licenses::apply(self.registry, self.bindings, &by, id, expected, &step).await?;
         self.mails_keeper(&self.scope).follow(&issued.license).await?;
         Ok(LicenseReply::Done { changed })
+    }
+
+    /// Gives a customer another address, to which mails go from then on. Number, name and licenses stay.
+    ///
+    /// # Errors
+    /// Nothing was written.
+    pub(in crate::serve) async fn new_address(
+        &self,
+        number: Hex128,
+        address: &CustomerAddress,
+        now: DateTime<Utc>,
+    ) -> Result<LicenseReply, StoreError> {
+        let Some(secrets) = &self.secrets else {
+            return Ok(LicenseReply::Refused(NO_SECRETS.to_owned()));
+        };
+        if !self.bindings.may_issue() {
+            return Err(StoreError::Differs);
+        }
+        if self.bindings.is_erased(number) {
+            return Ok(LicenseReply::Refused("the customer was erased".to_owned()));
+        }
+        let kept = self
+            .bindings
+            .customers(CustomerQuery::Numbers([number].into()))
+            .await?
+            .rows;
+        let newest = kept.iter().find(|row| row.is_of_address());
+        let newest = newest.and_then(|row| row.address.as_deref()?.parse::<CustomerAddress>().ok());
+        if newest.is_some_and(|newest| newest.normal() == address.normal()) {
+            return Ok(LicenseReply::Done { changed: false });
+        }
+        let new = secrets
+            .references()
+            .customer(address, None, &self.scope, self.customers);
+        let mut new = new.map_err(|error| StoreError::NotDurable(error.to_string().into()))?;
+        let known = self.bindings.texts(new.names.clone()).await?;
+        let is_others = |stored: &StoredText| stored.customer().is_some_and(|row| row.number != number);
+        if known.iter().any(|(_, stored)| is_others(stored)) {
+            let reason = "another customer has this address: say that the license is that customer's instead";
+            return Ok(LicenseReply::Refused(reason.to_owned()));
+        }
+        new.row.number = number;
+        new.row.since = Some(now);
+        self.bindings.keep_customer(new).await?;
+        tracing::info!(customer = %number, by = %self.scope, "a customer has another address");
+        Ok(LicenseReply::Done { changed: true })
     }
 
     async fn mails(&self, id: LicenseId, mails: &MailsOrder) -> Result<LicenseReply, LicenseChangeError> {

@@ -5,11 +5,7 @@
 //! counters does.
 // SECURITY: no label has anything that a client sends: no license, host, address or path.
 
-mod deliveries;
-mod licenses;
-mod mail;
-mod rollouts;
-mod webhooks;
+mod parts;
 mod writer;
 
 use std::fmt;
@@ -69,11 +65,11 @@ impl Collector for ServiceCollector {
         limits(&mut page, service)?;
         signing(&mut page, service)?;
         store(&mut page, service)?;
-        deliveries::write(&mut page, service)?;
+        parts::write_deliveries(&mut page, service)?;
         files(&mut page, service)?;
-        mail::write(&mut page, service.mail.get().map(|queue| &queue.counts))?;
-        webhooks::write(&mut page, service.webhooks.get().map_or(&[], Vec::as_slice))?;
-        rollouts::write(&mut page, service)?;
+        parts::write_mails(&mut page, service.mail.get().map(|queue| &queue.counts))?;
+        parts::write_webhooks(&mut page, service.webhooks.get().map_or(&[], Vec::as_slice))?;
+        parts::write_rollouts(&mut page, service)?;
         process(&mut page, service)
     }
 }
@@ -190,7 +186,7 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let plugins = snapshot.registry.plugin_count() as u64;
     let help = "Plugins in the registry";
     page.add("countersign_plugins", help, &ConstGauge::new(plugins))?;
-    licenses::write(page, service)?;
+    parts::write_licenses(page, service)?;
     let packages = snapshot.catalog.packages() as u64;
     let help = "Packages that the index names";
     page.add("countersign_packages", help, &ConstGauge::new(packages))?;

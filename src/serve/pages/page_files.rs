@@ -5,12 +5,18 @@ use std::sync::LazyLock;
 use crate::serve::reply::response::ContentType;
 use countersign_model::digest::Digest;
 
-/// The style sheet.
-pub(in crate::serve) const STYLE: &[u8] = include_bytes!("../templates/desk/desk.css");
+/// The style sheet of all pages, small enough for a slow phone.
+pub(in crate::serve) const STYLE: &str = include_str!("../templates/pages.css");
+/// The style sheet of the desk: that one, and what only the desk has.
+const DESK_STYLE: &str = concat!(
+    include_str!("../templates/pages.css"),
+    include_str!("../templates/desk/desk.css")
+);
 const ICON: &[u8] = include_bytes!("../templates/desk/icon.svg");
 
 /// The addresses of the style sheet and the icon. They have the digest of what stands there, so that browsers may keep it for good.
-pub(in crate::serve) static STYLE_PATH: LazyLock<String> = LazyLock::new(|| named("/desk-", STYLE, ".css"));
+pub(in crate::serve) static STYLE_PATH: LazyLock<String> =
+    LazyLock::new(|| named("/desk-", DESK_STYLE.as_bytes(), ".css"));
 pub(in crate::serve) static ICON_PATH: LazyLock<String> = LazyLock::new(|| named("/icon-", ICON, ".svg"));
 
 fn named(before: &str, bytes: &[u8], behind: &str) -> String {
@@ -21,7 +27,7 @@ fn named(before: &str, bytes: &[u8], behind: &str) -> String {
 /// The file at this path.
 pub(in crate::serve) fn file(path: &str) -> Option<(ContentType, &'static [u8])> {
     if path == *STYLE_PATH {
-        Some((ContentType("text/css; charset=utf-8"), STYLE))
+        Some((ContentType("text/css; charset=utf-8"), DESK_STYLE.as_bytes()))
     } else if path == *ICON_PATH {
         Some((ContentType("image/svg+xml"), ICON))
     } else {
@@ -40,7 +46,6 @@ mod tests {
             assert!(file(path).is_none(), "{path}");
         }
         // The policy of the pages forbids `style=""` and everything from elsewhere.
-        let style = str::from_utf8(STYLE).unwrap();
-        assert!(!style.contains("url(") && !style.contains("@import"));
+        assert!(!DESK_STYLE.contains("url(") && !DESK_STYLE.contains("@import"));
     }
 }

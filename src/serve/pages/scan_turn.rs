@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::spawn_blocking;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::serve::background::lower_priority;
 
 /// How many looks may wait beside the one under way.
 const MOST_WAITING: usize = 8;
@@ -50,17 +52,23 @@ impl ScanTurn {
         Ok((permit, place))
     }
 
-    /// Looks on a thread that may wait. It goes on to its end, and keeps its turn, if nobody waits for it any more.
+    /// Looks on a thread of its own, behind those that answer sites. It goes on to its end, and keeps its turn, if nobody waits for it any
+    /// more.
     pub(in crate::serve) async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let (permit, _place) = self.turn().await?;
-        let looked = spawn_blocking(move || {
+        let (answer, looked) = oneshot::channel();
+        let work = move || {
+            lower_priority();
             let looked = look();
             drop(permit);
-            looked
-        });
+            // Who asked may have left.
+            let _ = answer.send(looked);
+        };
+        let thread = thread::Builder::new().name("looking".to_owned()).spawn(work);
+        thread.map_err(|_| Busy)?;
         looked.await.map_err(|_| Busy)
     }
 

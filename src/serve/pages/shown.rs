@@ -105,6 +105,13 @@ pub(in crate::serve) fn counted(number: usize, thing: &str) -> String {
     format!("{} {thing}{plural}", grouped(number))
 }
 
+/// The address of a page with a query.
+pub(in crate::serve) fn address(path: &str, query: &[(&str, &str)]) -> String {
+    let mut encoded = url::form_urlencoded::Serializer::new(String::new());
+    encoded.extend_pairs(query);
+    format!("{path}?{}", encoded.finish())
+}
+
 /// A share in whole percent.
 pub(in crate::serve) fn percent(part: usize, all: usize) -> usize {
     if all == 0 { 0 } else { (part * 200 + all) / (all * 2) }

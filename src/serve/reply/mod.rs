@@ -6,7 +6,5 @@ pub(crate) mod file_body;
 pub(crate) mod file_reply;
 pub mod outcome;
 pub mod problem;
-mod problem_cause;
 mod problem_detail;
-pub(crate) mod problem_document;
 pub mod response;

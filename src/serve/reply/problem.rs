@@ -1,21 +1,22 @@
 //! Problem documents (RFC 9457): the answers to requests that are refused or fail.
 //!
 //! [`Problem::code`] and the HTTP status come from one table. The text for people is in
-//! [`problem_detail`](crate::serve::reply::problem_detail), the document's members are in
-//! [`problem_document`](crate::serve::reply::problem_document).
+//! [`problem_detail`](crate::serve::reply::problem_detail).
 
 use std::fmt::Display;
 use std::sync::{LazyLock, OnceLock};
 
 use bytes::Bytes;
 use enum_map::EnumMap;
+use serde::Serialize;
 use uuid::Uuid;
 use warp::http::StatusCode;
 
+use crate::serve::rate_limit::buckets::RetryAfter;
 use crate::serve::reply::outcome::{Code, Weight};
-use crate::serve::reply::problem_document::{FieldError, ProblemDocument, new_request_id};
 use crate::serve::reply::response::{ContentType, ExtraHeader, Response};
-use countersign_ledger::ReleaseRefusal;
+use crate::serve::signing::pool::SignError;
+use countersign_ledger::{ReleaseRefusal, StoreError};
 use countersign_model::api_token::TokenScope;
 use countersign_model::entitlement::Refusal;
 use countersign_model::first_copies::FirstCopyLimit;
@@ -355,5 +356,81 @@ fn too_many_body(seconds: u64) -> Bytes {
     match usize::try_from(seconds).ok().and_then(|seconds| BODIES.get(seconds)) {
         Some(body) => body.get_or_init(document).clone(),
         None => document(),
+    }
+}
+
+/// The usual length of a document, in bytes.
+const USUAL_LENGTH: usize = 256;
+
+/// The members of RFC 9457 section 3.1, then those of countersign.
+#[derive(Serialize)]
+struct ProblemDocument<'a> {
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    pub title: &'static str,
+    pub status: u16,
+    pub detail: &'a str,
+    pub code: &'static str,
+    /// Which field of a body is wrong, as RFC 9457 section 3 suggests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latest: Option<&'a LatestRelease>,
+}
+
+/// What is wrong with one field.
+#[derive(Serialize)]
+struct FieldError<'a> {
+    /// The field's place: a JSON Pointer as a URI fragment (RFC 6901 section 6).
+    pub pointer: String,
+    pub detail: &'a str,
+}
+
+impl ProblemDocument<'_> {
+    /// The document as JSON.
+    fn to_bytes(&self) -> Bytes {
+        let mut body = Vec::with_capacity(USUAL_LENGTH);
+        // Strings and a number always serialize.
+        let _ = serde_json::to_writer(&mut body, self);
+        Bytes::from(body)
+    }
+}
+
+/// Names a failure in the answer and in the log.
+fn new_request_id() -> Uuid {
+    let mut bytes = [0; 16];
+    // Without randomness from the system the id is nil; the answer must not fail for it.
+    let _ = getrandom::fill(&mut bytes);
+    uuid::Builder::from_random_bytes(bytes).into_uuid()
+}
+
+impl From<RetryAfter> for Problem {
+    fn from(RetryAfter(seconds): RetryAfter) -> Self {
+        Self::TooManyRequests(seconds)
+    }
+}
+
+impl From<StoreError> for Problem {
+    /// The store has logged the failure.
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Busy => Self::Overloaded,
+            _ => Self::StoreUnavailable,
+        }
+    }
+}
+
+impl From<SignError> for Problem {
+    fn from(error: SignError) -> Self {
+        match error {
+            SignError::QueueFull => Self::Overloaded,
+            SignError::Failed => Self::internal(&error),
+        }
     }
 }

@@ -3,8 +3,6 @@
 //! The cursor moves on when a message is taken, or kept in a file. After a crash, some messages are sent again with the same
 //! id. Where the endpoint itself fails, the cursor stays, and the log says so once.
 
-mod trouble;
-
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,15 +13,13 @@ use chrono::{DateTime, Utc};
 use tokio::runtime::Runtime;
 
 use crate::serve::state::Service;
-use crate::serve::webhooks::endpoint::Endpoint;
-use crate::serve::webhooks::endpoint_counts::EndpointCounts;
+use crate::serve::webhooks::endpoint::{Endpoint, EndpointCounts, SendingError};
 use crate::serve::webhooks::kept_messages::KeptMessages;
 use crate::serve::webhooks::progress_place::{ProgressPlace, SenderTurn};
 use crate::serve::webhooks::sending::{Sent, send};
-use crate::serve::webhooks::sending_error::SendingError;
 use crate::serve::webhooks::{ledger_events, time_events};
 use crate::webhook::event::WebhookEvent;
-use crate::webhook::outbox::EndpointProgress;
+use crate::webhook::outbox::{EndpointProgress, EndpointTrouble};
 use countersign_ledger::ledger_feed::LedgerFeed;
 
 /// The time between two looks at the ledger and the folder.
@@ -278,5 +274,39 @@ impl EndpointThread {
             count.fetch_add(1, Ordering::Relaxed);
         }
         sent
+    }
+}
+
+impl EndpointThread {
+    /// Notes that work was done.
+    fn recover(&mut self) {
+        self.pause = FIRST_PAUSE;
+        let was_failing = self.counts.failing_since.swap(0, Ordering::Relaxed) != 0;
+        // The server before this one may have noted it.
+        let noted = self.open.as_ref().and_then(|(progress, _)| progress.trouble.as_ref());
+        if was_failing || noted.is_some() {
+            tracing::info!(webhook = %self.endpoint.config.name, "the endpoint takes messages again");
+            self.note_trouble(None);
+        }
+    }
+
+    /// Notes that nothing can be sent, and says so once.
+    fn fail(&mut self, error: &SendingError) {
+        let now = Utc::now();
+        if self.counts.failing_since.load(Ordering::Relaxed) == 0 {
+            let since = u64::try_from(now.timestamp()).unwrap_or(1);
+            self.counts.failing_since.store(since, Ordering::Relaxed);
+            let reason = error.to_string();
+            self.note_trouble(Some(EndpointTrouble { since: now, reason }));
+            tracing::error!(webhook = %self.endpoint.config.name, %error, "messages wait");
+        }
+    }
+
+    /// Stores the trouble for commands. Nothing depends on it.
+    fn note_trouble(&mut self, trouble: Option<EndpointTrouble>) {
+        if let Some((progress, _)) = &mut self.open {
+            progress.trouble = trouble;
+            let _ = self.place.save(progress);
+        }
     }
 }

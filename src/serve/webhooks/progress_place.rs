@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use chrono::{DateTime, Utc};
 
+use crate::serve::webhooks::endpoint::SendingError;
 use crate::serve::webhooks::sender_lease::SenderLease;
-use crate::serve::webhooks::sending_error::SendingError;
 use crate::webhook::outbox::{EndpointProgress, Outbox};
 use countersign_ledger::log::Position;
 use countersign_ledger::{Ledger, StoreSource};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::StreamExt as _;
 use futures_util::stream;
 
-use crate::serve::webhooks::sending_error::SendingError;
+use crate::serve::webhooks::endpoint::SendingError;
 use crate::webhook::event::WebhookEvent;
 use crate::webhook::post::post;
 use countersign_model::license_key::LicenseId;

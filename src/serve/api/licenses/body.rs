@@ -13,29 +13,32 @@ use crate::serve::api::licenses::fields::EXPECTED;
 use crate::serve::ledger_licenses::ExpectedRevision;
 use crate::serve::reply::problem::Problem;
 use countersign_model::license_key::LicenseKey;
+use countersign_model::rights::{self, Rights};
 use countersign_model::site_host::SiteHost;
 
 /// Size limit of a body in bytes: twice what a line of the ledger can have.
 const MAX_BODY: usize = 8 * 1024;
 
-/// The fields of all bodies.
-const FIELDS: [&str; 16] = [
+/// The fields of all bodies, beside those of [`Rights`].
+const FIELDS: [&str; 18] = [
     "address",
     "all",
-    "channels",
     "expires",
     "grace_period_hours",
     "host",
     "hosts",
+    "language",
     "metadata",
     "modules",
     "reason",
     "reference",
+    "reminders_to",
     "site_moves",
     "sites",
     "staging_sites",
+    "until",
     "version",
-    "white_label",
+    "what",
 ];
 
 /// The longest idempotency key in bytes.
@@ -139,10 +142,11 @@ impl<'de> Visitor<'de> for ValueReader {
 /// Parses an object.
 // SECURITY: the parser's own message may quote the body, and ours do not.
 fn parse<T: DeserializeOwned>(object: &[u8]) -> Result<T, Problem> {
-    let read = body::read_value(object, &FIELDS);
+    let fields: Vec<_> = FIELDS.into_iter().chain(Rights::FIELDS).collect();
+    let read = body::read_value(object, &fields);
     read.map_err(|(pointer, error)| {
         let said = error.to_string();
-        let expected = EXPECTED.into_iter().find(|expected| said.starts_with(expected));
+        let expected = EXPECTED.into_iter().chain(rights::EXPECTED).find(|expected| said.starts_with(expected));
         let detail = format!(
             "The body is not what this operation takes; see line {}, column {}{}. Fields are described in openapi.json; each may \
              be there once, and no other.",
@@ -206,7 +210,10 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<ExpectedRevision>, 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde::Deserialize;
+    use serde_json::Value;
     use warp::http::HeaderValue;
 
     use super::*;
@@ -248,6 +255,40 @@ mod tests {
         }
         let harmless = br#"{"reference":"order 7","hosts":["a.com"],"sites":3,"all":true,"expires":null,"x":-1.5}"#;
         assert!(!parse::<ReadValue>(harmless).unwrap().has_key);
+    }
+
+    #[test]
+    fn the_fields_are_those_that_the_description_of_the_api_has() {
+        fn add(names: &mut BTreeSet<String>, schema: &Value, api: &Value) {
+            let name = schema["$ref"]
+                .as_str()
+                .and_then(|name| name.strip_prefix("#/components/schemas/"));
+            if let Some(name) = name {
+                add(names, &api["components"]["schemas"][name], api);
+            }
+            names.extend(
+                schema["properties"]
+                    .as_object()
+                    .into_iter()
+                    .flat_map(|object| object.keys().cloned()),
+            );
+            for parts in ["allOf", "anyOf", "oneOf"] {
+                let parts = schema[parts].as_array().into_iter().flatten();
+                parts.for_each(|part| add(names, part, api));
+            }
+        }
+        let api: Value = serde_json::from_str(include_str!("../../../../public/openapi.json")).unwrap();
+        let mut described = BTreeSet::new();
+        for (path, operations) in api["paths"].as_object().unwrap() {
+            if path.starts_with("/api/v1/licenses") || path.starts_with("/api/v1/rollouts") {
+                for operation in operations.as_object().unwrap().values() {
+                    let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+                    add(&mut described, schema, &api);
+                }
+            }
+        }
+        let known: BTreeSet<_> = FIELDS.into_iter().chain(Rights::FIELDS).map(str::to_owned).collect();
+        assert_eq!(known, described);
     }
 
     #[test]

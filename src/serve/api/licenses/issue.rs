@@ -2,7 +2,7 @@
 //!
 //! The key is stored nowhere. A retry with the same `Idempotency-Key` finds the license by it and derives the key again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{TimeDelta, Utc};
@@ -23,7 +23,6 @@ use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 use countersign_ledger::{ChangeBasis, ChangeOutcome, LedgerChange};
 use countersign_model::api_token::TokenScope;
-use countersign_model::channel::Channel;
 use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::MAX_REFERENCE;
 use countersign_model::issuing_key::IssueRequest;
@@ -33,7 +32,7 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
 use countersign_model::offer::SalesMode;
 use countersign_model::remarks::{Author, Metadata, NewRemarks};
-use countersign_model::rights::Rights;
+use countersign_model::rights::{Rights, RightsEdit};
 use countersign_model::site_host::SiteHost;
 use countersign_settings::keys::license_secrets::{LicenseSecrets, NewOrigin};
 
@@ -55,10 +54,8 @@ struct IssueBody {
     staging_sites: Option<u16>,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     site_moves: Option<u16>,
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    channels: BTreeSet<Channel>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    white_label: bool,
+    #[serde(flatten)]
+    rights: RightsEdit,
     /// Sites that are bound from the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<SiteHost>,
@@ -236,11 +233,7 @@ impl IssueBody {
                 hosts: hosts.into(),
                 staging_sites: self.staging_sites,
                 site_moves: self.site_moves,
-                rights: Rights {
-                    channels: self.channels.clone(),
-                    white_label: self.white_label,
-                    ..Rights::NONE
-                },
+                rights: Rights::NONE.after(&self.rights),
                 ..LicenseDetails::default()
             }),
         }

@@ -55,7 +55,7 @@ fn step_refused(refusal: StepRefusal) -> Problem {
         StepRefusal::NotBound => {
             Problem::Conflict("This license is not bound to the site in 'host', and never was.".to_owned())
         }
-        StepRefusal::NoSeat => Problem::Conflict(refusal.to_string()),
+        StepRefusal::NoSeat | StepRefusal::ShopSuspended(_) => Problem::Conflict(refusal.to_string()),
         StepRefusal::WhichSite => Problem::Malformed(
             "This license is for more than one site. Send 'host', or 'all' to release all of them.".to_owned(),
         ),

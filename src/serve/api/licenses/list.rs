@@ -1,6 +1,7 @@
 //! `GET /api/v1/licenses`: licenses of files and of the ledger, in the order of their ids, page by page.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use chrono::Utc;
 use serde::Serialize;
@@ -232,14 +233,6 @@ impl Wanted {
         Ok(())
     }
 
-    fn is_of_customer(&self, license: &License) -> bool {
-        match &self.customer {
-            None => true,
-            Some(CustomerFilter::Number(number)) => license.details.remarks().holder == Some(*number),
-            Some(CustomerFilter::Address(_)) => false,
-        }
-    }
-
     fn page(&self, sites: KnownSites<'_>, shows_customers: bool) -> Result<LicensePage, StoreError> {
         let KnownSites {
             bindings,
@@ -249,10 +242,10 @@ impl Wanted {
         } = sites;
         let is_wanted = |license: &License| {
             let status = standing(license.state(now.date_naive()));
-            self.status.is_none_or(|wanted| wanted == status) && self.is_of_customer(license)
+            self.status.is_none_or(|wanted| wanted == status)
         };
-        let mut found = match (&self.reference, &self.host) {
-            (None, None) => self.all(registry, bindings, &is_wanted),
+        let mut found = match (&self.reference, &self.host, &self.customer) {
+            (None, None, None) => self.all(registry, bindings, &is_wanted),
             _ => self.named(registry, bindings, &is_wanted),
         };
         let has_more = found.len() > self.limit;
@@ -301,7 +294,7 @@ impl Wanted {
         found
     }
 
-    /// The licenses of an order or a host.
+    /// The licenses of an order, a host or a customer.
     fn named<'r>(
         &self,
         registry: &'r Registry,
@@ -318,13 +311,14 @@ impl Wanted {
             ids
         });
         let of_order = self.reference.as_ref().map(|order| order.licenses(bindings));
-        let mut ids = match (of_host, of_order) {
-            (Some(hosts), Some(orders)) => orders.into_iter().filter(|id| hosts.contains(id)).collect(),
-            (Some(ids), None) | (None, Some(ids)) => ids,
-            (None, None) => Vec::new(),
-        };
-        ids.sort_unstable();
-        ids.dedup();
+        let of_customer = self.customer.as_ref().map(|customer| match customer {
+            CustomerFilter::Number(number) => bindings.issued_to(&[*number]),
+            // Nobody has this address.
+            CustomerFilter::Address(_) => Vec::new(),
+        });
+        let each = [of_host, of_order, of_customer].into_iter().flatten();
+        let sets = each.map(BTreeSet::from_iter);
+        let mut ids = sets.reduce(|one, other| &one & &other).unwrap_or_default();
         ids.retain(|id| self.is_after(id));
         let found = ids.iter().filter_map(|id| found_license::find(registry, bindings, id));
         let found = found.filter(|license| is_wanted(license) && self.is_bound(license, bindings));

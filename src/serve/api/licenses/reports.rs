@@ -255,6 +255,14 @@ pub(in crate::serve) async fn reports_of(
     read(service, move |stored| stored.reports(&range, limit)).await
 }
 
+/// The hosts that a license was refused to; `None` if there are none.
+pub(in crate::serve) async fn refused_of(
+    service: &Service,
+    license: LicenseId,
+) -> Result<Option<RefusedHosts>, Problem> {
+    read(service, move |stored| stored.refused_of(&license)).await
+}
+
 /// Everything that deserves a look, and which licenses somebody vouched for.
 async fn review(service: &Service) -> Result<LicenseAnswer, Problem> {
     let report = review_report(service).await?;
