@@ -1,19 +1,27 @@
 //! `countersign bindings`: maintains the ledger of bindings and its index. `license release` changes which site may
-//! use a license. One file a verb; `messages` has what they share.
+//! use a license.
+//!
+//! Short verbs are here, the others have a file each; `messages` has what they share.
 
-mod compact;
 mod copy;
 mod export;
 mod import;
-mod installed;
 mod messages;
 mod progress;
 mod rebuild;
 mod repair;
-mod schema;
 mod verify;
 
+use chrono::Utc;
+use serde::Serialize;
+
+use crate::commands::bindings::messages::{counted_bindings, failure};
+use crate::commands::installed::{self, NotKnown};
+use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
+use countersign_ledger::maintenance;
+use countersign_model::installed::InstalledVersions;
+use countersign_model::text::printable::Printable;
 use countersign_settings::config::Config;
 
 /// Verify, export and maintain the bindings of sites
@@ -90,7 +98,7 @@ Stop the server first, or count in a copy of the store.
 
 Exit codes: 0 done, 3 there is no store, 4 the running server does not answer, or the index cannot \
 be read.")]
-    Installed(installed::Args),
+    Installed(InstalledArgs),
     /// Begin a new ledger without outdated lines
     #[command(after_help = "Example:
   systemctl stop countersign && countersign bindings compact && systemctl start countersign
@@ -102,7 +110,7 @@ In a database, stop every node, wait 30 seconds, and give the address with the r
 tables:
   countersign --store postgres://owner@db1/countersign bindings compact
 The old lines stay in the table countersign.ledger_until_SEQUENCE.")]
-    Compact(compact::Args),
+    Compact(CompactArgs),
     /// Copy the ledger from the folder into a database, or back
     #[command(after_help = "Examples:
   countersign bindings copy --to postgres://node@db1/countersign
@@ -136,7 +144,7 @@ Exit codes: 0 done, 3 no node kept a file here, or a file cannot be read.")]
 
 Run it as the tables' owner, in a database of PostgreSQL 13 or newer. Existing tables stay as they \
 are; --upgrade is for tables that an older version made: stop all nodes and back the database up first. Create the node's role first: CREATE ROLE countersign_node LOGIN.")]
-    Schema(schema::Args),
+    Schema(SchemaArgs),
 }
 
 impl Args {
@@ -151,12 +159,113 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Verify(args) => verify::run(args, config),
         Verb::Rebuild(args) => rebuild::run(args, config),
-        Verb::Installed(args) => installed::run(args, config),
+        Verb::Installed(args) => count_installed(args, config),
         Verb::Export(args) => export::run(args, config),
         Verb::Import(args) => import::run(args, config),
-        Verb::Compact(args) => compact::run(args, config),
+        Verb::Compact(args) => compact(args, config),
         Verb::Copy(args) => copy::run(args, config),
         Verb::Repair(args) => repair::run(args, config),
-        Verb::Schema(args) => schema::run(args),
+        Verb::Schema(args) => print_schema(args),
+    }
+}
+
+#[derive(clap::Args, Debug)]
+struct CompactArgs {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct CompactionOutput {
+    /// Bindings in the new ledger.
+    bindings: u64,
+    /// A file, or a table.
+    old_ledger: String,
+}
+
+/// Compacts, and prints where the old ledger is.
+fn compact(args: &CompactArgs, config: &Config) -> Result<Exit, Failure> {
+    let compacted = match &config.paths.database {
+        None => {
+            let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
+            CompactionOutput {
+                bindings: done.kept,
+                old_ledger: output::path_text(&done.aside),
+            }
+        }
+        Some(address) => {
+            let done = countersign_ledger::compact_shared(address).map_err(failure)?;
+            CompactionOutput {
+                bindings: done.kept,
+                old_ledger: done.aside,
+            }
+        }
+    };
+    output::print_change(&if args.json {
+        output::json(&compacted)?
+    } else {
+        let CompactionOutput { bindings, old_ledger } = &compacted;
+        format!(
+            "{} kept; the old ledger is {}\n",
+            counted_bindings(*bindings),
+            Printable(old_ledger)
+        )
+    })
+}
+
+#[derive(clap::Args, Debug)]
+struct SchemaArgs {
+    /// Also give this role the rights of a node: it can append lines, and neither change nor delete one
+    #[arg(long, value_name = "ROLE")]
+    node: Option<String>,
+    /// Print the SQL that makes tables of the format before into those of this version instead
+    #[arg(long, conflicts_with = "node")]
+    upgrade: bool,
+}
+
+/// Prints SQL.
+fn print_schema(args: &SchemaArgs) -> Result<Exit, Failure> {
+    match args.upgrade {
+        true => output::print(&countersign_ledger::shared_schema_upgrade()),
+        false => output::print(&countersign_ledger::shared_schema(args.node.as_deref())),
+    }
+}
+
+#[derive(clap::Args, Debug)]
+struct InstalledArgs {
+    /// Print one JSON document, which `build --installed` takes
+    #[arg(long)]
+    json: bool,
+}
+
+/// Counts, and prints the counts.
+fn count_installed(args: &InstalledArgs, config: &Config) -> Result<Exit, Failure> {
+    let found = installed::from_store(config).map_err(count_failure)?;
+    output::print(&if args.json {
+        output::json(&found)?
+    } else {
+        installed_text(&found)
+    })
+}
+
+fn installed_text(found: &InstalledVersions) -> String {
+    if found.plugins.is_empty() {
+        return "No site has reported a version yet.\n".to_owned();
+    }
+    let mut table = Table::new(["PLUGIN", "VERSION", "SITES"]);
+    for plugin in &found.plugins {
+        for version in &plugin.versions {
+            table.row([&plugin.slug, &version.version, &version.sites]);
+        }
+    }
+    table.to_string()
+}
+
+fn count_failure(error: NotKnown) -> Failure {
+    match error {
+        NotKnown::Store(error) => messages::failure(error),
+        NotKnown::NoStore => Failure::input(error).hint("a server creates the store at its first start"),
+        NotKnown::Reports(error) => error.into(),
     }
 }

@@ -1,7 +1,7 @@
 //! `countersign doctor`: checks an instance as the server and its clients will see it, and reports what is wrong.
 //!
-//! Each check returns findings and changes nothing. `server` asks the running server; `registry`, `keys`,
-//! `repositories` and `space` check what their names say. The findings go to stdout.
+//! Each check returns findings and changes nothing. `server` asks the running server; `registry`, `keys` and
+//! `space` check what their names say. The findings go to stdout.
 
 mod account;
 mod database;
@@ -11,12 +11,9 @@ mod ledger;
 mod licenses;
 mod links;
 mod mail;
-mod node_lag;
 mod nodes;
-mod offers;
 mod registry;
 mod releases;
-mod repositories;
 mod server;
 mod shops;
 mod signing;
@@ -86,13 +83,13 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     findings.push(of_ledger);
     if let Ok(registry) = &registry {
         findings.extend(licenses::findings(registry, &issued, config.serve.foreign_keys));
-        findings.extend(offers::findings(registry, config));
+        findings.extend(registry::offer_findings(registry, config));
     }
     findings.extend(account::findings(config));
     findings.extend(mail::findings(config));
     findings.extend(shops::findings(registry.as_ref().ok().map(Registry::offers), config));
     findings.extend(webhooks::findings(config));
-    findings.extend(registry.iter().flat_map(repositories::findings));
+    findings.extend(registry.iter().flat_map(registry::repository_findings));
     findings.extend(space::findings(paths));
     findings.extend(server::findings(config, last_line));
 

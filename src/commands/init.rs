@@ -4,6 +4,7 @@
 //! the next steps go to stdout.
 
 mod demo;
+mod demo_customers;
 mod demo_history;
 mod demo_repository;
 mod files;
@@ -33,7 +34,7 @@ pub struct Args {
     /// Where to create it [default: the folder of -C; with --demo, the folder demo in it]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Add two plugins with git repositories, and two licenses
+    /// Add two plugins with git repositories, two licenses, and made-up customers with a history
     #[arg(long)]
     demo: bool,
     /// Let the person with this address sign in at the desk, as admin

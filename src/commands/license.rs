@@ -16,6 +16,7 @@ mod list;
 mod list_table;
 pub(super) mod order;
 mod rekey;
+mod rights_flags;
 pub(in crate::commands) mod selector;
 mod show;
 pub(super) mod texts;

@@ -6,12 +6,16 @@ mod parked;
 mod preview;
 mod reminders;
 mod send_test;
-mod write_texts;
 
-use crate::commands::{Exit, Failure};
+use std::io;
+
+use serde::Serialize;
+
+use crate::commands::{Exit, Failure, output};
+use countersign_files::durable_file::{self, Access};
 use countersign_mail::account::MailAccountError;
 use countersign_mail::mail_queue_error::MailQueueError;
-use countersign_mail::texts::MailTextError;
+use countersign_mail::texts::{FILES, FOLDER, MailTextError};
 use countersign_settings::config::Config;
 
 /// Show, test and look after the mails that buyers get
@@ -57,7 +61,7 @@ Example:
   countersign mail write-texts
 
 The files are templates: docs/mail.md lists what they can show. A file that is there stays as it is.")]
-    WriteTexts(write_texts::Args),
+    WriteTexts(WriteTextsArgs),
     /// Show which reminders go out when
     #[command(after_help = "\
 Examples:
@@ -90,7 +94,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Preview(args) => preview::run(args, config),
         Verb::Reminders(args) => reminders::run(args, config),
         Verb::SendTest(args) => send_test::run(args, config),
-        Verb::WriteTexts(args) => write_texts::run(args, config),
+        Verb::WriteTexts(args) => write_texts(args, config),
         Verb::Parked(verb) => parked::run(verb, config),
     }
 }
@@ -117,4 +121,46 @@ impl From<MailQueueError> for Failure {
             _ => Self::environment(error).hint(hint),
         }
     }
+}
+
+#[derive(clap::Args, Debug)]
+struct WriteTextsArgs {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was written.
+#[derive(Serialize)]
+struct WrittenTexts {
+    written: Vec<String>,
+    /// Files that were there.
+    kept: Vec<String>,
+}
+
+/// Writes each file that is not there.
+fn write_texts(args: &WriteTextsArgs, config: &Config) -> Result<Exit, Failure> {
+    let folder = config.paths.registry.join(FOLDER);
+    let failed = |error: io::Error| Failure::environment(format!("{}: {error}", folder.display()));
+    durable_file::create_folders(&folder, Access::LikeFolder).map_err(failed)?;
+    let mut texts = WrittenTexts {
+        written: Vec::new(),
+        kept: Vec::new(),
+    };
+    for (name, text) in FILES {
+        let path = folder.join(name);
+        let listed = output::path_text(&path);
+        match durable_file::create_new(&path, text.as_bytes(), Access::LikeFolder) {
+            Ok(()) => texts.written.push(listed),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => texts.kept.push(listed),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    output::print_change(&if args.json {
+        output::json(&texts)?
+    } else {
+        let line =
+            |verb: &str, files: &[String]| -> String { files.iter().map(|file| format!("{verb} {file}\n")).collect() };
+        line("wrote", &texts.written) + &line("kept", &texts.kept)
+    })
 }

@@ -1,5 +1,5 @@
-//! One file a verb. Each takes its arguments and the [`Config`](countersign_settings::config::Config), does its work and returns an
-//! exit code or a [`Failure`], which `main` prints.
+//! One file a verb, but short verbs of a command are together in its file. Each takes its arguments and the
+//! [`Config`](countersign_settings::config::Config), does its work and returns an exit code or a [`Failure`], which `main` prints.
 
 pub mod bindings;
 pub mod build;

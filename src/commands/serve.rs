@@ -1,22 +1,21 @@
 //! `countersign serve`: opens the store, starts the server, and passes signals on to it.
 
-mod account;
-mod desk;
+mod inherited;
 mod log;
-mod mail;
-pub(super) mod shops;
-mod webhooks;
+pub(super) mod parts;
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::pin::pin;
 use std::sync::Arc;
 
+use sd_notify::NotifyState;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 
 use crate::commands::keys::{lost, secrets};
+use crate::commands::serve::inherited::InheritedSockets;
 use crate::commands::{Exit, Failure};
 use crate::serve::net::tls::TlsError;
 use crate::serve::ops::commands::CommandAccess;
@@ -94,9 +93,9 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
     };
     let mut shutdown = pin!(shutdown);
 
-    let sender = mail::account(config)?;
-    webhooks::check(config)?;
-    shops::check(config)?;
+    let sender = parts::mail_account(config)?;
+    parts::check_webhooks(config)?;
+    parts::check_shops(config)?;
     let accepted = AcceptedDrops {
         licenses: args.accept_dropped_licenses,
         releases: args.accept_dropped_releases,
@@ -106,23 +105,27 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
         return Ok(None);
     };
     let scheme = if loaded.tls.is_some() { "https" } else { "http" };
-    let listener = listen(&config.serve.listen, "choose another address with --listen").await?;
+    let mut inherited = InheritedSockets::take()?;
+    let hint = "choose another address with --listen";
+    let listener = listen(&config.serve.listen, &mut inherited, hint).await?;
     let address = listener.local_addr().map_err(Failure::environment)?;
     let admin = match config.serve.admin_listen {
         AdminListen::Off => None,
         AdminListen::At(address) => Some(
             listen(
                 &address.into(),
+                &mut inherited,
                 "choose another address with --admin-listen, or switch it off: --admin-listen off",
             )
             .await?,
         ),
     };
-    account::check(config, loaded.snapshot.secrets.licensing.is_some())?;
-    let desk = match desk::address(config, loaded.snapshot.secrets.licensing.is_some())? {
-        Some(address) => Some(listen(address, desk::LISTEN_HINT).await?),
+    parts::check_account(config, loaded.snapshot.secrets.licensing.is_some())?;
+    let desk = match parts::desk_address(config, loaded.snapshot.secrets.licensing.is_some())? {
+        Some(address) => Some(listen(address, &mut inherited, parts::DESK_LISTEN_HINT).await?),
         None => None,
     };
+    inherited.require_all_taken()?;
     // Last, because it creates files: a server that does not start must not leave any.
     let paths = config.paths.clone();
     let assumed = config.store.with(&args.store).is_synchronous_assumed();
@@ -150,7 +153,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
         return Err(load_failure(error, &config.paths));
     }
     // Links of a server that only this machine can reach begin with its address, whose port the system may have chosen.
-    let hooks = shops::open(config)?;
+    let hooks = parts::open_shops(config)?;
     let serve = ServeConfig {
         listen: address.into(),
         ..config.serve.clone()
@@ -158,9 +161,9 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
     let mut server = Server::start(&serve, &config.paths.public, loaded, Arc::clone(bindings), hooks)
         .map_err(Failure::environment)?;
 
-    server = mail::begin(server, sender.clone(), config)?;
-    server = webhooks::begin(server, config)?;
-    server = account::begin(server, sender.clone(), config)?;
+    server = parts::begin_mail(server, sender.clone(), config)?;
+    server = parts::begin_webhooks(server, config)?;
+    server = parts::begin_account(server, sender.clone(), config)?;
     server = server.with_history().map_err(Failure::environment)?;
 
     let reloader = server.reloader();
@@ -183,7 +186,11 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<OpenStore>, Failur
         }
         server = server.with_admin(listener, config.serve.admin_hosts.clone());
     }
-    server = desk::begin(server, desk, sender, config)?;
+    server = parts::begin_desk(server, desk, sender, config)?;
+    // For `Type=notify` of systemd: `systemctl start` returns when the server serves.
+    if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
+        tracing::warn!(%error, "cannot tell the service manager that the server is ready");
+    }
     server.run(listener, shutdown).await;
     Ok(Some(opened))
 }
@@ -227,10 +234,13 @@ async fn unless<T: Send + 'static>(
     }
 }
 
-/// Listens on the first address that works.
-async fn listen(at: &Listen, hint: &str) -> Result<TcpListener, Failure> {
+/// Listens on a socket from systemd, or else on the first address that works.
+async fn listen(at: &Listen, inherited: &mut InheritedSockets, hint: &str) -> Result<TcpListener, Failure> {
     let failure = |error: &dyn Display| Failure::environment(format!("cannot listen on {at}: {error}")).hint(hint);
     let addresses = at.resolve().map_err(|error| failure(&error))?;
+    if let Some(socket) = inherited.on(&addresses) {
+        return TcpListener::from_std(socket).map_err(|error| failure(&error));
+    }
     let mut errors = Vec::new();
     for address in addresses {
         match TcpListener::bind(address).await {

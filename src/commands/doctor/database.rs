@@ -1,5 +1,5 @@
 //! Checks the database of a shared ledger: each server, the tables, the role's rights and the standbys. `nodes` checks who
-//! shares it, and `node_lag` what the node that runs here has read.
+//! shares it, and `server` what the node that runs here has read.
 
 use std::path::Path;
 
@@ -7,8 +7,7 @@ use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::doctor::nodes;
 use crate::commands::serve::store_hint;
-use countersign_ledger::inspection::{InspectedServer, PrimaryAnswers, ServerAnswers, inspect};
-use countersign_ledger::role_rights::RoleRights;
+use countersign_ledger::inspection::{InspectedServer, PrimaryAnswers, RoleRights, ServerAnswers, inspect};
 use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::printable::Printable;
 

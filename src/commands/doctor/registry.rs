@@ -1,16 +1,26 @@
-//! Checks the registry: whether it can be read, and what in it is probably a mistake.
+//! Checks the registry: whether it can be read, and what in it is probably a mistake; whether the shops and modules of offers exist,
+//! and whether local repositories of plugins can be read.
+//!
+//! Remote repositories are only listed, because `doctor` does not fetch.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::build::counted;
+use crate::build::{can_be_read, counted};
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::doctor::signing;
+use crate::commands::offer_warnings::offer_warnings;
 use crate::serve::reload::drop_guard::DropGuard;
+use countersign_files::time_limit;
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
+use countersign_model::plugin::RepositoryLocation;
+use countersign_model::text::error_chain::ErrorChain;
 use countersign_registry::{Registry, RegistryError};
-use countersign_settings::config::Paths;
+use countersign_settings::config::{Config, Paths};
 
 /// The findings about a registry, or about each of its errors.
 pub(super) fn findings(
@@ -75,4 +85,57 @@ fn dropped_licenses(registry: &Registry, issued: &[IssuedLicense], paths: &Paths
     let error = guard.check_start(registry, is_in_ledger).err()?;
     let hint = error.hint();
     Some(broken("registry", format!("a server does not start: {error}"), hint))
+}
+
+/// One finding for each probable mistake.
+pub(super) fn offer_findings(registry: &Registry, config: &Config) -> Vec<Finding> {
+    let warnings = offer_warnings(registry.offers(), &registry.sold_modules(), &config.shops);
+    let findings = warnings.into_iter();
+    findings.map(|found| warning("offer", found.text, found.hint)).collect()
+}
+
+/// Time limit to open a repository, which usually takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One finding for each folder that is not a repository, and one for all the others.
+pub(super) fn repository_findings(registry: &Registry) -> Vec<Finding> {
+    let places = registry
+        .plugins()
+        .filter_map(|plugin| plugin.source.as_ref().map(|source| &source.repository));
+    let mut folders = BTreeSet::new();
+    let mut addresses = BTreeSet::new();
+    for place in places {
+        match place {
+            RepositoryLocation::Folder(folder) => drop(folders.insert(folder)),
+            RepositoryLocation::Url(url) => drop(addresses.insert(url)),
+        }
+    }
+    let mut findings = Vec::new();
+    let mut readable = 0_usize;
+    for folder in folders {
+        let hint = "correct `repository` in its plugin's entry, or let this user read the folder";
+        let path = folder.clone();
+        match time_limit::within(PATIENCE, move || can_be_read(&path)) {
+            Ok(Ok(())) => readable += 1,
+            Ok(Err(error)) => findings.push(warning("source", ErrorChain(&error).first_line(), hint)),
+            Err(error) => findings.push(warning("source", format!("{}: {error}", folder.display()), hint)),
+        }
+    }
+    if readable > 0 {
+        findings.push(ok("source", format!("{} can be read", repositories(readable))));
+    }
+    if !addresses.is_empty() {
+        findings.push(ok(
+            "source",
+            format!(
+                "{} not checked here; `countersign build` fetches them",
+                repositories(addresses.len())
+            ),
+        ));
+    }
+    findings
+}
+
+fn repositories(count: usize) -> String {
+    counted(count, "repository").replace("repositorys", "repositories")
 }

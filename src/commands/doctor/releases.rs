@@ -90,7 +90,7 @@ fn nothing_to_offer(slug: &Slug, report: Option<&PluginReport>) -> Finding {
     )
 }
 
-/// Why the newest tag of a plugin with releases is not published, in the words of a build. `repositories` reports repositories that
+/// Why the newest tag of a plugin with releases is not published, in the words of a build. `registry` reports repositories that
 /// cannot be read.
 fn newest_not_published(slug: &Slug, report: &PluginReport) -> Option<Finding> {
     let (tag, reason) = report.missing_newest()?;

@@ -1,13 +1,16 @@
 //! Checks the running server: each part's state, as on `/readyz`.
 //!
-//! The lock of the store, or of the node's folder, tells whether a server runs on this instance. Then it is asked.
+//! The lock of the store, or of the node's folder, tells whether a server runs on this instance. Then it is asked. A node should have
+//! read the ledger up to the line that `database` read before; `nodes` checks the other nodes.
 
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
-use crate::commands::doctor::node_lag;
 use crate::commands::server_questions::{self, NO_SOCKET, QuestionError};
 use crate::serve::ops::admin_socket::ConnectError;
 use crate::serve::ops::commands::ServerGreeting;
@@ -44,7 +47,7 @@ pub(super) fn findings(config: &Config, last_line: Option<u64>) -> Vec<Finding> 
     match ask(config) {
         Ok((greeting, readiness)) => {
             let mut findings = said(&greeting, readiness);
-            findings.extend(last_line.and_then(|line| node_lag::finding(line, || line_read(config))));
+            findings.extend(last_line.and_then(|line| lag(line, || line_read(config))));
             findings
         }
         Err(error) if !runs && error.may_mean_no_server() => vec![ok("server", "not running")],
@@ -124,5 +127,56 @@ fn ask(config: &Config) -> Result<(ServerGreeting, ServerReadiness), QuestionErr
             socket: config.admin_socket(),
             server: greeting.version,
         }),
+    }
+}
+
+/// How long the node may take. It looks four times a second.
+const CATCH_UP: Duration = Duration::from_secs(3);
+
+/// The time between two questions.
+const PAUSE: Duration = Duration::from_millis(100);
+
+const PART: &str = "server";
+
+/// What to say if the database has the line `last_line`. `ask` tells the last line that the node has read; where it tells
+/// none, there is nothing to compare.
+fn lag(last_line: u64, mut ask: impl FnMut() -> Option<u64>) -> Option<Finding> {
+    let begun = Instant::now();
+    loop {
+        let read = ask()?;
+        if read >= last_line {
+            return Some(ok(PART, format!("has read the ledger up to line {read}")));
+        }
+        if begun.elapsed() > CATCH_UP {
+            return Some(warning(
+                PART,
+                format!(
+                    "{} behind: has read the ledger up to line {read}, and the database has line {last_line}",
+                    counted(last_line - read, "line")
+                ),
+                "look at its log, and at the network between this machine and the database",
+            ));
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::doctor::finding::Severity;
+
+    #[test]
+    fn a_node_has_a_moment_to_read_the_last_line() {
+        let mut positions = [5, 6, 7].into_iter();
+        let found = lag(7, || positions.next()).unwrap();
+        assert_eq!(
+            (found.verdict, found.finding.as_str()),
+            (Severity::Ok, "has read the ledger up to line 7")
+        );
+        // Others may have appended since.
+        let found = lag(7, || Some(9)).unwrap();
+        assert_eq!(found.verdict, Severity::Ok);
+        assert!(lag(7, || None).is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! The demo: two plugins with repositories, two licenses in its ledger, whose keys are shown and not stored, and a made-up history.
+//! The demo: two plugins with repositories, two licenses in its ledger, whose keys are shown and not stored, and made-up
+//! customers with a history.
 //!
 //! [`try_it`] has commands to paste, which show validation, updates and the signature.
 
@@ -16,10 +17,10 @@ use countersign_model::text::shell_quoted::shell_quoted;
 use countersign_settings::config::{Config, Listen};
 
 use crate::commands::Failure;
-use crate::commands::init::demo_history;
 use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, DemoPlugin};
 use crate::commands::init::files::{InitError, create};
 use crate::commands::init::instance;
+use crate::commands::init::{demo_customers, demo_history};
 use crate::commands::license::order;
 use crate::serve::license_mails::MailsOrder;
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply, LicenseGrant};
@@ -63,8 +64,10 @@ pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<Demo
     // This user makes the store; where root does, it becomes that of the folder's owner.
     let store = &config.paths.store;
     let opened = countersign_ledger::open(store).map_err(Failure::of_store)?;
+    let made = demo_customers::write(&opened, config, Utc::now());
     opened.close().map_err(Failure::of_store)?;
     drop(opened);
+    made?;
     let forms = ACME_FORMS.slug;
     let small = issue(config, "one site", 1, &[(forms, &["translations"])])?;
     let both: [(_, &[_]); 2] = [(forms, &["translations", "thanks"]), (ACME_PDF.slug, &[])];

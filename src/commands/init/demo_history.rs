@@ -4,6 +4,7 @@ use chrono::{Days, NaiveDate};
 
 use crate::commands::init::demo_repository::{ACME_FORMS, ACME_PDF};
 use countersign_model::day_counts::{DayCounts, DayLine, NamedCounts};
+use countersign_model::slug::Slug;
 
 /// How many days there are.
 const DAYS: u64 = 60;
@@ -19,12 +20,12 @@ struct MadeUp {
 const PLUGINS: [MadeUp; 2] = [
     MadeUp {
         slug: ACME_FORMS.slug,
-        sites: 420,
+        sites: 168,
         releases: &[("1.0.1", 0), ("1.1.0", 0), ("1.2.0", 22)],
     },
     MadeUp {
         slug: ACME_PDF.slug,
-        sites: 130,
+        sites: 52,
         releases: &[("1.0.0", 0), ("1.1.0", 35)],
     },
 ];
@@ -59,6 +60,14 @@ pub(super) fn lines(today: NaiveDate) -> Vec<DayLine> {
     lines
 }
 
+/// What the sites of each plugin run at the end of the last of these days.
+pub(super) fn last_day(today: NaiveDate) -> Vec<(Slug, NamedCounts)> {
+    let lines = lines(today).into_iter().rev().take(PLUGINS.len());
+    lines
+        .filter_map(|line| Some((line.plugin?, line.counts.sites)))
+        .collect()
+}
+
 fn counts(plugin: &MadeUp, day: u64) -> DayCounts {
     let all = plugin.sites * (200 + day) / (200 + DAYS);
     // Of those that a release finds, an eighth goes to it each day, and a few never do.
@@ -90,12 +99,18 @@ fn counts(plugin: &MadeUp, day: u64) -> DayCounts {
         shares
             .iter()
             .map(|(name, share)| (Box::from(*name), all * share / 100))
+            .filter(|(_, count)| *count > 0)
             .collect()
+    };
+    // A history has no counts of nothing.
+    let counted = |counts: [(&str, u64); 2]| -> NamedCounts {
+        let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+        counts.map(|(name, count)| (name.into(), count)).collect()
     };
     let validations = all + day * 7 % 11;
     DayCounts {
         sites,
-        updates: [("update".into(), sent * 2), ("up_to_date".into(), all * 2 - sent)].into(),
+        updates: counted([("update", sent * 2), ("up_to_date", all * 2 - sent)]),
         downloads: sent,
         validations: split(validations, &[("ok", 96), ("expired", 3), ("bound_elsewhere", 1)]),
         wordpress: split(
@@ -103,7 +118,7 @@ fn counts(plugin: &MadeUp, day: u64) -> DayCounts {
             &[("6.9", 30 + day / 2), ("6.8", 58 - day / 2), ("6.7", 12)],
         ),
         php: split(validations, &[("8.3", 52), ("8.2", 26), ("8.1", 14), ("7.4", 8)]),
-        sold: 1 + day * 5 % 7 / 3,
+        sold: day * 5 % 7 / 3,
         renewed: day * 3 % 5 / 2,
         ended: u64::from(day.is_multiple_of(4)),
         ..DayCounts::default()
@@ -130,10 +145,10 @@ mod tests {
             .collect();
         let newest = |day: usize| forms[day].counts.sites.get("1.2.0").copied().unwrap_or_default();
         assert_eq!((newest(0), newest(21)), (0, 0));
-        assert!(newest(22) > 20 && newest(59) > newest(30) && newest(30) > newest(22));
+        assert!(newest(22) > 8 && newest(59) > newest(30) && newest(30) > newest(22));
         for line in &forms {
             let sites: u64 = line.counts.sites.values().sum();
-            assert!((300..=420).contains(&sites), "{line:?}");
+            assert!((120..=168).contains(&sites), "{line:?}");
         }
     }
 }

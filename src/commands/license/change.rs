@@ -6,7 +6,6 @@
 use std::path::Path;
 
 use chrono::{DateTime, NaiveDate, Utc};
-use clap::builder::BoolishValueParser;
 use serde::Serialize;
 
 use crate::build::counted;
@@ -14,20 +13,19 @@ use crate::commands::license_defaults::license_defaults;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output};
 use crate::serve::ops::license_answers::{LicenseAction, LicenseOrder, LicenseReply};
-use countersign_model::channel::Channel;
 use countersign_model::license::{License, LicenseStatus, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::license_step::{LicenseStep, LicenseTerms};
-use countersign_model::rights::RightsEdit;
 use countersign_model::site_host::SiteHost;
 use countersign_model::text::printable::{Printable, PrintableLines};
 use countersign_registry::Registry;
 use countersign_settings::config::Config;
 
-use crate::commands::license::arguments::{OwnLimit, parse_channel, parse_host, parse_sites};
+use crate::commands::license::arguments::{OwnLimit, parse_host, parse_sites};
 use crate::commands::license::expires::Expires;
 use crate::commands::license::issued::licenses;
 use crate::commands::license::order::carry_out;
+use crate::commands::license::rights_flags::RightsFlags;
 use crate::commands::license::selector::{LicenseArg, SelectedLicense};
 use crate::commands::license::view::View;
 
@@ -163,15 +161,8 @@ pub(super) struct SitesArgs {
 pub(super) struct RightsArgs {
     #[command(flatten)]
     license: LicenseArg,
-    /// A channel whose pre-releases its sites may have, where the plugin's entry asks for a list, instead of those before; repeatable
-    #[arg(long = "channel", value_name = "rc|beta|alpha", value_parser = parse_channel, required_unless_present_any = ["no_channels", "white_label"])]
-    channels: Vec<Channel>,
-    /// No channel but the stable one
-    #[arg(long, conflicts_with = "channels")]
-    no_channels: bool,
-    /// Whether its sites show nothing of you: they get no link to the customer's page or to your shop
-    #[arg(long, value_name = "yes|no", value_parser = BoolishValueParser::new())]
-    white_label: Option<bool>,
+    #[command(flatten)]
+    rights: RightsFlags,
     #[command(flatten)]
     options: TermOptions,
 }
@@ -361,7 +352,19 @@ impl ChangeVerb<'_> {
                 planned(step, &format!("moved from {from} to {to}"))
             }
             Self::Sites(args) => planned(LicenseStep::Edit(args.terms()), &args.outcome()),
-            Self::Rights(args) => planned(LicenseStep::Edit(args.terms()), &args.outcome()),
+            Self::Rights(args) => {
+                let rights = args.rights.edit();
+                let outcomes = rights.outcomes();
+                if outcomes.is_empty() {
+                    let hint = "`countersign license rights --help` lists the rights";
+                    return Err(Failure::usage("no right is given").hint(hint));
+                }
+                let terms = LicenseTerms {
+                    rights,
+                    ..LicenseTerms::default()
+                };
+                planned(LicenseStep::Edit(terms), &outcomes.join(", "))
+            }
         })
     }
 }
@@ -397,39 +400,6 @@ impl SitesArgs {
         });
         let limits: Vec<_> = [sites, copies, moves].into_iter().flatten().collect();
         format!("for {}", limits.join(", "))
-    }
-}
-
-impl RightsArgs {
-    fn terms(&self) -> LicenseTerms {
-        LicenseTerms {
-            rights: RightsEdit {
-                channels: self.has_channels().then(|| self.channels.iter().copied().collect()),
-                white_label: self.white_label,
-                ..RightsEdit::default()
-            },
-            ..LicenseTerms::default()
-        }
-    }
-
-    /// The new rights, as the end of a sentence about the license.
-    fn outcome(&self) -> String {
-        let names: Vec<_> = self.channels.iter().map(|channel| channel.as_str()).collect();
-        let channels = match names.is_empty() {
-            true => "for stable releases alone".to_owned(),
-            false => format!("for the channels {}", names.join(", ")),
-        };
-        let white_label = self
-            .white_label
-            .map(|is_so| if is_so { "white label" } else { "not white label" });
-        let channels = self.has_channels().then_some(channels);
-        let outcomes: Vec<_> = channels.into_iter().chain(white_label.map(str::to_owned)).collect();
-        outcomes.join(", ")
-    }
-
-    /// Whether it says which channels.
-    fn has_channels(&self) -> bool {
-        self.no_channels || !self.channels.is_empty()
     }
 }
 
@@ -506,17 +476,13 @@ fn fields(step: &LicenseStep) -> Vec<(&'static str, Option<String>)> {
                 number("staging_sites", terms.staging_sites),
                 number("site_moves", terms.site_moves),
             ];
-            let channels = terms.rights.channels.as_ref().map(|channels| {
-                let names: Vec<_> = channels.iter().map(|channel| channel.as_str()).collect();
-                ("channels", (!names.is_empty()).then(|| format!("{names:?}")))
-            });
-            let white_label = terms.rights.white_label;
-            let white_label = white_label.map(|is_so| ("white_label", is_so.then(|| "true".to_owned())));
+            // Lists and booleans are the same text in JSON and in TOML.
+            let rights = terms.rights.fields().into_iter();
+            let rights = rights.map(|(name, value)| (name, value.map(|value| value.to_string())));
             sites
                 .into_iter()
                 .chain(limits.into_iter().flatten())
-                .chain(channels)
-                .chain(white_label)
+                .chain(rights)
                 .collect()
         }
         // They are about bindings.

@@ -54,6 +54,9 @@ pub(in crate::commands) struct Event<'a> {
     /// The token, the shop or the command. A site that was bound or released has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a ChangeScope>,
+    /// Who did it, where there is neither scope nor person.
+    #[serde(skip)]
+    actor: &'static str,
     #[serde(flatten)]
     who: EventAuthor<'a>,
     #[serde(flatten)]
@@ -109,8 +112,7 @@ pub(super) fn texts_of_lines(license: &LicenseArg, config: &Config) -> Result<Ve
     let license = selected(license, config)?;
     let events = events_of(&license, config)?;
     let own = events.iter().filter(|event| event.license() == Some(&license));
-    let names = own.map(LedgerEvent::texts).flat_map(|texts| [texts.note, texts.reason]);
-    let mut names: Vec<_> = names.flatten().collect();
+    let mut names: Vec<_> = own.flat_map(|event| event.texts().about_license()).collect();
     names.sort_unstable();
     names.dedup();
     Ok(names)
@@ -149,6 +151,7 @@ impl<'a> Event<'a> {
             event: entry.event,
             what: entry.what,
             by: entry.by,
+            actor: entry.actor.words(),
             who: EventAuthor {
                 who: who.and_then(StoredText::text),
                 who_erased: erased(who),
@@ -172,14 +175,14 @@ impl<'a> Event<'a> {
         table
     }
 
-    /// The person, or else the token, the shop or the command.
+    /// The person, or else the token, the shop or the command, or else a word such as the server.
     fn by(&self) -> String {
         let person = text_or_erased(self.who.who, self.who.who_erased.as_deref());
         match self.by {
             Some(_) if person != "-" => person,
             Some(by) => by.words(),
             None if person != "-" => person,
-            None => "site".to_owned(),
+            None => self.actor.to_owned(),
         }
     }
 }

@@ -12,7 +12,6 @@ use crate::commands::{Exit, Failure, candidates, output};
 use crate::serve::license_mails::MailsOrder;
 use crate::serve::ops::issue_answers::{IssueOrder, IssueReply, LicenseGrant};
 use crate::serve::ops::license_answers::NewKey;
-use countersign_model::channel::Channel;
 use countersign_model::issued_license::Hex128;
 use countersign_model::language::Language;
 use countersign_model::license::{MAX_GRACE_PERIOD_HOURS, Modules, SiteLimit};
@@ -26,10 +25,11 @@ use countersign_model::text::stderr;
 use countersign_registry::{SoldModules, declaration};
 use countersign_settings::config::Config;
 
-use crate::commands::license::arguments::{ModuleArg, parse_channel, parse_host, parse_sites};
+use crate::commands::license::arguments::{ModuleArg, parse_host, parse_sites};
 use crate::commands::license::assign;
 use crate::commands::license::expires::Expires;
 use crate::commands::license::order;
+use crate::commands::license::rights_flags::RightsFlags;
 
 /// The longest name of a request, in bytes.
 const MAX_REQUEST: usize = 200;
@@ -59,12 +59,8 @@ pub(super) struct Args {
     /// How often it may move to another site in 30 days without you [default: the server's setting]
     #[arg(long, value_name = "N")]
     site_moves: Option<u16>,
-    /// A channel whose pre-releases its sites may have, where the plugin's entry asks for a list; repeatable
-    #[arg(long = "channel", value_name = "rc|beta|alpha", value_parser = parse_channel)]
-    channels: Vec<Channel>,
-    /// Its sites show nothing of you: they get no link to the customer's page or to your shop
-    #[arg(long)]
-    white_label: bool,
+    #[command(flatten)]
+    rights: RightsFlags,
     /// A site to bind before its first validation; repeatable
     #[arg(long = "host", value_name = "HOST", value_parser = parse_host)]
     hosts: Vec<SiteHost>,
@@ -292,11 +288,7 @@ fn grant(args: &Args, today: NaiveDate) -> Result<LicenseGrant, Failure> {
         grace_period_hours: args.grace_period_hours,
         staging_sites: args.staging_sites,
         site_moves: args.site_moves,
-        rights: Rights {
-            channels: args.channels.iter().copied().collect(),
-            white_label: args.white_label,
-            ..Rights::NONE
-        },
+        rights: Rights::NONE.after(&args.rights.edit()),
         hosts: args.hosts.clone(),
         note: args.note.clone(),
     })
@@ -324,11 +316,8 @@ fn typed(args: &Args) -> Result<String, Failure> {
         "hosts": args.hosts,
         "note": args.note,
     });
-    if !args.channels.is_empty() {
-        typed["channels"] = args.channels.iter().map(|channel| channel.as_str()).collect();
-    }
-    if args.white_label {
-        typed["white_label"] = true.into();
+    for (name, value) in Rights::NONE.after(&args.rights.edit()).fields() {
+        typed[name] = value;
     }
     Ok(typed.to_string())
 }

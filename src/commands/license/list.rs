@@ -23,7 +23,7 @@ use countersign_model::period::Period;
 use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
 use countersign_model::text::error_chain::ErrorChain;
-use countersign_model::text::folded::folded;
+use countersign_model::text::folded;
 use countersign_model::text::printable::Printable;
 use countersign_model::text::stderr;
 use countersign_registry::{Registry, RegistryFiles, plugins};
@@ -120,7 +120,7 @@ impl Filter<'_> {
         let covers = |module: &Name| license.modules.contains_key(module);
         let has = |host: &SiteHost| license.details.hosts.contains(host) || self.bound.contains(&license.id);
         let ends = |period: &Period| (self.today..=period.after(self.today)).contains(&license.expires);
-        let says = |text: &String| folded(&license.details.note).contains(text.as_str());
+        let says = |text: &String| folded::contains(&license.details.note, text);
         status.as_ref().is_none_or(has_state)
             && module.as_ref().is_none_or(covers)
             && self.module.as_ref().is_none_or(covers)
@@ -153,7 +153,7 @@ fn list(
         args,
         today,
         module: args.plugin.as_ref().map(|slug| module_of(slug, config)).transpose()?,
-        note: args.note.as_deref().map(folded),
+        note: args.note.as_deref().map(folded::folded),
         bound: args
             .host
             .as_ref()

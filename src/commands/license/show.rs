@@ -187,7 +187,7 @@ fn fields(
         Some(hours) => format!("{hours} hours"),
         None => format!("{} hours (the server's setting)", defaults.grace_period_hours),
     };
-    let lines = [
+    let terms = [
         ("id", license.id.to_string()),
         ("status", view::state(license, now.date_naive()).to_owned()),
         ("expires", license.expires.to_string()),
@@ -196,11 +196,8 @@ fn fields(
         ("staging", staging),
         ("moves", format!("{moves} in 30 days")),
         ("grace", grace),
-        ("channels", license.details.rights.channel_list()),
-        (
-            "white label",
-            if license.details.rights.white_label { "yes" } else { "" }.to_owned(),
-        ),
+    ];
+    let rest = [
         ("bound ahead", hosts),
         ("released", released.join(", ")),
         (
@@ -221,10 +218,11 @@ fn fields(
             view.customer().map_or(String::new(), |number| number.to_string()),
         ),
     ];
-    let lines = lines.into_iter().chain(view.links());
+    let rights = license.details.rights.labelled();
+    let lines = terms.into_iter().chain(rights).chain(rest).chain(view.links());
     let shown = lines.filter(|(_, value)| !value.is_empty());
     shown
-        .map(|(name, value)| format!("{name:<13}{}\n", Printable(value)))
+        .map(|(name, value)| format!("{:<13}{}\n", name.to_lowercase(), Printable(value)))
         .collect()
 }
 
