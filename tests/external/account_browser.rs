@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -12,7 +11,6 @@ use crate::support::{License, eventually};
 use crate::tools::browser::Browser;
 use crate::tools::smtp::{MailServer, header};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const ANNA: &str = "anna@buyer.example";
 
 /// How many pixels a page is wider than the window.
@@ -106,7 +104,7 @@ impl Customer {
         browser.does("fill", &["input[name=address]", ANNA]);
         browser.does("press", &["Enter"]);
         browser.does("shows", &["h1", "Look in your mail"]);
-        eventually("the mail is there", PATIENCE, || !mail.mails().is_empty());
+        eventually("the mail is there", || !mail.mails().is_empty());
         let mails = mail.mails();
         assert_eq!(header(&mails[0], "To"), ANNA);
         browser.does("fill", &["input[name=code]", &code(&mails[0])]);
@@ -212,9 +210,7 @@ fn the_page_of_the_first_copy_fits_and_its_button_gives_a_package() {
     let page = format!("http://127.0.0.1:{}{path}", server.address.port());
     look(&mut browser, &page);
     browser.does("click", &["main form button"]);
-    eventually("the package is sent", PATIENCE, || {
-        server.log().contains("gave a first copy")
-    });
+    eventually("the package is sent", || server.log().contains("gave a first copy"));
     // Browsers ask for an icon that the vendor may put beside the landing page; the demo has none.
     let complaints = browser.complaints();
     assert!(

@@ -173,7 +173,7 @@ fn composer_requires_installs_from_its_lock_file_and_updates() {
     // What the vendor takes back can be neither found nor installed.
     entry(&instance, "withhold = [\"1.2.0\"]");
     build(&instance);
-    crate::support::eventually("the release is withheld", std::time::Duration::from_secs(20), || {
+    crate::support::eventually("the release is withheld", || {
         server.updates(&license, SITE, "").json()["version"] == "1.1.0"
     });
     project.on_another_machine();
@@ -252,7 +252,7 @@ fn an_expired_license_installs_what_was_released_before_if_the_entry_says_so() {
     let locked = lock(&project);
 
     instance.write_licenses(&[declared("2026-11-21")]);
-    crate::support::eventually("the license has expired", std::time::Duration::from_secs(20), || {
+    crate::support::eventually("the license has expired", || {
         server.updates(&license, SITE, "").code() == "license_expired"
     });
     project.on_another_machine();
@@ -260,11 +260,7 @@ fn an_expired_license_installs_what_was_released_before_if_the_entry_says_so() {
     assert!(said.contains("expired"), "{said}");
 
     entry(&instance, "[composer]\nafter_expiry = \"earlier\"");
-    crate::support::eventually(
-        "a lock file can be installed",
-        std::time::Duration::from_secs(20),
-        || project.composer(&["install"]).0,
-    );
+    crate::support::eventually("a lock file can be installed", || project.composer(&["install"]).0);
     assert_eq!((project.installed(), lock(&project)), ("1.1.0".to_owned(), locked));
     // The release of the day after is not for it.
     project.works(&["require", "acme/acme-forms:^1.0"]);

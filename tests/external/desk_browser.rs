@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -95,6 +95,9 @@ const CUSTOMERS: [(&str, &str, u32, &str, &str, &str); 9] = [
     ),
 ];
 
+/// The licenses of a large vendor.
+const MILLION: usize = 1_000_000;
+
 /// A vendor whose desk has something on each page.
 struct Vendor {
     folder: TempDir,
@@ -119,6 +122,24 @@ fn rows() -> String {
         rows += &format!(
             "{key},2027-05-05,active,2,acme-pdf,site{number}.example,buyer{number}@example.com,Buyer {number},{}\n",
             9_000 + number
+        );
+    }
+    rows
+}
+
+/// Rows of as many licenses as a desk has to show, each with a customer, an order and a site.
+fn million_rows() -> String {
+    let mut rows = String::from("key,expires,status,sites,modules,hosts,customer,name,reference\n");
+    for number in 0..MILLION {
+        let key = key(1_000_000 + number);
+        let month = 1 + number % 12;
+        let day = 1 + number % 28;
+        let module = ["acme-forms", "acme-pdf"][number % 2];
+        let sites = 1 + number % 5;
+        rows += &format!(
+            "{key},2027-{month:02}-{day:02},active,{sites},{module},of{number}.example,mail{number}@example.com,\
+             Owner {number},{}\n",
+            2_000_000 + number
         );
     }
     rows
@@ -218,7 +239,7 @@ impl Vendor {
         let event = json!({ "id": "evt_1", "type": "invoice.paid", "created": 1_700_000_001, "livemode": true,
             "data": { "object": sale } });
         assert_eq!(deliver_text(&self.server, &event.to_string()), 200);
-        eventually("the sale waits, and is parked", Duration::from_secs(20), || {
+        eventually("the sale waits, and is parked", || {
             self.json(&["shop", "sales", "list", "--waiting"]) != json!([])
                 && self.json(&["shop", "parked", "list"]) != json!([])
         });
@@ -252,13 +273,17 @@ impl Vendor {
             "/",
             "/licenses",
             "/licenses?q=harbor",
+            "/licenses?plugin=acme-forms&runs=1.1.0",
+            "/licenses?q=nobody-has-this",
             "/new-license",
             "/sales",
             "/plugins",
             "/plugins/acme-forms",
+            "/plugins/acme-forms/withhold",
             "/releases",
             "/sharing",
             "/changes",
+            "/changes?by=anyone",
             "/health",
             "/people",
             "/nothing",
@@ -359,6 +384,8 @@ fn an_empty_desk_and_hostile_names_fit_as_well_and_nothing_of_them_runs() {
         "/sharing",
         "/changes",
         "/plugins/acme-forms",
+        "/plugins/acme-forms/withhold",
+        "/sales",
         "/health",
         "/licenses?q=%3Cscript%3E",
     ];
@@ -464,7 +491,7 @@ fn a_page_of_somebody_else_frames_nothing_and_posts_nothing() {
          <input name='reason' value='mine'><input name='revision' value='1'><button>press</button></form>"
     );
     fs::write(vendor.folder.path().join("demo/public/other.html"), page).unwrap();
-    eventually("the page is served", Duration::from_secs(20), || {
+    eventually("the page is served", || {
         get(vendor.server.address, "/other.html").status == 200
     });
     browser.does("open", &[&format!("{name}:{port}/other.html")]);
@@ -474,6 +501,60 @@ fn a_page_of_somebody_else_frames_nothing_and_posts_nothing() {
     browser.does("click", &["button"]);
     assert!(!browser.text("body").contains("Harbor"), "{}", browser.text("body"));
     assert_eq!(vendor.json(&["license", "show", &id[..12]])["status"], "active");
+}
+
+/// Opens pages of a desk with a million licenses on screens of three widths; how long the server took, by page. For `make soak`.
+pub fn a_million_licenses() -> String {
+    let opened = Instant::now();
+    let vendor = Vendor::open(&[rows(), million_rows()]);
+    let opened = opened.elapsed();
+    let mut browser = Browser::start();
+    let origin = vendor.sign_in(&mut browser);
+    let license = format!("/licenses/{}", vendor.license_of("Riverbank Studio"));
+    let pages = [
+        ("Today", "/", 100.0),
+        ("Licenses", "/licenses", 100.0),
+        ("Licenses, filtered", "/licenses?plugin=acme-forms&seats=full", 100.0),
+        ("one license", license.as_str(), 100.0),
+        ("search by part of a name", "/licenses?q=wner+77777", 150.0),
+        ("Sales", "/sales", 100.0),
+        ("Plugins", "/plugins", 100.0),
+        ("a plugin", "/plugins/acme-forms", 100.0),
+        ("Sharing", "/sharing", 100.0),
+        ("Health", "/health", 100.0),
+    ];
+    let mut figures = vec![format!("imported in {} s", opened.as_secs())];
+    let mut missed = Vec::new();
+    for (name, page, most) in pages {
+        let mut took = Vec::new();
+        for width in [390, 820, 1440, 1440, 1440] {
+            browser.screen(width, 900, "light");
+            browser.does("open", &[&format!("{origin}{page}")]);
+            assert_eq!(browser.evaluate(TOO_WIDE), 0, "{page} {width}");
+            let answered = browser.evaluate(
+                "(({ requestStart, responseEnd }) => responseEnd - requestStart)(performance.getEntriesByType('navigation')[0])",
+            );
+            took.push(answered.as_f64().unwrap());
+        }
+        assert!(browser.text("main").len() > 100, "{page}");
+        let first = took[0];
+        took.sort_by(f64::total_cmp);
+        let median = took[took.len() / 2];
+        figures.push(format!("{name} {median:.0} ms (first {first:.0})"));
+        if median > most {
+            missed.push(name);
+        }
+    }
+    let found = browser.asks("open", json!([format!("{origin}/licenses?q=wner+77777")]));
+    assert_eq!(found, Value::Null);
+    assert!(browser.text("main").contains("Owner 77777"));
+    let figures = figures.join(", ");
+    // A build for tests is ten times slower.
+    assert!(
+        cfg!(debug_assertions) || missed.is_empty(),
+        "{figures}; too slow: {missed:?}"
+    );
+    figures
 }
 
 /// `make pictures` draws docs/desk/ anew.

@@ -8,6 +8,7 @@
 
 mod account_browser;
 mod binding;
+mod checkouts;
 mod clients;
 mod clock;
 mod commands;
@@ -17,6 +18,7 @@ mod desk_browser;
 mod dist;
 mod docs;
 mod keys;
+mod lived_with;
 mod mail;
 mod monitoring;
 mod nodes;

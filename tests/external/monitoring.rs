@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -14,8 +13,6 @@ use crate::tools::daemon::{Daemon, free_port, give, run, tool, unprivileged};
 const RULES: &str = "packaging/prometheus/countersign.rules.yml";
 const DASHBOARD: &str = include_str!("../../packaging/grafana/countersign.json");
 const EXPECTED: &str = include_str!("monitoring.test.yml");
-const PATIENCE: Duration = Duration::from_secs(60);
-
 fn promtool() -> Command {
     let mut command = Command::new(tool(".databases/usr/bin/promtool"));
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
@@ -105,7 +102,7 @@ fn prometheus_loads_the_rules_and_every_panel_of_the_dashboard_has_data() {
             .as_array()
             .is_some_and(|series| !series.is_empty())
     };
-    eventually("Prometheus has read the server", PATIENCE, || {
+    eventually("Prometheus has read the server", || {
         has_data("rate(countersign_requests_total[5m])")
     });
     for expression in panels() {
@@ -114,7 +111,7 @@ fn prometheus_loads_the_rules_and_every_panel_of_the_dashboard_has_data() {
             assert_eq!(query(&expression)["status"], "success", "{expression}");
             continue;
         }
-        eventually(&expression, PATIENCE, || has_data(&expression));
+        eventually(&expression, || has_data(&expression));
     }
     // A rule or a panel about a series that the server does not have is silent for ever.
     let rules = fs::read_to_string(folder.path().join("countersign.rules.yml")).unwrap();
@@ -122,9 +119,9 @@ fn prometheus_loads_the_rules_and_every_panel_of_the_dashboard_has_data() {
     let names: BTreeSet<_> = names.filter(|name| !name.contains("tls_certificate")).collect();
     assert!(names.len() > 18, "{names:?}");
     for name in names {
-        eventually(name, PATIENCE, || has_data(name));
+        eventually(name, || has_data(name));
     }
-    eventually("every rule was evaluated", PATIENCE, || {
+    eventually("every rule was evaluated", || {
         let answer = ask("rules", &[]);
         let groups = answer["data"]["groups"].as_array().unwrap().clone();
         let rules: Vec<Value> = groups

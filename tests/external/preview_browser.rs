@@ -3,7 +3,6 @@
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -448,9 +447,7 @@ fn a_hostile_readme_runs_nothing_and_loads_nothing() {
     assert_eq!(sent, [""; 0]);
     assert_eq!(elsewhere.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     browser.evaluate("void open('http://evil.example/')");
-    eventually("the listener hears of a connection", Duration::from_secs(20), || {
-        elsewhere.accept().is_ok()
-    });
+    eventually("the listener hears of a connection", || elsewhere.accept().is_ok());
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use chrono::DateTime;
 use countersign_shops::SHOPS;
@@ -131,7 +130,7 @@ fn a_parked_delivery_is_durably_parked_before_anybody_is_told() {
     let server = Server::start_traced(&instance, CALLS, &trace);
     let unknown = invoice("in_1", "subscription_create", "price_of_nothing", 1, 30);
     assert_eq!(deliver(&server, "invoice.paid", 1, &unknown), 200);
-    eventually("the log says that it is parked", Duration::from_secs(30), || {
+    eventually("the log says that it is parked", || {
         server.log().contains("a delivery is parked")
     });
     assert!(server.stop().success());

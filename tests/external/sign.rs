@@ -9,7 +9,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use countersign_registry::RegistryFiles;
 use countersign_registry::release_chain::{self, ReleaseChain};
@@ -366,9 +365,7 @@ fn a_key_in_the_agent_signs_without_its_file() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    crate::support::eventually("the agent listens", std::time::Duration::from_secs(10), || {
-        socket.exists()
-    });
+    crate::support::eventually("the agent listens", || socket.exists());
     let added = Command::new("ssh-add")
         .arg("-q")
         .arg(vendor.key("anna"))
@@ -791,9 +788,7 @@ fn what_sites_reported_is_read_from_the_running_server_and_from_the_store_of_a_s
             .collect()
     };
     // What sites report is stored some seconds later.
-    eventually("the reports are stored", Duration::from_secs(60), || {
-        rows(&counted()) == expected
-    });
+    eventually("the reports are stored", || rows(&counted()) == expected);
     let built = || {
         let (text, notes, _) = vendor.build(&[]);
         let told = text.contains("release 1.1.0 would leave 2 sites behind: they run 1.0.0; ");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::support::certificate::{CERTIFICATE, Certificate, KEY, serve};
 use crate::support::http::Client;
 use crate::support::instance::question;
-use crate::support::{Instance, License, Server, eventually};
+use crate::support::{Instance, License, Server, eventually_within};
 
 /// What curl prints, where it trusts the instance's certificate.
 fn curl(server: &Server, instance: &Instance, path: &str, arguments: &[&str]) -> Result<String, String> {
@@ -90,7 +90,7 @@ fn a_renewed_certificate_is_shown_within_two_seconds_and_its_end_is_a_metric() {
     };
     let before = ends();
     Certificate::new("second", 60).install(&instance);
-    eventually("the renewed certificate", Duration::from_secs(2), || {
+    eventually_within("the renewed certificate", Duration::from_secs(2), || {
         shown(&server) == "second"
     });
     // The two were made some seconds apart.
@@ -107,7 +107,7 @@ fn a_broken_certificate_or_key_keeps_the_one_in_force_and_shows_on_readyz() {
     let server = serve(&instance, &[]);
     let stale = |detail: &str| {
         let part = || server.part("tls");
-        eventually(detail, Duration::from_secs(3), || {
+        eventually_within(detail, Duration::from_secs(3), || {
             part()["state"] == "stale" && part()["detail"].as_str().unwrap().contains(detail)
         });
         assert_eq!(shown(&server), "good");
@@ -126,7 +126,7 @@ fn a_broken_certificate_or_key_keeps_the_one_in_force_and_shows_on_readyz() {
     fs::remove_file(instance.file(KEY)).unwrap();
     stale("the certificate's key cannot be read");
     good.install(&instance);
-    eventually("mended", Duration::from_secs(3), || server.part("tls")["state"] == "ok");
+    eventually_within("mended", Duration::from_secs(3), || server.part("tls")["state"] == "ok");
     assert!(
         server
             .metric("countersign_reloads_total{part=\"tls\",result=\"failed\"}")
@@ -148,7 +148,7 @@ fn a_client_that_is_silent_in_the_handshake_is_closed_while_others_are_answered(
     assert!(curl(&server, &instance, "/", &[]).is_ok());
     assert!(silent.receive().is_err() && halfway.receive().is_err());
     assert!(started.elapsed() < Duration::from_secs(10));
-    eventually("both are counted", Duration::from_secs(5), || {
+    eventually_within("both are counted", Duration::from_secs(5), || {
         server.metric("countersign_connections_timed_out_total{reason=\"handshake\"}") == Some(2.0)
     });
 }

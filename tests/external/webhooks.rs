@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Output;
-use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use countersign_model::build_id::BuildId;
@@ -16,8 +15,6 @@ use crate::support::shop::{add_shop, deliver, invoice};
 use crate::support::{Instance, License, Server, eventually, post_json, request};
 use crate::tools::receiver::Receiver;
 use crate::tools::{plain_package, preload};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn done_plain(instance: &Instance, arguments: &[&str]) {
     let output = run(instance, arguments);
@@ -71,9 +68,7 @@ fn of_type(receiver: &Receiver, wanted: &str) -> Vec<Value> {
 
 /// The only license that was sold.
 fn sold(receiver: &Receiver) -> String {
-    eventually("the sale is told", PATIENCE, || {
-        of_type(receiver, "license.issued").len() == 1
-    });
+    eventually("the sale is told", || of_type(receiver, "license.issued").len() == 1);
     let issued = of_type(receiver, "license.issued").remove(0);
     assert_eq!(issued["data"]["by"], "shop stripe");
     assert_eq!(
@@ -119,7 +114,7 @@ fn what_happens_is_told_signed_and_in_order() {
     let leaving = question(&license, "https://shop.example.com");
     let left = post_json(server.address, "/api/v1/release-site", &leaving);
     assert_eq!(left.code(), "released", "{}", left.text());
-    eventually("all is told", PATIENCE, || {
+    eventually("all is told", || {
         types(&receiver, &id).len() == expected.len() && types(&receiver, &license.id).len() == 5
     });
     assert_eq!(types(&receiver, &id), expected);
@@ -180,7 +175,7 @@ fn an_endpoint_that_was_away_is_told_all_in_order_and_a_killed_server_loses_noth
         server.kill();
         server = Server::start(&instance);
     }
-    eventually("the log says that it is away", PATIENCE, || {
+    eventually("the log says that it is away", || {
         server.log().contains("messages wait")
     });
     let listed = done(&instance, &["webhook", "list"]);
@@ -190,18 +185,16 @@ fn an_endpoint_that_was_away_is_told_all_in_order_and_a_killed_server_loses_noth
     );
     receiver.behave("503");
     receiver.start_again();
-    eventually("it answers, but takes nothing", PATIENCE, || {
-        !receiver.received().is_empty()
-    });
+    eventually("it answers, but takes nothing", || !receiver.received().is_empty());
     receiver.behave("");
-    eventually("all are told", PATIENCE, || {
+    eventually("all are told", || {
         let ids: BTreeSet<_> = of_type(&receiver, "license.issued")
             .iter()
             .map(|body| body["data"]["license"].to_string())
             .collect();
         ids.len() == 15
     });
-    eventually("the log says that it is back", PATIENCE, || {
+    eventually("the log says that it is back", || {
         server.log().contains("takes messages again")
     });
     assert_eq!(server.log().matches("messages wait").count(), 1, "it is said once");
@@ -214,7 +207,7 @@ fn an_endpoint_that_was_away_is_told_all_in_order_and_a_killed_server_loses_noth
             killed = Server::start(&instance);
         }
     }
-    eventually("all are told", PATIENCE, || {
+    eventually("all are told", || {
         let taken = of_type(&receiver, "license.issued");
         taken
             .iter()
@@ -240,11 +233,11 @@ fn an_endpoint_that_was_away_is_told_all_in_order_and_a_killed_server_loses_noth
     receiver.end();
     sell(&killed, 40);
     let failing = || done(&instance, &["webhook", "list"])[0].get("failing_since").is_some();
-    eventually("it is away again", PATIENCE, failing);
+    eventually("it is away again", failing);
     killed.kill();
     receiver.start_again();
     let _server = Server::start(&instance);
-    eventually("it is told that it is back", PATIENCE, || !failing());
+    eventually("it is told that it is back", || !failing());
 }
 
 #[test]
@@ -270,16 +263,15 @@ fn a_message_that_is_refused_holds_up_its_license_alone() {
     };
     // Both names have the refused text: the later ones of each license wait behind.
     receiver.behave(&format!("422 {}", one.id));
-    eventually("the other license is told", PATIENCE, || hosts(&two).len() == 3);
-    eventually("three wait", PATIENCE, || {
-        done(&instance, &["webhook", "parked", "list", "--all"])
-            .as_array()
-            .unwrap()
-            .len()
-            == 3
+    eventually("the other license is told", || hosts(&two).len() == 3);
+    // Once the first was refused twice, the server tries it only after five minutes: the command below is first.
+    let waiting = || done(&instance, &["webhook", "parked", "list", "--all"]);
+    eventually("three wait", || {
+        let waiting = waiting();
+        waiting.as_array().unwrap().len() == 3 && waiting[0]["attempts"] == 2
     });
     assert_eq!(hosts(&one), [""; 0]);
-    let kept = done(&instance, &["webhook", "parked", "list", "--all"]);
+    let kept = waiting();
     assert!(
         kept[0]["reason"]
             .as_str()
@@ -291,12 +283,10 @@ fn a_message_that_is_refused_holds_up_its_license_alone() {
     receiver.behave("");
     let first = kept[0]["id"].as_str().unwrap();
     done(&instance, &["webhook", "parked", "retry", first]);
-    eventually("they are told in order", PATIENCE, || hosts(&one).len() == 3);
+    eventually("they are told in order", || hosts(&one).len() == 3);
     assert_eq!(hosts(&one), ["first.example", "second.example", "third.example"]);
     // The receiver has a message before the server knows that it has.
-    eventually("nothing waits", PATIENCE, || {
-        done(&instance, &["webhook", "parked", "list", "--all"]) == json!([])
-    });
+    eventually("nothing waits", || waiting() == json!([]));
     let unknown = run(&instance, &["webhook", "parked", "drop", first]);
     assert_eq!(unknown.status.code(), Some(3));
 }
@@ -331,9 +321,7 @@ fn licenses_that_end_soon_and_licenses_that_too_many_ask_for_are_told_once_a_day
     ] {
         server.validate(&wanted, host);
     }
-    eventually("two end soon", PATIENCE, || {
-        of_type(&receiver, "license.expiring").len() == 2
-    });
+    eventually("two end soon", || of_type(&receiver, "license.expiring").len() == 2);
     let days: BTreeSet<_> = of_type(&receiver, "license.expiring")
         .iter()
         .map(|body| body["data"].to_string())
@@ -353,11 +341,11 @@ fn licenses_that_end_soon_and_licenses_that_too_many_ask_for_are_told_once_a_day
     for minutes in [10, 20] {
         receiver.set_clock(minutes * 60);
         let server = start();
-        eventually("the leak is told", PATIENCE, || {
+        eventually("the leak is told", || {
             of_type(&receiver, "license.leak_suspected").len() == 1
         });
         let sequence = "countersign_webhook_sequence{webhook=\"crm\"}";
-        eventually("the ledger is told", PATIENCE, || server.metric(sequence) == Some(1.0));
+        eventually("the ledger is told", || server.metric(sequence) == Some(1.0));
         assert!(server.stop().success());
     }
     let leak = of_type(&receiver, "license.leak_suspected").remove(0);
@@ -368,9 +356,7 @@ fn licenses_that_end_soon_and_licenses_that_too_many_ask_for_are_told_once_a_day
     // A day later, the one of eight days ends in seven.
     receiver.set_clock(86_400);
     let server = start();
-    eventually("it ends soon", PATIENCE, || {
-        of_type(&receiver, "license.expiring").len() == 3
-    });
+    eventually("it ends soon", || of_type(&receiver, "license.expiring").len() == 3);
     assert_eq!(of_type(&receiver, "license.expiring")[2]["data"]["license"], later.id);
     assert!(server.stop().success());
 }
@@ -412,7 +398,7 @@ fn a_license_that_gave_too_many_first_copies_is_told_once_a_day() {
     for minutes in [10, 20] {
         receiver.set_clock(minutes * 60);
         let server = start();
-        eventually("it is told", PATIENCE, || {
+        eventually("it is told", || {
             of_type(&receiver, "license.too_many_first_copies").len() == 1
         });
         assert!(server.stop().success());
@@ -444,19 +430,19 @@ fn licenses_whose_sites_report_copies_of_others_or_forged_ones_are_told_once_a_d
         question["build_id"] = copy;
         assert_eq!(server.ask(&question).code(), "ok");
     }
-    eventually("the ledger is told", PATIENCE, || server.metric(sequence) == Some(3.0));
+    eventually("the ledger is told", || server.metric(sequence) == Some(3.0));
     assert!(server.stop().success());
     // A look each day. Nobody reports meanwhile, so the next day has nothing new.
     for days in [1, 2] {
         receiver.set_clock(days * 86_400 + 60);
         let server = start();
-        eventually("two are told", PATIENCE, || {
+        eventually("two are told", || {
             of_type(&receiver, "license.leak_suspected").len() == 2
         });
         // Once a line that came later is told, the look was over.
         assert_eq!(server.validate(&honest, &format!("{days}.example")).code(), "ok");
         let all = Some(3.0 + f64::from(days));
-        eventually("the ledger is told", PATIENCE, || server.metric(sequence) == all);
+        eventually("the ledger is told", || server.metric(sequence) == all);
         assert!(server.stop().success());
     }
     let told = of_type(&receiver, "license.leak_suspected");
@@ -479,7 +465,7 @@ fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_
     let more = "events = [\"site.bound\"]\n[serve]\nforeign_keys = true\n";
     let instance = instance(&receiver, more, &[]);
     let server = Server::start(&instance);
-    eventually("the endpoint is known", PATIENCE, || {
+    eventually("the endpoint is known", || {
         instance.file("store/webhooks/crm/progress.json").exists()
     });
     let messages_about = |host: &str| {
@@ -501,9 +487,7 @@ fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_
         &instance,
         &["license", "import", file.to_str().unwrap(), "--from", "csv"],
     );
-    eventually("the endpoint is away", PATIENCE, || {
-        server.log().contains("messages wait")
-    });
+    eventually("the endpoint is away", || server.log().contains("messages wait"));
     assert!(server.stop().success());
     let ledger = std::fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap();
     let lines = ledger.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -518,7 +502,7 @@ fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_
     done(&instance, &["bindings", "compact"]);
     receiver.behave("");
     let _server = Server::start(&instance);
-    eventually("all are told", PATIENCE, || {
+    eventually("all are told", || {
         (0..6).all(|number| messages_about(&site(number)) > 0)
     });
     let once = [0, 1, 2].map(|number| messages_about(&site(number)));
@@ -536,12 +520,12 @@ fn a_server_that_is_stopped_while_it_sends_sends_no_message_twice() {
     for number in 0..SITES {
         assert_eq!(server.validate(&license, &format!("{number}.example")).code(), "ok");
     }
-    eventually("it sends", PATIENCE, || receiver.received().len() > 2);
+    eventually("it sends", || receiver.received().len() > 2);
     assert!(server.stop().success());
     assert!(receiver.received().len() < SITES, "it was stopped too late");
     receiver.behave("");
     let server = Server::start(&instance);
-    eventually("the rest is sent", PATIENCE, || {
+    eventually("the rest is sent", || {
         let ids: BTreeSet<_> = receiver
             .received()
             .iter()
@@ -550,9 +534,7 @@ fn a_server_that_is_stopped_while_it_sends_sends_no_message_twice() {
         ids.len() == SITES
     });
     let sequence = "countersign_webhook_sequence{webhook=\"crm\"}";
-    eventually("the ledger is told", PATIENCE, || {
-        server.metric(sequence) == Some(SITES as f64)
-    });
+    eventually("the ledger is told", || server.metric(sequence) == Some(SITES as f64));
     let hosts: Vec<_> = receiver
         .taken()
         .iter()

@@ -2,7 +2,6 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use countersign_registry::Registry;
 use serde_json::{Value, json};
@@ -11,8 +10,6 @@ use crate::management::{Shop, forms};
 use crate::support::issued::license_of;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually};
-
-const LIVE: Duration = Duration::from_secs(10);
 
 /// Gives the running server an order, as commands do; its answer.
 fn order(instance: &Instance, target: &str, order: &Value) -> Value {
@@ -118,7 +115,7 @@ fn an_adopted_license_is_the_ledgers_whatever_files_say_later() {
         let marker = License::new();
         others.push(marker.toml(""));
         instance.write_licenses(&[tables, others.clone()].concat());
-        eventually("the files are in force", LIVE, || {
+        eventually("the files are in force", || {
             shop.server.validate(&marker, "a.com").code() == "ok"
         });
         assert_eq!(shop.code_at("a.com"), "revoked");
@@ -213,9 +210,7 @@ fn what_the_ledger_has_is_not_missing_and_the_rest_is() {
     adopt_all(&licenses[..8]);
     // Eight of ten are in the ledger. The other two are all that a loss of the file takes away.
     instance.write_licenses(&["# none\n".to_owned()]);
-    eventually("the loss is refused", LIVE, || {
-        server.part("registry")["state"] == "stale"
-    });
+    eventually("the loss is refused", || server.part("registry")["state"] == "stale");
     let detail = server.part("registry")["detail"].to_string();
     assert!(detail.contains("lacks 2 of the 2 licenses"), "{detail}");
     assert_eq!(server.validate(&licenses[9], "a.com").code(), "ok");
@@ -234,7 +229,7 @@ fn what_the_ledger_has_is_not_missing_and_the_rest_is() {
     let server = Server::start(&instance);
     adopt_all(&licenses[8..]);
     instance.write_licenses(&["# none\n".to_owned()]);
-    eventually("the files are empty", LIVE, || {
+    eventually("the files are empty", || {
         server.log().contains("reloaded") && server.part("registry")["state"] == "ok"
     });
     assert_eq!(server.validate(&licenses[9], "a.com").code(), "ok");
@@ -258,24 +253,24 @@ fn a_declaration_that_changes_after_its_adoption_is_reported_and_never_fatal() {
     let errors = || shop.server.log().matches(error).count();
     for (times, sites) in [(1, 7), (2, 8)] {
         instance.write_licenses(&[license.toml(&format!("sites = {sites}"))]);
-        eventually("the change is logged", LIVE, || errors() == times);
+        eventually("the change is logged", || errors() == times);
         // The log is written before the new state is in force.
-        eventually("the change is in force", LIVE, || differing() == Some(1.0));
+        eventually("the change is in force", || differing() == Some(1.0));
         let part = shop.server.part("registry");
         assert_eq!(part["state"], "ok");
         assert!(part["detail"].as_str().unwrap().contains("(licenses.toml:1)"), "{part}");
     }
     // The same file again is no news.
     instance.write("registry/licenses/more.toml", "# nothing\n");
-    eventually("the files are read again", LIVE, || {
+    eventually("the files are read again", || {
         shop.server.log().matches("reloaded").count() >= 3
     });
     assert_eq!(errors(), 2);
     let doctor = countersign(instance).args(["doctor", "--json"]).output().unwrap();
     assert!(String::from_utf8(doctor.stdout).unwrap().contains(error));
     instance.write_licenses(&[license.toml("")]);
-    eventually("nothing differs", LIVE, || {
+    eventually("nothing differs", || {
         shop.server.part("registry")["detail"] == Value::Null
     });
-    eventually("the metric says so", LIVE, || differing() == Some(0.0));
+    eventually("the metric says so", || differing() == Some(0.0));
 }

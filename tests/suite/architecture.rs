@@ -58,7 +58,7 @@ const PLACES: [(&str, &[&str]); 8] = [
         "rustls::",
         &[
             "src/serve/net/tls.rs",
-            "crates/ledger/src/postgres/tls.rs",
+            "crates/ledger/src/postgres/session.rs",
             "crates/settings/src/tls_client.rs",
         ],
     ),

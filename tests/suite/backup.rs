@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -106,9 +105,7 @@ fn the_drill_of_the_page_brings_everything_back() {
                 }
             }
         });
-        eventually("sites bind", Duration::from_secs(60), || {
-            acknowledged.lock().unwrap().len() > 50
-        });
+        eventually("sites bind", || acknowledged.lock().unwrap().len() > 50);
         let before = acknowledged.lock().unwrap().clone();
         let mut umask = String::new();
         for command in commands_of("The drill") {

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -153,7 +152,7 @@ fn no_route_log_or_file_has_a_license_key() {
     }
     let broken = format!("{0} = 1\n[[license]]\nid = \"{0}\"\n[{0}]\n", good.key);
     instance.write("registry/plugins/broken.toml", &broken);
-    crate::support::eventually("the reload is logged", std::time::Duration::from_secs(3), || {
+    crate::support::eventually_within("the reload is logged", std::time::Duration::from_secs(3), || {
         server.log().contains("not reloaded")
     });
     for target in ["/readyz", "/metrics"] {
@@ -373,9 +372,7 @@ fn a_license_key_in_a_delivery_or_an_export_is_stored_nowhere() {
         }
     }
     let folder = instance.file("store/deliveries");
-    eventually("every delivery is applied or parked", Duration::from_secs(60), || {
-        none_waits(&instance)
-    });
+    eventually("every delivery is applied or parked", || none_waits(&instance));
     let ledger = || fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap();
     assert_eq!(ledger().matches("\"event\":\"license\"").count(), 1, "{}", ledger());
     let listed = countersign(&instance)
@@ -589,7 +586,7 @@ fn no_log_metric_or_file_has_the_token_of_a_download_or_the_key_for_downloads() 
     }
     // The key is replaced while the server runs, and by one that is none.
     put_secret(&instance, "keys/downloads.key", &SECRET[..31]);
-    crate::support::eventually("the reload is logged", std::time::Duration::from_secs(3), || {
+    crate::support::eventually_within("the reload is logged", std::time::Duration::from_secs(3), || {
         server.log().contains("not reloaded")
     });
     put_secret(&instance, "keys/downloads.key", &SECRET);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::server::{countersign, countersign_in};
-use crate::support::{Instance, License, Server, eventually, get};
+use crate::support::{Instance, License, Server, eventually_within, get};
 
 /// What a change of a file may take.
 const LIVE: Duration = Duration::from_secs(2);
@@ -61,23 +61,23 @@ fn what_license_commands_decide_is_live_in_the_running_server() {
     };
     let code = |site: &str| server.validate(&license, site).code();
 
-    eventually("issue", LIVE, || code("a.com") == "ok");
+    eventually_within("issue", LIVE, || code("a.com") == "ok");
     assert_eq!(server.validate(&license, "a.com").json()["features"]["forms"][0], "pdf");
     succeeds(&instance, &["license", "suspend", &license.id]);
-    eventually("suspend", LIVE, || code("a.com") == "suspended");
+    eventually_within("suspend", LIVE, || code("a.com") == "suspended");
     succeeds(&instance, &["license", "resume", &license.id[..12]]);
-    eventually("resume", LIVE, || code("a.com") == "ok");
+    eventually_within("resume", LIVE, || code("a.com") == "ok");
     succeeds(
         &instance,
         &["license", "renew", &license.key, "--expires", "2098-01-01"],
     );
-    eventually("renew", LIVE, || {
+    eventually_within("renew", LIVE, || {
         server.validate(&license, "a.com").json()["expires"] == "2098-01-01"
     });
 
     assert_eq!(code("b.com"), "bound_elsewhere");
     succeeds(&instance, &["license", "release", &license.id, "--host", "a.com"]);
-    eventually("release", LIVE, || code("b.com") == "ok");
+    eventually_within("release", LIVE, || code("b.com") == "ok");
     assert_eq!(server.validate(&license, "a.com").json()["bound_domain"], "b.com");
     let shown = succeeds(&instance, &["license", "show", &license.id]);
     assert!(
@@ -86,7 +86,7 @@ fn what_license_commands_decide_is_live_in_the_running_server() {
     );
 
     succeeds(&instance, &["license", "revoke", &license.id]);
-    eventually("revoke", LIVE, || code("b.com") == "revoked");
+    eventually_within("revoke", LIVE, || code("b.com") == "revoked");
     let (exit, error) = fails(&instance, &["license", "resume", &license.id]);
     assert!(exit == 3 && error.contains("hint: "), "{error}");
     let listed: Value = serde_json::from_str(&succeeds(&instance, &["license", "list", "--json"])).unwrap();
@@ -113,7 +113,7 @@ fn a_rotated_key_signs_what_is_new_and_the_retired_one_still_verifies_what_is_ol
     fs::write(instance.file("old.json"), &old.body).unwrap();
 
     succeeds(&instance, &["keys", "generate", "--rotate", "--bits", "2048"]);
-    eventually("rotate", LIVE, || {
+    eventually_within("rotate", LIVE, || {
         server.validate(&license, "a.com").json()["key_id"] != old_id.as_str()
     });
     let new = server.validate(&license, "a.com");

@@ -135,14 +135,12 @@ fn a_template_that_is_too_deep_ends_no_server_no_start_and_no_command() {
                 .count()
         };
         let before = logged();
-        eventually("the text is known to be wrong", Duration::from_secs(30), || {
+        eventually("the text is known to be wrong", || {
             server.log().contains(place) && logged() > before || name == "a" && before > 0
         });
         // The built-in text stays in force.
         order(&server, &bearer, name, &json!({ "forms": ["pdf"] }));
-        eventually("the mail is sent", Duration::from_secs(30), || {
-            mails(&instance).is_empty()
-        });
+        eventually("the mail is sent", || mails(&instance).is_empty());
         for arguments in [&["mail", "preview"][..], &["doctor"]] {
             let (code, said) = command(&instance, arguments);
             assert!(code == 3 && said.contains(place), "{arguments:?}: {code}: {said}");
@@ -153,14 +151,12 @@ fn a_template_that_is_too_deep_ends_no_server_no_start_and_no_command() {
     // There is no last good text: mails wait.
     let server = Server::start(&instance);
     order(&server, &bearer, "c", &json!({ "forms": ["pdf"] }));
-    eventually("the reason is logged", Duration::from_secs(30), || {
+    eventually("the reason is logged", || {
         server.log().contains("no mail can be sent now")
     });
     assert_eq!(mails(&instance)[0]["state"], "waiting");
     instance.write("registry/mail/license.txt", "Subject: a\n\n{{ license.key }}\n");
-    eventually("the mail is sent", Duration::from_secs(60), || {
-        mails(&instance).is_empty()
-    });
+    eventually("the mail is sent", || mails(&instance).is_empty());
 }
 
 #[test]
@@ -172,7 +168,7 @@ fn a_mail_that_cannot_be_made_is_parked_and_the_others_are_sent() {
     let bearer = token(&instance, "shop", &["licenses:write", "keys:read"]);
     order(&server, &bearer, "bad", &json!({ "forms": [], "maps": [] }));
     order(&server, &bearer, "good", &json!({ "forms": ["pdf"] }));
-    eventually("one is sent and one is parked", Duration::from_secs(30), || {
+    eventually("one is sent and one is parked", || {
         let left = mails(&instance);
         left.len() == 1 && left[0]["state"] == "parked"
     });
@@ -209,9 +205,7 @@ fn a_server_starts_with_a_broken_template_and_a_mail_that_waits() {
     ] {
         instance.write("registry/mail/license.txt", &template);
         let server = Server::start(&instance);
-        eventually("the reason is logged", Duration::from_secs(30), || {
-            server.log().contains(place)
-        });
+        eventually("the reason is logged", || server.log().contains(place));
         assert_eq!(get(server.admin, "/readyz").status, 200, "{}", server.log());
         let left = mails(&instance);
         assert_eq!((left.len(), &left[0]["state"]), (1, &json!("waiting")), "{left:?}");
@@ -222,9 +216,7 @@ fn a_server_starts_with_a_broken_template_and_a_mail_that_waits() {
     instance.write("registry/mail/license.txt", text);
     instance.write("countersign.toml", &mail_settings(mail_server()));
     let server = Server::start(&instance);
-    eventually("the mail is parked", Duration::from_secs(30), || {
-        mails(&instance)[0]["state"] == "parked"
-    });
+    eventually("the mail is parked", || mails(&instance)[0]["state"] == "parked");
     assert_eq!(get(server.admin, "/readyz").status, 200, "{}", server.log());
     let left = mails(&instance);
     let reason = left[0]["reason"].as_str().unwrap();

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use chrono::{Days, Utc};
 use countersign_files::spool::Spool;
@@ -48,14 +47,12 @@ impl Shop {
 
     /// Waits until every delivery is applied or parked.
     pub fn settle(&self) {
-        eventually("every delivery is applied", Duration::from_secs(60), || {
-            none_waits(&self.instance)
-        });
+        eventually("every delivery is applied", || none_waits(&self.instance));
     }
 
     /// Waits until all is applied, except changes of sales that are not issued yet.
     pub fn settle_but_what_waits(&self) {
-        eventually("every delivery is applied or waits", Duration::from_secs(60), || {
+        eventually("every delivery is applied or waits", || {
             self.deliveries("waiting")
                 .iter()
                 .all(|delivery| delivery["waits_for"] == "first_payment")
@@ -99,7 +96,7 @@ impl Shop {
 
     /// Waits for what the log says of a parked delivery, once it is durably parked.
     pub fn log_says(&self, words: &str) {
-        eventually(words, Duration::from_secs(20), || self.server.log().contains(words));
+        eventually(words, || self.server.log().contains(words));
     }
 
     /// What the log says that deliveries of the shop did to a license.
@@ -440,9 +437,7 @@ fn a_session_is_parked_with_what_is_wrong_with_the_offer_that_it_names() {
     let shop = Shop::open();
     let offer = "shop = 'stripe'\nmode = 'test'\nprices = ['price_test']\nperiod = '1y'\nmodules.forms = []\n";
     shop.instance.write("registry/offers/trial.toml", offer);
-    eventually("the offer is loaded", Duration::from_secs(10), || {
-        shop.server.log().contains("reloaded")
-    });
+    eventually("the offer is loaded", || shop.server.log().contains("reloaded"));
     let cases = [
         (
             json!({}),
@@ -508,9 +503,7 @@ fn what_fits_no_offer_is_parked_and_applied_once_there_is_one() {
 
     let offer = "shop = 'stripe'\nprices = ['price_new']\nperiod = '1y'\nmodules.forms = []\n";
     shop.instance.write("registry/offers/new.toml", offer);
-    eventually("the offer is loaded", Duration::from_secs(10), || {
-        shop.server.log().contains("reloaded")
-    });
+    eventually("the offer is loaded", || shop.server.log().contains("reloaded"));
     let name = of_sale["id"].as_str().unwrap();
     assert_eq!(shop.parked(&["retry", &name[..8]])["retried"], json!([name]));
     shop.settle();
@@ -535,7 +528,7 @@ fn a_renewal_of_a_subscription_that_nobody_knows_is_parked_until_a_person_says_t
         1,
         &invoice("in_7", "subscription_cycle", "price_small", 1, 30),
     );
-    eventually("it waits for the first payment", Duration::from_secs(20), || {
+    eventually("it waits for the first payment", || {
         let waiting = shop.deliveries("waiting");
         waiting.len() == 1 && waiting[0]["waits_for"] == "first_payment"
     });
@@ -590,9 +583,7 @@ fn an_order_with_a_line_that_no_offer_is_for_grants_the_others_and_what_was_sold
 
     // The vendor sells it no more. The customer goes on paying.
     fs::remove_file(shop.instance.file("registry/offers/small.toml")).unwrap();
-    eventually("the offers are loaded", Duration::from_secs(10), || {
-        shop.server.log().contains("reloaded")
-    });
+    eventually("the offers are loaded", || shop.server.log().contains("reloaded"));
     let renewed = invoice("in_2", "subscription_cycle", "price_small", 1, 60);
     shop.deliver("invoice.paid", 2, &renewed);
     shop.settle();
@@ -681,10 +672,8 @@ fn a_server_that_is_killed_before_a_mail_is_queued_mails_the_key_that_it_issued(
     fs::rename(&queue, &away).unwrap();
     fs::write(&queue, "").unwrap();
     shop.deliver("invoice.paid", 1, &sale);
-    eventually("both are issued", Duration::from_secs(20), || {
-        shop.licenses().len() == 2
-    });
-    eventually("the log says that deliveries wait", Duration::from_secs(20), || {
+    eventually("both are issued", || shop.licenses().len() == 2);
+    eventually("the log says that deliveries wait", || {
         shop.server.log().contains("deliveries of shops wait")
     });
     let waiting = shop.deliveries("waiting");
@@ -738,7 +727,7 @@ fn a_damaged_delivery_and_what_an_older_version_left_stop_no_other() {
         1,
         &invoice("in_1", "subscription_create", "price_small", 1, 30),
     );
-    eventually("the sale is applied", Duration::from_secs(60), || {
+    eventually("the sale is applied", || {
         shop.licenses().len() == 1 && delivery_files(&shop.instance).len() == 2
     });
     let listed = shop.parked(&["list"]);

@@ -13,8 +13,6 @@ use crate::support::http::Client;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, get};
 
-const SOON: Duration = Duration::from_secs(20);
-
 /// One request and its answer, so that the connection waits for the next one.
 fn idle(from: Ipv4Addr, address: SocketAddr) -> Option<Client> {
     let mut client = connect_from(from, address).ok()?;
@@ -61,7 +59,7 @@ fn idle_connections_of_five_addresses_keep_neither_reloads_nor_new_clients_nor_t
     assert_eq!(held.len(), 1_250, "each of them was taken and answered");
     assert_eq!(get(server.admin, "/readyz").status, 200);
     instance.write_licenses(&[license.toml("status = \"suspended\"")]);
-    eventually("the reload", SOON, || {
+    eventually("the reload", || {
         server.validate(&license, "a.com").code() == "suspended"
     });
     assert!(server.metric("countersign_connections_evicted_total").unwrap() > 800.0);
@@ -111,8 +109,8 @@ fn too_many_open_files_are_logged_once_and_the_server_is_well_again_by_itself() 
         .send(b"GET /index.html HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n")
         .unwrap();
     let complaints = || server.log().matches("cannot accept connections").count();
-    eventually("it is logged", SOON, || complaints() > 0);
-    eventually("more accepts fail", SOON, || refused() > 3.0);
+    eventually("it is logged", || complaints() > 0);
+    eventually("more accepts fail", || refused() > 3.0);
     server.limit_descriptors(1_024);
     assert_eq!(waiting.receive().unwrap().status, 200);
     assert_eq!(complaints(), 1, "{}", server.log());
@@ -209,7 +207,7 @@ fn the_admin_listener_answers_while_the_public_table_is_full_of_requests_under_w
             client
         })
         .collect();
-    eventually("the table is full", SOON, || {
+    eventually("the table is full", || {
         server.metric("countersign_connections") == Some(2.0)
     });
     assert_eq!(get(server.admin, "/readyz").status, 200);

@@ -9,8 +9,6 @@ use crate::support::server::countersign;
 use crate::support::shop::SECRET;
 use crate::support::{Instance, License, Server, eventually, get};
 
-const SOON: Duration = Duration::from_secs(10);
-
 /// Exit code and findings, each as `verdict part finding`.
 fn doctor(instance: &Instance) -> (Option<i32>, Vec<String>) {
     let output = countersign(instance).args(["doctor", "--json"]).output().unwrap();
@@ -42,7 +40,7 @@ fn doctor_gives_the_verdict_of_readyz_and_its_exit_code() {
 
     // The files are as they should be: only the server knows that it cannot write.
     server.limit_files("0");
-    eventually("the store fails", SOON, || {
+    eventually("the store fails", || {
         server.validate(&license, "a.com");
         get(server.admin, "/readyz").status == 503
     });
@@ -53,16 +51,12 @@ fn doctor_gives_the_verdict_of_readyz_and_its_exit_code() {
     );
     assert!(has(&findings, "broken server store is failing since "), "{findings:#?}");
     server.limit_files("unlimited");
-    eventually("the store is well again", SOON, || {
-        get(server.admin, "/readyz").status == 200
-    });
+    eventually("the store is well again", || get(server.admin, "/readyz").status == 200);
     assert_eq!(doctor(&instance).0, Some(0));
 
     // A part whose file is broken is served from its last good version: ready, and a restart would fail.
     instance.write("registry/licenses/licenses.toml", "[[license]\n");
-    eventually("the registry is stale", SOON, || {
-        server.part("registry")["state"] == "stale"
-    });
+    eventually("the registry is stale", || server.part("registry")["state"] == "stale");
     assert_eq!(get(server.admin, "/readyz").status, 200);
     let (exit, findings) = doctor(&instance);
     assert!(exit == Some(3) && has(&findings, "broken registry "), "{findings:#?}");

@@ -1,7 +1,6 @@
 //! `serve.compat = ["edd"]`: clients of Easy Digital Downloads, in the shapes of their requests, from the same gate as our own.
 
 use std::fs;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -282,7 +281,7 @@ fn the_package_is_offered_to_an_entitled_site_only_and_downloads() {
     );
     // Over: the answer names the latest release without a package, with what EDD's updaters read of whatever has a version.
     instance.write_licenses(&[license(KEY).toml_with("2001-01-01", "", "forms = []")]);
-    eventually("it is over", Duration::from_secs(10), || {
+    eventually("it is over", || {
         post(&server, &fields("a.com")).json()["msg"] == "Your license has expired."
     });
     let over = post(&server, &fields("a.com")).json();

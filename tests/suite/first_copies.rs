@@ -1,7 +1,6 @@
 //! First copies: what a buyer gets before a site is bound, by the link of the mail and by the key, and what a stranger gets.
 
 use std::fs;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -20,8 +19,6 @@ use crate::support::instance::{LATEST, question};
 use crate::support::server::countersign;
 use crate::support::shop::{add_shop, deliver, invoice};
 use crate::support::{Instance, License, Server, eventually, get, request};
-
-const SOON: Duration = Duration::from_secs(20);
 
 /// So that requests can come from any network.
 const PROXY: [&str; 2] = ["--proxies", "127.0.0.1/32"];
@@ -241,9 +238,7 @@ fn who_finds_a_key_on_a_forum_gets_twenty_packages_and_then_none() {
         "{}",
         page.text()
     );
-    eventually("review lists the license", SOON, || {
-        reviewed(&instance, &license).is_some()
-    });
+    eventually("review lists the license", || reviewed(&instance, &license).is_some());
     let found = reviewed(&instance, &license).unwrap();
     assert_eq!((&found["packages"], &found["networks"]), (&json!(20), &json!(1)));
     assert!(found["refused"].is_string(), "{found}");
@@ -289,9 +284,7 @@ fn a_license_serves_three_networks_a_day_and_no_address_is_kept() {
         (429, "too_many_first_copies".to_owned())
     );
     assert!(by_key.header("retry-after").unwrap().parse::<u64>().unwrap() <= 86_400);
-    eventually("review lists the license", SOON, || {
-        reviewed(&instance, &license).is_some()
-    });
+    eventually("review lists the license", || reviewed(&instance, &license).is_some());
     assert_eq!(reviewed(&instance, &license).unwrap()["networks"], 3);
     // Nothing that is kept names a network.
     server.stop();
@@ -342,7 +335,7 @@ fn a_license_whose_payment_is_in_dispute_says_that_the_payment_does_not_stand() 
     let sale = invoice("in_1", "subscription_create", "price_small", 1, 60);
     assert_eq!(deliver(&server, "invoice.paid", 1, &sale), 200);
     let sold = || run_json(&instance, &["license", "list"]);
-    eventually("the sale is applied", SOON, || {
+    eventually("the sale is applied", || {
         sold().as_array().is_some_and(|sold| sold.len() == 1)
     });
     let id = sold()[0]["id"].as_str().unwrap().to_owned();
@@ -354,9 +347,7 @@ fn a_license_whose_payment_is_in_dispute_says_that_the_payment_does_not_stand() 
     assert_eq!(deliver(&server, "invoice_payment.paid", 2, &payment), 200);
     let dispute = json!({ "id": "dp_1", "payment_intent": "pi_1", "status": "needs_response" });
     assert_eq!(deliver(&server, "charge.dispute.created", 3, &dispute), 200);
-    eventually("the license is suspended", SOON, || {
-        get(server.address, &link).status == 403
-    });
+    eventually("the license is suspended", || get(server.address, &link).status == 403);
     let text = post(&server, &button).text();
     assert!(text.contains("The payment for this license does not stand"), "{text}");
 }
@@ -431,9 +422,7 @@ fn a_token_that_was_changed_in_any_byte_or_is_for_something_else_is_unknown() {
     // The key of links was replaced: the link is too old, and no guess.
     put_secret(&instance, "keys/retired/downloads-1.key", &SECRET);
     put_secret(&instance, "keys/downloads.key", &[9; 32]);
-    eventually("the new key is in force", SOON, || {
-        get(server.address, &link).status == 410
-    });
+    eventually("the new key is in force", || get(server.address, &link).status == 410);
 }
 
 #[test]
@@ -493,7 +482,7 @@ fn trace_names_a_first_copy_and_review_takes_it_for_its_licenses_own() {
         assert_eq!(server.ask(&question).code(), "ok");
     }
     let odd = || run_json(&instance, &["review"])["odd_reports"].clone();
-    eventually("the report is written", SOON, || odd().as_array().unwrap().len() == 1);
+    eventually("the report is written", || odd().as_array().unwrap().len() == 1);
     assert_eq!(
         (&odd()[0]["host"], &odd()[0]["oddity"]),
         (&json!("other.com"), &json!("other_license"))
@@ -595,7 +584,7 @@ fn a_package_by_the_key_asks_what_an_update_asks() {
     for _ in 0..4 {
         get(server.address, "/first-copy/guess");
     }
-    eventually("the address is refused", SOON, || {
+    eventually("the address is refused", || {
         get(server.address, "/first-copy/guess").status == 429
     });
 }

@@ -35,12 +35,12 @@ fn a_store_of_format_1_is_read_opened_exported_and_compacted() {
         assert_eq!(counts, [lines, 2, 5, 3], "{verified}");
     };
     let renewed = [
-        "released from two.example",
+        "seat of two.example freed",
         "two.example bound",
         "one.example bound",
         "resumed",
         "suspended",
-        "renewed to 2028-12-31",
+        "extended to 2028-12-31",
         "issued, forms=pdf, for 2 sites, until 2027-12-31",
     ];
     let shows = || {
@@ -51,11 +51,8 @@ fn a_store_of_format_1_is_read_opened_exported_and_compacted() {
         );
         assert_eq!(of(REPLACED)["reference_erased"], "2026-11-26T21:33:21Z");
         assert_eq!(history(&instance, RENEWED), renewed);
-        let in_place = format!(
-            "issued in place of {}, forms, for 1 site, until 9999-12-31",
-            &REPLACED[..12]
-        );
-        let replaced = ["revoked", &in_place, "issued, forms, for 1 site, until 9999-12-31"];
+        let in_place = format!("issued in place of {}, forms, for 1 site, never ends", &REPLACED[..12]);
+        let replaced = ["revoked", &in_place, "issued, forms, for 1 site, never ends"];
         assert_eq!(history(&instance, SUCCESSOR), replaced);
     };
     // Before a server converts anything.
@@ -83,8 +80,8 @@ fn a_store_of_format_1_is_read_opened_exported_and_compacted() {
     let table = String::from_utf8(run(&instance, &["license", "history", RENEWED, "--limit", "2"]).stdout).unwrap();
     let expected = "\
 TIME                  LICENSE       WHAT                       BY          REASON
-2026-11-26T21:33:21Z  45cd36beb2ff  released from two.example  token shop  -
-2026-11-26T21:33:21Z  45cd36beb2ff  two.example bound          site        -
+2026-11-26T21:33:21Z  45cd36beb2ff  seat of two.example freed  token shop  -
+2026-11-26T21:33:21Z  45cd36beb2ff  two.example bound          the site    -
 5 older left out
 ";
     assert_eq!(table, expected);

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::chown;
 use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -13,8 +12,6 @@ use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, get};
 
 const LEDGER: &str = "store/ledger.jsonl";
-const SOON: Duration = Duration::from_secs(10);
-
 /// An instance whose license for any number of sites is bound to `a.com`, `b.com` and `c.com`; no server runs.
 fn bound() -> (Instance, License) {
     let license = License::new();
@@ -281,9 +278,7 @@ fn a_full_disk_turns_new_sites_away_serves_bound_ones_and_is_well_again_by_itsel
         "the torn line was cut"
     );
     server.limit_files("unlimited");
-    eventually("the store is well again", SOON, || {
-        server.part("store")["state"] == "ok"
-    });
+    eventually("the store is well again", || server.part("store")["state"] == "ok");
     assert_eq!(get(server.admin, "/readyz").status, 200);
     assert_eq!(server.validate(&license, "b.com").code(), "ok");
     assert!(server.stop().success());
@@ -300,7 +295,7 @@ fn an_index_that_cannot_be_written_shows_on_readyz_and_in_the_metrics_while_site
     // Room for some lines of the ledger, and none for the index.
     server.limit_files(&(fs::metadata(instance.file(LEDGER)).unwrap().len() + 1_000).to_string());
     assert_eq!(server.validate(&license, "b.com").code(), "ok");
-    eventually("the index has failed twice", SOON, || {
+    eventually("the index has failed twice", || {
         server.metric("countersign_index_failures_total") >= Some(2.0)
     });
     assert_eq!(server.part("store")["state"], "stale");
@@ -314,9 +309,7 @@ fn an_index_that_cannot_be_written_shows_on_readyz_and_in_the_metrics_while_site
         server.log()
     );
     server.limit_files("unlimited");
-    eventually("the store is well again", SOON, || {
-        server.part("store")["state"] == "ok"
-    });
+    eventually("the store is well again", || server.part("store")["state"] == "ok");
     assert!(server.stop().success());
     let (exit, stdout, stderr) = run(&instance, &["bindings", "verify"]);
     assert!(exit == 0 && stdout.contains("agrees"), "{stdout}{stderr}");

@@ -62,6 +62,7 @@ mod remote;
 mod renew_links;
 mod replaced;
 mod report_api;
+mod restart;
 mod rollouts;
 mod sales;
 mod security;

@@ -3,7 +3,6 @@
 use std::fs;
 use std::process::Output;
 use std::thread;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -590,7 +589,7 @@ fn without_a_token_there_is_no_such_api_and_no_token_does_more_than_it_may() {
     let reports = token(&instance, "reports", &["reports:read", "keys:read"]);
     assert_code(&ask(&reports), 403, "insufficient_scope");
     // The list has the use, to the day. An answer does not wait for the line.
-    eventually("both tokens are listed as used", Duration::from_secs(10), || {
+    eventually("both tokens are listed as used", || {
         let listed: Value = serde_json::from_slice(&run(&instance, &["token", "list", "--json"]).stdout).unwrap();
         let tokens = listed.as_array().unwrap();
         tokens.len() == 2 && tokens.iter().all(|token| token["last_used"].is_string())

@@ -11,7 +11,7 @@ use crate::support::certificate::{Certificate, flags};
 use crate::support::http::{Client, request};
 use crate::support::instance::question;
 use crate::support::server::countersign;
-use crate::support::{Instance, License, Server, eventually, get};
+use crate::support::{Instance, License, Server, eventually, eventually_within, get};
 
 #[test]
 fn every_metric_is_in_the_docs_with_its_type_and_every_documented_one_is_there() {
@@ -88,7 +88,7 @@ fn requests_are_counted_by_operation_and_outcome() {
     }
     assert!(server.metric("process_resident_memory_bytes").unwrap() > 1e6);
     instance.publish("1.3.0");
-    eventually("the reload is counted", Duration::from_secs(3), || {
+    eventually_within("the reload is counted", Duration::from_secs(3), || {
         server
             .metric("countersign_reloads_total{part=\"catalog\",result=\"done\"}")
             .unwrap()
@@ -117,7 +117,7 @@ fn what_the_http_library_refuses_by_itself_is_counted() {
     }
     for code in ["malformed_request", "headers_too_large"] {
         let series = format!("countersign_requests_total{{operation=\"public\",code=\"{code}\"}}");
-        eventually(code, Duration::from_secs(10), || server.metric(&series) == Some(1.0));
+        eventually(code, || server.metric(&series) == Some(1.0));
     }
 }
 
@@ -128,7 +128,7 @@ fn clients_that_hang_up_before_their_answer_are_counted() {
     let server = Server::start(&instance);
     let mut sites = 0..;
     // Some are answered before the server sees that nobody listens.
-    eventually("one is counted", Duration::from_secs(10), || {
+    eventually("one is counted", || {
         let body = question(&license, &format!("s{}.com", sites.next().unwrap())).to_string();
         let head = format!(
             "POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n",

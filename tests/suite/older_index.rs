@@ -3,13 +3,10 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use crate::support::server::countersign;
 use crate::support::upstream::{self, Upstream};
 use crate::support::{Instance, License, Server, eventually};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 const REFUSED: &str = "the index lacks 1 of the 2 releases that were in force: acme-forms 1.3.0";
 
@@ -54,7 +51,7 @@ fn an_older_index_takes_no_release_away_and_the_server_says_so() {
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(offered(&server, &license), "1.3.0");
     publish_older(&instance);
-    eventually("it is refused", PATIENCE, || server.part("catalog")["state"] == "stale");
+    eventually("it is refused", || server.part("catalog")["state"] == "stale");
     assert_eq!(server.part("catalog")["detail"], format!("{REFUSED}; {HINT}"));
     assert_eq!(offered(&server, &license), "1.3.0");
     assert_eq!(
@@ -72,14 +69,14 @@ fn an_older_index_takes_no_release_away_and_the_server_says_so() {
     // `systemctl reload` says nothing that a person has not said.
     let refused = server.log().matches(REFUSED).count();
     server.signal("HUP");
-    eventually("SIGHUP", PATIENCE, || server.log().matches(REFUSED).count() > refused);
+    eventually("SIGHUP", || server.log().matches(REFUSED).count() > refused);
     assert_eq!(offered(&server, &license), "1.3.0");
     instance.publish_all(
         "releases",
         "1.4.0",
         &[("1.4.0", false), ("1.3.0", false), ("1.2.0", false)],
     );
-    eventually("the newer one", PATIENCE, || {
+    eventually("the newer one", || {
         offered(&server, &license) == "1.4.0" && server.part("catalog")["state"] == "ok"
     });
 }
@@ -90,16 +87,16 @@ fn an_older_index_with_the_list_of_its_age_takes_no_release_away() {
     let server = Server::start(&instance);
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     instance.publish("1.2.0");
-    eventually("1.3.0 is removed", PATIENCE, || offered(&server, &license) == "1.2.0");
+    eventually("1.3.0 is removed", || offered(&server, &license) == "1.2.0");
     let files = ["releases/removed.json", "releases/index.json"];
     let old = files.map(|file| fs::read_to_string(instance.file(file)).unwrap());
     instance.publish_all("releases", "1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
-    eventually("1.3.0 is back", PATIENCE, || offered(&server, &license) == "1.3.0");
+    eventually("1.3.0 is back", || offered(&server, &license) == "1.3.0");
     let new = files.map(|file| fs::read_to_string(instance.file(file)).unwrap());
     for (file, text) in files.into_iter().zip(&old) {
         instance.write(file, text);
     }
-    eventually("it is refused", PATIENCE, || server.part("catalog")["state"] == "stale");
+    eventually("it is refused", || server.part("catalog")["state"] == "stale");
     assert_eq!(server.part("catalog")["detail"], format!("{REFUSED}; {HINT}"));
     assert_eq!(offered(&server, &license), "1.3.0");
     assert!(server.stop().success());
@@ -119,9 +116,7 @@ fn an_older_index_with_the_list_of_its_age_takes_no_release_away() {
     for (file, text) in files.into_iter().zip(&old) {
         instance.write(file, text);
     }
-    eventually("it is refused again", PATIENCE, || {
-        server.part("catalog")["state"] == "stale"
-    });
+    eventually("it is refused again", || server.part("catalog")["state"] == "stale");
     assert_eq!(offered(&server, &license), "1.3.0");
 }
 
@@ -137,14 +132,14 @@ fn an_index_whose_latest_is_not_its_newest_release_takes_none_away() {
             &index.replace("\"latest\":\"1.3.0\"", &format!("\"latest\":{latest}")),
         );
         let reason = "index.json: the latest version of acme-forms is not the newest of its releases";
-        eventually("it is refused", PATIENCE, || {
+        eventually("it is refused", || {
             server.part("catalog")["detail"]
                 .as_str()
                 .is_some_and(|detail| detail.contains(reason))
         });
         assert_eq!(offered(&server, &license), "1.3.0");
         instance.write("releases/index.json", &index);
-        eventually("it is right", PATIENCE, || server.part("catalog")["state"] == "ok");
+        eventually("it is right", || server.part("catalog")["state"] == "ok");
     }
 }
 
@@ -159,11 +154,11 @@ fn a_withheld_release_goes_at_once() {
         &format!("{entry}withhold = [\"1.3\"]\n"),
     );
     instance.write_licenses(&[license.toml("grace_period_hours = 9")]);
-    eventually("the entry", PATIENCE, || {
+    eventually("the entry", || {
         server.validate(&license, "a.com").json()["grace_period_hours"] == 9
     });
     publish_older(&instance);
-    eventually("it is gone", PATIENCE, || {
+    eventually("it is gone", || {
         offered(&server, &license) == "1.2.0" && server.part("catalog")["state"] == "ok"
     });
 }
@@ -188,7 +183,7 @@ fn a_removal_that_a_build_accepted_reaches_the_server_without_a_further_step() {
     let problem = "a build would remove 1 of 2 published releases: 1.3.0; if you mean it, run `countersign build --accept-removed`";
     upstream::assert_keeps(&instance, &mut upstream::careful_build(&instance), problem);
     upstream::assert_builds(&mut upstream::build(&instance));
-    eventually("it is gone", PATIENCE, || {
+    eventually("it is gone", || {
         offered(&server, &license) == "1.2.0" && server.part("catalog")["state"] == "ok"
     });
 }
@@ -256,9 +251,9 @@ fn what_the_command_line_accepts_is_a_new_start_for_lists_of_removed_releases() 
     let server = Server::start_with(&instance, &["--accept-dropped-releases"]);
     assert_eq!(offered(&server, &license), "1.2.0");
     instance.publish_all("releases", "1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
-    eventually("1.3.0 is back", PATIENCE, || offered(&server, &license) == "1.3.0");
+    eventually("1.3.0 is back", || offered(&server, &license) == "1.3.0");
     instance.publish("1.2.0");
-    eventually("a build removes it", PATIENCE, || offered(&server, &license) == "1.2.0");
+    eventually("a build removes it", || offered(&server, &license) == "1.2.0");
 }
 
 #[test]
@@ -270,12 +265,12 @@ fn a_start_that_refused_an_index_takes_the_right_one_when_it_comes() {
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     // No index is no better than an older one.
     fs::remove_file(instance.file("releases/index.json")).unwrap();
-    eventually("it is looked at", PATIENCE, || {
+    eventually("it is looked at", || {
         server.part("catalog")["detail"]
             .as_str()
             .is_some_and(|detail| detail.starts_with("the index lacks 2 of the 2 releases"))
     });
     assert_eq!(server.part("catalog")["state"], "failing");
     instance.publish_all("releases", "1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
-    eventually("it is right", PATIENCE, || offered(&server, &license) == "1.3.0");
+    eventually("it is right", || offered(&server, &license) == "1.3.0");
 }

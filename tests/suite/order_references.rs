@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -16,8 +15,6 @@ use crate::support::{Instance, License, Server, eventually, get};
 
 const FILE: &str = "store/texts.jsonl";
 const ORDER: &str = "order 7 of anna@buyer.example";
-const SOON: Duration = Duration::from_secs(20);
-
 fn with_order(order: &str) -> Value {
     let mut body = forms();
     body["reference"] = json!(order);
@@ -226,7 +223,7 @@ fn imports_and_sales_of_shops_keep_their_orders_and_an_import_restores_a_lost_fi
         orders.sort();
         orders
     };
-    eventually("the delivery is applied", SOON, || orders().len() == 2);
+    eventually("the delivery is applied", || orders().len() == 2);
     assert_eq!(orders(), ["order of an export", "sub_1"]);
     assert!(server.stop().success());
     fs::remove_file(instance.file(FILE)).unwrap();
@@ -294,7 +291,7 @@ fn where_an_order_cannot_be_written_no_license_is_issued() {
         output_text(&failed)
     );
     fs::rename(&aside, &file).unwrap();
-    eventually("the store is well again", SOON, || {
+    eventually("the store is well again", || {
         get(shop.server.admin, "/readyz").status == 200
     });
     assert_eq!(shop.issue("2", &with_order("order 2")).status, 201);
@@ -331,7 +328,7 @@ fn on_a_full_disk_no_license_is_issued_and_nothing_is_erased_by_half() {
     assert_eq!(fs::read(&file).unwrap(), before);
     assert!(!shop.instance.file("store/.texts.jsonl.new").exists());
     shop.server.limit_files("unlimited");
-    eventually("the store is well again", SOON, || {
+    eventually("the store is well again", || {
         get(shop.server.admin, "/readyz").status == 200
     });
     assert_eq!(shown(&shop, &license).as_deref(), Some(long.as_str()));

@@ -799,9 +799,7 @@ fn the_mail_to_a_buyer_is_shown_with_the_vendors_text_and_what_is_wrong_with_it(
 
     work.write("registry/mail/license.txt", "Subject: Hi\n\n<b>{{ license.key }}</b>\n");
     let shows = |part: &str| {
-        eventually(part, Duration::from_secs(20), || {
-            preview.get("/mail").text().contains(part)
-        });
+        eventually(part, || preview.get("/mail").text().contains(part));
     };
     shows("<strong>Hi</strong>");
     let page = preview.get("/mail").text();

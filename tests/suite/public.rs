@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::instance::shared_keys;
 use crate::support::server::countersign;
-use crate::support::{Instance, Response, Server, eventually, get, request};
+use crate::support::{Instance, Response, Server, eventually, eventually_within, get, request};
 
 fn ask(server: &Server, target: &str, headers: &[(&str, &str)]) -> Response {
     request(server.address, "GET", target, headers, b"")
@@ -89,9 +89,7 @@ fn a_private_key_that_is_put_there_while_the_server_runs_is_not_served_and_is_lo
         assert_eq!(get(server.address, &format!("/{name}")).status, 404, "{name}");
         let part = ask(&server, &format!("/{name}"), &[("Range", "bytes=100-200")]);
         assert_eq!(part.status, 404, "{name}");
-        eventually("it is logged", Duration::from_secs(10), || {
-            server.log().contains(&format!("file={name}"))
-        });
+        eventually("it is logged", || server.log().contains(&format!("file={name}")));
     }
     instance.write("public/key.pub.pem", &shared_keys().public);
     assert_eq!(get(server.address, "/key.pub.pem").status, 200);
@@ -302,7 +300,7 @@ fn a_file_that_is_replaced_or_cut_while_it_is_sent_is_never_mixed() {
         .open(instance.file("public/large.txt"))
         .unwrap();
     cut.set_len(10).unwrap();
-    eventually("it is served as it is", Duration::from_secs(5), || {
+    eventually_within("it is served as it is", Duration::from_secs(5), || {
         get(server.address, "/large.txt").body.len() == 10
     });
 }

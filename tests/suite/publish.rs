@@ -2,14 +2,11 @@
 
 use std::fs;
 use std::process::Output;
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn publish(instance: &Instance, flags: &[&str]) -> Output {
     let mut command = countersign(instance);
@@ -56,7 +53,7 @@ fn a_server_offers_what_is_published_and_keeps_what_an_older_pipeline_lacks_unti
     let expected = "acme-forms 1.4.0  added\nacme-forms 1.3.0  added\n\
         3 releases: 2 added, 0 changed, 0 removed, 0 restored, 1 unchanged\n";
     assert_eq!((output.status.code(), text.as_str()), (Some(0), expected));
-    eventually("1.4.0", PATIENCE, || offered(&server, &license) == "1.4.0");
+    eventually("1.4.0", || offered(&server, &license) == "1.4.0");
     assert_eq!(report(&instance, 0, &["--check"]).0["differs"], false);
 
     instance.publish_in("incoming", "1.2.0");
@@ -81,7 +78,7 @@ fn a_server_offers_what_is_published_and_keeps_what_an_older_pipeline_lacks_unti
     );
     let (done, _) = report(&instance, 0, &["--withdraw", "acme-forms/1.3.0"]);
     assert_eq!(done["removed"].as_array().unwrap().len(), 2);
-    eventually("they are gone", PATIENCE, || {
+    eventually("they are gone", || {
         offered(&server, &license) == "1.2.0" && server.part("catalog")["state"] == "ok"
     });
     assert!(!instance.file("releases/acme-forms/1.4.0.json").exists());
@@ -111,6 +108,6 @@ fn a_copy_that_is_under_way_is_refused_and_the_server_goes_on() {
     );
     fs::write(&manifest, &whole).unwrap();
     report(&instance, 0, &[]);
-    eventually("1.3.0", PATIENCE, || offered(&server, &license) == "1.3.0");
+    eventually("1.3.0", || offered(&server, &license) == "1.3.0");
     assert_eq!(server.part("catalog")["state"], "ok");
 }

@@ -191,7 +191,7 @@ fn sites_of_a_withheld_version_are_listed_with_order_and_note_and_get_the_next_o
     let text = fs::read_to_string(&entry).unwrap();
     fs::write(&entry, format!("withhold = [\"{LATEST}\"]\n{text}")).unwrap();
     publish(&instance, &packages[1..]);
-    eventually("the release is gone", Duration::from_secs(30), || {
+    eventually("the release is gone", || {
         offered(&noted, "b.com", "1.0.0").json()["version"] == "1.1.0"
     });
     // As docs/release-went-wrong.md says: it keeps what it has, and the link from before leads nowhere.
@@ -253,7 +253,7 @@ fn sites_of_a_withheld_version_are_listed_with_order_and_note_and_get_the_next_o
 
     let mended = Hosted::new("acme-forms", "1.2.1", true);
     publish(&instance, &[mended, packages[1].clone()]);
-    eventually("a greater version is offered", Duration::from_secs(30), || {
+    eventually("a greater version is offered", || {
         offered(&ordered, "a.com", LATEST).json()["version"] == "1.2.1"
     });
 }

@@ -14,13 +14,10 @@ use countersign_model::public_key::PublicKey;
 use crate::support::http::Client;
 use crate::support::instance::{manifest, new_keys, question};
 use crate::support::server::{countersign_in, updates};
-use crate::support::{Instance, License, Server, eventually, get};
+use crate::support::{Instance, License, Server, eventually, eventually_within, get};
 
 /// What the issue of a change allows.
 const LIVE: Duration = Duration::from_secs(2);
-
-/// How long a test waits that is not about how soon a change is in force.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long reloads go on beside requests.
 const RELOADS: Duration = Duration::from_secs(2);
@@ -63,25 +60,25 @@ fn a_new_build_an_edited_license_an_edited_plugin_and_a_new_key_are_live_within_
     let (instance, server) = serve(&[&license]);
 
     instance.publish("1.3.0");
-    eventually("a new build", LIVE, || latest(&server, &license) == manifest("1.3.0"));
+    eventually_within("a new build", LIVE, || latest(&server, &license) == manifest("1.3.0"));
 
     instance.write_licenses(&[license.toml("grace_period_hours = 7")]);
-    eventually("an edited license", LIVE, || {
+    eventually_within("an edited license", LIVE, || {
         server.validate(&license, "a.com").json()["grace_period_hours"] == 7
     });
 
     instance.write("registry/plugins/acme-forms.toml", "module = \"other\"\n");
-    eventually("an edited plugin", LIVE, || {
+    eventually_within("an edited plugin", LIVE, || {
         server.updates(&license, "a.com", "").status == 404
     });
 
     let keys = new_keys(2048);
     let key_id = PublicKey::from_pem(&keys.public).unwrap().key_id().to_owned();
     instance.write_key(&keys.private);
-    eventually("a new signing key", LIVE, || {
+    eventually_within("a new signing key", LIVE, || {
         server.validate(&license, "a.com").json()["key_id"] == key_id
     });
-    eventually("the key is logged", LIVE, || server.log().contains("part=\"key\""));
+    eventually_within("the key is logged", LIVE, || server.log().contains("part=\"key\""));
 }
 
 #[test]
@@ -89,7 +86,7 @@ fn every_way_to_replace_files_is_noticed() {
     let license = License::new();
     let (instance, server) = serve(&[&license]);
     let live = |what: &str, version: &str| {
-        eventually(what, LIVE, || latest(&server, &license) == manifest(version));
+        eventually_within(what, LIVE, || latest(&server, &license) == manifest(version));
     };
 
     instance.publish("2.0.0");
@@ -106,7 +103,7 @@ fn every_way_to_replace_files_is_noticed() {
     live("in-place edit", "2.0.1");
 
     fs::remove_dir_all(instance.file("releases")).unwrap();
-    eventually("the folder is missed", LIVE, || {
+    eventually_within("the folder is missed", LIVE, || {
         server.part("catalog")["state"] == "stale"
     });
     assert_eq!(
@@ -134,7 +131,7 @@ fn every_way_to_replace_files_is_noticed() {
         license.toml("grace_period_hours = 8"),
     )
     .unwrap();
-    eventually("a license file under another name", LIVE, || {
+    eventually_within("a license file under another name", LIVE, || {
         server.validate(&license, "a.com").json()["grace_period_hours"] == 8
     });
 }
@@ -161,7 +158,7 @@ fn files_are_watched_by_whatever_path_they_are_reached() {
         server.validate(&license, "a.com");
         let live = |version: &str| {
             let what = format!("{version}, started in way {number}");
-            eventually(&what, LIVE, || latest(&server, &license) == manifest(version));
+            eventually_within(&what, LIVE, || latest(&server, &license) == manifest(version));
         };
         // The first look is over, and the poll is far away.
         thread::sleep(Duration::from_millis(500));
@@ -173,7 +170,7 @@ fn files_are_watched_by_whatever_path_they_are_reached() {
         instance.publish_in("builds/2", "1.3.0");
         live("1.3.0");
         instance.write_licenses(&[license.toml("grace_period_hours = 7")]);
-        eventually("an edited license", LIVE, || {
+        eventually_within("an edited license", LIVE, || {
             server.validate(&license, "a.com").json()["grace_period_hours"] == 7
         });
     }
@@ -188,9 +185,7 @@ fn what_changes_while_files_are_read_is_noticed_too() {
     let lines = (0..10_000)
         .map(|id| format!("{{\"id\":\"{id:064x}\",\"expires\":\"2099-12-31\",\"modules\":{{\"forms\":[]}}}}\n"));
     instance.write("registry/licenses/z.jsonl", &lines.collect::<String>());
-    eventually("all licenses", Duration::from_secs(10), || {
-        loads(&server, "registry") > before
-    });
+    eventually("all licenses", || loads(&server, "registry") > before);
     for round in 1..=8_u64 {
         for hours in [round, 100 + round] {
             instance.write_licenses(&[license.toml(&format!("grace_period_hours = {hours}"))]);
@@ -199,7 +194,7 @@ fn what_changes_while_files_are_read_is_noticed_too() {
         }
         // Sooner than the poll would.
         let live = || server.validate(&license, "a.com").json()["grace_period_hours"] == 100 + round;
-        eventually("the change", Duration::from_secs(10), live);
+        eventually("the change", live);
     }
 }
 
@@ -219,7 +214,7 @@ fn where_notifications_see_nothing_the_poll_does() {
     assert_eq!(latest(&server, &license), manifest("1.0.0"));
     symlink("../builds/2", instance.file("links/next")).unwrap();
     fs::rename(instance.file("links/next"), instance.file("links/current")).unwrap();
-    eventually("the poll", Duration::from_secs(5), || {
+    eventually_within("the poll", Duration::from_secs(5), || {
         latest(&server, &license) == manifest("1.1.0")
     });
 }
@@ -262,7 +257,7 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
         let failed = server.metric(&series).unwrap();
         // In place, so that the key keeps its mode.
         fs::write(instance.file(file), broken).unwrap();
-        eventually(file, LIVE, || server.part(part)["state"] == "stale");
+        eventually_within(file, LIVE, || server.part(part)["state"] == "stale");
         let detail = server.part(part)["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains(expected), "{detail}");
         assert_eq!(server.validate(&license, "a.com").code(), "ok", "{file}");
@@ -274,7 +269,7 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
         );
         // Changes are seen in their order: once the repair is in force, the fault is read no more.
         fs::write(instance.file(file), &good).unwrap();
-        eventually(file, LIVE, || server.part(part)["state"] == "ok");
+        eventually_within(file, LIVE, || server.part(part)["state"] == "ok");
         assert_eq!(server.metric(&series), Some(failed + 1.0), "it is read once");
         let logged = || {
             let log = server.log();
@@ -285,17 +280,17 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
         assert_eq!(logged(), 1, "{}", server.log());
 
         fs::write(instance.file(file), broken).unwrap();
-        eventually(file, LIVE, || server.part(part)["state"] == "stale");
+        eventually_within(file, LIVE, || server.part(part)["state"] == "stale");
         // Another change finds the same fault, which is no news.
         let before = ["registry", "catalog"].map(|part| loads(&server, part));
         instance.write("registry/plugins/acme-maps.toml", "module = \"maps\"\n");
         instance.write("releases/another.txt", "no manifest\n");
-        eventually("another change", LIVE, || {
+        eventually_within("another change", LIVE, || {
             let now = ["registry", "catalog"].map(|part| loads(&server, part));
             now[0] > before[0] && now[1] > before[1]
         });
         fs::write(instance.file(file), good).unwrap();
-        eventually(file, LIVE, || server.part(part)["state"] == "ok");
+        eventually_within(file, LIVE, || server.part(part)["state"] == "ok");
         assert_eq!(logged(), 2, "{}", server.log());
     }
 }
@@ -305,11 +300,11 @@ fn a_damaged_manifest_that_no_site_may_get_holds_up_no_reload() {
     let license = License::new();
     let (instance, server) = serve(&[&license]);
     instance.publish_all("releases", "1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
-    eventually("a new build", LIVE, || latest(&server, &license) == manifest("1.3.0"));
+    eventually_within("a new build", LIVE, || latest(&server, &license) == manifest("1.3.0"));
     let reloads = || server.metric("countersign_reloads_total{part=\"catalog\",result=\"done\"}");
     let before = reloads();
     instance.write("releases/acme-forms/1.2.0.json", "{}");
-    eventually("a reload", LIVE, || reloads() > before);
+    eventually_within("a reload", LIVE, || reloads() > before);
     assert_eq!(
         (&server.part("catalog")["state"], latest(&server, &license)),
         (&"ok".into(), manifest("1.3.0"))
@@ -329,11 +324,11 @@ fn a_reload_that_drops_more_than_a_fifth_of_the_licenses_is_refused_also_after_s
         instance.write_licenses(&all[..count].iter().map(|license| license.toml("")).collect::<Vec<_>>());
     };
     keep(8);
-    eventually("a fifth may go", LIVE, || {
+    eventually_within("a fifth may go", LIVE, || {
         server.validate(&all[8], "a.com").code() == "unknown_license"
     });
     keep(6);
-    eventually("a quarter may not", LIVE, || {
+    eventually_within("a quarter may not", LIVE, || {
         server.part("registry")["state"] == "stale"
     });
     let detail = server.part("registry")["detail"].as_str().unwrap().to_owned();
@@ -344,13 +339,13 @@ fn a_reload_that_drops_more_than_a_fifth_of_the_licenses_is_refused_also_after_s
     // What `systemctl reload` sends: it is looked at and refused once more.
     let refused = server.log().matches("licenses that were in force").count();
     server.signal("HUP");
-    eventually("SIGHUP", LIVE, || {
+    eventually_within("SIGHUP", LIVE, || {
         server.log().matches("licenses that were in force").count() > refused
     });
     assert_eq!(server.part("registry")["state"], "stale");
     assert_eq!(server.validate(&all[7], "a.com").code(), "ok");
     keep(8);
-    eventually("restored", LIVE, || server.part("registry")["state"] == "ok");
+    eventually_within("restored", LIVE, || server.part("registry")["state"] == "ok");
 }
 
 #[test]
@@ -373,7 +368,7 @@ fn a_reload_neither_fills_nor_empties_a_licenses_bucket() {
     let mark = License::new();
     let more = [added.toml(""), mark.toml("")].concat();
     instance.write_licenses(&[asked.toml(""), silent.toml(""), changed_now, more, others]);
-    eventually("the registry is read again", Duration::from_secs(10), || {
+    eventually("the registry is read again", || {
         server.validate(&mark, "a.com").code() != "unknown_license"
     });
 
@@ -424,7 +419,7 @@ fn five_hundred_torn_truncated_garbled_and_good_writes_never_show_a_half_state()
         instance.publish(&version);
     }
     let expected = format!("round-{ROUNDS}");
-    eventually("the last good write", LIVE, || {
+    eventually_within("the last good write", LIVE, || {
         server.validate(&license, "a.com").json()["features"]["maps"][0] == expected.as_str()
             && latest(&server, &license) == manifest(&format!("1.2.{ROUNDS}"))
     });
@@ -512,7 +507,7 @@ pub fn rounds(rounds: usize) {
         server.signal("HUP");
         let part = if round % 6 == 0 { "registry" } else { "catalog" };
         if round.is_multiple_of(3) {
-            eventually("the fault shows", PATIENCE, || {
+            eventually("the fault shows", || {
                 let found = server.part(part);
                 let detail = found["detail"].as_str().unwrap_or_default();
                 found["state"] == "stale" && (round % 6 == 0 || detail.contains(&format!("round {round}")))
@@ -526,9 +521,9 @@ pub fn rounds(rounds: usize) {
             let _ = fs::remove_file(instance.file("registry/licenses/broken.toml"));
             instance.publish(&format!("1.{round}.0"));
             server.signal("HUP");
-            eventually("the repair shows", PATIENCE, || server.part(part)["state"] == "ok");
+            eventually("the repair shows", || server.part(part)["state"] == "ok");
         } else {
-            eventually("the change shows", PATIENCE, || {
+            eventually("the change shows", || {
                 let answer = client
                     .post_json("/api/v1/validate-license", &question(license, "a.com"))
                     .json();
@@ -572,12 +567,12 @@ fn a_mistake_in_an_offer_is_reported_and_leaves_what_is_in_force() {
     let offer = offer.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let files = countersign::serve::FilesSeen::of(&instance.file("registry")).fingerprint;
     instance.write("registry/offers/forms.toml", offer);
-    eventually("the page's offer", LIVE, || {
+    eventually_within("the page's offer", LIVE, || {
         let part = server.part("registry");
         part["state"] == "ok" && part["in_force"] != files
     });
     instance.write("registry/offers/forms.toml", &offer.replace("period", "perod"));
-    eventually("a mistake", LIVE, || server.part("registry")["state"] == "stale");
+    eventually_within("a mistake", LIVE, || server.part("registry")["state"] == "stale");
     let detail = server.part("registry")["detail"].to_string();
     assert!(detail.contains("forms.toml:1:1: missing field"), "{detail}");
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
@@ -587,5 +582,5 @@ fn a_mistake_in_an_offer_is_reported_and_leaves_what_is_in_force() {
         .unwrap();
     assert_eq!(listed.status.code(), Some(3));
     fs::remove_dir_all(instance.file("registry/offers")).unwrap();
-    eventually("no offers", LIVE, || server.part("registry")["state"] == "ok");
+    eventually_within("no offers", LIVE, || server.part("registry")["state"] == "ok");
 }

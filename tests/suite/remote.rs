@@ -98,11 +98,11 @@ fn a_build_that_is_killed_while_it_fetches_takes_git_with_it_and_leaves_no_mirro
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    eventually("ssh is started", Duration::from_secs(30), || begun.exists());
+    eventually("ssh is started", || begun.exists());
     killed.kill().unwrap();
     killed.wait().unwrap();
     let ssh_pid = fs::read_to_string(begun).unwrap();
-    eventually("ssh has ended, too", Duration::from_secs(30), || !is_alive(&ssh_pid));
+    eventually("ssh has ended, too", || !is_alive(&ssh_pid));
     assert!(!mirror(&instance).exists());
 
     assert_builds(build(&instance).env("GIT_SSH_COMMAND", ssh(&upstream, CONNECT)));

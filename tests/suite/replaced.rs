@@ -6,13 +6,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::Duration;
 
 use crate::start::ended;
 use crate::support::server::{countersign, countersign_in};
 use crate::support::{Instance, License, Server, eventually, get};
-
-const SOON: Duration = Duration::from_secs(20);
 
 /// What is done to the ledger, and what brings the right one back.
 struct Harm {
@@ -35,7 +32,7 @@ fn write_back(store: &Path) {
 
 /// Removes a folder in which a server may still make files, which can make one removal fail.
 fn remove_folder(folder: &Path) {
-    eventually("the folder is gone", SOON, || {
+    eventually("the folder is gone", || {
         fs::remove_dir_all(folder).map_or_else(|e| e.kind() == ErrorKind::NotFound, |()| true)
     });
 }
@@ -134,7 +131,7 @@ fn nothing_is_acknowledged_while_the_ledger_is_another_one_and_everything_is_onc
         assert!(is_failing(&server), "{name}");
         assert_eq!(fs::read(store.join(LEDGER)).ok(), harmed, "{name}: nothing is written");
         heal(&store);
-        eventually(name, SOON, || server.part("store")["state"] == "ok");
+        eventually(name, || server.part("store")["state"] == "ok");
         assert_eq!(get(server.admin, "/readyz").status, 200, "{name}");
         assert_eq!(server.validate(&license, "d.com").code(), "ok", "{name}");
         let lines = server.log().lines().filter(|line| line.contains("ERROR")).count();
@@ -154,7 +151,7 @@ fn readyz_tells_of_a_ledger_that_is_another_one_also_while_nobody_binds() {
     for Harm { name, harm, .. } in HARMS {
         let (instance, _, server) = bound();
         harm(&instance.file("store"));
-        eventually(name, SOON, || is_failing(&server));
+        eventually(name, || is_failing(&server));
         let detail = server.part("store")["detail"].as_str().unwrap().to_owned();
         assert!(
             detail.contains("ledger.jsonl") && detail.contains("until the right file is back"),
@@ -174,14 +171,12 @@ fn a_file_that_comes_back_with_the_right_length_and_the_wrong_content_is_not_tak
     assert_eq!(server.validate(&license, "c.com").status, 503);
     fs::write(store.join(LEDGER), ledger.replace("a.com", "x.com")).unwrap();
     assert_eq!(server.validate(&license, "c.com").status, 503);
-    eventually("reported", SOON, || {
+    eventually("reported", || {
         let detail = server.part("store")["detail"].as_str().unwrap_or_default().to_owned();
         detail.contains("is back, but with different content: line 2 of the file")
     });
     fs::write(store.join(LEDGER), ledger).unwrap();
-    eventually("the right one", SOON, || {
-        server.validate(&license, "c.com").code() == "ok"
-    });
+    eventually("the right one", || server.validate(&license, "c.com").code() == "ok");
 }
 
 /// A second server on the same path is refused.
@@ -239,7 +234,7 @@ fn no_second_server_starts_where_the_store_was_removed_under_the_first() {
 fn a_lock_file_that_somebody_deletes_is_made_again() {
     let (instance, _, server) = bound();
     fs::remove_file(instance.file(".store.lock")).unwrap();
-    eventually("the lock file", SOON, || instance.file(".store.lock").exists());
+    eventually("the lock file", || instance.file(".store.lock").exists());
     remove_folder(&instance.file("store"));
     assert_refused(instance.path(), "with a lock file that was deleted before");
     drop(server);

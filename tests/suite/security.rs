@@ -1,7 +1,6 @@
 //! Releases beside the latest: going back to an older one, and security releases for licenses that have ended.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use chrono::{Days, Utc};
 use serde_json::{Value, json};
@@ -256,7 +255,7 @@ fn expired_licenses_get_security_releases_of_their_line_where_the_entry_delivers
             &format!("{more}[security]\nreleases = [\"{security}\"]\nexpired = \"{word}\"\nfor = \"1y\""),
         );
         instance.write_licenses(&tables());
-        eventually("the licenses are as they are", Duration::from_secs(20), || {
+        eventually("the licenses are as they are", || {
             ask(&server, "updates/acme-forms", &licenses[3], "&current_version=2.4.1").code() == "license_suspended"
                 && (rule == "tell")
                     == (ask(

@@ -372,10 +372,7 @@ fn what_others_change_of_a_copy_that_is_not_sold_anymore_does_not_bring_it_back_
         let all = shop.terms_after(2 * number).into_iter();
         all.take(2).map(|terms| terms.0).collect()
     };
-    let run = |arguments: &[&str]| {
-        let output = countersign(&shop.instance).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    };
+    let run = |arguments: &[&str]| countersign(&shop.instance).args(arguments).output().unwrap();
     for (number, verb, after_verb, sold_again) in [
         (0, &["renew", "--expires", "2098-12-31"][..], "suspended", "active"),
         (1, &["suspend"], "suspended", "suspended"),
@@ -390,7 +387,14 @@ fn what_others_change_of_a_copy_that_is_not_sold_anymore_does_not_bring_it_back_
             .as_str()
             .unwrap()
             .to_owned();
-        run(&[&["license", verb[0], &id], &verb[1..]].concat());
+        let output = run(&[&["license", verb[0], &id], &verb[1..]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.success(), verb[0] != "resume", "{verb:?}: {said}");
+        assert_eq!(
+            said.contains("it works again when the shop says so"),
+            verb[0] == "resume",
+            "{said}"
+        );
         assert_eq!(statuses(number), ["active", after_verb], "{verb:?}");
         // The shop sends the same number again, and then a larger one.
         shop.tell(sale, ShopEvent::Changed(SMALL, 1, 30), 3);

@@ -7,7 +7,6 @@ use crate::support::cli_json::Page;
 use crate::support::server::countersign;
 use crate::support::shop::invoice;
 use crate::support::{Instance, eventually};
-use std::time::Duration;
 
 /// What a command prints with `--json`, after its check against a schema.
 fn printed(instance: &Instance, schema: &str, arguments: &[&str]) -> Value {
@@ -111,7 +110,7 @@ fn edit_small(shop: &Shop, more: &str) {
 fn regrant(shop: &Shop, arguments: &[&str]) -> Value {
     let all = [&["shop", "regrant", "small", "--json"], arguments].concat();
     let mut printed = Value::Null;
-    eventually("the offer is in force", Duration::from_secs(20), || {
+    eventually("the offer is in force", || {
         let output = countersign(&shop.instance).args(&all).output().unwrap();
         if output.status.success() {
             printed = serde_json::from_slice(&output.stdout).unwrap();
@@ -238,15 +237,13 @@ fn an_offer_that_is_added_later_grants_what_was_sold_before() {
         "registry/offers/maps.toml",
         "shop = 'stripe'\nprices = ['price_maps']\nperiod = '1y'\nsites = 2\nmodules.maps = []\n",
     );
-    eventually("both are granted", Duration::from_secs(60), || {
-        shop.licenses().len() == 3
-    });
+    eventually("both are granted", || shop.licenses().len() == 3);
     let licenses = shop.licenses();
     let of_maps = licenses
         .iter()
         .filter(|issued| issued.line["modules"] == json!({ "maps": [] }));
     assert_eq!(of_maps.count(), 2, "{}", shop.server.log());
-    eventually("nothing is parked", Duration::from_secs(20), || {
+    eventually("nothing is parked", || {
         shop.deliveries("parked").is_empty() && shop.deliveries("waiting").is_empty()
     });
     shop.log_says("offers grant what was sold before they were added sales=1 licenses=1");

@@ -30,7 +30,7 @@ fn connect(server: &Server, count: usize, first: &str) -> Vec<Client> {
 /// Asks ordinary questions until no connection but the asker's own is open; gives the slowest answer's time.
 fn answered_until_they_are_gone(server: &Server, license: &License) -> Duration {
     let mut slowest = Duration::ZERO;
-    eventually("all are closed", SOON, || {
+    eventually("all are closed", || {
         let started = Instant::now();
         assert_eq!(server.updates(license, "a.com", "").status, 200);
         slowest = slowest.max(started.elapsed());
@@ -53,7 +53,7 @@ fn serve(flags: &[&str]) -> (License, Instance, Server) {
     instance.write("public/large.bin", &"x".repeat(12 << 20));
     let server = Server::start_with(&instance, flags);
     // A second, where a test gives no more, may be too short on a busy machine.
-    eventually("the site is bound", SOON, || {
+    eventually("the site is bound", || {
         server.validate(&license, "a.com").code() == "ok"
     });
     (license, instance, server)
@@ -82,7 +82,7 @@ fn silent_connections_and_half_heads_are_closed_by_the_header_timeout() {
             .all(|client| client.receive().is_err_and(|e| e.kind() == ErrorKind::UnexpectedEof))
     );
     // On a busy machine some were not accepted yet when the first look found nobody.
-    eventually("all are counted", SOON, || timed_out(&server, "header") == 300.0);
+    eventually("all are counted", || timed_out(&server, "header") == 300.0);
 }
 
 #[test]
@@ -136,9 +136,7 @@ fn slow_readers_are_closed_by_the_write_timeout() {
     let slowest = answered_until_they_are_gone(&server, &license);
     assert!(slowest < LONG, "an ordinary request took {slowest:?}");
     // On a busy machine some were not accepted yet when the first look found nobody.
-    eventually("all are counted", SOON, || {
-        timed_out(&server, "write") == deaf.len() as f64
-    });
+    eventually("all are counted", || timed_out(&server, "write") == deaf.len() as f64);
     assert_eq!(
         get(server.address, "/large.bin").body.len(),
         12 << 20,
@@ -194,7 +192,5 @@ fn huge_heads_are_refused_when_they_are_too_large_and_closed_when_they_are_slow(
             .all(|client| client.receive().map_or(true, |response| response.status == 431))
     );
     // As with slow readers: the first look may have found nobody.
-    eventually("all are counted", SOON, || {
-        timed_out(&server, "header") == slow.len() as f64
-    });
+    eventually("all are counted", || timed_out(&server, "header") == slow.len() as f64);
 }

@@ -2,7 +2,7 @@
 //! the end, its figures. `tests/external/soak.rs` has more.
 
 use crate::support::soak::timed;
-use crate::{binding, linear, reload, trace};
+use crate::{account, binding, linear, reload, trace};
 
 #[test]
 #[ignore = "takes long: make soak"]
@@ -42,4 +42,10 @@ fn a_million_build_ids_are_read_back_and_ten_million_others_are_none_of_ours() {
         let decrypted = trace::others_are_none_of_ours(10_000_000);
         format!("1,000,000 read back, no two alike; of 10,000,000 others {decrypted} had the zeros, and none a license")
     });
+}
+
+#[test]
+#[ignore = "takes long: make soak"]
+fn of_ten_thousand_known_and_as_many_unknown_addresses_nobody_learns_which_is_which() {
+    timed("known addresses", || account::known_and_unknown_are_alike(10_000));
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::support::http::Client;
 use crate::support::instance::{new_keys, question};
 use crate::support::server::countersign;
-use crate::support::{Instance, License, Server, eventually, get};
+use crate::support::{Instance, License, Server, eventually, eventually_within, get};
 
 fn refused(instance: &Instance) -> (Option<i32>, String) {
     let mut command = countersign(instance);
@@ -182,7 +182,7 @@ fn a_start_refuses_what_a_reload_refuses_until_the_command_line_accepts_it_once(
     assert_eq!(server.validate(&all[9], "a.com").code(), "unknown_license");
     // It was for the start: what is in force now is guarded as ever.
     write(&instance, &all[..3]);
-    eventually("a reload is refused", Duration::from_secs(5), || {
+    eventually_within("a reload is refused", Duration::from_secs(5), || {
         server.part("registry")["state"] == "stale"
     });
     assert_eq!(server.validate(&all[5], "a.com").code(), "ok");
@@ -198,7 +198,7 @@ fn what_a_reload_accepted_is_what_the_next_start_compares_with() {
     for count in [8, 7, 6] {
         write(&instance, &all[..count]);
         let gone = &all[count];
-        eventually("a reload", Duration::from_secs(5), || {
+        eventually_within("a reload", Duration::from_secs(5), || {
             server.validate(gone, "a.com").code() == "unknown_license"
         });
     }
@@ -247,9 +247,7 @@ fn broken_releases_keep_no_license_from_being_validated() {
     assert_eq!(server.updates(&license, "a.com", "").text(), "{}");
     // Looked at once more, they are as broken, and there is still no good state to fall back on.
     server.signal("HUP");
-    eventually("looked at", Duration::from_secs(10), || {
-        server.log().contains("there is no good state yet")
-    });
+    eventually("looked at", || server.log().contains("there is no good state yet"));
     let catalog = server.part("catalog");
     assert_eq!(
         (&catalog["state"], get(server.admin, "/readyz").status),
@@ -262,7 +260,7 @@ fn broken_releases_keep_no_license_from_being_validated() {
             .ends_with("1.2.0.json: its SHA-256 is not the one in the index")
     );
     instance.write("releases/acme-forms/1.2.0.json", &good);
-    eventually("mended", Duration::from_secs(2), || {
+    eventually_within("mended", Duration::from_secs(2), || {
         server.updates(&license, "a.com", "").text() == good && get(server.admin, "/readyz").status == 200
     });
 }
@@ -294,9 +292,7 @@ fn sigterm_finishes_what_is_under_way_and_exits_0() {
     // The server has the request when it has answered a later one.
     get(address, "/index.html");
     let stopped = thread::spawn(move || server.stop());
-    eventually("no new connection is taken", Duration::from_secs(10), || {
-        Client::try_connect(address).is_err()
-    });
+    eventually("no new connection is taken", || Client::try_connect(address).is_err());
     under_way.send(tail.as_bytes()).unwrap();
     assert_eq!(under_way.receive().unwrap().code(), "ok");
     assert!(stopped.join().unwrap().success());
@@ -317,9 +313,7 @@ fn the_log_counts_requests_that_are_cut_and_not_connections_that_are_idle() {
     }
     server.signal("TERM");
     let cut = "some requests did not finish in time under_way=1\n";
-    eventually("the drain is over", Duration::from_secs(10), || {
-        server.log().contains("did not finish")
-    });
+    eventually("the drain is over", || server.log().contains("did not finish"));
     assert!(server.log().contains(cut), "{}", server.log());
 }
 

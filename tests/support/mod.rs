@@ -3,6 +3,7 @@
 //!
 //! Each target compiles it. What only one target uses is in that target.
 
+pub mod account;
 pub mod certificate;
 pub mod cli_json;
 pub mod format_1;
@@ -29,8 +30,16 @@ pub use server::Server;
 
 use std::time::{Duration, Instant};
 
+/// How long a test waits for what takes a moment: also on a machine that does much else.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Waits until `condition` holds, or fails with what was waited for.
-pub fn eventually(what: &str, within: Duration, mut condition: impl FnMut() -> bool) {
+pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    eventually_within(what, PATIENCE, condition);
+}
+
+/// As [`eventually`], where it may take longer, or has to be faster.
+pub fn eventually_within(what: &str, within: Duration, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + within;
     while !condition() {
         assert!(Instant::now() < deadline, "{what}: not within {within:?}");

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -80,9 +79,7 @@ impl Writers {
             for _ in 0..WRITERS {
                 scope.spawn(|| self.write(address, &stop));
             }
-            eventually("bindings are acknowledged", Duration::from_secs(60), || {
-                self.acknowledged() >= enough
-            });
+            eventually("bindings are acknowledged", || self.acknowledged() >= enough);
             end(server);
             stop.store(true, Ordering::Relaxed);
         });

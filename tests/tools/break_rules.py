@@ -22,7 +22,7 @@ RULES = [
     ("only approved refunds count", "grants.rs", "filter(|refund| refund.is_approved)", "filter(|_| true)"),
     ("a payment with an open dispute does not stand", "grants.rs", "dispute.status != DisputeStatus::Won", "dispute.status == DisputeStatus::Lost"),
     ("a payment with a lost dispute does not stand", "grants.rs", "dispute.status != DisputeStatus::Won", "dispute.status == DisputeStatus::Open"),
-    ("a payment that the shop does not count does not stand", "grants.rs", "stands: is_valid && !is_whole", "stands: !is_whole"),
+    ("a payment that the shop does not count does not stand", "grants.rs", "(_, _, false) => Some(SuspensionCause::NotPaid)", "(_, _, false) => None"),
     ("a line with a negative amount is no period", "grants.rs", "if !line.is_recurring || amount < 0 {", "if !line.is_recurring {"),
     ("a refund never makes a license end later", "grants.rs", ".fold(newest.to, DateTime::min)", ".fold(newest.to, |end, _| end)"),
     ("an item has its own periods", "grants.rs", "if stretches.iter().any(|stretch| stretch.item == Some(item)) {", "if stretches.iter().all(|stretch| stretch.item == Some(item)) {"),

@@ -21,6 +21,7 @@ from countersign_api.models import (
     SuspendLicenseBody,
     ValidationInvalidProblem,
 )
+from countersign_api.types import UNSET
 
 sites = Client(base_url=url)
 # The generator has no class for a body that needs one of two fields.
@@ -39,8 +40,16 @@ issued = issue_license.sync(client=programs, body=wanted, idempotency_key="pytho
 assert isinstance(issued, License) and issued.sites == "unlimited", issued
 again = read_license.sync(issued.id, client=programs)
 assert isinstance(again, License) and again.id == issued.id, again
-page = list_licenses.sync(client=programs)
-assert isinstance(page, LicensePage) and any(license.id == issued.id for license in page.licenses), page
+listed = []
+cursor = UNSET
+while True:
+    page = list_licenses.sync(client=programs, cursor=cursor)
+    assert isinstance(page, LicensePage), page
+    listed += [license.id for license in page.licenses]
+    cursor = page.next_
+    if not cursor:
+        break
+assert issued.id in listed, listed
 suspended = suspend_license.sync(issued.id, client=programs, body=SuspendLicenseBody())
 assert isinstance(suspended, License) and suspended.standing.value == "suspended", suspended
 nothing = NewLicense.from_dict({"modules": {}, "expires": "never"})

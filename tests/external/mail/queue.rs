@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{NaiveDate, Utc};
 use countersign_ledger::{ChangeBasis, ChangeOutcome, LedgerChange};
@@ -23,8 +22,6 @@ use crate::support::server::countersign;
 use crate::support::{Instance, Server, eventually, get};
 use crate::tools::plain_package;
 use crate::tools::smtp::{MailServer, PASSWORD, USER, header};
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An instance with licenses of the ledger, whose keys nobody has yet.
 struct Vendor {
@@ -137,14 +134,14 @@ fn a_key_of_the_ledger_reaches_its_buyer_and_nothing_else_has_it_or_the_address(
     let ids: Vec<_> = vendor.licenses.iter().map(|(id, _)| *id).collect();
     vendor.enqueue("anna.canary@example.com", &ids[..1], "evt_1");
     let server = Server::start(&vendor.instance);
-    eventually("the mail from before the start", PATIENCE, || mail.mails().len() == 1);
+    eventually("the mail from before the start", || mail.mails().len() == 1);
     vendor.enqueue("bert.canary@example.com", &ids[1..], "evt_2");
     // Quoted by the mail server, with the key.
     vendor.enqueue("spam-canary@example.com", &ids[..1], "evt_3");
     vendor.enqueue("unknown-canary@example.com", &ids[..1], "evt_4");
     vendor.enqueue("grey-canary@example.com", &ids[..1], "evt_5");
-    eventually("three mails", PATIENCE, || mail.mails().len() == 3);
-    eventually("two are parked", PATIENCE, || mails_of(&server, "parked") == 2.0);
+    eventually("three mails", || mail.mails().len() == 3);
+    eventually("two are parked", || mails_of(&server, "parked") == 2.0);
     let mails = mail.mails();
     let to = |address: &str| mails.iter().find(|mail| mail["recipients"][0] == address).unwrap();
     let key = |number: usize| vendor.licenses[number].1.reveal();
@@ -168,7 +165,7 @@ fn a_key_of_the_ledger_reaches_its_buyer_and_nothing_else_has_it_or_the_address(
         reasons.iter().any(|reason| reason.contains("[license key]")),
         "{reasons:?}"
     );
-    eventually("all are counted", Duration::from_secs(10), || {
+    eventually("all are counted", || {
         server.metric("countersign_mails_sent_total") == Some(3.0)
     });
     assert!(server.metric("countersign_mail_failures_total").unwrap() >= 4.0);
@@ -229,7 +226,7 @@ fn a_mail_links_to_the_page_that_gives_the_plugin_and_no_refusal_keeps_the_link(
     vendor.enqueue("anna@example.com", &ids, "evt_1");
     // Quoted by the mail server.
     vendor.enqueue("spam@example.com", &ids, "evt_2");
-    eventually("the mail", PATIENCE, || mail.mails().len() == 1);
+    eventually("the mail", || mail.mails().len() == 1);
     let mails = mail.mails();
     let text = mails[0]["text"].as_str().unwrap();
     let address = server.address.to_string();
@@ -242,7 +239,7 @@ fn a_mail_links_to_the_page_that_gives_the_plugin_and_no_refusal_keeps_the_link(
     assert_eq!(page.status, 200, "{}", page.text());
     let copy = request(server.address, "POST", &format!("{path}/acme-forms"), &[], b"");
     assert_eq!((copy.status, copy.text().as_str()), (200, plain_package::PACKAGE));
-    eventually("one is parked", PATIENCE, || mails_of(&server, "parked") == 1.0);
+    eventually("one is parked", || mails_of(&server, "parked") == 1.0);
     let token = path.rsplit('/').next().unwrap();
     let parked = vendor.command(&["mail", "parked", "list", "--json"]);
     assert!(
@@ -292,11 +289,11 @@ fn a_program_has_a_key_mailed_again_once_for_each_request() {
         );
     };
     resend("1");
-    eventually("the mail", PATIENCE, || mail.mails().len() == 1);
+    eventually("the mail", || mail.mails().len() == 1);
     // A retry, also after the mail is gone.
     resend("1");
     resend("2");
-    eventually("the second mail", PATIENCE, || mail.mails().len() == 2);
+    eventually("the second mail", || mail.mails().len() == 2);
     let mails = mail.mails();
     assert!(
         mails
@@ -305,7 +302,7 @@ fn a_program_has_a_key_mailed_again_once_for_each_request() {
     );
     assert_ne!(header(&mails[0], "Message-ID"), header(&mails[1], "Message-ID"));
     // The mail server has a mail before the server knows that it has.
-    eventually("the queue is empty", PATIENCE, || vendor.queue().is_empty());
+    eventually("the queue is empty", || vendor.queue().is_empty());
     assert!(
         !server.log().contains("canary") && !server.log().contains(key.reveal()),
         "{}",
@@ -342,13 +339,13 @@ fn a_download_link_is_mailed_without_the_key_and_only_where_there_is_a_download(
     let unknown = asked("plugin");
     assert_eq!((unknown.status, unknown.code().as_str()), (400, "malformed_request"));
     assert_eq!(asked("download").status, 202);
-    eventually("both mails", PATIENCE, || mail.mails().len() == 2);
+    eventually("both mails", || mail.mails().len() == 2);
     let downloads = mail.mails();
     // The same request is one mail of each kind.
     for what in ["download", "key", "key"] {
         assert_eq!(asked(what).status, 202);
     }
-    eventually("the key", PATIENCE, || mail.mails().len() == 3);
+    eventually("the key", || mail.mails().len() == 3);
     for mail in downloads {
         let subject = header(&mail, "Subject");
         assert_eq!(subject, "Your download");
@@ -372,30 +369,28 @@ fn mails_wait_while_the_mail_server_is_away_and_a_person_decides_about_the_parke
     vendor.enqueue("silent@example.com", &license, "evt_2");
     vendor.enqueue("anna@example.com", &license, "evt_3");
     let server = Server::start(&vendor.instance);
-    eventually("one is parked", PATIENCE, || mails_of(&server, "parked") == 1.0);
-    eventually("one is sent", PATIENCE, || mail.mails().len() == 1);
+    eventually("one is parked", || mails_of(&server, "parked") == 1.0);
+    eventually("one is sent", || mail.mails().len() == 1);
     let first = &vendor.queue()[0];
     assert_eq!((&first["state"], &first["event"]), (&"parked".into(), &"evt_1".into()));
     let id = first["id"].as_str().unwrap();
     // Its file cannot be changed to another address, but it can be dropped and ordered anew.
     assert!(vendor.command(&["mail", "parked", "retry", &id[..8]]).contains(id));
-    eventually("it is refused again", PATIENCE, || {
+    eventually("it is refused again", || {
         let all = vendor.queue();
         all.iter()
             .any(|mail| mail["id"] == id && mail["state"] == "parked" && mail["attempts"] == 1)
     });
     assert!(vendor.command(&["mail", "parked", "drop", id]).contains("deleted"));
-    eventually("it is gone", PATIENCE, || mails_of(&server, "parked") == 0.0);
+    eventually("it is gone", || mails_of(&server, "parked") == 0.0);
     assert_eq!(vendor.enqueue("berta@example.com", &license, "evt_1"), Enqueued::New);
-    eventually("the new order is sent", PATIENCE, || mail.mails().len() == 2);
+    eventually("the new order is sent", || mail.mails().len() == 2);
 
     // Away, and back.
     let port = mail.port;
     drop(mail);
     vendor.enqueue("carl@example.com", &license, "evt_4");
-    eventually("the log says so", PATIENCE, || {
-        server.log().contains("Connection refused")
-    });
+    eventually("the log says so", || server.log().contains("Connection refused"));
     assert_eq!(
         server.log().matches("Connection refused").count(),
         1,
@@ -409,7 +404,7 @@ fn mails_wait_while_the_mail_server_is_away_and_a_person_decides_about_the_parke
         .unwrap();
     assert_eq!((&carl["state"], &carl["attempts"]), (&"waiting".into(), &0.into()));
     let mail = MailServer::start_at(port);
-    eventually("the mail arrives", PATIENCE, || {
+    eventually("the mail arrives", || {
         mail.mails()
             .iter()
             .any(|mail| mail["recipients"][0] == "carl@example.com")
@@ -431,13 +426,13 @@ fn whoever_kills_the_server_gets_each_mail_once_or_twice_with_one_message_id() {
         let server = Server::start(&vendor.instance);
         // Between the mail server's note and its 250, every second time.
         mail.behave(if kills % 2 == 0 { "late" } else { "" });
-        eventually("some more", PATIENCE, || served(&mail) > before);
+        eventually("some more", || served(&mail) > before);
         server.kill();
         kills += 1;
     }
     mail.behave("");
     let _server = Server::start(&vendor.instance);
-    eventually("the queue is empty", PATIENCE, || vendor.queue().is_empty());
+    eventually("the queue is empty", || vendor.queue().is_empty());
     let mut by_buyer: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for mail in mail.mails() {
         by_buyer

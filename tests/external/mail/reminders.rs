@@ -25,8 +25,6 @@ use crate::support::server::countersign;
 use crate::support::{Instance, Server, eventually};
 use crate::tools::smtp::{MailServer, header};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Longer than the first look and the sending of what it found.
 const QUIET: Duration = Duration::from_secs(4);
 
@@ -300,7 +298,7 @@ fn customers_are_reminded_once_before_and_after_and_nobody_whose_license_does_no
     );
 
     let server = Server::start(&shop.instance);
-    eventually("four reminders", PATIENCE, || mail.mails().len() >= 4);
+    eventually("four reminders", || mail.mails().len() >= 4);
     std::thread::sleep(QUIET);
     let mails = mail.mails();
     assert_eq!(mails.len(), 4, "{mails:#?}");
@@ -346,7 +344,7 @@ fn one_who_says_no_by_post_gets_none_and_a_look_at_the_link_changes_nothing() {
     };
     shop.with(|shop, store| shop.issue(store, in_days(7), &anna));
     let server = Server::start(&shop.instance);
-    eventually("a reminder", PATIENCE, || mail.mails().len() == 1);
+    eventually("a reminder", || mail.mails().len() == 1);
     let link = header(&mail.mails()[0], "List-Unsubscribe")
         .trim_matches(['<', '>'])
         .to_owned();
@@ -376,7 +374,7 @@ fn one_who_says_no_by_post_gets_none_and_a_look_at_the_link_changes_nothing() {
     shop.with(|shop, store| shop.issue(store, in_days(-3), &anna));
     mail.behave("busy");
     let server = Server::start(&shop.instance);
-    eventually("a claim", PATIENCE, || shop.claims().len() == 2);
+    eventually("a claim", || shop.claims().len() == 2);
     let clicked = asked(&server, "POST", &path, b"List-Unsubscribe=One-Click");
     assert_eq!(clicked.status, 200, "{}", clicked.text());
     assert!(!clicked.text().contains("<form"), "{}", clicked.text());
@@ -384,7 +382,7 @@ fn one_who_says_no_by_post_gets_none_and_a_look_at_the_link_changes_nothing() {
     assert!(shown().contains("The customer wants no reminders."), "{}", shown());
     mail.behave("");
     // It was claimed, and is not sent any more.
-    eventually("an empty queue", PATIENCE, || {
+    eventually("an empty queue", || {
         server.metric("countersign_mails{state=\"waiting\"}") == Some(0.0)
     });
     assert!(server.stop().success());
@@ -414,7 +412,7 @@ fn a_server_that_is_killed_after_its_claim_sends_the_mail_once_and_a_new_end_is_
         shop.issue(store, in_days(7), &bert)
     });
     let server = Server::start(&shop.instance);
-    eventually("two claims", PATIENCE, || shop.claims().len() == 2);
+    eventually("two claims", || shop.claims().len() == 2);
     server.kill();
     // Meanwhile Bert renews: what waits is moot, and the new end has a reminder of its own.
     let id = renewed.to_string();
@@ -422,7 +420,7 @@ fn a_server_that_is_killed_after_its_claim_sends_the_mail_once_and_a_new_end_is_
     shop.command(&["license", "renew", &id[..12], "--expires", &days]);
     let mail = MailServer::start_at(port);
     let server = Server::start(&shop.instance);
-    eventually("the mails", PATIENCE, || mail.mails().len() == 2);
+    eventually("the mails", || mail.mails().len() == 2);
     std::thread::sleep(QUIET);
     let mails = mail.mails();
     assert_eq!(mails.len(), 2, "{mails:#?}");

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -11,8 +10,6 @@ use crate::support::instance::Instance;
 use crate::support::server::Server;
 use crate::support::shop::{add_shop, deliver, invoice};
 use crate::tools::smtp::{MailServer, header};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn sale(number: i64) -> Value {
     let mut sale = invoice(&format!("in_{number}"), "subscription_create", "price_small", 1, 30);
@@ -65,7 +62,7 @@ fn a_buyer_gets_one_mail_with_a_key_that_works_though_the_server_is_killed_again
         server.kill();
         server = Server::start(&instance);
     }
-    eventually("each buyer has a mail", PATIENCE, || by_buyer(&mail).len() == 20);
+    eventually("each buyer has a mail", || by_buyer(&mail).len() == 20);
     let all = by_buyer(&mail);
     // Each kill may come between the mail server's answer and our note of it: then that one mail is sent once more.
     for mails in all.values() {
@@ -95,7 +92,7 @@ fn a_buyer_gets_one_mail_with_a_key_that_works_though_the_server_is_killed_again
     renewal["id"] = json!("in_4_2");
     renewal["billing_reason"] = json!("subscription_cycle");
     assert_eq!(deliver(&server, "invoice.paid", 50, &renewal), 200);
-    eventually("all are applied", PATIENCE, || {
+    eventually("all are applied", || {
         server.metric("countersign_shop_deliveries{state=\"waiting\"}") == Some(0.0)
     });
     assert_eq!(mail.mails().len(), before);
@@ -126,7 +123,7 @@ fn a_mail_is_in_the_buyers_language_and_names_the_sale_and_a_later_offer_mails_i
             { "price": { "id": "price_later", "product": "prod_2" }, "quantity": 1, "amount_total": 3_000, "description": "Acme Maps" }
         ] } });
     assert_eq!(deliver(&server, "checkout.session.completed", 1, &session), 200);
-    eventually("a mail", PATIENCE, || mail.mails().len() == 1);
+    eventually("a mail", || mail.mails().len() == 1);
     let first = &mail.mails()[0];
     assert_eq!(header(first, "Subject"), "Acme Forms, 1 Jahr");
     let text = first["text"].as_str().unwrap();
@@ -140,7 +137,7 @@ fn a_mail_is_in_the_buyers_language_and_names_the_sale_and_a_later_offer_mails_i
         "registry/offers/later.toml",
         "shop = 'stripe'\nprices = ['price_later']\nperiod = '1y'\nsites = 2\nmodules.maps = []\n",
     );
-    eventually("the mail of the later license", PATIENCE, || mail.mails().len() == 2);
+    eventually("the mail of the later license", || mail.mails().len() == 2);
     let second = &mail.mails()[1];
     assert_eq!(second["recipients"], json!(["anna@example.com"]));
     assert_ne!(key(first), key(second));

@@ -1,7 +1,5 @@
 //! Sites that were installed again: their customer is mailed at once, and confirms it by the link.
 
-use std::time::Duration;
-
 use chrono::{TimeDelta, Utc};
 use countersign_ledger::SeenHash;
 use countersign_model::digest::Digest;
@@ -15,7 +13,6 @@ use crate::support::{License, Server, eventually, post_json};
 use crate::tools::receiver::Receiver;
 use crate::tools::smtp::{MailServer, header};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const CUSTOMER: &str = "anna@buyer.example";
 const ORIGIN: &str = "https://licenses.acme.example";
 
@@ -72,7 +69,7 @@ fn claimed(mail: &MailServer, server: &Server, license: &License) -> String {
     for _ in 0..3 {
         validate(server, license, "new");
     }
-    eventually("the mail", PATIENCE, || mail.mails().len() > before);
+    eventually("the mail", || mail.mails().len() > before);
     link(mail.mails().last().unwrap())
 }
 
@@ -157,7 +154,7 @@ fn the_customer_confirms_that_a_site_was_installed_again() {
         let claimed = taken.filter(|body| body["type"] == "site.claimed");
         claimed.map(|body| body["data"].clone()).collect::<Vec<_>>()
     };
-    eventually("all is told", PATIENCE, || told().len() == 3);
+    eventually("all is told", || told().len() == 3);
     let told = told();
     let steps: Vec<_> = told.iter().map(|data| &data["step"]).collect();
     assert_eq!(steps, ["begun", "confirmed", "returned"]);
@@ -262,12 +259,12 @@ fn a_mail_that_waits_is_not_sent_once_the_site_was_heard_of() {
     validate(&server, &license, "old");
     validate(&server, &license, "new");
     let waiting = |count: f64| server.metric("countersign_mails{state=\"waiting\"}") == Some(count);
-    eventually("the mail waits", PATIENCE, || waiting(1.0));
+    eventually("the mail waits", || waiting(1.0));
     let queue = shop.command(&["mail", "parked", "list", "--all", "--json"]);
     assert!(!queue.contains(&license.key), "{queue}");
     validate(&server, &license, "old");
     mail.behave("");
     assert_eq!(steps(&shop), ["begun", "ended"]);
-    eventually("the mail is dropped", PATIENCE, || waiting(0.0));
+    eventually("the mail is dropped", || waiting(0.0));
     assert_eq!(mail.mails(), Vec::<Value>::new());
 }

@@ -24,8 +24,6 @@ use crate::support::issued::issue;
 use crate::support::server::updates;
 use crate::tools::postgres::Cluster;
 
-const SOON: Duration = Duration::from_secs(20);
-
 /// Licenses to bind. Those that are left in the end are bound after all.
 const LICENSES: usize = 6_000;
 
@@ -66,7 +64,7 @@ fn a_node_that_freezes_with_the_ledger_locked_blocks_others_for_two_seconds_and_
                 }
             });
         }
-        eventually("it is frozen with the head locked", SOON, || {
+        eventually("it is frozen with the head locked", || {
             nodes[0].freeze();
             thread::sleep(Duration::from_millis(120));
             let holds = is_held_idle(&cluster);
@@ -109,9 +107,7 @@ fn a_node_that_freezes_with_the_ledger_locked_blocks_others_for_two_seconds_and_
         "no question was decided after the freeze"
     );
     let well = "countersign_ledger_state{state=\"ok\"}";
-    eventually("it is well again", Duration::from_secs(10), || {
-        nodes[0].metric(well) == Some(1.0)
-    });
+    eventually("it is well again", || nodes[0].metric(well) == Some(1.0));
     let mut client = Client::new(&nodes, 0);
     assert!(histories.ask(&mut client, LICENSES - 1, "again.com"));
     histories.check(&cluster);
@@ -168,9 +164,7 @@ fn the_first_answers_after_a_sleep_are_not_of_before_it() {
     other.change(unlimited.clone());
     for license in [&suspended, &released] {
         other.change(issue(license));
-        eventually("the site is bound", SOON, || {
-            code(&node.validate(license, "a.com")) == "ok"
-        });
+        eventually("the site is bound", || code(&node.validate(license, "a.com")) == "ok");
         assert_eq!(node.updates(license, "a.com", "").status, 200);
     }
 
@@ -222,9 +216,7 @@ fn the_first_answers_after_a_sleep_are_not_of_before_it() {
     // The same where the database has ended the connections of who slept.
     node.signal("STOP");
     cluster.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'node'");
-    eventually("another node is well again", SOON, || {
-        other.store.health().state.is_ok()
-    });
+    eventually("another node is well again", || other.store.health().state.is_ok());
     let mut resume = changed(&suspended);
     resume.basis = ChangeBasis::Revision(2);
     other.change(resume);

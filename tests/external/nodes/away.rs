@@ -26,9 +26,6 @@ const NEW: usize = 2;
 /// Sites that are bound before.
 const SITES: usize = 50;
 
-/// How soon a new site must be bound after the database is back.
-const WELL_AGAIN: Duration = Duration::from_secs(10);
-
 /// How the database is away.
 #[derive(Clone, Copy, Debug)]
 enum Away {
@@ -157,7 +154,7 @@ fn away(ways: &[Away], time: Duration, slack: Duration) -> String {
         let host = format!("bound-{site}.com");
         assert_eq!(code(&beside.validate(&license, &host)), "ok");
         assert_eq!(code(&nodes[0].validate(&license, &host)), "ok");
-        eventually("the other knows it", WELL_AGAIN, || {
+        eventually("the other knows it", || {
             nodes[1].updates(&license, &host, "").status == 200
         });
     }
@@ -184,7 +181,7 @@ fn away(ways: &[Away], time: Duration, slack: Duration) -> String {
         let _end = EndOf(&load.stop);
         for how in ways {
             let begun = Instant::now();
-            eventually("new sites are bound", WELL_AGAIN, || load.binds_since(begun));
+            eventually("new sites are bound", || load.binds_since(begun));
             let gone = Instant::now();
             take_away(&mut cluster, *how);
             thread::sleep(time);
@@ -197,7 +194,7 @@ fn away(ways: &[Away], time: Duration, slack: Duration) -> String {
             let end = Instant::now();
             bring_back(&mut cluster, *how);
             let back = Instant::now();
-            eventually("new sites are bound again", WELL_AGAIN, || load.binds_since(back));
+            eventually("new sites are bound again", || load.binds_since(back));
             let well = back.elapsed();
             assert!(refused, "a new site was bound without a database");
             let (answers, during) = between(&load.bound, gone, end);

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -14,8 +13,6 @@ use crate::support::instance::{Instance, License};
 use crate::support::server::{Server, countersign_in};
 use crate::tools::daemon::{give, run, unprivileged};
 use crate::tools::postgres::{Cluster, Version};
-
-const SOON: Duration = Duration::from_secs(30);
 
 /// The block of the section in this language that has these words.
 fn block(language: &str, words: &str) -> &'static str {
@@ -55,11 +52,11 @@ fn configured(licenses: &[&License], url: &str) -> Instance {
 
 fn loses_lines(node: &Server) {
     let series = "countersign_ledger_state{state=\"lines_lost\"}";
-    eventually(&node.log(), SOON, || node.metric(series) == Some(1.0));
+    eventually(&node.log(), || node.metric(series) == Some(1.0));
 }
 
 fn is_well(node: &Server) {
-    eventually(&node.log(), SOON, || node.part("store")["state"] == "ok");
+    eventually(&node.log(), || node.part("store")["state"] == "ok");
 }
 
 #[test]
@@ -167,7 +164,7 @@ fn a_base_backup_and_the_archive_lack_only_what_the_nodes_know() {
     as_database(block("sh", "pg_basebackup"));
     assert_eq!(bind(1, "b"), "ok");
     let segment = cluster.psql("SELECT pg_walfile_name(pg_switch_wal())");
-    eventually("the segment is archived", SOON, || wal.join(&segment).exists());
+    eventually("the segment is archived", || wal.join(&segment).exists());
     // After the last segment of the archive.
     assert_eq!(bind(2, "c"), "ok");
 
@@ -175,9 +172,7 @@ fn a_base_backup_and_the_archive_lack_only_what_the_nodes_know() {
     std::fs::remove_dir_all(&data).unwrap();
     as_database(&ours(block("sh", "recovery.signal")));
     cluster.restart();
-    eventually("it takes changes", SOON, || {
-        cluster.psql("SELECT pg_is_in_recovery()") == "f"
-    });
+    eventually("it takes changes", || cluster.psql("SELECT pg_is_in_recovery()") == "f");
     assert_eq!(cluster.psql("SELECT count(*) FROM countersign.ledger"), "2");
     loses_lines(&node);
     assert_eq!(bind(2, "c"), "ok");

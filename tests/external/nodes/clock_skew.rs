@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
@@ -16,8 +15,6 @@ use crate::support::server::countersign;
 use crate::support::{Server, eventually};
 use crate::tools::postgres::Cluster;
 use crate::tools::preload;
-
-const SOON: Duration = Duration::from_secs(10);
 
 const DIFFERS: &str = "countersign_ledger_state{state=\"clock_differs\"}";
 const OFFSET: &str = "countersign_clock_offset_seconds";
@@ -67,7 +64,7 @@ fn a_node_whose_clock_is_wrong_says_so_and_binds_with_the_time_of_the_database()
     }
     let [wrong, right] = instances.each_ref().map(|own| start(own, &cluster));
     assert_eq!(code(&wrong.validate(&licenses[0], "a.com")), "ok");
-    eventually("the first look", SOON, || {
+    eventually("the first look", || {
         wrong.metric(OFFSET).is_some_and(|offset| offset.abs() < 1.0)
     });
     assert_eq!(wrong.metric(DIFFERS), Some(0.0));
@@ -75,7 +72,7 @@ fn a_node_whose_clock_is_wrong_says_so_and_binds_with_the_time_of_the_database()
     let jumps = [(3_600, "ahead of"), (-3_600, "behind")];
     for ((offset, said), license) in jumps.into_iter().zip(&licenses[1..]) {
         set(&instances[0], offset);
-        eventually("the clock is told", SOON, || {
+        eventually("the clock is told", || {
             wrong
                 .metric(OFFSET)
                 .is_some_and(|told| (told - offset as f64).abs() < 5.0)
@@ -105,9 +102,7 @@ fn a_node_whose_clock_is_wrong_says_so_and_binds_with_the_time_of_the_database()
     }
     assert_eq!(code(&right.validate(&licenses[3], "a.com")), "ok");
     set(&instances[0], 0);
-    eventually("the clock is right again", SOON, || {
-        get(wrong.admin, "/readyz").status == 200
-    });
+    eventually("the clock is right again", || get(wrong.admin, "/readyz").status == 200);
     assert_eq!(wrong.metric(DIFFERS), Some(0.0));
     let times = times(&cluster);
     assert_eq!(times.len(), 4);
@@ -116,7 +111,7 @@ fn a_node_whose_clock_is_wrong_says_so_and_binds_with_the_time_of_the_database()
         "{times:?}"
     );
     wrong.signal("TERM");
-    eventually("the node has stopped", SOON, || wrong.log().contains("INFO stopped"));
+    eventually("the node has stopped", || wrong.log().contains("INFO stopped"));
     // From ahead to behind it stays one fault.
     assert_eq!(wrong.log().matches("the clocks differ").count(), 1, "{}", wrong.log());
     assert_eq!(wrong.log().matches("the clocks agree again").count(), 1);
@@ -133,7 +128,7 @@ fn no_line_is_older_than_the_one_before_also_where_the_clock_of_the_database_goe
     let node = Server::start_command(countersign(&own), &["--store", &cluster.url("node")]);
     for (number, offset) in [0, 600, -3_600, 60].into_iter().enumerate() {
         set(&own, offset);
-        eventually("the database has another clock", SOON, || {
+        eventually("the database has another clock", || {
             node.metric(OFFSET)
                 .is_some_and(|told| (told + offset as f64).abs() < 5.0)
         });

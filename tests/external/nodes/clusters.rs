@@ -1,13 +1,9 @@
 //! The servers that the tests of nodes stand on do what those tests take for granted.
 
-use std::time::Duration;
-
 use crate::support::eventually;
 use crate::tools::daemon::family;
 use crate::tools::postgres::pgbouncer::{Pgbouncer, PoolMode};
 use crate::tools::postgres::{Cluster, Version, psql};
-
-const SOON: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_cluster_survives_a_stop_and_a_kill_and_leaves_nothing_behind() {
@@ -19,13 +15,13 @@ fn a_cluster_survives_a_stop_and_a_kill_and_leaves_nothing_behind() {
     cluster.restart();
     cluster.psql("INSERT INTO line VALUES (2)");
     // A server that answers may still be starting its other processes.
-    eventually("its processes are there", SOON, || family(cluster.pid()).len() > 3);
+    eventually("its processes are there", || family(cluster.pid()).len() > 3);
     let before = family(cluster.pid());
     cluster.kill();
-    eventually("all its processes end", SOON, || running(&before) == 0);
+    eventually("all its processes end", || running(&before) == 0);
     cluster.restart();
     assert_eq!(cluster.psql("SELECT sequence FROM line ORDER BY 1"), "1\n2");
-    eventually("the log says it was killed", SOON, || {
+    eventually("the log says it was killed", || {
         cluster.log().contains("was not properly shut down")
     });
 
@@ -37,8 +33,8 @@ fn a_cluster_survives_a_stop_and_a_kill_and_leaves_nothing_behind() {
         std::panic::resume_unwind(Box::new(()));
     });
     assert!(failed.join().is_err());
-    eventually("all its processes end", SOON, || running(&of_last) == 0);
-    eventually("its folder is gone", SOON, || !data.exists());
+    eventually("all its processes end", || running(&of_last) == 0);
+    eventually("its folder is gone", || !data.exists());
 }
 
 fn running(pids: &[u32]) -> usize {
@@ -70,7 +66,7 @@ fn a_commit_waits_for_the_standby_and_a_promoted_standby_has_it() {
     let cut = "SET statement_timeout = '200ms'; SET application_name = 'late'; INSERT INTO line VALUES (2)";
     std::thread::scope(|scope| {
         let late = scope.spawn(|| cluster.psql(cut));
-        eventually("a commit waits for the standby", SOON, || {
+        eventually("a commit waits for the standby", || {
             cluster.psql("SELECT wait_event FROM pg_stat_activity WHERE application_name = 'late'") == "SyncRep"
         });
         standby.thaw();

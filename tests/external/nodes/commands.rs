@@ -1,7 +1,6 @@
 //! Commands beside running nodes: they read the shared ledger, and say what they cannot do with one.
 
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -11,8 +10,6 @@ use crate::support::eventually;
 use crate::support::instance::{Instance, License, sha256};
 use crate::support::server::{Server, countersign};
 use crate::tools::postgres::Cluster;
-
-const SOON: Duration = Duration::from_secs(30);
 
 /// A cluster with the tables, and an instance that uses it as the role `node`.
 struct Shared {
@@ -95,7 +92,7 @@ fn what_the_nodes_know_is_shown_beside_them() {
     assert_eq!(hosts, ["s0.example", "s1.example", "s2.example", "only.example"]);
     assert_eq!(lines[3]["license"], one.id);
 
-    eventually("reports are written", SOON, || {
+    eventually("reports are written", || {
         shared.cluster.psql("SELECT count(*) FROM countersign.reports") == "4"
     });
     let shown = shared.json(&["license", "show", &many.id, "--json"]);
@@ -108,7 +105,7 @@ fn what_the_nodes_know_is_shown_beside_them() {
 
     // A release is a line, and the next site takes the seat.
     shared.run(&["license", "release", &one.id]);
-    eventually("the seat is free", SOON, || {
+    eventually("the seat is free", || {
         node.validate(&one, "https://next.example");
         shared.cluster.psql("SELECT count(*) FROM countersign.ledger") == "6"
     });
@@ -361,7 +358,7 @@ fn a_copy_that_was_killed_goes_on_where_it_ended() {
         let sequence = shared.cluster.psql("SELECT sequence FROM countersign.head");
         sequence.parse().unwrap()
     };
-    eventually("lines are copied", SOON, || head() > 0);
+    eventually("lines are copied", || head() > 0);
     first.kill().unwrap();
     first.wait().unwrap();
     shared.cluster.psql("DROP TRIGGER slow ON countersign.ledger");

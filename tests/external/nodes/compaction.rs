@@ -1,7 +1,6 @@
 //! `bindings compact` on a database: by the owner alone, beside no node, and nodes read what it leaves.
 
 use std::process::Output;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -11,8 +10,6 @@ use crate::support::instance::{Instance, License, sha256};
 use crate::support::server::{Server, countersign};
 use crate::tools::postgres::Cluster;
 use crate::tools::receiver::Receiver;
-
-const SOON: Duration = Duration::from_secs(30);
 
 /// As if every node had been silent for a minute.
 const SILENT: &str = "UPDATE countersign.nodes SET seen = seen - interval '1 minute'";
@@ -70,7 +67,7 @@ fn with_a_superseded_line() -> (Shared, [License; 2], Server) {
     assert_eq!(node.validate(&licenses[1], "https://b.example").status, 200);
     let released = shared.run("node", &["license", "release", &licenses[0].id]);
     assert!(released.status.success(), "{released:?}");
-    eventually("the site is bound again", SOON, || {
+    eventually("the site is bound again", || {
         node.validate(&licenses[0], "https://a.example");
         shared.lines("ledger") == "4"
     });
@@ -130,8 +127,8 @@ fn a_node_that_slept_through_a_compaction_reads_the_ledger_anew() {
         .psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'countersign'");
     assert_eq!(shared.compact()["bindings"], 2);
     node.signal("CONT");
-    eventually("it reads the ledger anew", SOON, || node.log().contains("read it anew"));
-    eventually("it binds again", SOON, || {
+    eventually("it reads the ledger anew", || node.log().contains("read it anew"));
+    eventually("it binds again", || {
         node.validate(&many, "https://d.example").status == 200
     });
     assert_eq!(
@@ -164,7 +161,7 @@ fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_
     let made: Value = serde_json::from_slice(&made.stdout).unwrap();
     receiver.know(made["secret"].as_str().unwrap());
     let node = shared.node();
-    eventually("the endpoint is known", SOON, || {
+    eventually("the endpoint is known", || {
         shared
             .cluster
             .psql("SELECT count(*) FROM countersign.webhook_cursors WHERE progress <> 'null'")
@@ -182,7 +179,7 @@ fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_
     let file = shared.instance.file("export.csv");
     let imported = shared.run("node", &["license", "import", file.to_str().unwrap(), "--from", "csv"]);
     assert!(imported.status.success(), "{imported:?}");
-    eventually("the endpoint is away", SOON, || node.log().contains("messages wait"));
+    eventually("the endpoint is away", || node.log().contains("messages wait"));
     assert_eq!(shared.lines("ledger"), "12");
     let times = "SELECT count(*), count(DISTINCT line::json->>'time') FROM countersign.ledger WHERE line::json->>'event' = 'bound'";
     assert_eq!(shared.cluster.psql(times), "6|1", "the sites have one time");
@@ -194,7 +191,7 @@ fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_
     receiver.behave("");
     let _node = shared.node();
     let was_told = |number: usize| told(&receiver).contains(&format!("site-{number}.example"));
-    eventually("all are told", SOON, || (0..6).all(was_told));
+    eventually("all are told", || (0..6).all(was_told));
     let once: Vec<_> = (0..3).map(|number| format!("site-{number}.example")).collect();
     assert_eq!(told(&receiver)[..3], once, "none is told again");
 }

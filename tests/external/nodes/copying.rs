@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::database::prepared_cluster;
 use super::node::{code, instance, start};
 use crate::support::cli_json::Page;
-use crate::support::eventually;
 use crate::support::instance::{Instance, License, sha256};
 use crate::support::server::{Server, countersign};
 use crate::support::soak::timed;
+use crate::support::{eventually, eventually_within};
 use crate::tools::postgres::Cluster;
 
 /// Writes a ledger of this many lines, each of a license of its own. The first line binds `first` to a.example.
@@ -64,7 +64,7 @@ fn copy(cluster: &Cluster, lines: usize) -> Copied {
         let sequence = cluster.psql("SELECT sequence FROM countersign.head");
         sequence.parse().unwrap()
     };
-    eventually("the copy has begun", Duration::from_secs(120), || head() > 0);
+    eventually_within("the copy has begun", Duration::from_secs(120), || head() > 0);
     let node = start(&of_node, &url);
     let mut copied = Copied {
         all: Duration::ZERO,
@@ -105,7 +105,7 @@ fn copy(cluster: &Cluster, lines: usize) -> Copied {
         .unwrap();
     let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
     assert_eq!(verified["lines"], lines + copied.refusals);
-    eventually("the node knows the last line", Duration::from_secs(10), || {
+    eventually("the node knows the last line", || {
         node.metric("countersign_bindings") == Some((lines + copied.refusals) as f64)
     });
     copied
@@ -114,8 +114,14 @@ fn copy(cluster: &Cluster, lines: usize) -> Copied {
 #[test]
 fn nobody_waits_long_while_a_ledger_is_copied() {
     let copied = copy(&prepared_cluster(), 60_000);
-    // 200 ms where nobody else has the machine; the soak test measures it.
-    assert!(copied.refusal < Duration::from_secs(2), "{:?}", copied.refusal);
+    // A copy that held the head's lock from its begin to its end would make one refusal wait for all of it. How long a
+    // refusal takes where nobody else has the machine (200 ms) is measured by the soak test.
+    assert!(
+        copied.refusal < copied.all / 3,
+        "{:?} of {:?}",
+        copied.refusal,
+        copied.all
+    );
 }
 
 mod soak {

@@ -1,9 +1,10 @@
 //! Deliveries of a shop reach any node, also while the database is away: one sale is one license, on every node.
 
 use std::fs;
-use std::time::Duration;
 
 use chrono::Utc;
+use countersign_model::download_key::DownloadKey;
+use countersign_model::renewal_token::RenewalToken;
 use hmac::{Hmac, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -13,12 +14,9 @@ use super::node::{code, instance, start};
 use crate::support::http::request;
 use crate::support::instance::{Instance, License};
 use crate::support::server::{Server, countersign};
-use crate::support::shop::{SECRET, add_shop, deliver, invoice};
+use crate::support::shop::{BUYER, SECRET, add_shop, deliver, invoice};
 use crate::support::{eventually, random::Random};
 use crate::tools::postgres::Cluster;
-
-/// Until a node that was without its database applies what waits: 10 s to get well, and 5 s to look again.
-const WELL_AGAIN: Duration = Duration::from_secs(20);
 
 /// Two nodes with the same keys, licenses and offers.
 fn two_instances() -> [Instance; 2] {
@@ -73,9 +71,7 @@ fn one_sale_that_several_nodes_hear_of_is_one_license_and_a_database_that_is_awa
             scope.spawn(|| assert_eq!(deliver(node, "charge.refunded", 100 + number, &refund(number)), 200));
         });
     }
-    eventually("all are applied", WELL_AGAIN, || {
-        nodes.iter().all(|node| waiting(node) == 0.0)
-    });
+    eventually("all are applied", || nodes.iter().all(|node| waiting(node) == 0.0));
     // One whose refund came first is never issued.
     let refunded = statuses(&cluster);
     assert!(
@@ -92,13 +88,11 @@ fn one_sale_that_several_nodes_hear_of_is_one_license_and_a_database_that_is_awa
         }
     }
     // A look at the folder may have begun before the last one came.
-    eventually("five wait at each node", WELL_AGAIN, || {
+    eventually("five wait at each node", || {
         nodes.iter().all(|node| waiting(node) == 5.0)
     });
     cluster.restart();
-    eventually("all are applied", WELL_AGAIN, || {
-        nodes.iter().all(|node| waiting(node) == 0.0)
-    });
+    eventually("all are applied", || nodes.iter().all(|node| waiting(node) == 0.0));
     let all = statuses(&cluster);
     assert_eq!(
         (all.len(), all.iter().filter(|status| *status == "active").count()),
@@ -132,9 +126,7 @@ fn a_buyer_whom_two_nodes_hear_of_at_once_is_one_customer_and_erased_on_both() {
             }
         });
     }
-    eventually("all are applied", WELL_AGAIN, || {
-        nodes.iter().all(|node| waiting(node) == 0.0)
-    });
+    eventually("all are applied", || nodes.iter().all(|node| waiting(node) == 0.0));
     let lines = last_lines(&cluster);
     let mut customers: Vec<_> = lines.iter().map(|line| line["holder"].as_str().unwrap()).collect();
     assert_eq!(customers.len(), 40);
@@ -185,9 +177,7 @@ fn of_two_changes_of_a_sale_that_two_nodes_hear_of_at_once_the_later_one_counts(
         .each_ref()
         .map(|instance| start(instance, &cluster.url("node")));
     let settle = || {
-        eventually("all are applied", WELL_AGAIN, || {
-            nodes.iter().all(|node| waiting(node) == 0.0)
-        });
+        eventually("all are applied", || nodes.iter().all(|node| waiting(node) == 0.0));
     };
     let subscription = |number: i64, price: &str, quantity: u32| {
         json!({ "id": format!("sub_{number}"), "status": "active",
@@ -218,6 +208,61 @@ fn of_two_changes_of_a_sale_that_two_nodes_hear_of_at_once_the_later_one_counts(
         .filter(|line| (&line["status"], &line["sites"]) != (&json!("active"), &json!(5)))
         .collect();
     assert!(wrong.is_empty(), "{} of {}: {wrong:?}", wrong.len(), all.len());
+}
+
+#[test]
+fn what_is_bought_for_a_license_at_two_nodes_at_once_counts_once_each() {
+    const RENEWALS: i64 = 8;
+    const DOWNLOADS: &[u8; 32] = b"32 bytes of a secret in a test.\n";
+    let cluster = prepared_cluster();
+    let instances = two_instances();
+    for instance in &instances {
+        instance.write_secret("keys/downloads.key", std::str::from_utf8(DOWNLOADS).unwrap());
+    }
+    let nodes = instances
+        .each_ref()
+        .map(|instance| start(instance, &cluster.url("node")));
+    let settle = || {
+        eventually("all are applied", || nodes.iter().all(|node| waiting(node) == 0.0));
+    };
+    let year = |number: i64, token: Option<&str>| {
+        json!({ "id": format!("cs_{number}"), "mode": "payment", "payment_status": "paid", "payment_intent": format!("pi_{number}"),
+            "customer_details": { "email": BUYER }, "amount_total": 2_990, "client_reference_id": token,
+            "line_items": { "data": [{ "price": { "id": "price_small" }, "quantity": 1 }] } })
+    };
+    let paid = "checkout.session.completed";
+    assert_eq!(deliver(&nodes[0], paid, 1, &year(1, None)), 200);
+    settle();
+    let sold = last_lines(&cluster).remove(0);
+    let id = sold["license"].as_str().unwrap().parse().unwrap();
+    let token = RenewalToken::new(&DownloadKey::new(DOWNLOADS), &id).reveal();
+    let token = token.as_str();
+    // Each renewal is heard of at both nodes, and all at once.
+    std::thread::scope(|scope| {
+        for number in 2..2 + RENEWALS {
+            for node in &nodes {
+                let sale = year(number, Some(token));
+                scope.spawn(move || assert_eq!(deliver(node, paid, number, &sale), 200));
+            }
+        }
+    });
+    settle();
+    let years = |line: &Value| {
+        let [first, last] =
+            [&sold["expires"], &line["expires"]].map(|day| day.as_str().unwrap()[..4].parse::<i64>().unwrap());
+        last - first
+    };
+    let lines = last_lines(&cluster);
+    assert_eq!(lines.len(), 1, "{lines:?} {}", nodes[1].log());
+    assert_eq!(years(&lines[0]), RENEWALS, "{}", lines[0]);
+    let refund =
+        json!({ "id": "ch_3", "payment_intent": "pi_3", "amount": 2_990, "amount_refunded": 2_990, "refunded": true });
+    for node in &nodes {
+        assert_eq!(deliver(node, "charge.refunded", 100, &refund), 200);
+    }
+    settle();
+    let lines = last_lines(&cluster);
+    assert_eq!((lines.len(), years(&lines[0])), (1, RENEWALS - 1), "{}", lines[0]);
 }
 
 #[test]
@@ -267,9 +312,7 @@ fn a_key_that_the_shop_made_is_the_license_though_another_node_heard_of_the_sale
             scope.spawn(|| deliver(keyed, "license_key_created", "license-keys", 900 + number, made));
         });
     }
-    eventually("all are applied", WELL_AGAIN, || {
-        nodes.iter().all(|node| waiting(node) == 0.0)
-    });
+    eventually("all are applied", || nodes.iter().all(|node| waiting(node) == 0.0));
     assert_eq!(statuses(&cluster), ["active"; 6], "{}", nodes[0].log());
     for number in 1..=6 {
         let answer = nodes[number as usize % 2]

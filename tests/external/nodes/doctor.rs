@@ -1,7 +1,6 @@
 //! `doctor` of a shared ledger: every finding, with real servers that are well or have the fault.
 
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -13,8 +12,6 @@ use crate::support::instance::{Instance, License};
 use crate::support::server::countersign;
 use crate::tools::postgres::pgbouncer::{Pgbouncer, PoolMode};
 use crate::tools::postgres::{Cluster, Version, psql_command};
-
-const SOON: Duration = Duration::from_secs(20);
 
 /// What `doctor` says of the database, the nodes and the store, one finding a line: `verdict finding [hint]`.
 fn doctor(instance: &Instance, address: &str) -> String {
@@ -55,7 +52,7 @@ fn the_doctor_finds_a_database_in_order_that_is() {
     let own = instance(&[&License::new()]);
     let both = address(&[&cluster, &standby], "node");
     let node = start(&own, &both);
-    eventually("the node is in the table", SOON, || {
+    eventually("the node is in the table", || {
         doctor(&own, &both).contains("ok 1 node, of version")
     });
     let told = doctor(&own, &both);
@@ -117,7 +114,7 @@ fn the_doctor_tells_whether_bindings_outlive_a_crash_and_a_failover() {
     standby.freeze();
     assert_eq!(node.validate(&licenses[0], "a.example").status, 503);
     standby.thaw();
-    eventually("the standby confirms again", SOON, || {
+    eventually("the standby confirms again", || {
         code(&node.validate(&licenses[0], "a.example")) == "ok"
     });
 
@@ -127,20 +124,20 @@ fn the_doctor_tells_whether_bindings_outlive_a_crash_and_a_failover() {
     let told = doctor(&own, &both);
     assert_told(&told, "warning", "this standby is 1 line of the ledger behind");
     standby.psql("SELECT pg_wal_replay_resume()");
-    eventually("it shows the line", SOON, || {
+    eventually("it shows the line", || {
         !doctor(&own, &both).contains("of the ledger behind")
     });
 
     cluster.psql("ALTER SYSTEM SET synchronous_standby_names = 'another'");
     cluster.psql("SELECT pg_reload_conf()");
-    eventually("no standby confirms any more", SOON, || {
+    eventually("no standby confirms any more", || {
         doctor(&own, &owner).contains("warning no connected standby is one that synchronous_standby_names names")
     });
     cluster.psql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
     cluster.psql("SELECT pg_reload_conf()");
     node.stop();
     standby.stop();
-    eventually("the standby is gone", SOON, || {
+    eventually("the standby is gone", || {
         doctor(&own, &owner).contains("warning no standby is connected")
     });
     standby.restart();
@@ -155,7 +152,7 @@ fn the_doctor_tells_whether_bindings_outlive_a_crash_and_a_failover() {
 
     cluster.psql("ALTER SYSTEM SET default_transaction_read_only = on");
     cluster.psql("SELECT pg_reload_conf()");
-    eventually("it takes no changes", SOON, || {
+    eventually("it takes no changes", || {
         let told = doctor(&own, &url);
         told.contains("takes no changes (default_transaction_read_only is on)")
             && told.contains("no server of the address takes changes")
@@ -255,7 +252,7 @@ fn the_doctor_tells_which_node_is_old_silent_or_behind() {
     let url = cluster.url("node");
     let nodes = own.each_ref().map(|own| start(own, &url));
     assert_eq!(code(&nodes[0].validate(&license, "a.example")), "ok");
-    eventually("both are in the table", SOON, || {
+    eventually("both are in the table", || {
         doctor(&own[0], &url).contains("ok 2 nodes, of version")
     });
     assert!(!doctor(&own[0], &url).contains("warning node"));
@@ -284,12 +281,12 @@ fn the_doctor_tells_which_node_is_old_silent_or_behind() {
 
     nodes[1].signal("STOP");
     cluster.psql("UPDATE countersign.nodes SET seen = seen - interval '20 seconds'");
-    eventually("the other node says that it runs", SOON, || {
+    eventually("the other node says that it runs", || {
         let told = doctor(&own[0], &url);
         told.matches("warning node").count() == 1 && told.contains("has been silent for 2")
     });
     nodes[1].signal("CONT");
-    eventually("nobody is silent", SOON, || {
+    eventually("nobody is silent", || {
         !doctor(&own[0], &url).contains("has been silent")
     });
     for node in nodes {
@@ -329,7 +326,7 @@ fn the_doctor_tells_how_many_lines_the_node_of_this_machine_lacks() {
     assert!(told.contains("hint: look at its log, and at the network"), "{told}");
 
     proxy.set(Fault::Pass);
-    eventually("it has caught up", SOON, || here.part("store")["state"] == "ok");
+    eventually("it has caught up", || here.part("store")["state"] == "ok");
     let told = doctor();
     assert!(told.contains("has read the ledger up to line 4\n"), "{told}");
     assert!(!told.contains("behind"), "{told}");
@@ -356,7 +353,7 @@ fn the_doctor_tells_of_a_transaction_that_is_hours_old() {
     let mut command = psql_command(Version::Debian, &url, dump);
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let _open = OpenTransaction(child);
-    eventually("it sleeps", SOON, || {
+    eventually("it sleeps", || {
         cluster.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND backend_xmin IS NOT NULL")
             == "1"
     });

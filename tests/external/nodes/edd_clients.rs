@@ -4,7 +4,6 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::thread;
-use std::time::Duration;
 
 use super::database::prepared_cluster;
 use crate::support::http::{Response, get, request};
@@ -13,9 +12,6 @@ use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually};
 
 const ACTIONS: [&str; 4] = ["check_license", "activate_license", "deactivate_license", "get_version"];
-
-/// How soon a new site is answered after the database is back.
-const WELL_AGAIN: Duration = Duration::from_secs(10);
 
 fn license(number: usize) -> License {
     let key = sha256(&format!("license {number}"))[..32].to_owned();
@@ -147,7 +143,7 @@ fn while_the_database_is_away_edds_clients_hear_yes_from_memory_or_nothing() {
         } else {
             cluster.restart();
         }
-        eventually("a no is said again", WELL_AGAIN, || {
+        eventually("a no is said again", || {
             let answer = ask(server.address, "POST", "check_license", &unknown, "bound.example");
             answer.status == 200 && answer.json()["license"] == "invalid"
         });

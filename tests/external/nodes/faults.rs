@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// Waits until the node's ledger is in this state.
 fn wait_for_state(node: &Server, state: &str) {
     let series = format!("countersign_ledger_state{{state=\"{state}\"}}");
-    eventually(&format!("{state}: {}", node.log()), SOON, || {
+    eventually(&format!("{state}: {}", node.log()), || {
         node.metric(&series) == Some(1.0)
     });
 }
@@ -94,7 +94,7 @@ fn while_the_database_is_away_bound_sites_are_served_and_new_ones_are_asked_to_c
     let part = node.part("store");
     assert_eq!(part["state"], "failing");
     let age = |part: &Value| part["ledger"]["age_seconds"].as_f64().unwrap();
-    eventually("time passes", SOON, || age(&node.part("store")) > age(&part) + 1.0);
+    eventually("time passes", || age(&node.part("store")) > age(&part) + 1.0);
     let aged = node.part("store");
     // The ages are whole milliseconds.
     let most = gone.elapsed().as_secs_f64() + 0.002;
@@ -114,7 +114,7 @@ fn while_the_database_is_away_bound_sites_are_served_and_new_ones_are_asked_to_c
     assert!(told.contains("; the shared ledger was last read "), "{told}");
     cluster.restart();
     let back = Instant::now();
-    eventually("a new site is bound", SOON, || {
+    eventually("a new site is bound", || {
         code(&node.validate(&new, "https://b.example")) == "ok"
     });
     assert!(back.elapsed() < SOON, "{:?}", back.elapsed());
@@ -139,7 +139,7 @@ fn a_database_that_falls_silent_or_cuts_a_commit_costs_no_seat() {
         proxy.at_commit(1, fault);
         let first = code(&node.validate(license, "https://a.example"));
         assert!(first == "ok" || first == "store_unavailable", "{first}");
-        eventually("the site is bound", SOON, || {
+        eventually("the site is bound", || {
             code(&node.validate(license, "https://a.example")) == "ok"
         });
     }
@@ -154,7 +154,7 @@ fn a_database_that_falls_silent_or_cuts_a_commit_costs_no_seat() {
     assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
     wait_for_state(&node, "unreachable");
     proxy.set(Fault::Pass);
-    eventually("the site is bound", SOON, || {
+    eventually("the site is bound", || {
         code(&node.validate(&licenses[4], "https://a.example")) == "ok"
     });
     assert_eq!(lines(&cluster), "5");
@@ -281,7 +281,7 @@ fn a_node_with_other_keys_issues_nothing_and_of_two_with_copies_of_one_folder_th
     let address = cluster.url("node");
     let node = start(&own, &address);
     let seen = || cluster.psql("SELECT count(*) FROM countersign.nodes");
-    eventually("the node is entered", SOON, || seen() == "1");
+    eventually("the node is entered", || seen() == "1");
     let odd = start(&other, &address);
     wait_for_state(&odd, "nodes_differ");
     assert_eq!(odd.validate(&license, "https://a.example").status, 503);
@@ -296,7 +296,7 @@ fn a_node_with_other_keys_issues_nothing_and_of_two_with_copies_of_one_folder_th
     wait_for_state(&node, "same_name");
     assert!(node.part("store").to_string().contains("a copy of this node's folder"));
     assert_eq!(code(&later.validate(&license, "https://a.example")), "ok");
-    eventually("a missing standby is told", SOON, || {
+    eventually("a missing standby is told", || {
         later.log().contains("the database waits for no standby")
     });
 }
@@ -314,7 +314,7 @@ fn a_node_warns_of_a_missing_standby_unless_none_is_needed() {
         assert_eq!(node.updates(&license, "https://a.example", "").status, 403);
         // Its log is whole when it has stopped.
         node.signal("TERM");
-        eventually("the node has stopped", SOON, || node.log().contains("INFO stopped"));
+        eventually("the node has stopped", || node.log().contains("INFO stopped"));
         let warns = node.log().contains("the database waits for no standby");
         assert_eq!(warns, rule == "checked", "{rule}: {}", node.log());
     }
@@ -401,7 +401,7 @@ fn what_an_operator_breaks_under_a_running_node_has_a_state_and_is_well_again_wh
         assert_eq!(code(&node.validate(&bound, "https://a.example")), "ok", "{state}");
         assert_eq!(node.validate(license, "https://a.example").status, 503, "{state}");
         cluster.psql(mends);
-        eventually(&format!("well again after {state}"), SOON, || {
+        eventually(&format!("well again after {state}"), || {
             code(&node.validate(license, "https://a.example")) == "ok"
         });
         wait_for_state(&node, "ok");

@@ -10,7 +10,7 @@ use countersign_model::license::LicenseDetails;
 use super::asleep::Other;
 use super::database::schema;
 use super::node::{code, instance, start};
-use crate::support::eventually;
+use crate::support::eventually_within;
 use crate::support::http::Response;
 use crate::support::instance::License;
 use crate::support::issued::issue;
@@ -43,7 +43,7 @@ fn frozen_leader(time: Duration) -> String {
     let moved = License::new();
     let before = Other::start(&patroni.url_of(old, "node"));
     before.change(issue(&moved));
-    eventually("the license is known", PATIENCE, || {
+    eventually_within("the license is known", PATIENCE, || {
         nodes.iter().all(|node| code(&node.validate(&moved, "old.com")) == "ok")
     });
     drop(before);
@@ -56,7 +56,7 @@ fn frozen_leader(time: Duration) -> String {
         assert_eq!(answer.status, 200, "{}", answer.text());
     };
     let mut new = None;
-    eventually("another primary takes writes", PATIENCE, || {
+    eventually_within("another primary takes writes", PATIENCE, || {
         nodes.iter().for_each(is_served);
         new = patroni.primary().filter(|new| *new != old);
         let is_primary = |new| patroni.psql_of(new, "SELECT pg_is_in_recovery()") == Ok("f".to_owned());
@@ -116,7 +116,7 @@ fn frozen_leader(time: Duration) -> String {
         assert_eq!(code(&node.validate(&moved, "old.com")), "bound_elsewhere");
         assert_eq!(code(&node.validate(&moved, "new.com")), "ok");
     }
-    eventually("the old primary follows the new one", PATIENCE, || {
+    eventually_within("the old primary follows the new one", PATIENCE, || {
         patroni.psql_of(old, count).is_ok_and(|count| count == "1")
     });
     format!(

@@ -1,7 +1,5 @@
 //! The history of several nodes: each counts for itself, and a day is written once.
 
-use std::time::Duration;
-
 use chrono::{Days, NaiveTime, Utc};
 use serde_json::{Value, json};
 
@@ -11,8 +9,6 @@ use super::node::{code, instance};
 use crate::support::eventually;
 use crate::support::instance::{License, question};
 use crate::support::server::{Server, countersign};
-
-const SOON: Duration = Duration::from_secs(40);
 
 #[test]
 fn a_day_of_two_nodes_is_written_once() {
@@ -52,12 +48,12 @@ fn a_day_of_two_nodes_is_written_once() {
     let stored =
         "SELECT sum((counts->'validations'->>'ok')::int) FROM countersign.history WHERE DAY AND slug = 'acme-forms'";
     set_all(60);
-    eventually("both nodes stored the day", SOON, || psql(stored) == "7");
+    eventually("both nodes stored the day", || psql(stored) == "7");
     let rows = "SELECT count(*) FROM countersign.history WHERE DAY AND slug = 'acme-forms'";
     assert_eq!(psql(rows), "3", "a row for each run of a node");
 
     set_all(360);
-    eventually("the day is finished", SOON, || {
+    eventually("the day is finished", || {
         psql("SELECT count(*) FROM countersign.history WHERE DAY AND node <> ''") == "0"
     });
     // What comes later changes nothing.

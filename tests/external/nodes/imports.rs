@@ -11,7 +11,7 @@ use super::database::prepared_cluster;
 use super::node::{code, instance};
 use crate::support::instance::{License, sha256};
 use crate::support::server::countersign;
-use crate::support::{Instance, Server, eventually};
+use crate::support::{Instance, Server, eventually_within};
 
 const ROWS: usize = 1_200;
 
@@ -57,7 +57,7 @@ fn licenses_are_imported_into_a_shared_ledger_through_a_node_and_without_one() {
     let last = license(ROWS - 1);
     let site = format!("site-{}.example", ROWS - 1);
     assert_eq!(code(&one.validate(&last, &site)), "ok");
-    eventually("the other node has it", Duration::from_secs(1), || {
+    eventually_within("the other node has it", Duration::from_secs(1), || {
         code(&other.validate(&last, &site)) == "ok"
     });
     assert_eq!(

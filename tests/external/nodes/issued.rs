@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 
 use super::database::prepared_cluster;
 use super::node::{code, instance, start};
-use crate::support::eventually;
+use crate::support::eventually_within;
 use crate::support::instance::License;
 use crate::support::issued::issue;
 
@@ -35,7 +35,7 @@ fn a_license_that_one_node_issues_is_in_force_on_another_within_a_second() {
     let ChangeOutcome::Recorded(issued) = outcome else {
         panic!("{outcome:?}")
     };
-    eventually("the license is in force", A_SECOND, || {
+    eventually_within("the license is in force", A_SECOND, || {
         code(&server.validate(&license, "a.com")) == "ok"
     });
 
@@ -52,7 +52,7 @@ fn a_license_that_one_node_issues_is_in_force_on_another_within_a_second() {
     };
     let outcome = runtime.block_on(second.change_license(suspend)).unwrap();
     assert!(matches!(outcome, ChangeOutcome::Recorded(_)), "{outcome:?}");
-    eventually("the license is suspended", A_SECOND, || {
+    eventually_within("the license is suspended", A_SECOND, || {
         code(&server.validate(&license, "a.com")) == "suspended"
     });
 }

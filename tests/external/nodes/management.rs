@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::database::prepared_cluster;
 use super::node::{code, instance, start};
-use crate::support::eventually;
+use crate::support::eventually_within;
 use crate::support::http::{Response, request};
 use crate::support::instance::{Instance, License};
 use crate::support::issued::license_of;
@@ -89,7 +89,7 @@ fn a_sale_at_one_node_is_in_force_on_the_other_within_a_second_and_a_retry_there
     assert_eq!(sold.status, 201, "{}", sold.text());
     let license = license_of(&sold);
     assert_eq!(code(&first.validate(&license, "a.com")), "ok");
-    eventually("the sale is in force", A_SECOND, || {
+    eventually_within("the sale is in force", A_SECOND, || {
         code(&second.validate(&license, "a.com")) == "ok"
     });
     // At once: a look at the ledger comes before a no.
@@ -114,7 +114,7 @@ fn a_sale_at_one_node_is_in_force_on_the_other_within_a_second_and_a_retry_there
     };
     step(&second, "suspend");
     assert_eq!(code(&second.validate(&license, "a.com")), "suspended");
-    eventually("the license is suspended", A_SECOND, || {
+    eventually_within("the license is suspended", A_SECOND, || {
         code(&first.validate(&license, "a.com")) == "suspended"
     });
     step(&first, "resume");
@@ -135,7 +135,7 @@ fn a_sale_at_one_node_is_in_force_on_the_other_within_a_second_and_a_retry_there
 
     // A token that one node revokes is refused by the other within a second.
     run(&instances[1], &store, &["token", "revoke", "shop"]);
-    eventually("the token is revoked", A_SECOND, || {
+    eventually_within("the token is revoked", A_SECOND, || {
         let answer = send(&first, &bearer, "GET", "", "", &json!({}));
         answer.status == 401
     });

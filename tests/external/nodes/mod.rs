@@ -1,5 +1,6 @@
 //! Several nodes with one ledger in PostgreSQL: real servers, none of them mocked.
 
+mod account;
 mod asleep;
 mod away;
 mod backup;

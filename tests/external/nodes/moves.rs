@@ -15,7 +15,7 @@ use crate::support::http::Client;
 use crate::support::instance::{Instance, License, question};
 use crate::support::issued::issue;
 use crate::support::server::countersign;
-use crate::support::{eventually, post_json};
+use crate::support::{eventually_within, post_json};
 
 const VALIDATE: &str = "/api/v1/validate-license";
 const RELEASE: &str = "/api/v1/release-site";
@@ -81,7 +81,7 @@ fn a_site_leaves_through_any_node_once_and_at_most_one_gets_its_seat() {
     for (license, winners) in licenses.iter().zip(&winners) {
         let site = winners.first().map_or("late.com", String::as_str);
         assert_eq!(code(&nodes[0].validate(license, site)), "ok");
-        eventually("the other node knows who has the seat", A_SECOND, || {
+        eventually_within("the other node knows who has the seat", A_SECOND, || {
             code(&nodes[1].validate(license, site)) == "ok"
                 && code(&nodes[1].validate(license, "old.com")) == "bound_elsewhere"
         });
@@ -234,7 +234,7 @@ fn a_site_moves_through_one_node_and_takes_its_seat_back_through_another() {
         back["release_hash"] = hash("fresh").into();
         back["release_secret"] = SECRET.into();
         assert_eq!(code(&nodes[1].ask(&back)), "ok");
-        eventually("the other node knows", A_SECOND, || {
+        eventually_within("the other node knows", A_SECOND, || {
             code(&nodes[0].validate(license, "new.com")) == "bound_elsewhere"
         });
         assert_eq!(

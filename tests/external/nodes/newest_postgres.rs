@@ -16,8 +16,6 @@ use crate::support::linear::What;
 use crate::support::server::countersign;
 use crate::tools::postgres::{Cluster, Version};
 
-const SOON: Duration = Duration::from_secs(10);
-
 /// Licenses that are bound before the first fault, and during each one.
 const LICENSES: usize = 12;
 
@@ -76,7 +74,7 @@ fn two_nodes_on_a_newer_postgresql_lose_nothing_when_a_node_or_the_database_is_k
     let when = soon();
     thread::scope(|scope| {
         scope.spawn(|| histories.record(&nodes, LICENSES..2 * LICENSES));
-        eventually("questions", SOON, || histories.time() >= when);
+        eventually("questions", || histories.time() >= when);
         nodes[0].kill();
     });
     nodes[0].restart();
@@ -84,12 +82,12 @@ fn two_nodes_on_a_newer_postgresql_lose_nothing_when_a_node_or_the_database_is_k
     let when = soon();
     thread::scope(|scope| {
         scope.spawn(|| histories.record(&nodes, 2 * LICENSES..3 * LICENSES));
-        eventually("questions", SOON, || histories.time() >= when);
+        eventually("questions", || histories.time() >= when);
         cluster.kill();
     });
     cluster.restart();
     let well = "countersign_ledger_state{state=\"ok\"}";
-    eventually("both nodes are well again", SOON, || {
+    eventually("both nodes are well again", || {
         nodes.iter().all(|node| node.metric(well) == Some(1.0))
     });
     let unknown = histories.check(&cluster);
@@ -115,7 +113,7 @@ fn two_nodes_on_a_newer_postgresql_lose_nothing_when_a_node_or_the_database_is_k
         cluster.psql("SELECT digest FROM countersign.head")
     );
     for node in &nodes {
-        eventually("it knows every binding", SOON, || {
+        eventually("it knows every binding", || {
             node.metric("countersign_bindings") == verified["bindings"].as_f64()
         });
     }

@@ -11,7 +11,7 @@ use super::client::Client;
 use super::database::{ledger, schema};
 use super::node::Node;
 use crate::support::linear::What;
-use crate::support::{License, eventually};
+use crate::support::{License, eventually_within};
 use crate::tools::patroni::{Patroni, Replication};
 use crate::tools::postgres::{Version, psql};
 
@@ -163,7 +163,7 @@ fn wait_for_all_nodes(seen: &Mutex<Seen>) {
             .zip(enough)
             .all(|(count, enough)| *count >= enough)
     };
-    eventually("every node binds", PATIENCE, is_enough);
+    eventually_within("every node binds", PATIENCE, is_enough);
 }
 
 /// All that is in the ledger gets updates from every node.

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::support::certificate::Certificate;
 use crate::support::instance::question;
 use crate::support::server::{countersign_in, updates};
-use crate::support::{Instance, License, eventually, get};
+use crate::support::{Instance, License, eventually_within, get};
 use crate::tools::daemon::{Daemon, run, tool};
 use crate::tools::patroni::{Patroni, Replication};
 use crate::tools::postgres::Version;
@@ -119,7 +119,7 @@ impl AppServer {
     }
 
     fn wait_until_ready(&self) {
-        eventually("the node is ready", PATIENCE, || self.ready() == Some(200));
+        eventually_within("the node is ready", PATIENCE, || self.ready() == Some(200));
     }
 
     /// The status of `/readyz`, if it answers.
@@ -334,7 +334,7 @@ fn upgrade(machines: &mut Machines, license: &License) {
             .collect();
         let some_more = || {
             let before = asked.load(Ordering::Relaxed);
-            eventually("sites were answered", PATIENCE, || {
+            eventually_within("sites were answered", PATIENCE, || {
                 asked.load(Ordering::Relaxed) > before + 20 || sites.iter().any(thread::ScopedJoinHandle::is_finished)
             });
         };
@@ -343,7 +343,7 @@ fn upgrade(machines: &mut Machines, license: &License) {
             node.stop();
             some_more();
             node.start();
-            eventually("HAProxy uses the node again", PATIENCE, || node.has_updates());
+            eventually_within("HAProxy uses the node again", PATIENCE, || node.has_updates());
         }
         some_more();
         stop.store(true, Ordering::Relaxed);
@@ -379,7 +379,7 @@ fn the_recipe_for_several_nodes_works_as_it_stands() {
 
     machines.ci.publish("1.3.0");
     machines.bring_files("--delay-updates");
-    eventually("both nodes offer the release", PATIENCE, || {
+    eventually_within("both nodes offer the release", PATIENCE, || {
         let mut nodes = machines.nodes.iter();
         nodes.all(|node| node.offers("1.3.0", &license, "a.example"))
     });
@@ -388,21 +388,21 @@ fn the_recipe_for_several_nodes_works_as_it_stands() {
     for _ in 0..20 {
         assert_eq!(machines.offered(&license, "a.example"), ok("200", "1.3.0"));
     }
-    eventually("another primary binds", PATIENCE, || {
+    eventually_within("another primary binds", PATIENCE, || {
         machines.validate(&license, "b.example") == ok("200", "ok")
     });
     // Both know it, so both may say yes without the database.
-    eventually("both nodes have read the binding", PATIENCE, || {
+    eventually_within("both nodes have read the binding", PATIENCE, || {
         let mut nodes = machines.nodes.iter();
         nodes.all(|node| node.offers("1.3.0", &license, "b.example"))
     });
 
     // No database at all.
     machines.database = None;
-    eventually("no node is ready", PATIENCE, || {
+    eventually_within("no node is ready", PATIENCE, || {
         machines.nodes.iter().all(|node| node.ready() == Some(503))
     });
-    eventually("HAProxy has seen it", PATIENCE, || {
+    eventually_within("HAProxy has seen it", PATIENCE, || {
         machines.validate(&license, "c.example") == ok("503", "store_unavailable")
     });
     for _ in 0..20 {
@@ -416,7 +416,7 @@ fn the_recipe_for_several_nodes_works_as_it_stands() {
         .write_licenses(&[license.toml("sites = \"unlimited\"\nstatus = \"suspended\"")]);
     sh("git commit --quiet -a -m Suspended", &machines.ci.file("registry"));
     machines.bring_files("--delay-updates");
-    eventually("both nodes have it", PATIENCE, || {
+    eventually_within("both nodes have it", PATIENCE, || {
         (0..6).all(|_| machines.validate(&license, "a.example") == ok("503", "store_unavailable"))
     });
     for log in ["haproxy.log", "app11/log", "app12/log"] {

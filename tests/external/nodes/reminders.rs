@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::database::{lines, prepared_cluster};
 use super::node;
 use crate::mail::reminders::{Shop, Wanted, in_days};
-use crate::support::eventually;
+use crate::support::eventually_within;
 use crate::support::http::Client;
 use crate::support::instance::Instance;
 use crate::support::server::countersign;
@@ -47,7 +47,7 @@ fn two_nodes_mail_each_reminder_once_and_know_who_said_no() {
     }
     let first = node::start(&shop.instance, &url);
     let second = node::start(&other, &url);
-    eventually("each has a mail", PATIENCE, || mail.mails().len() >= CUSTOMERS);
+    eventually_within("each has a mail", PATIENCE, || mail.mails().len() >= CUSTOMERS);
     std::thread::sleep(Duration::from_secs(5));
     let mut recipients: Vec<_> = mail.mails().iter().map(|mail| header(mail, "To").to_owned()).collect();
     assert_eq!(recipients.len(), CUSTOMERS);

@@ -32,8 +32,6 @@ use crate::tools::postgres::{Cluster, Version};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-const SOON: Duration = Duration::from_secs(20);
-
 /// A dump of the ledger's tables.
 pub struct Dump {
     folder: TempDir,
@@ -82,12 +80,12 @@ fn repaired(instance: &Instance, url: &str, arguments: &[&Path]) -> Value {
 
 fn is_failing(node: &Server) {
     let series = "countersign_ledger_state{state=\"lines_lost\"}";
-    eventually(&node.log(), SOON, || node.metric(series) == Some(1.0));
+    eventually(&node.log(), || node.metric(series) == Some(1.0));
 }
 
 /// What a node that misses lines has kept, once it has written that.
 fn kept(instance: &Instance) -> Vec<PathBuf> {
-    eventually("what it knows is kept", SOON, || !files(instance, "memory-").is_empty());
+    eventually("what it knows is kept", || !files(instance, "memory-").is_empty());
     files(instance, "memory-")
 }
 
@@ -137,7 +135,7 @@ fn what_a_restored_database_lacks_comes_back_from_the_nodes() {
         let kept = kept(own);
         assert_eq!(kept.len(), 1, "{kept:?}");
         let told = || node.part("store").to_string();
-        eventually("it names the file", SOON, || told().contains(kept[0].to_str().unwrap()));
+        eventually("it names the file", || told().contains(kept[0].to_str().unwrap()));
         let told = told();
         assert!(
             told.contains("up to line 4") && told.contains("bindings repair"),
@@ -212,7 +210,7 @@ fn what_a_restored_database_lacks_comes_back_from_the_nodes() {
     );
 
     for node in [&first, &second, &third] {
-        eventually("it serves again", SOON, || node.part("store")["state"] == "ok");
+        eventually("it serves again", || node.part("store")["state"] == "ok");
         for (license, host, answer) in [
             (before, "a", "ok"),
             (lost, "b", "ok"),
@@ -222,7 +220,7 @@ fn what_a_restored_database_lacks_comes_back_from_the_nodes() {
             (new, "e", "ok"),
         ] {
             let url = format!("https://{host}.example");
-            eventually(&format!("{url} is told {answer}"), SOON, || {
+            eventually(&format!("{url} is told {answer}"), || {
                 code(&node.validate(license, &url)) == answer
             });
         }
@@ -258,7 +256,7 @@ fn lines_that_come_back_need_no_repair() {
     older.restore(&cluster);
     is_failing(&node);
     newer.restore(&cluster);
-    eventually("it binds again", SOON, || {
+    eventually("it binds again", || {
         code(&node.validate(&licenses[1], "https://b.example")) == "ok"
     });
     assert_eq!(files(&own, "memory-").len(), 0, "{}", node.log());
@@ -375,13 +373,15 @@ fn licenses_that_were_lost_come_back_unless_they_were_changed_since() {
     token(&node, "old", TokenStep::Revoke);
     token(&node, "new", create(2));
     dump.restore(&cluster);
-    eventually("the node notices", SOON, || {
+    eventually("the node notices", || {
         node.bindings.health().ledger == LedgerState::LinesLost
     });
     let other = OwnNode::start(&cluster);
     is_recorded(other.change(changed(&since, 1, LicenseStatus::Revoked)));
 
-    let files = countersign_ledger::kept_files(node.folder.path()).unwrap();
+    let kept = || countersign_ledger::kept_files(node.folder.path()).unwrap();
+    eventually("what it knows is kept", || !kept().is_empty());
+    let files = kept();
     let repaired =
         countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, &1.into(), false).unwrap();
     assert_eq!(
@@ -395,7 +395,7 @@ fn licenses_that_were_lost_come_back_unless_they_were_changed_since() {
         [(since.license.id, ChangeRefusal::Revised { revision: 2 })]
     );
     for node in [&node, &other] {
-        eventually("the node serves again", SOON, || {
+        eventually("the node serves again", || {
             let is_well = node.bindings.health().ledger == LedgerState::Ok;
             is_well && node.status(&old.license.id) == Some((2, LicenseStatus::Suspended))
         });

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use countersign_ledger::{
@@ -20,8 +19,6 @@ use super::database::prepared_cluster;
 use super::repair::{Dump, OwnNode, issue};
 use crate::support::eventually;
 use crate::tools::postgres::Cluster;
-
-const SOON: Duration = Duration::from_secs(20);
 
 impl OwnNode {
     /// What a shop says of a sale.
@@ -87,20 +84,22 @@ impl OwnNode {
     }
 
     fn has_lost_lines(&self) {
-        eventually("the node notices", SOON, || {
+        eventually("the node notices", || {
             self.bindings.health().ledger == LedgerState::LinesLost
         });
     }
 
     fn serves(&self) {
-        eventually("the node serves again", SOON, || {
+        eventually("the node serves again", || {
             self.bindings.health().ledger == LedgerState::Ok
         });
     }
 
     /// Repairs from what this node kept.
     fn repaired(&self, cluster: &Cluster, dry_run: bool) -> RepairOutcome {
-        let files = countersign_ledger::kept_files(self.folder.path()).unwrap();
+        let kept = || countersign_ledger::kept_files(self.folder.path()).unwrap();
+        eventually("what it knows is kept", || !kept().is_empty());
+        let files = kept();
         assert_eq!(files.len(), 1);
         countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, &1.into(), dry_run).unwrap()
     }
@@ -196,7 +195,7 @@ fn licenses_that_people_vouched_for_are_fine_again() {
     node.repaired(&cluster, false);
     for node in [&node, &other] {
         node.serves();
-        eventually("what was lost is in force again", SOON, || {
+        eventually("what was lost is in force again", || {
             let of = |number| node.bindings.vouch_of(&license(number), day);
             of(1).is_none() && of(2) == lost && of(3).and_then(|entry| entry.until) == Some(later)
         });
@@ -240,7 +239,7 @@ fn what_shops_said_of_lost_sales_counts_again() {
     assert_eq!((repaired.sales, repaired.anew), (3, true), "{repaired:?}");
     for node in [&node, &other] {
         node.serves();
-        eventually("it knows of all that was lost", SOON, || {
+        eventually("it knows of all that was lost", || {
             node.sale(1).map(|(_, facts)| facts) == Some(Arc::clone(&known[0].1))
                 && node.sale(3).map(|(_, facts)| facts) == Some(Arc::clone(&known[1].1))
         });
@@ -285,7 +284,7 @@ fn seats_that_sites_gave_back_are_free_again() {
     assert_eq!((repaired.freed, repaired.bound), (4, 2), "{repaired:?}");
     for node in [&node, &other] {
         node.serves();
-        eventually("it knows who moved", SOON, || node.holders(&moved) == ["new.example"]);
+        eventually("it knows who moved", || node.holders(&moved) == ["new.example"]);
         assert_eq!(node.holders(&at_once), ["new.example"]);
         assert_eq!(node.holders(&left), [""; 0]);
         assert_eq!(node.holders(&taken_again), ["old.example"]);

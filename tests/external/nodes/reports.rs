@@ -3,7 +3,6 @@
 
 use std::process::Output;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::Utc;
 use countersign_model::build_id::BuildId;
@@ -19,8 +18,6 @@ use crate::support::instance::{Instance, LATEST, License, question};
 use crate::support::issued::issue;
 use crate::support::server::{Server, countersign};
 use crate::tools::postgres::Cluster;
-
-const SOON: Duration = Duration::from_secs(20);
 
 /// The key for downloads that both nodes have.
 const SECRET: &str = "what makes links, and build ids..";
@@ -67,7 +64,7 @@ impl Pair {
     /// once a second: so it may do that between the two commands.
     fn both(&self, arguments: &[&str]) -> Value {
         let mut printed = [Value::Null, Value::Null];
-        eventually(&format!("{arguments:?} print the same"), SOON, || {
+        eventually(&format!("{arguments:?} print the same"), || {
             printed = [0, 1].map(|node| self.json(node, arguments));
             printed[0] == printed[1]
         });
@@ -123,7 +120,7 @@ fn what_sites_told_one_node_the_commands_of_every_node_tell() {
     pair.report(0, &many, "a.example", &own, "1.0.0");
     // A copy that was given to another license, whose own site tells the other node.
     pair.report(1, &many, "b.example", &stolen, "1.1.0");
-    eventually("the issued license is in force", SOON, || {
+    eventually("the issued license is in force", || {
         code(&pair.nodes[0].validate(&issued, "c.example")) == "ok"
     });
     pair.report(0, &issued, "c.example", &stolen, "1.1.0");
@@ -132,7 +129,7 @@ fn what_sites_told_one_node_the_commands_of_every_node_tell() {
         let told = pair.nodes[number % 2].validate(&wanted, &format!("wants-{number}.example"));
         assert_eq!(code(&told), "bound_elsewhere");
     }
-    eventually("both nodes wrote what they were told", SOON, || {
+    eventually("both nodes wrote what they were told", || {
         let review = pair.json(0, &["review"]);
         let hosts = review["many_hosts"][0]["hosts"].as_array().map(Vec::len);
         let usage = pair.json(0, &["usage", "acme-forms"]);
@@ -191,13 +188,13 @@ fn a_release_of_a_license_of_a_file_or_of_the_ledger_is_every_nodes() {
     let [first, second] = &pair.nodes;
     let issued = issued(&pair.url);
     for license in [&of_file, &issued] {
-        eventually("the site is bound", SOON, || {
+        eventually("the site is bound", || {
             code(&first.validate(license, "a.example")) == "ok"
         });
         assert_eq!(code(&second.validate(license, "b.example")), "bound_elsewhere");
 
         pair.run(1, &["license", "release", &license.id]);
-        eventually("every node frees the seat", SOON, || {
+        eventually("every node frees the seat", || {
             code(&first.validate(license, "c.example")) == "ok"
         });
         assert_eq!(code(&second.validate(license, "a.example")), "bound_elsewhere");

@@ -18,7 +18,7 @@ use crate::support::instance::question;
 use crate::support::server::updates;
 use crate::support::shop::{add_shop, invoice, signature};
 use crate::support::soak::timed;
-use crate::support::{Instance, License, eventually};
+use crate::support::{Instance, License, eventually_within};
 use crate::tools::patroni::{Patroni, Replication};
 use crate::tools::postgres::{Version, psql};
 use crate::tools::smtp::{MailServer, header};
@@ -189,7 +189,7 @@ fn sales(load: &Load, store: &str, psql: impl Fn(&str) -> String, kill: impl FnO
         &question(&license, HOST).to_string(),
     );
     assert_eq!(bound, Some(200));
-    eventually("each node knows the site", PATIENCE, || {
+    eventually_within("each node knows the site", PATIENCE, || {
         (0..NODES).all(|at| {
             let target = updates("acme-forms", &license, HOST, "");
             Connections::new(&nodes).ask(at, "GET", &target, &[], "") == Some(200)
@@ -215,11 +215,18 @@ fn sales(load: &Load, store: &str, psql: impl Fn(&str) -> String, kill: impl FnO
         nodes[1].restart();
     });
     let took = start.elapsed();
-    eventually("all are applied and mailed", PATIENCE, || {
-        nodes.iter().all(|node| {
-            let waits = |series| node.metric(series) == Some(0.0);
-            waits("countersign_shop_deliveries{state=\"waiting\"}") && waits("countersign_mails{state=\"waiting\"}")
-        })
+    let waiting = |series: &str| -> Vec<_> { nodes.iter().map(|node| node.metric(series)).collect() };
+    let mut next_report = Instant::now();
+    eventually_within("all are applied and mailed", PATIENCE, || {
+        let counts = [
+            waiting("countersign_shop_deliveries{state=\"waiting\"}"),
+            waiting("countersign_mails{state=\"waiting\"}"),
+        ];
+        if Instant::now() >= next_report {
+            next_report += Duration::from_secs(60);
+            eprintln!("nodes: deliveries and mails that wait at each node: {counts:?}");
+        }
+        counts.iter().flatten().all(|count| *count == Some(0.0))
     });
     let behind = start.elapsed() - took;
     for node in &nodes {
@@ -355,7 +362,7 @@ mod soak {
                 thread::sleep(Duration::from_secs(1));
                 meanwhile();
                 // Patroni may still name the one that was killed.
-                eventually("another one takes changes", PATIENCE, || {
+                eventually_within("another one takes changes", PATIENCE, || {
                     psql(Version::Debian, &owner, "SELECT 1").is_ok()
                 });
                 patroni.wait_for_sync_standby();

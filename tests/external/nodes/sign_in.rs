@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use super::database::prepared_cluster;
 use super::node;
@@ -13,7 +12,6 @@ use crate::support::server::{Server, countersign};
 use crate::support::shop::{add_shop, deliver, invoice};
 use crate::tools::smtp::MailServer;
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const ANNA: &str = "anna@vendor.example";
 
 /// A node's desk.
@@ -61,7 +59,7 @@ fn ask(door: &Door, mail: &MailServer) -> (String, String) {
     let before = mail.mails().len();
     let asked = door.send("POST", "/sign-in", "", &format!("address={ANNA}"));
     let path = asked.header("location").unwrap().to_owned();
-    eventually("the mail comes", PATIENCE, || mail.mails().len() > before);
+    eventually("the mail comes", || mail.mails().len() > before);
     let mails = mail.mails();
     let text = mails.last().unwrap()["text"].as_str().unwrap();
     let code = text.split("Your code: ").nth(1).unwrap()[..9].to_owned();
@@ -98,7 +96,7 @@ fn the_first_page_of_a_node_shows_what_is_parked_on_the_others() {
     let sale = invoice("in_1", "subscription_create", "price_of_nothing", 1, 30);
     assert_eq!(deliver(&second.server, "invoice.paid", 1, &sale), 200);
     let parked = |page: &str| page.contains(": 1 parked delivery") && page.contains("Node ");
-    eventually("the other node shows it", PATIENCE, || parked(&today(&first)));
+    eventually("the other node shows it", || parked(&today(&first)));
     assert!(!parked(&today(&second)), "its own page has it as its own");
 
     // A node that does not run is named with what waits on it.
@@ -157,9 +155,7 @@ fn two_nodes_take_each_others_sessions_and_obey_each_others_ends() {
         assert_eq!(first.send("POST", &path, "", "code=00000000").status, 422);
     }
     let form = format!("code={code}");
-    eventually("it is over", PATIENCE, || {
-        second.send("POST", &path, "", &form).status == 410
-    });
+    eventually("it is over", || second.send("POST", &path, "", &form).status == 410);
 
     // Signed out at one, out at the other, also after a restart.
     let (path, code) = ask(&second, &mail);
@@ -174,7 +170,7 @@ fn two_nodes_take_each_others_sessions_and_obey_each_others_ends() {
     assert!(first.knows(&other));
     assert_eq!(first.send("POST", "/sign-out", &cookie, "").status, 303);
     assert!(!first.knows(&cookie));
-    eventually("the other obeys", PATIENCE, || !second.knows(&cookie));
+    eventually("the other obeys", || !second.knows(&cookie));
     assert!(first.knows(&other) && second.knows(&other), "another session stays");
     let people = second.send("GET", "/people", &other, "").text();
     let everywhere = people
@@ -189,7 +185,7 @@ fn two_nodes_take_each_others_sessions_and_obey_each_others_ends() {
         303
     );
     assert!(!second.knows(&other));
-    eventually("the other obeys", PATIENCE, || !first.knows(&other));
+    eventually("the other obeys", || !first.knows(&other));
     assert!(first.server.stop().success());
     let first = Door::open(&nodes[0], &url);
     assert!(!first.knows(&cookie) && !first.knows(&other));

@@ -11,7 +11,7 @@ use super::client::Client;
 use super::database::{ledger, prepared_cluster, schema};
 use super::node::{Node, code, instance, start};
 use crate::support::linear::What;
-use crate::support::{License, Server, eventually};
+use crate::support::{License, Server, eventually, eventually_within};
 use crate::tools::patroni::{Patroni, Replication};
 use crate::tools::postgres::{Cluster, Version, psql};
 
@@ -62,7 +62,7 @@ fn a_cancelled_commit_succeeds_by_hand_and_is_lost_and_no_node_says_yes_to_one()
     thread::scope(|scope| {
         let insert = "SET application_name = 'by hand'; INSERT INTO by_hand VALUES (1)";
         let by_hand = scope.spawn(|| cluster.try_psql("postgres", insert));
-        eventually("the commit is cancelled", SOON, || {
+        eventually("the commit is cancelled", || {
             cluster.psql(
                 "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'by hand' \
                  AND wait_event = 'SyncRep'",
@@ -94,7 +94,7 @@ fn a_cancelled_commit_succeeds_by_hand_and_is_lost_and_no_node_says_yes_to_one()
     standby.promote();
     assert_eq!(standby.psql("SELECT count(*) FROM by_hand"), "0", "it was lost");
     assert_eq!(standby.psql(&is_there), "0");
-    eventually("another site gets the seat", SOON, || {
+    eventually("another site gets the seat", || {
         code(&node.validate(license, "b.com")) == "ok"
     });
     assert_eq!(code(&node.validate(license, "a.com")), "bound_elsewhere");
@@ -115,7 +115,7 @@ fn a_primary_that_was_replaced_is_believed_when_it_says_yes_and_in_nothing_else(
     assert_eq!(code(&node.validate(&License::new(), "a.com")), "unknown_license");
     standby.promote();
     let alone = "SELECT count(*) FROM pg_stat_replication";
-    eventually("the old primary is alone", SOON, || cluster.psql(alone) == "0");
+    eventually("the old primary is alone", || cluster.psql(alone) == "0");
     let replaced = Instant::now();
     while replaced.elapsed() < Duration::from_secs(15) {
         for answer in [
@@ -150,14 +150,14 @@ fn without_a_synchronous_standby_a_failover_loses_what_was_acknowledged_and_the_
     };
     bind(0..10);
     let lines = "SELECT count(*) FROM countersign.ledger";
-    eventually("the standby has them", SOON, || standby.psql(lines) == "10");
+    eventually("the standby has them", || standby.psql(lines) == "10");
     standby.stop();
     bind(10..30);
     cluster.kill();
     standby.restart();
     standby.promote();
     assert_eq!(standby.psql(lines), "10", "20 acknowledged bindings are lost");
-    eventually("the node says that lines are lost", SOON, || {
+    eventually("the node says that lines are lost", || {
         node.metric("countersign_ledger_state{state=\"lines_lost\"}") == Some(1.0)
     });
     assert_eq!(node.updates(&license, "site-29.com", "").status, 200);
@@ -222,7 +222,7 @@ fn losses(replication: Replication, kills: usize) -> (usize, usize) {
             stop.store(true, Ordering::Relaxed);
             old
         });
-        eventually("another primary", 4 * SOON, || {
+        eventually_within("another primary", 4 * SOON, || {
             patroni.primary().is_some_and(|new| new != old) && ask("CREATE TEMPORARY TABLE writable ()").is_ok()
         });
         let kept = ledger(|sql| ask(sql).unwrap()).remove(&license.id).unwrap_or_default();

@@ -1,7 +1,6 @@
 //! Webhooks of nodes that share a ledger: one node tells an endpoint, and another goes on where that one ends.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -11,9 +10,6 @@ use crate::support::eventually;
 use crate::support::instance::{Instance, License};
 use crate::support::server::{Server, countersign};
 use crate::tools::receiver::Receiver;
-
-/// A lease lasts 10 s; the rest is for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(40);
 
 const SENT: &str = "countersign_webhook_messages_total{webhook=\"crm\",result=\"sent\"}";
 
@@ -82,9 +78,7 @@ fn one_node_tells_an_endpoint_at_a_time_and_another_goes_on_behind_it() {
     };
 
     let mut nodes = instances.each_ref().map(|instance| Some(start(instance, &store)));
-    eventually("a node holds the lease", PATIENCE, || {
-        listed(first)[0].get("node").is_some()
-    });
+    eventually("a node holds the lease", || listed(first)[0].get("node").is_some());
     assert_eq!(listed(first), listed(second));
 
     // Events of both nodes, each told once.
@@ -102,11 +96,11 @@ fn one_node_tells_an_endpoint_at_a_time_and_another_goes_on_behind_it() {
             bind(node, 2);
         }
     }
-    eventually("all are told", PATIENCE, || told(&receiver).len() == 20);
+    eventually("all are told", || told(&receiver).len() == 20);
     assert_eq!(messages(&receiver), 20, "each once");
     // A node counts a message after the endpoint has answered.
     let sends = || nodes.iter().flatten().map(sent).collect::<Vec<_>>();
-    eventually("all are counted", PATIENCE, || sends().iter().sum::<f64>() == 20.0);
+    eventually("all are counted", || sends().iter().sum::<f64>() == 20.0);
     let sends = sends();
     assert!(sends == [20.0, 0.0] || sends == [0.0, 20.0], "{sends:?}");
     let holder = usize::from(sends[1] > 0.0);
@@ -120,7 +114,7 @@ fn one_node_tells_an_endpoint_at_a_time_and_another_goes_on_behind_it() {
     bind(&goes_on, 10);
     killed.kill();
     let all = bind(&goes_on, 10);
-    eventually("the other node goes on", PATIENCE, || told(&receiver).len() == all);
+    eventually("the other node goes on", || told(&receiver).len() == all);
     assert!(sent(&goes_on) >= 10.0);
     assert_ne!(listed(first)[0]["node"], holder_name);
     assert!(messages(&receiver) <= all + 20, "no more than a batch comes twice");
@@ -128,22 +122,22 @@ fn one_node_tells_an_endpoint_at_a_time_and_another_goes_on_behind_it() {
     // The killed one comes back, and leaves the endpoint to the other.
     let back = start(&instances[holder], &store);
     let all = bind(&back, 10);
-    eventually("all are told", PATIENCE, || told(&receiver).len() == all);
+    eventually("all are told", || told(&receiver).len() == all);
     assert_eq!(sent(&back), 0.0);
 
     // The database is away: what happened before and after is told.
     cluster.kill();
     cluster.restart();
-    eventually("a node binds again", PATIENCE, || {
+    eventually("a node binds again", || {
         code(&back.validate(&license, "first-again.example")) == "ok"
     });
     let all = bind(&back, 10) + 1;
-    eventually("all are told", PATIENCE, || told(&receiver).len() == all);
+    eventually("all are told", || told(&receiver).len() == all);
 
     // One that ends as it should gives the lease up: the other need not wait for its end.
     assert!(goes_on.stop().success());
     let all = bind(&back, 10) + 1;
-    eventually("the first one tells them", PATIENCE, || told(&receiver).len() == all);
+    eventually("the first one tells them", || told(&receiver).len() == all);
     assert!(sent(&back) >= 10.0);
     let in_order = ledger(|sql| cluster.psql(sql)).remove(&license.id).unwrap();
     assert_eq!(told(&receiver), in_order, "in the order of the ledger");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::eventually;
+use crate::support::{eventually, eventually_within};
 
 /// `nobody`: PostgreSQL and pgbouncer refuse to run as root.
 const NOBODY: u32 = 65534;
@@ -135,7 +135,7 @@ impl Daemon {
     /// Waits until `ready`, or gives the log of a server that ended before.
     pub fn wait_until(&mut self, what: &str, within: Duration, mut ready: impl FnMut() -> bool) -> Result<(), String> {
         let mut ended = false;
-        eventually(&format!("{}: {what}", self.name), within, || {
+        eventually_within(&format!("{}: {what}", self.name), within, || {
             ended = !self.is_running();
             ended || ready()
         });
@@ -146,7 +146,7 @@ impl Daemon {
     pub fn end(&mut self, with: Signal) {
         signal(self.pid(), with);
         let name = self.name;
-        eventually(&format!("{name} ends"), Duration::from_secs(30), || !self.is_running());
+        eventually(&format!("{name} ends"), || !self.is_running());
     }
 
     /// SIGKILL for it and its family.

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use crate::support::server::countersign;
 use crate::support::{Instance, Server, eventually};
@@ -36,7 +35,7 @@ impl Server {
 /// that says that the server's first thread exited. That thread has the lowest number; another one may have made the first call.
 pub fn whole_trace(file: &Path) -> String {
     let mut trace = String::new();
-    eventually("the trace is whole", Duration::from_secs(60), || {
+    eventually("the trace is whole", || {
         trace = fs::read_to_string(file).unwrap_or_default();
         let number = |line: &str| line.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
         let first = trace.lines().filter_map(number).min();

@@ -1,7 +1,5 @@
 //! From a shop's webhook to a buyer whose site has the plugin active: the mail, the page with downloads, the package, the key.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::site::{Core, Site};
@@ -11,8 +9,6 @@ use crate::support::server::countersign;
 use crate::support::shop::{add_shop, deliver, invoice};
 use crate::support::{Server, eventually, get, request};
 use crate::tools::smtp::MailServer;
-
-const SOON: Duration = Duration::from_secs(30);
 
 #[test]
 fn who_buys_at_the_shop_has_the_plugin_active_by_the_mail_alone() {
@@ -31,7 +27,7 @@ fn who_buys_at_the_shop_has_the_plugin_active_by_the_mail_alone() {
     let mut sold = invoice("in_1", "subscription_create", "price_small", 1, 30);
     sold["payment_intent"] = json!("pi_1");
     assert_eq!(deliver(&server, "invoice.paid", 1, &sold), 200);
-    eventually("the mail is there", SOON, || mail.mails().len() == 1);
+    eventually("the mail is there", || mail.mails().len() == 1);
     let mails = mail.mails();
     let text = mails[0]["text"].as_str().unwrap();
     let word = |is: &dyn Fn(&&str) -> bool| text.split_whitespace().find(is).unwrap_or_else(|| panic!("{text}"));
@@ -106,7 +102,7 @@ fn who_buys_at_the_shop_has_the_plugin_active_by_the_mail_alone() {
     let refund =
         json!({ "id": "ch_1", "payment_intent": "pi_1", "amount": 1_900, "amount_refunded": 1_900, "refunded": true });
     assert_eq!(deliver(&server, "charge.refunded", 2, &refund), 200);
-    eventually("the button refuses", SOON, || {
+    eventually("the button refuses", || {
         request(front.address, "POST", &button, &[], b"").status == 403
     });
     site.pass(25 * 3_600);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::front::{Answer, response};
 use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
-use super::{HOST, LIVE, licensed};
+use super::{HOST, licensed};
 use crate::support::server::countersign;
 use crate::support::{License, eventually, request};
 
@@ -95,7 +95,7 @@ fn a_refused_download_is_told_in_the_words_of_the_server() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    eventually("the server refuses", LIVE, || {
+    eventually("the server refuses", || {
         vendor.server.updates(&license, HOST, "").status == 403
     });
     let answer = site.update_now();

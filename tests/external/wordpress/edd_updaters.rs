@@ -10,10 +10,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::HOST;
 use super::edd::{Edd, KEY, edd, forward, license, old_shop};
 use super::front::{Answer, response};
 use super::site::{Core, Site};
-use super::{HOST, LIVE};
 use crate::support::eventually;
 
 /// The oldest and the newest WordPress.
@@ -226,7 +226,7 @@ fn edds_own_updaters_install_nothing_for_an_expired_license() {
         updater.activate(&mut site);
         edd.instance
             .write_licenses(&[license().toml_with("2020-12-31", "", "forms = []")]);
-        eventually("the license is over", LIVE, || {
+        eventually("the license is over", || {
             updater.check_license(&site);
             status(&site)["license"] == "expired"
         });

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::front::{Answer, Asked, response};
 use super::site::{Core, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, LIVE, active_site, licensed};
+use super::{ACTIVE, HOST, active_site, licensed};
 use crate::support::instance::{Keys, new_keys, shared_keys};
 use crate::support::vectors::Signer;
 use crate::support::{License, Response, request};
@@ -407,7 +407,7 @@ fn a_signed_refusal_acts_at_once_and_a_signed_return_too() {
         vendor
             .instance
             .write_licenses(&[license.toml(&format!("status = \"{status}\""))]);
-        crate::support::eventually("the server knows", LIVE, || {
+        crate::support::eventually("the server knows", || {
             vendor.server.validate(&license, HOST).json()["status"] == status
         });
         site.pass(25 * HOUR);
@@ -423,7 +423,7 @@ fn an_update_that_is_refused_changes_nothing_and_asks_for_a_signed_answer_soon()
     vendor
         .instance
         .write_licenses(&[license.toml("status = \"suspended\"")]);
-    crate::support::eventually("the server knows", LIVE, || {
+    crate::support::eventually("the server knows", || {
         vendor.server.validate(&license, HOST).json()["status"] == "suspended"
     });
     site.pass(2 * HOUR);

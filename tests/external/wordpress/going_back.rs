@@ -9,7 +9,7 @@ use super::front::{Answer, response};
 use super::site::{Core, Site};
 use super::updates::licensed_site;
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, LIVE, active_site, licensed};
+use super::{ACTIVE, HOST, active_site, licensed};
 use crate::support::{License, eventually};
 
 const JSON: [(&str, &str); 1] = [("Content-Type", "application/json")];
@@ -206,7 +206,7 @@ fn an_expired_site_gets_the_security_release_that_its_vendor_gives_to_it_and_not
     vendor
         .instance
         .write_licenses(&[license.toml_with(&yesterday.to_string(), "", "forms = []")]);
-    eventually("the server knows", LIVE, || {
+    eventually("the server knows", || {
         vendor.server.validate(&license, HOST).json()["code"] == "expired"
     });
     site.press("acme-forms", "check", "");

@@ -2,6 +2,7 @@
 
 mod bought;
 mod browser;
+mod customer;
 mod downloads;
 mod edd;
 mod edd_updaters;
@@ -39,8 +40,6 @@ mod updates;
 mod vendor;
 mod vendors_code;
 
-use std::time::Duration;
-
 use site::{Core, Site};
 use vendor::Vendor;
 
@@ -48,9 +47,6 @@ use crate::support::License;
 
 /// The site of the customer in these tests.
 const HOST: &str = "customer.example";
-
-/// How soon the server has what its files say; it is sooner on a machine with nothing else to do.
-const LIVE: Duration = Duration::from_secs(20);
 
 /// The notice of a license that is good.
 const ACTIVE: &str = "The license is active on this site.";

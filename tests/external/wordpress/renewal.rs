@@ -5,7 +5,7 @@ use chrono::{Days, Utc};
 use super::front::{Answer, Front, response};
 use super::site::{CORES, Core};
 use super::vendor::{Vendor, with_settings};
-use super::{ACTIVE, HOST, LIVE, active_site};
+use super::{ACTIVE, HOST, active_site};
 use crate::support::License;
 use crate::support::eventually;
 use crate::support::instance::shared_keys;
@@ -77,7 +77,7 @@ fn a_white_label_site_shows_no_part_of_the_key_and_no_page_of_the_vendor() {
     let last = (Utc::now().date_naive() + Days::new(5)).to_string();
     let table = license.toml_with(&last, "white_label = true", "forms = []");
     vendor.instance.write_licenses(&[table]);
-    eventually("the server knows", LIVE, || {
+    eventually("the server knows", || {
         vendor.server.validate(&license, HOST).json()["white_label"] == true
     });
     site.pass(25 * 3600);
@@ -102,7 +102,7 @@ fn an_expired_site_hears_which_version_it_is_missing_and_where_to_renew() {
         vendor
             .instance
             .write_licenses(&[license.toml_with(&yesterday.to_string(), "", "forms = []")]);
-        eventually("the server knows", LIVE, || {
+        eventually("the server knows", || {
             vendor.server.validate(&license, HOST).json()["code"] == "expired"
         });
 
@@ -162,7 +162,7 @@ fn an_expired_site_hears_which_version_it_is_missing_and_where_to_renew() {
 
         // Renewed, all is well again.
         vendor.instance.write_licenses(&[license.toml("")]);
-        eventually("the server knows", LIVE, || {
+        eventually("the server knows", || {
             vendor.server.validate(&license, HOST).json()["code"] == "ok"
         });
         assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
@@ -182,7 +182,7 @@ fn an_expired_site_that_cannot_read_the_latest_version_hears_that_it_has_expired
         vendor
             .instance
             .write_licenses(&[license.toml_with(&yesterday.to_string(), "", "forms = []")]);
-        eventually("the server knows", LIVE, || {
+        eventually("the server knows", || {
             vendor.server.validate(&license, HOST).json()["code"] == "expired"
         });
         site.press("acme-forms", "check", "");

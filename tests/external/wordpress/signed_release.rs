@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::site::{Core, Site};
 use super::vendor::{Vendor, with_settings};
-use super::{HOST, LIVE, licensed};
+use super::{HOST, licensed};
 use crate::support::server::countersign;
 use crate::support::{Instance, eventually};
 
@@ -94,7 +94,7 @@ fn a_release_goes_from_a_signature_to_a_site_and_without_one_nowhere() {
     assert_eq!(outcome(instance, "1.1.0").0, "unchanged");
     let now = fs::metadata(&package).unwrap();
     assert_eq!((now.ino(), now.ctime_nsec()), (written.ino(), written.ctime_nsec()));
-    eventually("the server has the release", LIVE, || vendor.offered() == "1.1.0");
+    eventually("the server has the release", || vendor.offered() == "1.1.0");
 
     site.check_again();
     assert!(site.row().1, "the signed release is offered");

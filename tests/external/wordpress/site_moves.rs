@@ -112,7 +112,7 @@ fn without_a_signed_answer_the_license_stays_until_a_person_removes_it_all_the_s
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    crate::support::eventually("the release is in force", super::LIVE, || {
+    crate::support::eventually("the release is in force", || {
         vendor.server.updates(&license, HOST, "").code() == "license_not_bound"
     });
     let page = site.press("acme-forms", "remove_really", "");

@@ -4,7 +4,7 @@ use chrono::{Days, Utc};
 
 use super::site::{Core, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, LIVE, licensed};
+use super::{ACTIVE, HOST, licensed};
 use crate::support::{License, eventually};
 
 /// A site with version 1.0.0 of a package that the server hosts.
@@ -86,7 +86,7 @@ fn the_server_gives_a_security_release_to_an_expired_site() {
     vendor
         .instance
         .write_licenses(&[license.toml_with(&yesterday.to_string(), "", "forms = []")]);
-    eventually("the server knows", LIVE, || {
+    eventually("the server knows", || {
         vendor.server.validate(&license, HOST).json()["code"] == "expired"
     });
     site.press("acme-forms", "check", "");

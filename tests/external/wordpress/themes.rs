@@ -9,7 +9,7 @@ use super::front::{Answer, Asked};
 use super::going_back::back_to;
 use super::site::{Core, Kind, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, LIVE, licensed};
+use super::{ACTIVE, HOST, licensed};
 use crate::support::{License, Response, eventually};
 
 /// The first WordPress that asks themes' own servers for updates, and the newest.
@@ -171,7 +171,7 @@ fn a_theme_with_an_expired_license_learns_of_the_version_and_does_not_get_it() {
     let yesterday = Utc::now().date_naive() - Days::new(1);
     let expired = license.toml_with(&yesterday.to_string(), "", "forms = []");
     vendor.instance.write_licenses(&[expired]);
-    eventually("the server knows", LIVE, || {
+    eventually("the server knows", || {
         vendor.server.validate(&license, HOST).json()["code"] == "expired"
     });
     let page = site.press("acme-forms", "check", "");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::front::{Answer, Front, response};
 use super::site::{Core, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, LIVE, licensed};
+use super::{ACTIVE, HOST, licensed};
 use crate::support::eventually;
 
 /// A page that asks waits five seconds, and a slow machine takes its time; what drips goes on for thirty.
@@ -115,7 +115,7 @@ fn taken(mut site: Site, vendor: &Vendor, key: &str) -> Duration {
         "{}",
         page.text()
     );
-    eventually("the site is gone", LIVE, || took.lock().unwrap().is_some());
+    eventually("the site is gone", || took.lock().unwrap().is_some());
     took.lock().unwrap().unwrap()
 }
 

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::front::Front;
 use super::site::{CORES, Core, Site};
-use super::{ACTIVE, HOST, LIVE};
+use super::{ACTIVE, HOST};
 use crate::support::{Server, eventually};
 
 /// The shell steps of the page, in their order, each with the folder that the one before ended in.
@@ -78,7 +78,7 @@ fn follow(core: Core) {
         serde_json::from_slice(&fs::read(folder.path().join("server/releases/index.json")).unwrap()).unwrap();
     assert_eq!(released["plugins"]["acme-forms"]["latest"], "1.0.0");
     run(&["cd server\n".to_owned(), again.concat()]);
-    eventually("WordPress offers the release", LIVE, || {
+    eventually("WordPress offers the release", || {
         site.pass(61);
         site.admin
             .get("/wp-admin/update-core.php?force-check=1")

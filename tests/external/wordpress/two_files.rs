@@ -8,7 +8,7 @@ use super::front::Front;
 use super::neighbours::maps;
 use super::site::{CORES, Core, Site};
 use super::vendor::{CLIENT_FILES, Vendor, with_settings};
-use super::{ACTIVE, HOST, LIVE, active_site, licensed};
+use super::{ACTIVE, HOST, active_site, licensed};
 use crate::support::instance::shared_keys;
 use crate::support::{License, eventually};
 
@@ -166,10 +166,8 @@ fn what_another_request_manages_loads_the_second_file() {
         site.pass(25 * 3600);
         site.loaded();
         site.visitor().get("/");
-        eventually("the license is validated", LIVE, || asked() == 1);
-        eventually("the request is over", LIVE, || {
-            site.loaded().contains(&format!("/ {BOTH}"))
-        });
+        eventually("the license is validated", || asked() == 1);
+        eventually("the request is over", || site.loaded().contains(&format!("/ {BOTH}")));
         fs::remove_file(site.file("alternate-cron")).unwrap();
         assert_eq!(site.complaints(), [""; 0]);
     }

@@ -7,7 +7,6 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
-use super::LIVE;
 use super::front::{Front, response};
 use super::site::Kind;
 use crate::clients;
@@ -133,7 +132,7 @@ impl Vendor {
         self.tag(version, change);
         build(&self.instance);
         self.put_online(version);
-        eventually("the server has the release", LIVE, || self.offered() == version);
+        eventually("the server has the release", || self.offered() == version);
     }
 
     /// Releases to a channel: the same for a version that only sites get that ask for it.
@@ -142,7 +141,7 @@ impl Vendor {
         build(&self.instance);
         self.put_online(version);
         let question = updates(&self.slug, &self.own, OWN_SITE, &format!("&channel={channel}"));
-        eventually("the server has the release", LIVE, || {
+        eventually("the server has the release", || {
             get(self.server.address, &question).json()["version"] == version
         });
     }
@@ -153,7 +152,7 @@ impl Vendor {
         build(&self.instance);
         self.put_online(version);
         let question = updates(&self.slug, &self.own, OWN_SITE, "&holds=1");
-        eventually("the release is held", LIVE, || {
+        eventually("the release is held", || {
             let manifest = get(self.server.address, &question).json();
             manifest["version"] == version && manifest["held"] == true
         });
@@ -164,7 +163,7 @@ impl Vendor {
         self.add_to_entry(&format!(
             "\n[rollout]\nsteps = [\"0h 0.001%\", \"240h 100%\"]\n{more}\n"
         ));
-        eventually("the server knows what sites have already", LIVE, || {
+        eventually("the server knows what sites have already", || {
             let output = countersign(&self.instance)
                 .args(["rollout", &self.slug, "show"])
                 .output()

@@ -14,14 +14,12 @@ use serde_json::json;
 use super::seller::{SMALL, Seller, ShopEvent, ShopSale, with_sellers};
 use crate::canary::files_in;
 use crate::deliveries::{Issued, Shop, day, mails};
-use crate::support::eventually;
 use crate::support::server::countersign;
 use crate::support::shop::BUYER;
+use crate::support::{eventually, eventually_within};
 
 const KEY: &str = "pdl_live_apikey_CANARY";
 const KEY_FILE: &str = "keys/shops/paddle.api-key";
-const SOON: Duration = Duration::from_secs(60);
-
 /// What a shop's interface answers now, and what it was asked.
 #[derive(Default)]
 struct Dialog {
@@ -212,9 +210,9 @@ fn a_sale_waits_until_paddle_tells_the_address() {
         let asked = customers.asked().len();
         customers.answer(status, &body);
         deliver(&shop, number, ShopEvent::Sold(SMALL, 1, 30), 1);
-        eventually("it was asked", SOON, || customers.asked().len() > asked);
+        eventually("it was asked", || customers.asked().len() > asked);
         // The log says one reason a minute.
-        eventually("the log says why", SOON, || shop.server.log().contains(KEY_FILE));
+        eventually("the log says why", || shop.server.log().contains(KEY_FILE));
         assert_eq!(
             (shop.licenses().len(), shop.deliveries("waiting").len()),
             (number as usize - 1, 1)
@@ -238,21 +236,19 @@ fn a_paddle_that_does_not_answer_delays_no_other_shop() {
     for number in 1..=4 {
         deliver(&shop, number, ShopEvent::Sold(SMALL, 1, 30), 1);
     }
-    eventually("all are asked at once", SOON, || customers.asked().len() == 4);
+    eventually("all are asked at once", || customers.asked().len() == 4);
     let sale = ShopSale::new(Seller::Stripe, 5);
     for body in sale.bodies(ShopEvent::Sold(SMALL, 1, 30), 1) {
         assert_eq!(sale.seller.deliver(&shop.server, &body), 200);
     }
     // Sooner than Paddle is given up, which is after ten seconds.
-    eventually("Stripe's sale is issued", Duration::from_secs(8), || {
+    eventually_within("Stripe's sale is issued", Duration::from_secs(8), || {
         shop.licenses().len() == 1
     });
     customers.be_silent(false);
     for number in 1..=4 {
         customers.answer(200, &customer(number));
-        eventually("one more is issued", SOON, || {
-            shop.licenses().len() == number as usize + 1
-        });
+        eventually("one more is issued", || shop.licenses().len() == number as usize + 1);
     }
     shop.settle();
     assert_eq!(mails(&shop).len(), 5);
@@ -268,14 +264,14 @@ fn copies_that_are_bought_later_are_mailed_once_though_paddle_did_not_answer() {
     shop.settle();
     customers.answer(500, "");
     deliver(&shop, 1, ShopEvent::Changed(SMALL, 3, 30), 2);
-    eventually("it was asked", SOON, || customers.asked().len() > 1);
+    eventually("it was asked", || customers.asked().len() > 1);
     deliver(&shop, 1, ShopEvent::Changed(SMALL, 2, 30), 3);
     // What needs no address does not wait.
     let paid = ShopSale::new(Seller::Paddle, 1)
         .bodies(ShopEvent::Paid(SMALL, 30, 60), 4)
         .remove(0);
     assert_eq!(Seller::Paddle.deliver(&shop.server, &paid), 200);
-    eventually("the renewal is applied", SOON, || {
+    eventually("the renewal is applied", || {
         shop.licenses()[0].line["expires"] == json!(day(60))
     });
     assert_eq!((shop.licenses().len(), mails(&shop).len()), (1, 1));

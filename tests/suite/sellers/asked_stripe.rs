@@ -1,7 +1,5 @@
 //! Stripe is asked for what its events lack: lines of a session, payments of an invoice, refunds of a charge.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::asked_buyers::ShopInterface;
@@ -11,8 +9,6 @@ use crate::support::{Instance, eventually};
 
 const KEY: &str = "rk_live_CANARY";
 const KEY_FILE: &str = "keys/shops/stripe.api-key";
-const SOON: Duration = Duration::from_secs(60);
-
 fn open(stripe: &ShopInterface) -> Shop {
     let instance = Instance::new();
     add_shop(&instance);
@@ -126,7 +122,7 @@ fn a_sale_waits_while_the_key_may_not_read_what_is_asked() {
         &json!({ "error": { "type": "invalid_request_error" } }).to_string(),
     );
     assert_eq!(deliver(&shop.server, "checkout.session.completed", 1, &session(1)), 200);
-    eventually("the log names what the key may not read", SOON, || {
+    eventually("the log names what the key may not read", || {
         let log = shop.server.log();
         log.contains(KEY_FILE) && log.contains("Checkout Sessions, Invoices")
     });
@@ -136,7 +132,7 @@ fn a_sale_waits_while_the_key_may_not_read_what_is_asked() {
     sold["payment_intent"] = json!("pi_2");
     sold["billing_reason"] = json!("manual");
     assert_eq!(deliver(&shop.server, "invoice.paid", 2, &sold), 200);
-    eventually("the invoice is applied", SOON, || shop.licenses().len() == 1);
+    eventually("the invoice is applied", || shop.licenses().len() == 1);
     let line = json!({ "amount_total": 1_900, "quantity": 1, "price": { "id": "price_small", "product": "prod_1" } });
     stripe.answer(200, &all_of(&[line]));
     shop.settle();

@@ -191,9 +191,7 @@ fn a_license_that_a_person_issued_gets_time_and_has_what_it_had_after_the_refund
     let shop = open();
     let seller = Seller::Stripe;
     let id = issue(&shop, &["--sites", "1"]);
-    eventually("the license", std::time::Duration::from_secs(20), || {
-        shop.licenses().len() == 1
-    });
+    eventually("the license", || shop.licenses().len() == 1);
     let before = shop.licenses()[0].line.clone();
     let token = token(&shop, &json!(id));
     let renewal = ShopSale::new(seller, 20);
@@ -256,7 +254,7 @@ fn what_is_no_token_of_a_license_is_a_new_sale_and_the_log_says_so_without_it() 
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    eventually("the revocation", std::time::Duration::from_secs(20), || {
+    eventually("the revocation", || {
         shop.licenses()
             .iter()
             .any(|license| license.line["status"] == "revoked")
@@ -347,9 +345,7 @@ fn who_has_a_new_key_buys_with_the_old_token_and_another_shop_sells_a_license_of
         .output()
         .unwrap();
     assert!(rekeyed.status.success(), "{}", String::from_utf8_lossy(&rekeyed.stderr));
-    eventually("the new key", std::time::Duration::from_secs(20), || {
-        shop.licenses().len() == 2
-    });
+    eventually("the new key", || shop.licenses().len() == 2);
     let renewal = ShopSale::new(seller, 20);
     shop.hear(seller, &carrying(seller, &renewal.paid_once(SMALL, 1), &token));
     let licenses = shop.licenses();

@@ -7,8 +7,6 @@ use super::{AtCommit, Fault, FaultProxy};
 use crate::support::eventually;
 use crate::tools::postgres::{Cluster, Version, psql, psql_command};
 
-const SOON: Duration = Duration::from_secs(20);
-
 fn write(sequence: u32) -> String {
     format!("BEGIN; INSERT INTO line VALUES ({sequence}); COMMIT")
 }
@@ -93,7 +91,7 @@ fn a_held_commit_is_done_and_only_its_client_waits() {
     let scene = Scene::new();
     scene.proxy.at_commit(1, AtCommit::Hold);
     let mut held = scene.spawn(&write(1));
-    eventually("the commit is held", SOON, || !scene.proxy.is_armed());
+    eventually("the commit is held", || !scene.proxy.is_armed());
     scene.ask(&write(2)).unwrap();
     assert_eq!(scene.lines(), "1 2");
     assert!(held.try_wait().unwrap().is_none());
@@ -119,7 +117,7 @@ fn what_is_sent_into_a_silence_arrives_after_it_and_so_does_an_end() {
              WHERE wait_event = 'PgSleep'",
         )
     };
-    eventually("both wait", SOON, || sleepers() == "direct silent");
+    eventually("both wait", || sleepers() == "direct silent");
 
     scene.proxy.set(Fault::Silence);
     let mut late = scene.spawn(&write(1));
@@ -127,7 +125,7 @@ fn what_is_sent_into_a_silence_arrives_after_it_and_so_does_an_end() {
         client.kill().unwrap();
         client.wait().unwrap();
     }
-    eventually("the server notices the end of the direct one", SOON, || {
+    eventually("the server notices the end of the direct one", || {
         sleepers() != "direct silent"
     });
     assert_eq!(sleepers(), "silent");
@@ -141,7 +139,5 @@ fn what_is_sent_into_a_silence_arrives_after_it_and_so_does_an_end() {
     scene.proxy.set(Fault::Pass);
     assert!(late.wait().unwrap().success());
     assert_eq!(scene.lines(), "1 2 3 4");
-    eventually("the server notices the end of the other one", SOON, || {
-        sleepers().is_empty()
-    });
+    eventually("the server notices the end of the other one", || sleepers().is_empty());
 }

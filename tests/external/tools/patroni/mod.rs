@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use self::config::Ports;
 use super::daemon::{Daemon, family, free_ports, give, kill_family, signal, tool, unprivileged};
 use super::postgres::{Version, psql, remove_shared_memory};
-use crate::support::eventually;
+use crate::support::eventually_within;
 
 pub use config::Replication;
 
@@ -121,7 +121,7 @@ impl Patroni {
 
     /// Waits until there is a primary, and as well a server in a role.
     fn wait_for(&self, role: &str) {
-        eventually(&format!("a primary and a {role}"), PATIENCE, || {
+        eventually_within(&format!("a primary and a {role}"), PATIENCE, || {
             let cluster = self.cluster().unwrap_or_default();
             let members = cluster["members"].as_array().cloned().unwrap_or_default();
             let streams = |member: &Value| member["role"] == role && member["state"] == "streaming";
@@ -139,7 +139,7 @@ impl Patroni {
     /// The primary and its process. On a busy machine there may be none for a moment, or nobody says so in time.
     fn running_primary(&self) -> (usize, u32) {
         let mut found = None;
-        eventually("a primary that runs", PATIENCE, || {
+        eventually_within("a primary that runs", PATIENCE, || {
             found = self
                 .primary()
                 .and_then(|primary| Some((primary, self.members[primary].postmaster()?)));

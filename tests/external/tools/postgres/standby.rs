@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{Cluster, PATIENCE};
-use crate::support::eventually;
+use crate::support::eventually_within;
 use crate::tools::daemon::{run, unprivileged};
 
 impl Cluster {
@@ -32,7 +32,7 @@ impl Cluster {
 
     /// Waits until the standby is one that commits wait for.
     pub fn wait_for_standby(&self) {
-        eventually("a synchronous standby", PATIENCE, || {
+        eventually_within("a synchronous standby", PATIENCE, || {
             self.psql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1"
         });
     }
