@@ -59,6 +59,11 @@ ci: ## What CI runs: lint, deny, test; lint holds the oldest Rust, too
 soak: rust tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads, failovers of nodes; three hours
 	timeout 5h $(RELEASE) cargo test --release --test suite --test external soak:: -- --ignored --nocapture --test-threads=1
 
+.PHONY: lived-with
+lived-with: rust tools ## Install, upgrade and remove the .deb in a Debian with systemd, and make the images twice; as root, ten minutes
+	tests/tools/install containers
+	cargo test --test external lived_with:: -- --ignored --nocapture --test-threads=1
+
 .PHONY: broken-rules
 broken-rules: rust ## Break each rule of what sales grant, and show that the scenarios notice; ten minutes
 	python3 -B tests/tools/break_rules.py

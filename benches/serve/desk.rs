@@ -38,6 +38,8 @@ pub fn run(bench: &Path) -> io::Result<()> {
         ("Licenses", "/licenses", 100.0),
         ("Licenses, filtered", "/licenses?plugin=acme-forms&seats=full", 100.0),
         ("search by part of a host", search.as_str(), 150.0),
+        ("search by part of a name", "/licenses?q=wner+77777", 150.0),
+        ("search by part of an address", "/licenses?q=l123456%40ex", 150.0),
         ("one license with its history", license.as_str(), 100.0),
         ("a plugin", "/plugins/acme-forms", 100.0),
         ("Sales", "/sales", 100.0),

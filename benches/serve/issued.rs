@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -60,6 +61,7 @@ pub fn instance(bench: &Path) -> io::Result<Instance> {
     fs::create_dir(instance.file("registry/licenses"))?;
     instance.clear_store()?;
     write_ledger(&instance)?;
+    write_texts(&instance)?;
     instance.write("made", "1")?;
     Ok(instance)
 }
@@ -76,9 +78,9 @@ fn write_ledger(instance: &Instance) -> io::Result<()> {
         let time = "2026-01-01T00:00:00Z";
         let line = if at < MILLION {
             let features = ["\"pdf\",\"api\"", "\"pdf\"", "", "\"pdf\",\"api\",\"sso\""][number % 4];
-            let hash = hex(&Sha256::digest(number.to_le_bytes()))[..32].to_owned();
+            let hash = hash(number);
             format!(
-                "{{\"event\":\"license\",\"expires\":\"2099-12-31\",\"kind\":\"issued\",\"license\":\"{id}\",\"modules\":{{\"forms\":[{features}]}},\
+                "{{\"event\":\"license\",\"expires\":\"2099-12-31\",\"holder\":\"{hash}\",\"kind\":\"issued\",\"license\":\"{id}\",\"modules\":{{\"forms\":[{features}]}},\
                  \"origin\":{{\"body\":\"{hash}\",\"issued\":\"{time}\",\"key\":\"{hash}\",\"salt\":\"{hash}\",\"scope\":\"shop:stripe\",\
                  \"secret\":1}},\"previous\":\"{before}\",\"reference\":\"{hash}\",\"revision\":1,\"scope\":\"shop:stripe\",\
                  \"sequence\":{sequence},\"sites\":1,\"status\":\"active\",\"synced\":{at},\"time\":\"{time}\"}}\n"
@@ -94,4 +96,26 @@ fn write_ledger(instance: &Instance) -> io::Result<()> {
         lines.write_all(line.as_bytes())?;
     }
     lines.flush()
+}
+
+/// The number of a license's customer, and what the line of a license names by an HMAC.
+fn hash(number: usize) -> String {
+    hex(&Sha256::digest(number.to_le_bytes()))[..32].to_owned()
+}
+
+/// The customer of each license, with address and name, as a server would have written them (docs/design.md).
+fn write_texts(instance: &Instance) -> io::Result<()> {
+    let mut lines = BufWriter::new(File::create(instance.file("store/texts.jsonl"))?);
+    let mut chain = Sha256::digest(b"countersign texts 1\n");
+    for number in 0..MILLION {
+        let hash = hash(number);
+        let rest = format!(
+            "\"customer\":{{\"address\":\"mail{number}@example.com\",\"by\":\"shop:stripe\",\"name\":\"Owner {number}\",\
+             \"number\":\"{hash}\"}},\"name\":\"{hash}\",\"synced\":{number}}}\n"
+        );
+        chain = Sha256::digest(hex(&chain) + &rest);
+        write!(lines, "{{\"chain\":\"{}\",{rest}", hex(&chain))?;
+    }
+    lines.flush()?;
+    fs::set_permissions(instance.file("store/texts.jsonl"), fs::Permissions::from_mode(0o600))
 }
