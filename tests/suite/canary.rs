@@ -2,7 +2,7 @@
 //! downloads are used everywhere and searched for everywhere.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,6 +16,7 @@ use crate::support::instance::{LATEST, question, sha256};
 use crate::support::issued::license_of;
 use crate::support::server::{countersign, updates};
 use crate::support::shop::{add_shop, deliver_text, invoice};
+use crate::support::stored::{files_in, has};
 use crate::support::{Instance, License, Server, eventually, get, request};
 
 /// The texts that would give the key away: as it is written, without dashes, in lower case, and its random part.
@@ -32,9 +33,8 @@ fn traces(license: &License) -> Vec<String> {
 
 fn assert_clean(place: &str, bytes: &[u8], licenses: &[&License]) {
     for trace in licenses.iter().flat_map(|license| traces(license)) {
-        let found = bytes.windows(trace.len()).any(|window| window == trace.as_bytes());
         assert!(
-            !found,
+            !has(bytes, trace.as_bytes()),
             "a license key is in {place}: {}",
             String::from_utf8_lossy(bytes)
         );
@@ -43,8 +43,8 @@ fn assert_clean(place: &str, bytes: &[u8], licenses: &[&License]) {
 
 fn assert_no_file_has_it(folder: &Path, licenses: &[&License]) {
     let files = files_in(folder);
-    for file in &files {
-        assert_clean(&file.display().to_string(), &fs::read(file).unwrap(), licenses);
+    for (file, content) in &files {
+        assert_clean(&file.display().to_string(), content, licenses);
     }
     assert!(files.len() > 8, "the store's files too");
 }
@@ -215,8 +215,8 @@ fn no_answer_log_metric_or_file_has_a_release_secret() {
     let files = files_in(instance.path());
     said.extend(
         files
-            .iter()
-            .map(|file| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned()),
+            .values()
+            .map(|content| String::from_utf8_lossy(content).into_owned()),
     );
     assert!(said.iter().all(|said| !said.contains(SECRET)));
 }
@@ -328,8 +328,8 @@ fn a_license_key_in_escapes_or_in_other_letters_is_stored_nowhere() {
         .args(["--scope", "licenses:read"])
         .output();
     assert_eq!(refused.unwrap().status.code(), Some(2));
-    for file in files_in(shop.instance.path()) {
-        let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
+    for (file, content) in files_in(shop.instance.path()) {
+        let text = String::from_utf8_lossy(&content).into_owned();
         assert!(!LicenseKey::is_in(&text), "{}: {text}", file.display());
     }
     let log = shop.server.log();
@@ -426,8 +426,8 @@ fn a_license_key_in_a_delivery_or_an_export_is_stored_nowhere() {
     }
     let taken = import(&format!("{foreign},active,{day},1,order 7,a.com,forms"));
     assert_eq!(taken.0, Some(0), "{}", taken.1);
-    for file in files_in(instance.path()) {
-        let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
+    for (file, content) in files_in(instance.path()) {
+        let text = String::from_utf8_lossy(&content).into_owned();
         // Behind the first line of a parked delivery is what its shop sent.
         let text = match file.starts_with(&folder) {
             true => text.lines().next().unwrap(),
@@ -619,8 +619,8 @@ fn no_log_metric_or_file_has_the_token_of_a_download_or_the_key_for_downloads() 
         secrets.assert_not_in(&format!("{} (stderr)", arguments[0]), &output.stderr);
     }
     fs::remove_file(instance.file("keys/downloads.key")).unwrap();
-    for file in files_in(instance.path()) {
-        secrets.assert_not_in(&file.display().to_string(), &fs::read(&file).unwrap());
+    for (file, content) in files_in(instance.path()) {
+        secrets.assert_not_in(&file.display().to_string(), &content);
     }
 }
 
@@ -648,31 +648,13 @@ impl Secrets {
 
     fn assert_not_in(&self, place: &str, bytes: &[u8]) {
         for secret in &self.0 {
-            let found = bytes.windows(secret.len()).any(|window| window == secret);
             assert!(
-                !found,
+                !has(bytes, secret),
                 "a secret of downloads is in {place}: {}",
                 String::from_utf8_lossy(bytes)
             );
         }
     }
-}
-
-/// Every file in a folder and those beneath; not the sockets.
-pub fn files_in(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.is_file() {
-                files.push(path);
-            }
-        }
-    }
-    files
 }
 
 #[test]
@@ -758,9 +740,8 @@ fn no_route_log_or_file_has_a_token_or_the_key_of_an_issued_license() {
     assert_no_file_has_it(shop.instance.path(), &[&license]);
     let secret = fs::read(shop.instance.file("keys/issuing.key")).unwrap();
     let hex = const_hex::encode(&secret);
-    for file in files_in(shop.instance.path()) {
-        let bytes = fs::read(&file).unwrap();
-        let has = |trace: &[u8]| bytes.windows(trace.len()).any(|window| window == trace);
+    for (file, content) in files_in(shop.instance.path()) {
+        let has = |trace: &[u8]| has(&content, trace);
         assert!(!has(&token.as_bytes()[4..]), "the token is in {}", file.display());
         let is_kept = file.ends_with("store/texts.jsonl");
         assert_eq!(has(ORDER.as_bytes()), is_kept, "the order is in {}", file.display());

@@ -13,10 +13,10 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::canary::files_in;
 use crate::imports::{EDD_HEADER, key};
 use crate::support::server::countersign;
 use crate::support::shop::{BUYER, SECRET, add_shop, deliver, deliver_text, invoice};
+use crate::support::stored::files_in;
 use crate::support::{Instance, License, Server, eventually, get, request};
 
 const USER: &str = "vendor@acme.example";
@@ -273,9 +273,8 @@ fn secrets_of_services_and_buyers_are_in_their_own_files_only() {
         assert_clean(place, text.as_bytes(), canaries);
     }
     let mut found = BTreeSet::new();
-    for file in files_in(instance.path()) {
-        let bytes = fs::read(&file).unwrap();
-        for canary in canaries.iter().filter(|canary| canary.is_in(&bytes)) {
+    for (file, content) in files_in(instance.path()) {
+        for canary in canaries.iter().filter(|canary| canary.is_in(&content)) {
             let path = file.strip_prefix(instance.path()).unwrap();
             let is_home = canary.homes.iter().any(|home| path.starts_with(Path::new(home)));
             assert!(is_home, "{} is in {}", canary.name, path.display());

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::server::{countersign, countersign_in};
+use crate::support::stored::files_in;
 use crate::support::{Instance, License, Server, eventually_within, get};
 
 /// What a change of a file may take.
@@ -606,7 +607,7 @@ fn no_command_writes_into_the_registry_and_a_declared_license_is_changed_by_a_pe
         lined.id
     );
     instance.write("registry/licenses/export.jsonl", &format!("{line}\n"));
-    let before = files_below(&instance.file("registry"));
+    let before = files_in(&instance.file("registry"));
     let refused = |arguments: &[&str], license: &License| {
         let (exit, stderr) = fails(
             &instance,
@@ -646,14 +647,14 @@ fn no_command_writes_into_the_registry_and_a_declared_license_is_changed_by_a_pe
         "Zoë's",
     ];
     succeeds(&instance, &issue);
-    assert_eq!(files_below(&instance.file("registry")), before);
+    assert_eq!(files_in(&instance.file("registry")), before);
 
     // A declaration is pasted by a person; its key is not in what is redirected into the file.
     let output = countersign(&instance).args(issue).arg("--declare").output().unwrap();
     let [table, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     let key = stderr.lines().last().unwrap().to_owned();
     assert!(!table.contains(&key), "{table}");
-    assert_eq!(files_below(&instance.file("registry")), before);
+    assert_eq!(files_in(&instance.file("registry")), before);
     instance.write("registry/licenses/new.toml", &table);
     let server = Server::start(&instance);
     let shown = succeeds(&instance, &["license", "show", &key]);
@@ -751,21 +752,6 @@ fn a_declared_license_is_adopted_with_a_change_or_by_an_import_and_no_file_bring
     succeeds(&instance, &["license", "revoke", &late.id, "--adopt"]);
     let server = Server::start(&instance);
     assert_eq!(server.validate(&late, "a.com").code(), "revoked");
-}
-
-/// Every file below a folder, with its text.
-fn files_below(folder: &Path) -> std::collections::BTreeMap<std::path::PathBuf, String> {
-    let mut found = std::collections::BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            match path.is_dir() {
-                true => folders.push(path),
-                false => drop(found.insert(path.clone(), fs::read_to_string(&path).unwrap())),
-            }
-        }
-    }
-    found
 }
 
 /// Something that is wrong with an instance, and verbs that all meet it.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use chrono::{Days, NaiveDate, Utc};
@@ -14,6 +15,7 @@ use crate::hosted::{Hosted, SECRET, hosting, link_of, manifest, publish, put, pu
 use crate::support::http::{Client, Response};
 use crate::support::instance::LATEST;
 use crate::support::server::{countersign, updates};
+use crate::support::stored::files_with;
 use crate::support::{Instance, License, Server, eventually, get, request};
 
 /// So that a test may ask one link as often as it likes.
@@ -765,19 +767,7 @@ fn nothing_of_a_link_is_in_the_log_or_in_a_file() {
     );
     let pid = server.stop();
     assert!(pid.success());
-    let mut folders = vec![instance.path().to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let bytes = fs::read(&path).unwrap();
-                let found = bytes.windows(token.len()).any(|window| window == token.as_bytes());
-                assert!(!found, "{}", path.display());
-            }
-        }
-    }
+    assert_eq!(files_with(instance.path(), &[&token]), Vec::<PathBuf>::new());
 }
 
 /// The exit code of a `serve` that does not start, and what it says.

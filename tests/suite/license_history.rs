@@ -5,26 +5,15 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::canary::files_in;
 use crate::management::{Shop, forms, run, stdout_json};
 use crate::support::issued::license_of;
 use crate::support::server::countersign;
+use crate::support::stored::files_with;
 use crate::support::{License, Server};
 
 const REASON: &str = "chargeback of canary Jane";
 const NOTE: &str = "canary friend of Jane";
 const PERSON: &str = "canary.anna";
-
-/// The files of the instance that have one of the texts.
-fn files_with(shop: &Shop, texts: &[&str]) -> Vec<PathBuf> {
-    let mut files = files_in(shop.instance.path());
-    files.retain(|file| {
-        let bytes = fs::read(file).unwrap();
-        let has = |text: &&&str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-        texts.iter().any(|text| has(&text))
-    });
-    files
-}
 
 /// The newest event of a license.
 fn latest(shop: &Shop, license: &str) -> Value {
@@ -145,7 +134,10 @@ fn reasons_notes_and_names_are_beside_the_ledger_until_they_are_erased() {
     let found = stdout_json(&shop.instance, &["license", "list", "--note", "canary"]);
     assert_eq!(found[0]["id"], json!(id));
     let all = [REASON, NOTE, PERSON];
-    assert_eq!(files_with(&shop, &all), [shop.instance.file("store/texts.jsonl")]);
+    assert_eq!(
+        files_with(shop.instance.path(), &all),
+        [shop.instance.file("store/texts.jsonl")]
+    );
     for (place, text) in [
         ("an answer", shop.send("GET", &format!("/{id}"), &[], &json!({})).text()),
         ("the log", shop.server.log()),
@@ -157,11 +149,11 @@ fn reasons_notes_and_names_are_beside_the_ledger_until_they_are_erased() {
     shop.server = Server::start(&shop.instance);
     let forgotten = stdout_json(&shop.instance, &["license", "forget", &id]);
     assert_eq!((&forgotten["changed"], &forgotten["texts"]), (&json!(true), &json!(2)));
-    assert_eq!(files_with(&shop, &[REASON, NOTE]), [] as [PathBuf; 0]);
+    assert_eq!(files_with(shop.instance.path(), &[REASON, NOTE]), Vec::<PathBuf>::new());
     let again = stdout_json(&shop.instance, &["license", "forget", &id]);
     assert_eq!((&again["changed"], &again["texts"]), (&json!(false), &json!(0)));
     run(&shop.instance, &["license", "forget", "--person", &who]);
-    assert_eq!(files_with(&shop, &all), [] as [PathBuf; 0]);
+    assert_eq!(files_with(shop.instance.path(), &all), Vec::<PathBuf>::new());
     let history = stdout_json(&shop.instance, &["license", "history", &id]);
     let events = history["events"].as_array().unwrap();
     assert!(
@@ -175,7 +167,7 @@ fn reasons_notes_and_names_are_beside_the_ledger_until_they_are_erased() {
     assert_eq!(note_of(&shop, &id), "");
     // The person's next change brings no name back.
     command(&shop, &["license", "suspend", &id]);
-    assert_eq!(files_with(&shop, &all), [] as [PathBuf; 0]);
+    assert_eq!(files_with(shop.instance.path(), &all), Vec::<PathBuf>::new());
     let Shop { instance, server, .. } = shop;
     assert!(server.stop().success());
     let verified = stdout_json(&instance, &["bindings", "verify"]);

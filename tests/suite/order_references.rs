@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use crate::management::{Shop, forms, run, stdout_json};
 use crate::support::issued::license_of;
 use crate::support::server::countersign;
 use crate::support::shop::{add_shop, deliver, invoice};
+use crate::support::stored::files_with;
 use crate::support::{Instance, License, Server, eventually, get};
 
 const FILE: &str = "store/texts.jsonl";
@@ -47,25 +48,6 @@ fn forget(instance: &Instance, order: &str) -> Output {
 
 fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-/// The files in a folder and those beneath that have a text.
-fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files_with(&path, text));
-        } else if path.is_file()
-            && fs::read(&path)
-                .unwrap()
-                .windows(text.len())
-                .any(|window| window == text.as_bytes())
-        {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// Another server on the same instance.
@@ -130,7 +112,7 @@ fn an_erased_order_is_in_no_file_and_no_retry_rotation_or_import_brings_it_back(
     let erased = forget(&shop.instance, ORDER);
     let document: Value = serde_json::from_slice(&erased.stdout).unwrap_or_else(|_| panic!("{}", output_text(&erased)));
     assert_eq!((&document["changed"], &document["licenses"]), (&json!(true), &json!(2)));
-    assert_eq!(files_with(shop.instance.path(), ORDER), [] as [PathBuf; 0]);
+    assert_eq!(files_with(shop.instance.path(), &[ORDER]), Vec::<PathBuf>::new());
     let again: Value = serde_json::from_slice(&forget(&shop.instance, ORDER).stdout).unwrap();
     assert_eq!(
         (&again["changed"], &again["erased"]),
@@ -139,7 +121,7 @@ fn an_erased_order_is_in_no_file_and_no_retry_rotation_or_import_brings_it_back(
     let stays_erased = |shop: &Shop| {
         assert_eq!(shown(shop, &license), None);
         assert_eq!(shown(shop, &other).as_deref(), Some("order 8"));
-        assert_eq!(files_with(shop.instance.path(), ORDER), [] as [PathBuf; 0]);
+        assert_eq!(files_with(shop.instance.path(), &[ORDER]), Vec::<PathBuf>::new());
     };
     stays_erased(&shop);
     let retry = shop.issue("1", &with_order(ORDER));
@@ -184,7 +166,7 @@ fn an_erased_order_is_in_no_file_and_no_retry_rotation_or_import_brings_it_back(
     assert!(server.stop().success());
     let erased = forget(&instance, "order 8");
     assert!(erased.status.success(), "{}", output_text(&erased));
-    assert_eq!(files_with(&instance.file("store"), "order 8"), [] as [PathBuf; 0]);
+    assert_eq!(files_with(&instance.file("store"), &["order 8"]), Vec::<PathBuf>::new());
 }
 
 /// Imports a license with this order. The export goes through a pipe, so that no file has it.

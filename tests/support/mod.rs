@@ -20,6 +20,7 @@ pub mod server;
 pub mod server_log;
 pub mod shop;
 pub mod soak;
+pub mod stored;
 pub mod upstream;
 pub mod vectors;
 pub mod writers;

@@ -12,10 +12,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::seller::{SMALL, Seller, ShopEvent, ShopSale, with_sellers};
-use crate::canary::files_in;
 use crate::deliveries::{Issued, Shop, day, mails};
 use crate::support::server::countersign;
 use crate::support::shop::BUYER;
+use crate::support::stored::files_in;
 use crate::support::{eventually, eventually_within};
 
 const KEY: &str = "pdl_live_apikey_CANARY";
@@ -181,9 +181,8 @@ fn the_key_is_mailed_to_the_address_that_paddle_tells() {
     let log = shop.server.log();
     assert_eq!(log.matches("nobody was sent the keys").count(), 2, "{log}");
     assert!(!log.contains("CANARY"), "{log}");
-    for file in files_in(shop.instance.path()) {
-        let bytes = fs::read(&file).unwrap();
-        let text = String::from_utf8_lossy(&bytes);
+    for (file, content) in files_in(shop.instance.path()) {
+        let text = String::from_utf8_lossy(&content);
         let path = file.strip_prefix(shop.instance.path()).unwrap();
         assert_eq!(text.contains(KEY), path == Path::new(KEY_FILE), "{}", path.display());
         assert!(
