@@ -35,9 +35,18 @@ pub fn license() -> License {
 /// A server that answers EDD's clients about a license for one site, and hosts version 1.0.0, whose client has these
 /// settings, too.
 pub fn edd(settings: &str) -> Edd {
+    answering(Vendor::hosting_with(&[license().toml("")], set(settings)))
+}
+
+/// Gives the client of the example these settings, too.
+pub fn set(settings: &str) -> impl Fn(String) -> String {
     let domain = "'text_domain' => 'acme-forms'";
-    let set = |text: String| text.replace(domain, &format!("{settings} {domain}"));
-    let vendor = Vendor::hosting_with(&[license().toml("")], set);
+    let settings = format!("{settings} {domain}");
+    move |text| text.replace(domain, &settings)
+}
+
+/// Has a vendor's server answer EDD's clients.
+pub fn answering(vendor: Vendor) -> Edd {
     let (front, instance) = vendor.leave();
     let file = instance.file("registry/plugins/acme-forms.toml");
     let entry = fs::read_to_string(&file).unwrap();

@@ -11,9 +11,10 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::HOST;
-use super::edd::{Edd, KEY, edd, forward, license, old_shop};
+use super::edd::{Edd, KEY, answering, edd, forward, license, old_shop, set};
 use super::front::{Answer, response};
 use super::site::{Core, Site};
+use super::vendor::Vendor;
 use crate::support::eventually;
 
 /// The oldest and the newest WordPress.
@@ -148,7 +149,10 @@ fn pages(site: &mut Site) -> [String; 2] {
     [updates, site.admin.get(window).text()]
 }
 
-const OFFERED: &str = "Acme Forms You have version 0.9 installed. Update to 1.0.0.";
+/// What the updates page says.
+fn offer(version: &str) -> String {
+    format!("Acme Forms You have version 0.9 installed. Update to {version}.")
+}
 
 /// An updater on a site: its key is activated, its update offered, shown and installed.
 fn updates(updater: &Updater, core: Core, edd: &Edd, shop: &str) {
@@ -156,7 +160,7 @@ fn updates(updater: &Updater, core: Core, edd: &Edd, shop: &str) {
     updater.install(&site, shop);
     assert_eq!(updater.activate(&mut site)["license"], "valid");
     let [text, window] = pages(&mut site);
-    assert!(text.contains(OFFERED), "{text}");
+    assert!(text.contains(&offer("1.0.0")), "{text}");
     for expected in ["1.0.0", "The first release."] {
         assert!(window.contains(expected), "{expected} in {window}");
     }
@@ -171,7 +175,7 @@ fn updates(updater: &Updater, core: Core, edd: &Edd, shop: &str) {
     edd.front.answer_with(Answer::Forward);
     site.pass(HOUR + 61);
     let text = site.check_again();
-    assert!(text.contains(OFFERED), "{text}");
+    assert!(text.contains(&offer("1.0.0")), "{text}");
 
     let answer = site.update_now();
     assert_eq!(answer["success"], true, "{answer}");
@@ -183,12 +187,12 @@ fn updates(updater: &Updater, core: Core, edd: &Edd, shop: &str) {
 }
 
 /// Tries each updater on the oldest and the newest WordPress with `test`, and names the one that fails.
-fn each(settings: &str, test: impl Fn(&Updater, Core, &Edd)) {
+fn each(make: impl Fn() -> Edd, test: impl Fn(&Updater, Core, &Edd)) {
     for updater in updaters() {
         for core in ENDS {
             eprintln!("{} in {core:?}", updater.folder.display());
             // A server of its own: the license is for one site.
-            test(&updater, core, &edd(settings));
+            test(&updater, core, &make());
         }
     }
 }
@@ -199,43 +203,77 @@ const SUCCESSOR: &str = "'foreign_keys' => true, 'key_from' => 'acme-forms_licen
 #[test]
 #[ignore = "needs copies of EDD's updaters"]
 fn edds_own_updaters_update_from_the_server() {
-    each(SUCCESSOR, |updater, core, edd| {
-        updates(updater, core, edd, &edd.front.url());
-    });
+    each(
+        || edd(SUCCESSOR),
+        |updater, core, edd| {
+            updates(updater, core, edd, &edd.front.url());
+        },
+    );
 }
 
 #[test]
 #[ignore = "needs copies of EDD's updaters"]
 fn edds_own_updaters_update_through_the_old_shop() {
-    each(SUCCESSOR, |updater, core, edd| {
-        let shop = old_shop(edd);
-        // It is reached by the port that its PHP listens on, and would lead others to its own address.
-        fs::write(shop.file("any-host"), "").unwrap();
-        forward(&shop, edd);
-        updates(updater, core, edd, &shop.url());
-        assert_eq!(shop.complaints(), [""; 0]);
-    });
+    each(
+        || edd(SUCCESSOR),
+        |updater, core, edd| {
+            let shop = old_shop(edd);
+            // It is reached by the port that its PHP listens on, and would lead others to its own address.
+            fs::write(shop.file("any-host"), "").unwrap();
+            forward(&shop, edd);
+            updates(updater, core, edd, &shop.url());
+            assert_eq!(shop.complaints(), [""; 0]);
+        },
+    );
 }
 
 #[test]
 #[ignore = "needs copies of EDD's updaters"]
 fn edds_own_updaters_install_nothing_for_an_expired_license() {
-    each("", |updater, core, edd| {
-        let mut site = Site::new(core, HOST, &edd.front);
-        updater.install(&site, &edd.front.url());
-        updater.activate(&mut site);
-        edd.instance
-            .write_licenses(&[license().toml_with("2020-12-31", "", "forms = []")]);
-        eventually("the license is over", || {
-            updater.check_license(&site);
-            status(&site)["license"] == "expired"
+    each(
+        || edd(""),
+        |updater, core, edd| {
+            let mut site = Site::new(core, HOST, &edd.front);
+            updater.install(&site, &edd.front.url());
+            updater.activate(&mut site);
+            edd.instance
+                .write_licenses(&[license().toml_with("2020-12-31", "", "forms = []")]);
+            eventually("the license is over", || {
+                updater.check_license(&site);
+                status(&site)["license"] == "expired"
+            });
+            let [text, window] = pages(&mut site);
+            assert!(!window.contains("Install Update Now"), "{window}");
+            let answer = site.update_now();
+            assert_eq!(answer["success"], false, "{answer}");
+            let (row, _) = site.row();
+            assert!(row.contains("Version 0.9"), "{row} {text}");
+            assert_eq!(complaints(&site), [""; 0]);
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs copies of EDD's updaters"]
+fn edds_own_updaters_get_the_release_before_or_the_new_one_as_the_entry_says() {
+    for (others, expected) in [("hide", "1.0.0"), ("offer", "1.1.0")] {
+        let stepwise = || {
+            let vendor = Vendor::hosting_with(&[license().toml("")], set(SUCCESSOR));
+            vendor.roll_out(&format!("others = \"{others}\""));
+            vendor.release_in_steps("1.1.0", set(SUCCESSOR));
+            answering(vendor)
+        };
+        each(stepwise, |updater, core, edd| {
+            let mut site = Site::new(core, HOST, &edd.front);
+            updater.install(&site, &edd.front.url());
+            assert_eq!(updater.activate(&mut site)["license"], "valid");
+            site.automate();
+            let text = site.check_again();
+            assert!(text.contains(&offer(expected)), "{others}: {text}");
+            site.pass(13 * HOUR);
+            site.cron();
+            assert_eq!(site.version(), expected, "{others}: no automatic update waits");
+            assert_eq!(complaints(&site), [""; 0]);
         });
-        let [text, window] = pages(&mut site);
-        assert!(!window.contains("Install Update Now"), "{window}");
-        let answer = site.update_now();
-        assert_eq!(answer["success"], false, "{answer}");
-        let (row, _) = site.row();
-        assert!(row.contains("Version 0.9"), "{row} {text}");
-        assert_eq!(complaints(&site), [""; 0]);
-    });
+    }
 }

@@ -1,6 +1,8 @@
 //! Other clients: WordPress' own filter with a few lines of a vendor's code, and the fields that
 //! plugin-update-checker 5 and the EDD updater read.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use super::site::{CORES, Core, Site};
@@ -105,6 +107,61 @@ fn clients_that_do_not_know_held_get_the_release_before_or_the_new_one_as_the_en
                 let found = answer.json()["version"].as_str().map(str::to_owned);
                 let newer = found.filter(|found| found != installed);
                 assert_eq!(newer.as_deref(), offered, "{others} {installed}");
+            }
+        }
+    }
+}
+
+/// Acme Forms in this version, with plugin-update-checker and the code of the page.
+fn install_update_checker(site: &Site, version: &str, key: &str, vendor: &str) {
+    let copy = std::env::var_os("COUNTERSIGN_PUC").expect("COUNTERSIGN_PUC names a folder with plugin-update-checker");
+    let plugin = site.file("wp-content/plugins/acme-forms");
+    std::fs::create_dir(&plugin).unwrap();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(copy)
+        .arg(plugin.join("checker"))
+        .status();
+    assert!(copied.unwrap().success());
+    let code = documented("$acme_updates = PucFactory").replace("https://licenses.example.com", vendor);
+    let main = format!(
+        "<?php\n/*\nPlugin Name: Acme Forms\nVersion: {version}\n*/\n\
+         use YahnisElsts\\PluginUpdateChecker\\v5\\PucFactory;\n\
+         require __DIR__ . '/checker/plugin-update-checker.php';\nconst ACME_KEY = '{key}';\n{code}"
+    );
+    std::fs::write(plugin.join("acme-forms.php"), main).unwrap();
+    site.run("require_once ABSPATH . 'wp-admin/includes/plugin.php'; activate_plugin('acme-forms/acme-forms.php');");
+}
+
+#[test]
+#[ignore = "needs a copy of plugin-update-checker"]
+fn plugin_update_checker_gets_the_release_before_or_the_new_one_as_the_entry_says() {
+    for (others, expected) in [("hide", "1.0.0"), ("offer", "1.1.0")] {
+        for core in [CORES[0], Core::Newest] {
+            for installed in ["0.9", "1.0.0"] {
+                let (license, table) = licensed();
+                let vendor = Vendor::new(&[table]);
+                vendor.server.validate(&license, HOST);
+                vendor.roll_out(&format!("others = \"{others}\""));
+                vendor.release_in_steps("1.1.0", |text| text);
+                let mut site = Site::new(core, HOST, &vendor.front);
+                install_update_checker(&site, installed, &license.key, &vendor.front.url());
+                site.automate();
+                let text = site.check_again();
+                let offer = format!("Acme Forms You have version {installed} installed. Update to {expected}.");
+                assert_eq!(
+                    text.contains(&offer),
+                    installed != expected,
+                    "{others} {installed}: {text}"
+                );
+                site.pass(13 * 3600);
+                site.cron();
+                assert_eq!(
+                    site.version(),
+                    expected,
+                    "{others} {installed}: no automatic update waits"
+                );
+                assert_eq!(site.complaints(), [""; 0]);
             }
         }
     }
