@@ -2,6 +2,7 @@
 
 use std::num::NonZero;
 
+use chrono::NaiveDate;
 use serde::Serialize;
 
 use crate::commands::license::history::Event;
@@ -18,6 +19,7 @@ use countersign_settings::config::Config;
 Examples:
   countersign changes
   countersign changes --anyone --limit 200
+  countersign changes --day 2026-11-28
   countersign changes --before 10482 --json
 
 Changes are those of people and programs: at the desk, by a command, with a token, or on the \
@@ -29,6 +31,9 @@ pub struct Args {
     /// Show also what shops, sites and the server changed
     #[arg(long)]
     anyone: bool,
+    /// Show those of this day, in UTC
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    day: Option<NaiveDate>,
     /// Show so many at most
     #[arg(long, value_name = "N", default_value = "50")]
     limit: NonZero<usize>,
@@ -58,6 +63,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             ChangesBy::People
         },
         before: args.before,
+        day: args.day,
         most: args.limit.get(),
     };
     let found = countersign_ledger::latest_changes(store_source(&config.paths), wanted).map_err(|error| {

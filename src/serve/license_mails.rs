@@ -11,17 +11,19 @@ use crate::serve::customer_numbers::{self, SaidCustomer};
 use crate::serve::links::FirstCopyPages;
 use crate::serve::pages::shown::sentence;
 use crate::serve::reply::problem::Problem;
-use countersign_ledger::{Ledger, LedgerLicense, StoreError};
+use countersign_ledger::{Handout, Ledger, LedgerLicense, NewHandout, StoreError};
 use countersign_mail::NO_MAIL_SERVER;
 use countersign_mail::address::MailAddress;
 use countersign_mail::mail_queue_error::MailQueueError;
 use countersign_mail::queue::MailQueue;
 use countersign_mail::queued_mail::QueuedMail;
 use countersign_model::customer::{CustomerAddress, LicenseMails, NewCustomer};
-use countersign_model::issued_license::ChangeScope;
+use countersign_model::digest::Digest;
+use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::language::Language;
 use countersign_model::license::{License, LicenseStatus};
 use countersign_model::license_key::LicenseId;
+use countersign_model::remarks::Author;
 use countersign_settings::config::CustomerRule;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
@@ -72,12 +74,15 @@ pub(crate) enum NotMailedAgain {
     Queue(#[from] MailQueueError),
     #[error(transparent)]
     Thread(#[from] JoinError),
+    #[error("the mail is in the queue, and the history of the license lacks it")]
+    NotNoted(#[from] StoreError),
 }
 
 impl From<NotMailedAgain> for Problem {
     fn from(reason: NotMailedAgain) -> Self {
         match reason {
             NotMailedAgain::Queue(MailQueueError::Full(_)) => Self::Overloaded,
+            NotMailedAgain::NotNoted(error) => error.into(),
             reason @ (NotMailedAgain::Queue(_) | NotMailedAgain::Thread(_)) => Self::internal(&reason),
             NotMailedAgain::NoMailServer => {
                 let detail = "This server sends no mail: `server` in table [mail] of countersign.toml is not set.";
@@ -90,21 +95,34 @@ impl From<NotMailedAgain> for Problem {
 
 /// What a mail about a license is made with.
 pub(crate) struct MailTools<'a> {
+    pub(crate) bindings: &'a Ledger,
     pub(crate) queue: Option<Arc<MailQueue>>,
     pub(crate) secrets: Option<&'a LicenseSecrets>,
     pub(crate) pages: Option<&'a FirstCopyPages>,
 }
 
+/// Somebody wants something of a license mailed again.
+pub(crate) struct MailAgain {
+    pub(crate) what: MailedAgain,
+    pub(crate) address: MailAddress,
+    /// What makes the mail one, however often it is asked for.
+    pub(crate) event: String,
+    pub(crate) scope: Arc<ChangeScope>,
+    pub(crate) author: Author,
+    pub(crate) now: DateTime<Utc>,
+}
+
 impl MailTools<'_> {
-    /// Mails something of a license again, once for each `event`. When it returns, the mail is in the queue.
-    pub(crate) async fn mail_again(
-        &self,
-        what: MailedAgain,
-        issued: &LedgerLicense,
-        address: MailAddress,
-        event: &str,
-        now: DateTime<Utc>,
-    ) -> Result<(), NotMailedAgain> {
+    /// Mails something of a license again, once for each event. When it returns, the mail is in the queue and the history has it.
+    pub(crate) async fn mail_again(&self, issued: &LedgerLicense, wanted: MailAgain) -> Result<(), NotMailedAgain> {
+        let MailAgain {
+            what,
+            address,
+            event,
+            scope,
+            author,
+            now,
+        } = wanted;
         let license = &issued.license;
         if license.status == LicenseStatus::Revoked {
             return Err(NotMailedAgain::Revoked);
@@ -114,13 +132,27 @@ impl MailTools<'_> {
         let mail = match what {
             MailedAgain::Key if key().is_none() => return Err(NotMailedAgain::NoSecret),
             MailedAgain::Download if page().is_none() => return Err(NotMailedAgain::NoPage),
-            MailedAgain::Key => QueuedMail::new(address, vec![license.id], event),
+            MailedAgain::Key => QueuedMail::new(address, vec![license.id], &event),
             // The event may be of a form or a request that also mailed the key.
             MailedAgain::Download => QueuedMail::download(address, license.id, &format!("{event} download")),
         }?;
         let queue = self.queue.clone().ok_or(NotMailedAgain::NoMailServer)?;
         spawn_blocking(move || queue.put(mail, now)).await??;
-        Ok(())
+        let what = match what {
+            MailedAgain::Key => Handout::Key,
+            MailedAgain::Download => Handout::Page,
+        };
+        let [id @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] =
+            *Digest::of(format!("{event} {what:?}").as_bytes()).as_bytes();
+        let handout = NewHandout {
+            id: Hex128(id),
+            license: license.id,
+            what,
+            scope,
+            author,
+            now,
+        };
+        Ok(self.bindings.note_handout(handout).await?)
     }
 }
 

@@ -52,6 +52,11 @@ const verbs = {
   address: () => page.url(),
   text: (selector) => page.locator(selector).first().innerText(),
   click: async (selector) => void (await page.locator(selector).first().click()),
+  // Clicks on what saves a file, and keeps it at `path`.
+  saves: async (selector, path) => {
+    const [saved] = await Promise.all([page.waitForEvent("download"), page.locator(selector).first().click()]);
+    await saved.saveAs(path);
+  },
   fill: async (selector, text) => void (await page.locator(selector).first().fill(text)),
   press: async (key) => void (await page.keyboard.press(key)),
   // Waits until the text of an element has `part` in it.

@@ -1,4 +1,4 @@
-//! The latest of what customers got by their page, in memory.
+//! The latest of what customers got, in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,6 +75,7 @@ impl HandoutTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Handout;
     use countersign_model::issued_license::ChangeScope;
 
     #[test]
@@ -89,8 +90,10 @@ mod tests {
             let entry = HandedEntry {
                 id: Hex128([1; 16]),
                 license,
-                package: None,
+                what: Handout::Key,
                 scope: Arc::new(ChangeScope::account()),
+                reason: None,
+                who: None,
                 time: time(day),
             };
             table.take(&entry.into());

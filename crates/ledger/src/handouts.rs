@@ -1,44 +1,70 @@
-//! What customers got by their page: a license key that was mailed again, or a package. Each is a line, so that webhooks and the history
-//! of the license have it.
+//! What the customer of a license got besides its terms: the key or the download page by mail again, a package, another address. Each is
+//! a line, so that webhooks and the history of the license have it.
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
+use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
+use countersign_model::remarks::Author;
 
 use crate::command::{CommitTurn, LedgerCommand};
 use crate::draft::CommitDraft;
 use crate::error::StoreError;
 use crate::ledger::Ledger;
-use crate::log::HandedEntry;
 use crate::log::record::LedgerEvent;
+use crate::log::{HandedEntry, Handout};
 
 /// A customer got something.
-struct Handout(HandedEntry);
+#[derive(Clone, Debug)]
+pub struct NewHandout {
+    /// Random, or made of the request: a form that is sent twice has one.
+    pub id: Hex128,
+    /// The license.
+    pub license: LicenseId,
+    /// What.
+    pub what: Handout,
+    /// The customer's page, the token, the command or the desk.
+    pub scope: Arc<ChangeScope>,
+    /// Who did it, and why.
+    pub author: Author,
+    /// When. A shared ledger uses its own clock.
+    pub now: DateTime<Utc>,
+}
 
-impl LedgerCommand for Handout {
+impl LedgerCommand for NewHandout {
     type Outcome = ();
     const TURN: CommitTurn = CommitTurn::Token;
     const MOST_LINES: usize = 1;
 
     fn decide(&self, draft: &mut CommitDraft<'_>) {
-        let Self(entry) = self;
-        let is_known = draft.events.handouts.has(&entry.license, entry.id)
-            || draft.memory.events().handouts.has(&entry.license, entry.id);
-        if !is_known {
-            let time = draft.now(entry.time);
-            draft.append(LedgerEvent::Handed(HandedEntry { time, ..entry.clone() }.into()));
+        let is_known = draft.events.handouts.has(&self.license, self.id)
+            || draft.memory.events().handouts.has(&self.license, self.id);
+        if is_known {
+            return;
         }
+        draft.texts.keep_author(&self.author);
+        let entry = HandedEntry {
+            id: self.id,
+            license: self.license,
+            what: self.what.clone(),
+            scope: Arc::clone(&self.scope),
+            reason: self.author.reason_name(),
+            who: self.author.number(),
+            time: draft.now(self.now),
+        };
+        draft.append(LedgerEvent::Handed(entry.into()));
     }
 }
 
 impl Ledger {
-    /// Notes what a customer got. One with the id of another of the latest of its license is noted already. A shared ledger uses its own
-    /// clock.
+    /// Notes what a customer got. One with the id of another of the latest of its license is noted already.
     ///
     /// # Errors
     /// As [`Self::bind`]; then it may have been written.
-    pub async fn note_handout(&self, entry: HandedEntry) -> Result<(), StoreError> {
-        self.group_commit.ask(Handout(entry)).await
+    pub async fn note_handout(&self, new: NewHandout) -> Result<(), StoreError> {
+        self.group_commit.ask(new).await
     }
 
     /// What the customer of a license got lately, the newest last.
@@ -51,16 +77,16 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::{maintenance, open};
-    use chrono::{DateTime, TimeDelta, Utc};
-    use countersign_model::issued_license::{ChangeScope, Hex128};
+    use chrono::TimeDelta;
 
-    fn entry(license: u8, id: u8, time: DateTime<Utc>) -> HandedEntry {
-        HandedEntry {
+    fn handout(license: u8, id: u8, now: DateTime<Utc>) -> NewHandout {
+        NewHandout {
             id: Hex128([id; 16]),
             license: LicenseId::from_bytes([license; 32]),
-            package: None,
+            what: Handout::Key,
             scope: Arc::new(ChangeScope::account()),
-            time,
+            author: Author::default(),
+            now,
         }
     }
 
@@ -76,11 +102,11 @@ mod tests {
         let now = Utc::now();
         let store = open(folder.path()).unwrap();
         for (license, id) in [(1, 1), (1, 1), (2, 1)] {
-            store.note_handout(entry(license, id, now)).await.unwrap();
+            store.note_handout(handout(license, id, now)).await.unwrap();
         }
         assert_eq!(lines(), 2);
         for id in 2..=12 {
-            store.note_handout(entry(1, id, now)).await.unwrap();
+            store.note_handout(handout(1, id, now)).await.unwrap();
         }
         let ids = |store: &Ledger, license: u8| -> Vec<u8> {
             let entries = store.handouts(&LicenseId::from_bytes([license; 32]));

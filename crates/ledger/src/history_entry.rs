@@ -13,7 +13,9 @@ use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleasedBy;
 
 use crate::log::record::LedgerEvent;
-use crate::log::{ClaimEntry, HandedPackage, LedgerEntry, ReleaseEntry, ReminderEntry, RolloutEntry, SessionMark};
+use crate::log::{
+    ClaimEntry, HandedPackage, Handout, LedgerEntry, ReleaseEntry, ReminderEntry, RolloutEntry, SessionMark,
+};
 
 /// A line of a license's history, for people.
 #[derive(Debug)]
@@ -132,9 +134,11 @@ impl<'a> HistoryEntry<'a> {
                 (word, vec![what], Some(&*entry.scope))
             }
             LedgerEvent::Handed(entry) => {
-                let (word, what) = match &entry.package {
-                    None => ("key mailed", "the key was mailed again".to_owned()),
-                    Some(HandedPackage { plugin, version, host }) => {
+                let (word, what) = match &entry.what {
+                    Handout::Key => ("key mailed", "the key was mailed again".to_owned()),
+                    Handout::Page => ("page mailed", "the download page was mailed again".to_owned()),
+                    Handout::Address => ("address", "the customer has a new mail address".to_owned()),
+                    Handout::Package(HandedPackage { plugin, version, host }) => {
                         let host = host.as_ref().map_or(String::new(), |host| format!(" for {host}"));
                         ("downloaded", format!("{plugin} {version} was downloaded{host}"))
                     }

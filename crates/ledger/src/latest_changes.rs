@@ -1,12 +1,14 @@
 //! The last lines of the ledger, for people: what was changed, by whom, whichever license it is about.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use chrono::NaiveDate;
 use countersign_files::line_search;
-use countersign_model::issued_license::IssuedLicense;
+use countersign_model::issued_license::{ChangeScope, IssuedLicense};
 use countersign_model::license_key::LicenseId;
 use countersign_model::rollout::RolloutStep;
 use memchr::memmem;
@@ -32,12 +34,14 @@ pub enum ChangesBy {
 }
 
 /// What a look at the last lines wants.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ChangesWanted {
     /// Whose.
     pub by: ChangesBy,
     /// Only lines with a smaller number.
     pub before: Option<u64>,
+    /// Only those of this day, in UTC.
+    pub day: Option<NaiveDate>,
     /// How many at most.
     pub most: usize,
 }
@@ -70,6 +74,8 @@ pub(crate) struct ChangesCollector {
     without_before: HashMap<LicenseId, usize>,
     /// How many bytes may still be looked at.
     left: usize,
+    /// Whether a line of an earlier day was seen.
+    is_past: bool,
 }
 
 impl ChangesCollector {
@@ -79,13 +85,17 @@ impl ChangesCollector {
             found: LatestChanges::default(),
             without_before: HashMap::new(),
             left: MOST_BYTES,
+            is_past: false,
         }
     }
 
     /// Looks at a line, which has its line feed. Returns `Break` once every change is found.
     pub(crate) fn take(&mut self, line: &[u8]) -> Result<ControlFlow<()>, LineError> {
-        let is_full = self.found.changes.len() >= self.wanted.most;
-        let is_late = self.wanted.before.is_some_and(|before| !is_before(line, before));
+        let order = self.wanted.day.and_then(|wanted| Some(day(line)?.cmp(&wanted)));
+        self.is_past |= order == Some(Ordering::Less);
+        let is_full = self.is_full();
+        let is_late =
+            order == Some(Ordering::Greater) || self.wanted.before.is_some_and(|before| !is_before(line, before));
         if is_late || !(self.may_want(line) && !is_full || self.may_be_before(line)) {
             return Ok(self.after(line, is_late));
         }
@@ -115,15 +125,20 @@ impl ChangesCollector {
 
     /// What was found. `is_whole` says that no line is left.
     pub(crate) fn finish(mut self, is_whole: bool) -> LatestChanges {
-        if is_whole && self.found.changes.len() < self.wanted.most {
+        if (is_whole || self.is_past) && self.found.changes.len() < self.wanted.most {
             self.found.older = None;
         }
         self.found
     }
 
+    /// Whether nothing more is wanted.
+    fn is_full(&self) -> bool {
+        self.is_past || self.found.changes.len() >= self.wanted.most
+    }
+
     /// Goes on, unless all was found or the look is long enough.
     fn after(&mut self, line: &[u8], is_late: bool) -> ControlFlow<()> {
-        let is_full = self.found.changes.len() >= self.wanted.most;
+        let is_full = self.is_full();
         if is_full && self.without_before.is_empty() {
             return ControlFlow::Break(());
         }
@@ -146,7 +161,7 @@ impl ChangesCollector {
 
     /// Whether a line can be wanted, by a look at its bytes. A quote inside a JSON string is escaped, so no text looks like a member.
     fn may_want(&self, line: &[u8]) -> bool {
-        let kinds = ["sold", "bound", "released", "claimed", "handed"];
+        let kinds = ["sold", "bound", "released", "claimed"];
         match self.wanted.by {
             ChangesBy::Anyone => !is_of_kind(line, "sold"),
             ChangesBy::People => !kinds.iter().any(|kind| is_of_kind(line, kind)) && !is_of_shop(line),
@@ -168,9 +183,9 @@ impl ChangesCollector {
         let is_anyones = self.wanted.by == ChangesBy::Anyone;
         match event {
             LedgerEvent::License(issued) => is_anyones || !issued.scope.is_shop(),
-            LedgerEvent::Bound(_) | LedgerEvent::Released(_) | LedgerEvent::Claimed(_) | LedgerEvent::Handed(_) => {
-                is_anyones
-            }
+            LedgerEvent::Bound(_) | LedgerEvent::Released(_) | LedgerEvent::Claimed(_) => is_anyones,
+            // What customers took by themselves is no change.
+            LedgerEvent::Handed(entry) => is_anyones || *entry.scope != ChangeScope::account(),
             LedgerEvent::Token(token) => token.revoked || token.used.is_none(),
             LedgerEvent::Reminded(entry) => is_anyones || matches!(**entry, ReminderEntry::Switched { .. }),
             LedgerEvent::Rollout(entry) => {
@@ -197,6 +212,16 @@ fn sequence(line: &[u8]) -> Option<u64> {
     let digits = &line[memmem::rfind(line, MEMBER)? + MEMBER.len()..];
     let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
     str::from_utf8(&digits[..end]).ok()?.parse().ok()
+}
+
+/// The day of a line. What comes after its time has no member of that name.
+fn day(line: &[u8]) -> Option<NaiveDate> {
+    const MEMBER: &[u8] = b"\"time\":\"";
+    let start = memmem::rfind(line, MEMBER)? + MEMBER.len();
+    str::from_utf8(line.get(start..start + "2026-11-29".len())?)
+        .ok()?
+        .parse()
+        .ok()
 }
 
 /// Whether a line has a smaller number. One without a number is read, so that the error names it.
@@ -267,7 +292,13 @@ mod tests {
     fn look(lines: &[String], by: ChangesBy, before: Option<u64>, most: usize) -> LatestChanges {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("ledger.jsonl"), lines.concat()).unwrap();
-        in_folder(folder.path(), ChangesWanted { by, before, most }).unwrap()
+        let wanted = ChangesWanted {
+            by,
+            before,
+            day: None,
+            most,
+        };
+        in_folder(folder.path(), wanted).unwrap()
     }
 
     /// The number of each line, with the number of sites that its license had before.
@@ -301,6 +332,35 @@ mod tests {
     }
 
     #[test]
+    fn the_changes_of_a_day_are_found_between_those_of_others() {
+        let at = |line: String, day: &str| line.replace("\"time\":\"2026-01-01", &format!("\"time\":\"{day}"));
+        let lines = [
+            at(of_license(1, 1, 1, "operator:cli"), "2026-03-01"),
+            at(of_license(2, 1, 2, "operator:cli"), "2026-03-02"),
+            at(bound(3, 1), "2026-03-02"),
+            at(of_license(4, 1, 3, "operator:cli"), "2026-03-02"),
+            at(of_license(5, 1, 4, "operator:cli"), "2026-03-03"),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("ledger.jsonl"), lines.concat()).unwrap();
+        let of = |day: &str, most| {
+            let wanted = ChangesWanted {
+                day: Some(day.parse().unwrap()),
+                most,
+                ..ChangesWanted::default()
+            };
+            let changes = in_folder(folder.path(), wanted).unwrap();
+            (found(&changes), changes.older)
+        };
+        assert_eq!(of("2026-03-02", 10), (vec![(4, Some(2)), (2, Some(1))], None));
+        assert_eq!(of("2026-03-02", 1), (vec![(4, Some(2))], Some(4)));
+        assert_eq!(of("2026-03-01", 10), (vec![(1, None)], None));
+        for none in ["2026-02-28", "2026-03-04"] {
+            assert_eq!(of(none, 10), (vec![], None), "{none}");
+        }
+    }
+
+    #[test]
     fn a_look_ends_after_so_many_bytes_and_the_next_one_goes_on_there() {
         let mut lines = vec![of_license(1, 1, 1, "operator:cli")];
         let count = MOST_BYTES / bound(1_000, 1).len() * 3 / 2;
@@ -318,6 +378,7 @@ mod tests {
         let wanted = ChangesWanted {
             by: ChangesBy::People,
             before: None,
+            day: None,
             most: 1,
         };
         assert!(matches!(

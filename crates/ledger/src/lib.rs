@@ -83,6 +83,7 @@ pub use customer_erasure::CustomerErasure;
 pub use day_history::{DayHistory, append_history};
 pub use day_lines::DayRange;
 pub use error::StoreError;
+pub use handouts::NewHandout;
 pub use health::{Figures, StoreHealth};
 pub use history_entry::{HistoryEntry, LineActor};
 pub use index::SiteReports;
@@ -108,7 +109,7 @@ pub use texts::{ErasedText, FoundTexts, TextErasure, named_at_random};
 
 pub use ledger_tables::{KnownFacts, KnownSale};
 pub use log::MAX_NAMES;
-pub use log::{HandedEntry, HandedPackage, SessionEntry, SessionMark, VouchEntry};
+pub use log::{HandedEntry, HandedPackage, Handout, SessionEntry, SessionMark, VouchEntry};
 pub use reminder_claims::{MOST_LICENSES as MOST_REMINDED, ReminderClaim, ReminderSwitch};
 pub use rollout_changes::{NewestRelease, RolloutChange, RolloutOutcome};
 pub use sales::{HiddenId, SaleChange, SaleOutcome};

@@ -197,19 +197,36 @@ impl VouchEntry {
     }
 }
 
-/// A line about something that a customer got by the page for customers.
+/// A line about something that the customer of a license got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandedEntry {
-    /// Random. A form that is sent twice has one.
+    /// Random, or made of the request: a form that is sent twice has one.
     pub id: Hex128,
     /// The license.
     pub license: LicenseId,
-    /// The package; `None` if it was the license key, by mail.
-    pub package: Option<HandedPackage>,
-    /// Where the customer asked for it.
+    /// What.
+    pub what: Handout,
+    /// The customer's page, the token, the command or the desk.
     pub scope: Arc<ChangeScope>,
+    /// The name of the text that says why.
+    pub reason: Option<Hex128>,
+    /// The number of the person.
+    pub who: Option<Hex128>,
     /// When.
     pub time: DateTime<Utc>,
+}
+
+/// What a customer got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handout {
+    /// The license key, by mail.
+    Key,
+    /// The page of the first copies, by mail.
+    Page,
+    /// A package, by the customer's page.
+    Package(HandedPackage),
+    /// Another address, to which mails go from then on.
+    Address,
 }
 
 /// A package that a customer downloaded.

@@ -35,7 +35,7 @@ pub enum EventKind {
     /// A license gave as many first copies as it may.
     #[strum(serialize = "license.too_many_first_copies")]
     TooManyFirstCopies,
-    /// A customer had the license key mailed again.
+    /// The license key was mailed again.
     #[strum(serialize = "license.key_mailed")]
     KeyMailed,
     /// A customer downloaded a package of the license.

@@ -27,6 +27,9 @@ pub(super) struct Args {
     /// The customer's mail address; '-' reads it from stdin
     #[arg(long, value_name = "ADDRESS|-", group = "what")]
     customer: Option<CustomerArg>,
+    /// The address is a new one of the customer whose it is: number, name and licenses stay
+    #[arg(long, requires = "customer")]
+    same_customer: bool,
     /// Who gets the reminders of its end: a mail address, '-' to read one from stdin, or 'customer' for the customer
     #[arg(long, value_name = "ADDRESS|-|customer", group = "what")]
     reminders_to: Option<CustomerArg>,
@@ -96,9 +99,14 @@ pub(super) fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit
         Ok(())
     };
     if let Some(customer) = customer {
-        carry(LicenseAction::Assign(customer), &|word| {
-            format!("License {tag} is {word} the customer's.")
-        })?;
+        match args.same_customer {
+            true => carry(LicenseAction::NewAddress(customer), &|word| {
+                format!("The customer of license {tag} has {word} this address.")
+            }),
+            false => carry(LicenseAction::Assign(customer), &|word| {
+                format!("License {tag} is {word} the customer's.")
+            }),
+        }?;
     }
     if mails != MailsOrder::default() {
         carry(LicenseAction::Mails(mails), &|word| {

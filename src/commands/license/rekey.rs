@@ -31,7 +31,7 @@ pub(super) struct RekeyArgs {
 pub(super) struct ResendArgs {
     #[command(flatten)]
     license: LicenseArg,
-    /// The buyer's mail address. The server keeps none
+    /// The buyer's mail address
     #[arg(long, value_name = "ADDRESS")]
     to: MailAddress,
     /// Mail the page from which the plugins are downloaded, without the key

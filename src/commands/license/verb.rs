@@ -98,6 +98,7 @@ may have release candidates, too.")]
   countersign license assign 3f9a0c21d4e5 --customer anna@example.com
   countersign license assign 3f9a0c21d4e5 --reminders-to office@agency.example --language de
   countersign license assign 3f9a0c21d4e5 --reminders-to customer
+  countersign license assign 3f9a0c21d4e5 --customer new@example.com --same-customer
   echo anna@example.com | countersign license assign 3f9a0c21d4e5 --customer -
 
 The ledger gets a random number of the customer. The address is kept beside the ledger and can be erased: \

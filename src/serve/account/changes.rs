@@ -10,7 +10,7 @@ use crate::serve::license_mails::enqueue_key;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::label::PageLabel;
 use crate::serve::reply::problem::Problem;
-use countersign_ledger::{ChangeOutcome, ChangeRefusal, HandedEntry, HandedPackage, StoreError};
+use countersign_ledger::{ChangeOutcome, ChangeRefusal, Handout, NewHandout, StoreError};
 use countersign_mail::address::MailAddress;
 use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::{ChangeScope, Hex128};
@@ -104,7 +104,7 @@ pub(super) async fn mail_key(asked: &AccountAsked<'_>) -> Result<PageAnswer, Acc
     }
     enqueue(asked, to, id, once).await.map_err(back)?;
     // A failure is told, so that the customer sends the form again: that is the same mail.
-    let noted = note_handout(asked, id, once, None).await;
+    let noted = note_handout(asked, id, once, Handout::Key).await;
     noted.map_err(|error| back(error.into()))?;
     tracing::info!(
         license = id.log_tag(),
@@ -167,16 +167,17 @@ pub(super) async fn note_handout(
     asked: &AccountAsked<'_>,
     license: LicenseId,
     id: Hex128,
-    package: Option<HandedPackage>,
+    what: Handout,
 ) -> Result<(), StoreError> {
-    let entry = HandedEntry {
+    let new = NewHandout {
         id,
         license,
-        package,
+        what,
         scope: Arc::new(ChangeScope::account()),
-        time: asked.now,
+        author: Author::default(),
+        now: asked.now,
     };
-    asked.service.gate.bindings().note_handout(entry).await
+    asked.service.gate.bindings().note_handout(new).await
 }
 
 /// What makes the form one, however often it is sent.

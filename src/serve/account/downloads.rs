@@ -14,7 +14,7 @@ use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::form_fields::new_once;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
-use countersign_ledger::HandedPackage;
+use countersign_ledger::{HandedPackage, Handout};
 use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::LicenseId;
 use countersign_model::plugin::PluginKind;
@@ -94,7 +94,7 @@ pub(super) async fn package(asked: &AccountAsked<'_>) -> Result<(Code, Sending),
     };
     let number = new_once().map_err(|error| Problem::internal(&error))?;
     // The package is counted already, and worth more than its line.
-    if let Err(error) = note_handout(asked, id, number, Some(package)).await {
+    if let Err(error) = note_handout(asked, id, number, Handout::Package(package)).await {
         tracing::warn!(license = id.log_tag(), %error, "the history of a license lacks a download");
     }
     Ok(first_copy_page::saved(asked.service, copy))

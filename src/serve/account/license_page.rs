@@ -18,7 +18,7 @@ use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::form_fields::new_once;
 use crate::serve::pages::shown::ShownHost;
 use crate::serve::reply::problem::Problem;
-use countersign_ledger::{Ledger, LedgerLicense};
+use countersign_ledger::{Handout, Ledger, LedgerLicense};
 use countersign_model::binding::{SiteReport, Stored as _};
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license::{License, LicenseState};
@@ -236,15 +236,18 @@ fn steps(asked: &AccountAsked<'_>, found: &FoundLicense<'_>) -> Vec<ShownStep> {
         })
         .collect();
     let given = asked.service.gate.bindings().handouts(&found.id);
-    steps.extend(given.iter().map(|entry| {
-        let what = match &entry.package {
-            None => words.step_mailed.clone(),
-            Some(package) => {
+    let own = given.iter().filter(|entry| *entry.scope == ChangeScope::account());
+    steps.extend(own.filter_map(|entry| {
+        let what = match &entry.what {
+            Handout::Key => words.step_mailed.clone(),
+            Handout::Package(package) => {
                 let name = format!("{} {}", plugin_name(asked, package.plugin.as_str()), package.version);
                 filled(&words.step_downloaded, &[("name", &name)])
             }
+            // No form of this page.
+            Handout::Page | Handout::Address => return None,
         };
-        (entry.time, what)
+        Some((entry.time, what))
     }));
     if let FoundLicense::Ledger(issued) = found
         && *issued.origin.scope == ChangeScope::account()

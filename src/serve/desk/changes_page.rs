@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use askama::Template;
+use chrono::{Days, NaiveDate};
 use countersign_ledger::{ChangesBy, ChangesWanted, HistoryEntry, LatestChange};
 use countersign_model::license_key::LicenseId;
 
@@ -13,6 +14,7 @@ use crate::serve::desk::license_history::ShownChange;
 use crate::serve::desk::license_rows::LicenseRow;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::pages::shown::address;
 use crate::serve::reply::problem::Problem;
 use countersign_model::text::outside_text::OutsideText;
 
@@ -25,6 +27,12 @@ struct ChangesPage {
     frame: PageFrame,
     /// Whether the list includes changes by shops, sites and the server.
     is_all: bool,
+    /// The day whose changes are shown, as an address has it; empty for all.
+    day: String,
+    /// The address of the changes of the day before today.
+    yesterday: String,
+    /// The addresses of the same list by people, and by anyone.
+    tabs: [String; 2],
     changes: Vec<ChangeRow>,
     /// The address of earlier ones.
     older: Option<String>,
@@ -46,10 +54,21 @@ struct LicenseLink {
 pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let is_all = asked.fields.get("by") == "anyone";
+    let day = asked.fields.get("day").parse::<NaiveDate>().ok();
     let wanted = ChangesWanted {
         by: if is_all { ChangesBy::Anyone } else { ChangesBy::People },
         before: asked.fields.get("before").parse().ok(),
+        day,
         most: PAGE,
+    };
+    let day = day.map_or_else(String::new, |day| day.to_string());
+    let list = |is_all: bool, before: &str| {
+        let mut query = vec![("by", "anyone"), ("day", &day), ("before", before)];
+        query.retain(|(name, value)| !value.is_empty() && (is_all || *name != "by"));
+        match query.is_empty() {
+            true => "/changes".to_owned(),
+            false => address("/changes", &query),
+        }
     };
     let service = Arc::clone(&asked.state.service);
     let look = move || countersign_ledger::latest_changes(service.gate.bindings().source(), wanted);
@@ -80,10 +99,10 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     Ok(PageAnswer::ok(&ChangesPage {
         frame: asked.frame("Changes", NavEntry::Changes),
         is_all,
+        yesterday: format!("/changes?day={}", asked.today() - Days::new(1)),
+        tabs: [list(false, ""), list(true, "")],
         changes: shown.collect(),
-        older: found.older.map(|before| match is_all {
-            true => format!("/changes?by=anyone&before={before}"),
-            false => format!("/changes?before={before}"),
-        }),
+        older: found.older.map(|before| list(is_all, &before.to_string())),
+        day,
     }))
 }

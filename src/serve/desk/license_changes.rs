@@ -18,7 +18,7 @@ use crate::serve::desk::page_table::DeskPage;
 use crate::serve::desk::terms_form::{self, MOST_SITES};
 use crate::serve::found_license::{ChangeError, FoundLicense};
 use crate::serve::ledger_licenses::{self, Changer, ExpectedRevision, LicenseChangeError};
-use crate::serve::license_mails::{MailedAgain, enqueue_key};
+use crate::serve::license_mails::{MailAgain, MailedAgain, enqueue_key};
 use crate::serve::ops::customer_answers::{self, CustomerOrder};
 use crate::serve::ops::license_answers::{LicenseReply, named_note};
 use crate::serve::pages::answer::PageAnswer;
@@ -87,7 +87,7 @@ pub(super) async fn change(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnsw
         return assign(asked, &found, expected, author).await.map_err(back);
     }
     if page == DeskPage::NewAddress {
-        return new_address(asked, &found).await.map_err(back);
+        return new_address(asked, &found, author).await.map_err(back);
     }
     let step = step(asked, page, issued).map_err(back)?;
     if is_so(asked, page, issued, &step).await.map_err(back)? {
@@ -400,12 +400,10 @@ async fn assign(
 }
 
 /// Gives the customer of the license another address, to which mails go from then on.
-async fn new_address(asked: &Asked<'_>, found: &FoundLicense<'_>) -> Result<PageAnswer, PageProblem> {
+async fn new_address(asked: &Asked<'_>, found: &FoundLicense<'_>, author: Author) -> Result<PageAnswer, PageProblem> {
     let address = asked.fields.get("address").parse::<CustomerAddress>();
     let address = address.map_err(|_| refused("This is no mail address."))?;
-    let holder = found.details.remarks().holder;
-    let holder = holder.ok_or_else(|| refused("The license has no customer: say whose it is first."))?;
-    let said = asked.tools().new_address(holder, &address, asked.now).await?;
+    let said = asked.tools().new_address(found, &address, author, asked.now).await?;
     match said {
         LicenseReply::Done { changed: false } => Ok(done(found.id, "same")),
         LicenseReply::Refused(reason) => Err(PageProblem::refused(sentence(&reason))),
@@ -500,8 +498,15 @@ pub(super) async fn mail_again(asked: &Asked<'_>, what: MailedAgain) -> Result<P
         .map_err(back)?;
     let tools = asked.tools();
     let mails = tools.mail_tools();
-    let event = desk_event(&once);
-    let queued = mails.mail_again(what, issued, address, &event, asked.now).await;
+    let wanted = MailAgain {
+        what,
+        address,
+        event: desk_event(&once),
+        scope: Arc::clone(&tools.scope),
+        author: author(asked).map_err(back)?,
+        now: asked.now,
+    };
+    let queued = mails.mail_again(issued, wanted).await;
     queued.map_err(|reason| back(PageProblem::refused(sentence(&reason.to_string()))))?;
     tracing::info!(license = id.log_tag(), by = "operator:desk", ?what, "mailed again");
     let notice = match what {

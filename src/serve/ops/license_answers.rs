@@ -14,13 +14,14 @@ use crate::serve::customer_numbers::{self, SaidCustomer};
 use crate::serve::found_license::{self, ChangeError, FoundLicense};
 use crate::serve::gate::Snapshot;
 use crate::serve::ledger_licenses::{self, Adopting, Changer, ExpectedRevision, LicenseChangeError, refresh};
-use crate::serve::license_mails::{MailTools, MailedAgain, MailsKeeper, MailsOrder};
+use crate::serve::license_mails::{MailAgain, MailTools, MailedAgain, MailsKeeper, MailsOrder};
 use crate::serve::links::FirstCopyPages;
 use crate::serve::ops::command_user::{CommandUser, GivenOrder};
+use crate::serve::pages::form_fields::new_once;
 use crate::serve::state::Service;
 use crate::serve::vouches::{self, VouchError};
 use countersign_ledger::{
-    AdoptedStep, ChangeOutcome, ChangeRefusal, CustomerQuery, Ledger, StoreError, named_at_random,
+    AdoptedStep, ChangeOutcome, ChangeRefusal, CustomerQuery, Handout, Ledger, NewHandout, StoreError, named_at_random,
 };
 use countersign_mail::address::MailAddress;
 use countersign_mail::queue::MailQueue;
@@ -119,6 +120,8 @@ pub enum LicenseAction {
     Resend(MailAddress, MailedAgain),
     /// It is for the customer with this address.
     Assign(CustomerAddress),
+    /// Its customer has this address from now on.
+    NewAddress(CustomerAddress),
     /// Its mails are so from now on.
     Mails(MailsOrder),
     /// Somebody vouches for it.
@@ -281,8 +284,14 @@ impl LedgerTools<'_> {
         let done = match action {
             LicenseAction::Step(step) => self.step(license, step, adopt, author).await,
             LicenseAction::Rekey => self.rekey(license, adopt, author).await,
-            LicenseAction::Resend(address, what) => self.resend(license, address, what).await,
+            LicenseAction::Resend(address, what) => self.resend(license, (address, what), author).await,
             LicenseAction::Assign(address) => self.assign(license, &address, ExpectedRevision::Any, author).await,
+            LicenseAction::NewAddress(address) => {
+                match ledger_licenses::find(self.registry, self.bindings, &license).await {
+                    Ok(found) => Ok(self.new_address(&found.license, &address, author, Utc::now()).await?),
+                    Err(error) => Err(error.into()),
+                }
+            }
             LicenseAction::Mails(mails) => self.mails(license, &mails).await,
             LicenseAction::Vouch { until } => self.vouch(license, until, author).await,
             LicenseAction::Composer { revoke } => self.composer(license, revoke, adopt, author).await,
@@ -501,16 +510,20 @@ impl LedgerTools<'_> {
         Ok(LicenseReply::Done { changed })
     }
 
-    /// Gives a customer another address, to which mails go from then on. Number, name and licenses stay.
+    /// Gives the customer of a license another address, to which mails go from then on. Number, name and licenses stay.
     ///
     /// # Errors
-    /// Nothing was written.
+    /// The address is not kept, or the history of the license lacks it. It may be said again.
     pub(in crate::serve) async fn new_address(
         &self,
-        number: Hex128,
+        license: &License,
         address: &CustomerAddress,
+        author: Author,
         now: DateTime<Utc>,
     ) -> Result<LicenseReply, StoreError> {
+        let Some(number) = license.details.remarks().holder else {
+            return Ok(LicenseReply::Refused(NO_CUSTOMER.to_owned()));
+        };
         let Some(secrets) = &self.secrets else {
             return Ok(LicenseReply::Refused(NO_SECRETS.to_owned()));
         };
@@ -542,6 +555,16 @@ impl LedgerTools<'_> {
         }
         new.row.number = number;
         new.row.since = Some(now);
+        // The line first: if the address is not kept then, it can be said again.
+        let handout = NewHandout {
+            id: new_once().map_err(|error| StoreError::NotDurable(error.to_string().into()))?,
+            license: license.id,
+            what: Handout::Address,
+            scope: Arc::clone(&self.scope),
+            author,
+            now,
+        };
+        self.bindings.note_handout(handout).await?;
         self.bindings.keep_customer(new).await?;
         tracing::info!(customer = %number, by = %self.scope, "a customer has another address");
         Ok(LicenseReply::Done { changed: true })
@@ -589,14 +612,21 @@ impl LedgerTools<'_> {
     async fn resend(
         &self,
         id: LicenseId,
-        address: MailAddress,
-        what: MailedAgain,
+        (address, what): (MailAddress, MailedAgain),
+        author: Author,
     ) -> Result<LicenseReply, LicenseChangeError> {
         let found = ledger_licenses::find(self.registry, self.bindings, &id).await?;
         let now = Utc::now();
-        // Each order is a mail of its own.
-        let event = format!("resend {id} {}", now.to_rfc3339_opts(SecondsFormat::Nanos, true));
-        match self.mail_tools().mail_again(what, &found, address, &event, now).await {
+        let wanted = MailAgain {
+            what,
+            address,
+            // Each order is a mail of its own.
+            event: format!("resend {id} {}", now.to_rfc3339_opts(SecondsFormat::Nanos, true)),
+            scope: Arc::clone(&self.scope),
+            author,
+            now,
+        };
+        match self.mail_tools().mail_again(&found, wanted).await {
             Ok(()) => {
                 tracing::info!(license = id.log_tag(), by = "operator:cli", ?what, "mailed again");
                 Ok(LicenseReply::Queued)
@@ -608,12 +638,16 @@ impl LedgerTools<'_> {
     /// What mails are made with.
     pub(in crate::serve) fn mail_tools(&self) -> MailTools<'_> {
         MailTools {
+            bindings: self.bindings,
             queue: self.mail.clone(),
             secrets: self.secrets.as_deref(),
             pages: self.pages.as_ref(),
         }
     }
 }
+
+/// Why no address can be another one.
+const NO_CUSTOMER: &str = "the license has no customer: say whose it is first";
 
 /// Why no key can be made or told.
 pub(super) const NO_SECRETS: &str = "there are no keys to issue licenses with in keys/";

@@ -6,7 +6,7 @@ use crate::webhook::event::{EventId, WebhookEvent};
 use countersign_ledger::ledger_feed::FeedLine;
 use countersign_ledger::log::RolloutEntry;
 use countersign_ledger::log::record::LedgerEvent;
-use countersign_ledger::{HandedEntry, HandedPackage};
+use countersign_ledger::{HandedEntry, HandedPackage, Handout};
 use countersign_model::change_kind::ChangeKind;
 use countersign_model::event_kind::EventKind;
 use countersign_model::issued_license::IssuedLicense;
@@ -66,7 +66,7 @@ pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
             ))
         }
         LedgerEvent::License(issued) => Some(license_event(issued)),
-        LedgerEvent::Handed(entry) => Some(handed_event(entry)),
+        LedgerEvent::Handed(entry) => handed_event(entry),
         LedgerEvent::Rollout(entry) => Some(rollout_event(entry)),
         LedgerEvent::Sale(_)
         | LedgerEvent::Token(_)
@@ -78,11 +78,12 @@ pub(super) fn event_of(line: &FeedLine) -> Option<WebhookEvent> {
     }
 }
 
-fn handed_event(entry: &HandedEntry) -> WebhookEvent {
+fn handed_event(entry: &HandedEntry) -> Option<WebhookEvent> {
     let by = entry.scope.words();
-    let (kind, data) = match &entry.package {
-        None => (EventKind::KeyMailed, json!({ "by": by })),
-        Some(HandedPackage { plugin, version, host }) => {
+    let (kind, data) = match &entry.what {
+        Handout::Page | Handout::Address => return None,
+        Handout::Key => (EventKind::KeyMailed, json!({ "by": by })),
+        Handout::Package(HandedPackage { plugin, version, host }) => {
             let mut data = json!({ "plugin": plugin, "version": version, "by": by });
             if let Some(host) = host {
                 data["host"] = json!(host);
@@ -91,7 +92,7 @@ fn handed_event(entry: &HandedEntry) -> WebhookEvent {
         }
     };
     let id = EventId::of(format_args!("handed {} {}", entry.license, entry.id));
-    WebhookEvent::new(id, kind, entry.license, entry.time, data)
+    Some(WebhookEvent::new(id, kind, entry.license, entry.time, data))
 }
 
 fn rollout_event(entry: &RolloutEntry) -> WebhookEvent {
@@ -153,39 +154,41 @@ mod tests {
     use countersign_model::license_key::LicenseId;
 
     #[test]
-    fn what_a_customer_got_is_told_and_the_site_where_it_was_named() {
+    fn an_event_says_what_a_customer_got_and_for_which_site() {
         let package = |host: Option<&str>| HandedPackage {
             plugin: "acme-forms".parse().unwrap(),
             version: "1.2.0".parse().unwrap(),
             host: host.map(|host| host.parse().unwrap()),
         };
-        let event = |package| {
+        let event = |what| {
             let entry = HandedEntry {
                 id: Hex128([1; 16]),
                 license: LicenseId::from_bytes([7; 32]),
-                package,
+                what,
                 scope: Arc::new(ChangeScope::account()),
+                reason: None,
+                who: None,
                 time: DateTime::UNIX_EPOCH,
             };
-            let body: Value = serde_json::from_str(&handed_event(&entry).body).unwrap();
+            let body: Value = serde_json::from_str(&handed_event(&entry).unwrap().body).unwrap();
             let mut data = body["data"].clone();
             data.as_object_mut().unwrap().remove("license");
             (body["type"].clone(), data)
         };
-        for (package, kind, data) in [
-            (None, "license.key_mailed", json!({ "by": "the customer" })),
+        for (what, kind, data) in [
+            (Handout::Key, "license.key_mailed", json!({ "by": "the customer" })),
             (
-                Some(package(None)),
+                Handout::Package(package(None)),
                 "license.downloaded",
                 json!({ "plugin": "acme-forms", "version": "1.2.0", "by": "the customer" }),
             ),
             (
-                Some(package(Some("new.example"))),
+                Handout::Package(package(Some("new.example"))),
                 "license.downloaded",
                 json!({ "plugin": "acme-forms", "version": "1.2.0", "host": "new.example", "by": "the customer" }),
             ),
         ] {
-            assert_eq!(event(package), (json!(kind), data));
+            assert_eq!(event(what), (json!(kind), data));
         }
     }
 }

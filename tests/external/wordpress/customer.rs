@@ -37,9 +37,13 @@ struct Trouble {
 
 impl Trouble {
     fn begin() -> Self {
+        Self::at(Vendor::new(&["# none\n".to_owned()]))
+    }
+
+    /// The customer of this vendor.
+    fn at(vendor: Vendor) -> Self {
         let mail = MailServer::start("none");
         let receiver = Receiver::start();
-        let vendor = Vendor::new(&["# none\n".to_owned()]);
         let archive = vendor.archive("1.0.0");
         let (front, instance) = vendor.leave();
         add_shop(&instance);
@@ -234,6 +238,41 @@ fn who_lost_the_key_has_it_mailed_and_pastes_it_into_the_plugins_page() {
     let event = events.find(|event| event["event"] == "key mailed").unwrap();
     assert_eq!(event["by"], "operator:account", "{event}");
     assert!(!trouble.server.log().contains(&mailed));
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn who_looks_for_the_download_saves_a_copy_for_the_site_and_installs_it_there() {
+    let mut trouble = Trouble::at(Vendor::hosting(&["# none\n".to_owned()]));
+    let license = trouble.issue(JANE);
+    trouble.sign_in_and_open(JANE, &license);
+    trouble.phone.does("click", &["a[href$='/download']"]);
+    trouble.phone.does("shows", &["h2", "Acme Forms"]);
+    trouble
+        .phone
+        .does("fill", &["input[name=host]", &format!("https://{HOST}/wp-admin/")]);
+    let saved = trouble.instance.file("saved.zip");
+    trouble
+        .phone
+        .does("saves", &["form[action$='/download'] button", saved.to_str().unwrap()]);
+    let mut site = Site::new(Core::Newest, HOST, &trouble.front);
+    site.install("acme-forms", &std::fs::read(&saved).unwrap());
+    assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE]);
+    let told = trouble.told(&license, "license.downloaded");
+    assert_eq!(
+        [&told["plugin"], &told["version"], &told["host"]],
+        ["acme-forms", "1.0.0", HOST]
+    );
+    trouble.open(&format!("/account/licenses/{}", license.id));
+    assert!(
+        trouble.main().contains("Acme Forms 1.0.0 was downloaded"),
+        "{}",
+        trouble.main()
+    );
+    // Should the copy be found elsewhere, it says whose it is.
+    let traced = json_of(&trouble.instance, &["trace", saved.to_str().unwrap()]);
+    let text = traced.to_string();
+    assert!(text.contains(&license.id) && text.contains(HOST), "{text}");
     assert_eq!(site.complaints(), [""; 0]);
 }
 

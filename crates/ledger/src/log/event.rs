@@ -40,7 +40,7 @@ pub enum LedgerEvent {
     Rollout(RolloutEntry),
     /// Somebody vouched for a license, or took that back.
     Vouched(Arc<VouchEntry>),
-    /// A customer had the license key mailed again, or downloaded a package.
+    /// The customer of a license got something.
     Handed(Arc<HandedEntry>),
     /// The first line of a compacted ledger.
     Compacted(Compaction),
@@ -93,6 +93,11 @@ impl LedgerEvent {
                 who: entry.who,
                 ..EventTexts::default()
             },
+            Self::Handed(entry) => EventTexts {
+                reason: entry.reason,
+                who: entry.who,
+                ..EventTexts::default()
+            },
             Self::Token(token) => EventTexts {
                 reason: token.reason,
                 who: token.who,
@@ -113,7 +118,6 @@ impl LedgerEvent {
             | Self::Claimed(_)
             | Self::Reminded(_)
             | Self::Session(_)
-            | Self::Handed(_)
             | Self::Compacted(_) => EventTexts::default(),
         }
     }

@@ -1,10 +1,11 @@
-//! The line `handed`: a customer had a license key mailed again, or downloaded a package. Its members are in the order of RFC 8785.
+//! The line `handed`: the customer of a license got something. Its members are in the order of RFC 8785.
 //!
 //! [`record`](crate::log::record) calls this.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 use countersign_model::digest::Digest;
@@ -15,28 +16,42 @@ use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 
 use crate::log::event::{EventLine, LedgerEvent};
-use crate::log::{HandedEntry, HandedPackage, Position};
+use crate::log::{HandedEntry, HandedPackage, Handout, Position};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HandedLine {
     event: HandedTag,
     id: Hex128,
+    kind: HandedKind,
     license: LicenseId,
-    /// A line without a package is about the key.
+    /// Only of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     package: Option<PackageMember>,
     previous: Digest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason_ref: Option<Hex128>,
     scope: ChangeScope,
     sequence: u64,
     synced: u64,
     time: DateTime<Utc>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    who: Option<Hex128>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum HandedTag {
     Handed,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum HandedKind {
+    Key,
+    Page,
+    Package,
+    Address,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -51,21 +66,29 @@ struct PackageMember {
 impl HandedLine {
     /// The line of this entry after `previous`.
     pub(super) fn new(entry: &HandedEntry, previous: Position, synced: u64) -> Self {
-        let package = entry.package.clone().map(|package| PackageMember {
-            host: package.host,
-            plugin: package.plugin,
-            version: package.version,
-        });
+        let (kind, package) = match &entry.what {
+            Handout::Key => (HandedKind::Key, None),
+            Handout::Page => (HandedKind::Page, None),
+            Handout::Package(package) => (HandedKind::Package, Some(package.clone())),
+            Handout::Address => (HandedKind::Address, None),
+        };
         Self {
             event: HandedTag::Handed,
             id: entry.id,
+            kind,
             license: entry.license,
-            package,
+            package: package.map(|package| PackageMember {
+                host: package.host,
+                plugin: package.plugin,
+                version: package.version,
+            }),
             previous: previous.digest,
+            reason_ref: entry.reason,
             scope: ChangeScope::clone(&entry.scope),
             sequence: previous.sequence + 1,
             synced,
             time: entry.time,
+            who: entry.who,
         }
     }
 }
@@ -76,16 +99,28 @@ impl EventLine for HandedLine {
     }
 
     fn event(self) -> serde_json::Result<LedgerEvent> {
-        let package = self.package.map(|package| HandedPackage {
-            plugin: package.plugin,
-            version: package.version,
-            host: package.host,
-        });
+        let what = match (self.kind, self.package) {
+            (HandedKind::Key, None) => Handout::Key,
+            (HandedKind::Page, None) => Handout::Page,
+            (HandedKind::Address, None) => Handout::Address,
+            (HandedKind::Package, Some(package)) => Handout::Package(HandedPackage {
+                plugin: package.plugin,
+                version: package.version,
+                host: package.host,
+            }),
+            _ => {
+                return Err(serde_json::Error::custom(
+                    "a line of the kind 'package', and no other, has a package",
+                ));
+            }
+        };
         let entry = HandedEntry {
             id: self.id,
             license: self.license,
-            package,
+            what,
             scope: Arc::new(self.scope),
+            reason: self.reason_ref,
+            who: self.who,
             time: self.time,
         };
         Ok(LedgerEvent::Handed(entry.into()))
@@ -104,12 +139,21 @@ mod tests {
             version: "1.2.0".parse().unwrap(),
             host: host.map(|host| host.parse().unwrap()),
         };
-        for package in [None, Some(package(None)), Some(package(Some("new.example")))] {
+        let person = Some(Hex128([2; 16]));
+        for (what, who) in [
+            (Handout::Key, None),
+            (Handout::Page, person),
+            (Handout::Package(package(None)), None),
+            (Handout::Package(package(Some("new.example"))), None),
+            (Handout::Address, person),
+        ] {
             let entry = HandedEntry {
                 id: Hex128([7; 16]),
                 license: LicenseId::from_bytes([1; 32]),
-                package,
+                what,
                 scope: Arc::new(ChangeScope::account()),
+                reason: who,
+                who,
                 time: DateTime::UNIX_EPOCH,
             };
             let record = LedgerRecord {
@@ -125,8 +169,13 @@ mod tests {
             assert_eq!(serde_json_canonicalizer::to_string(&value).unwrap() + "\n", text);
             assert_eq!(LedgerRecord::read(&line).unwrap(), record);
             // As this version reads a line of one that knows more of it.
-            let newer = text.replace("\"license\"", "\"kind\":\"page\",\"license\"");
+            let newer = text.replace("\"license\"", "\"later\":1,\"license\"");
             assert!(matches!(LedgerRecord::read(newer.as_bytes()), Err(LineError::Newer(_))));
+            let other = match text.contains("package") {
+                true => text.replace("\"kind\":\"package\"", "\"kind\":\"key\""),
+                false => text.replace("\"kind\":", "\"kind\":\"package\",\"was\":"),
+            };
+            assert!(LedgerRecord::read(other.as_bytes()).is_err(), "{other}");
         }
     }
 }

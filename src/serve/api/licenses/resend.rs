@@ -1,6 +1,8 @@
 //! `POST /api/v1/licenses/<id>/resend`: mails the key of a license, or the page of its first copies, to the address in the
 //! request.
 
+use std::sync::Arc;
+
 use chrono::Utc;
 use hyper::body::Incoming;
 use serde::Deserialize;
@@ -12,7 +14,7 @@ use crate::serve::api::licenses::caller::Caller;
 use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
 use crate::serve::api::licenses::ledger;
 use crate::serve::ledger_licenses::ExpectedRevision;
-use crate::serve::license_mails::{MailTools, MailedAgain};
+use crate::serve::license_mails::{MailAgain, MailTools, MailedAgain};
 use crate::serve::license_texts::LicenseTexts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
@@ -20,6 +22,7 @@ use countersign_mail::address::MailAddress;
 use countersign_model::api_token::TokenScope;
 use countersign_model::digest::Digest;
 use countersign_model::license_key::LicenseId;
+use countersign_model::remarks::Author;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,11 +56,20 @@ pub(super) async fn reply(
     let snapshot = service.gate.snapshot();
     let pages = service.first_copy_pages(&snapshot);
     let tools = MailTools {
+        bindings: service.gate.bindings(),
         queue: service.mail.get().cloned(),
         secrets: snapshot.secrets.licensing.as_deref(),
         pages: pages.as_ref(),
     };
-    tools.mail_again(what, &found, address, &event, Utc::now()).await?;
+    let wanted = MailAgain {
+        what,
+        address,
+        event,
+        scope: Arc::clone(&caller.scope),
+        author: Author::default(),
+        now: Utc::now(),
+    };
+    tools.mail_again(&found, wanted).await?;
     tracing::info!(license = id.log_tag(), by = %caller.scope, ?what, "mailed again");
     let document = LicenseDocument::issued(&found, &texts, KnownSites::of(service, &snapshot));
     Ok(answer(StatusCode::ACCEPTED, &document))
