@@ -613,6 +613,674 @@ fn forms_change_a_license_once_and_say_who_and_why() {
         "{page}"
     );
     done(&change("lift", &[]), "lifted");
+    let history = stdout_json(&desk.instance, &["license", "history", &id]);
+    let events: Vec<_> = history["events"].as_array().unwrap().iter().rev().collect();
+    let event = |at: usize| {
+        (
+            &events[at]["event"],
+            &events[at]["who"],
+            &events[at]["reason"],
+            &events[at]["by"],
+        )
+    };
+    let by = json!("operator:desk");
+    assert_eq!(
+        event(1),
+        (&json!("renewed"), &json!("Jonas Berg"), &json!("a goodwill year"), &by)
+    );
+    assert_eq!(
+        event(3),
+        (&json!("suspended"), &json!("Jonas Berg"), &json!("card dispute"), &by)
+    );
+    // The page has them, too; reasons are not for everybody.
+    let shown = desk.get(&path, &jonas).text();
+    for words in [
+        "Extended to 30 Jun 2031",
+        "For 5 sites",
+        "a goodwill year",
+        "Suspended",
+        "card dispute",
+        "Resumed",
+        "Jonas Berg",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let shown = desk.get(&path, &session(MIRA)).text();
+    assert!(shown.contains("Jonas Berg") && !shown.contains("goodwill"), "{shown}");
+    for sites in (6..18).chain([5]) {
+        done(&change("sites", &[("sites", &sites.to_string())]), "sites");
+    }
+    let count = |page: &str| desk.get(page, &jonas).text().matches("For ").count();
+    assert_eq!(count(&path), 10);
+    assert!(desk.get(&path, &jonas).text().contains("?history=all"));
+    assert!(count(&format!("{path}?history=all")) > 12);
+    // What the role does not allow.
+    let far = Utc::now()
+        .date_naive()
+        .checked_add_months(Months::new(12 * 9))
+        .unwrap()
+        .to_string();
+    for (step, form) in [
+        ("extend", &[("until", far.as_str())][..]),
+        ("extend", &[("until", "2030-01-01")]),
+        ("extend", &[("until", "soon")]),
+        ("sites", &[("sites", "101")]),
+        ("sites", &[("sites", "0")]),
+        ("suspend", &[("reason", " ")]),
+        ("suspend", &[("reason", &"x".repeat(501))]),
+        ("free", &[("host", "not a host")]),
+        ("free", &[("host", "never-bound.example")]),
+    ] {
+        let answer = change(step, form);
+        assert_eq!(answer.status, 422, "{step} {form:?}: {}", answer.text());
+    }
+    assert_eq!(desk.license(&id)["revision"], 18);
+    assert_eq!(change("revoke", &[("reason", "r"), ("sure", &id[..4])]).status, 403);
+    let anna = session(ANNA);
+    let revoke = |sure: &str| {
+        desk.post(
+            &format!("{path}/revoke"),
+            &anna,
+            &[("revision", "18"), ("reason", "fraud"), ("sure", sure)],
+        )
+    };
+    assert_eq!(revoke("0").status, 422);
+    assert_eq!(desk.license(&id)["status"], "active");
+    done(&revoke(&id[..4].to_uppercase()), "revoked");
+    assert_eq!(desk.license(&id)["status"], "revoked");
+    assert_eq!(change("lift", &[]).status, 422);
+}
+
+#[test]
+fn a_seat_is_freed_and_a_license_of_a_file_is_only_shown() {
+    let in_file = License::new();
+    let instance = Instance::issuing(&[in_file.toml("")]);
+    let desk = Desk::with(instance, "");
+    let id = desk.issue(&[]);
+    run(&desk.instance, &["license", "list"]);
+    let issued = stdout_json(
+        &desk.instance,
+        &["license", "issue", "--module", "forms", "--expires", "never"],
+    );
+    let license = License {
+        key: issued["license_key"].as_str().unwrap().to_owned(),
+        id: issued["id"].as_str().unwrap().to_owned(),
+    };
+    assert_eq!(desk.server.validate(&license, "https://a.example").code(), "ok");
+    let jonas = session(JONAS);
+    let page = desk.get(&format!("/licenses/{}", license.id), &jonas).text();
+    assert!(page.contains("Free the seat of a.example"), "{page}");
+    let form = [("revision", "1"), ("host", "a.example")];
+    let freed = desk.post(&format!("/licenses/{}/free", license.id), &jonas, &form);
+    assert_eq!(
+        (freed.status, location(&freed).ends_with("?done=freed&site=a.example")),
+        (303, true),
+        "{}",
+        freed.text()
+    );
+    let shown = desk.get(location(&freed), &jonas).text();
+    assert!(
+        shown.contains("The seat of a.example is free.") && shown.contains("Seat of a.example freed"),
+        "{shown}"
+    );
+    let again = desk.post(&format!("/licenses/{}/free", license.id), &jonas, &form);
+    assert!(location(&again).ends_with("?done=same"), "{}", again.text());
+    let page = desk.get(&format!("/licenses/{}", in_file.id), &session(ANNA)).text();
+    assert!(
+        page.contains("registry/licenses/licenses.toml:1 declares this license"),
+        "{page}"
+    );
+    assert!(!page.contains("action=\"/licenses/"), "it has no forms");
+    let refused = desk.post(
+        &format!("/licenses/{}/suspend", in_file.id),
+        &jonas,
+        &[("revision", "1"), ("reason", "r")],
+    );
+    assert_eq!(refused.status, 422);
+    let list = desk.get("/licenses", &jonas).text();
+    assert!(
+        list.contains(&in_file.id) && list.contains(&id) && list.contains("3 licenses"),
+        "{list}"
+    );
+}
+
+#[test]
+fn a_license_that_somebody_says_is_fine_is_listed_nowhere_until_that_day() {
+    let in_file = License::new();
+    let desk = Desk::with(Instance::issuing(&[in_file.toml("")]), "");
+    let issued = stdout_json(
+        &desk.instance,
+        &["license", "issue", "--module", "forms", "--expires", "never"],
+    );
+    let license = License {
+        key: issued["license_key"].as_str().unwrap().to_owned(),
+        id: issued["id"].as_str().unwrap().to_owned(),
+    };
+    for license in [&license, &in_file] {
+        assert_eq!(desk.server.validate(license, "https://own.example").code(), "ok");
+        for number in 0..6 {
+            let host = format!("https://host{number}.example");
+            assert_eq!(desk.server.validate(license, &host).code(), "bound_elsewhere");
+        }
+    }
+    let reviewed = || stdout_json(&desk.instance, &["review"]);
+    let listed = || reviewed()["many_hosts"].as_array().unwrap().len();
+    eventually("both are listed", || listed() == 2);
+    let jonas = session(JONAS);
+    let mira = session(MIRA);
+    let sharing = |session: &str| desk.get("/sharing", session).text();
+    // Before and after the list of what is fine.
+    let parts = |page: &str| {
+        let (found, fine) = page.split_once("id=\"fine\"").unwrap();
+        (found.to_owned(), fine.to_owned())
+    };
+    let (found, fine) = parts(&sharing(&jonas));
+    assert!(found.contains(&license.id) && found.contains(&in_file.id), "{found}");
+    assert!(found.contains(&format!("/licenses/{}/vouch", license.id)) && fine.contains("None."));
+    assert!(!sharing(&mira).contains("<form method=\"post\" action=\"/licenses/"));
+    let today = || desk.get("/", &jonas).text();
+    assert!(today().contains("2 licenses may be shared"), "{}", today());
+    let on_its_page = |said: &str| {
+        let page = desk.get(&format!("/licenses/{}", license.id), &jonas).text();
+        assert!(page.contains(said), "{page}");
+    };
+    on_its_page("6 sites without a seat asked with this key.");
+    on_its_page("the only seat is taken");
+    on_its_page("<bdi>host5.example</bdi>");
+
+    let day = |years: u32, days: u64| {
+        let now = Utc::now().date_naive();
+        let day = now.checked_add_months(Months::new(12 * years)).unwrap();
+        day.checked_add_days(Days::new(days)).unwrap().to_string()
+    };
+    let reason = "an agency of Erika Muster";
+    let half = day(0, 180);
+    let form = [("until", half.as_str()), ("reason", reason)];
+    let vouch = |form: &[(&str, &str)]| desk.post(&format!("/licenses/{}/vouch", license.id), &jonas, form);
+    for until in ["", "soon", &day(5, 2), "2026-01-01"] {
+        assert_eq!(vouch(&[("until", until)]).status, 422, "{until}");
+    }
+    assert_eq!(location(&vouch(&form)), "/sharing?done=vouched");
+    on_its_page("Marked as fine until ");
+    let before = desk.ledger();
+    assert_eq!(location(&vouch(&form)), "/sharing?done=same");
+    assert_eq!(desk.ledger(), before);
+    assert!(!String::from_utf8(before).unwrap().contains("Erika"));
+    // At once, though what a look found is kept for ten minutes.
+    let (found, fine) = parts(&sharing(&jonas));
+    assert!(!found.contains(&license.id) && found.contains(&in_file.id), "{found}");
+    for said in [
+        license.id.as_str(),
+        "Jonas Berg",
+        reason,
+        &format!("datetime=\"{half}\""),
+    ] {
+        assert!(fine.contains(said), "{said}: {fine}");
+    }
+    let (_, fine) = parts(&sharing(&mira));
+    assert!(fine.contains("Jonas Berg") && !fine.contains("Erika") && !fine.contains("/unvouch"));
+    assert!(today().contains("1 license may be shared"), "{}", today());
+    let page = desk.get(&format!("/licenses/{}", license.id), &jonas).text();
+    assert!(
+        page.contains(&format!("Vouched for until {}", shown_day(&half))) && page.contains(reason),
+        "{page}"
+    );
+    let found = reviewed();
+    let fine = &found["vouched"][0];
+    assert_eq!(found["many_hosts"][0]["license"], in_file.id.as_str());
+    assert_eq!(
+        (
+            &fine["license"],
+            &fine["until"],
+            &fine["by"],
+            &fine["who"],
+            &fine["reason"]
+        ),
+        (
+            &json!(license.id),
+            &json!(half),
+            &json!("operator:desk"),
+            &json!("Jonas Berg"),
+            &json!(reason)
+        )
+    );
+    let text = String::from_utf8(run(&desk.instance, &["review"]).stdout).unwrap();
+    assert!(text.contains("FINE") && text.contains(reason), "{text}");
+
+    // A program: it names no person and no reason, and a file may declare the license.
+    let bearer = token(&desk.instance, "shop", &["licenses:write", "reports:read"]);
+    let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+    let call = |method: &str, target: &str, body: &str| {
+        request(desk.server.address, method, target, &headers, body.as_bytes())
+    };
+    let review = call("GET", "/api/v1/reports/review", "").json();
+    assert_eq!(review["many_hosts"].as_array().unwrap().len(), 1);
+    let mut expected = fine.clone();
+    for name in ["who", "reason"] {
+        expected.as_object_mut().unwrap().remove(name);
+    }
+    assert_eq!(review["vouched"], json!([expected]));
+    let path = format!("/api/v1/licenses/{}/vouch", in_file.id);
+    for (body, status) in [
+        (json!({ "until": day(5, 2) }), 400),
+        (json!({ "until": "never" }), 400),
+        (json!({ "until": "2026-01-01" }), 400),
+        (json!({ "until": null }), 400),
+        (json!({ "days": 3 }), 400),
+        (json!({ "reason": license.key }), 400),
+    ] {
+        assert_eq!(call("POST", &path, &body.to_string()).status, status, "{body}");
+    }
+    let none = format!("/api/v1/licenses/{}/vouch", "0".repeat(64));
+    assert_eq!(call("POST", &none, "{}").status, 404);
+    let answer = call("POST", &path, "{}");
+    assert_eq!(
+        (answer.status, answer.json()),
+        (200, json!({ "id": in_file.id, "changed": true, "until": day(1, 0) }))
+    );
+    assert_eq!(call("POST", &path, "{}").json()["changed"], false);
+    assert!(!today().contains("may be shared"), "{}", today());
+    let back = call("POST", &format!("/api/v1/licenses/{}/unvouch", in_file.id), "{}");
+    assert_eq!(back.json(), json!({ "id": in_file.id, "changed": true }));
+    assert_eq!(listed(), 1);
+
+    // The page takes back what it shows.
+    let unvouch = |form: &[(&str, &str)]| desk.post(&format!("/licenses/{}/unvouch", license.id), &jonas, form);
+    assert_eq!(unvouch(&[]).status, 422);
+    assert_eq!(location(&unvouch(&[("until", &half)])), "/sharing?done=unvouched");
+    assert_eq!(location(&unvouch(&[("until", &half)])), "/sharing?done=same");
+    assert!(today().contains("2 licenses may be shared"), "{}", today());
+    let history = stdout_json(&desk.instance, &["license", "history", &license.id]);
+    let events: Vec<_> = history["events"].as_array().unwrap()[..2]
+        .iter()
+        .map(|event| (&event["event"], &event["who"]))
+        .collect();
+    let who = json!("Jonas Berg");
+    assert_eq!(events, [(&json!("unvouched"), &who), (&json!("vouched"), &who)]);
+
+    // Without a server, through a compaction; the reason is erased.
+    let Desk { instance, server, .. } = desk;
+    server.stop();
+    let said = ["license", "vouch", &license.id, "--until", "+6m", "--reason", reason];
+    assert_eq!(stdout_json(&instance, &said)["changed"], true);
+    run(&instance, &["bindings", "compact"]);
+    let found = stdout_json(&instance, &["review"]);
+    assert_eq!(found["many_hosts"][0]["license"], in_file.id.as_str());
+    assert_eq!(found["vouched"][0]["reason"], reason);
+    run(&instance, &["license", "forget", &license.id]);
+    let fine = &stdout_json(&instance, &["review"])["vouched"][0];
+    assert_eq!((&fine["license"], fine.get("reason")), (&json!(license.id), None));
+    assert_eq!(files_with(&instance.file("store"), &["Erika"]), Vec::<PathBuf>::new());
+    let server = Server::start(&instance);
+    assert_eq!(
+        stdout_json(&instance, &["review"])["vouched"][0]["license"],
+        license.id.as_str()
+    );
+    server.stop();
+}
+
+#[test]
+fn who_comes_second_sees_what_differs_and_overwrites_nothing() {
+    let desk = Desk::open("");
+    let id = desk.issue(&[]);
+    let extend = |session: &str, revision: &str, until: &str| {
+        let form = [
+            ("revision", revision),
+            ("then", "2030-06-30"),
+            ("until", until),
+            ("reason", "<b>why</b>"),
+        ];
+        desk.post(&format!("/licenses/{id}/extend"), session, &form)
+    };
+    assert_eq!(extend(&session(JONAS), "1", "2030-09-30").status, 303);
+    let second = extend(&session(ANNA), "1", "2031-03-31");
+    assert_eq!(second.status, 409);
+    let page = second.text();
+    for expected in [
+        "Somebody was faster",
+        "Jonas Berg",
+        "30 Jun 2030",
+        "30 Sep 2030",
+        "31 Mar 2031",
+        "name=\"revision\" value=\"2\"",
+    ] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+    assert!(!page.contains("<b>why"));
+    assert_eq!(desk.license(&id)["expires"], "2030-09-30");
+    assert_eq!(extend(&session(ANNA), "2", "2031-03-31").status, 303);
+    assert_eq!(desk.license(&id)["expires"], "2031-03-31");
+    let none = desk.post(
+        &format!("/licenses/{id}/extend"),
+        &session(ANNA),
+        &[("until", "2032-01-01")],
+    );
+    assert_eq!(none.status, 422, "a form without a revision");
+}
+
+#[test]
+fn a_new_key_is_made_and_mailed_once_however_often_the_form_is_sent() {
+    let mail = "[mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n";
+    let desk = Desk::open(mail);
+    let id = desk.issue(&["--customer", "buyer@shop.example"]);
+    let alone = desk.issue(&[]);
+    let jonas = session(JONAS);
+    let question = desk.get(&format!("/licenses/{id}/new-key"), &jonas).text();
+    let once = question
+        .split("name=\"once\" value=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let form = [("revision", "1"), ("once", once), ("reason", "the key leaked")];
+    let first = desk.post(&format!("/licenses/{id}/new-key"), &jonas, &form);
+    assert_eq!(first.status, 303, "{}", first.text());
+    let again = desk.post(&format!("/licenses/{id}/new-key"), &jonas, &form);
+    assert_eq!((again.status, location(&again)), (303, location(&first)));
+    let new = location(&first)
+        .strip_prefix("/licenses/")
+        .unwrap()
+        .split('?')
+        .next()
+        .unwrap();
+    assert_eq!(desk.license(new)["replaces"], json!(id));
+    assert_eq!(desk.license(&id)["status"], "revoked");
+    assert_eq!(mails(&desk.instance), 1);
+    let page = desk.get(location(&first), &jonas).text();
+    assert!(page.contains("has a new key") && !LicenseKey::is_in(&page), "{page}");
+    let form = [("revision", "1"), ("once", once), ("reason", "r")];
+    let none = desk.post(&format!("/licenses/{alone}/new-key"), &jonas, &form);
+    assert!(
+        none.status == 422 && none.text().contains("No address"),
+        "{}",
+        none.text()
+    );
+    assert_eq!(desk.license(&alone)["status"], "active");
+}
+
+#[test]
+fn the_key_of_a_license_is_mailed_again_to_the_kept_address_once() {
+    let mail = "[mail]\nserver = '127.0.0.1'\nport = 1\ntls = 'none'\nfrom = 'licenses@acme.example'\n";
+    let desk = Desk::open(mail);
+    let id = desk.issue(&["--customer", "buyer@shop.example"]);
+    let jonas = session(JONAS);
+    let page = desk.get(&format!("/licenses/{id}"), &jonas).text();
+    let once = page
+        .split("name=\"once\" value=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let lines = || desk.ledger().split(|byte| *byte == b'\n').count();
+    let before = lines();
+    for _ in 0..2 {
+        let sent = desk.post(&format!("/licenses/{id}/mail-key"), &jonas, &[("once", once)]);
+        assert_eq!(
+            (sent.status, location(&sent)),
+            (303, format!("/licenses/{id}?done=mailed").as_str())
+        );
+    }
+    assert_eq!(mails(&desk.instance), 1);
+    assert_eq!(lines(), before + 1, "who did it is in the history once");
+    let line = newest_line(&desk);
+    assert_eq!(
+        (&line["who"], &line["what"]),
+        (&json!("Jonas Berg"), &json!(["the key was mailed again"])),
+        "{line}"
+    );
+    let page = desk.get(&format!("/licenses/{id}"), &jonas).text();
+    assert!(
+        page.contains("Mail waits: the key") && page.contains("The key was mailed again"),
+        "{page}"
+    );
+    // Nothing of this server can be downloaded.
+    let none = desk.post(&format!("/licenses/{id}/mail-page"), &jonas, &[("once", once)]);
+    assert_eq!(none.status, 422);
+    assert!(
+        none.text()
+            .contains("The server has no first copies of what the license covers.")
+    );
+    assert_eq!(mails(&desk.instance), 1);
+    let alone = desk.issue(&[]);
+    assert!(
+        !desk
+            .get(&format!("/licenses/{alone}"), &jonas)
+            .text()
+            .contains("Mail the key again")
+    );
+    assert_eq!(
+        desk.post(&format!("/licenses/{alone}/mail-key"), &jonas, &[("once", once)])
+            .status,
+        422
+    );
+}
+
+/// A day as pages show it.
+fn shown_day(day: &str) -> String {
+    day.parse::<NaiveDate>().unwrap().format("%-d %b %Y").to_string()
+}
+
+#[test]
+fn what_a_shop_suspended_is_lifted_by_the_shop_alone() {
+    let instance = with_sellers("");
+    instance.write_issuing_secrets();
+    let desk = Desk::with(instance, "[shops.stripe]\n");
+    let sale = ShopSale::new(Seller::Stripe, 1);
+    let deliver = |event, second| {
+        for body in sale.bodies(event, second) {
+            assert_eq!(Seller::Stripe.deliver(&desk.server, &body), 200);
+        }
+    };
+    let listed = || stdout_json(&desk.instance, &["license", "list"]);
+    deliver(ShopEvent::Sold(SMALL, 1, 30), 1);
+    eventually("it is sold", || listed().as_array().unwrap().len() == 1);
+    let id = listed()[0]["id"].as_str().unwrap().to_owned();
+    let jonas = session(JONAS);
+    let path = format!("/licenses/{id}");
+    let change = |step: &str| {
+        let revision = desk.revision(&id);
+        let form = [("revision", revision.as_str()), ("reason", "a dispute")];
+        desk.post(&format!("{path}/{step}"), &jonas, &form)
+    };
+    // What a person suspended, too, is lifted, and the page says that the license stays suspended.
+    assert_eq!(change("suspend").status, 303);
+    deliver(ShopEvent::Refunded(1), 2);
+    let because =
+        "The shop suspended this license because the payment was refunded: it works again when the shop says so.";
+    let page = || desk.get(&path, &jonas).text();
+    eventually("the refund is applied", || {
+        let lifted = change("lift");
+        lifted.status == 303
+            && location(&lifted).ends_with("?done=lifted")
+            && desk.get(location(&lifted), &jonas).text().contains(because)
+            || change("suspend").status != 303
+    });
+    assert_eq!(desk.license(&id)["status"], "suspended");
+    assert!(
+        page().contains(because) && !page().contains("Lift the suspension"),
+        "{}",
+        page()
+    );
+    assert!(page().contains("Suspended by"), "{}", page());
+    let revision = desk.revision(&id);
+    let refused = change("lift");
+    assert!(
+        refused.status == 422 && refused.text().contains(because),
+        "{}",
+        refused.text()
+    );
+    let bearer = token(&desk.instance, "office", &["licenses:write"]);
+    let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+    let target = format!("/api/v1/licenses/{id}/resume");
+    let refused = request(desk.server.address, "POST", &target, &headers, b"{}");
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    assert!(
+        refused.text().contains("because the payment was refunded"),
+        "{}",
+        refused.text()
+    );
+    let refused = countersign(&desk.instance)
+        .args(["license", "resume", &id])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("because the payment was refunded"),
+        "{said}"
+    );
+    assert_eq!(desk.revision(&id), revision, "nothing was written");
+}
+
+#[test]
+fn a_reserved_seat_is_freed_and_moved_before_its_site_asked() {
+    let desk = Desk::open("");
+    let issued = stdout_json(
+        &desk.instance,
+        &["license", "issue", "--module", "forms", "--expires", "never"],
+    );
+    let license = License {
+        key: issued["license_key"].as_str().unwrap().to_owned(),
+        id: issued["id"].as_str().unwrap().to_owned(),
+    };
+    let path = format!("/licenses/{}", license.id);
+    let jonas = session(JONAS);
+    let change = |step: &str, form: &[(&str, &str)]| {
+        let revision = desk.revision(&license.id);
+        let form = [&[("revision", revision.as_str())][..], form].concat();
+        let answer = desk.post(&format!("{path}/{step}"), &jonas, &form);
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        desk.get(location(&answer), &jonas).text()
+    };
+    let code = |host: &str| desk.server.validate(&license, host).code();
+    assert_eq!(code("https://shop.example.com"), "ok");
+    // A typo.
+    let page = change("move", &[("host", "shop.example.com"), ("to", "shopp.example.com")]);
+    for said in [
+        "The seat is reserved for shopp.example.com.",
+        "reserved, has not asked yet",
+        "Free the seat of shopp.example.com",
+        "Seat of shop.example.com freed, seat reserved for shopp.example.com",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    assert_eq!(code("https://shop.example.com"), "bound_elsewhere");
+    change("move", &[("host", "shopp.example.com"), ("to", "shop.example.com")]);
+    assert_eq!(code("https://shop.example.com"), "ok");
+    change("move", &[("host", "shop.example.com"), ("to", "shopp.example.com")]);
+    change("free", &[("host", "shopp.example.com")]);
+    assert_eq!(code("https://shop.example.com"), "ok");
+}
+
+#[test]
+fn what_takes_something_away_is_asked_first_and_says_what_happens() {
+    let desk = Desk::open("");
+    let id = desk.issue(&["--host", "one.example", "--host", "two.example"]);
+    let anna = session(ANNA);
+    let path = format!("/licenses/{id}");
+    let change = |step: &str, form: &[(&str, &str)]| {
+        let revision = desk.revision(&id);
+        let form = [&[("revision", revision.as_str()), ("reason", "a return")][..], form].concat();
+        desk.post(&format!("{path}/{step}"), &anna, &form)
+    };
+    let before = desk.ledger();
+    let asked = change("extend", &[("until", "2029-01-31")]);
+    let page = asked.text();
+    for said in [
+        "Shorten this license?",
+        "31 Jan 2029",
+        "30 Jun 2030",
+        "2 seats are used",
+        ">Shorten</button>",
+        "name=\"until\" value=\"2029-01-31\"",
+        "name=\"reason\" value=\"a return\"",
+    ] {
+        assert!(asked.status == 200 && page.contains(said), "{said}: {page}");
+    }
+    let asked = change("sites", &[("sites", "1")]);
+    assert!(
+        asked.status == 200 && asked.text().contains("all 2 sites go on and keep their updates"),
+        "{}",
+        asked.text()
+    );
+    assert_eq!(desk.ledger(), before);
+    assert_eq!(
+        change("extend", &[("until", "2029-01-31"), ("sure", "yes")]).status,
+        303
+    );
+    assert_eq!(change("sites", &[("sites", "1"), ("sure", "yes")]).status, 303);
+    assert_eq!(desk.license(&id)["expires"], "2029-01-31");
+    assert_eq!(desk.license(&id)["sites"], 1);
+    // A month and a year more are a click away.
+    let page = desk.get(&path, &anna).text();
+    for day in ["2029-02-28", "2030-01-31"] {
+        assert!(page.contains(&format!("?until={day}#x\"")), "{day}: {page}");
+    }
+    let chosen = desk.get(&format!("{path}?until=2030-01-31"), &anna).text();
+    assert!(chosen.contains("name=\"until\" value=\"2030-01-31\""), "{chosen}");
+}
+
+#[test]
+fn a_customer_gets_a_new_address_and_keeps_name_and_licenses() {
+    let (desk, id) = Desk::with_sale("old@buyer.example", "Harbor & Sons");
+    let other = desk.issue(&["--customer", "old@buyer.example"]);
+    let stranger = desk.issue(&["--customer", "taken@other.example"]);
+    let anna = session(ANNA);
+    let path = format!("/licenses/{id}");
+    let change = |address: &str| {
+        let revision = desk.revision(&id);
+        let form = [("revision", revision.as_str()), ("address", address)];
+        desk.post(&format!("{path}/address"), &anna, &form)
+    };
+    let said = change("new@buyer.example");
+    assert_eq!(location(&said), format!("{path}?done=address"), "{}", said.text());
+    assert_eq!(location(&change("New@buyer.example")), format!("{path}?done=same"));
+    let listed = |address: &str| {
+        let found = stdout_json(&desk.instance, &["license", "list", "--customer", address]);
+        found.as_array().unwrap().len()
+    };
+    assert_eq!((listed("new@buyer.example"), listed("old@buyer.example")), (2, 2));
+    let history = || stdout_json(&desk.instance, &["license", "history", &id])["events"].clone();
+    let line = &history()[0];
+    assert_eq!(
+        (&line["who"], &line["what"]),
+        (&json!("Anna Keller"), &json!(["the customer has a new mail address"])),
+        "{line}"
+    );
+    for license in [&id, &other] {
+        let page = desk.get(&format!("/licenses/{license}"), &anna).text();
+        let new = page.find("<dt>Address</dt><dd><a href=\"/licenses?q=new%40buyer.example\">");
+        let old = page.find("<dt>Another address</dt><dd><a href=\"/licenses?q=old%40buyer.example\">");
+        assert!(
+            new.is_some() && old > new && page.contains("Harbor &#38; Sons"),
+            "{page}"
+        );
+    }
+    // And back: the newest one counts.
+    assert_eq!(change("old@buyer.example").status, 303);
+    let page = desk.get(&path, &anna).text();
+    assert!(
+        page.contains("<dt>Address</dt><dd><a href=\"/licenses?q=old%40"),
+        "{page}"
+    );
+    let taken = change("taken@other.example");
+    assert!(
+        taken.status == 422 && taken.text().contains("Another customer has this address"),
+        "{}",
+        taken.text()
+    );
+    assert_eq!(change("nobody").status, 422);
+    // By a command.
+    let assign = |address: &str| {
+        stdout_json(
+            &desk.instance,
+            &["license", "assign", &id, "--customer", address, "--same-customer"],
+        )
+    };
+    assert_eq!(assign("third@buyer.example")["changed"], true);
+    assert_eq!(assign("third@buyer.example")["changed"], false);
+    assert_eq!((listed("third@buyer.example"), listed("old@buyer.example")), (2, 2));
     let events = history();
     let addresses = events
         .as_array()

@@ -1,6 +1,5 @@
 //! `serve.foreign_keys`: keys of another system work wherever a key is read, if a license has their SHA-256 as its id.
 
-use std::fs;
 use std::path::PathBuf;
 
 use serde_json::json;

@@ -1,6 +1,5 @@
 //! What people and programs write of a license: kept beside the ledger, shown, and erased for good.
 
-use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! The queue of mails of a running server: what it sends, and what becomes of mails that are not taken.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use chrono::{NaiveDate, Utc};
@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::support::http::request;
 use crate::support::server::countersign;
+use crate::support::stored::{files_in, files_with};
 use crate::support::{Instance, Server, eventually, get};
 use crate::tools::plain_package;
 use crate::tools::smtp::{MailServer, PASSWORD, USER, header};
@@ -192,23 +193,15 @@ fn a_key_of_the_ledger_reaches_its_buyer_and_nothing_else_has_it_or_the_address(
         }
     }
     assert!(server.stop().success());
-    let mut files = 0;
-    for entry in fs::read_dir(vendor.instance.file("store"))
-        .unwrap()
-        .chain(fs::read_dir(vendor.instance.file("store/mail")).unwrap())
-    {
-        let path = entry.unwrap().path();
-        if path.is_file() {
-            let bytes = fs::read(&path).unwrap();
-            let text = String::from_utf8_lossy(&bytes);
-            for number in 0..3 {
-                assert!(!text.contains(key(number)), "{}", path.display());
-            }
-            assert!(!text.contains("anna") && !text.contains("bert"), "{}", path.display());
-            files += 1;
+    let files = files_in(&vendor.instance.file("store"));
+    for (path, content) in &files {
+        let text = String::from_utf8_lossy(content);
+        for number in 0..3 {
+            assert!(!text.contains(key(number)), "{}", path.display());
         }
+        assert!(!text.contains("anna") && !text.contains("bert"), "{}", path.display());
     }
-    assert!(files > 3);
+    assert!(files.len() > 3);
     // An event that comes again gets no second mail, although the mail is sent.
     assert_eq!(
         vendor.enqueue("anna.canary@example.com", &ids[..1], "evt_1"),
@@ -246,15 +239,8 @@ fn a_mail_links_to_the_page_that_gives_the_plugin_and_no_refusal_keeps_the_link(
         parked.contains("looks like spam") && !parked.contains(&token[..20]),
         "{parked}"
     );
-    for file in fs::read_dir(vendor.instance.file("store/mail")).unwrap() {
-        let path = file.unwrap().path();
-        let bytes = if path.is_file() {
-            fs::read(path).unwrap()
-        } else {
-            Vec::new()
-        };
-        assert!(!String::from_utf8_lossy(&bytes).contains(&token[..20]));
-    }
+    let mails = vendor.instance.file("store/mail");
+    assert_eq!(files_with(&mails, &[&token[..20]]), Vec::<PathBuf>::new());
     assert!(!server.log().contains(&token[..20]));
 }
 

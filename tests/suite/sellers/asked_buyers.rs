@@ -1,6 +1,5 @@
 //! Paddle's deliveries name only the customer: the server asks Paddle for the address.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
