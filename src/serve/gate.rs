@@ -364,7 +364,7 @@ impl Gate {
             // Most releases are everybody's, and what a site has already is not held from it.
             let known = rollouts.of(&release.version);
             let is_over = known.is_some_and(|rollout| rollout.phase() == RolloutPhase::Finished);
-            let has_it = |current: &Version| current.cmp_php(&release.version).is_ge();
+            let has_it = |current: &Version| wish.newer_than.is_none() && current.cmp_php(&release.version).is_ge();
             if is_over || wish.current.is_some_and(has_it) {
                 return None;
             }

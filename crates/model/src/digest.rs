@@ -16,6 +16,13 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// The digest of these parts, one behind the other.
+    pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hash = Sha256::new();
+        parts.into_iter().for_each(|part| hash.update(part));
+        Self(hash.finalize().into())
+    }
+
     /// A digest that was computed elsewhere.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)

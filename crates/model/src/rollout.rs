@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use crate::channel::Channel;
 use crate::hex128::Hex128;
 use crate::version::Version;
 
@@ -284,6 +285,8 @@ pub struct Rollout {
     pub started: DateTime<Utc>,
     /// What happened to it, in order.
     pub marks: Vec<RolloutMark>,
+    /// That of the version.
+    channel: Option<Channel>,
     phase: RolloutPhase,
     /// The running time before `since`.
     ran: TimeDelta,
@@ -301,6 +304,7 @@ impl Rollout {
             _ => return None,
         };
         Some(Self {
+            channel: version.channel(),
             version,
             started: mark.time,
             phase,
@@ -345,6 +349,11 @@ impl Rollout {
             .rev()
             .take_while(|mark| !matches!(mark.step, RolloutStep::Started | RolloutStep::Restarted));
         since.into_iter().any(|mark| mark.step == RolloutStep::Alarmed)
+    }
+
+    /// The channel of the release; `None` for one that sites are never offered.
+    pub fn channel(&self) -> Option<Channel> {
+        self.channel
     }
 
     /// How far it is.
@@ -448,9 +457,8 @@ impl PluginRollouts {
 
     /// When a newer release took the place of this one; `None` if it is still the newest of its channel.
     pub fn superseded(&self, rollout: &Rollout) -> Option<DateTime<Utc>> {
-        let channel = rollout.version.channel();
         let newer = self.newer_than(&rollout.version);
-        let newer = newer.filter(|newer| newer.phase != RolloutPhase::Withheld && newer.version.channel() <= channel);
+        let newer = newer.filter(|newer| newer.phase != RolloutPhase::Withheld && newer.channel <= rollout.channel);
         newer.map(|newer| newer.started).min()
     }
 

@@ -112,8 +112,10 @@ impl License {
 
     /// Whether a host that uses this license is a staging copy.
     pub fn is_copy(&self, stored: &(impl Stored + ?Sized), staging: &StagingRule, host: &SiteHost) -> bool {
+        // Most licenses have one site, which is no copy.
+        let has_others = self.hosts(stored.all(), &[]).any(|other| other != host);
         let is_at_staging_host = || staging.hosts.has(host) && self.counts(stored, staging).has_outside;
-        self.has_site_above(stored, host) || is_at_staging_host()
+        has_others && (self.has_site_above(stored, host) || is_at_staging_host())
     }
 
     /// How many staging copies need no seat.

@@ -33,8 +33,8 @@ impl WavePosition {
             Some(WaveWish::First) => Self(0),
             Some(WaveWish::Last) => Self(u32::MAX),
             None => {
-                let words = [LABEL, slug.as_str(), version.as_str(), host.as_str()].join("\0");
-                let [a, b, c, d, ..] = *Digest::of(words.as_bytes()).as_bytes();
+                let words = [LABEL, "\0", slug.as_str(), "\0", version.as_str(), "\0", host.as_str()];
+                let [a, b, c, d, ..] = *Digest::of_parts(words.map(str::as_bytes)).as_bytes();
                 Self(u32::from_be_bytes([a, b, c, d]))
             }
         }
@@ -138,7 +138,7 @@ fn patience(
     now: DateTime<Utc>,
 ) -> Option<TimeDelta> {
     let lacked = rollouts.newer_than(current).filter(|rollout| {
-        rollout.phase() != RolloutPhase::Withheld && rollout.version.channel().is_some_and(|its| its <= channel)
+        rollout.phase() != RolloutPhase::Withheld && rollout.channel().is_some_and(|its| its <= channel)
     });
     let mut paused = TimeDelta::zero();
     let mut least = None;

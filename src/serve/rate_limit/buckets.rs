@@ -3,9 +3,12 @@
 //! The cost of a request is known only afterwards, so a bucket can be charged later and go into debt. Rate limit
 //! libraries cannot do that: they refuse what a bucket does not have, and take nothing.
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use zerocopy::FromZeros as _;
 
 use crate::serve::coarse_clock;
 use crate::serve::metrics::Counter;
@@ -36,7 +39,9 @@ impl Buckets {
         let interval = period.as_nanos() as u64 / size;
         let whole = interval * size.get();
         Self {
-            full_at: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            // The kernel gives memory for those that are used.
+            full_at: <[AtomicU64]>::new_box_zeroed_with_elems(count)
+                .unwrap_or_else(|_| handle_alloc_error(Layout::new::<AtomicU64>())),
             interval,
             whole,
             refused,
