@@ -15,15 +15,13 @@ const READ_AT_ONCE: u64 = 1 << 20;
 /// # Errors
 /// The file cannot be read, or `each` fails.
 pub fn lines_with<E: From<io::Error>>(
-    mut file: impl Read,
+    file: impl Read,
     wanted: &[u8],
     mut each: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     let finder = memmem::Finder::new(wanted);
-    let mut bytes = Vec::new();
-    loop {
-        let is_end = Read::by_ref(&mut file).take(READ_AT_ONCE).read_to_end(&mut bytes)? == 0;
-        let whole = memrchr(b'\n', &bytes).map_or(0, |end| end + 1);
+    in_pieces(file, |bytes| {
+        let whole = memrchr(b'\n', bytes).map_or(0, |end| end + 1);
         let mut rest = &bytes[..whole];
         while let Some(found) = finder.find(rest) {
             let start = memrchr(b'\n', &rest[..found]).map_or(0, |end| end + 1);
@@ -31,11 +29,24 @@ pub fn lines_with<E: From<io::Error>>(
             each(&rest[start..end])?;
             rest = &rest[end..];
         }
-        if is_end {
-            return Ok(());
-        }
-        bytes.drain(..whole);
+        Ok(whole)
+    })
+}
+
+/// Passes a file on in pieces of a megabyte. `take` says how many bytes it took; the others are at the beginning of the next piece.
+///
+/// # Errors
+/// The file cannot be read, or `take` fails.
+pub fn in_pieces<E: From<io::Error>>(
+    mut file: impl Read,
+    mut take: impl FnMut(&[u8]) -> Result<usize, E>,
+) -> Result<(), E> {
+    let mut bytes = Vec::new();
+    while Read::by_ref(&mut file).take(READ_AT_ONCE).read_to_end(&mut bytes)? > 0 {
+        let taken = take(&bytes)?;
+        bytes.drain(..taken);
     }
+    Ok(())
 }
 
 /// The complete lines of a file, each with its line feed, from the last one back, until `each` breaks. Of the file, only what holds

@@ -1,7 +1,7 @@
 //! Which parts of a ledger's file have lines of a license, so that a server reads its history without the rest of the file.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 
 use countersign_files::line_search;
@@ -10,9 +10,6 @@ use memchr::{memchr, memmem, memrchr};
 
 /// The least length of a part, in bytes.
 const PART: usize = 64 << 10;
-
-/// How many bytes are read at once.
-const READ_AT_ONCE: u64 = 1 << 20;
 
 /// In each line about a license, this precedes the digits of its id.
 const MEMBER: &[u8] = b"\"license\":\"";
@@ -75,8 +72,7 @@ impl LicenseLines {
             end = 0;
         }
         file.seek(SeekFrom::Start(end))?;
-        let mut bytes = Vec::new();
-        while io::Read::by_ref(file).take(READ_AT_ONCE).read_to_end(&mut bytes)? > 0 {
+        line_search::in_pieces(file, |bytes| {
             let mut taken = 0;
             while let Some(length) = part_of(&bytes[taken..]) {
                 let part = &bytes[taken..taken + length];
@@ -87,9 +83,8 @@ impl LicenseLines {
                 let before = memrchr(b'\n', &part[..length - 1]).map_or(0, |at| at + 1);
                 self.last = part[before..].to_vec();
             }
-            bytes.drain(..taken);
-        }
-        Ok(())
+            Ok(taken)
+        })
     }
 }
 

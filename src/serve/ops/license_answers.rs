@@ -289,7 +289,7 @@ impl LedgerTools<'_> {
             LicenseAction::NewAddress(address) => {
                 match ledger_licenses::find(self.registry, self.bindings, &license).await {
                     Ok(found) => Ok(self.new_address(&found.license, &address, author, Utc::now()).await?),
-                    Err(error) => Err(error.into()),
+                    Err(error) => Err(error),
                 }
             }
             LicenseAction::Mails(mails) => self.mails(license, &mails).await,
