@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Output;
+use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use countersign_model::build_id::BuildId;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::instance::{question, sha256};
 use crate::support::server::countersign;
 use crate::support::shop::{add_shop, deliver, invoice};
-use crate::support::{Instance, License, Server, eventually, post_json, request};
+use crate::support::{Instance, License, Server, eventually, eventually_within, post_json, request};
 use crate::tools::receiver::Receiver;
 use crate::tools::{plain_package, preload};
 
@@ -162,6 +163,9 @@ fn what_happens_is_told_signed_and_in_order() {
     }
 }
 
+/// The longest pause between two attempts to reach an endpoint, and a minute: where the machine is slow, an endpoint is away for long.
+const RETRIED: Duration = Duration::from_secs(360);
+
 #[test]
 fn an_endpoint_that_was_away_is_told_all_in_order_and_a_killed_server_loses_nothing() {
     let mut receiver = Receiver::start();
@@ -185,16 +189,18 @@ fn an_endpoint_that_was_away_is_told_all_in_order_and_a_killed_server_loses_noth
     );
     receiver.behave("503");
     receiver.start_again();
-    eventually("it answers, but takes nothing", || !receiver.received().is_empty());
+    eventually_within("it answers, but takes nothing", RETRIED, || {
+        !receiver.received().is_empty()
+    });
     receiver.behave("");
-    eventually("all are told", || {
+    eventually_within("all are told", RETRIED, || {
         let ids: BTreeSet<_> = of_type(&receiver, "license.issued")
             .iter()
             .map(|body| body["data"]["license"].to_string())
             .collect();
         ids.len() == 15
     });
-    eventually("the log says that it is back", || {
+    eventually_within("the log says that it is back", RETRIED, || {
         server.log().contains("takes messages again")
     });
     assert_eq!(server.log().matches("messages wait").count(), 1, "it is said once");
@@ -207,7 +213,7 @@ fn an_endpoint_that_was_away_is_told_all_in_order_and_a_killed_server_loses_noth
             killed = Server::start(&instance);
         }
     }
-    eventually("all are told", || {
+    eventually_within("all are told", RETRIED, || {
         let taken = of_type(&receiver, "license.issued");
         taken
             .iter()

@@ -13,7 +13,7 @@ use crate::serve::background::TimeSlice;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::figures::{LicenseFigures, LicenseMarks, ends_within};
 use crate::serve::desk::frame::{NavEntry, PageFrame};
-use crate::serve::desk::kept_figures;
+use crate::serve::desk::kept_figures::{self, COUNTS_FOR};
 use crate::serve::desk::license_rows::{LicenseRow, ShownHosts};
 use crate::serve::desk::plugin_pages::DAYS;
 use crate::serve::found_license::{self, FoundLicense};
@@ -40,6 +40,12 @@ const PAGE: usize = 50;
 
 /// The most customers that a text finds.
 const MOST_CUSTOMERS: usize = 1_000;
+
+/// A list of a ledger with so many licenses is kept for a while, because a look at all of them takes long.
+const MANY: usize = 50_000;
+
+/// So much of a list is kept: twenty pages.
+const MOST_KEPT: usize = 20 * PAGE;
 
 /// The fewest digits of an id that find a license.
 const FEWEST_DIGITS: usize = 8;
@@ -95,12 +101,19 @@ struct QuickFilter {
 struct ListFilter {
     /// The licenses that a text found.
     wanted: Option<HashSet<LicenseId>>,
+    /// The sites that run a version, by license.
+    running: Option<Arc<RunningSites>>,
+    terms: TermsFilter,
+}
+
+/// What the list shows, of what each license is itself.
+#[derive(Clone, Default, PartialEq)]
+pub(super) struct TermsFilter {
+    today: NaiveDate,
     module: Option<Name>,
     state: Option<LicenseState>,
     ends: Option<EndsFilter>,
     seats: Option<SeatsFilter>,
-    /// The sites that run a version, by license.
-    running: Option<Arc<RunningSites>>,
 }
 
 type RunningSites = HashMap<LicenseId, Vec<SiteHost>>;
@@ -117,8 +130,8 @@ enum SeatsFilter {
     Unused,
 }
 
-/// What a look at all licenses found.
-struct ScanResult {
+/// The first licenses that a look found, the newest first, and how many there are.
+pub(super) struct LicenseList {
     places: Vec<ListPlace>,
     matching: usize,
 }
@@ -148,19 +161,12 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     }
     let filter = filter(asked).await?;
     let chosen = |name| asked.fields.get(name);
-    let found = {
-        let service = Arc::clone(&asked.state.service);
-        let snapshot = Arc::clone(asked.snapshot);
-        let filter = filter.clone();
-        let after = place(chosen("after"));
-        let today = asked.today();
-        let look = move || scan(&service, &snapshot, &filter, after, PAGE + 1, today);
-        asked.state.scans.look(look).await?
-    };
+    let found = found(asked, &filter, place(chosen("after"))).await?;
     let figures = kept_figures::licenses(asked).await?;
     let has_more = found.places.len() > PAGE;
     let shown = &found.places[..found.places.len().min(PAGE)];
-    let ids: Vec<_> = shown.iter().map(|(_, id)| *id).collect();
+    let ids = shown.iter().map(|(_, id)| *id);
+    let ids: Vec<_> = ids.filter(|id| takes_now(asked, &filter, id)).collect();
     let mut rows = LicenseRow::of_ids(asked, &ids).await?;
     if let Some(running) = &filter.running {
         for row in &mut rows {
@@ -186,7 +192,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         plugins: plugin_choices(asked),
         states: choices("Any", &STATES.map(|(value, word, _)| (value, word)), chosen("state")),
         ends: choices("Any time", &ENDS.map(|(value, word, _)| (value, word)), chosen("ends")),
-        seats: match filter.seats {
+        seats: match filter.terms.seats {
             Some(SeatsFilter::Full) => "full",
             Some(SeatsFilter::Unused) => "none",
             None => "",
@@ -199,6 +205,41 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         rows,
         older: last.map(|place| older(asked, place)),
     }))
+}
+
+/// The first licenses after a place, one more than a page has. Where a ledger has many, the list may be as old as the counts beside it.
+async fn found(asked: &Asked<'_>, filter: &ListFilter, after: Option<ListPlace>) -> Result<LicenseList, PageProblem> {
+    let service = Arc::clone(&asked.state.service);
+    let snapshot = Arc::clone(asked.snapshot);
+    let wanted = filter.clone();
+    let kept = &asked.state.lists;
+    if !filter.is_of_terms() || service.gate.bindings().issued_count() < MANY {
+        let look = move || scan(&service, &snapshot, &wanted, after, PAGE + 1);
+        return Ok(asked.state.scans.look(look).await?);
+    }
+    let list = match kept.within(&filter.terms, COUNTS_FOR, asked.now) {
+        Some(list) => list,
+        None => {
+            let (service, snapshot, wanted) = (Arc::clone(&service), Arc::clone(&snapshot), wanted.clone());
+            let look = move || scan(&service, &snapshot, &wanted, None, MOST_KEPT);
+            let list = asked.state.scans.look(look).await?;
+            kept.keep(filter.terms.clone(), list, asked.now)
+        }
+    };
+    if let Some(part) = list.after(after) {
+        return Ok(part);
+    }
+    let look = move || scan(&service, &snapshot, &wanted, after, PAGE + 1);
+    Ok(asked.state.scans.look(look).await?)
+}
+
+/// Whether a license is still one that the list has.
+fn takes_now(asked: &Asked<'_>, filter: &ListFilter, id: &LicenseId) -> bool {
+    let gate = &asked.state.service.gate;
+    let bindings = gate.bindings();
+    let marks = |license: &License| LicenseMarks::of(license, bindings, &gate.rules().staging, filter.terms.today);
+    let found = found_license::find(&asked.snapshot.registry, bindings, id);
+    found.is_some_and(|found| filter.takes(&found, || marks(&found)))
 }
 
 /// The state of a license, as an address has it.
@@ -220,9 +261,8 @@ async fn filter(asked: &Asked<'_>) -> Result<ListFilter, PageProblem> {
         Some(plugin) => Some(Arc::new(running(asked, plugin.slug.clone(), chosen("runs")).await?)),
         None => None,
     };
-    Ok(ListFilter {
-        wanted,
-        running,
+    let terms = TermsFilter {
+        today: asked.today(),
         module: plugin.map(|plugin| plugin.module.clone()),
         state: STATES
             .iter()
@@ -237,7 +277,8 @@ async fn filter(asked: &Asked<'_>) -> Result<ListFilter, PageProblem> {
             "none" => Some(SeatsFilter::Unused),
             _ => None,
         },
-    })
+    };
+    Ok(ListFilter { wanted, running, terms })
 }
 
 /// The sites that run this version of a plugin.
@@ -259,9 +300,8 @@ pub(super) async fn all_matching(asked: &Asked<'_>) -> Result<Vec<LicenseId>, Pa
     let filter = filter(asked).await?;
     let service = Arc::clone(&asked.state.service);
     let snapshot = Arc::clone(asked.snapshot);
-    let today = asked.today();
     let look = move || {
-        let found = scan(&service, &snapshot, &filter, None, usize::MAX, today);
+        let found = scan(&service, &snapshot, &filter, None, usize::MAX);
         found.places.into_iter().map(|(_, id)| id).collect()
     };
     Ok(asked.state.scans.look(look).await?)
@@ -358,8 +398,7 @@ fn scan(
     filter: &ListFilter,
     after: Option<ListPlace>,
     most: usize,
-    today: NaiveDate,
-) -> ScanResult {
+) -> LicenseList {
     let bindings = service.gate.bindings();
     if filter.takes_all() {
         return newest(bindings, snapshot, after, most);
@@ -370,8 +409,8 @@ fn scan(
     let mut slice = TimeSlice::begin();
     let mut look = |license: &License, issued: i64| {
         slice.pause_after_small_step();
-        let marks = || LicenseMarks::of(license, bindings, staging, today);
-        if !filter.takes(license, marks, today) {
+        let marks = || LicenseMarks::of(license, bindings, staging, filter.terms.today);
+        if !filter.takes(license, marks) {
             return;
         }
         matching += 1;
@@ -407,11 +446,11 @@ fn scan(
         .into_iter()
         .map(|Reverse(place)| place)
         .collect();
-    ScanResult { places, matching }
+    LicenseList { places, matching }
 }
 
 /// The newest licenses after a place, and the count of all. Reads no other license of the ledger.
-fn newest(bindings: &Ledger, snapshot: &Snapshot, after: Option<ListPlace>, most: usize) -> ScanResult {
+fn newest(bindings: &Ledger, snapshot: &Snapshot, after: Option<ListPlace>, most: usize) -> LicenseList {
     let declared = found_license::declared_alone(&snapshot.registry, bindings);
     let mut declared: Vec<ListPlace> = declared.map(|license| (DECLARED, license.id)).collect();
     let matching = bindings.issued_count() + declared.len();
@@ -420,30 +459,58 @@ fn newest(bindings: &Ledger, snapshot: &Snapshot, after: Option<ListPlace>, most
     declared.sort_unstable_by_key(|place| Reverse(*place));
     places.extend(declared);
     places.truncate(most);
-    ScanResult { places, matching }
+    LicenseList { places, matching }
+}
+
+impl LicenseList {
+    /// What comes after a place, one more than a page has; `None` if the list does not reach so far.
+    fn after(&self, after: Option<ListPlace>) -> Option<Self> {
+        let behind = self
+            .places
+            .iter()
+            .filter(|place| after.is_none_or(|after| **place < after));
+        let places: Vec<_> = behind.take(PAGE + 1).copied().collect();
+        let is_whole = self.places.len() == self.matching;
+        (is_whole || places.len() > PAGE).then_some(Self {
+            places,
+            matching: self.matching,
+        })
+    }
 }
 
 impl ListFilter {
     /// Whether the list has every license.
     fn takes_all(&self) -> bool {
-        let Self {
-            wanted,
-            module,
-            state,
-            ends,
-            seats,
-            running,
-        } = self;
-        let is_unfiltered = module.is_none() && state.is_none() && ends.is_none() && seats.is_none();
-        is_unfiltered && wanted.is_none() && running.is_none()
+        let any = TermsFilter {
+            today: self.terms.today,
+            ..TermsFilter::default()
+        };
+        self.wanted.is_none() && self.running.is_none() && self.terms == any
+    }
+
+    /// Whether each license says itself whether the list has it, and the list has not all.
+    fn is_of_terms(&self) -> bool {
+        self.wanted.is_none() && self.running.is_none() && !self.takes_all()
     }
 
     /// Whether the list has this license. Its sites are looked at last, because that takes longest.
-    fn takes(&self, license: &License, marks: impl FnOnce() -> LicenseMarks, today: NaiveDate) -> bool {
+    fn takes(&self, license: &License, marks: impl FnOnce() -> LicenseMarks) -> bool {
         let is_wanted = |wanted: &HashSet<LicenseId>| wanted.contains(&license.id);
+        self.wanted.as_ref().is_none_or(is_wanted)
+            && self
+                .running
+                .as_ref()
+                .is_none_or(|running| running.contains_key(&license.id))
+            && self.terms.takes(license, marks)
+    }
+}
+
+impl TermsFilter {
+    /// As [`ListFilter::takes`].
+    fn takes(&self, license: &License, marks: impl FnOnce() -> LicenseMarks) -> bool {
         let ends = |ends: &EndsFilter| match ends {
             EndsFilter::Within(days) => {
-                license.state(today) == LicenseState::Active && ends_within(license, today, *days)
+                license.state(self.today) == LicenseState::Active && ends_within(license, self.today, *days)
             }
             EndsFilter::Never => license.expires == NEVER,
         };
@@ -451,16 +518,10 @@ impl ListFilter {
             SeatsFilter::Full => marks().is_full,
             SeatsFilter::Unused => marks().is_unused,
         };
-        self.wanted.as_ref().is_none_or(is_wanted)
-            && self
-                .module
-                .as_ref()
-                .is_none_or(|module| license.modules.contains_key(module))
-            && self
-                .running
-                .as_ref()
-                .is_none_or(|running| running.contains_key(&license.id))
-            && self.state.is_none_or(|state| license.state(today) == state)
+        self.module
+            .as_ref()
+            .is_none_or(|module| license.modules.contains_key(module))
+            && self.state.is_none_or(|state| license.state(self.today) == state)
             && self.ends.as_ref().is_none_or(ends)
             && self.seats.is_none_or(seats)
     }
@@ -545,6 +606,26 @@ fn tabs(asked: &Asked<'_>, figures: &LicenseFigures) -> Vec<QuickFilter> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kept_list_has_the_pages_that_it_reaches() {
+        let place = |number: usize| (number as i64, LicenseId::from_bytes([7; 32]));
+        let list = |places: usize, matching| LicenseList {
+            places: (0..places).rev().map(place).collect(),
+            matching,
+        };
+        let of = |list: &LicenseList, after: Option<usize>| {
+            let part = list.after(after.map(place))?;
+            Some((part.places.first()?.0, part.places.len(), part.matching))
+        };
+        let kept = list(120, 500);
+        assert_eq!(of(&kept, None), Some((119, PAGE + 1, 500)));
+        assert_eq!(of(&kept, Some(70)), Some((69, PAGE + 1, 500)));
+        assert_eq!(of(&kept, Some(PAGE)), None, "what follows is not kept");
+        assert_eq!(of(&list(120, 120), Some(PAGE)), Some((49, PAGE, 120)));
+        assert_eq!(of(&list(0, 0), None), None);
+        assert!(list(0, 0).after(None).is_some());
+    }
 
     #[test]
     fn a_place_is_written_and_read() {

@@ -1,5 +1,6 @@
 //! What the pages of the desk share.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,6 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::serve::api::licenses::reports::ReviewReport;
 use crate::serve::desk::door::DeskDoor;
 use crate::serve::desk::figures::LicenseFigures;
+use crate::serve::desk::licenses_page::{LicenseList, TermsFilter};
 use crate::serve::desk::request_ring::{RequestRing, RequestTotals};
 use crate::serve::pages::mail_sign_in::SignInCounts;
 use crate::serve::pages::scan_turn::ScanTurn;
@@ -24,34 +26,41 @@ pub struct DeskState {
     pub(super) mail: Option<Arc<MailAccount>>,
     pub(super) sign_ins: SignInCounts,
     pub(super) scans: ScanTurn,
-    pub(super) licenses: KeptFigures<LicenseFigures>,
-    pub(super) sharing: KeptFigures<ReviewReport>,
+    pub(super) licenses: Kept<(), LicenseFigures>,
+    pub(super) sharing: Kept<(), ReviewReport>,
+    pub(super) lists: Kept<TermsFilter, LicenseList>,
     pub(super) requests: RequestRing,
     /// When the log said last how a proxy has to send `Host`.
     pub(super) told_of_host: Mutex<Option<DateTime<Utc>>>,
 }
 
-/// A result that is used again for a while.
-pub(super) struct KeptFigures<T>(Mutex<Option<(DateTime<Utc>, Arc<T>)>>);
+/// How many results of one kind are kept.
+const MOST_KEPT: usize = 16;
 
-impl<T> Default for KeptFigures<T> {
+/// Results that are used again for a while, the newest first: each with when it was made, and what was asked.
+pub(super) struct Kept<K, T>(Mutex<VecDeque<(DateTime<Utc>, K, Arc<T>)>>);
+
+impl<K, T> Default for Kept<K, T> {
     fn default() -> Self {
-        Self(Mutex::new(None))
+        Self(Mutex::default())
     }
 }
 
-impl<T> KeptFigures<T> {
-    /// The last result, if it is not older than this.
-    pub(super) fn within(&self, age: TimeDelta, now: DateTime<Utc>) -> Option<Arc<T>> {
+impl<K: PartialEq, T> Kept<K, T> {
+    /// The last result for this, if it is not older than so much.
+    pub(super) fn within(&self, asked: &K, age: TimeDelta, now: DateTime<Utc>) -> Option<Arc<T>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (made, result) = kept.as_ref()?;
+        let (made, _, result) = kept.iter().find(|(_, of, _)| of == asked)?;
         (now - *made < age).then(|| Arc::clone(result))
     }
 
     /// Keeps a result.
-    pub(super) fn keep(&self, result: T, now: DateTime<Utc>) -> Arc<T> {
+    pub(super) fn keep(&self, asked: K, result: T, now: DateTime<Utc>) -> Arc<T> {
         let result = Arc::new(result);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&result)));
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|(_, of, _)| *of != asked);
+        kept.truncate(MOST_KEPT - 1);
+        kept.push_front((now, asked, Arc::clone(&result)));
         result
     }
 }
@@ -77,10 +86,34 @@ impl DeskState {
             mail: mail.map(Arc::new),
             sign_ins: SignInCounts::default(),
             scans: ScanTurn::default(),
-            licenses: KeptFigures::default(),
-            sharing: KeptFigures::default(),
+            licenses: Kept::default(),
+            sharing: Kept::default(),
+            lists: Kept::default(),
             requests: RequestRing::default(),
             told_of_host: Mutex::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_kept_for_what_was_asked_and_the_latest_ones_stay() {
+        let kept = Kept::default();
+        let now = DateTime::UNIX_EPOCH;
+        let minute = TimeDelta::minutes(1);
+        let found = |asked: usize, now| kept.within(&asked, minute, now).map(|result: Arc<usize>| *result);
+        for asked in 0..20 {
+            kept.keep(asked, 100 + asked, now);
+        }
+        assert_eq!(
+            [found(3, now), found(4, now), found(19, now)],
+            [None, Some(104), Some(119)]
+        );
+        assert_eq!(found(19, now + minute), None);
+        kept.keep(4, 7, now + minute);
+        assert_eq!([found(4, now + minute), found(5, now)], [Some(7), Some(105)]);
     }
 }
