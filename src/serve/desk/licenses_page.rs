@@ -11,9 +11,10 @@ use crate::serve::api::licenses::list::WantedOrder;
 use crate::serve::api::licenses::reports;
 use crate::serve::background::TimeSlice;
 use crate::serve::desk::asked::Asked;
-use crate::serve::desk::figures::{LicenseFigures, LicenseMarks, ends_within};
+use crate::serve::desk::figures::{LicenseFigures, LicenseMarks};
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::kept_figures::{self, COUNTS_FOR};
+use crate::serve::desk::license_list::{EndsFilter, LicenseList, ListPlace, PAGE, SeatsFilter, TermsFilter};
 use crate::serve::desk::license_rows::{LicenseRow, ShownHosts};
 use crate::serve::desk::plugin_pages::DAYS;
 use crate::serve::found_license::{self, FoundLicense};
@@ -25,18 +26,13 @@ use crate::serve::state::Service;
 use countersign_ledger::{CustomerQuery, Ledger};
 use countersign_model::customer::CustomerAddress;
 use countersign_model::desk_person::DeskRole;
-use countersign_model::issued_license::{Hex128, IssuedPlace};
+use countersign_model::issued_license::Hex128;
 use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::{LicenseId, LicenseKey};
-use countersign_model::name::Name;
-use countersign_model::period::NEVER;
 use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
 use countersign_model::text::folded;
 use countersign_model::text::outside_text::OutsideText;
-
-/// How many licenses a page has.
-const PAGE: usize = 50;
 
 /// The most customers that a text finds.
 const MOST_CUSTOMERS: usize = 1_000;
@@ -52,9 +48,6 @@ const FEWEST_DIGITS: usize = 8;
 
 /// The longest text that is looked for, in bytes.
 const MAX_TEXT: usize = 300;
-
-/// The place of a license in the list: when it was issued, in nanoseconds since 1970, and its id. Declared licenses come last.
-type ListPlace = IssuedPlace;
 
 const DECLARED: i64 = i64::MIN;
 
@@ -106,35 +99,7 @@ struct ListFilter {
     terms: TermsFilter,
 }
 
-/// What the list shows, of what each license is itself.
-#[derive(Clone, Default, PartialEq)]
-pub(super) struct TermsFilter {
-    today: NaiveDate,
-    module: Option<Name>,
-    state: Option<LicenseState>,
-    ends: Option<EndsFilter>,
-    seats: Option<SeatsFilter>,
-}
-
 type RunningSites = HashMap<LicenseId, Vec<SiteHost>>;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum EndsFilter {
-    Within(u64),
-    Never,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SeatsFilter {
-    Full,
-    Unused,
-}
-
-/// The first licenses that a look found, the newest first, and how many there are.
-pub(super) struct LicenseList {
-    places: Vec<ListPlace>,
-    matching: usize,
-}
 
 const STATES: [(&str, &str, LicenseState); 4] = [
     ("active", "Active", LicenseState::Active),
@@ -220,7 +185,9 @@ async fn found(asked: &Asked<'_>, filter: &ListFilter, after: Option<ListPlace>)
     let list = match kept.within(&filter.terms, COUNTS_FOR, asked.now) {
         Some(list) => list,
         None => {
-            let (service, snapshot, wanted) = (Arc::clone(&service), Arc::clone(&snapshot), wanted.clone());
+            let service = Arc::clone(&service);
+            let snapshot = Arc::clone(&snapshot);
+            let wanted = wanted.clone();
             let look = move || scan(&service, &snapshot, &wanted, None, MOST_KEPT);
             let list = asked.state.scans.look(look).await?;
             kept.keep(filter.terms.clone(), list, asked.now)
@@ -462,22 +429,6 @@ fn newest(bindings: &Ledger, snapshot: &Snapshot, after: Option<ListPlace>, most
     LicenseList { places, matching }
 }
 
-impl LicenseList {
-    /// What comes after a place, one more than a page has; `None` if the list does not reach so far.
-    fn after(&self, after: Option<ListPlace>) -> Option<Self> {
-        let behind = self
-            .places
-            .iter()
-            .filter(|place| after.is_none_or(|after| **place < after));
-        let places: Vec<_> = behind.take(PAGE + 1).copied().collect();
-        let is_whole = self.places.len() == self.matching;
-        (is_whole || places.len() > PAGE).then_some(Self {
-            places,
-            matching: self.matching,
-        })
-    }
-}
-
 impl ListFilter {
     /// Whether the list has every license.
     fn takes_all(&self) -> bool {
@@ -502,28 +453,6 @@ impl ListFilter {
                 .as_ref()
                 .is_none_or(|running| running.contains_key(&license.id))
             && self.terms.takes(license, marks)
-    }
-}
-
-impl TermsFilter {
-    /// As [`ListFilter::takes`].
-    fn takes(&self, license: &License, marks: impl FnOnce() -> LicenseMarks) -> bool {
-        let ends = |ends: &EndsFilter| match ends {
-            EndsFilter::Within(days) => {
-                license.state(self.today) == LicenseState::Active && ends_within(license, self.today, *days)
-            }
-            EndsFilter::Never => license.expires == NEVER,
-        };
-        let seats = |seats: SeatsFilter| match seats {
-            SeatsFilter::Full => marks().is_full,
-            SeatsFilter::Unused => marks().is_unused,
-        };
-        self.module
-            .as_ref()
-            .is_none_or(|module| license.modules.contains_key(module))
-            && self.state.is_none_or(|state| license.state(self.today) == state)
-            && self.ends.as_ref().is_none_or(ends)
-            && self.seats.is_none_or(seats)
     }
 }
 
@@ -606,26 +535,6 @@ fn tabs(asked: &Asked<'_>, figures: &LicenseFigures) -> Vec<QuickFilter> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_kept_list_has_the_pages_that_it_reaches() {
-        let place = |number: usize| (number as i64, LicenseId::from_bytes([7; 32]));
-        let list = |places: usize, matching| LicenseList {
-            places: (0..places).rev().map(place).collect(),
-            matching,
-        };
-        let of = |list: &LicenseList, after: Option<usize>| {
-            let part = list.after(after.map(place))?;
-            Some((part.places.first()?.0, part.places.len(), part.matching))
-        };
-        let kept = list(120, 500);
-        assert_eq!(of(&kept, None), Some((119, PAGE + 1, 500)));
-        assert_eq!(of(&kept, Some(70)), Some((69, PAGE + 1, 500)));
-        assert_eq!(of(&kept, Some(PAGE)), None, "what follows is not kept");
-        assert_eq!(of(&list(120, 120), Some(PAGE)), Some((49, PAGE, 120)));
-        assert_eq!(of(&list(0, 0), None), None);
-        assert!(list(0, 0).after(None).is_some());
-    }
 
     #[test]
     fn a_place_is_written_and_read() {

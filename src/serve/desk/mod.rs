@@ -15,6 +15,7 @@ mod kept_figures;
 mod license_changes;
 mod license_export;
 mod license_history;
+mod license_list;
 mod license_page;
 mod license_questions;
 mod license_rows;

@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::serve::api::licenses::reports::ReviewReport;
 use crate::serve::desk::door::DeskDoor;
 use crate::serve::desk::figures::LicenseFigures;
-use crate::serve::desk::licenses_page::{LicenseList, TermsFilter};
+use crate::serve::desk::license_list::{LicenseList, TermsFilter};
 use crate::serve::desk::request_ring::{RequestRing, RequestTotals};
 use crate::serve::pages::mail_sign_in::SignInCounts;
 use crate::serve::pages::scan_turn::ScanTurn;
@@ -26,9 +26,9 @@ pub struct DeskState {
     pub(super) mail: Option<Arc<MailAccount>>,
     pub(super) sign_ins: SignInCounts,
     pub(super) scans: ScanTurn,
-    pub(super) licenses: Kept<(), LicenseFigures>,
-    pub(super) sharing: Kept<(), ReviewReport>,
-    pub(super) lists: Kept<TermsFilter, LicenseList>,
+    pub(super) licenses: KeptResults<(), LicenseFigures>,
+    pub(super) sharing: KeptResults<(), ReviewReport>,
+    pub(super) lists: KeptResults<TermsFilter, LicenseList>,
     pub(super) requests: RequestRing,
     /// When the log said last how a proxy has to send `Host`.
     pub(super) told_of_host: Mutex<Option<DateTime<Utc>>>,
@@ -38,15 +38,15 @@ pub struct DeskState {
 const MOST_KEPT: usize = 16;
 
 /// Results that are used again for a while, the newest first: each with when it was made, and what was asked.
-pub(super) struct Kept<K, T>(Mutex<VecDeque<(DateTime<Utc>, K, Arc<T>)>>);
+pub(super) struct KeptResults<K, T>(Mutex<VecDeque<(DateTime<Utc>, K, Arc<T>)>>);
 
-impl<K, T> Default for Kept<K, T> {
+impl<K, T> Default for KeptResults<K, T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: PartialEq, T> Kept<K, T> {
+impl<K: PartialEq, T> KeptResults<K, T> {
     /// The last result for this, if it is not older than so much.
     pub(super) fn within(&self, asked: &K, age: TimeDelta, now: DateTime<Utc>) -> Option<Arc<T>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,9 +86,9 @@ impl DeskState {
             mail: mail.map(Arc::new),
             sign_ins: SignInCounts::default(),
             scans: ScanTurn::default(),
-            licenses: Kept::default(),
-            sharing: Kept::default(),
-            lists: Kept::default(),
+            licenses: KeptResults::default(),
+            sharing: KeptResults::default(),
+            lists: KeptResults::default(),
             requests: RequestRing::default(),
             told_of_host: Mutex::default(),
         }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_result_is_kept_for_what_was_asked_and_the_latest_ones_stay() {
-        let kept = Kept::default();
+        let kept = KeptResults::default();
         let now = DateTime::UNIX_EPOCH;
         let minute = TimeDelta::minutes(1);
         let found = |asked: usize, now| kept.within(&asked, minute, now).map(|result: Arc<usize>| *result);
