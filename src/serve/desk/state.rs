@@ -37,8 +37,15 @@ pub struct DeskState {
 /// How many results of one kind are kept.
 const MOST_KEPT: usize = 16;
 
-/// Results that are used again for a while, the newest first: each with when it was made, and what was asked.
-pub(super) struct KeptResults<K, T>(Mutex<VecDeque<(DateTime<Utc>, K, Arc<T>)>>);
+/// Results that are used again for a while, the newest first.
+pub(super) struct KeptResults<K, T>(Mutex<VecDeque<KeptResult<K, T>>>);
+
+/// A result, when it was made, and what was asked.
+struct KeptResult<K, T> {
+    made: DateTime<Utc>,
+    asked: K,
+    result: Arc<T>,
+}
 
 impl<K, T> Default for KeptResults<K, T> {
     fn default() -> Self {
@@ -50,17 +57,21 @@ impl<K: PartialEq, T> KeptResults<K, T> {
     /// The last result for this, if it is not older than so much.
     pub(super) fn within(&self, asked: &K, age: TimeDelta, now: DateTime<Utc>) -> Option<Arc<T>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (made, _, result) = kept.iter().find(|(_, of, _)| of == asked)?;
-        (now - *made < age).then(|| Arc::clone(result))
+        let found = kept.iter().find(|kept| kept.asked == *asked)?;
+        (now - found.made < age).then(|| Arc::clone(&found.result))
     }
 
     /// Keeps a result.
     pub(super) fn keep(&self, asked: K, result: T, now: DateTime<Utc>) -> Arc<T> {
         let result = Arc::new(result);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|(_, of, _)| *of != asked);
+        kept.retain(|kept| kept.asked != asked);
         kept.truncate(MOST_KEPT - 1);
-        kept.push_front((now, asked, Arc::clone(&result)));
+        kept.push_front(KeptResult {
+            made: now,
+            asked,
+            result: Arc::clone(&result),
+        });
         result
     }
 }
