@@ -106,6 +106,8 @@ impl Asked {
                         kept = Some(client);
                     }
                 }
+                // A server that signs for others is overloaded, and says so.
+                Ok((_, answer)) if answer.status == 503 => {}
                 // Who did not ask in the last half second of a server finds the connection closed, and asks on another (RFC 9112, 9.3.1): it
                 // was kept, or the machine let this client wait.
                 Err(_) if is_reused || began.elapsed() > Duration::from_millis(400) => {}
