@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::http::Client;
 use crate::support::instance::question;
@@ -85,8 +85,6 @@ impl Asked {
         let body = question(license, "https://a.example").to_string();
         let mut kept: Option<Client> = None;
         while !end.load(Ordering::Relaxed) {
-            let is_reused = kept.is_some();
-            let began = Instant::now();
             let client = kept.take().map_or_else(
                 || {
                     self.connections.fetch_add(1, Ordering::Relaxed);
@@ -106,11 +104,6 @@ impl Asked {
                         kept = Some(client);
                     }
                 }
-                // A server that signs for others is overloaded, and says so.
-                Ok((_, answer)) if answer.status == 503 => {}
-                // Who did not ask in the last half second of a server finds the connection closed, and asks on another (RFC 9112, 9.3.1): it
-                // was kept, or the machine let this client wait.
-                Err(_) if is_reused || began.elapsed() > Duration::from_millis(400) => {}
                 _ => {
                     self.lost.fetch_add(1, Ordering::Relaxed);
                 }
@@ -162,15 +155,15 @@ fn a_restart_behind_a_socket_that_stays_open_loses_no_request() {
     for client in fresh.iter().chain(&kept) {
         assert!(client.answered.load(Ordering::Relaxed) > 20);
     }
-    // None, but on a machine that does much else one connection at times: why is not known yet.
+    // On a busy machine, a restart loses one request at times. The cause is not known yet.
     let lost = fresh
         .iter()
         .chain(&kept)
         .map(|client| client.lost.load(Ordering::Relaxed));
     assert!(lost.sum::<usize>() <= 1);
-    // Each was asked to come again at each of the three restarts, and hardly at another time.
+    // Each was asked to come again at each of the three restarts, and at no other time.
     for client in &kept {
-        assert!((4..=8).contains(&client.connections.load(Ordering::Relaxed)));
+        assert_eq!(client.connections.load(Ordering::Relaxed), 4);
     }
 }
 
