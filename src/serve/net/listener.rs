@@ -79,10 +79,13 @@ pub async fn run(
             continue;
         }
         let phase = Arc::new(Phase::default());
+        // A client whose connection was accepted is answered also where the shutdown begins before its place is free.
         let place = tokio::select! {
-            place = table.place(Arc::clone(&phase)) => place,
-            () = &mut shutdown => break,
+            biased;
+            place = table.place(Arc::clone(&phase)) => Some(place),
+            () = &mut shutdown => None,
         };
+        let is_last = place.is_none();
         let open = counts.open();
         let connections = Arc::clone(&connections);
         let closing = closing.clone();
@@ -90,6 +93,9 @@ pub async fn run(
             connections.serve(stream, peer, phase, closing).await;
             drop((place, permit, open));
         });
+        if is_last {
+            break;
+        }
     }
     drop((listener, closing));
     // It does not matter if nobody receives it.
@@ -148,7 +154,67 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::IpAddr;
+
+    use hyper::body::Incoming;
+    use warp::http::Request;
+
     use super::*;
+    use crate::serve::net::handler::Sending;
+    use crate::serve::reply::response::{JSON, Response};
+
+    struct Answering;
+
+    impl Handler for Answering {
+        fn refusal(&self, _client: IpAddr, _head: &Request<Incoming>) -> Option<Response> {
+            None
+        }
+
+        async fn answer(&self, _client: IpAddr, _request: Request<Incoming>) -> Sending {
+            JSON.answer("{}").into_http()
+        }
+    }
+
+    /// As at a restart behind a socket of systemd, for which the next server accepts what this one left.
+    #[tokio::test]
+    async fn a_connection_that_comes_with_the_shutdown_is_answered_or_left_to_the_next_server() {
+        let patience = Duration::from_secs(10);
+        let config = ListenerConfig {
+            connections: 10,
+            connections_per_address: 10,
+            proxies: Proxies::default(),
+            handshake_timeout: patience,
+            timeouts: Timeouts {
+                header: patience,
+                idle: patience,
+                write: patience,
+            },
+            drain: patience,
+        };
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut left = 0;
+        // The runtime looks at the connection and at the shutdown in a random order.
+        for _ in 0..64 {
+            let mut client = std::net::TcpStream::connect(socket.local_addr().unwrap()).unwrap();
+            client
+                .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                .unwrap();
+            let listener = TcpListener::from_std(socket.try_clone().unwrap()).unwrap();
+            // The runtime knows that the socket is readable.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            run(listener, Answering, None, config.clone(), Arc::default(), async {}).await;
+            if socket.accept().is_ok() {
+                left += 1;
+                continue;
+            }
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert!(answer.ends_with("{}"), "{answer}");
+        }
+        assert!(left < 64, "none was accepted");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn failures_are_news_once_an_episode() {
