@@ -269,12 +269,13 @@ fn a_message_that_is_refused_holds_up_its_license_alone() {
     };
     // Both names have the refused text: the later ones of each license wait behind.
     receiver.behave(&format!("422 {}", one.id));
-    eventually("the other license is told", || hosts(&two).len() == 3);
-    // Once the first was refused twice, the server tries it only after five minutes: the command below is first.
+    // After a second refusal, the server waits five minutes: here too, where a busy machine took five seconds for the questions.
+    eventually_within("the other license is told", RETRIED, || hosts(&two).len() == 3);
+    // Once the first was refused twice, the command below is faster than the server.
     let waiting = || done(&instance, &["webhook", "parked", "list", "--all"]);
-    eventually("three wait", || {
+    eventually_within("three wait", RETRIED, || {
         let waiting = waiting();
-        waiting.as_array().unwrap().len() == 3 && waiting[0]["attempts"] == 2
+        waiting.as_array().unwrap().len() == 3 && waiting[0]["attempts"].as_u64() >= Some(2)
     });
     assert_eq!(hosts(&one), [""; 0]);
     let kept = waiting();
@@ -289,10 +290,10 @@ fn a_message_that_is_refused_holds_up_its_license_alone() {
     receiver.behave("");
     let first = kept[0]["id"].as_str().unwrap();
     done(&instance, &["webhook", "parked", "retry", first]);
-    eventually("they are told in order", || hosts(&one).len() == 3);
+    eventually_within("they arrive in order", RETRIED, || hosts(&one).len() == 3);
     assert_eq!(hosts(&one), ["first.example", "second.example", "third.example"]);
     // The receiver has a message before the server knows that it has.
-    eventually("nothing waits", || waiting() == json!([]));
+    eventually_within("nothing waits", RETRIED, || waiting() == json!([]));
     let unknown = run(&instance, &["webhook", "parked", "drop", first]);
     assert_eq!(unknown.status.code(), Some(3));
 }
