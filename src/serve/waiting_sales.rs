@@ -15,7 +15,6 @@ use countersign_model::issued_license::Hex128;
 use countersign_model::offer::{SalesMode, ShopId};
 use countersign_model::sale::fact::Fact;
 use countersign_model::sale::grants::Remainder;
-use countersign_model::slug::Slug;
 use countersign_model::text::folded;
 use countersign_settings::config::ShopConfig;
 use countersign_shops::event::Buyer;
@@ -110,45 +109,53 @@ impl WaitingOrder {
     }
 }
 
-/// What the deliveries of this node wait for; `store` is its own folder, and `kind_of` knows the shops. One without an offer is parked, and
-/// its sale is in the ledger. Blocks.
+/// A delivery of this node.
+pub struct SpooledDelivery {
+    /// Its id.
+    pub id: Hex128,
+    /// The delivery.
+    pub whole: WholeItem<Delivery>,
+}
+
+impl SpooledDelivery {
+    /// What it says of its order; nothing if its shop is unknown.
+    pub fn order(&self, kind: Option<&Shop>) -> WaitingOrder {
+        kind.map_or_else(WaitingOrder::default, |kind| {
+            WaitingOrder::of_delivery(kind, &self.whole.body)
+        })
+    }
+
+    /// What it waits for. One without an offer is parked, and its sale is in the ledger.
+    pub fn wait(&self, kind: Option<&Shop>) -> Option<ListedWait> {
+        let queued = &self.whole.queued;
+        let waits_for = queued.item.waits_for?;
+        // A parked renewal has no sale in the ledger, and a key that did not come is still to come.
+        let is_missed = matches!(waits_for, AwaitedThing::FirstPayment | AwaitedThing::Key);
+        (queued.state == QueueState::Waiting || is_missed).then(|| ListedWait {
+            shop: Some(queued.item.shop.to_string()),
+            sale: None,
+            delivery: Some(self.id),
+            waits_for,
+            since: Some(queued.queued),
+            order: self.order(kind),
+        })
+    }
+}
+
+/// Passes on every delivery of this node that can be read; `shop parked list` tells of the others. `store` is its own folder. Blocks.
 ///
 /// # Errors
 /// The folder cannot be listed.
-pub fn in_spool(
-    store: &Path,
-    kind_of: impl Fn(&Slug) -> Option<&'static Shop>,
-) -> Result<Vec<ListedWait>, JsonFolderError> {
-    let mut listed = Vec::new();
+pub fn each_in_spool(store: &Path, mut each: impl FnMut(SpooledDelivery)) -> Result<(), JsonFolderError> {
     let Some(queue) = Queue::<Delivery>::existing(spool::folder(store)) else {
-        return Ok(listed);
+        return Ok(());
     };
     for (id, _) in queue.list()? {
-        // `shop parked list` tells of one that cannot be read.
-        let Ok(Some(WholeItem { queued, body })) = queue.read_with_body(id) else {
-            continue;
-        };
-        // A parked renewal has no sale in the ledger, and a key that did not come is still to come.
-        let is_missed = matches!(
-            queued.item.waits_for,
-            Some(AwaitedThing::FirstPayment | AwaitedThing::Key)
-        );
-        if queued.state != QueueState::Waiting && !is_missed {
-            continue;
+        if let Ok(Some(whole)) = queue.read_with_body(id) {
+            each(SpooledDelivery { id, whole });
         }
-        listed.extend(queued.item.waits_for.map(|waits_for| {
-            ListedWait {
-                shop: Some(queued.item.shop.to_string()),
-                sale: None,
-                delivery: Some(id),
-                waits_for,
-                since: Some(queued.queued),
-                order: kind_of(&queued.item.shop)
-                    .map_or_else(WaitingOrder::default, |kind| WaitingOrder::of_delivery(kind, &body)),
-            }
-        }));
     }
-    Ok(listed)
+    Ok(())
 }
 
 /// What a sale of the ledger waits for.

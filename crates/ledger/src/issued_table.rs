@@ -22,7 +22,7 @@ pub(crate) struct IssuedTable {
     /// The numbers of the licenses, sorted by the keys of their origins.
     pub by_key: Vec<u32>,
     /// For each kind of name, the numbers of the licenses that have one, sorted by it. The first call sorts, not the start.
-    by_name: [OnceLock<Vec<u32>>; 2],
+    by_name: [OnceLock<Vec<u32>>; 3],
     newest_first: OnceLock<Vec<u32>>,
 }
 
@@ -32,15 +32,18 @@ pub(crate) enum SharedName {
     Customer,
     /// As lines name the order.
     Order,
+    /// The id that the sale had when the license's last line was written.
+    Sale,
 }
 
 impl SharedName {
-    pub(crate) const ALL: [Self; 2] = [Self::Customer, Self::Order];
+    pub(crate) const ALL: [Self; 3] = [Self::Customer, Self::Order, Self::Sale];
 
     pub(crate) fn of(self, issued: &IssuedLicense) -> Option<Hex128> {
         match self {
             Self::Customer => issued.license.details.remarks().holder,
             Self::Order => issued.reference,
+            Self::Sale => issued.license.details.remarks().sold.as_deref().map(|sold| sold.sale),
         }
     }
 }

@@ -15,7 +15,7 @@ use countersign_model::binding::CheckIn;
 use countersign_model::customer::NewCustomer;
 use countersign_model::digest::Digest;
 use countersign_model::first_copies::FirstCopies;
-use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense, IssuedPlace};
+use countersign_model::issued_license::{Hex128, IssuedLicense, IssuedPlace};
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
 use countersign_model::reminder::ReminderKind;
@@ -38,7 +38,6 @@ use crate::health::{Figures, StoreHealth};
 use crate::issued_licenses::LedgerLicense;
 use crate::issued_table::SharedName;
 use crate::ledger_change::{ChangeOutcome, LedgerChange};
-use crate::ledger_tables::{KnownFacts, KnownSale};
 use crate::license_imports::{self, ImportInTurn, ImportOutcome, ImportRequest, MAX_IMPORT_LINES};
 use crate::license_lines::LicenseLines;
 use crate::log::record::LedgerEvent;
@@ -48,6 +47,7 @@ use crate::pending::{LedgerLook, Message, TextRequest};
 use crate::postgres::nodes::NodeSecrets;
 use crate::reminder_claims::{ReminderClaim, ReminderSwitch};
 use crate::rollout_changes::{NewestRelease, RolloutChange, RolloutOutcome};
+use crate::sale_table::{KnownFacts, KnownSale};
 use crate::sales::{SaleChange, SaleOutcome};
 use crate::seats::{BindOutcome, SeatRequest, WantedSeat};
 use crate::session_ends::SessionEnd;
@@ -274,10 +274,26 @@ impl Ledger {
         self.memory.events().sales.all()
     }
 
-    /// Passes on every sale, in no order, with the shop that reported it. What is written waits for `each`, which must be quick and
-    /// must not ask the ledger.
-    pub fn each_sale(&self, each: impl FnMut(Hex128, &KnownFacts, Option<&Arc<ChangeScope>>)) {
-        self.memory.events().sales.each(each);
+    /// The number of sales.
+    pub fn sale_count(&self) -> usize {
+        self.memory.events().sales.len()
+    }
+
+    /// At most `most` sales, those that a shop named last first. The first call after a start looks at all, and what is written waits:
+    /// half a second for a million.
+    pub fn newest_sales(&self, most: usize) -> Vec<KnownSale> {
+        self.memory.events().sales.newest(most)
+    }
+
+    /// The sales that [may wait](countersign_model::sale::facts::SaleFacts::may_wait), by id. The first call is as that of
+    /// [`newest_sales`](Self::newest_sales).
+    pub fn sales_that_may_wait(&self) -> Vec<KnownSale> {
+        self.memory.events().sales.may_wait()
+    }
+
+    /// The ids of the ledger's licenses that a sale is of, also of those that were issued while the sale had another id.
+    pub fn issued_of_sale(&self, sale: &KnownSale) -> Vec<LicenseId> {
+        self.memory.issued.named(SharedName::Sale, &sale.names())
     }
 
     /// Records facts of a sale that a shop reported.

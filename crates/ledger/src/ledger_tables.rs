@@ -3,7 +3,7 @@
 //! A kind of event is registered here and in [`record`](crate::log::record).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -12,16 +12,16 @@ use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
 use countersign_model::name::Name;
-use countersign_model::sale::facts::SaleFacts;
 use countersign_model::site_claim::SiteClaim;
 
 use crate::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::handout_table::HandoutTable;
 use crate::issued_table::{IssuedBuilder, IssuedTable};
 use crate::log::record::LedgerEvent;
-use crate::log::{ClaimEntry, ErasureEntry, MAX_NAMES, SaleEntry, SoldTerms, VouchEntry};
+use crate::log::{ClaimEntry, ErasureEntry, VouchEntry};
 use crate::reminder_table::ReminderTable;
 use crate::rollout_table::RolloutTable;
+use crate::sale_table::SaleTable;
 use crate::session_table::SessionTable;
 
 /// Everything that a ledger has.
@@ -262,171 +262,5 @@ impl ErasedCustomers {
     /// Every one.
     fn all(&self) -> Vec<ErasureEntry> {
         self.0.values().copied().collect()
-    }
-}
-
-/// What is known of a sale.
-pub type KnownFacts = Arc<SaleFacts<Hex128>>;
-
-/// A sale of a shop.
-#[derive(Clone, Debug)]
-pub struct KnownSale {
-    /// Its id.
-    pub id: Hex128,
-    /// What is known of it.
-    pub facts: KnownFacts,
-    /// The shop that reported it; `None` if only a repair wrote it.
-    pub shop: Option<Arc<ChangeScope>>,
-}
-
-/// The sales of shops.
-#[derive(Debug, Default)]
-pub(crate) struct SaleTable {
-    sales: HashMap<Hex128, KnownFacts>,
-    /// The shop that reported a sale, by the sale.
-    shops: HashMap<Hex128, Arc<ChangeScope>>,
-    /// The shops, which their sales share.
-    scopes: HashSet<Arc<ChangeScope>>,
-    /// From a name to the sale that it was first known of.
-    names: HashMap<Hex128, Hex128>,
-}
-
-impl SaleTable {
-    /// Copies what memory knows of the sales that a line adds to, unless it is here already: a line has only its own facts.
-    pub(crate) fn assume(&mut self, entry: &SaleEntry, memory: &Self) {
-        for name in std::iter::once(&entry.sale).chain(&entry.names) {
-            if self.id_of(*name).is_none() && !self.sales.contains_key(name) {
-                self.sales.extend(memory.facts(*name).map(|facts| (*name, facts)));
-            }
-        }
-    }
-
-    fn take(&mut self, entry: &SaleEntry) {
-        let id = entry.sale;
-        let mut parts = Vec::new();
-        for name in &entry.names {
-            // A sale that turned out to be this one.
-            if *name != id {
-                parts.extend(self.sales.remove(name));
-                self.shops.remove(name);
-            }
-            self.names.insert(*name, id);
-        }
-        if entry.scope.is_shop() {
-            if !self.scopes.contains(&entry.scope) {
-                self.scopes.insert(Arc::clone(&entry.scope));
-            }
-            // Each line that was read has a copy of its own.
-            let scope = self.scopes.get(&entry.scope).unwrap_or(&entry.scope);
-            self.shops.entry(id).or_insert_with(|| Arc::clone(scope));
-        }
-        if let Some(after) = &entry.after {
-            self.sales.insert(id, Arc::clone(after));
-            return;
-        }
-        let known = Arc::make_mut(self.sales.entry(id).or_default());
-        parts.iter().for_each(|part| known.absorb(part));
-        known.is_earlier |= entry.is_earlier;
-        entry.facts.iter().cloned().for_each(|fact| known.take(fact));
-        for (subscription, items) in &entry.places {
-            known.set_places(*subscription, items.clone());
-        }
-        for SoldTerms { price, sale, terms } in &entry.terms {
-            known.set_terms(*sale, price.clone(), terms.clone());
-        }
-    }
-
-    /// The id of the sale that has this id or name.
-    pub(crate) fn id_of(&self, name: Hex128) -> Option<Hex128> {
-        let mut id = *self.names.get(&name)?;
-        // Sales that turned out to be one form a chain that ends at the one that has facts.
-        while let Some(next) = self.names.get(&id).filter(|next| **next != id) {
-            id = *next;
-        }
-        Some(id)
-    }
-
-    /// What is known of the sale with this id.
-    pub(crate) fn facts(&self, id: Hex128) -> Option<KnownFacts> {
-        self.sales.get(&id).cloned()
-    }
-
-    /// The sale with this id or name.
-    pub(crate) fn of(&self, name: Hex128) -> Option<(Hex128, KnownFacts)> {
-        let id = self.id_of(name)?;
-        Some((id, self.facts(id)?))
-    }
-
-    /// The sale with this id or name, with its shop.
-    pub(crate) fn known(&self, name: Hex128) -> Option<KnownSale> {
-        let (id, facts) = self.of(name)?;
-        let shop = self.shops.get(&id).cloned();
-        Some(KnownSale { id, facts, shop })
-    }
-
-    /// Passes on every sale, in no order, with the shop that reported it.
-    pub(crate) fn each(&self, mut each: impl FnMut(Hex128, &KnownFacts, Option<&Arc<ChangeScope>>)) {
-        for (id, facts) in &self.sales {
-            each(*id, facts, self.shops.get(id));
-        }
-    }
-
-    /// Every sale, by id.
-    pub(crate) fn all(&self) -> Vec<KnownSale> {
-        let sales = self.sales.iter().map(|(id, facts)| KnownSale {
-            id: *id,
-            facts: Arc::clone(facts),
-            shop: self.shops.get(id).cloned(),
-        });
-        let mut sales: Vec<_> = sales.collect();
-        sales.sort_unstable_by_key(|sale| sale.id);
-        sales
-    }
-
-    /// Lines that say all that is known, each short enough. `scope` is who says it where no shop is known.
-    pub(crate) fn entries(&self, scope: &Arc<ChangeScope>, now: DateTime<Utc>) -> Vec<SaleEntry> {
-        let mut names: HashMap<Hex128, Vec<Hex128>> = HashMap::new();
-        for name in self.names.keys() {
-            if let Some(id) = self.id_of(*name) {
-                names.entry(id).or_default().push(*name);
-            }
-        }
-        let mut entries = Vec::new();
-        for (sale, facts) in &self.sales {
-            let entry = SaleEntry {
-                sale: *sale,
-                facts: Vec::new(),
-                names: Vec::new(),
-                places: BTreeMap::new(),
-                terms: Vec::new(),
-                is_earlier: facts.is_earlier,
-                after: None,
-                scope: Arc::clone(self.shops.get(sale).unwrap_or(scope)),
-                time: now,
-            };
-            let mut of_sale = names.remove(sale).unwrap_or_default();
-            of_sale.sort_unstable();
-            entries.extend(of_sale.chunks(MAX_NAMES).map(|names| SaleEntry {
-                names: names.to_vec(),
-                ..entry.clone()
-            }));
-            entries.extend(facts.facts().into_iter().map(|fact| SaleEntry {
-                facts: vec![fact],
-                ..entry.clone()
-            }));
-            entries.extend(facts.places().iter().map(|(subscription, items)| SaleEntry {
-                places: BTreeMap::from([(*subscription, items.clone())]),
-                ..entry.clone()
-            }));
-            entries.extend(facts.terms().iter().map(|((sale, price), terms)| SaleEntry {
-                terms: vec![SoldTerms {
-                    price: price.clone(),
-                    sale: *sale,
-                    terms: terms.clone(),
-                }],
-                ..entry.clone()
-            }));
-        }
-        entries
     }
 }

@@ -55,6 +55,7 @@ mod reminder_claims;
 mod reminder_table;
 mod rollout_changes;
 mod rollout_table;
+mod sale_table;
 mod sales;
 mod seats;
 mod session_ends;
@@ -107,11 +108,11 @@ pub use postgres::shared_repair::{RepairOutcome, UnfitBinding, kept_files, repai
 pub use texts::customers::{CustomerQuery, FoundCustomers};
 pub use texts::{ErasedText, FoundTexts, TextErasure, named_at_random};
 
-pub use ledger_tables::{KnownFacts, KnownSale};
 pub use log::MAX_NAMES;
 pub use log::{HandedEntry, HandedPackage, Handout, SessionEntry, SessionMark, VouchEntry};
 pub use reminder_claims::{MOST_LICENSES as MOST_REMINDED, ReminderClaim, ReminderSwitch};
 pub use rollout_changes::{NewestRelease, RolloutChange, RolloutOutcome};
+pub use sale_table::{KnownFacts, KnownSale};
 pub use sales::{HiddenId, SaleChange, SaleOutcome};
 pub use seats::{BindOutcome, SeatRequest};
 pub use session_ends::SessionEnd;

@@ -16,9 +16,9 @@ use countersign_model::sale::terms::Terms;
 
 use crate::command::{CommitTurn, LedgerCommand};
 use crate::draft::CommitDraft;
-use crate::ledger_tables::{KnownFacts, KnownSale, SaleTable};
 use crate::log::record::{self, LedgerEvent};
 use crate::log::{SaleEntry, SoldTerms, sale_line};
+use crate::sale_table::{KnownFacts, KnownSale, SaleTable};
 
 /// HMACs of an id of the shop: with the current secret, and with those that are retired.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -282,6 +282,7 @@ mod tests {
     use crate::testing::{sale_fact, sold_terms};
     use countersign_model::sale::fact::{Names, Refund, SoldItem, Subscription, SubscriptionStatus};
     use proptest::prelude::{any, proptest};
+    use std::collections::BTreeSet;
 
     fn id(number: u8) -> Hex128 {
         Hex128([number; 16])
@@ -431,12 +432,16 @@ mod tests {
             // Two nodes: each reads what the other appended when it decides itself.
             let mut nodes = [(memory(), Vec::new()), (memory(), Vec::new())];
             let mut reader = EventTables::default();
+            // From here on, the reader keeps the order of the sales.
+            assert!(reader.sales.newest(1).is_empty());
+            let mut ids = BTreeSet::new();
             for (kind, one, other, second) in words {
                 let fact = some_fact(kind, 1 + one % 9, 1 + other % 9, second);
                 let node = usize::from(kind) / 4 % 2;
                 let unread = std::mem::take(&mut nodes[node].1);
                 let (_, entries) = decide_after(&nodes[node].0, unread, &change([fact]));
                 for entry in entries {
+                    ids.insert(entry.sale);
                     let event = LedgerEvent::Sale(Arc::new(entry));
                     reader.take(&event);
                     nodes[1 - node].1.push(event);
@@ -445,6 +450,16 @@ mod tests {
                 for name in 1..=60 {
                     assert_eq!(memory.events().sales.of(id(name)), reader.sales.of(id(name)), "{name}");
                 }
+            }
+            let ids_of = |sales: Vec<KnownSale>| sales.into_iter().map(|sale| sale.id).collect::<Vec<_>>();
+            let mut all = reader.sales.all();
+            let waiting = all.iter().filter(|sale| sale.facts.may_wait()).cloned().collect();
+            assert_eq!(ids_of(reader.sales.may_wait()), ids_of(waiting));
+            all.sort_by_key(|sale| std::cmp::Reverse(sale.facts.began()));
+            assert_eq!(ids_of(reader.sales.newest(3)), ids_of(all.into_iter().take(3).collect()));
+            // A license may name its sale by an id that the sale had before it turned out to be another one.
+            for former in ids {
+                assert!(reader.sales.known(former).unwrap().names().contains(&former));
             }
             let [(memory, unread), _] = nodes;
             memory.add(unread);

@@ -6,8 +6,9 @@ use countersign_model::issued_license::{Hex128, IssuedLicense};
 
 use crate::error::StoreError;
 use crate::issued_table::IssuedBuilder;
-use crate::ledger_tables::{EventTables, KnownSale};
+use crate::ledger_tables::EventTables;
 use crate::log::record::LedgerEvent;
+use crate::sale_table::KnownSale;
 use crate::{disk, recovery};
 
 /// The sales and licenses of a ledger.

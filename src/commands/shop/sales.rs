@@ -165,9 +165,11 @@ fn latest_text(listed: &[ListedSale<'_>]) -> String {
 }
 
 fn print_waiting(args: &Args, stored: &StoredSales, config: &Config) -> Result<Exit, Failure> {
-    let mut listed = waiting_sales::in_spool(&config.paths.store, |shop| {
+    let mut listed = Vec::new();
+    waiting_sales::each_in_spool(&config.paths.store, |delivery| {
+        let shop = &delivery.whole.queued.item.shop;
         let settings = config.shops.iter().find(|settings| settings.name == *shop);
-        settings.map(|settings| settings.kind)
+        listed.extend(delivery.wait(settings.map(|settings| settings.kind)));
     })
     .map_err(Failure::environment)?;
     listed.extend(stored.all().iter().flat_map(waiting_sales::in_ledger));

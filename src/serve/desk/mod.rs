@@ -32,6 +32,7 @@ mod plugin_pages;
 mod plugin_rollouts;
 mod request_ring;
 mod sale_changes;
+mod sales_look;
 mod sales_page;
 mod sharing_page;
 mod sign_in_pages;

@@ -1,42 +1,28 @@
 //! Sales: which wait, for what, and the latest with their licenses. As `countersign shop sales list`.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use askama::Template;
-use chrono::{DateTime, Utc};
-use tokio::task::spawn_blocking;
 
-use crate::serve::deliveries::fold;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::license_questions::typed;
 use crate::serve::desk::license_rows::{LicenseRow, StatePill};
 use crate::serve::desk::sale_changes;
+use crate::serve::desk::sales_look::{LatestSale, ParkedDelivery, SalesLook, WaitingSales};
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownTime, address, counted, grouped};
-use crate::serve::reply::problem::Problem;
-use crate::serve::state::Service;
-use crate::serve::waiting_sales::{self, ListedWait, WaitingOrder};
-use countersign_files::json_folder::JsonFolderError;
-use countersign_files::queue::{Queue, QueueState, WholeItem};
-use countersign_files::spool::{self, AwaitedThing, Delivery};
-use countersign_ledger::KnownSale;
+use crate::serve::waiting_sales::{ListedWait, WaitingOrder};
+use countersign_files::spool::AwaitedThing;
 use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
-use countersign_model::slug::Slug;
 use countersign_model::text::folded;
 use countersign_model::text::outside_text::OutsideText;
 
-/// How many sales a list has.
+/// How many of those that wait a list has.
 const PAGE: usize = 50;
-
-/// How many parked deliveries are read for the page.
-const MOST_READ: usize = 2_000;
 
 /// The first digits of a sale's id that a page shows.
 const SHOWN_DIGITS: usize = 8;
@@ -95,64 +81,6 @@ impl ShownOrder {
     }
 }
 
-/// The parked deliveries in a node's own folder that a search finds, the oldest first, and how many there are. A delivery whose sale waits
-/// in the ledger is left out: the row of the sale in `waiting` gets its order. Blocks.
-fn parked(
-    store: &Path,
-    service: &Service,
-    waiting: &mut [ListedWait],
-    (now, sees_customers, wanted): (DateTime<Utc>, bool, &str),
-) -> Result<(Vec<ShownParked>, usize), JsonFolderError> {
-    let Some(queue) = Queue::<Delivery>::existing(spool::folder(store)) else {
-        return Ok((Vec::new(), 0));
-    };
-    let mut found = Vec::new();
-    for (id, _) in queue.list()? {
-        // `shop parked list` tells of one that cannot be read.
-        let Ok(Some(queued)) = queue.read(id) else { continue };
-        if queued.state == QueueState::Parked {
-            found.push((queued.queued, id));
-        }
-    }
-    found.sort_unstable();
-    let mut all = found.len();
-    let mut shown = Vec::new();
-    for (since, id) in found.iter().take(MOST_READ) {
-        let Ok(Some(WholeItem { queued, body })) = queue.read_with_body(*id) else {
-            continue;
-        };
-        let shop = &queued.item.shop;
-        let hook = service.hooks.find(shop.as_str()).map(|(hook, _)| &hook.config);
-        let order = hook.map(|hook| WaitingOrder::of_delivery(hook.kind, &body));
-        let order = order.unwrap_or_default();
-        if queued.item.waits_for == Some(AwaitedThing::Offer)
-            && let Some(sale) = hook.and_then(|hook| fold::sale_of(service, hook, &body))
-            && let Some(wait) = waiting.iter_mut().find(|wait| wait.sale == Some(sale))
-        {
-            wait.order = order;
-            all -= 1;
-            continue;
-        }
-        if !order.contains(wanted, sees_customers) {
-            all -= 1;
-            continue;
-        }
-        if shown.len() == PAGE {
-            continue;
-        }
-        shown.push(ShownParked {
-            id: *id,
-            tag: short(*id),
-            typed: typed(&id.to_string()).to_owned(),
-            shop: OutsideText::of(shop.as_str()),
-            order: ShownOrder::of(&order, sees_customers),
-            reason: OutsideText::of_sentence(queued.reason.as_deref().unwrap_or_default()),
-            since: ShownTime::of(*since, now),
-        });
-    }
-    Ok((shown, all))
-}
-
 /// What waits.
 struct ShownWait {
     id: String,
@@ -164,14 +92,6 @@ struct ShownWait {
     /// What to do about it.
     advice: &'static str,
     since: Option<ShownTime>,
-}
-
-/// A sale among the newest.
-struct LatestSale {
-    began: Option<DateTime<Utc>>,
-    id: Hex128,
-    shop: Option<String>,
-    is_left_aside: bool,
 }
 
 /// A sale with its licenses.
@@ -194,143 +114,23 @@ struct LicenseOfSale {
     pill: StatePill,
 }
 
-/// What waits and what was sold last.
-pub(super) struct SalesLook {
-    pub(super) waiting: Vec<ListedWait>,
-    latest: Vec<LatestSale>,
-    licenses: HashMap<Hex128, Vec<LicenseId>>,
-    all: usize,
-}
-
-impl SalesLook {
-    /// Looks at every sale and at the spool.
-    pub(super) async fn now(asked: &Asked<'_>) -> Result<Self, PageProblem> {
-        let service = Arc::clone(&asked.state.service);
-        let store = asked.state.store.clone();
-        let look = move || {
-            let kind_of = |shop: &Slug| Some(service.hooks.find(shop.as_str())?.0.config.kind);
-            let spooled = waiting_sales::in_spool(&store, kind_of).map_err(|error| Problem::internal(&error))?;
-            Ok::<_, Problem>(Self::of(&service, spooled))
-        };
-        Ok(asked.state.scans.look(look).await??)
-    }
-
-    /// The sales of the ledger, with what waits in the spool. Blocks.
-    fn of(service: &Service, spooled: Vec<ListedWait>) -> Self {
-        let bindings = service.gate.bindings();
-        let mut all = 0;
-        let mut newest = BTreeMap::new();
-        let mut candidates = Vec::new();
-        bindings.each_sale(|id, facts, shop| {
-            all += 1;
-            let known = || KnownSale {
-                id,
-                facts: Arc::clone(facts),
-                shop: shop.cloned(),
-            };
-            let place = (Reverse(facts.began()), id);
-            if newest.len() < PAGE || newest.last_key_value().is_some_and(|(last, _)| place < *last) {
-                newest.insert(place, known());
-            }
-            if newest.len() > PAGE {
-                newest.pop_last();
-            }
-            if facts.may_wait() {
-                candidates.push(known());
-            }
-        });
-        let mut waiting = spooled;
-        waiting.extend(candidates.iter().filter_map(waiting_sales::in_ledger));
-        waiting.sort_by_key(|wait| wait.since);
-        let latest: Vec<_> = newest
-            .into_iter()
-            .map(|((Reverse(began), id), sale)| LatestSale {
-                began,
-                id,
-                shop: waiting_sales::shop_of(&sale),
-                is_left_aside: sale_changes::has_left_aside(&sale),
-            })
-            .collect();
-        let shown: HashSet<_> = latest.iter().map(|sale| sale.id).collect();
-        let mut licenses: HashMap<Hex128, Vec<LicenseId>> = HashMap::new();
-        if !shown.is_empty() {
-            let mut sold = Vec::new();
-            bindings.each_issued(|issued| {
-                if let Some(of) = issued.license.details.remarks().sold.as_deref() {
-                    sold.push((of.sale, issued.license.id));
-                }
-            });
-            for (sale, license) in sold {
-                // A sale may have got another id since.
-                let sale = if shown.contains(&sale) {
-                    Some(sale)
-                } else {
-                    bindings.sale(sale).map(|(id, _)| id)
-                };
-                if let Some(sale) = sale.filter(|sale| shown.contains(sale)) {
-                    licenses.entry(sale).or_default().push(license);
-                }
-            }
-        }
-        Self {
-            waiting,
-            latest,
-            licenses,
-            all,
-        }
-    }
-}
-
 /// The page.
 pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
-    let mut look = SalesLook::now(asked).await?;
+    let look = SalesLook::now(asked).await?;
     let find = asked.fields.get("find").trim();
     let wanted = folded::folded(find);
-    let ids: Vec<_> = look.licenses.values().flatten().copied().collect();
+    let ids: Vec<_> = look.latest.iter().flat_map(|sale| &sale.licenses).copied().collect();
     let rows = LicenseRow::of_ids(asked, &ids).await?;
     let rows: HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
-    let latest = look.latest.iter().map(|sale| {
-        let of_sale = look
-            .licenses
-            .get(&sale.id)
-            .into_iter()
-            .flatten()
-            .filter_map(|license| rows.get(license));
-        let of_sale: Vec<&LicenseRow> = of_sale.collect();
-        ShownSale {
-            id: short(sale.id),
-            take_back: Some(format!("/sales/{}", sale.id))
-                .filter(|_| sale.is_left_aside && asked.visitor.may(DeskRole::Support)),
-            is_left_aside: sale.is_left_aside,
-            shop: OutsideText::of(sale.shop.as_deref().unwrap_or_default()),
-            order: of_sale.iter().find_map(|row| row.order.clone()),
-            began: sale.began.map(|began| ShownTime::of(began, asked.now)),
-            licenses: of_sale
-                .iter()
-                .map(|row| LicenseOfSale {
-                    id: row.id,
-                    name: row.shown_name(),
-                    pill: row.pill,
-                })
-                .collect(),
-        }
-    });
-    let store = asked.state.store.clone();
-    let service = Arc::clone(&asked.state.service);
+    let latest: Vec<_> = look.latest.iter().map(|sale| shown_sale(asked, sale, &rows)).collect();
     let sees_customers = asked.visitor.sees_customers();
-    let now = asked.now;
-    let mut waiting = std::mem::take(&mut look.waiting);
-    let read = spawn_blocking({
-        let wanted = wanted.clone();
-        move || {
-            let parked = parked(&store, &service, &mut waiting, (now, sees_customers, &wanted))?;
-            Ok::<_, JsonFolderError>((waiting, parked))
-        }
-    });
-    let read = read.await.map_err(|error| Problem::internal(&error))?;
-    let (mut waiting, (parked, all_parked)) = read.map_err(|error| Problem::internal(&error))?;
+    let WaitingSales {
+        sales: mut waiting,
+        mut parked,
+    } = look.waiting;
     waiting.retain(|wait| wait.order.contains(&wanted, sees_customers));
+    parked.retain(|delivery| delivery.order.contains(&wanted, sees_customers));
     let spool = asked.state.service.hooks.spool();
     Ok(PageAnswer::ok(&SalesPage {
         frame: asked.frame("Sales", NavEntry::Sales),
@@ -346,15 +146,52 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             count => counted(count, "sale"),
         },
         waiting: waiting.iter().take(PAGE).map(|wait| shown_wait(asked, wait)).collect(),
-        parked_said: match all_parked {
+        parked_said: match parked.len() {
             more if more > PAGE => format!("the oldest {PAGE} of {more}, on this node"),
             count => format!("{}, on this node", grouped(count)),
         },
-        parked,
+        parked: parked
+            .iter()
+            .take(PAGE)
+            .map(|delivery| shown_parked(asked, delivery))
+            .collect(),
         may_decide: asked.visitor.may(DeskRole::Support),
-        latest: latest.collect(),
-        said: counted(look.latest.len(), "sale"),
+        said: counted(latest.len(), "sale"),
+        latest,
     }))
+}
+
+fn shown_sale(asked: &Asked<'_>, sale: &LatestSale, rows: &HashMap<LicenseId, LicenseRow>) -> ShownSale {
+    let of_sale: Vec<_> = sale.licenses.iter().filter_map(|license| rows.get(license)).collect();
+    ShownSale {
+        id: short(sale.id),
+        take_back: Some(format!("/sales/{}", sale.id))
+            .filter(|_| sale.is_left_aside && asked.visitor.may(DeskRole::Support)),
+        is_left_aside: sale.is_left_aside,
+        shop: OutsideText::of(sale.shop.as_deref().unwrap_or_default()),
+        order: of_sale.iter().find_map(|row| row.order.clone()),
+        began: sale.began.map(|began| ShownTime::of(began, asked.now)),
+        licenses: of_sale
+            .iter()
+            .map(|row| LicenseOfSale {
+                id: row.id,
+                name: row.shown_name(),
+                pill: row.pill,
+            })
+            .collect(),
+    }
+}
+
+fn shown_parked(asked: &Asked<'_>, delivery: &ParkedDelivery) -> ShownParked {
+    ShownParked {
+        id: delivery.id,
+        tag: short(delivery.id),
+        typed: typed(&delivery.id.to_string()).to_owned(),
+        shop: OutsideText::of(delivery.shop.as_str()),
+        order: ShownOrder::of(&delivery.order, asked.visitor.sees_customers()),
+        reason: OutsideText::of_sentence(delivery.reason.as_deref().unwrap_or_default()),
+        since: ShownTime::of(delivery.since, asked.now),
+    }
 }
 
 fn short(id: Hex128) -> String {

@@ -8,7 +8,7 @@ use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::health_page;
 use crate::serve::desk::kept_figures;
-use crate::serve::desk::sales_page::SalesLook;
+use crate::serve::desk::sales_look::WaitingSales;
 use crate::serve::desk::today_history::TodayHistory;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
@@ -116,7 +116,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             true,
         );
     }
-    let sales = SalesLook::now(asked).await?.waiting;
+    let sales = WaitingSales::now(asked).await?.sales;
     if let Some(oldest) = sales.first() {
         let what = match sales.len() {
             1 => "1 sale waits".to_owned(),

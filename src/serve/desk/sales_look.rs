@@ -1,0 +1,151 @@
+//! What the desk shows of sales: those that wait, what the spool has, and the latest with their licenses.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use tokio::task::spawn_blocking;
+
+use crate::serve::deliveries::fold;
+use crate::serve::desk::asked::Asked;
+use crate::serve::desk::sale_changes;
+use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::reply::problem::Problem;
+use crate::serve::state::Service;
+use crate::serve::waiting_sales::{self, ListedWait, WaitingOrder};
+use countersign_files::json_folder::JsonFolderError;
+use countersign_files::queue::QueueState;
+use countersign_files::spool::AwaitedThing;
+use countersign_model::issued_license::Hex128;
+use countersign_model::license_key::LicenseId;
+use countersign_model::slug::Slug;
+
+/// How many of the latest sales are shown.
+pub(super) const LATEST: usize = 50;
+
+/// What waits and what was sold last.
+pub(super) struct SalesLook {
+    pub(super) waiting: WaitingSales,
+    pub(super) latest: Vec<LatestSale>,
+    /// The number of sales in the ledger.
+    pub(super) all: usize,
+}
+
+/// What waits for something.
+#[derive(Default)]
+pub(super) struct WaitingSales {
+    /// The sales of all nodes and the deliveries of this one, those that wait longest first.
+    pub(super) sales: Vec<ListedWait>,
+    /// The deliveries that are left to a person, on this node, the oldest first. One whose sale is in `sales` is left out: the order of
+    /// the sale is from it.
+    pub(super) parked: Vec<ParkedDelivery>,
+}
+
+/// A delivery that is left to a person.
+pub(super) struct ParkedDelivery {
+    pub(super) id: Hex128,
+    pub(super) shop: Slug,
+    pub(super) order: WaitingOrder,
+    pub(super) reason: Option<String>,
+    pub(super) since: DateTime<Utc>,
+    /// The sale that it belongs to, if it waits for an offer.
+    sale: Option<Hex128>,
+}
+
+/// A sale among the latest.
+pub(super) struct LatestSale {
+    pub(super) began: Option<DateTime<Utc>>,
+    pub(super) id: Hex128,
+    pub(super) shop: Option<String>,
+    /// Whether a person left something of the order aside.
+    pub(super) is_left_aside: bool,
+    pub(super) licenses: Vec<LicenseId>,
+}
+
+impl SalesLook {
+    /// Looks at the spool, at the sales that wait, and at the latest.
+    pub(super) async fn now(asked: &Asked<'_>) -> Result<Self, PageProblem> {
+        blocking(asked, |service, store| {
+            Ok(Self {
+                waiting: WaitingSales::of(service, store)?,
+                latest: latest(service),
+                all: service.gate.bindings().sale_count(),
+            })
+        })
+        .await
+    }
+}
+
+impl WaitingSales {
+    /// Looks at the spool, and at the sales that wait.
+    pub(super) async fn now(asked: &Asked<'_>) -> Result<Self, PageProblem> {
+        blocking(asked, Self::of).await
+    }
+
+    fn of(service: &Service, store: &Path) -> Result<Self, JsonFolderError> {
+        let shop = |name: &Slug| Some(&service.hooks.find(name.as_str())?.0.config);
+        let mut waiting = Self::default();
+        waiting_sales::each_in_spool(store, |delivery| {
+            let config = shop(&delivery.whole.queued.item.shop);
+            let kind = config.map(|config| config.kind);
+            waiting.sales.extend(delivery.wait(kind));
+            let queued = &delivery.whole.queued;
+            if queued.state == QueueState::Parked {
+                let config = config.filter(|_| queued.item.waits_for == Some(AwaitedThing::Offer));
+                waiting.parked.push(ParkedDelivery {
+                    id: delivery.id,
+                    shop: queued.item.shop.clone(),
+                    order: delivery.order(kind),
+                    reason: queued.reason.clone(),
+                    since: queued.queued,
+                    sale: config.and_then(|config| fold::sale_of(service, config, &delivery.whole.body)),
+                });
+            }
+        })?;
+        let known = service.gate.bindings().sales_that_may_wait();
+        waiting.sales.extend(known.iter().filter_map(waiting_sales::in_ledger));
+        waiting.sales.sort_by_key(|wait| wait.since);
+        waiting.parked.sort_by_key(|delivery| (delivery.since, delivery.id));
+        let sales = &mut waiting.sales;
+        let places: HashMap<Hex128, usize> = (0..)
+            .zip(sales.iter())
+            .filter_map(|(place, wait)| Some((wait.sale?, place)))
+            .collect();
+        waiting.parked.retain_mut(|delivery| {
+            let wait = delivery.sale.and_then(|sale| sales.get_mut(*places.get(&sale)?));
+            let is_alone = wait.is_none();
+            if let Some(wait) = wait {
+                wait.order = std::mem::take(&mut delivery.order);
+            }
+            is_alone
+        });
+        Ok(waiting)
+    }
+}
+
+fn latest(service: &Service) -> Vec<LatestSale> {
+    let bindings = service.gate.bindings();
+    let sales = bindings.newest_sales(LATEST).into_iter();
+    sales
+        .map(|sale| LatestSale {
+            began: sale.facts.began(),
+            id: sale.id,
+            shop: waiting_sales::shop_of(&sale),
+            is_left_aside: sale_changes::has_left_aside(&sale),
+            licenses: bindings.issued_of_sale(&sale),
+        })
+        .collect()
+}
+
+/// Lets a thread look that may wait for the disk.
+async fn blocking<T: Send + 'static>(
+    asked: &Asked<'_>,
+    look: impl FnOnce(&Service, &Path) -> Result<T, JsonFolderError> + Send + 'static,
+) -> Result<T, PageProblem> {
+    let service = Arc::clone(&asked.state.service);
+    let store = asked.state.store.clone();
+    let looked = spawn_blocking(move || look(&service, &store)).await;
+    let looked = looked.map_err(|error| Problem::internal(&error))?;
+    Ok(looked.map_err(|error| Problem::internal(&error))?)
+}
