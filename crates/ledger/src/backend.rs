@@ -15,6 +15,7 @@ use crate::postgres::nodes::NodeSecrets;
 use crate::sleep_watch::SleepWatch;
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
+use crate::texts::customer_search::CustomerSearch;
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::customer::NewCustomer;
@@ -33,6 +34,10 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn keep_customers(&self, new: &[NewCustomer]) -> Result<Vec<Hex128>, BackendError>;
     /// The rows of customers that a query wants.
     fn find_customers(&self, query: &CustomerQuery) -> Result<FoundCustomers, BackendError>;
+    /// What a search for customers reads on another thread; `None` where [`find_customers`](Self::find_customers) is to search.
+    fn customer_search(&self) -> Option<Arc<CustomerSearch>> {
+        None
+    }
     /// Deletes the rows of customers with these numbers, so that it survives a power failure. Gives how many there were.
     fn forget_customers(&self, numbers: &[Hex128]) -> Result<usize, BackendError>;
     /// Passes on what other nodes appended before this call.

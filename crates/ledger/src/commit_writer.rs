@@ -168,6 +168,7 @@ impl<B: Backend> CommitWriter<B> {
             TextRequest::FindCustomers(query, answer) => {
                 drop(answer.send(self.backend.find_customers(&query).map_err(reason)));
             }
+            TextRequest::CustomerSearch(answer) => drop(answer.send(Ok(self.backend.customer_search()))),
             TextRequest::ForgetCustomers(numbers, answer) => {
                 drop(answer.send(self.backend.forget_customers(&numbers).map_err(reason)));
             }

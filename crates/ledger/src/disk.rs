@@ -25,6 +25,7 @@ use crate::log::{LedgerEntry, Position};
 use crate::recovery::{self, RecoveredLedger};
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
+use crate::texts::customer_search::CustomerSearch;
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::table::TextTable;
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
@@ -198,6 +199,10 @@ impl Backend for StoreDisk {
 
     fn find_customers(&self, query: &CustomerQuery) -> Result<FoundCustomers, BackendError> {
         Ok(lock_mutex(&self.texts).find_customers(query))
+    }
+
+    fn customer_search(&self) -> Option<Arc<CustomerSearch>> {
+        Some(lock_mutex(&self.texts).customer_search())
     }
 
     fn forget_customers(&self, numbers: &[Hex128]) -> Result<usize, BackendError> {

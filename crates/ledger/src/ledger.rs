@@ -56,6 +56,7 @@ use crate::site_moves::{self, ReleaseRequest, SiteReleaseOutcome};
 use crate::source::{self, LedgerPlace, StoreSource};
 use crate::stored_reports::StoredReports;
 use crate::telemetry::Reports;
+use crate::texts::customer_search::CustomerSearch;
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use crate::token_changes::{TokenChange, TokenOutcome};
@@ -427,6 +428,16 @@ impl Ledger {
     pub async fn keep_customer(&self, new: NewCustomer) -> Result<Hex128, StoreError> {
         let number = self.keep_customers(vec![new]).await?.pop();
         number.ok_or_else(|| StoreError::NotDurable("no number of the customer".into()))
+    }
+
+    /// The addresses and names of the embedded store, for a search that keeps no commit waiting; `None` for a ledger in a database, whose
+    /// customers [`customers`](Self::customers) finds. The names that a search gives are those of [`texts`](Self::texts).
+    ///
+    /// Errors: as [`Self::bind`].
+    pub async fn customer_search(&self) -> Result<Option<Arc<CustomerSearch>>, StoreError> {
+        let (request, pending) = TextRequest::customer_search();
+        self.group_commit.enqueue(Message::Text(request))?;
+        pending.wait().await
     }
 
     /// The rows of customers that a query wants.

@@ -105,6 +105,7 @@ pub use postgres::schema::{script as shared_schema, upgrade_script as shared_sch
 pub use postgres::settings::SettingsError;
 pub use postgres::shared_compaction::compact_shared;
 pub use postgres::shared_repair::{RepairOutcome, UnfitBinding, kept_files, repair_shared, set_kept_file_aside};
+pub use texts::customer_search::CustomerSearch;
 pub use texts::customers::{CustomerQuery, FoundCustomers};
 pub use texts::{ErasedText, FoundTexts, TextErasure, named_at_random};
 

@@ -3,11 +3,14 @@
 //!
 //! The thread of `commit_writer` reads and erases texts in turn with its commits: no commit under way brings an erased text back.
 
+use std::sync::Arc;
+
 use crate::command::{Answer, LINES, Pending, WaitingRequest, pending};
 use crate::draft::LEAVING_COPIES;
 use crate::license_imports::MAX_IMPORT_LINES;
 use crate::log::record;
 use crate::postgres::nodes::NodeSecrets;
+use crate::texts::customer_search::CustomerSearch;
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::customer::NewCustomer;
@@ -49,6 +52,7 @@ pub(crate) enum TextRequest {
     Erase(TextErasure, Answer<Option<ErasedText>>),
     KeepCustomers(Vec<NewCustomer>, Answer<Vec<Hex128>>),
     FindCustomers(CustomerQuery, Answer<FoundCustomers>),
+    CustomerSearch(Answer<Option<Arc<CustomerSearch>>>),
     ForgetCustomers(Vec<Hex128>, Answer<usize>),
 }
 
@@ -75,6 +79,12 @@ impl TextRequest {
     pub(crate) fn find_customers(query: CustomerQuery) -> (Self, Pending<FoundCustomers>) {
         let (answer, pending) = pending();
         (Self::FindCustomers(query, answer), pending)
+    }
+
+    /// A request for what a search for customers reads, and what waits for it: `None` where a database has it.
+    pub(crate) fn customer_search() -> (Self, Pending<Option<Arc<CustomerSearch>>>) {
+        let (answer, pending) = pending();
+        (Self::CustomerSearch(answer), pending)
     }
 
     /// A request to delete the rows of customers with these numbers, and what waits for how many there were.

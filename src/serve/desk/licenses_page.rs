@@ -24,7 +24,7 @@ use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{address, counted, grouped};
 use crate::serve::state::Service;
 use countersign_ledger::{CustomerQuery, Ledger};
-use countersign_model::customer::CustomerAddress;
+use countersign_model::customer::{CustomerAddress, CustomerRow};
 use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{License, LicenseState};
@@ -327,12 +327,10 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<HashSet<LicenseId>, Pag
         wanted.extend(asked.state.scans.look_with(look).await??);
     }
     let wanted_text = folded::folded(text);
-    let found = bindings
-        .customers(CustomerQuery::Containing(text.to_owned(), MOST_CUSTOMERS))
-        .await?;
+    let found = customers_with(asked, &wanted_text).await?;
     // SECURITY: who does not see addresses does not find out by them, either.
     let sees = asked.visitor.sees_customers();
-    let rows = found.rows.into_iter().filter(|row| {
+    let rows = found.into_iter().filter(|row| {
         let has_name = || {
             row.name
                 .as_ref()
@@ -355,6 +353,26 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<HashSet<LicenseId>, Pag
     let look = move || service.gate.bindings().issued_to(&customers);
     wanted.extend(asked.state.scans.look(look).await?);
     Ok(wanted)
+}
+
+/// Rows of customers whose address or name contains a text that is folded.
+async fn customers_with(asked: &Asked<'_>, wanted: &str) -> Result<Vec<CustomerRow>, PageProblem> {
+    let bindings = asked.state.service.gate.bindings();
+    let Some(search) = bindings.customer_search().await? else {
+        let query = CustomerQuery::Containing(wanted.to_owned(), MOST_CUSTOMERS);
+        return Ok(bindings.customers(query).await?.rows);
+    };
+    let wanted = wanted.to_owned();
+    let look = move || {
+        let mut slice = TimeSlice::begin();
+        search.first(&wanted, MOST_CUSTOMERS, || slice.pause())
+    };
+    let names = asked.state.scans.look(look).await?;
+    let stored = bindings.texts(names).await?;
+    Ok(stored
+        .iter()
+        .filter_map(|(_, stored)| stored.customer().cloned())
+        .collect())
 }
 
 /// The first licenses after a place, so many at most, and how many there are. Looks at every license where no text names some and anything

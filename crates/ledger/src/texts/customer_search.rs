@@ -13,9 +13,12 @@ use countersign_model::text::folded::folded;
 /// Ends each address and each name. No text has this byte, as it is not in UTF-8.
 const END: u8 = 0xff;
 
+/// The rows between two pauses of a search: some 50 kB.
+const ROWS: usize = 1_024;
+
 /// What is searched.
-#[derive(Default)]
-pub(crate) struct CustomerSearch {
+#[derive(Clone, Default)]
+pub struct CustomerSearch {
     /// The folded address of each row, and the folded name.
     text: Vec<u8>,
     /// The rows in the order of `text`: where each ends, and the name under which it is stored.
@@ -66,17 +69,35 @@ impl CustomerSearch {
         text.truncate(length);
     }
 
-    /// The names of the rows that contain a text, which is [`folded`].
-    pub(crate) fn find<'a>(&'a self, wanted: &'a str) -> impl Iterator<Item = Hex128> + 'a {
+    /// The names of the first rows, at most `most`, that contain a text, which is [`folded`]. Calls `pause` every few microseconds.
+    pub fn first(&self, wanted: &str, most: usize, mut pause: impl FnMut()) -> Vec<Hex128> {
         let finder = Finder::new(wanted.as_bytes());
-        let mut rows = self.rows.iter();
+        let mut found = Vec::new();
         let mut from = 0;
-        std::iter::from_fn(move || {
-            let at = from + finder.find(self.text.get(from..)?)?;
-            let (end, name) = rows.find(|(end, _)| *end > at)?;
-            from = *end;
-            Some(*name)
-        })
+        for mut rows in self.rows.chunks(ROWS) {
+            let end = rows.last().map_or(from, |(end, _)| *end);
+            while found.len() < most
+                && let Some(at) = finder.find(&self.text[from..end])
+            {
+                let row = rows.partition_point(|(end, _)| *end <= from + at);
+                let Some((end, name)) = rows.get(row) else { break };
+                (from, rows) = (*end, &rows[row + 1..]);
+                found.push(*name);
+            }
+            from = end;
+            if found.len() == most {
+                break;
+            }
+            pause();
+        }
+        found
+    }
+}
+
+impl Drop for CustomerSearch {
+    // SECURITY: a copy that a search held while a row was taken out has that row.
+    fn drop(&mut self) {
+        self.text.fill(0);
     }
 }
 
@@ -111,7 +132,8 @@ mod tests {
     }
 
     fn found(search: &CustomerSearch, wanted: &str) -> Vec<u8> {
-        search.find(&folded(wanted)).map(|name| name.0[0]).collect()
+        let names = search.first(&folded(wanted), usize::MAX, || {});
+        names.iter().map(|name| name.0[0]).collect()
     }
 
     #[test]
@@ -146,7 +168,10 @@ mod tests {
             let wanted = folded(&wanted);
             let contain = rows.iter().filter(|(_, stored)| stored.customer().is_some_and(|row| row.contains(&wanted)));
             let expected: Vec<_> = contain.map(|(name, _)| *name).collect();
-            proptest::prop_assert_eq!(search.find(&wanted).collect::<Vec<_>>(), expected);
+            for most in [0, 1, 2, usize::MAX] {
+                let first: Vec<_> = expected.iter().take(most).copied().collect();
+                proptest::prop_assert_eq!(search.first(&wanted, most, || {}), first);
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::StoreError;
 use crate::log::Position;
@@ -30,7 +31,7 @@ pub(crate) struct TextTable {
     /// The names of the rows of each customer, by number.
     numbers: BTreeSet<(Hex128, Hex128)>,
     /// Addresses and names.
-    search: CustomerSearch,
+    search: Arc<CustomerSearch>,
     writer: LedgerWriter<TextFile>,
 }
 
@@ -173,7 +174,7 @@ impl TextTable {
             writer.make_ready().map_err(failed)?;
         }
         let numbers = stored.iter().filter_map(number_and_name).collect();
-        let search = CustomerSearch::of(&stored);
+        let search = Arc::new(CustomerSearch::of(&stored));
         Ok(Self {
             path,
             stored,
@@ -249,25 +250,24 @@ impl TextTable {
         Ok(numbers)
     }
 
-    /// The rows of customers that a query wants, without a look at all.
+    /// The rows of customers that a query wants. Those of numbers are found without a look at all.
     pub(crate) fn find_customers(&self, query: &CustomerQuery) -> FoundCustomers {
-        let mut found = FoundCustomers::default();
-        match query {
-            CustomerQuery::Numbers(numbers) => {
-                let names = numbers.iter().flat_map(|number| {
-                    let of_number = (*number, Hex128([0; 16]))..=(*number, Hex128([0xff; 16]));
-                    self.numbers.range(of_number).map(|(_, name)| name)
-                });
-                found.rows = names.filter_map(|name| self.customer(name)).collect();
-            }
-            CustomerQuery::Containing(wanted, limit) => {
-                let mut names = self.search.find(wanted);
-                let first = names.by_ref().take(*limit);
-                found.rows = first.filter_map(|name| self.customer(&name)).collect();
-                found.left_off = names.count();
-            }
+        let CustomerQuery::Numbers(numbers) = query else {
+            return customers_in(&self.stored, query);
+        };
+        let names = numbers.iter().flat_map(|number| {
+            let of_number = (*number, Hex128([0; 16]))..=(*number, Hex128([0xff; 16]));
+            self.numbers.range(of_number).map(|(_, name)| name)
+        });
+        FoundCustomers {
+            rows: names.filter_map(|name| self.customer(name)).collect(),
+            left_off: 0,
         }
-        found
+    }
+
+    /// Addresses and names as they are now, for a search on another thread.
+    pub(crate) fn customer_search(&self) -> Arc<CustomerSearch> {
+        Arc::clone(&self.search)
     }
 
     fn customer(&self, name: &Hex128) -> Option<CustomerRow> {
@@ -292,7 +292,7 @@ impl TextTable {
                     for pair in gone.iter().filter_map(number_and_name) {
                         self.numbers.remove(&pair);
                     }
-                    self.search.remove(&gone.keys().copied().collect());
+                    Arc::make_mut(&mut self.search).remove(&gone.keys().copied().collect());
                     self.leave_old_file(writer)?;
                 }
                 Err(error) => {
@@ -327,8 +327,10 @@ impl TextTable {
         let known = new
             .keys()
             .filter(|name| self.stored.get(name).is_some_and(customer_search::has));
-        self.search.remove(&known.copied().collect());
-        self.search.add(&new);
+        let known = known.copied().collect();
+        let search = Arc::make_mut(&mut self.search);
+        search.remove(&known);
+        search.add(&new);
         // One by one: `BTreeMap::append` builds the whole map again.
         self.stored.extend(new);
         Ok(())
