@@ -294,7 +294,7 @@ impl Ledger {
 
     /// The ids of the ledger's licenses that a sale is of, also of those that were issued while the sale had another id.
     pub fn issued_of_sale(&self, sale: &KnownSale) -> Vec<LicenseId> {
-        self.memory.issued.named(SharedName::Sale, &sale.names())
+        self.memory.issued.named(SharedName::Sale, &sale.ids())
     }
 
     /// Records facts of a sale that a shop reported.

@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use chrono::{DateTime, Utc};
 
 use countersign_model::issued_license::{ChangeScope, Hex128};
-use countersign_model::sale::fact::Fact;
 use countersign_model::sale::facts::SaleFacts;
 
 use crate::log::{MAX_NAMES, SaleEntry, SoldTerms};
@@ -24,19 +23,14 @@ pub struct KnownSale {
     pub facts: KnownFacts,
     /// The shop that reported it; `None` if only a repair wrote it.
     pub shop: Option<Arc<ChangeScope>>,
+    /// The ids of sales that turned out to be this one.
+    pub former: Vec<Hex128>,
 }
 
 impl KnownSale {
-    /// Its id, and those that it may have had before it turned out to be this sale: names of its objects, sorted.
-    pub(crate) fn names(&self) -> Vec<Hex128> {
-        let facts = self.facts.facts();
-        let origins = facts
-            .iter()
-            .filter_map(Fact::bought_for)
-            .map(|bought| bought.place.origin());
-        let names = origins.chain(facts.iter().flat_map(Fact::ids)).chain([&self.id]);
-        let names: BTreeSet<Hex128> = names.copied().collect();
-        names.into_iter().collect()
+    /// The ids that its licenses may name it by.
+    pub(crate) fn ids(&self) -> Vec<Hex128> {
+        self.former.iter().chain([&self.id]).copied().collect()
     }
 }
 
@@ -50,6 +44,8 @@ pub(crate) struct SaleTable {
     scopes: HashSet<Arc<ChangeScope>>,
     /// From a name to the sale that it was first known of.
     names: HashMap<Hex128, Hex128>,
+    /// The ids of sales that turned out to be another one, by that one.
+    former: HashMap<Hex128, Vec<Hex128>>,
     /// The first call that needs it makes it, not the start.
     order: OnceLock<SaleOrder>,
 }
@@ -119,7 +115,14 @@ impl SaleTable {
         for name in &entry.names {
             // A sale that turned out to be this one.
             if *name != id {
-                parts.extend(self.sales.remove(name));
+                if let Some(part) = self.sales.remove(name) {
+                    parts.push(part);
+                    let before = self.former.remove(name).unwrap_or_default();
+                    self.former
+                        .entry(id)
+                        .or_default()
+                        .extend(before.into_iter().chain([*name]));
+                }
                 self.shops.remove(name);
             }
             self.names.insert(*name, id);
@@ -189,6 +192,7 @@ impl SaleTable {
                 id: *id,
                 facts: self.facts(*id)?,
                 shop: self.shops.get(id).cloned(),
+                former: self.former.get(id).cloned().unwrap_or_default(),
             })
         });
         sales.collect()
@@ -233,6 +237,12 @@ impl SaleTable {
                 scope: Arc::clone(self.shops.get(sale).unwrap_or(scope)),
                 time: now,
             };
+            // First, so that the next line shows that they were sales.
+            entries.extend(self.former.get(sale).into_iter().flatten().map(|former| SaleEntry {
+                sale: *former,
+                names: vec![*former],
+                ..entry.clone()
+            }));
             let mut of_sale = names.remove(sale).unwrap_or_default();
             of_sale.sort_unstable();
             entries.extend(of_sale.chunks(MAX_NAMES).map(|names| SaleEntry {
