@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::NaiveDate;
 use chrono::format::{Item, StrftimeItems};
-use serde::Deserialize;
-use toml::Table;
+use toml::{Table, Value};
 use warp::http::{HeaderMap, header};
 
 use countersign_files::regular_file;
@@ -30,157 +29,55 @@ const MAX_FILE: u64 = 256 << 10;
 /// The most languages that a browser asks for and that are looked at.
 const MOST_ASKED: usize = 20;
 
-/// The words in one language, by what they say.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AccountWords {
-    /// The tag of the language. No file has it.
-    #[serde(default)]
-    pub(super) language: String,
-    /// The form of a day, as of strftime(3).
-    day: String,
-    pub(super) skip: String,
-    pub(super) sign_out: String,
-    pub(super) questions: String,
-    pub(super) licenses: String,
-    pub(super) back: String,
-    pub(super) sign_in_text: String,
-    pub(super) address: String,
-    pub(super) send_link: String,
-    pub(super) lost_address: String,
-    pub(super) only_key: String,
-    pub(super) sent_title: String,
-    pub(super) sent_text: String,
-    pub(super) code: String,
-    pub(super) sign_in: String,
-    pub(super) try_again: String,
-    pub(super) link_text: String,
-    pub(super) no_cookies_title: String,
-    pub(super) no_cookies_text: String,
-    pub(super) mail_subject: String,
-    pub(super) mail_text: String,
-    pub(super) none: String,
-    pub(super) active: String,
-    pub(super) ends_soon: String,
-    pub(super) expired: String,
-    pub(super) suspended: String,
-    pub(super) revoked: String,
-    pub(super) suspended_text: String,
-    pub(super) revoked_text: String,
-    pub(super) expired_text: String,
-    pub(super) sites: String,
-    pub(super) used_of: String,
-    pub(super) used_any: String,
-    pub(super) renews: String,
-    pub(super) by_itself: String,
-    pub(super) ends: String,
-    pub(super) ended: String,
-    pub(super) never: String,
-    pub(super) renew: String,
-    pub(super) upgrade: String,
-    pub(super) download: String,
-    pub(super) find_site: String,
-    pub(super) find: String,
-    pub(super) part: String,
-    pub(super) next: String,
-    pub(super) none_found: String,
-    pub(super) site: String,
-    pub(super) version: String,
-    pub(super) last_seen: String,
-    pub(super) action: String,
-    pub(super) move_or_free: String,
-    pub(super) no_sites: String,
-    pub(super) set_by_seller: String,
-    pub(super) copy: String,
-    pub(super) add_site: String,
-    pub(super) add_site_text: String,
-    pub(super) lost_key: String,
-    pub(super) lost_key_text: String,
-    pub(super) enter_address: String,
-    pub(super) mail_key: String,
-    pub(super) stolen_key: String,
-    pub(super) stolen_key_text: String,
-    pub(super) new_key: String,
-    pub(super) ask_seller: String,
-    pub(super) steps: String,
-    pub(super) step_freed: String,
-    pub(super) step_moved: String,
-    pub(super) step_key: String,
-    pub(super) step_mailed: String,
-    pub(super) step_downloaded: String,
-    pub(super) done_freed: String,
-    pub(super) done_moved: String,
-    pub(super) done_mailed: String,
-    pub(super) done_key: String,
-    pub(super) done_same: String,
-    pub(super) move_title: String,
-    pub(super) moved: String,
-    pub(super) moved_text: String,
-    pub(super) gone: String,
-    pub(super) gone_text: String,
-    pub(super) new_address: String,
-    pub(super) moves_left: String,
-    pub(super) save: String,
-    pub(super) change_nothing: String,
-    pub(super) key_title: String,
-    pub(super) key_text: String,
-    pub(super) get_key: String,
-    pub(super) download_text: String,
-    pub(super) download_theme_text: String,
-    pub(super) for_site: String,
-    pub(super) for_site_text: String,
-    pub(super) zip: String,
-    pub(super) no_downloads: String,
-    pub(super) billing: String,
-    pub(super) billing_text: String,
-    pub(super) billing_page: String,
-    pub(super) composer: String,
-    pub(super) composer_text: String,
-    pub(super) composer_use: String,
-    pub(super) composer_site: String,
-    pub(super) token: String,
-    pub(super) token_made: String,
-    pub(super) token_once: String,
-    pub(super) token_valid: String,
-    pub(super) make_token: String,
-    pub(super) revoke_token: String,
-    pub(super) done_revoked: String,
-    pub(super) by_key_title: String,
-    pub(super) by_key_text: String,
-    pub(super) key: String,
-    pub(super) own_site: String,
-    pub(super) look_up: String,
-    pub(super) here: String,
-    pub(super) not_here: String,
-    pub(super) with_address: String,
-    pub(super) nothing_changed: String,
-    pub(super) not_found_title: String,
-    pub(super) not_found: String,
-    pub(super) foreign_form: String,
-    pub(super) used_code_title: String,
-    pub(super) used_code: String,
-    pub(super) wrong_code_title: String,
-    pub(super) wrong_code: String,
-    pub(super) bad_address: String,
-    pub(super) slowed_title: String,
-    pub(super) slowed: String,
-    pub(super) too_many_title: String,
-    pub(super) too_many: String,
-    pub(super) not_now_title: String,
-    pub(super) not_now: String,
-    pub(super) not_active: String,
-    pub(super) not_on_it: String,
-    pub(super) no_seat: String,
-    pub(super) no_moves: String,
-    pub(super) bad_site: String,
-    pub(super) same_site: String,
-    pub(super) set_site: String,
-    pub(super) faster: String,
-    pub(super) no_mail: String,
-    pub(super) other_address: String,
-    pub(super) no_package: String,
-    pub(super) too_many_copies: String,
-    pub(super) unknown_key: String,
+/// Declares the words, and reads them out of a table. Not derived: for so many members, what serde derives takes 400 kB of the program.
+macro_rules! account_words {
+    ($($word:ident),* $(,)?) => {
+        /// The words in one language, by what they say.
+        #[derive(Clone, Debug)]
+        pub(super) struct AccountWords {
+            /// The tag of the language.
+            pub(super) language: String,
+            $(pub(super) $word: String,)*
+        }
+
+        impl AccountWords {
+            /// Reads them, each once; an unknown word is an error.
+            fn read(language: &str, mut table: Table) -> Result<Self, String> {
+                let names = [$(stringify!($word)),*];
+                let mut values = names.map(|_| String::new());
+                for (name, value) in names.iter().zip(&mut values) {
+                    *value = match table.remove(*name) {
+                        Some(Value::String(text)) => text,
+                        Some(other) => return Err(format!("{name} is of the type {}, not a string", other.type_str())),
+                        None => return Err(format!("{name} is missing")),
+                    };
+                }
+                if let Some(unknown) = table.keys().next() {
+                    return Err(format!("unknown field `{unknown}`"));
+                }
+                let [$($word),*] = values;
+                Ok(Self { language: language.to_owned(), $($word),* })
+            }
+        }
+    };
+}
+
+account_words! {
+    day, skip, sign_out, questions, licenses, back, sign_in_text, address, send_link, lost_address, only_key,
+    sent_title, sent_text, code, sign_in, try_again, link_text, no_cookies_title, no_cookies_text, mail_subject,
+    mail_text, none, active, ends_soon, expired, suspended, revoked, suspended_text, revoked_text, expired_text,
+    sites, used_of, used_any, renews, by_itself, ends, ended, never, renew, upgrade, download, find_site, find, part,
+    next, none_found, site, version, last_seen, action, move_or_free, no_sites, set_by_seller, copy, add_site,
+    add_site_text, lost_key, lost_key_text, enter_address, mail_key, stolen_key, stolen_key_text, new_key,
+    ask_seller, steps, step_freed, step_moved, step_key, step_mailed, step_downloaded, done_freed, done_moved,
+    done_mailed, done_key, done_same, move_title, moved, moved_text, gone, gone_text, new_address, moves_left, save,
+    change_nothing, key_title, key_text, get_key, download_text, download_theme_text, for_site, for_site_text, zip,
+    no_downloads, billing, billing_text, billing_page, composer, composer_text, composer_use, composer_site, token,
+    token_made, token_once, token_valid, make_token, revoke_token, done_revoked, by_key_title, by_key_text, key,
+    own_site, look_up, here, not_here, with_address, nothing_changed, not_found_title, not_found, foreign_form,
+    used_code_title, used_code, wrong_code_title, wrong_code, bad_address, slowed_title, slowed, too_many_title,
+    too_many, not_now_title, not_now, not_active, not_on_it, no_seat, no_moves, bad_site, same_site, set_site,
+    faster, no_mail, other_address, no_package, too_many_copies, unknown_key,
 }
 
 /// The words in all languages.
@@ -274,19 +171,14 @@ fn table(text: &str) -> Result<Table, String> {
 
 impl AccountWords {
     fn of(tag: &str, words: Table) -> Result<Self, String> {
-        let words: Self = words
-            .try_into()
-            .map_err(|error: toml::de::Error| error.message().to_owned())?;
+        let words = Self::read(tag, words)?;
         if StrftimeItems::new(&words.day).any(|item| matches!(item, Item::Error)) {
             return Err(format!(
                 "day = {:?} is no form of a day, such as \"%-d %b %Y\"",
                 words.day
             ));
         }
-        Ok(Self {
-            language: tag.to_owned(),
-            ..words
-        })
+        Ok(words)
     }
 
     /// A day as people write it.
