@@ -48,7 +48,7 @@ macro_rules! account_words {
                 for (name, value) in names.iter().zip(&mut values) {
                     *value = match table.remove(*name) {
                         Some(Value::String(text)) => text,
-                        Some(other) => return Err(format!("{name} is of the type {}, not a string", other.type_str())),
+                        Some(other) => return Err(format!("{name}: {}, expected a string", other.type_str())),
                         None => return Err(format!("{name} is missing")),
                     };
                 }
