@@ -23,8 +23,8 @@ pub fn in_order<T: Send, R: Send>(
     thread::scope(|scope| {
         let mut running = VecDeque::new();
         loop {
-            // One more than there are cores: this thread waits for the first, and takes its result while the others run.
-            while running.len() <= cores
+            // More than there are cores: this thread waits for the first, and takes its result while the others run.
+            while running.len() < 2 * cores
                 && let Some(part) = parts.next()
             {
                 running.push_back(thread::Builder::new().spawn_scoped(scope, move || work(part))?);

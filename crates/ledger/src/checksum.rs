@@ -53,7 +53,7 @@ impl BindingsBuilder {
     pub(crate) fn finish(mut self) -> BindingsByLicense {
         self.apply_releases();
         // Stable: within a license they stay in the order of binding.
-        self.entries.sort_by_key(|entry| entry.license);
+        self.entries.sort_by_cached_key(|entry| entry.license);
         let licenses = self.entries.chunk_by(|a, b| a.license == b.license).count();
         let mut held = Vec::with_capacity(licenses);
         let mut entries = self.entries.into_iter().peekable();

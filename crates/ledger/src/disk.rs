@@ -4,8 +4,10 @@
 //! written to the ledger before its request is answered, and to the index soon after.
 
 use std::collections::VecDeque;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, ScopedJoinHandle};
 use std::{fs, io};
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -27,7 +29,7 @@ use crate::stored_reports::StoredReports;
 use crate::telemetry;
 use crate::texts::customer_search::CustomerSearch;
 use crate::texts::customers::{CustomerQuery, FoundCustomers};
-use crate::texts::table::TextTable;
+use crate::texts::table::{ReadTexts, TextTable};
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use countersign_files::durable_file::{self, Access};
 use countersign_model::customer::NewCustomer;
@@ -89,8 +91,19 @@ impl StoreDisk {
             durable_file::create_new(&recovery::ledger_in(path), b"", Access::Owner).map_err(failed)?;
         }
         let known = Index::open(&index_in(path)).and_then(|index| Ok((index.position()?, index)));
-        let loaded = recovery::load(path, known.as_ref().ok().and_then(|(position, _)| *position))?;
-        let index = match known.and_then(|(_, index)| Ok(catch_up(&index, &loaded)?.then_some(index))) {
+        // The index and the texts are read while lines are parsed, and sorted.
+        let (loaded, indexed, texts) = thread::scope(|scope| {
+            let indexed = thread::Builder::new().spawn_scoped(scope, || match &known {
+                Ok((_, index)) => index.checksum(),
+                Err(_) => Ok(BindingsChecksum::default()),
+            })?;
+            let texts = thread::Builder::new().spawn_scoped(scope, || ReadTexts::of(path))?;
+            let position = known.as_ref().ok().and_then(|(position, _)| *position);
+            Ok((recovery::load(path, position), joined(indexed), joined(texts)))
+        })
+        .map_err(failed)?;
+        let loaded = loaded?;
+        let index = match known.and_then(|(_, index)| Ok(catch_up(&index, indexed?, &loaded)?.then_some(index))) {
             Ok(Some(index)) => index,
             unusable => {
                 if loaded.found.end != loaded.found.start {
@@ -124,7 +137,7 @@ impl StoreDisk {
             .held
             .iter()
             .any(|issued| issued.reference.is_some());
-        let mut texts = TextTable::open(path, has_orders)?;
+        let mut texts = TextTable::open(path, texts?, has_orders)?;
         // A backup may have brought them back, or the process that erased them was killed.
         let erased = loaded.tables.events.erased.numbers();
         let again = texts.forget_customers(&erased).map_err(failed)?;
@@ -312,7 +325,7 @@ pub(super) fn index_in(path: &Path) -> PathBuf {
 }
 
 /// Adds to the index what it lacks; whether it then matches the ledger.
-fn catch_up(index: &Index, loaded: &RecoveredLedger) -> io::Result<bool> {
+fn catch_up(index: &Index, indexed: BindingsChecksum, loaded: &RecoveredLedger) -> io::Result<bool> {
     let lacking = match &loaded.lacking {
         Some(lacking) => &lacking[..],
         None if loaded.found.end == Position::genesis() => {
@@ -327,7 +340,13 @@ fn catch_up(index: &Index, loaded: &RecoveredLedger) -> io::Result<bool> {
         let entries: Vec<_> = batch.iter().map(|(entry, _)| entry.clone()).collect();
         index.add(&entries, batch.last().map(|(_, position)| *position))?;
     }
-    Ok(index.checksum()? == BindingsChecksum::of(&loaded.tables.by_license))
+    let indexed = if lacking.is_empty() { indexed } else { index.checksum()? };
+    Ok(indexed == BindingsChecksum::of(&loaded.tables.by_license))
+}
+
+/// The result of a thread.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -32,6 +32,16 @@ pub struct LedgerExtent {
 }
 
 impl LedgerExtent {
+    /// That of a file without lines.
+    pub(crate) fn none(genesis: Position) -> Self {
+        Self {
+            start: genesis,
+            end: genesis,
+            length: 0,
+            torn: false,
+        }
+    }
+
     /// The number of lines in the file. A line's `sequence` also counts those before compactions.
     pub fn lines(&self) -> u64 {
         self.end.sequence - self.start.sequence

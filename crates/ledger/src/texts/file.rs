@@ -81,7 +81,7 @@ pub(crate) fn path_in(folder: &Path) -> PathBuf {
     folder.join(NAME)
 }
 
-/// Where the file is written anew.
+/// Where the file is written again.
 pub(crate) fn new_file_in(folder: &Path) -> PathBuf {
     folder.join(format!(".{NAME}.new"))
 }
@@ -150,12 +150,7 @@ pub(crate) fn read(
 ) -> Result<LedgerExtent, LedgerFault> {
     let mut input = BufReader::with_capacity(1 << 18, input);
     let mut bytes = Vec::with_capacity(record::MAX);
-    let mut found = LedgerExtent {
-        start: genesis,
-        end: genesis,
-        length: 0,
-        torn: false,
-    };
+    let mut found = LedgerExtent::none(genesis);
     while reader::next(&mut input, &mut bytes)? {
         match accept(found.end, &bytes) {
             Ok((end, name, stored)) => {
