@@ -146,7 +146,7 @@ impl CommitAttempt {
         self.is_there |= self.unconfirmed == Some(line);
     }
 
-    /// Whether the lines of the earlier attempt are in the log. It is asked once: then this attempt decides anew.
+    /// Whether the lines of the earlier attempt are in the log. It is asked once: then this attempt decides again.
     fn is_confirmed(&mut self) -> bool {
         self.unconfirmed.take().is_some() && self.is_there
     }

@@ -17,7 +17,7 @@ use countersign_model::sale::terms::Terms;
 use countersign_registry::Registry;
 use countersign_settings::keys::license_secrets::LicenseSecrets;
 
-/// What sales are granted anew with.
+/// What sales are granted again with.
 pub(in crate::serve) struct Regranting<'a> {
     pub(in crate::serve) registry: &'a Registry,
     pub(in crate::serve) bindings: &'a Ledger,

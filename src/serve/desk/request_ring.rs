@@ -1,4 +1,4 @@
-//! How many requests the server answered in each quarter of an hour of the last day. In memory: a restart begins anew.
+//! How many requests the server answered in each quarter of an hour of the last day. In memory: a restart begins again.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

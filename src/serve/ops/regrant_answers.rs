@@ -26,7 +26,7 @@ const AT_ONCE: usize = 32;
 /// Licenses that one reply shows.
 pub const SHOWN: usize = 10;
 
-/// What to grant anew.
+/// What to grant again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RegrantOrder {
     /// The offer.
@@ -75,7 +75,7 @@ pub struct RegrantedLicense {
 }
 
 impl LedgerTools<'_> {
-    /// Grants some sales anew.
+    /// Grants some sales again.
     ///
     /// # Errors
     /// The ledger cannot be written. Some sales may be changed; the same order may be given again.
@@ -133,7 +133,7 @@ impl LedgerTools<'_> {
             }
         }
         if !order.dry_run {
-            tracing::info!(offer = %order.offer, licenses = done.changed, by = "operator:cli", "granted sales anew");
+            tracing::info!(offer = %order.offer, licenses = done.changed, by = "operator:cli", "granted sales again");
         }
         Ok(RegrantReply::Done(done))
     }

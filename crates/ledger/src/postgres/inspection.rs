@@ -175,9 +175,9 @@ async fn wait_for_line(answers: &mut ServerAnswers, session: &Session, newest: u
 }
 
 async fn ask(client: &Client) -> Result<ServerAnswers, BackendError> {
-    let told = |error: Error| database_error(&error);
+    let failed = |error: Error| database_error(&error);
     let asked = Utc::now();
-    let row = client.query_one(SERVER, &[]).await.map_err(told)?;
+    let row = client.query_one(SERVER, &[]).await.map_err(failed)?;
     let middle = asked + (Utc::now() - asked) / 2;
     let is_standby: bool = row.get(1);
     let head = head(client).await;
@@ -186,7 +186,7 @@ async fn ask(client: &Client) -> Result<ServerAnswers, BackendError> {
         false => Some(
             ask_primary(client, head.map(|(format, _)| format))
                 .await
-                .map_err(told)?,
+                .map_err(failed)?,
         ),
     };
     Ok(ServerAnswers {

@@ -1,4 +1,4 @@
-//! A node's connection and how far it has read: commits, follows, and reads everything anew after a repair.
+//! A node's connection and how far it has read: commits, follows, and reads everything again after a repair.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -260,7 +260,7 @@ impl NodeState {
         batch.replace_memory(loaded.tables);
         tracing::warn!(
             lines = self.known.end.sequence,
-            "the shared ledger was compacted or repaired: read it anew"
+            "the shared ledger was compacted or repaired: read it again"
         );
         Ok(())
     }

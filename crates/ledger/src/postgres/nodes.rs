@@ -134,7 +134,7 @@ impl NodeIdentity {
         secrets: &NodeSecrets,
         sequence: u64,
     ) -> Result<(), BackendError> {
-        let told = |error: tokio_postgres::Error| database_error(&error);
+        let failed = |error: tokio_postgres::Error| database_error(&error);
         let fingerprint = secrets.fingerprint();
         let line = sequence as i64;
         let row: [&(dyn ToSql + Sync); 6] = [
@@ -145,9 +145,9 @@ impl NodeIdentity {
             &secrets.key_id,
             &fingerprint,
         ];
-        if client.execute(SEEN, &row).await.map_err(told)? == 0 {
+        if client.execute(SEEN, &row).await.map_err(failed)? == 0 {
             let taken = client.query_opt(IS_TAKEN, &[&self.name, &self.instance]).await;
-            if taken.map_err(told)?.is_some() {
+            if taken.map_err(failed)?.is_some() {
                 return Err(failure(
                     LedgerState::SameName,
                     format!(
@@ -158,7 +158,7 @@ impl NodeIdentity {
             }
             self.enter(client, secrets, sequence).await?;
         }
-        let other = client.query_opt(DIFFERS, &[&self.name]).await.map_err(told)?;
+        let other = client.query_opt(DIFFERS, &[&self.name]).await.map_err(failed)?;
         match other {
             None => Ok(()),
             Some(row) => Err(failure(

@@ -211,8 +211,8 @@ async fn prepare(session: &Session) -> Result<(), BackendError> {
     // The server ends a connection whose node went away.
     const SETTINGS: &str = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; \
          SET tcp_user_timeout = 8000; SET client_min_messages = 'warning'";
-    let told = |error: tokio_postgres::Error| database_error(&error);
-    session.client.batch_execute(SETTINGS).await.map_err(told)?;
+    let failed = |error: tokio_postgres::Error| database_error(&error);
+    session.client.batch_execute(SETTINGS).await.map_err(failed)?;
     let row = session
         .client
         .query_one(
@@ -220,7 +220,7 @@ async fn prepare(session: &Session) -> Result<(), BackendError> {
             &[],
         )
         .await
-        .map_err(told)?;
+        .map_err(failed)?;
     if row.get::<_, bool>(0) {
         return Err(failure(LedgerState::ReadOnly, "is a standby, which takes no changes"));
     }
@@ -234,7 +234,7 @@ async fn prepare(session: &Session) -> Result<(), BackendError> {
         .client
         .query_opt("SELECT format FROM countersign.head", &[])
         .await
-        .map_err(told)?;
+        .map_err(failed)?;
     match row.map(|row| row.get(0)) {
         Some(format) => schema::is_known(format),
         None => Err(failure(
@@ -244,7 +244,7 @@ async fn prepare(session: &Session) -> Result<(), BackendError> {
     }
 }
 
-/// Fails unless the server has the last line that the node has read. After a repair, the node reads everything anew.
+/// Fails unless the server has the last line that the node has read. After a repair, the node reads everything again.
 pub(super) async fn require_lines(client: &Client, known: KnownLog) -> Result<(), BackendError> {
     let KnownLog { end, epoch } = known;
     let head = load::head(client).await?;

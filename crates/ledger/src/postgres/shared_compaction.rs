@@ -1,7 +1,7 @@
-//! Begins the shared log anew without superseded lines: for the tables' owner, while no node runs.
+//! Begins the shared log again without superseded lines: for the tables' owner, while no node runs.
 //!
 //! One transaction moves the old lines into a table beside, and raises the head's epoch. A node that slept meanwhile
-//! then reads everything anew. `log::compaction` says which lines stay.
+//! then reads everything again. `log::compaction` says which lines stay.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -110,23 +110,23 @@ async fn in_use(session: &Session) -> Result<Option<String>, BackendError> {
 
 /// A failure drops the session, and with it the transaction.
 async fn compact(session: &Session) -> Result<SharedCompaction, StoreError> {
-    let shared = |failed: TransactionFailure| StoreError::shared(failed.error());
-    let told = StoreError::shared;
+    let unlocked = |failed: TransactionFailure| StoreError::shared(failed.error());
+    let failed = StoreError::shared;
     let client = &session.client;
     let head = timeout(PATIENCE, transaction::lock_head(session)).await;
     let head = head
         .unwrap_or_else(|_| Err(TransactionFailure::Ended(silent())))
-        .map_err(shared)?;
-    in_time(client.batch_execute(HOLD)).await.map_err(told)?;
+        .map_err(unlocked)?;
+    in_time(client.batch_execute(HOLD)).await.map_err(failed)?;
     // A node may have started since the first look.
-    if let Some(who) = in_use(session).await.map_err(told)? {
+    if let Some(who) = in_use(session).await.map_err(failed)? {
         return Err(StoreError::SharedInUse(who));
     }
     let mut old = Vec::new();
     let chain = load::each(client, |line, _| old.extend_from_slice(line.as_bytes()));
-    let chain = chain.await.map_err(told)?;
+    let chain = chain.await.map_err(failed)?;
     if chain.end != head.end {
-        return Err(told(failure(
+        return Err(failed(failure(
             LedgerState::Damaged,
             format!(
                 "the ledger ends with line {}, but the table countersign.head says {}",
@@ -134,10 +134,10 @@ async fn compact(session: &Session) -> Result<SharedCompaction, StoreError> {
             ),
         )));
     }
-    require_known(&chain).map_err(told)?;
+    require_known(&chain).map_err(failed)?;
     let mut new = Vec::new();
     let (kept, end) =
-        compaction::write(|| Ok(&old[..]), &mut new, head.now()).map_err(|fault| told(of_fault(fault)))?;
+        compaction::write(|| Ok(&old[..]), &mut new, head.now()).map_err(|fault| failed(of_fault(fault)))?;
     let aside = format!("countersign.ledger_until_{}", head.end.sequence);
     // TRUNCATE keeps the table, and with it the rights of the nodes.
     let set_aside = format!(
@@ -145,7 +145,7 @@ async fn compact(session: &Session) -> Result<SharedCompaction, StoreError> {
          INSERT INTO {aside} (sequence, line) SELECT sequence, line FROM countersign.ledger ORDER BY sequence; TRUNCATE countersign.ledger; {}",
         READABLE.replace("ASIDE", &aside)
     );
-    in_time(client.batch_execute(&set_aside)).await.map_err(told)?;
+    in_time(client.batch_execute(&set_aside)).await.map_err(failed)?;
     let text = String::from_utf8_lossy(&new);
     let lines: Vec<&str> = text.lines().collect();
     let mut sequence = head.end.sequence as i64;
@@ -154,19 +154,19 @@ async fn compact(session: &Session) -> Result<SharedCompaction, StoreError> {
         sequence += part.len() as i64;
         in_time(client.execute(APPEND, &[&sequences, &part]))
             .await
-            .map_err(told)?;
+            .map_err(failed)?;
     }
     let digest = end.digest.to_string();
     in_time(client.execute(MOVE_HEAD, &[&(end.sequence as i64), &digest, &head.now()]))
         .await
-        .map_err(told)?;
+        .map_err(failed)?;
     let committed = timeout(PATIENCE, transaction::commit(session)).await;
     committed
         .unwrap_or_else(|_| Err(TransactionFailure::Ended(silent())))
-        .map_err(|failed| {
-            let BackendError { state, message } = failed.error();
+        .map_err(|unsure| {
+            let BackendError { state, message } = unsure.error();
             let message = format!("{message}; `countersign bindings verify` says whether the ledger was compacted");
-            told(BackendError { state, message })
+            failed(BackendError { state, message })
         })?;
     Ok(SharedCompaction { kept, aside })
 }

@@ -1,7 +1,7 @@
 //! Appends what the shared log lost, from what nodes kept: for the tables' owner, beside running nodes.
 //!
 //! Who gets a seat is decided as for a site that asks (`seats`); licenses, tokens and sales are appended as they were.
-//! At the end the head's epoch rises, and every node reads the log anew.
+//! At the end the head's epoch rises, and every node reads the log again.
 
 use std::collections::HashMap;
 use std::io;
@@ -68,7 +68,7 @@ pub struct RepairOutcome {
     pub unfit_tokens: Vec<Name>,
     /// The `sequence` of the last line.
     pub sequence: u64,
-    /// Whether the nodes have to read the log anew.
+    /// Whether the nodes have to read the log again.
     pub anew: bool,
 }
 
@@ -336,7 +336,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Has every node read the log anew.
+    /// Has every node read the log again.
     async fn raise_epoch(&mut self, epoch: i32) -> Result<(), BackendError> {
         let session = match self.node.session.take() {
             Some(session) => session,

@@ -149,7 +149,7 @@ fn lacking(known: KnownLog, head: &LockedHead) -> TransactionFailure {
     if head.epoch > known.epoch {
         return TransactionFailure::Ended(failure(
             LedgerState::Unreachable,
-            "the ledger was compacted or repaired, and this node is about to read it anew",
+            "the ledger was compacted or repaired, and this node is about to read it again",
         ));
     }
     TransactionFailure::LinesLost(lines_lost(format!(

@@ -1,7 +1,7 @@
 //! A run of every kind of request, whose ledger is known byte by byte: another way to decide must not change what is written.
 //!
 //! In one run each request has a commit of its own; in the other, requests of all kinds share one commit. `COUNTERSIGN_BLESS=1` writes the expected files
-//! anew: only where the ledger's format changes on purpose.
+//! again: only where the ledger's format changes on purpose.
 
 use std::collections::BTreeMap;
 
