@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Client, updates};
 use crate::instance::{Instance, host, key};
-use crate::issued;
+use crate::issued::{self, Seller};
 use crate::million::MILLION;
 use crate::paced::{self, Paced, p99};
 use crate::process::Server;
@@ -26,9 +26,9 @@ const PEOPLE: usize = 10;
 const READING: Duration = Duration::from_millis(500);
 
 pub fn run(bench: &Path) -> io::Result<()> {
-    let instance = issued::instance(bench)?;
+    let instance = issued::instance(bench, Seller::Shop)?;
     open(&instance)?;
-    heading("the desk with 1,000,000 licenses of the ledger, each bound");
+    heading("the desk with 1,000,000 licenses of the ledger, each sold and bound");
     let server = Server::countersign(&instance.folder)?;
     let desk = Desk::sign_in(&instance)?;
     let license = format!("/licenses/{}", key(MILLION / 2).id());

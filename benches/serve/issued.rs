@@ -14,7 +14,7 @@ use crate::process::Server;
 use crate::report::{Target, heading, median, row};
 
 pub fn run(bench: &Path) -> io::Result<()> {
-    let issued = instance(bench)?;
+    let issued = instance(bench, Seller::Unknown)?;
     let files = Instance::new(bench, MILLION, true, 3072)?;
     heading("1,000,000 licenses of the ledger, each bound, beside those of a file");
     let mut servers = Vec::new();
@@ -45,10 +45,21 @@ pub fn run(bench: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the ledger knows the sale of each license.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Seller {
+    Unknown,
+    Shop,
+}
+
 /// An instance without licenses in files, whose ledger has as many as the other one's files.
-pub fn instance(bench: &Path) -> io::Result<Instance> {
+pub fn instance(bench: &Path, seller: Seller) -> io::Result<Instance> {
+    let name = match seller {
+        Seller::Unknown => format!("{MILLION}-issued-3072"),
+        Seller::Shop => format!("{MILLION}-sold-3072"),
+    };
     let instance = Instance {
-        folder: bench.join(format!("{MILLION}-issued-3072")),
+        folder: bench.join(&name),
         licenses: MILLION,
     };
     if instance.file("made").exists() {
@@ -56,34 +67,41 @@ pub fn instance(bench: &Path) -> io::Result<Instance> {
     }
     eprintln!("making {}", instance.folder.display());
     let small = Instance::new(bench, 1_000, true, 3072)?;
-    small.copied(&format!("{MILLION}-issued-3072"))?;
+    small.copied(&name)?;
     fs::remove_dir_all(instance.file("registry/licenses"))?;
     fs::create_dir(instance.file("registry/licenses"))?;
     instance.clear_store()?;
-    write_ledger(&instance)?;
+    write_ledger(&instance, seller)?;
     write_texts(&instance)?;
     instance.write("made", "1")?;
     Ok(instance)
 }
 
-/// A line for each license, then one for its site, as a server would have written them (docs/design.md).
-fn write_ledger(instance: &Instance) -> io::Result<()> {
+/// A line for each license, one for its site, and one for its sale, as a server would have written them (docs/design.md).
+fn write_ledger(instance: &Instance, seller: Seller) -> io::Result<()> {
     let mut lines = BufWriter::new(File::create(instance.file("store/ledger.jsonl"))?);
     let mut previous = Sha256::digest(b"countersign ledger 1\n");
-    for at in 0..2 * MILLION {
+    let (kinds, sold) = match seller {
+        Seller::Unknown => (2, ""),
+        Seller::Shop => (3, "\"sold\":{\"sale\":\"SALE\"},"),
+    };
+    for at in 0..kinds * MILLION {
         let number = at % MILLION;
         let id = key(number).id();
         let before = hex(&previous);
         let sequence = at + 1;
         let time = "2026-01-01T00:00:00Z";
-        let line = if at < MILLION {
+        let line = if at >= 2 * MILLION {
+            sale_line(number, sequence, &before)
+        } else if at < MILLION {
             let features = ["\"pdf\",\"api\"", "\"pdf\"", "", "\"pdf\",\"api\",\"sso\""][number % 4];
             let hash = hash(number);
+            let sold = sold.replace("SALE", &hash);
             format!(
                 "{{\"event\":\"license\",\"expires\":\"2099-12-31\",\"holder\":\"{hash}\",\"kind\":\"issued\",\"license\":\"{id}\",\"modules\":{{\"forms\":[{features}]}},\
                  \"origin\":{{\"body\":\"{hash}\",\"issued\":\"{time}\",\"key\":\"{hash}\",\"salt\":\"{hash}\",\"scope\":\"shop:stripe\",\
                  \"secret\":1}},\"previous\":\"{before}\",\"reference\":\"{hash}\",\"revision\":1,\"scope\":\"shop:stripe\",\
-                 \"sequence\":{sequence},\"sites\":1,\"status\":\"active\",\"synced\":{at},\"time\":\"{time}\"}}\n"
+                 \"sequence\":{sequence},\"sites\":1,{sold}\"status\":\"active\",\"synced\":{at},\"time\":\"{time}\"}}\n"
             )
         } else {
             let host = host(number);
@@ -96,6 +114,28 @@ fn write_ledger(instance: &Instance) -> io::Result<()> {
         lines.write_all(line.as_bytes())?;
     }
     lines.flush()
+}
+
+/// One payment, one minute after the one before.
+fn sale_line(number: usize, sequence: usize, before: &str) -> String {
+    let hash = hash(number);
+    let minutes = number / 60;
+    let time = format!(
+        "2025-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        1 + minutes / 60 / 24 / 28,
+        1 + minutes / 60 / 24 % 28,
+        minutes / 60 % 24,
+        minutes % 60,
+        number % 60
+    );
+    let terms = "{\"grace_days\":3,\"lasts\":\"lifetime\",\"modules\":{\"forms\":[]},\"offer\":\"forms\",\"quantity\":\"licenses\",\"site_moves\":5,\"sites\":1}";
+    format!(
+        "{{\"event\":\"sold\",\"facts\":[{{\"payment\":{{\"amount\":1900,\"at\":\"{time}\",\"id\":\"{hash}\",\
+         \"lines\":[{{\"amount\":1900,\"item\":\"{hash}\",\"price\":\"price_1\",\"product\":\"price_1\",\"quantity\":1}}],\
+         \"paid\":\"{time}\"}}}}],\"names\":[\"{hash}\"],\"previous\":\"{before}\",\"sale\":\"{hash}\",\"scope\":\"shop:stripe\",\
+         \"sequence\":{sequence},\"synced\":{},\"terms\":[{{\"price\":\"price_1\",\"sale\":\"{hash}\",\"terms\":{terms}}}],\"time\":\"{time}\"}}\n",
+        sequence - 1
+    )
 }
 
 /// The number of a license's customer, and what the line of a license names by an HMAC.

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::sale::facts::SaleFacts;
+use countersign_model::sale::terms::Terms;
 
 use crate::log::{MAX_NAMES, SaleEntry, SoldTerms};
 
@@ -261,7 +262,7 @@ impl SaleTable {
                 terms: vec![SoldTerms {
                     price: price.clone(),
                     sale: *sale,
-                    terms: terms.clone(),
+                    terms: Terms::clone(terms),
                 }],
                 ..entry.clone()
             }));

@@ -120,7 +120,7 @@ impl SaleChange {
         }
         for ((sale, price), terms) in known.terms() {
             let mut one = SaleFacts::default();
-            one.set_terms(*sale, price.clone(), terms.clone());
+            one.set_terms(*sale, price.clone(), Terms::clone(terms));
             parts.push(part(one));
         }
         parts
@@ -238,15 +238,14 @@ impl LedgerCommand for SaleChange {
             let changed =
                 |(subscription, items): &(&Hex128, &Vec<_>)| before.places().get(*subscription) != Some(*items);
             let places = after.places().iter().filter(changed);
-            let is_other = |(sold, terms): &(&(Hex128, ShopId), &Terms)| before.terms().get(*sold) != Some(*terms);
             let terms = after
                 .terms()
                 .iter()
-                .filter(is_other)
+                .filter(|(sold, terms)| before.terms().get(*sold) != Some(*terms))
                 .map(|((sale, price), terms)| SoldTerms {
                     price: price.clone(),
                     sale: *sale,
-                    terms: terms.clone(),
+                    terms: Terms::clone(terms),
                 });
             let entry = SaleEntry {
                 sale: id,

@@ -8,7 +8,6 @@ use crate::commands::store_source::store_source;
 use countersign_files::json_folder::JsonFolderError;
 use countersign_files::queue::{Queue, QueueState};
 use countersign_files::spool::{self, Delivery};
-use countersign_model::offer::ShopId;
 use countersign_model::sale::facts::SaleFacts;
 use countersign_model::sale::grants::SoldLicense;
 use countersign_model::sale::terms::Terms;
@@ -40,13 +39,10 @@ fn other_terms(offers: &Offers, config: &Config) -> Option<Finding> {
         if facts.regrant(|price| today.get(price).map(|offer| Terms::from(*offer))) == 0 {
             continue;
         }
-        let is_other = |((_, price), terms): &(&(_, ShopId), &Terms)| {
-            sale.facts
-                .terms()
-                .iter()
-                .any(|((_, of), before)| of == price && before != *terms)
-        };
-        let changed = facts.terms().iter().filter(is_other);
+        let changed = facts.terms().iter().filter(|((_, price), terms)| {
+            let mut known = sale.facts.terms().iter();
+            known.any(|((_, of), before)| of == price && before != *terms)
+        });
         let of_offers = changed.filter_map(|((_, price), _)| today.get(price));
         names.extend(of_offers.map(|offer| &offer.name));
         let before = sale.facts.grants().licenses;

@@ -240,7 +240,7 @@ pub(super) async fn take_back(asked: &Asked<'_>) -> Result<PageAnswer, PageProbl
 
 /// Whether a person left something of it aside.
 pub(super) fn has_left_aside(sale: &KnownSale) -> bool {
-    sale.facts.terms().values().any(is_left_aside)
+    sale.facts.terms().values().any(|terms| is_left_aside(terms))
 }
 
 fn is_left_aside(terms: &Terms) -> bool {

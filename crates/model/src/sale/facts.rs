@@ -13,14 +13,14 @@ use crate::sale::fact::{
 };
 use crate::sale::terms::Terms;
 
-/// What is known of one sale.
+/// What is known of one sale. Large values are boxed: a map has space for eleven from the first on, and most sales have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaleFacts<I> {
-    pub(super) payments: BTreeMap<I, Payment<I>>,
-    pub(super) refunds: BTreeMap<I, Refund<I>>,
-    pub(super) disputes: BTreeMap<I, Dispute<I>>,
-    pub(super) subscriptions: BTreeMap<I, Subscription<I>>,
-    pub(super) sessions: BTreeMap<I, CheckoutSession<I>>,
+    pub(super) payments: BTreeMap<I, Box<Payment<I>>>,
+    pub(super) refunds: BTreeMap<I, Box<Refund<I>>>,
+    pub(super) disputes: BTreeMap<I, Box<Dispute<I>>>,
+    pub(super) subscriptions: BTreeMap<I, Box<Subscription<I>>>,
+    pub(super) sessions: BTreeMap<I, Box<CheckoutSession<I>>>,
     /// Payments in the order in which they became known: the first one of a payment's names names its places.
     pub(super) order: Vec<I>,
     /// Ends that a subscription named while it went on, each with the time when it did.
@@ -34,7 +34,7 @@ pub struct SaleFacts<I> {
     /// The places of a subscription.
     pub(super) places: BTreeMap<I, Vec<SalePlace<I>>>,
     /// What a price granted when a subscription or a payment first named it.
-    pub(super) terms: BTreeMap<(I, ShopId), Terms>,
+    pub(super) terms: BTreeMap<(I, ShopId), Box<Terms>>,
     /// The license of the key that the shop made, and the order that it is for.
     key: Option<(I, LicenseId)>,
     /// Every line that was ever paid once, by payment, price and number.
@@ -80,12 +80,12 @@ pub(super) fn place_name<I: Clone>(subscription: &I, number: u16, place: &SalePl
 }
 
 /// Takes a word if it is newer than the one that is known.
-fn newer<I: Ord, W: Word>(words: &mut BTreeMap<I, W>, id: I, word: W) {
+fn newer<I: Ord, W: Word>(words: &mut BTreeMap<I, Box<W>>, id: I, word: W) {
     match words.get_mut(&id) {
-        Some(known) if word.replaces(known) => *known = word,
+        Some(known) if word.replaces(known) => **known = word,
         Some(_) => {}
         None => {
-            words.insert(id, word);
+            words.insert(id, Box::new(word));
         }
     }
 }
@@ -188,11 +188,19 @@ impl<I: Ord + Clone> SaleFacts<I> {
     pub fn facts(&self) -> Vec<Fact<I>> {
         let mut facts = Vec::new();
         let payments = self.order.iter().filter_map(|id| self.payments.get(id));
-        facts.extend(payments.cloned().map(Fact::Payment));
-        facts.extend(self.refunds.values().cloned().map(Fact::Refund));
-        facts.extend(self.disputes.values().cloned().map(Fact::Dispute));
-        facts.extend(self.subscriptions.values().cloned().map(Fact::Subscription));
-        facts.extend(self.sessions.values().cloned().map(Fact::Session));
+        facts.extend(payments.map(|word| Fact::Payment(Payment::clone(word))));
+        facts.extend(self.refunds.values().map(|word| Fact::Refund(Refund::clone(word))));
+        facts.extend(self.disputes.values().map(|word| Fact::Dispute(Dispute::clone(word))));
+        facts.extend(
+            self.subscriptions
+                .values()
+                .map(|word| Fact::Subscription(Subscription::clone(word))),
+        );
+        facts.extend(
+            self.sessions
+                .values()
+                .map(|word| Fact::Session(CheckoutSession::clone(word))),
+        );
         let mut unsaid: BTreeMap<&I, &BoughtFor<I>> = self.bought.iter().collect();
         for (id, place) in facts.iter_mut().filter_map(Fact::purchase) {
             *place = self.bought.get(id).cloned();
@@ -235,13 +243,13 @@ impl<I: Ord + Clone> SaleFacts<I> {
     }
 
     /// The terms by subscription or payment, and price.
-    pub fn terms(&self) -> &BTreeMap<(I, ShopId), Terms> {
+    pub fn terms(&self) -> &BTreeMap<(I, ShopId), Box<Terms>> {
         &self.terms
     }
 
     /// Sets what this price of this subscription or payment grants.
     pub fn set_terms(&mut self, sale: I, price: ShopId, terms: Terms) {
-        self.terms.insert((sale, price), terms);
+        self.terms.insert((sale, price), Box::new(terms));
     }
 
     /// Every place that may have a license.
@@ -383,15 +391,15 @@ impl<I: Ord + Clone> SaleFacts<I> {
 
     /// What this price of this subscription or payment grants from now on. What is remembered stays.
     pub fn remember(&mut self, sale: I, price: ShopId, terms: Terms) {
-        self.terms.entry((sale, price)).or_insert(terms);
+        self.terms.entry((sale, price)).or_insert_with(|| Box::new(terms));
     }
 
     /// Replaces what prices grant: a person said so. Gives how many changed.
     pub fn regrant(&mut self, of: impl Fn(&ShopId) -> Option<Terms>) -> usize {
         let mut changed = 0;
         for ((_, price), terms) in &mut self.terms {
-            if let Some(now) = of(price).filter(|now| now != terms) {
-                *terms = now;
+            if let Some(now) = of(price).filter(|now| *now != **terms) {
+                **terms = now;
                 changed += 1;
             }
         }
@@ -440,14 +448,15 @@ impl<I: Ord + Clone> SaleFacts<I> {
     /// What this price granted when the sale first named it. Of names that became one, what either had.
     pub(super) fn terms_of(&self, sale: &I, price: &ShopId) -> Option<&Terms> {
         let known = self.terms.get(&(sale.clone(), price.clone()));
-        known.or_else(|| {
+        let known = known.or_else(|| {
             // A payment by another name, or a subscription that turned out to go on from this one.
             let first = self.chain(sale);
             let is_same = |other: &I| self.root(other) == *sale || self.chain(other) == first;
             let mut all = self.terms.iter();
             all.find(|((other, of), _)| of == price && is_same(other))
                 .map(|(_, terms)| terms)
-        })
+        });
+        known.map(Box::as_ref)
     }
 
     /// The smallest name of the payment that has this one.
@@ -492,6 +501,7 @@ impl<I: Ord + Clone> SaleFacts<I> {
         let words: Vec<_> = self
             .subscriptions
             .values()
+            .map(Box::as_ref)
             .filter(|word| self.chain(&word.id) == *first)
             .collect();
         let is_last = |word: &&Subscription<I>| words.iter().all(|other| other.resubscribes.as_ref() != Some(&word.id));

@@ -150,8 +150,8 @@ impl<I: Ord + Clone> SaleFacts<I> {
     /// Why licenses of the sale are suspended; `None` if nothing says so, or several things do.
     pub fn suspension_cause(&self) -> Option<SuspensionCause> {
         let falls = SaleView::of(self).groups.into_iter().filter_map(|group| group.fall);
-        let is_paused = |word: &&Subscription<I>| word.status == SubscriptionStatus::Paused && word.free.is_none();
-        let paused = self.subscriptions.values().filter(is_paused);
+        let words = self.subscriptions.values();
+        let paused = words.filter(|word| word.status == SubscriptionStatus::Paused && word.free.is_none());
         let mut causes = falls.chain(paused.map(|_| SuspensionCause::Paused));
         let first = causes.next()?;
         causes.all(|cause| cause == first).then_some(first)
@@ -162,8 +162,9 @@ impl<I: Ord + Clone> SaleFacts<I> {
         match remainder {
             Remainder::NoOffer(price) | Remainder::TooMany(price) => self.times(|sold| sold.price == price).min(),
             Remainder::PartialRefund(payment) => {
-                let of_payment = |refund: &&Refund<I>| self.root(&refund.of) == *payment;
-                self.refunds.values().filter(of_payment).map(|refund| refund.at).min()
+                let refunds = self.refunds.values();
+                let of_payment = refunds.filter(|refund| self.root(&refund.of) == *payment);
+                of_payment.map(|refund| refund.at).min()
             }
         }
     }
@@ -319,13 +320,11 @@ impl<'f, I: Ord + Clone> SaleView<'f, I> {
             .values()
             .filter(|word| self.facts.chain(&word.id) == *root);
         // A subscription takes only what it claims of its order.
-        let claims = |word: &&Subscription<I>| {
+        let claiming = words.filter(|word| {
             let claimed = self.facts.claims.get(&word.id);
             claimed.is_some_and(|products| products.contains(&item.product))
-        };
-        let orders = words
-            .filter(claims)
-            .filter_map(|word| self.facts.payments.get(word.parent.as_ref()?));
+        });
+        let orders = claiming.filter_map(|word| self.facts.payments.get(word.parent.as_ref()?));
         let names = orders.flat_map(|order| {
             let mut numbers: BTreeMap<&ShopId, u16> = BTreeMap::new();
             let once = order.lines.iter().filter(|line| !line.is_recurring);
