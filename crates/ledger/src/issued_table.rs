@@ -83,7 +83,7 @@ impl IssuedBuilder {
     pub(crate) fn finish(mut self) -> IssuedTable {
         // Stable: the last line of a license comes first.
         self.licenses.reverse();
-        // Sorting the keys alone moves each license once. Measured with a million: 0.3 s instead of 0.9.
+        // The keys alone are sorted, so that each license moves once.
         self.licenses.sort_by_cached_key(|issued| issued.license.id);
         self.licenses.dedup_by_key(|issued| issued.license.id);
         self.licenses.shrink_to_fit();

@@ -64,7 +64,7 @@ fn read_whole(path: &Path, genesis: Position) -> Result<(TextsByName, LedgerExte
             return Err(StoreError::Read { path, source });
         }
     };
-    // The last line of a name counts. Collected, which sorts once: a million lines take 0.2 s instead of 0.7.
+    // The last line of a name counts. Collected, so that the names are sorted once.
     Ok((lines.into_iter().collect(), found))
 }
 
