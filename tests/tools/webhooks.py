@@ -40,7 +40,7 @@ def status_of(body):
             if status == "hang":
                 time.sleep(60)
             if status == "slow":
-                time.sleep(0.2)
+                time.sleep(0.5)
                 return 200
             return int(status)
     return 200

@@ -22,7 +22,7 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::slug::Slug;
 
 /// How many of the latest sales are shown.
-pub(super) const LATEST: usize = 50;
+const LATEST: usize = 50;
 
 /// What waits and what was sold last.
 pub(super) struct SalesLook {
