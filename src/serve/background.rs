@@ -1,7 +1,12 @@
 //! Background work: gives threads that answer requests precedence over those that sign or reload.
 
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+use tokio::runtime;
+use tokio::sync::oneshot;
 
 /// The nice value for a tenth of a normal thread's share when both have work to do.
 const NICE: i32 = 10;
@@ -20,6 +25,33 @@ const PAUSE: Duration = Duration::from_nanos(1);
 pub(super) fn lower_priority() {
     // If it is not permitted, the threads stay equal.
     let _ = rustix::process::nice(NICE);
+}
+
+/// Serves a listener to its end on a thread of its own with a lower priority.
+///
+/// # Errors
+/// The system gives no thread, or no place to wait for connections.
+pub(super) async fn serve<F: Future<Output = ()>>(
+    name: &str,
+    listener: TcpListener,
+    serve: impl FnOnce(TcpListener) -> F + Send + 'static,
+) -> io::Result<()> {
+    let listener = listener.into_std()?;
+    let (ended, end) = oneshot::channel();
+    let work = move || {
+        lower_priority();
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let served = runtime.and_then(|runtime| {
+            runtime.block_on(async {
+                serve(TcpListener::from_std(listener)?).await;
+                Ok(())
+            })
+        });
+        // Who waits may have left.
+        let _ = ended.send(served);
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(work)?;
+    end.await.unwrap_or_else(|_| Err(io::Error::other("the thread ended")))
 }
 
 /// Divides long work into short slices. A thread that wakes up may have to wait for a low-priority thread until the

@@ -425,15 +425,12 @@ impl Server {
                 return;
             };
             let routes = desk::routes(state);
-            net::listener::run(
-                listener,
-                routes,
-                None,
-                listener_config,
-                Arc::default(),
-                drained_public(),
-            )
-            .await;
+            let shutdown = drained_public();
+            let run = |listener| net::listener::run(listener, routes, None, listener_config, Arc::default(), shutdown);
+            // Sites are answered without it.
+            if let Err(error) = background::serve("desk", listener, run).await {
+                tracing::error!(%error, "the desk cannot be served");
+            }
         };
         let commands = async {
             let Some(commands) = commands else { return };

@@ -281,7 +281,7 @@ impl Ledger {
     }
 
     /// At most `most` sales, those that a shop named last first. The first call after a start looks at all, and what is written waits:
-    /// half a second for a million.
+    /// some 1.5 s for a million.
     pub fn newest_sales(&self, most: usize) -> Vec<KnownSale> {
         self.memory.events().sales.newest(most)
     }
