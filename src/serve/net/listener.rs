@@ -79,7 +79,7 @@ pub async fn run(
             continue;
         }
         let phase = Arc::new(Phase::default());
-        // A client whose connection was accepted is answered also where the shutdown begins before its place is free.
+        // An accepted connection is served even if the shutdown begins before a place is free.
         let place = tokio::select! {
             biased;
             place = table.place(Arc::clone(&phase)) => Some(place),
@@ -162,15 +162,11 @@ mod tests {
 
     use super::*;
     use crate::serve::net::handler::Sending;
-    use crate::serve::reply::response::{JSON, Response};
+    use crate::serve::reply::response::JSON;
 
     struct Answering;
 
     impl Handler for Answering {
-        fn refusal(&self, _client: IpAddr, _head: &Request<Incoming>) -> Option<Response> {
-            None
-        }
-
         async fn answer(&self, _client: IpAddr, _request: Request<Incoming>) -> Sending {
             JSON.answer("{}").into_http()
         }
@@ -198,6 +194,7 @@ mod tests {
         // The runtime looks at the connection and at the shutdown in a random order.
         for _ in 0..64 {
             let mut client = std::net::TcpStream::connect(socket.local_addr().unwrap()).unwrap();
+            client.set_read_timeout(Some(patience)).unwrap();
             client
                 .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
                 .unwrap();
