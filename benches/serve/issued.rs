@@ -77,7 +77,7 @@ pub fn instance(bench: &Path, seller: Seller) -> io::Result<Instance> {
     Ok(instance)
 }
 
-/// A line for each license, one for its site, and one for its sale, as a server would have written them (docs/design.md).
+/// Writes the ledger of a server that issued each license and bound its site, with the sale if a shop sold it (docs/design.md).
 fn write_ledger(instance: &Instance, seller: Seller) -> io::Result<()> {
     let mut lines = BufWriter::new(File::create(instance.file("store/ledger.jsonl"))?);
     let mut previous = Sha256::digest(b"countersign ledger 1\n");

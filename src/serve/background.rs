@@ -27,7 +27,7 @@ pub(super) fn lower_priority() {
     let _ = rustix::process::nice(NICE);
 }
 
-/// Serves a listener to its end on a thread of its own with a lower priority.
+/// Runs `serve` with a listener on a new thread of lower priority, and waits until it ends.
 ///
 /// # Errors
 /// The system gives no thread, or no place to wait for connections.

@@ -125,7 +125,7 @@ impl SpooledDelivery {
         })
     }
 
-    /// What it waits for. One without an offer is parked, and its sale is in the ledger.
+    /// What it waits for; `None` for a delivery without an offer, which is parked: its sale in the ledger waits.
     pub fn wait(&self, kind: Option<&Shop>) -> Option<ListedWait> {
         let queued = &self.whole.queued;
         let waits_for = queued.item.waits_for?;

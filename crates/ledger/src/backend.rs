@@ -34,7 +34,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn keep_customers(&self, new: &[NewCustomer]) -> Result<Vec<Hex128>, BackendError>;
     /// The rows of customers that a query wants.
     fn find_customers(&self, query: &CustomerQuery) -> Result<FoundCustomers, BackendError>;
-    /// What a search for customers reads on another thread; `None` where [`find_customers`](Self::find_customers) is to search.
+    /// The addresses and names, for a search on another thread; `None` if the backend searches by itself in
+    /// [`find_customers`](Self::find_customers).
     fn customer_search(&self) -> Option<Arc<CustomerSearch>> {
         None
     }

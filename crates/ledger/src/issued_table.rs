@@ -32,7 +32,7 @@ pub(crate) enum SharedName {
     Customer,
     /// As lines name the order.
     Order,
-    /// The id that the sale had when the license's last line was written.
+    /// The sale, by the id that it had at the license's last change.
     Sale,
 }
 

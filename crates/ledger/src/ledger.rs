@@ -286,13 +286,13 @@ impl Ledger {
         self.memory.events().sales.newest(most)
     }
 
-    /// The sales that [may wait](countersign_model::sale::facts::SaleFacts::may_wait), by id. The first call is as that of
+    /// The sales that [may wait](countersign_model::sale::facts::SaleFacts::may_wait), by id. The first call takes as long as the first of
     /// [`newest_sales`](Self::newest_sales).
     pub fn sales_that_may_wait(&self) -> Vec<KnownSale> {
         self.memory.events().sales.may_wait()
     }
 
-    /// The ids of the ledger's licenses that a sale is of, also of those that were issued while the sale had another id.
+    /// The ids of the licenses that a sale issued. A license may still name the sale by a former id.
     pub fn issued_of_sale(&self, sale: &KnownSale) -> Vec<LicenseId> {
         self.memory.issued.named(SharedName::Sale, &sale.ids())
     }
@@ -430,8 +430,8 @@ impl Ledger {
         number.ok_or_else(|| StoreError::NotDurable("no number of the customer".into()))
     }
 
-    /// The addresses and names of the embedded store, for a search that keeps no commit waiting; `None` for a ledger in a database, whose
-    /// customers [`customers`](Self::customers) finds. The names that a search gives are those of [`texts`](Self::texts).
+    /// The addresses and names of the embedded store, for a search that delays no commit. A search returns names for
+    /// [`texts`](Self::texts). `None` for a ledger in a database: [`customers`](Self::customers) searches that.
     ///
     /// Errors: as [`Self::bind`].
     pub async fn customer_search(&self) -> Result<Option<Arc<CustomerSearch>>, StoreError> {

@@ -86,7 +86,7 @@ impl SaleOrder {
 }
 
 impl SaleTable {
-    /// Copies what memory knows of the sales that a line adds to, unless it is here already: a line has only its own facts.
+    /// Copies from memory the sales that a line adds to, unless they are here: the line has only its own facts.
     pub(crate) fn assume(&mut self, entry: &SaleEntry, memory: &Self) {
         for name in std::iter::once(&entry.sale).chain(&entry.names) {
             if self.id_of(*name).is_none() && !self.sales.contains_key(name) {

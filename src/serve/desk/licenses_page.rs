@@ -355,7 +355,7 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<HashSet<LicenseId>, Pag
     Ok(wanted)
 }
 
-/// Rows of customers whose address or name contains a text that is folded.
+/// The customers whose address or name contains `wanted`, a folded text.
 async fn customers_with(asked: &Asked<'_>, wanted: &str) -> Result<Vec<CustomerRow>, PageProblem> {
     let bindings = asked.state.service.gate.bindings();
     let Some(search) = bindings.customer_search().await? else {

@@ -1,4 +1,4 @@
-//! What the desk shows of sales: those that wait, what the spool has, and the latest with their licenses.
+//! Collects what the desk shows of sales: sales that wait, parked deliveries, and the latest sales with their licenses.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -37,8 +37,7 @@ pub(super) struct SalesLook {
 pub(super) struct WaitingSales {
     /// The sales of all nodes and the deliveries of this one, those that wait longest first.
     pub(super) sales: Vec<ListedWait>,
-    /// The deliveries that are left to a person, on this node, the oldest first. One whose sale is in `sales` is left out: the order of
-    /// the sale is from it.
+    /// This node's parked deliveries, the oldest first. A delivery whose sale is in `sales` only adds the order to that sale.
     pub(super) parked: Vec<ParkedDelivery>,
 }
 
@@ -64,7 +63,7 @@ pub(super) struct LatestSale {
 }
 
 impl SalesLook {
-    /// Looks at the spool, at the sales that wait, and at the latest.
+    /// Reads the spool and the ledger.
     pub(super) async fn now(asked: &Asked<'_>) -> Result<Self, PageProblem> {
         blocking(asked, |service, store| {
             Ok(Self {
@@ -78,7 +77,7 @@ impl SalesLook {
 }
 
 impl WaitingSales {
-    /// Looks at the spool, and at the sales that wait.
+    /// Reads the spool and the sales that wait.
     pub(super) async fn now(asked: &Asked<'_>) -> Result<Self, PageProblem> {
         blocking(asked, Self::of).await
     }

@@ -127,7 +127,7 @@ fn a_node_that_slept_through_a_compaction_reads_the_ledger_anew() {
         .psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'countersign'");
     assert_eq!(shared.compact()["bindings"], 2);
     node.signal("CONT");
-    eventually("it reads the ledger anew", || node.log().contains("read it again"));
+    eventually("the node rereads the ledger", || node.log().contains("read it again"));
     eventually("it binds again", || {
         node.validate(&many, "https://d.example").status == 200
     });

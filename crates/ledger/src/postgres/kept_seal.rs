@@ -1,7 +1,7 @@
 //! The last line of a file that a node keeps: how many bytes stand before it, and their SHA-256.
 //!
 //! A chain protects every line but the last, which no other line names. The seal does that, so a file that was cut or changed
-//! anywhere is refused. It proves nothing against a person who computes it again.
+//! anywhere is refused. A person who can compute the seal can also forge it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};

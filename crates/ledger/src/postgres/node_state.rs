@@ -1,4 +1,4 @@
-//! A node's connection and how far it has read: commits, follows, and reads everything again after a repair.
+//! A node's connection and how far it has read: commits, follows, and rereads the whole log after a repair.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The statements that a node repeats, prepared once per session.
 //!
-//! A pooler in session mode keeps them. When the tables are replaced, as by a restore, PostgreSQL looks their names up again.
+//! A pooler in session mode keeps them. After a restore has replaced the tables, PostgreSQL looks up their names again.
 
 use tokio_postgres::{Client, Error, Statement};
 

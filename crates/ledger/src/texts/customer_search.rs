@@ -69,7 +69,7 @@ impl CustomerSearch {
         text.truncate(length);
     }
 
-    /// The names of the first rows, at most `most`, that contain a text, which is [`folded`]. Calls `pause` every few microseconds.
+    /// The names of at most `most` rows that contain `wanted`, which must be [`folded`]. Calls `pause` every 50 kB.
     pub fn first(&self, wanted: &str, most: usize, mut pause: impl FnMut()) -> Vec<Hex128> {
         let finder = Finder::new(wanted.as_bytes());
         let mut found = Vec::new();

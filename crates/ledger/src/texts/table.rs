@@ -1,6 +1,6 @@
 //! The texts of the embedded store: all of them in memory, and in a file beside the ledger.
 //!
-//! A text is on disk before the lines of its commit. To erase one, the file is written again without it.
+//! A text is on disk before the lines of its commit. An erasure replaces the file by one without the text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -161,7 +161,8 @@ fn fault_in(path: &Path, fault: LedgerFault) -> StoreError {
 }
 
 impl TextTable {
-    /// Opens the file in a store's folder, which was read before. Makes it if there is none; warns if texts are missing then.
+    /// Opens the file in a store's folder for writing; `read` is its content. Creates it if there is none, and then warns if the ledger
+    /// names texts.
     pub(crate) fn open(folder: &Path, mut read: ReadTexts, has_orders: bool) -> Result<Self, StoreError> {
         if convert_old_file(folder)? {
             read = ReadTexts::of(folder)?;
@@ -292,7 +293,7 @@ impl TextTable {
         }
     }
 
-    /// Addresses and names as they are now, for a search on another thread.
+    /// A snapshot of the addresses and names, for a search on another thread.
     pub(crate) fn customer_search(&self) -> Arc<CustomerSearch> {
         Arc::clone(&self.search)
     }

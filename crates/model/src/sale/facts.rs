@@ -13,7 +13,8 @@ use crate::sale::fact::{
 };
 use crate::sale::terms::Terms;
 
-/// What is known of one sale. Large values are boxed: a map has space for eleven from the first on, and most sales have one.
+/// What is known of one sale. Large values are boxed: a B-tree map allocates eleven slots for its first
+/// value, and most sales have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaleFacts<I> {
     pub(super) payments: BTreeMap<I, Box<Payment<I>>>,
