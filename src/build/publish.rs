@@ -23,7 +23,7 @@ use crate::build::publish::published::PublishedReleases;
 use crate::build::publish::staging::Staging;
 use crate::build::report::outcome::Reason;
 use countersign_files::durable_file::{self, Access};
-use countersign_files::folder_lock;
+use countersign_files::folder_lock::{self, HeldLock};
 use countersign_files::regular_file;
 use countersign_model::digest::Digest;
 use countersign_model::release_list::ReleaseList;
@@ -50,7 +50,7 @@ pub(super) struct Publisher {
 /// The folder, locked for publishing.
 pub(super) struct Publication {
     old: ReleaseIndex,
-    _lock: Option<File>,
+    _lock: Option<HeldLock>,
 }
 
 impl Publication {
@@ -94,20 +94,24 @@ impl Publisher {
                 _lock: None,
             });
         }
-        let lock = regular_file::open_folder(&self.root).map_err(|source| BuildError::write(&self.root, source))?;
+        let root = regular_file::open_folder(&self.root).map_err(|source| BuildError::write(&self.root, source))?;
         // The wait is not reported, because that would disturb the progress bar.
-        if let Err(TryLockError::WouldBlock) = folder_lock::wait(&lock, patience, || ()) {
-            return Err(BuildError::Busy {
-                path: self.root.clone(),
-            });
-        }
-        // Some network file systems have no locks; vendors build on one machine.
+        let lock = match folder_lock::wait(root, patience, || ()) {
+            Ok(held) => Some(held),
+            Err(TryLockError::WouldBlock) => {
+                return Err(BuildError::Busy {
+                    path: self.root.clone(),
+                });
+            }
+            // Some network file systems have no locks; vendors build on one machine.
+            Err(TryLockError::Error(_)) => None,
+        };
         let old = ReleaseIndex::read(&self.root)
             .map_err(BuildError::Index)?
             .unwrap_or_default();
         let same = |slug: &Slug| old.plugins.get(slug) == self.published.index.plugins.get(slug);
         match plugins.map_or(old == self.published.index, |plugins| plugins.iter().all(same)) {
-            true => Ok(Publication { old, _lock: Some(lock) }),
+            true => Ok(Publication { old, _lock: lock }),
             false => Err(BuildError::Overtaken {
                 path: self.root.clone(),
             }),

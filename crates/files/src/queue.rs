@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
-use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -18,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::durable_file;
-use crate::folder_lock;
+use crate::folder_lock::{self, HeldLock};
 use crate::json_folder::{JsonFolder, JsonFolderError};
 
 /// How long a change waits for another one, which takes some milliseconds.
@@ -251,7 +250,7 @@ impl<T: QueueItem> Queue<T> {
         Ok(is_replaced.then_some(changed))
     }
 
-    fn lock(&self) -> Result<File, JsonFolderError> {
+    fn lock(&self) -> Result<HeldLock, JsonFolderError> {
         folder_lock::hold(self.path(), PATIENCE).map_err(|source| JsonFolderError::Io {
             path: self.path().to_owned(),
             source,

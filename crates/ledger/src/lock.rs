@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::StoreError;
+use countersign_files::folder_lock::HeldLock;
 use countersign_files::regular_file;
 
 /// How long to wait for another process to leave a folder, as at a restart.
@@ -31,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(super) struct StoreLock {
     beside: Vec<Beside>,
-    _folder: File,
+    _folder: HeldLock,
 }
 
 /// The folder of a node that shares a ledger belongs to this process until this is dropped.
@@ -64,7 +65,7 @@ pub fn is_in_use(folder: &Path) -> bool {
 #[derive(Debug)]
 struct Beside {
     path: PathBuf,
-    file: Option<File>,
+    file: Option<HeldLock>,
 }
 
 /// Why a lock was not taken.
@@ -105,8 +106,7 @@ pub(super) fn take(
             .map(Beside::take)
             .collect::<Result<Vec<_>, _>>()?;
         make()?;
-        let folder = regular_file::open_folder(path)?;
-        flock(&folder)?;
+        let folder = flock(regular_file::open_folder(path)?)?;
         for name in names(path) {
             if beside.iter().all(|held| held.path != name) {
                 beside.push(Beside::take(name)?);
@@ -122,11 +122,10 @@ pub(super) fn take(
 /// Locks only the folder, so that no server starts on it; creates no file. `None` if a server has the store.
 pub(super) fn look(path: &Path) -> io::Result<Option<StoreLock>> {
     wait(Duration::ZERO, || {
-        let folder = regular_file::open_folder(path)?;
-        flock(&folder)?;
+        let folder = flock(regular_file::open_folder(path)?)?;
         for name in names(path) {
             if let Ok(file) = regular_file::open(&name, regular_file::UNLIMITED) {
-                flock(&file)?;
+                flock(file)?;
             }
         }
         Ok(StoreLock {
@@ -148,8 +147,8 @@ fn wait<T>(patience: Duration, attempt: impl Fn() -> Result<T, LockRefusal>) -> 
     }
 }
 
-fn flock(file: &File) -> Result<(), LockRefusal> {
-    file.try_lock().map_err(|error| match error {
+fn flock(file: File) -> Result<HeldLock, LockRefusal> {
+    HeldLock::take(file).map_err(|error| match error {
         TryLockError::WouldBlock => LockRefusal::Held,
         TryLockError::Error(error) => LockRefusal::Failed(error),
     })
@@ -198,8 +197,8 @@ impl Beside {
                 return Ok(Self { path, file: None });
             }
         };
-        flock(&file)?;
-        let taken = Self { path, file: Some(file) };
+        let file = Some(flock(file)?);
+        let taken = Self { path, file };
         // Its owner may just have removed it. Then the next process would lock another file.
         if taken.is_in_place() {
             Ok(taken)

@@ -3,7 +3,7 @@
 //! A first fetch goes to a temporary folder, which is renamed when it is complete. Local repositories are read in
 //! place. [`repository`](crate::build::git::repository) reads mirrors.
 
-use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use url::Url;
 use crate::build::git::credentials::Credentials;
 use crate::build::git::git_command::{Git, GitError};
 use crate::build::git::mirror_folder::{is_ours, is_own_folder, is_tidy, tidy};
-use countersign_files::folder_lock;
+use countersign_files::folder_lock::{self, HeldLock};
 use countersign_files::regular_file;
 use countersign_model::digest::Digest;
 use countersign_model::git_hosts::GitHost;
@@ -174,15 +174,16 @@ fn may_be_locked(path: &Path) -> io::Result<bool> {
 }
 
 /// Waits for other builds within git's time limit.
-fn lock(path: &Path, git: &Git<'_>) -> Result<File, MirrorError> {
+fn lock(path: &Path, git: &Git<'_>) -> Result<Option<HeldLock>, MirrorError> {
     let file = regular_file::create(path, 0o600).map_err(|source| MirrorError::Write {
         path: path.to_owned(),
         source,
     })?;
-    match folder_lock::wait(&file, git.time_left(), || ()) {
+    match folder_lock::wait(file, git.time_left(), || ()) {
+        Ok(held) => Ok(Some(held)),
         Err(TryLockError::WouldBlock) => Err(MirrorError::Busy),
         // Some network file systems have no locks.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+        Err(TryLockError::Error(_)) => Ok(None),
     }
 }
 

@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use countersign_files::folder_lock::HeldLock;
 use countersign_files::regular_file;
 
 use crate::log::Position;
@@ -19,7 +20,7 @@ use crate::log::writer::Medium;
 /// An open ledger.
 pub(crate) struct LedgerFile {
     path: PathBuf,
-    file: File,
+    file: HeldLock,
 }
 
 impl LedgerFile {
@@ -30,8 +31,8 @@ impl LedgerFile {
 
     /// Locks an open file that `path` leads to, or is about to.
     pub(crate) fn lock(path: &Path, file: File) -> io::Result<Option<Self>> {
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Self {
+        match HeldLock::take(file) {
+            Ok(file) => Ok(Some(Self {
                 path: path.to_owned(),
                 file,
             })),
@@ -78,7 +79,7 @@ impl LedgerFile {
 
 impl Medium for LedgerFile {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        FileExt::write_all_at(&self.file, bytes, offset)
+        FileExt::write_all_at(&*self.file, bytes, offset)
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
