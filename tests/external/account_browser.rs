@@ -156,6 +156,7 @@ fn a_customer_moves_a_site_on_a_phone_and_every_page_fits_and_axe_finds_nothing(
     assert_eq!(server.validate(&license, "new.buyer.example").code(), "ok");
 
     browser.does("click", &["form[action='/account/sign-out'] button"]);
+    browser.does("shows", &["main:has([name=address])", ""]);
     browser.does("open", &[&format!("{origin}{own}")]);
     assert!(
         !browser.text("body").contains("buyer.example"),
