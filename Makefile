@@ -5,6 +5,7 @@ COUNTERSIGN := target/release/countersign
 # The same for all that is built for release, so that nothing is built twice.
 PACKAGING := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))packaging
 RELEASE := $(PACKAGING)/with-release-flags
+CARGO_TEST := cargo test
 
 .PHONY: help
 help: ## Show this list
@@ -43,17 +44,17 @@ dist: rust ## Build and pack what is published: tarball, .deb, bill of materials
 # Twice as many tests at once as there are cores: most of them wait for servers that they started. What fails stops nothing else,
 # so that one run tells all.
 test: rust tools ## Run every test, on a fresh machine too
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} cargo test --no-fail-fast
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} $(CARGO_TEST) --no-fail-fast
 
 .PHONY: suite
 suite: rust ## Run the integration tests that need Rust, gcc and git alone
 	cargo test --test suite
 
 .PHONY: ci
-ci: ## What CI runs: lint, deny, test; lint holds the oldest Rust, too
+ci: ## What CI runs: lint, deny, and test with a second try for up to five tests that fail; lint holds the oldest Rust, too
 	$(MAKE) lint
 	$(MAKE) deny
-	$(MAKE) test
+	$(MAKE) test CARGO_TEST='python3 -B tests/tools/second_try.py'
 
 .PHONY: soak
 soak: rust tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads, failovers of nodes; three hours
