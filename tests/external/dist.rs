@@ -122,7 +122,7 @@ fn what_this_machine_can_make_is_made_with_signed_sums_and_the_rest_is_said() {
     }
 }
 
-/// Packs a small program, with the pages and completions of the real one. Gives what stands in the folder, by name.
+/// Packs a small program, with the pages and completions of the real one. Gives what is in the folder, by name.
 fn pack(folder: &Path, environment: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
     let program = folder.join("program");
     let source = folder.join("program.c");
@@ -150,6 +150,7 @@ fn pack(folder: &Path, environment: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>
         .arg(out.path())
         .arg(env!("CARGO_BIN_EXE_countersign"))
         .env("SOURCE_DATE_EPOCH", "1700000000")
+        .env("PACK_EFFORT", "1")
         .envs(environment.iter().copied())
         .output()
         .unwrap();
@@ -205,7 +206,7 @@ fn the_same_program_gives_the_same_packages_whoever_packs_it_and_when() {
     let listed = |deb: &str, member: &str| {
         let list = sh(
             folder.path(),
-            &format!("ar p {deb} {member}.tar.gz | tar -tzv --full-time"),
+            &format!("ar p {deb} {member}.tar.xz | tar -tJv --full-time"),
         );
         assert!(
             list.lines()
@@ -260,7 +261,7 @@ fn the_same_program_gives_the_same_packages_whoever_packs_it_and_when() {
     assert!(!control.iter().any(|line| line.contains("conffiles")), "{control:?}");
     let fields = sh(
         folder.path(),
-        &format!("ar p {deb} control.tar.gz | tar -xzO ./control"),
+        &format!("ar p {deb} control.tar.xz | tar -xJO ./control"),
     );
     let floor = sh(
         folder.path(),
