@@ -219,11 +219,14 @@ impl Routes {
     }
 
     /// The reply to a request with a body, which may change the store, within the time limit.
-    async fn in_time<T>(&self, reply: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
-        let unanswered = self.service.metrics.requests.expect_answer();
-        let ended = timeout(self.service.request_timeout, reply).await;
-        unanswered.answered();
-        ended.unwrap_or(Err(Problem::RequestTimeout))
+    fn in_time<T>(&self, reply: impl Future<Output = Result<T, Problem>>) -> impl Future<Output = Result<T, Problem>> {
+        let reply = Box::pin(reply);
+        async {
+            let unanswered = self.service.metrics.requests.expect_answer();
+            let ended = timeout(self.service.request_timeout, reply).await;
+            unanswered.answered();
+            ended.unwrap_or(Err(Problem::RequestTimeout))
+        }
     }
 
     /// Warns once about an unconfigured proxy: all clients behind it share one rate limit, and one client can use it
@@ -275,6 +278,8 @@ impl Handler for Routes {
         self.service.limits.charge(client, code.weight());
     }
 
+    /// All futures but that of an update are boxed: the future of a request is moved several times before it runs, and with
+    /// the others in it, it took 9 kB.
     async fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
         let service = &self.service;
         let requests = &service.metrics.requests;
@@ -282,7 +287,8 @@ impl Handler for Routes {
         let operation = route.operation();
         if let Some(allowed) = route.refused_method(request.method()) {
             let path = request.uri().path();
-            let is_absent = operation == Operation::Public && !public_files::is_there(&service.public, path).await;
+            let is_absent =
+                operation == Operation::Public && !Box::pin(public_files::is_there(&service.public, path)).await;
             let problem = match is_absent {
                 true => Problem::NotFound,
                 false => Problem::MethodNotAllowed(allowed),
@@ -305,20 +311,20 @@ impl Handler for Routes {
             }
             Route::Releases(path) => {
                 let query = request.uri().query().unwrap_or_default();
-                releases::earlier(service, path, request.headers(), query).await
+                Box::pin(releases::earlier(service, path, request.headers(), query)).await
             }
             Route::SecurityUpdates(slug) => {
                 let query = request.uri().query().unwrap_or_default();
-                releases::security(service, slug, request.headers(), query).await
+                Box::pin(releases::security(service, slug, request.headers(), query)).await
             }
-            Route::Download(link) => match downloads::reply(service, link, &request).await {
+            Route::Download(link) => match Box::pin(downloads::reply(service, link, &request)).await {
                 Ok((code, response)) => {
                     requests.count(operation, started.elapsed(), code);
                     return response;
                 }
                 Err(problem) => Err(problem),
             },
-            Route::Package(path) => match packages::reply(service, client, path, &request).await {
+            Route::Package(path) => match Box::pin(packages::reply(service, client, path, &request)).await {
                 Ok((code, response)) => {
                     requests.count(operation, started.elapsed(), code);
                     return response;
@@ -326,40 +332,40 @@ impl Handler for Routes {
                 Err(problem) => Err(problem),
             },
             Route::Composer(repository, path) => {
-                let answer = repository.answer(service, client, path, &request).await;
+                let answer = Box::pin(repository.answer(service, client, path, &request)).await;
                 service.limits.charge(client, answer.weight);
                 requests.count(operation, started.elapsed(), answer.code);
                 return answer.response;
             }
             Route::FirstCopy(path) => {
                 let path = path.to_owned();
-                let page = first_copy_page::reply(service, client, &path, request).await;
+                let page = Box::pin(first_copy_page::reply(service, client, &path, request)).await;
                 service.limits.charge(client, page.weight);
                 requests.count(operation, started.elapsed(), page.code);
                 return page.response;
             }
             Route::Unsubscribe(token) => {
                 let token = token.to_owned();
-                let page = unsubscribe_page::reply(service, &token, request).await;
+                let page = Box::pin(unsubscribe_page::reply(service, &token, request)).await;
                 service.limits.charge(client, page.weight);
                 requests.count(operation, started.elapsed(), page.code);
                 return page.response;
             }
             Route::SiteClaim(token) => {
                 let token = token.to_owned();
-                let page = site_claim_page::reply(service, &token, request).await;
+                let page = Box::pin(site_claim_page::reply(service, &token, request)).await;
                 service.limits.charge(client, page.weight);
                 requests.count(operation, started.elapsed(), page.code);
                 return page.response;
             }
             Route::Account(account) => {
                 let account = Arc::clone(account);
-                let page = account::reply(service, &account, client, request).await;
+                let page = Box::pin(account::reply(service, &account, client, request)).await;
                 service.limits.charge(client, page.weight);
                 requests.count(operation, started.elapsed(), page.code);
                 return page.response;
             }
-            Route::Licenses => return self.licenses(client, started, request).await,
+            Route::Licenses => return Box::pin(self.licenses(client, started, request)).await,
             Route::Hook(shop) => {
                 let shop = shop.to_owned();
                 self.in_time(hooks::reply(service, client, &shop, request)).await
@@ -367,7 +373,7 @@ impl Handler for Routes {
             Route::Edd => self.in_time(compat::reply(service, client, request)).await,
             Route::Public => {
                 let path = request.uri().path();
-                return match public_files::reply(&service.public, request.headers(), path).await {
+                return match Box::pin(public_files::reply(&service.public, request.headers(), path)).await {
                     Ok((code, response)) => {
                         requests.of(operation).outcomes[code].inc();
                         response
@@ -377,5 +383,21 @@ impl Handler for Routes {
             }
         };
         self.finish(client, operation, started, ended).into_http()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of the future that a method gives, in bytes.
+    fn size<'a, F: Future>(_: impl FnOnce(&'a Routes, IpAddr, Request<Incoming>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn the_future_of_an_answer_is_small() {
+        let size = size(Routes::answer);
+        assert!(size <= 1_024, "{size} bytes");
     }
 }

@@ -119,10 +119,10 @@ impl<A: Handler> Connections<A> {
         );
         let service = service_fn(|request| {
             phase.busy();
-            let answer = turn.take(answer(request));
             // Boxed: hyper keeps space for the future while the connection is open, and this one takes some kilobytes.
             Box::pin(async {
-                let mut response = answer.await;
+                turn.take().await;
+                let mut response = answer(request).await;
                 if closing.has_changed().unwrap_or(true) {
                     let last = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, last);

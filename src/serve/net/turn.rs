@@ -16,19 +16,17 @@ impl Turn {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Makes the first response of a turn at once; the next one waits until all other tasks had their turn.
-    pub(crate) async fn take<T>(&self, answer: impl Future<Output = T>) -> T {
+    /// Lets the first response of a turn be made at once; the next one waits until all other tasks had their turn.
+    pub(crate) async fn take(&self) {
         if self.0.swap(true, Ordering::Relaxed) {
             yield_now().await;
             self.0.store(true, Ordering::Relaxed);
         }
-        answer.await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
     use std::pin::pin;
 
     use futures_util::FutureExt;
@@ -38,13 +36,12 @@ mod tests {
     #[tokio::test]
     async fn the_second_answer_of_a_turn_waits_for_the_next() {
         let turn = Turn::default();
-        let answer = || turn.take(ready(()));
         turn.begin();
-        assert!(answer().now_or_never().is_some());
-        let mut second = pin!(answer());
+        assert!(turn.take().now_or_never().is_some());
+        let mut second = pin!(turn.take());
         assert!(second.as_mut().now_or_never().is_none());
         turn.begin();
         second.await;
-        assert!(answer().now_or_never().is_none(), "the second one was this turn's");
+        assert!(turn.take().now_or_never().is_none(), "the second one was this turn's");
     }
 }
