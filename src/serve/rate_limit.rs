@@ -126,7 +126,8 @@ impl Limits {
         self.tokens.take(name, 1)
     }
 
-    /// Takes a token of this link, or says when there will be enough for a whole package: whoever comes back for less gets nothing.
+    /// Takes a token of this link, or says when there will be enough for a whole package: a client that comes back for less
+    /// gets nothing.
     pub fn check_link(&self, token: &str) -> Result<(), RetryAfter> {
         let taken = self.links.take(&token, 1);
         taken.map_err(|_| self.links.wait(&token, UNITS))
@@ -213,6 +214,8 @@ impl HashedBuckets {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
     use crate::serve::reply::outcome::Code;
 
@@ -242,7 +245,8 @@ mod tests {
         let limits = limits(2, 100);
         assert_eq!(limits.check_address(address(1)), Ok(()));
         assert_eq!(limits.check_address(address(1)), Ok(()));
-        assert_eq!(limits.check_address(address(1)), Err(RetryAfter(30)));
+        // A second may pass meanwhile.
+        assert!(matches!(limits.check_address(address(1)), Err(RetryAfter(25..=30))));
         assert_eq!(
             limits.check_address(address(2)),
             Ok(()),
@@ -255,7 +259,7 @@ mod tests {
     fn a_license_that_is_asked_about_too_often_is_limited() {
         let limits = limits(100, 2);
         assert!((0..2).all(|_| limits.check_license(&license(1)).is_ok()));
-        assert_eq!(limits.check_license(&license(1)), Err(RetryAfter(30)));
+        assert!(matches!(limits.check_license(&license(1)), Err(RetryAfter(25..=30))));
         assert_eq!(
             limits.check_license(&license(2)),
             Ok(()),
@@ -390,13 +394,15 @@ mod tests {
     #[test]
     fn three_million_addresses_are_each_limited_in_the_memory_of_none() {
         let limits = limits(1, 1);
+        let began = Instant::now();
         let refused = (0..3_000_000)
             .filter(|&number| limits.check_address(address(number)).is_err())
             .count();
-        // One from each bucket, because this takes less than the minute in which one fills again.
-        assert!(refused >= 3_000_000 - ADDRESS_BUCKETS, "{refused}");
+        // One from each bucket, and one more for each minute, in which a bucket fills again.
+        let times = 1 + began.elapsed().as_secs() as usize / 60;
+        assert!(refused >= 3_000_000 - times * ADDRESS_BUCKETS, "{refused}");
         assert!(
-            (0..100).all(|number| limits.check_address(address(number)).is_err()),
+            (2_999_900..3_000_000).all(|number| limits.check_address(address(number)).is_err()),
             "nobody was forgotten"
         );
     }

@@ -556,7 +556,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let queue = queue_of(folder.path(), &[1], &[]);
         let attempt = || {
-            for _ in 0..50 {
+            for _ in 0..12 {
                 let change = |queued: Queued<Number>| Some(queued.refused("no".to_owned(), None, now()));
                 assert!(queue.change(1, change).unwrap().is_some());
             }
@@ -566,7 +566,7 @@ mod tests {
                 scope.spawn(attempt);
             }
         });
-        assert_eq!(queue.read(1).unwrap().unwrap().attempts, 200);
+        assert_eq!(queue.read(1).unwrap().unwrap().attempts, 48);
     }
 
     #[test]

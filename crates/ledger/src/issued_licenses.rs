@@ -37,7 +37,7 @@ impl Deref for LedgerLicense {
 }
 
 impl LedgerLicense {
-    /// A copy that stands alone.
+    /// A copy that does not need the table.
     pub(crate) fn to_shared(&self) -> Arc<IssuedLicense> {
         match &self.0 {
             Held::Settled(table, number) => Arc::new(table.held.get(*number).clone()),
@@ -416,7 +416,7 @@ mod tests {
                 adding.add([Arc::new(issued(number))]);
                 done.send(())
             });
-            added.recv_timeout(std::time::Duration::from_secs(5)).is_ok()
+            added.recv_timeout(std::time::Duration::from_secs(60)).is_ok()
         };
         let mut seen = 0;
         held.each(|_| {

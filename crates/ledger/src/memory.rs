@@ -256,7 +256,7 @@ mod tests {
                 adding.add([added]);
                 done.send(())
             });
-            assert!(is_added.recv_timeout(Duration::from_secs(5)).is_ok());
+            assert!(is_added.recv_timeout(Duration::from_secs(60)).is_ok());
         });
         assert_eq!((seen, memory.count()), (2, 4));
         let mut found = memory.licenses_of(&"c.com".parse().unwrap());

@@ -332,7 +332,8 @@ mod tests {
             let pipe = pipe.clone();
             move || std::fs::read_to_string(pipe).unwrap()
         });
-        let error = git(Duration::from_millis(700))
+        // Long enough for all of them to begin on a busy machine.
+        let error = git(Duration::from_secs(5))
             .run(folder.path(), &["-c", &alias, "stay"])
             .unwrap_err();
         assert!(matches!(error, GitError::TimedOut(_)), "{error}");

@@ -125,7 +125,7 @@ fn a_plugin_that_moved_is_looked_for_once_in_each_folder() {
         "{:?}",
         report.tags
     );
-    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
 }
 
 /// A tree with this file of rules, one that it leaves out and one that it does not.

@@ -31,7 +31,7 @@ pub(crate) struct ConnectionTable {
 struct TableEntries {
     held: HashMap<u64, Arc<Phase>>,
     next: u64,
-    /// Connections that waited when the table was last looked at, and since when; the one that waited longest stands
+    /// Connections that waited when the table was last looked at, and since when; the one that waited longest is
     /// last.
     waiting: Vec<(Duration, u64)>,
     /// The same for heads and handshakes that take too long; used if no connection is idle.
@@ -203,10 +203,10 @@ mod tests {
         let table = table(100);
         let now = coarse_clock::now();
         let ago = |seconds: f64| now.saturating_sub(Duration::from_secs_f64(seconds));
-        let phases: Vec<_> = [3.0, 9.0, 0.5].map(|_| Arc::new(Phase::default())).into();
+        let phases: Vec<_> = [3.0, 9.0, 0.0].map(|_| Arc::new(Phase::default())).into();
         phases
             .iter()
-            .zip([3.0, 9.0, 0.5])
+            .zip([3.0, 9.0, 0.0])
             .for_each(|(phase, seconds)| phase.dawdle_from(ago(seconds)));
         let idle = waiting(ago(2.0).as_millis() as u64);
         let mut places = Vec::new();

@@ -206,7 +206,7 @@ fn distrust_folder(own: u32, folder: Owned) -> Option<&'static str> {
 
 /// Why a socket in a trusted folder is not trusted.
 fn distrust(own: u32, folder: Owned, socket: Owned) -> Option<&'static str> {
-    // Root trusts whoever has the folder.
+    // Root trusts the owner of the folder.
     let is_owners = is_trusted(own, socket.uid) || own == 0 && socket.uid == folder.uid;
     if !is_owners {
         Some("it belongs to another user")
@@ -321,8 +321,11 @@ mod tests {
         drop((connected.unwrap(), first));
         assert!(matches!(connect_to(&path).await, Err(ConnectError::Missing(_))));
 
-        // As a killed one leaves it.
-        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        // As a killed one leaves it. A process that another test starts may have a copy of the socket for a moment, so it is shut
+        // down first.
+        let killed = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        rustix::net::shutdown(&killed, rustix::net::Shutdown::Both).unwrap();
+        drop(killed);
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         assert!(matches!(connect_to(&path).await, Err(ConnectError::NobodyListens(_))));
         let second = AdminSocket::bind(&path).unwrap();
