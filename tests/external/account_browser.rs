@@ -220,7 +220,7 @@ fn the_page_of_the_first_copy_fits_and_its_button_gives_a_package() {
     );
 }
 
-/// `make pictures` draws docs/account/ anew.
+/// `make pictures` draws docs/account/ again.
 #[test]
 #[ignore = "draws pictures for the documentation: make pictures"]
 fn pictures() {

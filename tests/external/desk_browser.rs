@@ -20,8 +20,11 @@ const PEOPLE: &str = "[[person]]\nname = 'Anna Keller'\naddress = 'anna@acme.exa
     [[person]]\nname = 'Jonas Berg'\naddress = 'jonas@acme.example'\nrole = 'support'\n\
     [[person]]\nname = 'Mira Olsen'\naddress = 'mira@acme.example'\nrole = 'read'\n";
 
-/// Customers as any vendor has them: days to the end, state, sites, name, address, hosts.
-const CUSTOMERS: [(Option<i64>, &str, u32, &str, &str, &str); 9] = [
+/// Days to the end, none for a lifetime; state, sites, name, address, hosts.
+type Customer = (Option<i64>, &'static str, u32, &'static str, &'static str, &'static str);
+
+/// Customers as any vendor has them.
+const CUSTOMERS: [Customer; 9] = [
     (
         Some(397),
         "active",
@@ -566,7 +569,7 @@ pub fn a_million_licenses() -> String {
     figures
 }
 
-/// `make pictures` draws docs/desk/ anew.
+/// `make pictures` draws docs/desk/ again.
 #[test]
 #[ignore = "draws pictures for the documentation: make pictures"]
 fn pictures() {

@@ -49,7 +49,7 @@ fn a_rotation_that_is_killed_at_any_moment_leaves_a_key_that_works_and_loses_non
                 break;
             }
             kills += 1;
-            // Whoever runs it again gets what was asked for, and can go back.
+            // A person who runs it again gets what was asked for, and can go back.
             if left[0].0 == old {
                 let (exit, told) = run(&instance, &["keys", "rotate", next(&instance).to_str().unwrap()]);
                 assert_eq!(exit, Some(0), "{call} {number}: {told}");

@@ -180,7 +180,7 @@ fn a_server_without_starttls_gets_neither_the_password_nor_a_mail() {
 #[test]
 fn what_a_server_answers_is_told_with_its_words_and_without_the_key() {
     let server = MailServer::start("none");
-    let instance = instance(server.port, "tls = \"none\"\ntimeout_seconds = 1\n");
+    let instance = instance(server.port, "tls = \"none\"\ntimeout_seconds = 10\n");
     for (to, exit, told) in [
         (
             "unknown@example.com",
@@ -205,7 +205,7 @@ fn what_a_server_answers_is_told_with_its_words_and_without_the_key() {
         (
             "silent@example.com",
             4,
-            "the mail server did not answer within 1 s: the buyer's address",
+            "the mail server did not answer within 10 s: the buyer's address",
         ),
     ] {
         let (code, error) = refused(&instance, to);

@@ -75,7 +75,7 @@ fn a_part_whose_disk_does_not_answer_is_told_holds_up_no_other_and_no_end() {
 
     fs::write(&hanging, "").unwrap();
     instance.publish("1.3.0");
-    eventually("the catalog stands still", || {
+    eventually("the catalog makes no progress", || {
         get(server.admin, "/readyz").status == 503
     });
     let parts = get(server.admin, "/readyz").json()["parts"].clone();

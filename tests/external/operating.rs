@@ -548,7 +548,7 @@ fn the_hook_of_certbot_puts_a_renewed_certificate_in_force() {
     fs::write(renewed.path().join("fullchain.pem"), &next.chain).unwrap();
     fs::write(renewed.path().join("privkey.pem"), &next.key).unwrap();
     let hook = recipe("certbot", "sh").replace("/srv/countersign/tls", instance.file("tls").to_str().unwrap());
-    // The user of the server is whoever runs this.
+    // The user of the server is the one who runs this.
     let hook = hook.replace("-o countersign -g countersign ", "");
     let ran = Command::new("sh")
         .args(["-c", &hook])

@@ -121,7 +121,7 @@ fn borrowed<'a>(files: &'a [(&'static str, Vec<u8>)]) -> Vec<(&'a str, &'a [u8])
     files.iter().map(|(name, content)| (*name, &content[..])).collect()
 }
 
-/// What stands in a package, a line an entry, for a person who looks for what changed.
+/// What is in a package, a line an entry, for a person who looks for what changed.
 fn listed(bytes: &[u8]) -> String {
     let archive = Archive::check(bytes).unwrap();
     let lines = archive

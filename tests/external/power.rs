@@ -116,7 +116,7 @@ impl Run {
     }
 }
 
-/// Whether something of what sites were told is not in the store.
+/// Whether the store lacks something that the server answered to sites.
 fn is_lost(path: &Path, writers: &Writers, told: &BTreeSet<usize>) -> bool {
     if told.is_empty() {
         return false;

@@ -114,7 +114,7 @@ fn an_edit_arrives_by_itself_and_leaves_the_reader_where_they_are() {
     assert_eq!(
         browser.evaluate("window.marked"),
         true,
-        "the page was never loaded anew"
+        "the page was never loaded again"
     );
     assert_eq!(browser.complaints(), [""; 0]);
 }
@@ -209,7 +209,7 @@ fn a_name_that_turns_the_text_turns_only_itself() {
         &header("1.3.0").replace("Acme Forms", "Acme \u{202E}Forms"),
     );
     let (_preview, mut browser) = page(&work, "/");
-    // The version stands to the right of the name, where it does without the override.
+    // The version is to the right of the name, where it does without the override.
     let right = "document.querySelector('h1 .number').getBoundingClientRect().left \
                  >= document.querySelector('h1 bdi').getBoundingClientRect().right - 1";
     assert_eq!(browser.evaluate(right), true);
@@ -420,7 +420,7 @@ fn a_hostile_readme_runs_nothing_and_loads_nothing() {
     }
     assert!(
         browser.text(".picture").contains("https://evil.example/"),
-        "what the CMS would load is told"
+        "the page lists what the CMS would load"
     );
 
     browser.open(&preview.url("/"));
@@ -572,7 +572,7 @@ fn every_state_is_readable_in_light_and_dark_and_fits_a_phone() {
     }
 }
 
-/// `make pictures` draws docs/preview/ anew.
+/// `make pictures` draws docs/preview/ again.
 #[test]
 #[ignore = "draws pictures for the documentation: make pictures"]
 fn pictures() {

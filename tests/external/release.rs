@@ -119,7 +119,7 @@ fn strings(parts: &[&[u8]]) -> Vec<u8> {
     parts.iter().flat_map(string).collect()
 }
 
-/// A signature by a hardware key, as PROTOCOL.u2f says it; the key of a test stands in for the token's.
+/// A signature by a hardware key, as PROTOCOL.u2f says it; the key of a test replaces the token's.
 fn by_hardware(seed: u8, flags: u8, message: &[u8]) -> (ReleaseKey, String) {
     let secret = SigningKey::from_bytes(&[seed; 32]);
     let name = b"sk-ssh-ed25519@openssh.com";

@@ -216,7 +216,7 @@ fn what_the_ledger_has_is_not_missing_and_the_rest_is() {
     assert_eq!(server.validate(&licenses[9], "a.com").code(), "ok");
     assert!(server.stop().success());
     let refused = countersign(&instance)
-        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"])
         .output()
         .unwrap();
     let stderr = String::from_utf8(refused.stderr).unwrap();

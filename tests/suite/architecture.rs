@@ -151,7 +151,7 @@ fn misplaced_libraries(sources: &Sources) -> Vec<String> {
     complaints
 }
 
-/// Whoever opens a file goes through `regular_file`.
+/// Code that opens a file goes through `regular_file`.
 fn other_ways_to_open_a_file(sources: &Sources) -> Vec<String> {
     let mut complaints = Vec::new();
     for (path, code) in code(sources) {

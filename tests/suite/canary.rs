@@ -152,7 +152,7 @@ fn no_route_log_or_file_has_a_license_key() {
     }
     let broken = format!("{0} = 1\n[[license]]\nid = \"{0}\"\n[{0}]\n", good.key);
     instance.write("registry/plugins/broken.toml", &broken);
-    crate::support::eventually_within("the reload is logged", std::time::Duration::from_secs(3), || {
+    crate::support::eventually_within("the reload is logged", std::time::Duration::from_secs(20), || {
         server.log().contains("not reloaded")
     });
     for target in ["/readyz", "/metrics"] {
@@ -586,7 +586,7 @@ fn no_log_metric_or_file_has_the_token_of_a_download_or_the_key_for_downloads() 
     }
     // The key is replaced while the server runs, and by one that is none.
     put_secret(&instance, "keys/downloads.key", &SECRET[..31]);
-    crate::support::eventually_within("the reload is logged", std::time::Duration::from_secs(3), || {
+    crate::support::eventually_within("the reload is logged", std::time::Duration::from_secs(20), || {
         server.log().contains("not reloaded")
     });
     put_secret(&instance, "keys/downloads.key", &SECRET);

@@ -12,8 +12,8 @@ use crate::support::server::{countersign, countersign_in};
 use crate::support::stored::files_in;
 use crate::support::{Instance, License, Server, eventually_within, get};
 
-/// What a change of a file may take.
-const LIVE: Duration = Duration::from_secs(2);
+/// What a change of a file may take: less than the 30 seconds after which the poll finds it.
+const LIVE: Duration = Duration::from_secs(20);
 
 fn succeeds(instance: &Instance, arguments: &[&str]) -> String {
     let output = countersign(instance).args(arguments).output().unwrap();

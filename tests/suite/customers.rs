@@ -204,7 +204,7 @@ fn an_erased_customer_is_in_no_file_and_no_backup_brings_the_address_back() {
     let ledger = fs::read_to_string(instance.file("store/ledger.jsonl")).unwrap();
     assert_eq!(ledger.matches("\"event\":\"erased\"").count(), 1);
 
-    // Whoever is erased and buys again is somebody else; the same import again keeps nobody.
+    // A customer who is erased and buys again is somebody else; the same import again keeps nobody.
     let imported = fed(&instance, &import, export);
     assert!(imported.status.success(), "{}", output_text(&imported));
     assert_eq!(files_with(instance.path(), &["quist"]), Vec::<PathBuf>::new());

@@ -13,6 +13,9 @@ use crate::support::http::Client;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, get};
 
+/// How often a test is tried anew that a busy machine kept from showing anything.
+const TRIES: usize = 5;
+
 /// One request and its answer, so that the connection waits for the next one.
 fn idle(from: Ipv4Addr, address: SocketAddr) -> Option<Client> {
     let mut client = connect_from(from, address).ok()?;
@@ -121,27 +124,36 @@ fn too_many_open_files_are_logged_once_and_the_server_is_well_again_by_itself() 
 fn a_full_table_closes_who_waits_longest_and_never_who_has_a_request_under_way() {
     let instance = Instance::new();
     instance.write("public/large.bin", &"x".repeat(12 << 20));
-    let server = Server::start_with(&instance, &["--max-connections", "4"]);
-    let mut reading = Client::connect(server.address);
-    reading.send(b"GET /large.bin HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
-    assert_eq!(reading.receive_head().unwrap().status, 200);
-    let mut asking = Client::connect(server.address);
-    asking
-        .send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\n{")
-        .unwrap();
-    let mut beginning = Client::connect(server.address);
-    beginning.send(b"GET /index.html HTTP/1.1\r\nHo").unwrap();
-    let mut waiting = Client::connect(server.address);
-    assert_eq!(waiting.request("GET", "/index.html", &[], b"").status, 200);
-    for _ in 0..20 {
-        assert_eq!(get(server.address, "/index.html").status, 200);
-    }
-    assert!(waiting.receive().is_err(), "closed");
-    asking.send(b"}").unwrap();
-    assert_eq!(asking.receive().unwrap().code(), "missing_field");
-    beginning.send(b"st: t\r\n\r\n").unwrap();
-    assert_eq!(beginning.receive().unwrap().status, 200);
-    assert_eq!(reading.receive_body(12 << 20).unwrap().len(), 12 << 20);
+    let was_in_time = (0..TRIES).any(|_| {
+        let server = Server::start_with(&instance, &["--max-connections", "4"]);
+        let mut reading = Client::connect(server.address);
+        reading.send(b"GET /large.bin HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
+        assert_eq!(reading.receive_head().unwrap().status, 200);
+        let mut asking = Client::connect(server.address);
+        asking
+            .send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\n{")
+            .unwrap();
+        let begun = Instant::now();
+        let mut beginning = Client::connect(server.address);
+        beginning.send(b"GET /index.html HTTP/1.1\r\nHo").unwrap();
+        let mut waiting = Client::connect(server.address);
+        assert_eq!(waiting.request("GET", "/index.html", &[], b"").status, 200);
+        for _ in 0..20 {
+            assert_eq!(get(server.address, "/index.html").status, 200);
+        }
+        // A head that takes longer than a second may go, too.
+        if begun.elapsed() > Duration::from_secs(1) {
+            return false;
+        }
+        assert!(waiting.receive().is_err(), "closed");
+        asking.send(b"}").unwrap();
+        assert_eq!(asking.receive().unwrap().code(), "missing_field");
+        beginning.send(b"st: t\r\n\r\n").unwrap();
+        assert_eq!(beginning.receive().unwrap().status, 200);
+        assert_eq!(reading.receive_body(12 << 20).unwrap().len(), 12 << 20);
+        true
+    });
+    assert!(was_in_time, "twenty requests take longer than a second each time");
 }
 
 #[test]
@@ -173,25 +185,33 @@ fn a_table_full_of_half_heads_or_half_handshakes_keeps_no_client_waiting_for_the
 #[test]
 fn the_table_evicts_in_the_order_in_which_connections_began_to_wait() {
     let instance = Instance::new();
-    let server = Server::start_with(&instance, &["--max-connections", "3"]);
-    let mut clients: Vec<Client> = Vec::new();
     let ask = |client: &mut Client| assert_eq!(client.request("GET", "/index.html", &[], b"").status, 200);
-    for _ in 0..3 {
-        let mut client = Client::connect(server.address);
-        ask(&mut client);
-        // Longer than a tick of the clock that orders them.
-        std::thread::sleep(Duration::from_millis(30));
-        clients.push(client);
-    }
-    // The eldest connection asks again, and has waited the shortest time then.
-    ask(&mut clients[0]);
-    std::thread::sleep(Duration::from_millis(30));
-    let mut newcomer = Client::connect(server.address);
-    ask(&mut newcomer);
-    assert!(clients[1].receive().is_err(), "it waited longest");
-    ask(&mut clients[0]);
-    ask(&mut clients[2]);
-    ask(&mut newcomer);
+    let was_one_evicted = (0..TRIES).any(|_| {
+        let server = Server::start_with(&instance, &["--max-connections", "3"]);
+        let mut clients: Vec<Client> = Vec::new();
+        for _ in 0..3 {
+            let mut client = Client::connect(server.address);
+            ask(&mut client);
+            // Longer than a tick of the clock that orders them.
+            std::thread::sleep(Duration::from_millis(200));
+            clients.push(client);
+        }
+        // The eldest connection asks again, and has waited the shortest time then.
+        ask(&mut clients[0]);
+        std::thread::sleep(Duration::from_millis(200));
+        let mut newcomer = Client::connect(server.address);
+        ask(&mut newcomer);
+        assert!(clients[1].receive().is_err(), "it waited longest");
+        // On a busy machine it may close so slowly that the next one goes, too.
+        if server.metric("countersign_connections_evicted_total") != Some(1.0) {
+            return false;
+        }
+        ask(&mut clients[0]);
+        ask(&mut clients[2]);
+        ask(&mut newcomer);
+        true
+    });
+    assert!(was_one_evicted, "more than one is evicted each time");
 }
 
 #[test]

@@ -129,6 +129,10 @@ impl Desk {
     fn with(instance: Instance, more: &str) -> Self {
         instance.write("countersign.toml", &format!("[desk]\nlisten = \"127.0.0.1:0\"\n{more}"));
         instance.write("registry/desk.toml", PEOPLE);
+        Self::start(instance)
+    }
+
+    fn start(instance: Instance) -> Self {
         let server = Server::start(&instance);
         let port = stdout_json(&instance, &["desk"])["port"].as_u64().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).unwrap()));
@@ -137,6 +141,13 @@ impl Desk {
             server,
             address,
         }
+    }
+
+    /// The same after a restart, at another port: another program may have taken the old one.
+    fn restart(self) -> Self {
+        let Self { instance, server, .. } = self;
+        assert!(server.stop().success());
+        Self::start(instance)
     }
 
     /// With a shop, which sold to this customer; the id of the license.
@@ -280,19 +291,9 @@ fn the_link_of_the_command_signs_in_once_and_looking_at_it_uses_nothing() {
     let token = link.path().rsplit('/').next().unwrap();
     assert!(!desk.server.log().contains(token) && !desk.server.log().contains(&cookie[5..]));
     // The session holds after a restart.
-    let Desk {
-        instance,
-        server,
-        address,
-    } = desk;
-    let port = address.port();
-    assert!(server.stop().success());
-    instance.write("countersign.toml", &format!("[desk]\nlisten = \"127.0.0.1:{port}\"\n"));
-    let desk = Desk {
-        server: Server::start(&instance),
-        address,
-        instance,
-    };
+    let desk = desk.restart();
+    let host = format!("{}:{}", link.host_str().unwrap(), desk.address.port());
+    let origin = format!("http://{host}");
     assert_eq!(
         desk.send("GET", "/", &[("Host", &host), ("Cookie", &cookie)], "")
             .status,
@@ -2633,19 +2634,7 @@ fn a_person_who_is_signed_out_everywhere_is_so_after_a_restart_and_signs_in_agai
         assert_eq!(location(&desk.get("/", cookie)), "/sign-in");
     }
     assert_eq!(desk.get("/", &anna).status, 200, "others stay");
-    let Desk {
-        instance,
-        server,
-        address,
-    } = desk;
-    assert!(server.stop().success());
-    let listen = format!("[desk]\nlisten = \"127.0.0.1:{}\"\n", address.port());
-    instance.write("countersign.toml", &listen);
-    let desk = Desk {
-        server: Server::start(&instance),
-        address,
-        instance,
-    };
+    let desk = desk.restart();
     assert_eq!(location(&desk.get("/", &old[1])), "/sign-in");
     // A session counts by the second in which it began.
     let new = || cookie(&key(), 3, 0, &of_jonas);

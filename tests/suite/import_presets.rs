@@ -383,7 +383,7 @@ fn a_dry_run_shows_the_first_licenses_and_counts_what_no_license_has_here() {
     Server::start(&instance).stop();
     let mut text = LMFWC_HEADER.to_owned();
     for number in 0..12 {
-        writeln!(text, "{number},12,{},2026-01-01,,365,1,SOLD", key(number)).unwrap();
+        writeln!(text, "{number},12,{},2098-01-01,,365,1,SOLD", key(number)).unwrap();
     }
     writeln!(text, "99,12,{},2026-01-01,,,1,ACTIVE", key(99)).unwrap();
     writeln!(text, "98,12,{},2026-01-01,,,1,INACTIVE", key(98)).unwrap();
@@ -410,7 +410,7 @@ fn a_dry_run_shows_the_first_licenses_and_counts_what_no_license_has_here() {
     );
     let cells: Vec<&str> = table[1].split_whitespace().collect();
     assert_eq!((cells[0], cells[2]), ("2", "new"));
-    assert_eq!(cells[3..], ["active", "2027-01-01", "3", "0", "forms"], "{page}");
+    assert_eq!(cells[3..], ["active", "2099-01-01", "3", "0", "forms"], "{page}");
     assert!(table[11].is_empty(), "ten licenses: {page}");
     for expected in [
         "14 rows: 13 new",

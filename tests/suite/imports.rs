@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::support::http::Client;
 use crate::support::instance::{LATEST, question, sha256};
 use crate::support::server::countersign;
-use crate::support::{Instance, License, Server, eventually_within};
+use crate::support::{Instance, License, Server, eventually};
 
 const ON: [&str; 2] = ["--foreign-keys", "true"];
 
@@ -555,7 +555,5 @@ fn ten_thousand_licenses_of_each_kind_are_imported_beside_binders_and_validated(
         }
     }
     assert_eq!(validated, 2 * EACH);
-    eventually_within("the server is ready", Duration::from_secs(5), || {
-        server.part("store")["state"] == "ok"
-    });
+    eventually("the server is ready", || server.part("store")["state"] == "ok");
 }

@@ -231,7 +231,7 @@ fn the_ledger_is_proved_and_exported_while_a_server_runs_and_changed_only_when_n
         assert_eq!(run(&instance, &["bindings", verb]).0, 0);
         assert_eq!(exported(), before, "{verb}");
     }
-    // Root can give the ledger to the user of a server; whoever else runs this has no other user's ledger to meet.
+    // Root can give the ledger to the user of a server; another user who runs this has no other user's ledger to meet.
     if chown(instance.file(LEDGER), Some(12_345), None).is_ok() {
         for verb in ["rebuild", "compact"] {
             let (exit, _, stderr) = run(&instance, &["bindings", verb]);

@@ -88,7 +88,7 @@ fn requests_are_counted_by_operation_and_outcome() {
     }
     assert!(server.metric("process_resident_memory_bytes").unwrap() > 1e6);
     instance.publish("1.3.0");
-    eventually_within("the reload is counted", Duration::from_secs(3), || {
+    eventually_within("the reload is counted", Duration::from_secs(20), || {
         server
             .metric("countersign_reloads_total{part=\"catalog\",result=\"done\"}")
             .unwrap()

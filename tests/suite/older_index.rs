@@ -23,8 +23,11 @@ fn two() -> (Instance, License) {
 
 /// What another pipeline puts there, which has never seen 1.3.0.
 fn publish_older(instance: &Instance) {
-    instance.publish("1.2.0");
+    instance.publish_in("older", "1.2.0");
+    // The list goes first: a server that reads between the two must not find the new index with a list of what it lacks.
     fs::remove_file(instance.file("releases/removed.json")).unwrap();
+    fs::rename(instance.file("older/index.json"), instance.file("releases/index.json")).unwrap();
+    fs::remove_dir_all(instance.file("older")).unwrap();
 }
 
 fn offered(server: &Server, license: &License) -> String {

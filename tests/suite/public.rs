@@ -3,13 +3,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::support::instance::shared_keys;
 use crate::support::server::countersign;
-use crate::support::{Instance, Response, Server, eventually, eventually_within, get, request};
+use crate::support::{Instance, Response, Server, eventually, get, request};
 
 fn ask(server: &Server, target: &str, headers: &[(&str, &str)]) -> Response {
     request(server.address, "GET", target, headers, b"")
@@ -300,7 +299,7 @@ fn a_file_that_is_replaced_or_cut_while_it_is_sent_is_never_mixed() {
         .open(instance.file("public/large.txt"))
         .unwrap();
     cut.set_len(10).unwrap();
-    eventually_within("it is served as it is", Duration::from_secs(5), || {
+    eventually("it is served as it is", || {
         get(server.address, "/large.txt").body.len() == 10
     });
 }

@@ -59,13 +59,13 @@ fn a_server_that_never_answers_is_given_up_in_time_and_stops_no_other_plugin() {
     write_entry(&instance, "acme-maps", &upstream.file_url());
     let begun = Instant::now();
     let mut command = build(&instance);
-    command.args(["--plugin", "acme-maps", "--fetch-timeout", "5"]);
+    command.args(["--plugin", "acme-maps", "--fetch-timeout", "20"]);
     assert_keeps(
         &instance,
         &mut command,
-        "not done within 5 s; --fetch-timeout allows more",
+        "not done within 20 s; --fetch-timeout allows more",
     );
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(90), "{:?}", begun.elapsed());
     assert!(instance.file("releases/acme-maps/1.3.json").exists());
 }
 

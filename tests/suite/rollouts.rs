@@ -163,7 +163,7 @@ fn a_person_pauses_resumes_and_finishes_a_rollout_and_a_restart_changes_nothing(
         .clone();
     assert_eq!((&last["step"], &last["reason"]), (&json!("paused"), &json!(reason)));
     assert!(last["who"].is_string() && paused["releases"][0]["next"].is_null());
-    // Not even those whose turn it is.
+    // Not even a site that has its turn.
     for more in [site, "&current_version=1.2.0&holds=1&wave=first"] {
         assert_eq!(
             offered(&server.updates(&license, "a.com", more)),

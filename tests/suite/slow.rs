@@ -12,11 +12,12 @@ use crate::support::{Instance, License, Server, eventually, get};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Longer than a request takes whose first packet is lost and sent again after a second, and shorter than the time-outs of two seconds.
-const LONG: Duration = Duration::from_millis(1_500);
+/// Longer than a request takes on a busy machine, also where its first packet is lost and sent again after a second, and shorter than the
+/// time-outs of six seconds.
+const LONG: Duration = Duration::from_secs(5);
 
 /// Longer than any time-out here, on a busy machine.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(30);
 
 fn connect(server: &Server, count: usize, first: &str) -> Vec<Client> {
     let open = |_| {
@@ -61,7 +62,7 @@ fn serve(flags: &[&str]) -> (License, Instance, Server) {
 
 #[test]
 fn silent_connections_and_half_heads_are_closed_by_the_header_timeout() {
-    let (license, _instance, server) = serve(&["--header-timeout-seconds", "2"]);
+    let (license, _instance, server) = serve(&["--header-timeout-seconds", "6"]);
     let mut silent = connect(&server, 150, "");
     let mut half = connect(&server, 150, "GET /index.html HTTP/1.1\r\nHost: t\r\nX-Slow: ");
     // A byte now and then does not buy time.
@@ -87,7 +88,7 @@ fn silent_connections_and_half_heads_are_closed_by_the_header_timeout() {
 
 #[test]
 fn an_idle_connection_is_closed_in_order_and_has_longer_than_a_head() {
-    let (_license, _instance, server) = serve(&["--header-timeout-seconds", "1", "--idle-timeout-seconds", "3"]);
+    let (_license, _instance, server) = serve(&["--header-timeout-seconds", "2", "--idle-timeout-seconds", "6"]);
     let mut client = Client::connect(server.address);
     assert_eq!(client.request("GET", "/index.html", &[], b"").status, 200);
     let mut silent = Client::connect(server.address);
@@ -99,13 +100,13 @@ fn an_idle_connection_is_closed_in_order_and_has_longer_than_a_head() {
         ErrorKind::UnexpectedEof,
         "closed, and not reset"
     );
-    assert!((2 * SECOND..SOON).contains(&started.elapsed()));
+    assert!((4 * SECOND..SOON).contains(&started.elapsed()));
     assert_eq!((timed_out(&server, "idle"), timed_out(&server, "header")), (1.0, 1.0));
 }
 
 #[test]
 fn slow_bodies_get_a_408_however_they_trickle() {
-    let (license, _instance, server) = serve(&["--request-timeout-seconds", "2"]);
+    let (license, _instance, server) = serve(&["--request-timeout-seconds", "6"]);
     let body = question(&license, "a.com").to_string();
     let head = format!(
         "POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n",
@@ -114,7 +115,10 @@ fn slow_bodies_get_a_408_however_they_trickle() {
     let mut slow = connect(&server, 100, &head);
     let trickling = thread::spawn(move || {
         for byte in body.bytes().take(5) {
-            slow.iter_mut().for_each(|client| client.send(&[byte]).unwrap());
+            for client in &mut slow {
+                // On a busy machine the answer may have come, and the connection may be closed.
+                let _ = client.send(&[byte]);
+            }
             thread::sleep(Duration::from_millis(100));
         }
         slow.into_iter()
@@ -131,7 +135,7 @@ fn slow_bodies_get_a_408_however_they_trickle() {
 
 #[test]
 fn slow_readers_are_closed_by_the_write_timeout() {
-    let (license, _instance, server) = serve(&["--write-timeout-seconds", "2"]);
+    let (license, _instance, server) = serve(&["--write-timeout-seconds", "6"]);
     let deaf = connect(&server, 6, "GET /large.bin HTTP/1.1\r\nHost: t\r\n\r\n");
     let slowest = answered_until_they_are_gone(&server, &license);
     assert!(slowest < LONG, "an ordinary request took {slowest:?}");
@@ -140,7 +144,7 @@ fn slow_readers_are_closed_by_the_write_timeout() {
     assert_eq!(
         get(server.address, "/large.bin").body.len(),
         12 << 20,
-        "whoever takes it gets it"
+        "a client that takes it gets it"
     );
 }
 
@@ -175,7 +179,7 @@ fn requests_that_wait_for_no_answer_are_answered_in_their_order() {
 
 #[test]
 fn huge_heads_are_refused_when_they_are_too_large_and_closed_when_they_are_slow() {
-    let (license, _instance, server) = serve(&["--header-timeout-seconds", "2"]);
+    let (license, _instance, server) = serve(&["--header-timeout-seconds", "6"]);
     let start = "GET /index.html HTTP/1.1\r\nHost: t\r\nX-Huge: ";
     let mut full = connect(&server, 50, &format!("{start}{}", "x".repeat((16 << 10) - start.len())));
     let mut huge = connect(&server, 50, &format!("{start}{}", "x".repeat(32 << 10)));

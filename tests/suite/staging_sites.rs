@@ -182,7 +182,8 @@ fn of_200_sites_on_a_web_host_that_ask_at_once_as_many_are_bound_as_may_be() {
             codes.filter(|code| code == "ok").count()
         })
     };
-    // The site elsewhere always gets in, whoever was first. Who was refused before it came gets in at the second time.
+    // The site elsewhere always gets in, no matter which was first. A site that was refused before it came
+    // gets in at the second time.
     assert_eq!([ask(&one, 150), ask(&one, 150)], [2, 2]);
     assert!((3..=5).contains(&ask(&three, 150)));
     assert_eq!(ask(&three, 150), 5);

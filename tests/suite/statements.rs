@@ -283,7 +283,7 @@ fn local_hosts_are_bound_allowed_or_refused_as_configured() {
     assert_eq!(
         server.updates(&other, "localhost", "").code(),
         "license_not_bound",
-        "no updates, whoever was bound before"
+        "no updates, no matter which site was bound before"
     );
 }
 

@@ -283,7 +283,7 @@ fn reports_of_copies_that_are_somebody_elses_are_listed() {
         text.contains("another license's") && text.contains("pirate.com"),
         "{text}"
     );
-    // Whoever got a new key runs the copy that they had before.
+    // A customer with a new key runs the copy that they had before.
     let new = replaced(&instance, one);
     let server = Server::start(&instance);
     let mut question = question(&new, "own.com");

@@ -1,7 +1,7 @@
 //! Repositories described by a text: files written and removed, and tags, in order. git makes the repository.
 //!
 //! ```text
-//! Whatever stands before the first step is a comment.
+//! Whatever is before the first step is a comment.
 //! >>> write acme.php
 //! <?php // The text up to the next step.
 //! >>> write readme.txt as crlf latin-1
@@ -84,7 +84,7 @@ fn data(bytes: &[u8]) -> Vec<u8> {
 fn encoded(text: &str, forms: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     for form in forms.split_whitespace() {
-        let text = String::from_utf8(bytes).expect("latin-1 stands last");
+        let text = String::from_utf8(bytes).expect("latin-1 is last");
         bytes = match form {
             "crlf" => text.replace('\n', "\r\n").into(),
             "cr" => text.replace('\n', "\r").into(),

@@ -249,7 +249,7 @@ fn place_text(place: &PlaceName<String>, copy: u32) -> String {
 }
 
 impl Customer {
-    /// One who has bought nothing yet. `offers` has the offers by price.
+    /// A customer without a purchase yet. `offers` has the offers by price.
     pub fn new(offers: &Value) -> Self {
         Self {
             offers: self::offers(offers),

@@ -114,7 +114,7 @@ impl Writers {
             assert!(site < self.next.load(Ordering::Relaxed), "{line} was never asked for");
             assert_eq!(line["license"], self.license_of(site).id.as_str());
             let bound_at = line["bound_at"].as_str().unwrap().parse().unwrap();
-            assert_eq!(exported.insert(site, bound_at), None, "{line} stands there twice");
+            assert_eq!(exported.insert(site, bound_at), None, "{line} is there twice");
         }
         for site in self.acknowledged.lock().unwrap().keys() {
             assert!(

@@ -16,7 +16,7 @@ const context = await chromium.launchPersistentContext(profile, {
   ],
 });
 await context.grantPermissions(["clipboard-read", "clipboard-write"]);
-context.setDefaultTimeout(20_000);
+context.setDefaultTimeout(120_000);
 let page = context.pages()[0];
 
 // Everything the page sends for or complains of, in order. What its policy refuses is announced and never sent.

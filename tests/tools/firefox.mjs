@@ -8,7 +8,7 @@ const browser = await puppeteer.launch({
   headless: true,
 });
 const page = await browser.newPage();
-page.setDefaultTimeout(20_000);
+page.setDefaultTimeout(120_000);
 
 const complaints = [];
 page.on("console", (message) => {

@@ -23,6 +23,7 @@ use serde_json::Value;
 use crate::support::http::{Client, Response};
 use crate::support::server::countersign;
 use crate::support::{Instance, Server, eventually};
+use crate::tools::midnight::wait_past_midnight;
 use crate::tools::smtp::{MailServer, header};
 
 /// Longer than the first look and the sending of what it found.
@@ -215,6 +216,7 @@ fn asked(server: &Server, method: &str, target: &str, body: &[u8]) -> Response {
 
 #[test]
 fn customers_are_reminded_once_before_and_after_and_nobody_whose_license_does_not_end() {
+    wait_past_midnight();
     let mail = MailServer::start("none");
     let shop = Shop::new(mail.port);
     shop.instance.write(

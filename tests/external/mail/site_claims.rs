@@ -10,6 +10,7 @@ use super::reminders::Shop;
 use crate::support::http::{Client, Response};
 use crate::support::instance::question;
 use crate::support::{License, Server, eventually, post_json};
+use crate::tools::midnight::wait_past_midnight;
 use crate::tools::receiver::Receiver;
 use crate::tools::smtp::{MailServer, header};
 
@@ -75,6 +76,7 @@ fn claimed(mail: &MailServer, server: &Server, license: &License) -> String {
 
 #[test]
 fn the_customer_confirms_that_a_site_was_installed_again() {
+    wait_past_midnight();
     let mail = MailServer::start("none");
     let receiver = Receiver::start();
     let shop = Shop::new(mail.port);
@@ -154,7 +156,7 @@ fn the_customer_confirms_that_a_site_was_installed_again() {
         let claimed = taken.filter(|body| body["type"] == "site.claimed");
         claimed.map(|body| body["data"].clone()).collect::<Vec<_>>()
     };
-    eventually("all is told", || told().len() == 3);
+    eventually("all events arrive", || told().len() == 3);
     let told = told();
     let steps: Vec<_> = told.iter().map(|data| &data["step"]).collect();
     assert_eq!(steps, ["begun", "confirmed", "returned"]);
@@ -166,7 +168,7 @@ fn a_link_is_for_one_claim_and_says_what_became_of_it() {
     let mail = MailServer::start("none");
     let shop = Shop::new(mail.port);
     let licenses = [0; 2].map(|_| issue(&shop, Some(CUSTOMER)));
-    // A claim of long ago, of which nobody was told.
+    // A claim of long ago, of which nobody was notified.
     shop.with(|_, store| {
         let issued = store.issued(&licenses[1].id.parse().unwrap()).unwrap();
         let host = "a.com".parse().unwrap();

@@ -30,8 +30,9 @@ const LICENSES: usize = 6_000;
 /// Who asks the node that is frozen.
 const WRITERS: usize = 4;
 
-/// The others may wait for the timeout of an idle transaction, 2 s, and for their own work.
-const BLOCKED: Duration = Duration::from_secs(6);
+/// The others may wait for the timeout of an idle transaction, 2 s, and for their own work on a busy machine. Without the
+/// timeout, they would wait until the node goes on, which is after they are done.
+const BLOCKED: Duration = Duration::from_secs(30);
 
 /// Whether a transaction has locked the head, and its node has done nothing for a tenth of a second.
 fn is_held_idle(cluster: &Cluster) -> bool {
@@ -101,7 +102,7 @@ fn a_node_that_freezes_with_the_ledger_locked_blocks_others_for_two_seconds_and_
         });
         nodes[0].thaw();
     });
-    // Its own questions are decided anew on a new connection.
+    // Its own questions are decided again on a new connection.
     assert!(
         answered_after.into_inner() > 0,
         "no question was decided after the freeze"
@@ -210,7 +211,8 @@ fn the_first_answers_after_a_sleep_are_not_of_before_it() {
         .each_mut()
         .map(|connection| connection.receive().unwrap().code());
     assert_eq!(codes, ["suspended", "license_suspended", "license_not_bound"]);
-    assert!(woken.elapsed() < Duration::from_secs(3), "{:?}", woken.elapsed());
+    // Also on a busy machine, long before the deadline of a request, 10 s.
+    assert!(woken.elapsed() < Duration::from_secs(8), "{:?}", woken.elapsed());
     assert_eq!(node.part("store")["state"], "ok");
 
     // The same where the database has ended the connections of who slept.

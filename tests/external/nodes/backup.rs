@@ -41,7 +41,7 @@ fn sh(mut command: Command, commands: &str, folder: &Path, variables: &[(&str, &
     run(&mut command)
 }
 
-/// A node whose address of the database stands in its configuration.
+/// A node whose address of the database is in its configuration.
 fn configured(licenses: &[&License], url: &str) -> Instance {
     let own = instance(licenses);
     own.write("countersign.toml", &format!("[paths]\nstore = \"{url}\"\n"));

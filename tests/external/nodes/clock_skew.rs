@@ -72,7 +72,7 @@ fn a_node_whose_clock_is_wrong_says_so_and_binds_with_the_time_of_the_database()
     let jumps = [(3_600, "ahead of"), (-3_600, "behind")];
     for ((offset, said), license) in jumps.into_iter().zip(&licenses[1..]) {
         set(&instances[0], offset);
-        eventually("the clock is told", || {
+        eventually("the metric shows the offset", || {
             wrong
                 .metric(OFFSET)
                 .is_some_and(|told| (told - offset as f64).abs() < 5.0)

@@ -138,7 +138,7 @@ fn a_node_that_slept_through_a_compaction_reads_the_ledger_anew() {
     assert_eq!(shared.lines("ledger"), "5");
 }
 
-/// The hosts of the messages that were taken, sorted; each as often as it was told.
+/// The hosts of the messages that were taken, sorted; each as often as the receiver took it.
 fn told(receiver: &Receiver) -> Vec<String> {
     let taken = receiver.taken().into_iter();
     let mut hosts: Vec<_> = taken
@@ -191,7 +191,7 @@ fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_
     receiver.behave("");
     let _node = shared.node();
     let was_told = |number: usize| told(&receiver).contains(&format!("site-{number}.example"));
-    eventually("all are told", || (0..6).all(was_told));
+    eventually("all events arrive", || (0..6).all(was_told));
     let once: Vec<_> = (0..3).map(|number| format!("site-{number}.example")).collect();
-    assert_eq!(told(&receiver)[..3], once, "none is told again");
+    assert_eq!(told(&receiver)[..3], once, "no event arrives again");
 }

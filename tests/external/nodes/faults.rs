@@ -223,7 +223,7 @@ fn a_start_that_cannot_work_says_why() {
     let standby = cluster.standby();
     says(&standby.url("node"), "is a standby, which takes no changes");
 
-    // A standby that stands first is passed over, and a pooler that keeps connections is as good as none.
+    // A standby that is first is passed over, and a pooler that keeps connections is as good as none.
     let both = cluster
         .url("node")
         .replace("127.0.0.1:", &format!("127.0.0.1:{},127.0.0.1:", standby.port));
@@ -296,7 +296,7 @@ fn a_node_with_other_keys_issues_nothing_and_of_two_with_copies_of_one_folder_th
     wait_for_state(&node, "same_name");
     assert!(node.part("store").to_string().contains("a copy of this node's folder"));
     assert_eq!(code(&later.validate(&license, "https://a.example")), "ok");
-    eventually("a missing standby is told", || {
+    eventually("the log names a missing standby", || {
         later.log().contains("the database waits for no standby")
     });
 }

@@ -18,7 +18,7 @@ use crate::support::server::Server;
 use crate::tools::patroni::{Patroni, Replication};
 use crate::tools::postgres::{Version, psql};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What may be said while nobody knows: nothing, or what holds on the new primary.
 fn is_silent_or(answer: &Response, right: &str) -> bool {
@@ -31,7 +31,7 @@ fn frozen_leader(time: Duration) -> String {
     psql(Version::Debian, &patroni.url("postgres"), &schema()).unwrap();
     let bound = License::new();
     let instances = [instance(&[&bound]), instance(&[&bound])];
-    // The old primary stands first: a node that connects anew finds it first.
+    // The old primary is first: a node that connects again finds it first.
     let old = patroni.primary().unwrap();
     let servers = patroni.servers();
     let mut servers: Vec<_> = servers.split(',').collect();
@@ -64,6 +64,8 @@ fn frozen_leader(time: Duration) -> String {
     });
     let new = new.unwrap();
     let promoted = frozen.elapsed();
+    // What is written below waits for a standby of the new primary.
+    patroni.wait_for_sync_standby();
     assert_eq!(
         patroni.psql_of(old, "SELECT pg_is_in_recovery()").unwrap(),
         "f",

@@ -1,4 +1,4 @@
-//! The complete recipe of docs/operating.md for several nodes, run as it stands: its settings, commands and files, with other
+//! The complete recipe of docs/operating.md for several nodes, run as it is written: its settings, commands and files, with other
 //! paths and ports, and without TLS to the database.
 
 use std::fs::{self, Permissions};
@@ -23,7 +23,7 @@ use crate::tools::patroni::{Patroni, Replication};
 use crate::tools::postgres::Version;
 
 const PAGE: &str = include_str!("../../../docs/operating.md");
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The block of the recipe in this language, or the one of them that has these words.
 fn block(language: &str, words: &str) -> String {
@@ -309,7 +309,7 @@ fn ok(status: &str, word: &str) -> (String, String) {
     (status.to_owned(), word.to_owned())
 }
 
-/// Sites that ask for updates and to be bound, one request after the other, until it is told to stop. No answer but 200.
+/// Sites that ask for updates and to be bound, one request after the other, until `stop` is set. No answer but 200.
 fn load(machines: &Machines, license: &License, number: usize, stop: &AtomicBool, asked: &AtomicUsize) {
     for round in 0.. {
         if stop.load(Ordering::Relaxed) {

@@ -10,6 +10,7 @@ use crate::support::eventually_within;
 use crate::support::http::Client;
 use crate::support::instance::Instance;
 use crate::support::server::countersign;
+use crate::tools::midnight::wait_past_midnight;
 use crate::tools::smtp::{MailServer, header};
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -17,6 +18,7 @@ const CUSTOMERS: usize = 40;
 
 #[test]
 fn two_nodes_mail_each_reminder_once_and_know_who_said_no() {
+    wait_past_midnight();
     let cluster = prepared_cluster();
     let url = cluster.url("node");
     let mail = MailServer::start("none");

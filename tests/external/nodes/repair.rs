@@ -220,7 +220,7 @@ fn what_a_restored_database_lacks_comes_back_from_the_nodes() {
             (new, "e", "ok"),
         ] {
             let url = format!("https://{host}.example");
-            eventually(&format!("{url} is told {answer}"), || {
+            eventually(&format!("{url} gets {answer}"), || {
                 code(&node.validate(license, &url)) == answer
             });
         }

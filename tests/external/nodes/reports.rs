@@ -60,7 +60,7 @@ impl Pair {
         serde_json::from_slice(&self.run(node, &arguments).stdout).unwrap()
     }
 
-    /// What a command prints on both nodes, which is the same. Sites ask until just before, and a node writes what it was told
+    /// What a command prints on both nodes, which is the same. Sites ask until just before, and a node writes what it learned
     /// once a second: so it may do that between the two commands.
     fn both(&self, arguments: &[&str]) -> Value {
         let mut printed = [Value::Null, Value::Null];
@@ -129,7 +129,7 @@ fn what_sites_told_one_node_the_commands_of_every_node_tell() {
         let told = pair.nodes[number % 2].validate(&wanted, &format!("wants-{number}.example"));
         assert_eq!(code(&told), "bound_elsewhere");
     }
-    eventually("both nodes wrote what they were told", || {
+    eventually("both nodes wrote what they learned", || {
         let review = pair.json(0, &["review"]);
         let hosts = review["many_hosts"][0]["hosts"].as_array().map(Vec::len);
         let usage = pair.json(0, &["usage", "acme-forms"]);

@@ -48,7 +48,7 @@ impl Door {
         client.receive().unwrap()
     }
 
-    /// Who has the cookie is signed in.
+    /// Whether a person with the cookie is signed in.
     fn knows(&self, cookie: &str) -> bool {
         self.send("GET", "/", cookie, "").status == 200
     }

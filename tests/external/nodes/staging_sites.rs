@@ -1,4 +1,4 @@
-//! A staging copy that asks one node and its site that asks another: together they take one seat, whoever is first.
+//! A staging copy that asks one node and its site that asks another: together they take one seat, no matter which is first.
 
 use std::thread;
 
@@ -30,7 +30,7 @@ fn a_site_and_its_copies_that_ask_two_nodes_at_once_take_one_seat() {
             .filter(|(_, code)| *code == "ok")
             .map(|(site, _)| *site)
             .collect();
-        // The site and a copy; or whoever was first, if the others do not belong to it.
+        // The site and a copy; or the one that was first, if the others do not belong to it.
         let is_right = match bound[..] {
             [first, second] => first == "example.com" && (second.ends_with(".example.com") || sites == on_web_hosts),
             [alone] => alone != "example.com",

@@ -58,7 +58,7 @@ fn a_cancelled_commit_succeeds_by_hand_and_is_lost_and_no_node_says_yes_to_one()
     assert_eq!(code(&node.validate(&first, "a.com")), "ok");
     standby.stop();
 
-    // psql is told that the line is there, and so is who looks.
+    // psql reads that the line is there, and so does a client that looks.
     thread::scope(|scope| {
         let insert = "SET application_name = 'by hand'; INSERT INTO by_hand VALUES (1)";
         let by_hand = scope.spawn(|| cluster.try_psql("postgres", insert));

@@ -112,7 +112,7 @@ fn a_token_that_nobody_touched_signs_for_openssh_alone() {
         );
         assert!(!vendor.file("1.0.0.sig").exists());
     }
-    // Whoever signs without our command gets no further, either.
+    // A person who signs without our command gets no further, either.
     assert_eq!(sign(&vendor, "token", &[]).0, Some(0));
     let by_hand = Command::new("ssh-keygen")
         .env("SSH_SK_PROVIDER", provider())

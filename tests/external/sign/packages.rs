@@ -114,7 +114,7 @@ fn a_build_after_another_signature_does_not_pack_again() {
     vendor.signs("anna", "1.0.0", &[]);
     assert_eq!(vendor.builds().1[1].1, "built");
     vendor.signs("bert", "1.0.0", &[]);
-    // Whoever packs has to read this file.
+    // A build that packs has to read this file.
     let forms = vendor.instance.file("forms.git");
     let git = Command::new("git")
         .arg("-C")

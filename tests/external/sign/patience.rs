@@ -32,14 +32,14 @@ fn an_ssh_keygen_that_waits_for_ever_is_ended_and_the_time_is_told() {
     let path = stand_in(&vendor, "ssh-keygen", "echo $$ > \"$HOME/id\"; exec sleep 1000");
     let key = vendor.key("anna");
     let output = vendor
-        .command(&["1.0.0", "--timeout", "1", "--key", key.to_str().unwrap()])
+        .command(&["1.0.0", "--timeout", "5", "--key", key.to_str().unwrap()])
         .env("PATH", path)
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{told}");
     assert!(
-        told.contains("ssh-keygen made no signature within 1 s, and was ended")
+        told.contains("ssh-keygen made no signature within 5 s, and was ended")
             && told.contains("--timeout allows more"),
         "{told}"
     );

@@ -102,7 +102,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver closes Chromium when nothing more can be told.
+        // The driver closes Chromium at the end of its input.
         drop(self.told.take());
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while std::time::Instant::now() < deadline {

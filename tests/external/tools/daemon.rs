@@ -3,8 +3,10 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,6 +15,9 @@ use crate::support::{eventually, eventually_within};
 
 /// `nobody`: PostgreSQL and pgbouncer refuse to run as root.
 const NOBODY: u32 = 65534;
+/// The ports that [`free_ports`] gives: below those that the system gives to whoever binds port 0, so that nobody is given
+/// one meanwhile.
+const PORTS: Range<u16> = 20_000..32_000;
 const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools");
 
 /// A file of what `make tools` installs.
@@ -67,9 +72,16 @@ pub fn free_port() -> u16 {
 
 /// Several, each another.
 pub fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
-    listeners.iter().map(port).collect()
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    let all = u32::from(PORTS.end - PORTS.start);
+    // Processes that run at the same time have ids that are near each other, and begin far from each other.
+    let first = std::process::id() % all * 101;
+    let next = || {
+        let given = u32::from(GIVEN.fetch_add(1, Ordering::Relaxed));
+        PORTS.start + u16::try_from((first + given) % all).unwrap()
+    };
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    std::iter::repeat_with(next).filter(is_free).take(count).collect()
 }
 
 pub fn signal(pid: u32, signal: Signal) {

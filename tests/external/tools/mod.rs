@@ -2,6 +2,7 @@
 
 pub mod browser;
 pub mod daemon;
+pub mod midnight;
 pub mod patroni;
 pub mod plain_package;
 pub mod postgres;

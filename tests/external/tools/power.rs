@@ -54,7 +54,7 @@ impl Record {
     }
 }
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Copy, PartialEq)]
 enum Node {
     File(usize),
@@ -184,7 +184,7 @@ impl Disk {
         }
         for (path, node) in &names {
             let target = root.join(path.strip_prefix(from).unwrap());
-            // What is in a folder that is lost is lost; a folder stands before what is in it.
+            // What is in a folder that is lost is lost; a folder comes before what is in it.
             if !target.parent().unwrap().is_dir() {
                 continue;
             }

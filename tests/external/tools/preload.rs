@@ -10,7 +10,7 @@ use crate::support::server::countersign;
 use crate::support::{Instance, Server};
 
 impl Server {
-    /// Starts with more in its environment: a library to load, and what it is told.
+    /// Starts with more in its environment: a library to load, and its settings.
     pub fn start_with_environment(instance: &Instance, flags: &[&str], environment: &[(&str, &Path)]) -> Self {
         let mut command = countersign(instance);
         command.envs(environment.iter().copied());

@@ -153,7 +153,7 @@ impl Page {
         &self.html[start..]
     }
 
-    /// What stands between two marks, the first behind a third.
+    /// What is between two marks, the first behind a third.
     pub fn between(&self, behind: &str, before: &str, after: &str) -> String {
         let rest = self.from(behind);
         let start = rest

@@ -14,6 +14,7 @@ use crate::support::server::countersign;
 use crate::support::shop::{BUYER, add_shop, deliver, invoice};
 use crate::support::{Instance, License, Server, eventually};
 use crate::tools::browser::Browser;
+use crate::tools::midnight::wait_past_midnight;
 use crate::tools::receiver::Receiver;
 use crate::tools::smtp::{MailServer, header};
 
@@ -183,7 +184,7 @@ impl Trouble {
         self.phone.does("shows", &["[role=status]", done]);
     }
 
-    /// What the receiver was told of a license, of this kind.
+    /// The data of the event of this kind that the receiver got of a license.
     fn told(&self, license: &License, kind: &str) -> Value {
         let find = || {
             let taken = self.receiver.taken().into_iter();
@@ -368,6 +369,7 @@ fn a_subscription_that_renews_by_itself_is_seen_on_the_page_and_on_the_site() {
 
 #[test]
 fn who_let_a_license_expire_finds_the_way_to_renew_it_and_loses_no_site() {
+    wait_past_midnight();
     let mut trouble = Trouble::begin();
     let license = License::new();
     let yesterday = Utc::now().date_naive() - Days::new(1);

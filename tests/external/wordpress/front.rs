@@ -108,7 +108,7 @@ impl Front {
         format!("http://{}", self.address)
     }
 
-    /// Stands in front of this server from now on.
+    /// Forwards to this server from now on.
     pub fn forward_to(&self, server: SocketAddr) {
         self.shared.lock().unwrap().server = Some(server);
     }
@@ -127,7 +127,7 @@ impl Front {
         self.shared.lock().unwrap().files.insert(path.into(), response);
     }
 
-    /// Has a path answered by whoever writes to its connection.
+    /// Has a path answered by a function that writes to its connection.
     pub fn stream(&self, path: &str, stream: impl Fn(&mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) {
         self.shared
             .lock()

@@ -99,7 +99,7 @@ fn a_network_has_one_license_for_all_its_sites() {
             200
         );
 
-        // Sites plan nothing of their own, whoever visits them.
+        // Sites plan nothing of their own, no matter who visits them.
         let planned = "switch_to_blog(2); echo wp_next_scheduled('countersign_acme-forms') ? 'planned' : 'nothing';";
         assert_eq!(site.run(planned), "nothing");
         site.pass(25 * 3600);

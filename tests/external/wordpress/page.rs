@@ -58,7 +58,7 @@ fn each_administrator_dismisses_a_notice_for_himself_and_the_next_condition_is_t
     assert_eq!(site.admin.get(tools).notices(), [""; 0]);
     assert_eq!(second.get(tools).notices(), told);
 
-    // The same condition again is told again to everybody.
+    // When the same condition comes again, everybody sees the notice again.
     site.press("acme-forms", "activate", &license.key);
     assert_eq!(second.get(tools).notices(), [""; 0]);
     site.press("acme-forms", "remove_really", "");

@@ -256,7 +256,7 @@ impl Desk {
         self.serve(attack);
         self.site.check_again();
         assert!(!self.site.row().1, "{what}: nothing is offered");
-        // Whoever asks without a button.
+        // A request without a button.
         assert_ne!(self.site.update_now()["success"], json!(true), "{what}");
         self.assert_refused(told, what);
     }

@@ -1,4 +1,4 @@
-//! A license shortly before and after its end: what an administrator is told, when, and how to renew.
+//! A license shortly before and after its end: what an administrator sees, when, and how to renew.
 
 use chrono::{Days, Utc};
 

@@ -146,7 +146,7 @@ fn mark_of(uuid: &str) -> String {
     format!("<?php\n// Who this copy was given to. Do not edit.\nreturn '{uuid}';\n")
 }
 
-/// The copy of a package for who has this id, whatever that is.
+/// The copy of a package for a site with this id, whatever that is.
 pub fn copy(package: &[u8], statement: &Value, uuid: &str) -> Vec<u8> {
     let mark = &statement["package"]["mark"];
     let at = |place: &Value| place.as_u64().unwrap() as usize;

@@ -93,7 +93,8 @@ fn with_curl_neither_a_bomb_nor_a_drip_harms_a_page() {
     endure(Site::new(Core::Npm, HOST, &vendor.front), &vendor, &license.key);
 }
 
-/// How long a site takes an answer to its validation after the largest one that it takes, at 400 KB a second.
+/// How long a site takes an answer to its validation after the largest one that it takes, at 400 KB a second: the shortest of
+/// three times, because a busy machine makes some of them long.
 fn taken(mut site: Site, vendor: &Vendor, key: &str) -> Duration {
     site.install("acme-forms", &vendor.archive("1.0.0"));
     assert_eq!(site.press("acme-forms", "activate", key).notices(), [ACTIVE]);
@@ -109,14 +110,19 @@ fn taken(mut site: Site, vendor: &Vendor, key: &str) -> Duration {
         *told.lock().unwrap() = Some(began.elapsed());
         Ok(())
     });
-    let page = site.press("acme-forms", "check", "");
-    assert!(
-        page.text().contains("Last attempt the answer is too large"),
-        "{}",
-        page.text()
-    );
-    eventually("the site is gone", || took.lock().unwrap().is_some());
-    took.lock().unwrap().unwrap()
+    let mut shortest = Duration::MAX;
+    for _ in 0..3 {
+        let page = site.press("acme-forms", "check", "");
+        assert!(
+            page.text().contains("Last attempt the answer is too large"),
+            "{}",
+            page.text()
+        );
+        eventually("the site is gone", || took.lock().unwrap().is_some());
+        let one = took.lock().unwrap().take().unwrap();
+        shortest = shortest.min(one);
+    }
+    shortest
 }
 
 #[test]

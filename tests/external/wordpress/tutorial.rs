@@ -29,7 +29,7 @@ fn every_step_of_the_page_works_as_it_is_written() {
 fn follow(core: Core) {
     let folder = TempDir::new().unwrap();
     let front = Front::new();
-    // The page's fixed port stands for the tests' own.
+    // The tests' own port replaces the page's fixed one.
     let server_port = format!("127.0.0.1:{}", front.address.port());
     let run = |steps: &[String]| {
         let script = steps.concat().replace("127.0.0.1:8080", &server_port);

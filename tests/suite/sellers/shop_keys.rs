@@ -152,7 +152,10 @@ fn what_one_key_cannot_be_for_is_parked() {
 
     // A sale whose key does not come within three days.
     deliver(&shop, &sold(4, 1)[0]);
-    crate::support::eventually("it waits", || shop.deliveries("waiting").len() == 1);
+    crate::support::eventually("it waits for its key", || {
+        let waiting = shop.deliveries("waiting");
+        waiting.len() == 1 && waiting[0]["waits_for"] == "key"
+    });
     let mut delivery = shop.deliveries("waiting").remove(0);
     let name = format!("store/deliveries/{}.delivery", delivery["id"].as_str().unwrap());
     let whole = fs::read_to_string(shop.instance.file(&name)).unwrap();

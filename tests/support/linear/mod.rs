@@ -22,7 +22,7 @@ pub struct Event {
 #[derive(Clone, Debug)]
 pub enum What {
     Bound(String),
-    /// The host that asked, and the first one as it was told.
+    /// The host that asked, and the first one that the answer named.
     Elsewhere(String, String),
     Read(Vec<String>),
     /// The host that asked, and nobody knows what became of it.
@@ -223,7 +223,7 @@ mod tests {
                 vec![event(1, 2, read(&["a"])), event(3, 4, bound("a"))],
             ),
             (
-                "not read after it was told",
+                "not read after it was answered",
                 1,
                 &["a"],
                 vec![first(), event(3, 4, read(&[]))],

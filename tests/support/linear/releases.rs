@@ -276,8 +276,8 @@ impl Search<'_> {
         })
     }
 
-    /// Who makes the next change. Whoever else could have made it is answered truly right after it, so who is answered first
-    /// is as good as any.
+    /// The request that makes the next change. Every other one that could have made it is answered truly right after it, so the
+    /// one that is answered first is as good as any.
     fn cause(&self, at: usize, done: &Done, deadline: u64) -> Option<usize> {
         let can_cause = |index: &usize| {
             let Event { asked, what, .. } = &self.history[*index];

@@ -129,7 +129,7 @@ fn what_is_sent_into_a_silence_arrives_after_it_and_so_does_an_end() {
         sleepers() != "direct silent"
     });
     assert_eq!(sleepers(), "silent");
-    // Whoever asks later and directly is done before.
+    // A client that asks later and directly is done before.
     for sequence in 2..5 {
         scene.cluster.psql(&write(sequence));
     }

@@ -89,7 +89,7 @@ impl FromServer {
     }
 }
 
-/// The first message, if it is complete; its length stands after `before` bytes and counts itself.
+/// The first message, if it is complete; its length comes after `before` bytes and counts itself.
 fn take(buffer: &mut Vec<u8>, before: usize) -> Option<Vec<u8>> {
     let length = before + number(buffer, before)? as usize;
     if buffer.len() < length {

@@ -1,4 +1,4 @@
-//! What etcd and the members are told. Patroni reads YAML, and JSON is YAML.
+//! The configuration of etcd and the members. Patroni reads YAML, and JSON is YAML.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! A PostgreSQL of a test's own: a data folder, a free port, and an end by process id, also after a panic.
 //!
-//! [`standby`] adds a synchronous standby to one, [`pgbouncer`] stands between one and its clients.
+//! [`standby`] adds a synchronous standby to one, [`pgbouncer`] is between one and its clients.
 
 pub mod pgbouncer;
 mod standby;
@@ -121,7 +121,7 @@ impl Cluster {
         )
     }
 
-    /// Whoever comes over TCP needs a password from now on.
+    /// A client that comes over TCP needs a password from now on.
     pub fn require_passwords(&self) {
         let rules =
             "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\nhost replication all 127.0.0.1/32 trust\n";
