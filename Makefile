@@ -128,7 +128,7 @@ docs: ## Build the site of the documentation, target/docs/index.html, with what 
 	packaging/docs
 
 .PHONY: pictures
-pictures: tools ## Draw the pictures in docs/preview, docs/desk and docs/account anew
+pictures: tools ## Draw the pictures in docs/preview, docs/desk and docs/account again
 	cargo test --test external browser::pictures -- --ignored
 
 .PHONY: clean

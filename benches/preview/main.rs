@@ -53,7 +53,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// A working tree of the repository, made anew.
+/// A new working tree of the repository, in the place of an earlier one.
 fn clone(folder: &Path) -> io::Result<PathBuf> {
     let bare = folder.join(format!("acme-forms-{TAGS}.git"));
     repository::generate(&bare, TAGS)?;

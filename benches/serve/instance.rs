@@ -13,7 +13,7 @@ use rsa::pkcs8::{EncodePrivateKey, LineEnding};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// Another number has instances made anew.
+/// After a change of this number, the benchmark makes its instances again.
 const FORMAT: &str = "1";
 
 /// Limits are far away: nothing that is measured is turned away by them.

@@ -20,7 +20,7 @@ const BINDING: Duration = Duration::from_secs(5);
 /// The sites that updates are asked for.
 const UPDATED: usize = 10_000;
 
-/// Runs of each server, in turns, and how often both are started anew.
+/// Runs of each server, in turns, and how often the benchmark restarts both.
 const ROUNDS: usize = 5;
 const STARTS: usize = 3;
 

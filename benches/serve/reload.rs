@@ -17,7 +17,7 @@ const ROUNDS: usize = 10;
 /// Between two of them. Its second half is what a reload is compared with.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// What is in force is watched anew, and looked at once more.
+/// In this time after a reload, the server renews its watches and checks the files once more.
 const AFTER: Duration = Duration::from_millis(500);
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -14,7 +14,7 @@ use crate::wrk::{Questions, Run};
 /// Runs of each server, a second each, in turns; odd, so that there is a median.
 const ROUNDS: usize = 5;
 
-/// How often both servers are started anew for the figures that matter most: where a process happens to lie in memory
+/// How often the benchmark restarts both servers for the figures that matter most: where a process happens to lie in memory
 /// makes a tenth of its CPU time.
 const STARTS: usize = 3;
 

@@ -354,7 +354,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 					if ( $this->config->is_elsewhere( $memory ) ) {
 						return 'moved';
 					}
-					// SECURITY: a new one for all plugins here. Whoever moved the license may have the old one.
+					// SECURITY: a new one for all plugins here. The person who moved the license may have the old one.
 					$next = $this->secret->next( $memory->key, false );
 					if ( '' === $next || ! $this->save( $memory ) ) {
 						return 'not_saved';
@@ -637,7 +637,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 			if ( $memory->condition() !== $condition ) {
 				// What the server refused before, it may answer now.
 				delete_site_transient( $this->config->name() . '_pause' );
-				// Whoever dismissed the last notice has not read the next one.
+				// A person who dismissed the last notice has not read the next one.
 				delete_metadata( 'user', 0, Config::name_of_dismissed( $this->config->slug, $this->config->network ), '', true );
 				$this->announce( 'condition', $memory->condition(), $condition );
 			}
@@ -3120,7 +3120,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 			return $source === $folder || $wp_filesystem->move( $source, $folder ) ? $folder : $this->error( 'archive_refused' );
 		}
 
-		/** The version that was offered, whoever downloaded the package: another plugin's filter may have; empty where nobody knows. */
+		/** The version that was offered, even if another plugin's filter downloaded the package; empty where nobody knows. */
 		private function offered(): string {
 			if ( '' !== $this->installing ) {
 				return $this->installing;
@@ -3198,7 +3198,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 		}
 
 		/**
-		 * Asks for the manifest for who has a version; empty where there is none. Where the server does not answer, what
+		 * Asks for the manifest for a site with this version; empty where there is none. Where the server does not answer, what
 		 * it said before is good enough, and no page waits for it twice in a quarter of an hour.
 		 *
 		 * @return array<string, mixed>
@@ -3279,7 +3279,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 		}
 
 		/**
-		 * What the server last said to who has a version; null where that is not known, or no longer for this site.
+		 * What the server last said to a site with this version; null where that is not known, or no longer for this site.
 		 *
 		 * @return array<string, mixed>|null
 		 */
@@ -3412,7 +3412,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 			return current_user_can( $this->config->capability ) ? [ 'license' => $link ] + $links : $links;
 		}
 
-		/** Does what a button says. What worked leads to the page anew; what did not is shown with what was typed. */
+		/** Does what a button says. What worked leads to the page again; what did not is shown with what was typed. */
 		public function submit(): void {
 			if ( 'POST' !== ( $_SERVER['REQUEST_METHOD'] ?? '' ) ) {
 				$this->outcome = $this->proven_outcome();
@@ -3524,7 +3524,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 			$this->typed = $kept ? '' : substr( wp_check_invalid_utf8( $typed ), 0, 128 );
 		}
 
-		/** What came of a button before the page was loaded anew; an address that somebody else made says nothing. */
+		/** What came of a button before the page was loaded again; an address that somebody else made says nothing. */
 		private function proven_outcome(): string {
 			$outcome = sanitize_key( $_GET['outcome'] ?? '' );
 			$at      = absint( $_GET['at'] ?? 0 );
@@ -3712,7 +3712,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 			if ( Memory::CONDITION_ACTIVE === $concern || ! current_user_can( $this->config->capability ) || $this->is_here() ) {
 				return false;
 			}
-			// A page that hides notices is not where somebody is told.
+			// A page that hides notices is no place for one.
 			$screen = function_exists( 'get_current_screen' ) ? get_current_screen() : null;
 			if ( defined( 'IFRAME_REQUEST' ) || ( $screen && $screen->is_block_editor() ) ) {
 				return false;
@@ -3761,7 +3761,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 			wp_add_privacy_policy_content( $this->config->extension->name(), '<p>' . esc_html( $text ) . '</p>' );
 		}
 
-		/** Tells whoever looks for updates that there may be one, which this site cannot judge. */
+		/** Tells a person who looks for updates that there may be one, which this site cannot judge. */
 		public function tell_of_refused(): void {
 			$page = preg_replace( '/-network$/', '', get_current_screen()->base ?? '' );
 			if ( ! in_array( $page, [ $this->config->extension->type . 's', 'update-core' ], true ) || ! current_user_can( $this->config->extension->updates() ) ) {
@@ -3785,7 +3785,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 			}
 		}
 
-		/** What an administrator should be told of: that the site seems to have moved, or else the license's own concern. */
+		/** What an administrator should know: that the site seems to have moved, or else the license's own concern. */
 		public static function concern( Config $config, Memory $memory ): string {
 			return '' !== $memory->key && $config->is_elsewhere( $memory ) ? 'moved' : $memory->concern();
 		}
@@ -3884,7 +3884,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 			return self::plain( $this->config, $memory );
 		}
 
-		/** The same for whoever has no page. */
+		/** The same for code without a page. */
 		public static function plain( Config $config, Memory $memory ): string {
 			$statement = $memory->statement ?? [];
 			$values    = [
@@ -3943,7 +3943,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 			return $this->config->slug . '-license';
 		}
 
-		/** The menu that the page stands in. */
+		/** The menu that the page is in. */
 		private function parent(): string {
 			if ( '' !== $this->config->menu_parent ) {
 				return $this->config->menu_parent;
@@ -3964,7 +3964,7 @@ if ( defined( __NAMESPACE__ . '\Client::VERSION' ) && '0.1.0' === Client::VERSIO
 	}
 
 	/**
-	 * What Tools, Site Health says of the license: a test, and what whoever gives support asks first. The license key is in neither.
+	 * What Tools, Site Health says of the license: a test, and what a person who gives support asks first. The license key is in neither.
 	 */
 	final class Site_Health {
 

@@ -26,7 +26,7 @@
  *
  * One rule comes first: ONLY A SIGNED ANSWER CHANGES ANYTHING. Whatever else comes back is no answer, and the last
  * signed one counts until its grace period is over. A second one holds where the plugin pins release keys: ONLY WHAT PEOPLE
- * SIGNED IS UNPACKED, whoever has the server.
+ * SIGNED IS UNPACKED, even if an attacker has the server.
  *
  * PHP 7.4 or newer with OpenSSL, WordPress 6.1 or newer.
  *
@@ -108,7 +108,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/**
 		 * Takes the license along to the host that the site has now, and gives the place of the old host back. Call it only where
-		 * a person in wp-admin says that the site has moved: whoever sends a request may have chosen that host.
+		 * a person in wp-admin says that the site has moved: the sender of a request may have chosen that host.
 		 *
 		 * @return string What came of it: `ok`, or why not, by its name in Texts.
 		 */
@@ -230,7 +230,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			foreach ( $hooks as $hook ) {
 				add_filter( $hook, [ $this, 'manage' ], PHP_INT_MIN );
 			}
-			// Visitors use admin-ajax.php, too; what it does with plugins and themes is for whoever may see their pages.
+			// Visitors use admin-ajax.php, too; what it does with plugins and themes is for users who may see their pages.
 			wp_doing_ajax() && add_action( 'admin_init', [ $this, 'manage_for_administrators' ], PHP_INT_MIN );
 		}
 
@@ -576,7 +576,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/**
 		 * Whether this request came under another host than the license was activated on.
 		 *
-		 * SECURITY: where wp-config.php takes WP_HOME from HTTP_HOST, whoever sends a request chooses the site's address. Only a
+		 * SECURITY: where wp-config.php takes WP_HOME from HTTP_HOST, the sender of a request chooses the site's address. Only a
 		 * person in wp-admin may change which host the license is for. A key that was never activated by a person, as one of
 		 * wp-config.php, is for the host that WordPress was installed with, or that an administrator uses.
 		 */
@@ -820,7 +820,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public int $seen = 0;
 		/** Questions without an answer since the last verified statement. */
 		public int $failures = 0;
-		/** Why the last question had no answer, for whoever gives support. */
+		/** Why the last question had no answer, for people who give support. */
 		public string $trouble = '';
 		/** When to ask again. */
 		public int $next_question = 0;
@@ -850,7 +850,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/**
 		 * Seconds since the last verified statement.
 		 *
-		 * SECURITY: a step of the clock counts in both directions. Whoever turns it back spends as much grace as he
+		 * SECURITY: a step of the clock counts in both directions. A person who turns it back spends as much grace as he
 		 * tried to win, and a server that merely corrects its clock loses no more than the correction.
 		 */
 		public function elapsed(): int {
@@ -954,7 +954,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return is_string( $url ) && Config::is_safe( $url ) ? $url : '';
 		}
 
-		/** What an administrator should be told of: the condition, or that the license ends in 30, 7 or 1 days. */
+		/** What an administrator should know: the condition, or that the license ends in 30, 7 or 1 days. */
 		public function concern(): string {
 			$condition = $this->condition();
 			// A renewal is to come: the end of the paid period is no end.

@@ -33,7 +33,7 @@ fn chain(changes: Vec<(LedgerEvent, u64)>) -> (Vec<u8>, Vec<(usize, u64)>) {
 }
 
 fuzz_target!(|input: &[u8]| {
-    // The chain of arbitrary lines is broken at once, and must be told so.
+    // The chain of arbitrary lines is broken at once, and the reader must report that.
     let _ = read(input);
     let mut changes = Vec::new();
     for bytes in input.split_inclusive(|&byte| byte == b'\n').take(16) {
@@ -82,7 +82,7 @@ fuzz_target!(|input: &[u8]| {
                 expected[..whole.min(entries.len())]
             );
             let acknowledged = ends.iter().map(|(_, synced)| *synced).max().unwrap_or_default();
-            // The last line of all is told by the index alone.
+            // Only the index knows of the last line of all.
             assert!(
                 found.end.sequence >= acknowledged && whole + 1 >= entries.len(),
                 "a silent loss"

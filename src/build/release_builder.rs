@@ -75,7 +75,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             refusals: packing.and_then(|options| {
                 let cache = options.cache.as_deref()?;
                 let is_of_tags = plugin.package.as_ref()?.from == PackageOrigin::Tag;
-                // Whoever trusts no file of the last build packs everything again.
+                // A build that trusts no file of the last one packs everything again.
                 let trusts = sink.vouches_since().is_some();
                 (is_of_tags && trusts && plugin.signing.is_none()).then(|| RefusedCache::of(cache, &plugin.slug))
             }),

@@ -1,7 +1,7 @@
 //! Where an entry has `[signing]`: which releases enough people have signed, and whether what was built is what they signed.
 //!
-//! What is published stays published, whoever's key is removed. [`release_builder`](crate::build::release_builder) asks before
-//! it packs and again before it publishes.
+//! What is published stays published, no matter whose key is removed. [`release_builder`](crate::build::release_builder) asks
+//! before it packs and again before it publishes.
 
 use std::collections::HashMap;
 use std::sync::Arc;

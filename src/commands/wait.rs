@@ -1,4 +1,4 @@
-//! `countersign wait`: returns when the running server uses the files of the registry, for whoever pushes them.
+//! `countersign wait`: returns when the running server uses the files of the registry, for the person or job that pushes them.
 
 use std::num::NonZeroU32;
 use std::thread;

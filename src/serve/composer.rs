@@ -1,5 +1,6 @@
 //! A repository for Composer under `/composer`, if the setting `composer` names the vendor: `packages.json` for everybody, and each
-//! plugin's releases and packages for whoever signs in with a license key or a Composer token, and the address of a bound site.
+//! plugin's releases and packages for a person who signs in with a license key or a Composer token, and the address of a
+//! bound site.
 //!
 //! The bytes of a package are always the same for a license, because lock files have their SHA-1: the mark has no site and a fixed day.
 
@@ -132,7 +133,7 @@ impl ComposerRepository {
         format!("{}/{slug}", self.vendor)
     }
 
-    /// The releases that whoever signs in may have.
+    /// The releases that the person who signs in may have.
     async fn releases(
         &self,
         service: &Arc<Service>,

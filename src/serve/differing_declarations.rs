@@ -1,5 +1,5 @@
 //! Declarations that grant something else than the ledger's license with their id. The ledger's license is in force, so nothing
-//! is broken; but whoever changed the file expects something else.
+//! is broken; but the person who changed the file expects something else.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

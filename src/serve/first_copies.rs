@@ -46,7 +46,7 @@ pub(crate) struct CopyRecipient {
 }
 
 impl CopyRecipient {
-    /// A client that asks for a license. Without a key, no two networks are told apart.
+    /// A client that asks for a license. Without a key, all networks count as one.
     pub(crate) fn new(key: Option<&DownloadKey>, license: &LicenseId, client: IpAddr, now: DateTime<Utc>) -> Self {
         let narrowest = Networks::of(client).all().next();
         let network = narrowest.map_or(0, |(_, network)| network).to_be_bytes();
@@ -100,7 +100,7 @@ impl FirstCopyCounts {
             Err(limit) => limit,
         };
         let noted = known.as_ref().and_then(|copies| copies.refused);
-        // The first one of a day: endpoints are told of it once it is some minutes old.
+        // The first one of a day: endpoints receive it once it is some minutes old.
         if noted.is_none_or(|noted| noted.date_naive() != now.date_naive()) {
             add(known, ledger, license, FirstCopies::refused(now));
             let limit = match limit {

@@ -377,7 +377,7 @@ fn reason(service: &Service, link: &FirstCopyLink, refusal: Refusal) -> NoPage {
     let id = found.id;
     let replaces = |license: &License| license.details.replaces == Some(id);
     let is_replaced = || {
-        // Who asks often is told less, and costs no more.
+        // A client that asks often learns less, and costs no more.
         let scan = service
             .limits
             .check_license(&id)
@@ -456,7 +456,7 @@ fn no_page(base: &str, reason: &NoPage) -> CountedPage {
         NoPage::TakenBack => Problem::Refused(Refusal::LicenseSuspended),
         NoPage::Expired(_) => Problem::Refused(Refusal::LicenseExpired),
     };
-    // Nobody guesses who has a valid link of a license that is gone.
+    // A person with a valid link of a license that is gone does not guess.
     let weight = match problem {
         Problem::Refused(_) => Weight::Request,
         _ => problem.weight(),

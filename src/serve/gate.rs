@@ -157,7 +157,7 @@ pub struct Decision {
     pub verdict: Verdict,
     /// The first bound host, if the license is bound to another site.
     pub bound_domain: Option<SiteHost>,
-    /// The hash with which a claim of the site could begin, if its customer is told.
+    /// The hash with which a claim of the site could begin, if its customer is notified.
     pub new_claim: Option<ReleaseHash>,
 }
 
@@ -172,7 +172,7 @@ pub struct PermittedDownload {
     pub slug: Slug,
     /// The release.
     pub version: Version,
-    /// Where the package stands.
+    /// Where the package is.
     pub path: PathBuf,
     /// What it is.
     pub package: HeldPackage,
@@ -295,7 +295,7 @@ impl Gate {
         };
         let mut new_claim = None;
         if let Some(hash) = sent.release_hash.filter(|_| !self.is_exempt(host)) {
-            // Whatever the license's state is: who has the bound hash ends a claim.
+            // Whatever the license's state is: a site with the bound hash ends a claim.
             let seen = SeenHash {
                 license,
                 host,

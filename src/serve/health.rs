@@ -147,7 +147,7 @@ pub struct Readiness {
     parts: Parts,
 }
 
-/// A part, as people are told of it.
+/// A part, as people see it.
 #[derive(Clone, Debug)]
 pub(crate) struct ToldPart {
     /// Which one.

@@ -44,7 +44,7 @@ pub struct MailsOrder {
 pub enum RemindersTo {
     /// Its customer.
     Customer,
-    /// Who has this address.
+    /// The person with this address.
     Address(CustomerAddress),
 }
 

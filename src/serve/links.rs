@@ -75,7 +75,7 @@ impl FirstCopyPages {
         }
     }
 
-    /// The link to the page of a license that is told on `day`; `None` if the license covers no plugin whose packages are here.
+    /// The link to the page of a license, given out on `day`; `None` if the license covers no plugin whose packages are here.
     pub fn link(&self, license: &License, day: NaiveDate) -> Option<String> {
         let mut covered = license.modules.keys();
         covered.find(|module| self.modules.contains(*module))?;

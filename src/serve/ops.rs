@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time for the last responses when the server stops.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// `/healthz`, `/readyz` and `/metrics`, for whoever asks this machine: by an IP address, as `localhost`, or as one of `hosts`.
+/// `/healthz`, `/readyz` and `/metrics`, for clients that call this machine by an IP address, `localhost` or one of `hosts`.
 pub fn routes(service: Arc<Service>, hosts: Vec<AdminHost>) -> impl Handler {
     let service = warp::any().map(move || Arc::clone(&service));
     let get = || warp::get().or(warp::head()).unify();

@@ -30,7 +30,7 @@ use countersign_files::regular_file;
 /// Up to this size, a file is read at once and closed before it is sent.
 const AT_ONCE: usize = 64 * 1024;
 
-/// The file that stands for a folder.
+/// The file that a request for a folder gets.
 const INDEX: &str = "index.html";
 
 /// Endings of files that editors, patches and copies leave behind, or are still writing.

@@ -117,7 +117,7 @@ async fn confirm(
     request: Request<Incoming>,
 ) -> Result<(), Problem> {
     let work = async {
-        // What it says does not matter: only whoever has the link posts to it.
+        // What it says does not matter: only a person with the link posts to it.
         body::read(request, MAX_FORM).await?;
         let host = claim.host.clone();
         let bindings = service.gate.bindings();

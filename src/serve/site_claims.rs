@@ -1,4 +1,4 @@
-//! Claims of sites that were installed again begin here: only where the license's customer is told of it by mail.
+//! Claims of sites that were installed again begin here: only where a mail notifies the license's customer.
 //!
 //! The mail is on disk first, then a line of the ledger begins the claim, and only then it is sent:
 //! [`mailed_licenses`](crate::serve::mailed_licenses) asks whether the claim waits. Without an address, a mail server, `public_url` or
@@ -46,7 +46,7 @@ enum ClaimError {
     Task,
 }
 
-/// Begins the claim if its customer can be told. The validation is answered as it is, whatever comes of this.
+/// Begins the claim if its customer can be notified. The validation is answered as it is, whatever comes of this.
 pub(super) async fn begin(service: &Service, snapshot: &Snapshot, new: NewClaim<'_>) {
     let tag = new.license.id.log_tag();
     match try_begin(service, snapshot, &new).await {
@@ -106,7 +106,7 @@ async fn try_begin(service: &Service, snapshot: &Snapshot, new: &NewClaim<'_>) -
     }
 }
 
-/// The address that is kept of a customer. One who wants no reminders is told all the same.
+/// The address that is kept of a customer. A customer who wants no reminders gets this mail, too.
 async fn address(service: &Service, customer: Hex128) -> Result<Option<MailAddress>, StoreError> {
     let bindings = service.gate.bindings();
     if bindings.is_erased(customer) {

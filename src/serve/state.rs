@@ -52,7 +52,7 @@ pub struct Service {
     pub(crate) links: PackageLinks,
     /// Where mails to buyers are put; empty without a mail server.
     pub(crate) mail: OnceLock<Arc<MailQueue>>,
-    /// The endpoints that are told of events; empty without any.
+    /// The endpoints that receive events; empty without any.
     pub(crate) webhooks: OnceLock<Vec<Arc<EndpointCounts>>>,
     /// The door of the desk; empty without one.
     pub(crate) desk: OnceLock<Arc<DeskDoor>>,

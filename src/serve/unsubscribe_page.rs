@@ -51,7 +51,7 @@ fn customer(service: &Service, token: &str) -> Result<Hex128, Problem> {
 
 async fn unsubscribe(service: &Service, number: Hex128, request: Request<Incoming>) -> Result<(), Problem> {
     let work = async {
-        // What it says does not matter: only whoever has the link posts to it.
+        // What it says does not matter: only a person with the link posts to it.
         body::read(request, MAX_FORM).await?;
         let bindings = service.gate.bindings();
         // Nothing is kept of who was erased.

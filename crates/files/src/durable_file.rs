@@ -1,7 +1,7 @@
 //! Files that are either complete or absent: written to a temporary name, synced, renamed; then the folder is synced.
 //!
 //! A reader sees the old file or the new one, even after a power failure. A new file gets the owner of its folder,
-//! and whoever may read the folder may read the file: a root with umask 077 must not lock out the server's user.
+//! and users who may read the folder may read the file: a root with umask 077 must not lock out the server's user.
 //! Private keys are for their owner only.
 
 use std::fs::{self, File};
@@ -121,8 +121,8 @@ pub fn create_like_folder(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A file that is written under a temporary name, by whoever needs to read it before it is put in place. It goes where it is
-/// not put.
+/// A file under a temporary name, for a writer that needs to read it before it is put in place. It is removed if it is not
+/// put there.
 #[derive(Debug)]
 pub struct PendingFile {
     file: File,

@@ -1,4 +1,4 @@
-//! Watches files and folders, and reports that something changed, whoever changed it and however.
+//! Watches files and folders, and reports that something changed, no matter who changed it and how.
 //!
 //! A path may be a symbolic link that is replaced, a folder that is deleted and created again, or absent. So its
 //! parents are watched, too, and all watches are renewed after each check. The server reloads what changed. Why no

@@ -83,7 +83,7 @@ impl<B: Backend> CommitWriter<B> {
         }
     }
 
-    /// Commits what waits, until it is told to close.
+    /// Commits what waits, until it receives the message to close.
     pub(super) fn run(mut self, queue: &Receiver<Message>, write_behind: Duration) -> Result<(), StoreError> {
         let follow_every = self.backend.follow_every();
         let mut next_follow = follow_every.map(|interval| Instant::now() + interval);

@@ -25,7 +25,7 @@ pub struct LedgerChange {
     pub scope: Arc<ChangeScope>,
     /// The person who asks for it, and why.
     pub author: Author,
-    /// Who suspends or revokes the license, if it is not active and not to be told from what it was.
+    /// Who suspends or revokes the license, if it is not active and its former state does not show who.
     pub status_by: Option<Arc<ChangeScope>>,
     /// When. A shared ledger uses its own clock.
     pub now: DateTime<Utc>,

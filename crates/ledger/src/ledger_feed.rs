@@ -1,4 +1,4 @@
-//! The ledger's lines after a place, for those who are told of every event: reads on from there, on both backends.
+//! The ledger's lines after a place, for readers that receive every event: reads on from there, on both backends.
 //!
 //! A cursor names a line by its position: its number, and the digest that chains it to all lines before it. A compaction sets
 //! the old lines aside and begins a new part. The feed reads the old part to its end, passes the copies in the new one over,

@@ -240,7 +240,7 @@ fn of_license(
                 return (ImportResult::Unchanged, None);
             }
             if current.scope != scope {
-                // Whoever changed it here knew of what the first import said.
+                // The person who changed it here knew what the first import said.
                 let is_news = import.content != current.origin.body;
                 let result = if is_news {
                     ImportResult::ChangedHere

@@ -322,7 +322,7 @@ pub struct SoldTerms {
     pub terms: Terms,
 }
 
-/// A position in the chain, which stands for everything up to a line.
+/// A position in the chain, which identifies everything up to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Position {

@@ -92,7 +92,7 @@ fn elsewhere(first: &str) -> BindOutcome {
     BindOutcome::Elsewhere { first: host(first) }
 }
 
-/// A disk in memory that records what is done to it and can be told when and how to sync.
+/// A disk in memory that records what is done to it. A test sets when and how it syncs.
 #[derive(Default)]
 struct Memory {
     state: Mutex<State>,

@@ -192,7 +192,7 @@ impl Login {
         text.contains(password) || sent.iter().any(|sent| text.contains(sent.as_str()))
     }
 
-    /// The password that is in force now: whoever changes the file need not restart the server.
+    /// The password that is in force now: a change of the file needs no restart of the server.
     pub(super) fn password(&self) -> Result<Zeroizing<String>, MailAccountError> {
         let path = || self.password_file.clone();
         let text = secret_file::read(&self.password_file).map_err(|error| match error {

@@ -1,6 +1,6 @@
 //! Adoption: the ledger takes a license that a file declares, and has it from then on.
 //!
-//! The license's origin keeps a digest of what the file granted. Whoever reads the file later can tell whether it grants
+//! The license's origin keeps a digest of what the file granted. A later reader of the file can tell whether it grants
 //! something else by now, which changes nothing: the ledger's license is in force.
 
 use std::collections::BTreeMap;

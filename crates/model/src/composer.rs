@@ -68,7 +68,7 @@ impl ComposerTokens {
 }
 
 /// A token of a text. [`ComposerToken::is_of`] checks whether it is genuine.
-// SECURITY: whoever has it may fetch packages, so `Debug` does not show it.
+// SECURITY: a person with the token may fetch packages, so `Debug` does not show it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ComposerToken {
     license: [u8; 8],

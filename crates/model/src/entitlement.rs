@@ -155,7 +155,7 @@ pub fn decide_security<'a>(
     Ok(SecurityEntitlement { slug })
 }
 
-/// Proof that whoever has a license's key or a link from its mail may have a plugin's package before any site is bound. Only
+/// Proof that a person with a license's key or a link from its mail may have a plugin's package before any site is bound. Only
 /// [`decide_first_copy`] makes one.
 #[derive(Debug)]
 pub struct FirstCopyEntitlement<'a> {

@@ -1,6 +1,6 @@
 //! Links to the page from which a buyer downloads the first copy, before any site is bound. The token has the form of a
 //! [`download_link`](crate::download_link), with version 2, the tag of no host, and a MAC over nothing else: it is for every plugin
-//! that the license covers. It is not stored, and cannot be revoked: whoever uses it is asked everything again.
+//! that the license covers. It is not stored, and cannot be revoked: the server checks everything again at each use.
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 
@@ -23,7 +23,7 @@ const LONG_RUN: usize = 40;
 
 /// A text that somebody else wrote, who may quote a mail with a link: without its end from the link on, and without what may be
 /// the most of a token.
-// SECURITY: whoever has a token gets packages.
+// SECURITY: a person with a token gets packages.
 pub fn redact(text: &str) -> String {
     const INSTEAD: &str = "[link]";
     let path = PATH.trim_matches('/');

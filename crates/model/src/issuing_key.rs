@@ -88,7 +88,7 @@ impl IssuingKey {
 
     /// The key of the license with this origin: 100 bits of an HMAC over the scope, the salt, and the origin's key, which
     /// is itself an HMAC over scope, mode and idempotency key.
-    // SECURITY: whoever has the ledger and the secret can derive every key. Whoever has one of them can derive none.
+    // SECURITY: an attacker with the ledger and the secret can derive every key. An attacker with one of them can derive none.
     pub fn license_key(&self, origin: &IssueOrigin) -> LicenseKey {
         let IssueOrigin { key, salt, scope, .. } = origin;
         let mut bits = Zeroizing::new(mac(

@@ -20,7 +20,7 @@ const LENGTH: usize = 26;
 const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// A token, as it was made or read. Only [`RenewalToken::is_of`] says whether it is genuine.
-// SECURITY: whoever has it may pay for the license, so `Debug` does not show it.
+// SECURITY: a person with the token may pay for the license, so `Debug` does not show it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RenewalToken {
     license: [u8; 8],

@@ -50,7 +50,7 @@ pub struct SiteShare(u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum HoldRule {
-    /// Automatic updates alone. Whoever presses a button gets the release.
+    /// Automatic updates alone. A person who presses a button gets the release.
     #[default]
     Automatic,
     /// Everybody.
@@ -612,7 +612,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever clocks say and whoever pauses, there are never less than 0 hours, and no share falls while a rollout runs.
+        /// Whatever clocks say and whenever a rollout pauses, there are never less than 0 hours, and no share falls while it runs.
         #[test]
         fn hours_never_fall_below_zero(moves in prop::collection::vec((0_u8..3, -100_i64..100), 0..40)) {
             let settings = settings(&["0h 2%", "24h 10%", "48h 50%", "72h 100%"]).unwrap();

@@ -112,9 +112,9 @@ pub fn moves<'r>(
         // Only a host that came back can leave again.
         let came_back = || next.map_or_else(|| is_held(&release.host), |next| next.host == release.host);
         let is_move = match release.by {
-            // SECURITY: whoever has a copy of the secret could otherwise move the site as often as it comes back.
+            // SECURITY: a person with a copy of the secret could otherwise move the site as often as it comes back.
             ReleasedBy::Secret => release.moved.is_some() || !came_back(),
-            // SECURITY: whoever has the key alone could otherwise release the site as often as it comes back.
+            // SECURITY: a person with the key alone could otherwise release the site as often as it comes back.
             ReleasedBy::Key | ReleasedBy::Customer => true,
             ReleasedBy::Taken => false,
         };

@@ -287,7 +287,7 @@ impl Catalog {
         })
     }
 
-    /// The releases that whoever asks may have with Composer, newest first. Waits for the disk when it is first asked.
+    /// The releases that the entitlement includes with Composer, newest first. Waits for the disk when it is first asked.
     ///
     /// # Errors
     /// A manifest cannot be read or differs from the index.

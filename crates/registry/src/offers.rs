@@ -165,7 +165,7 @@ impl Offers {
         price: Option<&ShopId>,
         product: Option<&ShopId>,
     ) -> Result<&Offer, NoOffer> {
-        // SECURITY: what was paid for goes first, whoever wrote the name.
+        // SECURITY: what was paid for goes first, no matter who wrote the name.
         if let Some(offer) = self.find(shop, mode, price, product) {
             return Ok(offer);
         }

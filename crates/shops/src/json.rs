@@ -58,7 +58,7 @@ pub(super) fn id(value: &Value, path: &str) -> Option<String> {
 }
 
 /// An id that can be a part of a path or a query.
-// SECURITY: whoever chooses an id chooses no other question.
+// SECURITY: the sender of an id can choose no other question by it.
 pub(super) fn path_id(value: &Value, path: &str) -> Option<String> {
     id(value, path).filter(|id| is_of_path(id))
 }

@@ -19,7 +19,7 @@ use countersign_files::regular_file;
 use countersign_model::digest::Digest;
 use countersign_model::git_hosts::GitHost;
 
-/// Whoever changes a mirror locks this file.
+/// A process that changes a mirror locks this file.
 const LOCK: &str = "lock";
 
 /// The mirrors of this machine, and how to update them.

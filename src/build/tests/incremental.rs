@@ -406,7 +406,7 @@ fn a_manifest_that_is_older_than_its_index_is_not_read_again_but_by_a_build_of_e
     assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built"]);
     assert_eq!(made.published(), genuine);
 
-    // Whoever writes the index, too, hides it from a build that trusts the index.
+    // A person who writes the index, too, hides the edit from a build that trusts the index.
     fs::write(&place, "edited").unwrap();
     pass_time();
     fs::write(&index, fs::read(&index).unwrap()).unwrap();

@@ -124,7 +124,7 @@ fn an_unchanged_release_is_not_packed_again_and_a_lost_package_is() {
     let commit = made.release("1.0", "1.0");
     made.build(hosted(&made));
     let bytes = package(&made, "1.0");
-    // Whoever packs it again misses this file.
+    // A build that packs it again misses this file.
     let blob = made
         .git
         .find_commit(commit)
@@ -687,7 +687,7 @@ fn a_refused_package_is_not_read_again_until_something_changes() {
     assert!(why.ends_with(
         "; leave out what sites do not need with exclude in [package], or hand over an archive: from = \"file\""
     ));
-    // Whoever reads the tag again misses these files.
+    // A build that reads the tag again misses these files.
     lose(&made, "readme");
     lose(&made, &php);
     let again = made.build(hosted(&made));

@@ -63,7 +63,7 @@ fn modules_nobody_sells<'l>(registry: &Registry, licenses: impl Iterator<Item = 
 
 /// Licenses with keys that were made elsewhere, which the server does not accept in another form than its own.
 fn foreign_keys(issued: &[&IssuedLicense]) -> Option<Finding> {
-    // Whoever declared a license knows whether its key is one of ours.
+    // The person who declared a license knows whether its key is one of ours.
     let is_foreign = |issued: &&&IssuedLicense| issued.origin.has_foreign_key() && issued.adopted_grant().is_none();
     let foreign = issued.iter().filter(is_foreign).count();
     let finding = format!(

@@ -1,5 +1,5 @@
 //! `countersign verify --release`: whether a package, marked or not, is the one that enough people signed. Offline, for
-//! whoever got a copy.
+//! a person with a copy.
 
 use std::io;
 use std::path::{Path, PathBuf};

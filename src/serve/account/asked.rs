@@ -81,7 +81,7 @@ impl<'a> AccountAsked<'a> {
         self.now.date_naive()
     }
 
-    /// What stands around a page.
+    /// What is around a page.
     pub(super) fn frame(&self, title: &'a str) -> AccountFrame<'a> {
         let address = self.visitor.row.address.as_deref().map(OutsideText::of);
         AccountFrame {

@@ -103,7 +103,7 @@ pub(super) async fn mail_key(asked: &AccountAsked<'_>) -> Result<PageAnswer, Acc
         return Err(back(AccountRefusal::Slowed.into()));
     }
     enqueue(asked, to, id, once).await.map_err(back)?;
-    // A failure is told, so that the customer sends the form again: that is the same mail.
+    // The page shows a failure, so that the customer sends the form again: that is the same mail.
     let noted = note_handout(asked, id, once, Handout::Key).await;
     noted.map_err(|error| back(error.into()))?;
     tracing::info!(

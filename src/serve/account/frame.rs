@@ -1,4 +1,4 @@
-//! What stands around every page for customers, and the page that says one thing.
+//! What is around every page for customers, and the page that says one thing.
 
 use askama::Template;
 
@@ -8,7 +8,7 @@ use crate::serve::account::words::AccountWords;
 use crate::serve::pages::answer::PageAnswer;
 use countersign_model::text::outside_text::OutsideText;
 
-/// What stands around a page.
+/// What is around a page.
 pub(super) struct AccountFrame<'a> {
     pub(super) words: &'a AccountWords,
     pub(super) title: &'a str,

@@ -91,7 +91,7 @@ pub(super) async fn reply(
     };
     let answered = timeout(service.request_timeout, Box::pin(visit.answer(request))).await;
     match answered.unwrap_or_else(|_| Err(AccountRefusal::NotNow.into())) {
-        // Whoever asks for mails for many addresses guesses, whether they are known or not.
+        // A client that asks for mails for many addresses guesses, whether they are known or not.
         Ok(Answered::Page(page)) if is_mail => counted(Code::Ok, Weight::WrongKey, page.into_http()),
         Ok(Answered::Page(page)) => counted(Code::Ok, Weight::Request, page.into_http()),
         Ok(Answered::Package(code, response)) => counted(code, Weight::Request, response),

@@ -95,7 +95,7 @@ impl AccountSetup {
     }
 }
 
-/// The style sheet with this color for what can be clicked, and its path, which has the digest of what stands there.
+/// The style sheet with this color for what can be clicked, and its path, which has the digest of the sheet.
 fn style(color: Option<[u8; 3]>) -> (String, Bytes) {
     let mut sheet = STYLE.as_bytes().to_vec();
     if let Some(color) = color {

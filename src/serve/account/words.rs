@@ -197,7 +197,7 @@ impl AccountWords {
     }
 }
 
-/// The words with what stands in braces filled in.
+/// The words with what is in braces filled in.
 pub(super) fn filled(words: &str, values: &[(&str, &str)]) -> String {
     let mut rest = words;
     let mut filled = String::new();

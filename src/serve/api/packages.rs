@@ -108,7 +108,7 @@ async fn for_site<B>(
     download.answer(service).await
 }
 
-/// A package for whoever has the key.
+/// A package for a customer with the key.
 async fn first_copy<B>(
     service: &Arc<Service>,
     id: LicenseId,

@@ -29,7 +29,7 @@ use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
 use countersign_model::statement::{Statement, Verdict};
 
-/// Answers a release. The future may be dropped early: the release is completed, and a retry is told so.
+/// Answers a release. The future may be dropped early: the release is completed, and the answer to a retry says so.
 pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Code, Response), Problem> {
     let body = read_body(request).await?;
     let question = parse(&body)?;

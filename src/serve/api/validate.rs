@@ -137,7 +137,7 @@ impl AnsweredSite<'_> {
     ) -> Result<Response, Problem> {
         let Self { license, now, .. } = *self;
         let is_white_label = license.is_some_and(|license| license.details.rights.white_label);
-        // SECURITY: who has the key of a license that another site uses learns no more of it.
+        // SECURITY: a person with the key of a license that another site uses learns no more of it.
         let shows_shop = !is_white_label && matches!(decision.verdict, Verdict::Ok | Verdict::Expired);
         let links = license
             .filter(|_| shows_shop)

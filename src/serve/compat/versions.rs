@@ -97,7 +97,7 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
     };
     let decide = || {
         let bound = service.gate.bindings().of(&id);
-        // These clients compare versions themselves, so the latest release is told whatever the site runs.
+        // These clients compare versions themselves, so the answer has the latest release whatever the site runs.
         let wish = UpdateWish {
             channel: about.channel(),
             current: version.as_ref(),

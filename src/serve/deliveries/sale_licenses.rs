@@ -58,7 +58,7 @@ pub(super) struct SaleMails<'a> {
     pub(super) rule: CustomerRule,
 }
 
-/// Who has licenses follow their sale.
+/// The author of changes that make licenses follow their sale.
 pub(super) struct SaleChanger {
     pub(super) scope: Arc<ChangeScope>,
     pub(super) author: Author,

@@ -69,7 +69,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What stands around the page.
+    /// What is around the page.
     pub(super) fn frame(&self, title: &str, here: NavEntry) -> PageFrame {
         PageFrame::new(title, here, self.visitor, self.now)
     }

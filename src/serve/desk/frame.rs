@@ -1,4 +1,4 @@
-//! What stands around every page: the bar on top, the list of pages, and the style sheet.
+//! What is around every page: the bar on top, the list of pages, and the style sheet.
 
 use chrono::{DateTime, Utc};
 
@@ -81,7 +81,7 @@ pub(super) struct ShownVisitor {
     pub(super) role: DeskRole,
 }
 
-/// What stands around a page.
+/// What is around a page.
 #[derive(Debug)]
 pub(super) struct PageFrame {
     pub(super) title: OutsideText,

@@ -201,7 +201,7 @@ pub(super) fn find<'p>(method: &Method, path: &'p str) -> Option<(&'static PageR
         .find_map(|row| Some((row, named(row.path, path)?)))
 }
 
-/// The part of a path that stands for `{}`; empty where the pattern has none. `None` if the path is another one.
+/// The part of a path that `{}` matches; empty where the pattern has none. `None` if the path is another one.
 fn named<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
     let Some((before, behind)) = pattern.split_once("{}") else {
         return (pattern == path).then_some("");

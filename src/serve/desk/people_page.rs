@@ -18,7 +18,7 @@ use countersign_model::text::outside_text::OutsideText;
 struct PeoplePage {
     frame: PageFrame,
     people: Vec<ShownPerson>,
-    /// Names all who ran `countersign desk` for whoever may sign them out.
+    /// Names all who ran `countersign desk` for a visitor who may sign them out.
     operators: Option<Hex128>,
 }
 
@@ -29,7 +29,7 @@ struct ShownPerson {
     address: Option<OutsideText>,
     role: DeskRole,
     is_visitor: bool,
-    /// Names the person for whoever may sign them out.
+    /// Names the person for a visitor who may sign them out.
     number: Option<Hex128>,
 }
 

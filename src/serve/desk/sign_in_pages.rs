@@ -1,6 +1,7 @@
 //! The pages for strangers: a code and a link by mail, and the link of `countersign desk`.
 //!
-//! GET does nothing, because browsers and scanners open links ahead. A button uses a link up. Whoever may not sign in sees the same.
+//! GET does nothing, because browsers and scanners open links ahead. A button uses a link up. A person who may not sign in
+//! sees the same.
 
 use std::sync::Arc;
 

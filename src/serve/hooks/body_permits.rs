@@ -14,7 +14,7 @@ use crate::serve::net::networks::Networks;
 /// The largest small body in bytes. A sale with some lines has less than 10 KiB.
 const SMALL: u64 = 32 << 10;
 
-/// Small bodies that are received at once: 64 MiB, whoever sends them; and those of one address.
+/// Small bodies that are received at once: 64 MiB of all senders together; and those of one address.
 const SMALL_AT_ONCE: usize = 2_048;
 const SMALL_OF_ADDRESS: usize = 256;
 

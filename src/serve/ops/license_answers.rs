@@ -228,7 +228,7 @@ impl<'a> LedgerTools<'a> {
 }
 
 impl LedgerTools<'_> {
-    /// What a person is told of a license that has a key now.
+    /// What the answer to a person says of a license that has a key now.
     pub(super) fn new_key(&self, license: &License, license_key: String) -> NewKey {
         let pages = self.pages.as_ref();
         NewKey {

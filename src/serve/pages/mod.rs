@@ -1,5 +1,5 @@
-//! What the pages for people share, whoever they are for: names of the host, sessions, signing in by mail, forms, answers, and how
-//! times and texts are shown.
+//! What the pages for people share, at the desk and for customers: names of the host, sessions, signing in by mail, forms, answers,
+//! and how times and texts are shown.
 //!
 //! A [`label`](label::PageLabel) says for whom the pages are. A session, a code or a link of one label is worth nothing at another.
 

@@ -1,4 +1,4 @@
-//! Looks at everything take turns: one at a time, eight wait, and the others are told so.
+//! Looks at everything take turns: one at a time, eight wait, and the others are refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -24,7 +24,7 @@ const MAX_COOKIE: usize = 1_024;
 
 const MAC: usize = 32;
 
-/// Who has a session.
+/// The owner of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum SessionOwner {
     /// Who ran `countersign desk`, as the ledger names the user.
@@ -44,7 +44,7 @@ pub(in crate::serve) struct PageSession {
     pub(in crate::serve) issued: DateTime<Utc>,
 }
 
-/// What stands for the number of all who ran `countersign desk`. No address begins with a zero.
+/// What the number of all who ran `countersign desk` is made from. No address begins with a zero.
 const OPERATORS: &[u8] = b"\0operators";
 
 impl SessionOwner {

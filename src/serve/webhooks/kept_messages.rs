@@ -97,7 +97,7 @@ impl KeptMessages {
         self.kept.change(name, |kept| after_refusal(webhook, kept, reason, now))
     }
 
-    /// Keeps a message durably: one that was refused, or one whose turn has not come.
+    /// Keeps a message durably: one that was refused, or one that still waits for its turn.
     pub(super) fn keep(
         &mut self,
         event: &WebhookEvent,

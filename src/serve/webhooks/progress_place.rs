@@ -42,7 +42,7 @@ impl ProgressPlace {
         }
     }
 
-    /// Whose turn it is.
+    /// Which node has the turn.
     pub(super) fn look(&mut self) -> Result<SenderTurn, SendingError> {
         let Self::Shared { lease, term } = self else {
             return Ok(SenderTurn::Own);
@@ -104,7 +104,7 @@ impl ProgressPlace {
     }
 }
 
-/// Whose turn it is to tell an endpoint.
+/// Which node has the turn to send to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SenderTurn {
     /// This node's, as at the last look.

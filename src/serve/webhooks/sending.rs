@@ -66,7 +66,7 @@ async fn send_lane(
 ) -> Vec<(usize, Sent)> {
     let mut outcomes = Vec::new();
     for number in lane {
-        // The rest is kept in files: whoever notes the cursor of the first message that was not sent sends later ones twice.
+        // The rest is kept in files: a node that notes the cursor of the first message that was not sent sends later ones twice.
         if is_stopping.load(Ordering::Relaxed) {
             break;
         }

@@ -1,4 +1,4 @@
-//! The members that a kind of line has, as `serde` derives them: no list of them stands twice.
+//! The members that a kind of line has, as `serde` derives them: there is no second list of them.
 
 use serde::de::{self, DeserializeOwned, Visitor};
 use serde::forward_to_deserialize_any;

@@ -12,7 +12,7 @@ use crate::log::{LedgerEntry, Position};
 use countersign_model::binding::Binding;
 use countersign_model::license_key::LicenseId;
 
-/// A file in memory, on a disk with limited space that can be told to fail.
+/// A file in memory, on a disk with limited space that fails when a test wants it.
 struct Disk {
     bytes: RefCell<Vec<u8>>,
     capacity: Cell<usize>,

@@ -70,7 +70,7 @@ impl LineColumns {
     }
 }
 
-/// The empty text stands for no plugin.
+/// The empty text means no plugin.
 fn slug_of(line: &DayLine) -> String {
     line.plugin.as_ref().map(ToString::to_string).unwrap_or_default()
 }

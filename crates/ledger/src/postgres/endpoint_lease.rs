@@ -1,4 +1,5 @@
-//! Which node tells an endpoint of webhooks, and how far it was told: a row of the shared database for each endpoint.
+//! Which node sends to an endpoint of webhooks, and how far the endpoint has received events: a row of the shared database
+//! for each endpoint.
 //!
 //! A node holds a lease by the database's clock, and renews it while it runs. After its end another node may take the lease,
 //! and goes on behind what is stored. `term` counts the changes of hands, so that a node that slept notices one.
@@ -60,7 +61,7 @@ pub struct SharedEndpoint {
     pub node: String,
     /// Whether the lease has not ended.
     pub is_held: bool,
-    /// How far it was told, as JSON.
+    /// How far it has received events, as JSON.
     pub progress: String,
 }
 
@@ -107,7 +108,7 @@ impl EndpointLease {
         asked.map_or(Duration::ZERO, |asked| asked + LEASE)
     }
 
-    /// Stores how far the endpoint was told, as JSON; whether this node still holds the lease of this term. Blocks.
+    /// Stores how far the endpoint has received events, as JSON; whether this node still holds the lease of this term. Blocks.
     ///
     /// # Errors
     /// The database cannot be asked.

@@ -195,7 +195,7 @@ impl<W: Write> MemoryLines<W> {
         }
     }
 
-    /// Bindings and releases by their times. A release stands after the binding that it ended.
+    /// Bindings and releases by their times. A release comes after the binding that it ended.
     fn put_sites(&mut self, license: LicenseId, sites: &BoundSites<'_>) {
         let released = |release: &SiteRelease| {
             // The binding of a host that a site moved to has a line of its own after it.

@@ -169,7 +169,7 @@ impl LostLines {
 
 /// Whether the log, which has `held`, lacks this change of the license.
 fn is_lost(issued: &IssuedLicense, held: &IssuedLicense) -> bool {
-    // Appended again, it has another time, and may be told as another change.
+    // Appended again, it has another time, and may have another kind.
     let is_same = IssuedLicense {
         time: held.time,
         kind: held.kind,

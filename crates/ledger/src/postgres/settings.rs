@@ -1,6 +1,6 @@
 //! The address of the shared log: `postgres://user@host1,host2/database?sslmode=verify-full`.
 //!
-//! The password is never part of it, because the address stands in a configuration file: `password` finds it. `session`
+//! The password is never part of it, because the address is in a configuration file: `password` finds it. `session`
 //! connects to one server after the other.
 
 use std::collections::BTreeMap;

@@ -41,7 +41,7 @@ const OTHER_SESSION: &str = "SELECT pid FROM pg_stat_activity WHERE datname = cu
 const HOLD: &str = "SET LOCAL idle_in_transaction_session_timeout = '120s'; \
      LOCK TABLE countersign.ledger IN ACCESS EXCLUSIVE MODE";
 
-/// Whoever reads the log may read the old lines, too: an endpoint of webhooks may not have been told of them. `0` is PUBLIC.
+/// A role that reads the log may read the old lines, too: an endpoint of webhooks may not have received them. `0` is PUBLIC.
 const READABLE: &str = "DO $$ DECLARE reader oid; BEGIN \
      FOR reader IN SELECT DISTINCT held.grantee FROM pg_class, aclexplode(relacl) held \
      WHERE oid = 'countersign.ledger'::regclass AND held.privilege_type = 'SELECT' LOOP \

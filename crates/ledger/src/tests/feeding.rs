@@ -120,7 +120,7 @@ async fn compactions_hide_nothing_and_repeat_nothing_though_all_lines_have_one_t
     std::fs::write(path.join("ledger-until-2999.jsonl"), "notes\n").unwrap();
     let store = open(path).unwrap();
     let end = store.ledger_end().unwrap().sequence;
-    // The license's first line is superseded, but whoever was not told of it is told.
+    // The license's first line is superseded, but a reader that has not received it still receives it.
     assert_eq!(rest(path, genesis(), end), all);
     for (number, line) in lines.iter().enumerate() {
         assert_eq!(rest(path, line.cursor, end), all[number + 1..], "after {number}");

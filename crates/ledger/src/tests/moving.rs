@@ -871,7 +871,7 @@ async fn all_orders_agree(names: [&str; 5]) {
 
 #[tokio::test]
 async fn who_takes_a_seat_back_takes_it_from_a_site_and_its_staging_copy() {
-    // A copy leaves only if its seat is needed; under a staging host, it is a copy of whoever is elsewhere.
+    // A copy leaves only if its seat is needed; under a staging host, it is a copy of any site elsewhere.
     for (thieves, stays) in [
         (["thief.com", "a.thief.com"], false),
         (["a.thief.com", "thief.com"], false),

@@ -40,7 +40,7 @@ pub(crate) type TextsByName = BTreeMap<Hex128, StoredText>;
 
 /// Reads the texts in a folder, also beside a running server; none if there is no file.
 pub(crate) fn read(folder: &Path) -> Result<TextsByName, StoreError> {
-    // This order: whoever converts the old file writes the new one before.
+    // This order: a process that converts the old file writes the new one before it removes the old one.
     let old = read_file(&file::format_1_path_in(folder), file::format_1_genesis())?;
     let mut stored = read_file(&file::path_in(folder), file::genesis())?;
     add(&mut stored, old);

@@ -1,4 +1,4 @@
-//! Texts as a search compares them: whoever types `jurgen weiss` finds Jürgen Weiß.
+//! Texts as a search compares them: a search for `jurgen weiss` finds Jürgen Weiß.
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;

@@ -84,7 +84,7 @@ pub(super) fn releases(
 }
 
 impl ComposerRelease {
-    /// Whether whoever asks may have it.
+    /// Whether the entitlement includes it.
     pub(super) fn is_for(&self, entitlement: &ComposerEntitlement<'_>) -> bool {
         entitlement.includes(self.channel, self.released)
     }

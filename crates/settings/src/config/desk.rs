@@ -126,7 +126,7 @@ impl DeskConfig {
             None if url.is_some() => LISTEN.into(),
             None => return Ok(None),
         };
-        // SECURITY: whoever listens on the way would have the session.
+        // SECURITY: an eavesdropper on the way would have the session.
         if url.is_none() && !is_loopback(&listen) {
             return Err(format!(
                 "[desk] listen = \"{listen}\" lets other machines in without TLS: listen on 127.0.0.1, or set \"url\" to the \

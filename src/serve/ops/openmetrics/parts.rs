@@ -19,7 +19,7 @@ use countersign_mail::queue::MailCounts;
 use countersign_model::license::{License, LicenseState};
 use countersign_model::rollout::RolloutPhase;
 
-/// How many licenses of the ledger to take at once: whoever commits waits for no more than that.
+/// How many licenses of the ledger to take at once: a commit waits for no more than that.
 const AT_ONCE: usize = 10_000;
 
 #[derive(Default)]
