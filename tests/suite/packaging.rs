@@ -150,3 +150,69 @@ fn every_client_has_the_version_of_the_server() {
         assert_eq!(behind(file, before), env!("CARGO_PKG_VERSION"), "{file}: {before}");
     }
 }
+
+/// What CI makes of two runs of `cargo test`: its exit status, and what it prints. Each run is what cargo prints, and its status.
+fn second_try(runs: [(&str, i32); 2]) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (printed, status)) in runs.into_iter().enumerate() {
+        fs::write(folder.path().join(format!("{number}.printed")), printed).unwrap();
+        fs::write(folder.path().join(format!("{number}.status")), status.to_string()).unwrap();
+    }
+    let cargo = folder.path().join("cargo");
+    let script = "#!/bin/sh\ncd \"$(dirname \"$0\")\"\necho \"$@\" >> asked\nrun=$(($(wc -l < asked) - 1))\n\
+                  cat $run.printed\nexit $(cat $run.status)\n";
+    fs::write(&cargo, script).unwrap();
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let output = Command::new("python3")
+        .args(["-B", "tests/tools/second_try.py", "--no-fail-fast"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    (output.status.code(), printed + &asked)
+}
+
+#[test]
+fn ci_tries_a_few_failed_tests_again_and_a_failure_that_stays_fails_it() {
+    let program = "     Running unittests src/lib.rs (target/debug/deps/one-1)\n";
+    let ended = |passed: usize, failed: &[&str]| {
+        let names: String = failed.iter().map(|name| format!("    {name}\n")).collect();
+        let said = if failed.is_empty() { "ok" } else { "FAILED" };
+        let list = format!("failures:\n\n---- a stdout ----\nfailures:\n    no::name\n\nfailures:\n{names}\n");
+        let list = if failed.is_empty() { String::new() } else { list };
+        format!(
+            "{program}\n{list}test result: {said}. {passed} passed; {} failed; 0 ignored\n",
+            failed.len()
+        )
+    };
+    let one = ended(9, &["a::b"]);
+    let (status, said) = second_try([(&one, 101), (&ended(1, &[]), 0)]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(
+        said.contains("passed only at the second try") && said.contains("--no-fail-fast -- --exact a::b\n"),
+        "{said}"
+    );
+
+    let many = ended(1, &["a", "b", "c", "d", "e", "f"]);
+    let crashed = format!("{one}{program}signal: 6, SIGABRT\n");
+    let all = ended(10, &[]);
+    for (first, second, tries, status) in [
+        ((&all, 0), (&all, 0), 1, 0),
+        ((&one, 101), (&one, 101), 2, 101),
+        // A second run that ran nothing shows nothing.
+        ((&one, 101), (&ended(0, &[]), 0), 2, 1),
+        ((&many, 101), (&all, 0), 1, 101),
+        ((&crashed, 101), (&all, 0), 1, 101),
+        ((&program.to_owned(), 101), (&all, 0), 1, 101),
+    ] {
+        let (code, said) = second_try([(first.0, first.1), (second.0, second.1)]);
+        assert_eq!(
+            (code, said.matches("--no-fail-fast").count()),
+            (Some(status), tries),
+            "{said}"
+        );
+    }
+}
