@@ -1,5 +1,6 @@
 //! Update requests for a plugin with a rollout and channels, beside the same plugin without them.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::thread;
@@ -50,6 +51,11 @@ fn roll(instance: &Instance, all: &[&str]) -> io::Result<()> {
                  download_url = \"https://dl.example/{slug}-{version}.zip\"\n\
                  [channels]\nbeta = \"licensed\"\n[rollout]\nsteps = [\"0h 50%\", \"720h 100%\"]\n";
     instance.write("registry/plugins/acme-forms.toml", entry)?;
+    // The server that the copy is of may have had the latest release in force, and no server lets one vanish.
+    let accepted = instance.file("store/accepted-releases.json");
+    if accepted.exists() {
+        fs::remove_file(accepted)?;
+    }
     instance.publish(&["acme-forms"], &OLDER)?;
     let server = Server::countersign(&instance.folder)?;
     let ask = |number| get(server.address, &updates(number, "&current_version=1.18.0&holds=1"));

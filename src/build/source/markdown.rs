@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use memchr::{memchr3, memmem};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 /// A text in Markdown. Copies are cheap.
@@ -261,19 +262,13 @@ fn in_order(mut found: Vec<(Range<usize>, Block)>) -> Vec<(Range<usize>, Block)>
     found
 }
 
-/// Quickly rejects most texts.
+/// Quickly rejects most texts. With `str::contains`, this took a fifth of the CPU time of a build.
 fn may_have_blocks(text: &str) -> bool {
-    let is_indented = || {
-        ["  #", "\t#", "  --", "  ==", "\t--", "\t=="]
-            .iter()
-            .any(|mark| text.contains(mark))
-    };
-    text.contains(['<', '>', '|'])
-        || text.contains("```")
-        || text.contains("~~~")
-        || text.contains("]:")
+    let bytes = text.as_bytes();
+    let marks = ["```", "~~~", "]:", "  #", "\t#", "  --", "  ==", "\t--", "\t=="];
+    memchr3(b'<', b'>', b'|', bytes).is_some()
         || text.starts_with(FRONT)
-        || is_indented()
+        || marks.iter().any(|mark| memmem::find(bytes, mark.as_bytes()).is_some())
 }
 
 /// The line above and below the fields at the start of a page.
