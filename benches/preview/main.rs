@@ -53,7 +53,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// A new working tree of the repository, in the place of an earlier one.
+/// Clones the repository into a new working tree, which replaces an earlier one.
 fn clone(folder: &Path) -> io::Result<PathBuf> {
     let bare = folder.join(format!("acme-forms-{TAGS}.git"));
     repository::generate(&bare, TAGS)?;

@@ -40,8 +40,7 @@ fn read(file: &str, text: &str) -> Option<Registry> {
     }
 }
 
-/// A license before another one, or after it, changes nothing about it: whether lines are taken depends on
-/// none that were read earlier.
+/// Checks that a license is accepted or refused whatever lines are before it and after it.
 fn order_does_not_matter(text: &str) {
     let Some(line) = text.lines().find(|line| !line.trim().is_empty()) else {
         return;

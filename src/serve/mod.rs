@@ -273,7 +273,7 @@ impl Server {
         self.reloader.clone()
     }
 
-    /// Serves health and metrics on `listener`, also to clients that call this machine one of `hosts`.
+    /// Serves health and metrics on `listener`. A request may name one of `hosts` in `Host`.
     pub fn with_admin(self, listener: TcpListener, hosts: Vec<AdminHost>) -> Self {
         Self {
             admin: Some((listener, hosts)),

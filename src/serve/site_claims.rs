@@ -46,7 +46,7 @@ enum ClaimError {
     Task,
 }
 
-/// Begins the claim if its customer can be notified. The validation is answered as it is, whatever comes of this.
+/// Begins the claim if its customer can be notified. The answer to the validation does not depend on it.
 pub(super) async fn begin(service: &Service, snapshot: &Snapshot, new: NewClaim<'_>) {
     let tag = new.license.id.log_tag();
     match try_begin(service, snapshot, &new).await {

@@ -13,7 +13,7 @@ use crate::support::http::Client;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, get};
 
-/// How often a test is tried anew that a busy machine kept from showing anything.
+/// The most tries of a scenario that a busy machine may delay too much.
 const TRIES: usize = 5;
 
 /// One request and its answer, so that the connection waits for the next one.

@@ -143,7 +143,7 @@ impl Desk {
         }
     }
 
-    /// The same after a restart, at another port: another program may have taken the old one.
+    /// Restarts the server. The desk gets another port, because another program may have taken the old one.
     fn restart(self) -> Self {
         let Self { instance, server, .. } = self;
         assert!(server.stop().success());

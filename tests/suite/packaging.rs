@@ -151,7 +151,8 @@ fn every_client_has_the_version_of_the_server() {
     }
 }
 
-/// What CI makes of two runs of `cargo test`: its exit status, and what it prints. Each run is what cargo prints, and its status.
+/// Runs `second_try.py` with a `cargo` that plays two runs, each with its output and exit status. Gives the script's exit status,
+/// and its output with the arguments of each run.
 fn second_try(runs: [(&str, i32); 2]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     for (number, (printed, status)) in runs.into_iter().enumerate() {

@@ -1,7 +1,8 @@
 //! Files that are either complete or absent: written to a temporary name, synced, renamed; then the folder is synced.
 //!
 //! A reader sees the old file or the new one, even after a power failure. A new file gets the owner of its folder,
-//! and users who may read the folder may read the file: a root with umask 077 must not lock out the server's user.
+//! and users who may read the folder may read the file. So a command that root runs with umask 077 does not lock out
+//! the server's user.
 //! Private keys are for their owner only.
 
 use std::fs::{self, File};

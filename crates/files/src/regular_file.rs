@@ -61,7 +61,7 @@ pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     options.mode(mode).open(path)
 }
 
-/// A file without a name, in the folder for temporary files: it is gone when the last process closes it.
+/// Creates a file without a name in the folder for temporary files. The kernel removes it when the last process closes it.
 pub fn create_nameless() -> io::Result<File> {
     let random = getrandom::u64().map_err(io::Error::other)?;
     let path = std::env::temp_dir().join(format!(".countersign-{random:016x}"));

@@ -25,7 +25,7 @@ pub struct LedgerChange {
     pub scope: Arc<ChangeScope>,
     /// The person who asks for it, and why.
     pub author: Author,
-    /// Who suspends or revokes the license, if it is not active and its former state does not show who.
+    /// The scope that suspends or revokes the license. `None` if the license is active, or if its former state names the scope.
     pub status_by: Option<Arc<ChangeScope>>,
     /// When. A shared ledger uses its own clock.
     pub now: DateTime<Utc>,

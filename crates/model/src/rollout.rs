@@ -50,7 +50,7 @@ pub struct SiteShare(u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum HoldRule {
-    /// Automatic updates alone. A person who presses a button gets the release.
+    /// A rollout holds automatic updates alone. A person who presses a button gets the release.
     #[default]
     Automatic,
     /// Everybody.

@@ -70,7 +70,7 @@ impl LicenseNames {
         })
     }
 
-    /// The row of the customer of a license, also where the visitor may not see it. Of several addresses, the newest one counts.
+    /// The row of a license's customer, with the newest of several addresses. Callers hide it from a visitor who may not see it.
     pub(super) fn row(&self, license: &License) -> Option<CustomerRow> {
         let mut rows = self.texts.customer(license.details.remarks().holder?);
         let first = rows.next()?.clone();

@@ -1,7 +1,7 @@
 //! The pages for strangers: a code and a link by mail, and the link of `countersign desk`.
 //!
-//! GET does nothing, because browsers and scanners open links ahead. A button uses a link up. A person who may not sign in
-//! sees the same.
+//! GET changes nothing, because browsers and mail scanners open links before a person does. The button's POST uses a link up.
+//! A person who may not sign in gets the same answer.
 
 use std::sync::Arc;
 

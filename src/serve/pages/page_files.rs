@@ -14,7 +14,7 @@ const DESK_STYLE: &str = concat!(
 );
 const ICON: &[u8] = include_bytes!("../templates/desk/icon.svg");
 
-/// The addresses of the style sheet and the icon. They have the digest of the content, so that browsers may keep it for good.
+/// The addresses of the style sheet and the icon. Each has the digest of the content in it, so browsers may cache the file for ever.
 pub(in crate::serve) static STYLE_PATH: LazyLock<String> =
     LazyLock::new(|| named("/desk-", DESK_STYLE.as_bytes(), ".css"));
 pub(in crate::serve) static ICON_PATH: LazyLock<String> = LazyLock::new(|| named("/icon-", ICON, ".svg"));

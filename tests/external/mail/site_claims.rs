@@ -151,16 +151,19 @@ fn the_customer_confirms_that_a_site_was_installed_again() {
         "{}",
         server.log()
     );
-    let told = || {
+    let delivered = || {
         let taken = receiver.taken().into_iter();
         let claimed = taken.filter(|body| body["type"] == "site.claimed");
         claimed.map(|body| body["data"].clone()).collect::<Vec<_>>()
     };
-    eventually("all events arrive", || told().len() == 3);
-    let told = told();
-    let steps: Vec<_> = told.iter().map(|data| &data["step"]).collect();
+    eventually("the receiver has all events", || delivered().len() == 3);
+    let delivered = delivered();
+    let steps: Vec<_> = delivered.iter().map(|data| &data["step"]).collect();
     assert_eq!(steps, ["begun", "confirmed", "returned"]);
-    assert!(told[0]["host"] == "a.com" && told[0]["until"].is_string(), "{told:?}");
+    assert!(
+        delivered[0]["host"] == "a.com" && delivered[0]["until"].is_string(),
+        "{delivered:?}"
+    );
 }
 
 #[test]

@@ -30,8 +30,8 @@ const LICENSES: usize = 6_000;
 /// Who asks the node that is frozen.
 const WRITERS: usize = 4;
 
-/// The others may wait for the timeout of an idle transaction, 2 s, and for their own work on a busy machine. Without the
-/// timeout, they would wait until the node goes on, which is after they are done.
+/// The longest that the other nodes may wait: 2 s for the timeout of an idle transaction, and their own work on a busy machine.
+/// Without the timeout they would wait until the frozen node goes on, which the test lets it do only after them.
 const BLOCKED: Duration = Duration::from_secs(30);
 
 /// Whether a transaction has locked the head, and its node has done nothing for a tenth of a second.

@@ -38,13 +38,13 @@ impl Shared {
     }
 
     /// Compacts as a role that must not, or beside a node. Nothing changes.
-    fn is_refused(&self, role: &str, told: &str) {
+    fn is_refused(&self, role: &str, reason: &str) {
         let lines = || self.cluster.psql("SELECT * FROM countersign.ledger ORDER BY sequence");
         let before = lines();
         let refused = self.run(role, &["bindings", "compact"]);
         let error = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(4), "{error}");
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(reason), "{error}");
         assert_eq!(lines(), before);
     }
 
@@ -139,7 +139,7 @@ fn a_node_that_slept_through_a_compaction_reads_the_ledger_anew() {
 }
 
 /// The hosts of the messages that were taken, sorted; each as often as the receiver took it.
-fn told(receiver: &Receiver) -> Vec<String> {
+fn delivered(receiver: &Receiver) -> Vec<String> {
     let taken = receiver.taken().into_iter();
     let mut hosts: Vec<_> = taken
         .map(|body| body["data"]["host"].as_str().unwrap().to_owned())
@@ -184,14 +184,14 @@ fn an_endpoint_is_told_after_a_compaction_what_it_missed_of_lines_that_have_one_
     let times = "SELECT count(*), count(DISTINCT line::json->>'time') FROM countersign.ledger WHERE line::json->>'event' = 'bound'";
     assert_eq!(shared.cluster.psql(times), "6|1", "the sites have one time");
     assert!(node.stop().success());
-    let before = told(&receiver);
+    let before = delivered(&receiver);
     assert!(before.contains(&"site-2.example".to_owned()), "{before:?}");
     shared.cluster.psql(SILENT);
     shared.compact();
     receiver.behave("");
     let _node = shared.node();
-    let was_told = |number: usize| told(&receiver).contains(&format!("site-{number}.example"));
-    eventually("all events arrive", || (0..6).all(was_told));
+    let was_delivered = |number: usize| delivered(&receiver).contains(&format!("site-{number}.example"));
+    eventually("the receiver has all events", || (0..6).all(was_delivered));
     let once: Vec<_> = (0..3).map(|number| format!("site-{number}.example")).collect();
-    assert_eq!(told(&receiver)[..3], once, "no event arrives again");
+    assert_eq!(delivered(&receiver)[..3], once, "the receiver has each event once");
 }

@@ -1,4 +1,4 @@
-//! A staging copy that asks one node and its site that asks another: together they take one seat, no matter which is first.
+//! A site and its staging copy take one seat together, also if they ask different nodes, in either order.
 
 use std::thread;
 

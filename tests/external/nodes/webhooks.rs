@@ -18,7 +18,7 @@ fn sent(node: &Server) -> f64 {
 }
 
 /// The hosts whose messages arrived, each once, in the order of their first messages. A message that came twice has one id.
-fn told(receiver: &Receiver) -> Vec<String> {
+fn delivered(receiver: &Receiver) -> Vec<String> {
     let mut hosts = Vec::new();
     let mut ids: BTreeMap<String, Value> = BTreeMap::new();
     for message in receiver
@@ -81,7 +81,7 @@ fn one_node_tells_an_endpoint_at_a_time_and_another_goes_on_behind_it() {
     eventually("a node holds the lease", || listed(first)[0].get("node").is_some());
     assert_eq!(listed(first), listed(second));
 
-    // Events of both nodes, each told once.
+    // Events of both nodes, each delivered once.
     let mut count = 0;
     let mut bind = |node: &Server, hosts: usize| {
         for _ in 0..hosts {
@@ -96,7 +96,7 @@ fn one_node_tells_an_endpoint_at_a_time_and_another_goes_on_behind_it() {
             bind(node, 2);
         }
     }
-    eventually("all events arrive", || told(&receiver).len() == 20);
+    eventually("the receiver has all events", || delivered(&receiver).len() == 20);
     assert_eq!(messages(&receiver), 20, "each once");
     // A node counts a message after the endpoint has answered.
     let sends = || nodes.iter().flatten().map(sent).collect::<Vec<_>>();
@@ -114,7 +114,7 @@ fn one_node_tells_an_endpoint_at_a_time_and_another_goes_on_behind_it() {
     bind(&goes_on, 10);
     killed.kill();
     let all = bind(&goes_on, 10);
-    eventually("the other node goes on", || told(&receiver).len() == all);
+    eventually("the other node goes on", || delivered(&receiver).len() == all);
     eventually("the other node counts them", || sent(&goes_on) >= 10.0);
     assert_ne!(listed(first)[0]["node"], holder_name);
     assert!(messages(&receiver) <= all + 20, "no more than a batch comes twice");
@@ -122,7 +122,7 @@ fn one_node_tells_an_endpoint_at_a_time_and_another_goes_on_behind_it() {
     // The killed one comes back, and leaves the endpoint to the other.
     let back = start(&instances[holder], &store);
     let all = bind(&back, 10);
-    eventually("all events arrive", || told(&receiver).len() == all);
+    eventually("the receiver has all events", || delivered(&receiver).len() == all);
     assert_eq!(sent(&back), 0.0);
 
     // The database is away: the events before and after it arrive.
@@ -132,13 +132,13 @@ fn one_node_tells_an_endpoint_at_a_time_and_another_goes_on_behind_it() {
         code(&back.validate(&license, "first-again.example")) == "ok"
     });
     let all = bind(&back, 10) + 1;
-    eventually("all events arrive", || told(&receiver).len() == all);
+    eventually("the receiver has all events", || delivered(&receiver).len() == all);
 
     // One that ends as it should gives the lease up: the other need not wait for its end.
     assert!(goes_on.stop().success());
     let all = bind(&back, 10) + 1;
-    eventually("the first one tells them", || told(&receiver).len() == all);
+    eventually("the first one tells them", || delivered(&receiver).len() == all);
     eventually("the first one counts them", || sent(&back) >= 10.0);
     let in_order = ledger(|sql| cluster.psql(sql)).remove(&license.id).unwrap();
-    assert_eq!(told(&receiver), in_order, "in the order of the ledger");
+    assert_eq!(delivered(&receiver), in_order, "in the order of the ledger");
 }

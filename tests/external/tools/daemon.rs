@@ -15,8 +15,8 @@ use crate::support::{eventually, eventually_within};
 
 /// `nobody`: PostgreSQL and pgbouncer refuse to run as root.
 const NOBODY: u32 = 65534;
-/// The ports that [`free_ports`] gives: below those that the system gives to whoever binds port 0, so that nobody is given
-/// one meanwhile.
+/// The ports that [`free_ports`] gives. They are below the ephemeral range, so the system gives none of them to a program
+/// that binds port 0.
 const PORTS: Range<u16> = 20_000..32_000;
 const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools");
 

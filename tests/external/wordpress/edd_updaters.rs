@@ -1,7 +1,7 @@
 //! EDD's own updaters, unmodified, in a real WordPress: the class `EDD_SL_Plugin_Updater`, and its successor `edd-sl-sdk`.
 //!
-//! No package registry has them, so the person who runs this brings copies. `COUNTERSIGN_EDD` is a folder with a folder for each
-//! version: `EDD_SL_Plugin_Updater.php` is in it, or `edd-sl-sdk.php` with all files of the SDK. Tried with versions 1.6.14,
+//! No package registry has them, so these tests need copies. `COUNTERSIGN_EDD` names a folder that has one folder for each
+//! version, with `EDD_SL_Plugin_Updater.php`, or with `edd-sl-sdk.php` and all files of the SDK. Tried with versions 1.6.14,
 //! 1.8.0, 1.9.2 and 1.9.4 of the class, and with 1.0.3 of the SDK.
 
 use std::fs;

@@ -15,7 +15,7 @@ use crate::support::instance::{Keys, shared_keys};
 use crate::support::server::{countersign, updates};
 use crate::support::{Instance, License, Server, eventually, get};
 
-/// A vendor of one plugin, made of the example plugin, and what is between its server and the sites.
+/// A vendor who sells a copy of the example plugin, with a server and the proxy before it.
 pub struct Vendor {
     pub kind: Kind,
     pub front: Front,

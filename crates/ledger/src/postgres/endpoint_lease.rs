@@ -108,7 +108,8 @@ impl EndpointLease {
         asked.map_or(Duration::ZERO, |asked| asked + LEASE)
     }
 
-    /// Stores how far the endpoint has received events, as JSON; whether this node still holds the lease of this term. Blocks.
+    /// Stores the place up to which the endpoint has received events, as JSON. Returns whether this node still holds the lease of this
+    /// term. Blocks.
     ///
     /// # Errors
     /// The database cannot be asked.

@@ -1,7 +1,7 @@
 //! Replaces the shared log by one without superseded lines. The owner of the tables runs it while no node does.
 //!
 //! One transaction moves the old lines into a table beside, and raises the head's epoch. A node that slept meanwhile
-//! then rereads the whole log. `log::compaction` says which lines stay.
+//! reads the whole log again. `log::compaction` says which lines stay.
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -161,7 +161,7 @@ fn fault_in(path: &Path, fault: LedgerFault) -> StoreError {
 }
 
 impl TextTable {
-    /// Opens the file in a store's folder for writing; `read` is its content. Creates it if there is none, and then warns if the ledger
+    /// Opens the file in a store's folder for writing; `read` is its content. If there is no file, creates it, and warns if the ledger
     /// names texts.
     pub(crate) fn open(folder: &Path, mut read: ReadTexts, has_orders: bool) -> Result<Self, StoreError> {
         if convert_old_file(folder)? {

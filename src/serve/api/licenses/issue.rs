@@ -36,7 +36,7 @@ use countersign_model::rights::{Rights, RightsEdit};
 use countersign_model::site_host::SiteHost;
 use countersign_settings::keys::license_secrets::{LicenseSecrets, NewOrigin};
 
-/// How long a retry gets the key. Afterwards the token needs `keys:read`.
+/// For this long, the answer to a retry has the key. Afterwards the token needs `keys:read`.
 const RETRY: TimeDelta = TimeDelta::days(7);
 
 /// The body.
