@@ -45,7 +45,7 @@ fn is_held_idle(cluster: &Cluster) -> bool {
 }
 
 #[test]
-fn a_node_that_freezes_with_the_ledger_locked_blocks_others_for_two_seconds_and_gives_no_seat_twice() {
+fn a_node_that_freezes_with_the_ledger_locked_blocks_others_until_it_times_out_and_gives_no_seat_twice() {
     let histories = Histories::new(LICENSES);
     let cluster = prepared_cluster();
     let tables = histories.tables();
