@@ -12,7 +12,6 @@ use crate::commands::license::{self, LicenseOf};
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
 use crate::serve::ops::customer_answers::{self, CustomerOrder};
-use countersign_ledger::CustomerQuery;
 use countersign_model::customer::CustomerRow;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::text::printable::Printable;
@@ -140,7 +139,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 
 fn shown(customer: &CustomerArg, config: &Config, today: NaiveDate) -> Result<ShownCustomer, Failure> {
     let number = customer.named()?.number(config)?;
-    let rows = kept_customers::find(CustomerQuery::Numbers([number].into()), config)?.rows;
+    let rows = kept_customers::of(&[number].into(), config)?;
     let licenses = license::of_customer(number, config, today)?;
     if rows.is_empty() && licenses.is_empty() {
         return Err(

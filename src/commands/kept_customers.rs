@@ -1,5 +1,6 @@
 //! Customers, as a person names them on a command line, and what the store keeps of them, also beside a running server.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt;
 use std::io::{self, Read as _};
@@ -9,8 +10,7 @@ use crate::commands::Failure;
 use crate::commands::keys::secrets;
 use crate::commands::serve::store_hint;
 use crate::commands::store_source::store_source;
-use countersign_ledger::{CustomerQuery, FoundCustomers};
-use countersign_model::customer::CustomerAddress;
+use countersign_model::customer::{CustomerAddress, CustomerRow};
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
 use countersign_settings::config::Config;
@@ -122,9 +122,14 @@ pub(super) fn number_of(address: &CustomerAddress, config: &Config) -> Result<Op
     Ok(rows.filter_map(StoredText::customer).map(|row| row.number).next())
 }
 
-/// The rows that a query wants.
-pub(super) fn find(query: CustomerQuery, config: &Config) -> Result<FoundCustomers, Failure> {
-    countersign_ledger::customers(store_source(&config.paths), query).map_err(failed)
+/// The rows of these customers, the newest first.
+pub(super) fn of(numbers: &BTreeSet<Hex128>, config: &Config) -> Result<Vec<CustomerRow>, Failure> {
+    countersign_ledger::customers(store_source(&config.paths), numbers).map_err(failed)
+}
+
+/// At most `most` rows whose address or name contains a text.
+pub(super) fn with(text: &str, most: usize, config: &Config) -> Result<Vec<CustomerRow>, Failure> {
+    countersign_ledger::customers_with(store_source(&config.paths), text, most).map_err(failed)
 }
 
 fn failed(error: countersign_ledger::StoreError) -> Failure {

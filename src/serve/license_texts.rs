@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use countersign_ledger::{CustomerQuery, Ledger, StoreError};
+use countersign_ledger::{Ledger, StoreError};
 use countersign_model::customer::CustomerRow;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::License;
@@ -84,7 +84,7 @@ impl LicenseTexts {
         let numbers: BTreeSet<_> = holders.collect();
         let rows = match numbers.is_empty() {
             true => Vec::new(),
-            false => bindings.customers(CustomerQuery::Numbers(numbers)).await?.rows,
+            false => bindings.customers(numbers).await?,
         };
         Ok(Self {
             customers: Some(rows),

@@ -10,12 +10,12 @@ use crate::serve::gate::Snapshot;
 use crate::serve::links::FirstCopyPages;
 use crate::serve::state::Service;
 use countersign_files::queue::Queued;
-use countersign_ledger::{CustomerQuery, FoundCustomers, Ledger, LedgerLicense, StoreError};
+use countersign_ledger::{Ledger, LedgerLicense, StoreError};
 use countersign_mail::kind::MailKind;
 use countersign_mail::queued_mail::{QueuedMail, QueuedReminder, QueuedSite};
 use countersign_mail::sending::LicenseSource;
 use countersign_mail::{MailContent, MailedLicense, MailedReminder, MailedSite};
-use countersign_model::customer::{LicenseMails, mails_name};
+use countersign_model::customer::{CustomerRow, LicenseMails, mails_name};
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{LicenseStatus, Modules};
 use countersign_model::license_key::LicenseId;
@@ -43,7 +43,7 @@ pub(crate) struct MailedLicenses {
 /// What is kept beside the ledger for one mail.
 struct KeptForMail {
     texts: HashMap<Hex128, StoredText>,
-    customers: FoundCustomers,
+    customers: Vec<CustomerRow>,
 }
 
 impl MailedLicenses {
@@ -171,8 +171,8 @@ impl KeptForMail {
         let orders = licenses.iter().filter_map(|issued| issued.reference);
         let texts = bindings.texts(rows.chain(orders).collect()).await?;
         let customers = match number {
-            Some(number) => bindings.customers(CustomerQuery::Numbers([number].into())).await?,
-            None => FoundCustomers::default(),
+            Some(number) => bindings.customers([number].into()).await?,
+            None => Vec::new(),
         };
         Ok(Self {
             texts: texts.into_iter().collect(),
@@ -216,7 +216,7 @@ impl LicenseSource for MailedLicenses {
         let number = reminder.map_or(first.license.details.remarks().holder, |reminder| Some(reminder.to));
         let read = KeptForMail::read(bindings, &licenses, number);
         let kept = self.runtime.block_on(read).map_err(|_| NO_TEXTS)?;
-        if reminder.is_some() && kept.customers.rows.iter().any(|row| row.unsubscribed) {
+        if reminder.is_some() && kept.customers.iter().any(|row| row.unsubscribed) {
             return Ok(Err("its customer wants no reminders"));
         }
         let mailed = licenses
@@ -230,7 +230,7 @@ impl LicenseSource for MailedLicenses {
                 unsubscribe: link.ok_or(NO_LINK)?,
             })
         };
-        let mut named = kept.customers.rows.iter().filter(|row| row.is_of_address());
+        let mut named = kept.customers.iter().filter(|row| row.is_of_address());
         let mut languages = licenses
             .iter()
             .filter_map(|issued| kept.mails(&issued.license.id)?.language.clone());

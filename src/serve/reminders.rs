@@ -15,8 +15,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::serve::background;
 use crate::serve::state::Service;
 use countersign_ledger::{
-    CustomerQuery, FoundTexts, KnownFacts, Ledger, LedgerLicense, MOST_REMINDED, ReminderClaim, ReminderSwitch,
-    StoreError,
+    FoundTexts, KnownFacts, Ledger, LedgerLicense, MOST_REMINDED, ReminderClaim, ReminderSwitch, StoreError,
 };
 use countersign_mail::address::MailAddress;
 use countersign_mail::mail_queue_error::MailQueueError;
@@ -285,8 +284,8 @@ impl ReminderThread {
         now: DateTime<Utc>,
     ) -> Result<(), LookError> {
         let numbers = groups.iter().map(|(group, _)| group.to).collect();
-        let found = self.bindings().customers(CustomerQuery::Numbers(numbers));
-        let addresses = addresses(&self.runtime.block_on(found)?.rows);
+        let found = self.bindings().customers(numbers);
+        let addresses = addresses(&self.runtime.block_on(found)?);
         for (group, licenses) in groups {
             match addresses
                 .get(&group.to)

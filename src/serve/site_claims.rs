@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use crate::serve::gate::Snapshot;
 use crate::serve::state::Service;
-use countersign_ledger::{CustomerQuery, SeenHash, StoreError};
+use countersign_ledger::{SeenHash, StoreError};
 use countersign_mail::address::MailAddress;
 use countersign_mail::mail_queue_error::MailQueueError;
 use countersign_mail::queued_mail::{QueuedMail, QueuedSite};
@@ -112,10 +112,7 @@ async fn address(service: &Service, customer: Hex128) -> Result<Option<MailAddre
     if bindings.is_erased(customer) {
         return Ok(None);
     }
-    let rows = bindings
-        .customers(CustomerQuery::Numbers([customer].into()))
-        .await?
-        .rows;
+    let rows = bindings.customers([customer].into()).await?;
     let mut addresses = rows.iter().filter_map(|row| row.address.as_deref()?.parse().ok());
     Ok(addresses.next())
 }

@@ -2,6 +2,7 @@
 //!
 //! `disk` implements it with files, `postgres` with a database. [`log`](crate::log) lists what both must guarantee.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,9 +17,8 @@ use crate::sleep_watch::SleepWatch;
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
 use crate::texts::customer_search::CustomerSearch;
-use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
-use countersign_model::customer::NewCustomer;
+use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 
 /// The storage that the thread of `commit_writer` writes to: the log of bindings, the index and the reports.
@@ -32,13 +32,10 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn erase_texts(&self, erasure: &TextErasure) -> Result<Option<ErasedText>, BackendError>;
     /// Keeps customers, so that they survive a power failure. Gives their numbers: those of known ones, or the new ones.
     fn keep_customers(&self, new: &[NewCustomer]) -> Result<Vec<Hex128>, BackendError>;
-    /// The rows of customers that a query wants.
-    fn find_customers(&self, query: &CustomerQuery) -> Result<FoundCustomers, BackendError>;
-    /// The addresses and names, for a search on another thread; `None` if the backend searches by itself in
-    /// [`find_customers`](Self::find_customers).
-    fn customer_search(&self) -> Option<Arc<CustomerSearch>> {
-        None
-    }
+    /// The rows of these customers.
+    fn find_customers(&self, numbers: &BTreeSet<Hex128>) -> Result<Vec<CustomerRow>, BackendError>;
+    /// The addresses and names, for a search on another thread.
+    fn customer_search(&self) -> Arc<dyn CustomerSearch>;
     /// Deletes the rows of customers with these numbers, so that it survives a power failure. Gives how many there were.
     fn forget_customers(&self, numbers: &[Hex128]) -> Result<usize, BackendError>;
     /// Passes on what other nodes appended before this call.

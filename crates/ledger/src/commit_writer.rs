@@ -165,8 +165,8 @@ impl<B: Backend> CommitWriter<B> {
             TextRequest::KeepCustomers(new, answer) => {
                 drop(answer.send(self.backend.keep_customers(&new).map_err(reason)));
             }
-            TextRequest::FindCustomers(query, answer) => {
-                drop(answer.send(self.backend.find_customers(&query).map_err(reason)));
+            TextRequest::FindCustomers(numbers, answer) => {
+                drop(answer.send(self.backend.find_customers(&numbers).map_err(reason)));
             }
             TextRequest::CustomerSearch(answer) => drop(answer.send(Ok(self.backend.customer_search()))),
             TextRequest::ForgetCustomers(numbers, answer) => {

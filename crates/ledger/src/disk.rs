@@ -3,7 +3,7 @@
 //! A start compares the two, and updates the index from the ledger or rebuilds it. After that, each binding is
 //! written to the ledger before its request is answered, and to the index soon after.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -28,11 +28,10 @@ use crate::recovery::{self, RecoveredLedger};
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
 use crate::texts::customer_search::CustomerSearch;
-use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::table::{ReadTexts, TextTable};
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use countersign_files::durable_file::{self, Access};
-use countersign_model::customer::NewCustomer;
+use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 use countersign_model::license_table::OfLicense;
 
@@ -210,12 +209,12 @@ impl Backend for StoreDisk {
         Ok(lock_mutex(&self.texts).keep_customers(new)?)
     }
 
-    fn find_customers(&self, query: &CustomerQuery) -> Result<FoundCustomers, BackendError> {
-        Ok(lock_mutex(&self.texts).find_customers(query))
+    fn find_customers(&self, numbers: &BTreeSet<Hex128>) -> Result<Vec<CustomerRow>, BackendError> {
+        Ok(lock_mutex(&self.texts).find_customers(numbers))
     }
 
-    fn customer_search(&self) -> Option<Arc<CustomerSearch>> {
-        Some(lock_mutex(&self.texts).customer_search())
+    fn customer_search(&self) -> Arc<dyn CustomerSearch> {
+        lock_mutex(&self.texts).customer_search()
     }
 
     fn forget_customers(&self, numbers: &[Hex128]) -> Result<usize, BackendError> {

@@ -2,7 +2,7 @@
 //!
 //! Each change waits until the commit thread has written it. A bound host is answered from memory.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,7 +12,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use countersign_model::api_token::ApiToken;
 use countersign_model::binding::CheckIn;
-use countersign_model::customer::NewCustomer;
+use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::digest::Digest;
 use countersign_model::first_copies::FirstCopies;
 use countersign_model::issued_license::{Hex128, IssuedLicense, IssuedPlace};
@@ -57,7 +57,7 @@ use crate::source::{self, LedgerPlace, StoreSource};
 use crate::stored_reports::StoredReports;
 use crate::telemetry::Reports;
 use crate::texts::customer_search::CustomerSearch;
-use crate::texts::customers::{CustomerQuery, FoundCustomers};
+use crate::texts::customers::newest_first;
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use crate::token_changes::{TokenChange, TokenOutcome};
 use crate::{disk, postgres};
@@ -430,23 +430,22 @@ impl Ledger {
         number.ok_or_else(|| StoreError::NotDurable("no number of the customer".into()))
     }
 
-    /// The addresses and names of the embedded store, for a search that delays no commit. A search returns names for
-    /// [`texts`](Self::texts). `None` for a ledger in a database: [`customers`](Self::customers) searches that.
+    /// A search of all customers for a part of an address or a name, for another thread.
     ///
     /// Errors: as [`Self::bind`].
-    pub async fn customer_search(&self) -> Result<Option<Arc<CustomerSearch>>, StoreError> {
+    pub async fn customer_search(&self) -> Result<Arc<dyn CustomerSearch>, StoreError> {
         let (request, pending) = TextRequest::customer_search();
         self.group_commit.enqueue(Message::Text(request))?;
         pending.wait().await
     }
 
-    /// The rows of customers that a query wants.
+    /// The rows of these customers, the newest first.
     ///
     /// Errors: as [`Self::bind`].
-    pub async fn customers(&self, query: CustomerQuery) -> Result<FoundCustomers, StoreError> {
-        let (request, pending) = TextRequest::find_customers(query.for_scan());
+    pub async fn customers(&self, numbers: BTreeSet<Hex128>) -> Result<Vec<CustomerRow>, StoreError> {
+        let (request, pending) = TextRequest::find_customers(numbers);
         self.group_commit.enqueue(Message::Text(request))?;
-        pending.wait().await.map(FoundCustomers::newest_first)
+        pending.wait().await.map(newest_first)
     }
 
     /// Erases a customer: the ledger says so from then on, and the rows are deleted, durably. Gives how many there were.

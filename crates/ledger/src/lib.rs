@@ -106,7 +106,6 @@ pub use postgres::settings::SettingsError;
 pub use postgres::shared_compaction::compact_shared;
 pub use postgres::shared_repair::{RepairOutcome, UnfitBinding, kept_files, repair_shared, set_kept_file_aside};
 pub use texts::customer_search::CustomerSearch;
-pub use texts::customers::{CustomerQuery, FoundCustomers};
 pub use texts::{ErasedText, FoundTexts, TextErasure, named_at_random};
 
 pub use log::MAX_NAMES;
@@ -121,8 +120,8 @@ pub use site_claims::SeenHash;
 pub use site_moves::{ReleaseRefusal, ReleaseRequest, Releaser, SiteReleaseOutcome, Successor};
 pub use sleep_watch::since_boot;
 pub use source::{
-    StoreReader, StoreSource, bindings_of, customers, has_bindings, history, issued_licenses, latest_changes,
-    read_only, stored_sales, texts,
+    StoreReader, StoreSource, bindings_of, customers, customers_with, has_bindings, history, issued_licenses,
+    latest_changes, read_only, stored_sales, texts,
 };
 pub use stored_sales::StoredSales;
 pub use telemetry::{FirstCopiesByLicense, RefusedByLicense};

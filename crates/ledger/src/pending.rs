@@ -3,6 +3,7 @@
 //!
 //! The thread of `commit_writer` reads and erases texts in turn with its commits: no commit under way brings an erased text back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::command::{Answer, LINES, Pending, WaitingRequest, pending};
@@ -11,9 +12,8 @@ use crate::license_imports::MAX_IMPORT_LINES;
 use crate::log::record;
 use crate::postgres::nodes::NodeSecrets;
 use crate::texts::customer_search::CustomerSearch;
-use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
-use countersign_model::customer::NewCustomer;
+use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 
 /// The most requests that may wait for the thread. The thread takes one more, and one may be an import.
@@ -51,8 +51,8 @@ pub(crate) enum TextRequest {
     Find(Vec<Hex128>, Answer<FoundTexts>),
     Erase(TextErasure, Answer<Option<ErasedText>>),
     KeepCustomers(Vec<NewCustomer>, Answer<Vec<Hex128>>),
-    FindCustomers(CustomerQuery, Answer<FoundCustomers>),
-    CustomerSearch(Answer<Option<Arc<CustomerSearch>>>),
+    FindCustomers(BTreeSet<Hex128>, Answer<Vec<CustomerRow>>),
+    CustomerSearch(Answer<Arc<dyn CustomerSearch>>),
     ForgetCustomers(Vec<Hex128>, Answer<usize>),
 }
 
@@ -75,14 +75,14 @@ impl TextRequest {
         (Self::KeepCustomers(new, answer), pending)
     }
 
-    /// A request for rows of customers, and what waits for them.
-    pub(crate) fn find_customers(query: CustomerQuery) -> (Self, Pending<FoundCustomers>) {
+    /// A request for the rows of these customers, and what waits for them.
+    pub(crate) fn find_customers(numbers: BTreeSet<Hex128>) -> (Self, Pending<Vec<CustomerRow>>) {
         let (answer, pending) = pending();
-        (Self::FindCustomers(query, answer), pending)
+        (Self::FindCustomers(numbers, answer), pending)
     }
 
-    /// A request for what a search for customers reads, and what waits for it: `None` where a database has it.
-    pub(crate) fn customer_search() -> (Self, Pending<Option<Arc<CustomerSearch>>>) {
+    /// A request for what a search for customers reads, and what waits for it.
+    pub(crate) fn customer_search() -> (Self, Pending<Arc<dyn CustomerSearch>>) {
         let (answer, pending) = pending();
         (Self::CustomerSearch(answer), pending)
     }

@@ -2,17 +2,20 @@
 //!
 //! [`maintenance`](crate::maintenance) has the changes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 
 use countersign_model::binding::{Binding, SiteReport};
+use countersign_model::customer::CustomerRow;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_key::LicenseId;
 use countersign_model::site_claim::ClaimStep;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{self, SiteRelease};
+use countersign_model::stored_text::StoredText;
+use countersign_model::text::folded::folded;
 
 use crate::error::StoreError;
 use crate::index::SiteReports;
@@ -24,7 +27,7 @@ use crate::postgres::shared_reader::SharedReader;
 use crate::reader::{self, FolderReader, VerifiedLedger};
 use crate::stored_sales::StoredSales;
 use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
-use crate::texts::customers::{CustomerQuery, FoundCustomers};
+use crate::texts::customers::newest_first;
 use crate::texts::{FoundTexts, table};
 
 /// The place of a store.
@@ -144,14 +147,32 @@ pub fn texts(source: StoreSource<'_>, names: &[Hex128]) -> Result<FoundTexts, St
     }
 }
 
-/// The rows of customers that a query wants, also while servers run; none where there is no store.
-pub fn customers(source: StoreSource<'_>, query: CustomerQuery) -> Result<FoundCustomers, StoreError> {
-    let query = query.for_scan();
+/// The rows of these customers, the newest first, also while servers run; none where there is no store.
+pub fn customers(source: StoreSource<'_>, numbers: &BTreeSet<Hex128>) -> Result<Vec<CustomerRow>, StoreError> {
     let found = match source {
-        StoreSource::Folder(path) => table::customers_in(&table::read(path)?, &query),
-        StoreSource::Database(address) => SharedReader::open(address)?.customers(&query)?,
+        StoreSource::Folder(path) => rows_in(path, usize::MAX, |row| numbers.contains(&row.number))?,
+        StoreSource::Database(address) => SharedReader::open(address)?.customers(numbers)?,
     };
-    Ok(found.newest_first())
+    Ok(newest_first(found))
+}
+
+/// At most `most` rows of customers whose address or name contains a text, without regard to case and accents; also while servers run.
+pub fn customers_with(source: StoreSource<'_>, text: &str, most: usize) -> Result<Vec<CustomerRow>, StoreError> {
+    let text = folded(text);
+    match source {
+        StoreSource::Folder(path) => rows_in(path, most, |row| row.contains(&text)),
+        StoreSource::Database(address) => SharedReader::open(address)?.customers_with(&text, most),
+    }
+}
+
+fn rows_in(
+    folder: &Path,
+    most: usize,
+    is_wanted: impl Fn(&CustomerRow) -> bool,
+) -> Result<Vec<CustomerRow>, StoreError> {
+    let stored = table::read(folder)?;
+    let rows = stored.values().filter_map(StoredText::customer);
+    Ok(rows.filter(|row| is_wanted(row)).take(most).cloned().collect())
 }
 
 impl StoreReader {

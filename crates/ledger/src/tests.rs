@@ -1,6 +1,6 @@
 //! Tests of the store on a real disk, and on one that fails when told to.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::io;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -25,10 +25,10 @@ use crate::memory::BindingMemory;
 use crate::pending::QUEUE;
 use crate::seats::WantedSeat;
 use crate::telemetry::Reports;
-use crate::texts::customers::{CustomerQuery, FoundCustomers};
+use crate::texts::customer_search::{CustomerSearch, FoldedCustomers};
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::binding::{Binding, CheckIn, SiteReport, Stored};
-use countersign_model::customer::NewCustomer;
+use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::{Details, License, LicenseStatus, SiteLimit};
@@ -178,8 +178,12 @@ impl Backend for Arc<Memory> {
         Ok(Vec::new())
     }
 
-    fn find_customers(&self, _: &CustomerQuery) -> Result<FoundCustomers, BackendError> {
-        Ok(FoundCustomers::default())
+    fn find_customers(&self, _: &BTreeSet<Hex128>) -> Result<Vec<CustomerRow>, BackendError> {
+        Ok(Vec::new())
+    }
+
+    fn customer_search(&self) -> Arc<dyn CustomerSearch> {
+        Arc::new(FoldedCustomers::default())
     }
 
     fn forget_customers(&self, _: &[Hex128]) -> Result<usize, BackendError> {

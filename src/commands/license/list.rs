@@ -14,7 +14,7 @@ use crate::commands::output;
 use crate::commands::shop::stored;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
-use countersign_ledger::{CustomerQuery, StoreError};
+use countersign_ledger::StoreError;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license::{License, LicenseState};
 use countersign_model::license_key::LicenseId;
@@ -210,17 +210,14 @@ fn customers(args: &Args, config: &Config) -> Result<Option<HashSet<Hex128>>, Fa
         )
         .hint("--customer finds the whole address"));
     }
-    let found = kept_customers::find(
-        CustomerQuery::Containing(text.trim().to_owned(), MOST_CUSTOMERS),
-        config,
-    )?;
-    if found.left_off > 0 {
+    let mut found = kept_customers::with(text.trim(), MOST_CUSTOMERS + 1, config)?;
+    if found.len() > MOST_CUSTOMERS {
+        found.truncate(MOST_CUSTOMERS);
         stderr::line(format_args!(
-            "note: {} more addresses have this text and are left off: give more of it",
-            found.left_off
+            "note: more than {MOST_CUSTOMERS} addresses have this text, and the others are left off: give more of it"
         ));
     }
-    Ok(Some(found.rows.into_iter().map(|row| row.number).collect()))
+    Ok(Some(found.into_iter().map(|row| row.number).collect()))
 }
 
 /// The licenses of an order.

@@ -12,7 +12,7 @@ use crate::commands::serve::store_hint;
 use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
 use crate::serve::reminders::{self, DueReminder, ReminderGroup};
-use countersign_ledger::{CustomerQuery, StoreError};
+use countersign_ledger::StoreError;
 use countersign_model::customer::mails_name;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license::License;
@@ -115,7 +115,7 @@ fn planned(args: &Args, config: &Config) -> Result<PlannedReminders, Failure> {
         groups.extend(of_moment.map(|(group, licenses)| (moment.date_naive(), group, licenses)));
     }
     let numbers = groups.iter().map(|(_, group, _)| group.to).collect();
-    let rows = kept_customers::find(CustomerQuery::Numbers(numbers), config)?.rows;
+    let rows = kept_customers::of(&numbers, config)?;
     let addresses = reminders::addresses(&rows);
     let mails = groups.into_iter().filter_map(|(day, group, licenses)| {
         let address = addresses.get(&group.to)?;

@@ -17,7 +17,6 @@ use crate::serve::hooks::Hook;
 use crate::serve::hooks::shop_client::ShopError;
 use crate::serve::state::Service;
 use countersign_files::spool::{SaidOfDelivery, SpoolError};
-use countersign_ledger::CustomerQuery;
 use countersign_mail::address::MailAddress;
 use countersign_mail::mail_queue_error::MailQueueError;
 use countersign_mail::queue::MailQueue;
@@ -143,8 +142,7 @@ pub(super) async fn mail_to_customer(
     customer: Hex128,
     licenses: &[LicenseId],
 ) -> Result<bool, ApplyError> {
-    let query = CustomerQuery::Numbers([customer].into());
-    let rows = service.gate.bindings().customers(query).await?.rows;
+    let rows = service.gate.bindings().customers([customer].into()).await?;
     let mut addresses = rows.iter().filter_map(|row| row.address.as_deref()?.parse().ok());
     match addresses.next() {
         Some(address) => mail_to(service, sale, address, licenses).await,

@@ -23,7 +23,7 @@ use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{address, counted, grouped};
 use crate::serve::state::Service;
-use countersign_ledger::{CustomerQuery, Ledger};
+use countersign_ledger::Ledger;
 use countersign_model::customer::{CustomerAddress, CustomerRow};
 use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::Hex128;
@@ -358,16 +358,13 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<HashSet<LicenseId>, Pag
 /// The customers whose address or name contains `wanted`, a folded text.
 async fn customers_with(asked: &Asked<'_>, wanted: &str) -> Result<Vec<CustomerRow>, PageProblem> {
     let bindings = asked.state.service.gate.bindings();
-    let Some(search) = bindings.customer_search().await? else {
-        let query = CustomerQuery::Containing(wanted.to_owned(), MOST_CUSTOMERS);
-        return Ok(bindings.customers(query).await?.rows);
-    };
+    let search = bindings.customer_search().await?;
     let wanted = wanted.to_owned();
     let look = move || {
         let mut slice = TimeSlice::begin();
-        search.first(&wanted, MOST_CUSTOMERS, || slice.pause())
+        search.first(&wanted, MOST_CUSTOMERS, &mut || slice.pause())
     };
-    let names = asked.state.scans.look(look).await?;
+    let names = asked.state.scans.look(look).await??;
     let stored = bindings.texts(names).await?;
     Ok(stored
         .iter()

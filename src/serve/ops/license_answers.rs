@@ -21,7 +21,7 @@ use crate::serve::pages::form_fields::new_once;
 use crate::serve::state::Service;
 use crate::serve::vouches::{self, VouchError};
 use countersign_ledger::{
-    AdoptedStep, ChangeOutcome, ChangeRefusal, CustomerQuery, Handout, Ledger, NewHandout, StoreError, named_at_random,
+    AdoptedStep, ChangeOutcome, ChangeRefusal, Handout, Ledger, NewHandout, StoreError, named_at_random,
 };
 use countersign_mail::address::MailAddress;
 use countersign_mail::queue::MailQueue;
@@ -533,11 +533,7 @@ impl LedgerTools<'_> {
         if self.bindings.is_erased(number) {
             return Ok(LicenseReply::Refused("the customer was erased".to_owned()));
         }
-        let kept = self
-            .bindings
-            .customers(CustomerQuery::Numbers([number].into()))
-            .await?
-            .rows;
+        let kept = self.bindings.customers([number].into()).await?;
         let newest = kept.iter().find(|row| row.is_of_address());
         let newest = newest.and_then(|row| row.address.as_deref()?.parse::<CustomerAddress>().ok());
         if newest.is_some_and(|newest| newest.normal() == address.normal()) {

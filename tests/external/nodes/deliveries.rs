@@ -135,6 +135,19 @@ fn a_buyer_whom_two_nodes_hear_of_at_once_is_one_customer_and_erased_on_both() {
     assert_eq!(customers.len(), 20, "{customers:?}");
     let rows = "SELECT count(*), count(DISTINCT customer) FROM countersign.texts WHERE customer IS NOT NULL";
     assert_eq!(cluster.psql(rows), "20|20");
+    let searched = "SELECT count(*) FROM countersign.customer_search";
+    assert_eq!(cluster.psql(searched), "20");
+    let found = |part: &str| {
+        let mut command = countersign(&instances[0]);
+        command.env("COUNTERSIGN_STORE", cluster.url("node"));
+        let listed = command
+            .args(["license", "list", "--json", "--find", part])
+            .output()
+            .unwrap();
+        let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+        listed.as_array().unwrap().len()
+    };
+    assert_eq!([found("nna-7@"), found("NNA-7@Buyer"), found("nna_7")], [2, 2, 0]);
     assert!(nodes.iter().all(|node| !node.log().contains("CANARY")));
 
     // Erased through one node, gone for both, and a dump that has the row brings nobody back.
@@ -151,6 +164,7 @@ fn a_buyer_whom_two_nodes_hear_of_at_once_is_one_customer_and_erased_on_both() {
     let told: Value = serde_json::from_slice(&forgotten.stdout).unwrap();
     assert_eq!((&told["addresses"], &told["licenses"]), (&json!(1), &json!(2)));
     assert_eq!(cluster.psql(&kept), "");
+    assert_eq!(cluster.psql(searched), "19");
     cluster.psql("INSERT INTO countersign.texts (name, text, customer) SELECT * FROM public.dump");
     assert_ne!(cluster.psql(&kept), "");
     let [first, second] = nodes;

@@ -3,6 +3,8 @@
 use std::fs;
 use std::net::SocketAddr;
 
+use serde_json::json;
+
 use super::database::prepared_cluster;
 use super::node;
 use crate::support::eventually;
@@ -67,7 +69,7 @@ fn ask(door: &Door, mail: &MailServer) -> (String, String) {
 }
 
 #[test]
-fn the_first_page_of_a_node_shows_what_is_parked_on_the_others() {
+fn the_desk_of_a_node_shows_what_is_parked_and_who_bought_on_the_others() {
     let cluster = prepared_cluster();
     let url = cluster.url("node");
     let nodes = [Instance::new(), Instance::new()];
@@ -79,7 +81,7 @@ fn the_first_page_of_a_node_shows_what_is_parked_on_the_others() {
         fs::copy(nodes[0].file(file), nodes[1].file(file)).unwrap();
     }
     let [first, second] = nodes.each_ref().map(|instance| Door::open(instance, &url));
-    let today = |door: &Door| {
+    let page = |door: &Door, path: &str| {
         let link = countersign(&nodes[0])
             .args(["desk", "--json"])
             .env("COUNTERSIGN_STORE", &url)
@@ -87,17 +89,28 @@ fn the_first_page_of_a_node_shows_what_is_parked_on_the_others() {
             .unwrap();
         let link: serde_json::Value = serde_json::from_slice(&link.stdout).unwrap();
         let link = link["link"].as_str().unwrap();
-        let path = &link[link.find("/link/").unwrap()..];
-        let used = first.send("POST", path, "", "");
+        let used = first.send("POST", &link[link.find("/link/").unwrap()..], "", "");
         let cookie = used.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
-        door.send("GET", "/", &cookie, "").text()
+        door.send("GET", path, &cookie, "").text()
     };
+    let today = |door: &Door| page(door, "/");
     assert!(!today(&first).contains("Node "), "{}", today(&first));
     let sale = invoice("in_1", "subscription_create", "price_of_nothing", 1, 30);
     assert_eq!(deliver(&second.server, "invoice.paid", 1, &sale), 200);
     let parked = |page: &str| page.contains(": 1 parked delivery") && page.contains("Node ");
     eventually("the other node shows it", || parked(&today(&first)));
     assert!(!parked(&today(&second)), "its own page has it as its own");
+
+    // Who bought at one node is found at the other by a part of the address, in which `_` and `%` mean themselves.
+    let mut sale = invoice("in_2", "subscription_create", "price_small", 1, 30);
+    sale["customer_email"] = json!("Zoë_100%@Buyer.example");
+    assert_eq!(deliver(&second.server, "invoice.paid", 2, &sale), 200);
+    let finds = |door: &Door, wanted: &str| page(door, &format!("/licenses?q={wanted}")).contains("Buyer.example");
+    eventually("it is sold", || finds(&first, "zoe_100%25@"));
+    assert!(finds(&second, "00%25@buyer"));
+    for other in ["zoe%25", "zoe_1__%25", "%25%25", "zoe%5C_100", "zoe%00"] {
+        assert!(!finds(&first, other), "{other}");
+    }
 
     // A node that does not run is named with what waits on it.
     second.server.kill();

@@ -32,6 +32,7 @@ mod text_erasure;
 mod text_rows;
 mod transaction;
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
 use std::path::Path;
@@ -52,9 +53,9 @@ use crate::log::Position;
 use crate::sleep_watch::{SleepWatch, since_boot};
 use crate::stored_reports::StoredReports;
 use crate::telemetry;
-use crate::texts::customers::{CustomerQuery, FoundCustomers};
+use crate::texts::customer_search::CustomerSearch;
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
-use countersign_model::customer::NewCustomer;
+use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 
 use failure::failure;
@@ -193,9 +194,13 @@ impl Backend for PostgresLog {
         self.wait_for(node.keep_customers(&self.settings, new))
     }
 
-    fn find_customers(&self, query: &CustomerQuery) -> Result<FoundCustomers, BackendError> {
+    fn find_customers(&self, numbers: &BTreeSet<Hex128>) -> Result<Vec<CustomerRow>, BackendError> {
         let mut node = self.node();
-        self.wait_for(node.find_customers(&self.settings, query))
+        self.wait_for(node.find_customers(&self.settings, numbers))
+    }
+
+    fn customer_search(&self) -> Arc<dyn CustomerSearch> {
+        Arc::<ReportReader>::clone(&self.reports)
     }
 
     fn forget_customers(&self, numbers: &[Hex128]) -> Result<usize, BackendError> {

@@ -1,4 +1,4 @@
-//! Reads reports for the admin listener, page by page, on a connection of its own.
+//! Reads reports for the admin listener, page by page, and searches customers for the desk, on a connection of its own.
 
 use std::io;
 
@@ -6,12 +6,16 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 use tokio_postgres::Client;
 
+use crate::error::StoreError;
 use crate::index::SiteReports;
 use crate::postgres::node_state::DEADLINE;
 use crate::postgres::settings::DatabaseSettings;
+use crate::postgres::text_rows;
 use crate::postgres::{reports, session};
 use crate::stored_reports::{ReportRange, StoredReports};
+use crate::texts::customer_search::CustomerSearch;
 use countersign_model::first_copies::FirstCopies;
+use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
 use countersign_model::refused_hosts::RefusedHosts;
 
@@ -76,5 +80,12 @@ impl StoredReports for ReportReader {
 
     fn first_copies_of(&self, license: &LicenseId) -> io::Result<Option<FirstCopies>> {
         self.ask(async |client| reports::license_record(client, license).await)
+    }
+}
+
+impl CustomerSearch for ReportReader {
+    fn first(&self, wanted: &str, most: usize, _pause: &mut dyn FnMut()) -> Result<Vec<Hex128>, StoreError> {
+        let found = self.ask(async |client| text_rows::customers_with(client, wanted, most).await);
+        found.map_err(|error| StoreError::NotDurable(error.to_string().into()))
     }
 }

@@ -32,10 +32,14 @@ pub(super) fn is_known(format: i32) -> Result<(), BackendError> {
     }
 }
 
-/// The table of the history, which tables of the format before do not have.
-macro_rules! history_table {
+/// What tables of the format before do not have: what a search of customers reads, and the history.
+macro_rules! new_tables {
     () => {
-        r#"CREATE TABLE IF NOT EXISTS countersign.history (
+        r#"CREATE TABLE IF NOT EXISTS countersign.customer_search (
+  name text COLLATE "C" PRIMARY KEY REFERENCES countersign.texts ON DELETE CASCADE,
+  search text COLLATE "C" NOT NULL
+);
+CREATE TABLE IF NOT EXISTS countersign.history (
   slug text COLLATE "C" NOT NULL,
   day date NOT NULL,
   node text COLLATE "C" NOT NULL,
@@ -109,7 +113,7 @@ CREATE TABLE IF NOT EXISTS countersign.webhook_cursors (
   progress jsonb NOT NULL
 );
 "#,
-    history_table!()
+    new_tables!()
 );
 
 /// Fails where there are tables of another format: the statements after it would mix both.
@@ -142,11 +146,11 @@ CREATE TABLE countersign.first_copies (
   copies jsonb NOT NULL
 );
 "#,
-    history_table!(),
+    new_tables!(),
     r#"DO $$ DECLARE node text; BEGIN
   FOR node IN SELECT grantee FROM information_schema.role_table_grants
     WHERE table_schema = 'countersign' AND table_name = 'refused' AND privilege_type = 'DELETE' LOOP
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.first_copies, countersign.history, countersign.texts TO %I', node);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.customer_search, countersign.first_copies, countersign.history, countersign.texts TO %I', node);
   END LOOP;
 END $$;
 UPDATE countersign.head SET format = NUMBER;
@@ -166,6 +170,7 @@ GRANT SELECT, INSERT, UPDATE ON countersign.nodes, countersign.reports TO NODE;
 GRANT SELECT, INSERT, UPDATE ON countersign.webhook_cursors TO NODE;
 GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.texts, countersign.refused, countersign.first_copies TO NODE;
 GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.history TO NODE;
+GRANT SELECT, INSERT, UPDATE ON countersign.customer_search TO NODE;
 ";
 
 /// What a node's role must be allowed, as `GRANTS` has it: tables, each with a privilege.

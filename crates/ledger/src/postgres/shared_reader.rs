@@ -1,6 +1,6 @@
 //! The shared log for commands: reads it as of one moment, beside running nodes. Changes nothing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -27,8 +27,8 @@ use crate::reader::{IndexState, VerifiedLedger};
 use crate::stored_sales::{StoredSales, StoredSalesBuilder};
 use crate::telemetry::{FirstCopiesByLicense, RefusedByLicense};
 use crate::texts::FoundTexts;
-use crate::texts::customers::{CustomerQuery, FoundCustomers};
 use countersign_model::binding::{Binding, SiteReport};
+use countersign_model::customer::CustomerRow;
 use countersign_model::issued_license::{Hex128, IssuedLicense};
 use countersign_model::license_key::LicenseId;
 
@@ -199,9 +199,19 @@ impl SharedReader {
         self.query(text_rows::find(&self.session.client, names))
     }
 
-    /// The rows of customers that a query wants.
-    pub(crate) fn customers(&self, query: &CustomerQuery) -> Result<FoundCustomers, StoreError> {
-        self.query(text_rows::customers_of(&self.session.client, query))
+    /// The rows of these customers.
+    pub(crate) fn customers(&self, numbers: &BTreeSet<Hex128>) -> Result<Vec<CustomerRow>, StoreError> {
+        self.query(text_rows::customers_of(&self.session.client, numbers))
+    }
+
+    /// At most `most` rows of customers whose address or name contains a folded text.
+    pub(crate) fn customers_with(&self, text: &str, most: usize) -> Result<Vec<CustomerRow>, StoreError> {
+        let names = self.query(text_rows::customers_with(&self.session.client, text, most))?;
+        let found = self.texts(&names)?;
+        Ok(found
+            .iter()
+            .filter_map(|(_, stored)| stored.customer().cloned())
+            .collect())
     }
 
     /// Passes on every event that is not superseded, in their order. Checks every line first.

@@ -2,6 +2,8 @@
 //!
 //! Who changes the table locks the head as a commit does: a text that was erased on one node is not kept by another.
 
+use std::collections::BTreeSet;
+
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 
@@ -10,9 +12,9 @@ use crate::postgres::failure::TransactionFailure;
 use crate::postgres::node_state::{DEADLINE, NodeState, no_answer};
 use crate::postgres::session::Session;
 use crate::postgres::settings::DatabaseSettings;
-use crate::postgres::text_rows::{ROWS, customers_of, find, number_of, stored, text_of, texts_of};
+use crate::postgres::text_rows::{ROWS, customers_of, find, keep_search, number_of, stored, text_of, texts_of};
 use crate::postgres::transaction;
-use crate::texts::customers::{self, CustomerQuery, FoundCustomers};
+use crate::texts::customers;
 use crate::texts::{ErasedText, FoundTexts, TextErasure};
 use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
@@ -38,6 +40,7 @@ pub(super) async fn put(session: &Session, all: &[(Hex128, StoredText)]) -> Resu
         transaction::lock_head(session).await?;
         let rows: [&(dyn ToSql + Sync); 4] = [&names, &texts, &erased, &customers];
         session.client.execute(PUT, &rows).await?;
+        keep_search(&session.client, part.iter().map(|(name, stored)| (name, stored))).await?;
         transaction::commit(session).await?;
     }
     Ok(())
@@ -63,6 +66,7 @@ async fn keep_customers(session: &Session, new: &[NewCustomer]) -> Result<Vec<He
             .client
             .execute(KEEP_CUSTOMERS, &[&names, &texts, &customers])
             .await?;
+        keep_search(&session.client, rows.iter()).await?;
     }
     transaction::commit(session).await?;
     Ok(numbers)
@@ -128,14 +132,14 @@ impl NodeState {
             .await
     }
 
-    /// The rows of customers that a query wants.
+    /// The rows of these customers.
     pub(super) async fn find_customers(
         &mut self,
         settings: &DatabaseSettings,
-        query: &CustomerQuery,
-    ) -> Result<FoundCustomers, BackendError> {
+        numbers: &BTreeSet<Hex128>,
+    ) -> Result<Vec<CustomerRow>, BackendError> {
         let question = async |session: &Session| {
-            customers_of(&session.client, query)
+            customers_of(&session.client, numbers)
                 .await
                 .map_err(TransactionFailure::from)
         };

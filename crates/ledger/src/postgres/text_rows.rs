@@ -2,11 +2,12 @@
 //!
 //! [`text_erasure`](crate::postgres::text_erasure) erases them.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use tokio_postgres::{Client, Error, Row};
 
-use crate::texts::customers::{CustomerQuery, FoundCustomers};
-use crate::texts::{FoundTexts, NewText};
+use crate::texts::{FoundTexts, NewText, customer_search};
 use countersign_model::customer::CustomerRow;
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
@@ -27,9 +28,13 @@ const PAGE: &str = "SELECT name, text, erased, customer FROM countersign.texts W
 const CUSTOMERS: &str =
     "SELECT name, text, erased, customer FROM countersign.texts WHERE customer = ANY ($1) ORDER BY customer, name";
 
-/// The index has the rows in this order.
-const CUSTOMERS_PAGE: &str = "SELECT name, text, erased, customer FROM countersign.texts \
-     WHERE customer IS NOT NULL AND (customer, name) > ($1, $2) ORDER BY customer, name LIMIT $3";
+/// Keeps what a search of customers reads. A row goes with that of its customer.
+const KEEP_SEARCH: &str = "INSERT INTO countersign.customer_search (name, search) \
+     SELECT * FROM unnest($1::text[], $2::text[]) AS new(name, search) ORDER BY name \
+     ON CONFLICT (name) DO UPDATE SET search = excluded.search";
+
+// `position` would be as fast, but the planner knows how rare a pattern is, and an index of trigrams serves it.
+const SEARCH: &str = "SELECT name FROM countersign.customer_search WHERE search LIKE $1 LIMIT $2";
 
 /// Rows of one page or one statement.
 pub(super) const ROWS: usize = 10_000;
@@ -100,32 +105,43 @@ pub(super) async fn find(client: &Client, names: &[Hex128]) -> Result<FoundTexts
     Ok(rows.iter().filter_map(stored).collect())
 }
 
-/// The rows of customers that a query wants.
-pub(super) async fn customers_of(client: &Client, query: &CustomerQuery) -> Result<FoundCustomers, Error> {
-    let mut found = FoundCustomers::default();
-    let mut take = |rows: &[Row]| {
-        for (_, stored) in rows.iter().filter_map(stored) {
-            stored
-                .customer()
-                .into_iter()
-                .for_each(|row| query.take(row, &mut found));
-        }
-    };
-    if let CustomerQuery::Numbers(numbers) = query {
-        let numbers: Vec<_> = numbers.iter().map(Hex128::to_string).collect();
-        take(&client.query(CUSTOMERS, &[&numbers]).await?);
-        return Ok(found);
+/// The rows of these customers.
+pub(super) async fn customers_of(client: &Client, numbers: &BTreeSet<Hex128>) -> Result<Vec<CustomerRow>, Error> {
+    let numbers: Vec<_> = numbers.iter().map(Hex128::to_string).collect();
+    let rows = client.query(CUSTOMERS, &[&numbers]).await?;
+    let rows = rows.iter().filter_map(stored);
+    Ok(rows.filter_map(|(_, stored)| stored.customer().cloned()).collect())
+}
+
+/// Keeps what a search reads of rows of customers, which are kept before.
+pub(super) async fn keep_search(
+    client: &Client,
+    rows: impl Iterator<Item = (&Hex128, &StoredText)>,
+) -> Result<(), Error> {
+    let (mut names, mut texts) = (Vec::new(), Vec::new());
+    for (name, stored) in rows.filter(|(_, stored)| customer_search::has(stored)) {
+        names.push(name.to_string());
+        let parts: Vec<_> = customer_search::folded_parts(stored).collect();
+        texts.push(storable(&parts.join("\n")));
     }
-    let mut last = [String::new(), String::new()];
-    loop {
-        let [customer, name] = &last;
-        let rows = client.query(CUSTOMERS_PAGE, &[customer, name, &(ROWS as i64)]).await?;
-        take(&rows);
-        match rows.last() {
-            Some(row) if rows.len() == ROWS => last = [row.get(3), row.get(0)],
-            _ => return Ok(found),
+    client.execute(KEEP_SEARCH, &[&names, &texts]).await.map(drop)
+}
+
+/// The names of at most `most` rows of customers whose address or name contains a folded text.
+pub(super) async fn customers_with(client: &Client, wanted: &str, most: usize) -> Result<Vec<Hex128>, Error> {
+    let mut pattern = String::from("%");
+    for letter in storable(wanted).chars() {
+        if matches!(letter, '%' | '_' | '\\') {
+            pattern.push('\\');
         }
+        pattern.push(letter);
     }
+    pattern.push('%');
+    let rows = client.query(SEARCH, &[&pattern, &(most as i64)]).await?;
+    Ok(rows
+        .iter()
+        .filter_map(|row| row.get::<_, &str>(0).parse().ok())
+        .collect())
 }
 
 /// Of how many orders something is kept.

@@ -1,11 +1,13 @@
-//! Addresses and names of customers in one piece of memory, so that a search for a part of them reads a million in milliseconds.
+//! A search for a part of the address or the name of customers, without regard to case and accents. It keeps no commit waiting.
 //!
-//! Rows lie scattered over memory, and each is compared without regard to case and accents: a search of a million took a second.
+//! The embedded store has all addresses and names in one piece of memory, which reads a million in milliseconds; rows lie scattered, and
+//! took a second. `postgres::text_rows` has them in a table that has nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use memchr::memmem::Finder;
 
+use crate::error::StoreError;
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
 use countersign_model::text::folded::folded;
@@ -16,16 +18,26 @@ const END: u8 = 0xff;
 /// The rows between two pauses of a search: some 50 kB.
 const ROWS: usize = 1_024;
 
-/// What is searched.
+/// Where customers are searched. Blocks.
+pub trait CustomerSearch: Send + Sync {
+    /// The names of at most `most` rows that contain `wanted`, which must be [`folded`]; [`Ledger::texts`](crate::Ledger::texts) has the
+    /// rows. Calls `pause` between pieces of some 50 kB of memory.
+    ///
+    /// # Errors
+    /// A database does not answer.
+    fn first(&self, wanted: &str, most: usize, pause: &mut dyn FnMut()) -> Result<Vec<Hex128>, StoreError>;
+}
+
+/// The addresses and names of the embedded store.
 #[derive(Clone, Default)]
-pub struct CustomerSearch {
+pub(crate) struct FoldedCustomers {
     /// The folded address of each row, and the folded name.
     text: Vec<u8>,
     /// The rows in the order of `text`: where each ends, and the name under which it is stored.
     rows: Vec<(usize, Hex128)>,
 }
 
-impl CustomerSearch {
+impl FoldedCustomers {
     /// Everything in a table.
     pub(crate) fn of(stored: &BTreeMap<Hex128, StoredText>) -> Self {
         let mut search = Self::default();
@@ -36,9 +48,8 @@ impl CustomerSearch {
     /// Adds rows of customers, those that say an address or a name. None of them may be here already.
     pub(crate) fn add(&mut self, stored: &BTreeMap<Hex128, StoredText>) {
         for (name, stored) in stored.iter().filter(|(_, stored)| has(stored)) {
-            let parts = stored.customer().map(|row| [&row.address, &row.name]);
-            for part in parts.into_iter().flatten().flatten() {
-                self.text.extend_from_slice(folded(part).as_bytes());
+            for part in folded_parts(stored) {
+                self.text.extend_from_slice(part.as_bytes());
                 self.text.push(END);
             }
             self.rows.push((self.text.len(), *name));
@@ -68,9 +79,10 @@ impl CustomerSearch {
         text[length..].fill(0);
         text.truncate(length);
     }
+}
 
-    /// The names of at most `most` rows that contain `wanted`, which must be [`folded`]. Calls `pause` every 50 kB.
-    pub fn first(&self, wanted: &str, most: usize, mut pause: impl FnMut()) -> Vec<Hex128> {
+impl CustomerSearch for FoldedCustomers {
+    fn first(&self, wanted: &str, most: usize, pause: &mut dyn FnMut()) -> Result<Vec<Hex128>, StoreError> {
         let finder = Finder::new(wanted.as_bytes());
         let mut found = Vec::new();
         let mut from = 0;
@@ -90,15 +102,22 @@ impl CustomerSearch {
             }
             pause();
         }
-        found
+        Ok(found)
     }
 }
 
-impl Drop for CustomerSearch {
+impl Drop for FoldedCustomers {
     // SECURITY: a copy that a search held while a row was taken out has that row.
     fn drop(&mut self) {
         self.text.fill(0);
     }
+}
+
+/// The address and the name of a customer's row, [`folded`], where it says them.
+pub(crate) fn folded_parts(stored: &StoredText) -> impl Iterator<Item = String> {
+    let parts = stored.customer().map(|row| [&row.address, &row.name]);
+    let said = parts.into_iter().flatten().flatten();
+    said.map(|part| folded(part))
 }
 
 /// Whether a search can find this: a row that says an address or a name.
@@ -131,8 +150,8 @@ mod tests {
         named.map(|(at, row)| (Hex128([at as u8; 16]), row)).collect()
     }
 
-    fn found(search: &CustomerSearch, wanted: &str) -> Vec<u8> {
-        let names = search.first(&folded(wanted), usize::MAX, || {});
+    fn found(search: &FoldedCustomers, wanted: &str) -> Vec<u8> {
+        let names = search.first(&folded(wanted), usize::MAX, &mut || {}).unwrap();
         names.iter().map(|name| name.0[0]).collect()
     }
 
@@ -144,7 +163,7 @@ mod tests {
             StoredText::Text("anna's order".into()),
             row(Some("b@b.example"), Some("Anna B")),
         ]);
-        let mut search = CustomerSearch::of(&rows);
+        let mut search = FoldedCustomers::of(&rows);
         assert_eq!(found(&search, "ANNA"), [0, 3]);
         assert_eq!(found(&search, "exampleanna"), [0; 0]);
         assert_eq!(found(&search, "annab@"), [0; 0]);
@@ -161,7 +180,7 @@ mod tests {
             wanted in "[a-cA-Cäß@ ]{0,3}",
         ) {
             let mut rows = table(texts.iter().map(|(address, name)| row(Some(address), Some(name))));
-            let mut search = CustomerSearch::of(&rows);
+            let mut search = FoldedCustomers::of(&rows);
             let removed: BTreeSet<_> = removed.into_iter().map(|number| Hex128([number; 16])).collect();
             search.remove(&removed);
             rows.retain(|name, _| !removed.contains(name));
@@ -170,7 +189,7 @@ mod tests {
             let expected: Vec<_> = contain.map(|(name, _)| *name).collect();
             for most in [0, 1, 2, usize::MAX] {
                 let first: Vec<_> = expected.iter().take(most).copied().collect();
-                proptest::prop_assert_eq!(search.first(&wanted, most, || {}), first);
+                proptest::prop_assert_eq!(search.first(&wanted, most, &mut || {}).unwrap(), first);
             }
         }
     }

@@ -1,64 +1,19 @@
-//! Rows of customers in the table of texts: what is asked for, and what is written.
+//! Rows of customers in the table of texts: which of them is newest, and what is written.
 //!
 //! A row has the HMAC of an address as its name, so one address is one customer, on all nodes. It is written before the line of a license
 //! that has the customer's number. An erased customer has no row: nothing reminds of the address.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use crate::texts::FoundTexts;
 use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
-use countersign_model::text::folded::folded;
 
-/// Which rows are wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CustomerQuery {
-    /// Those of these customers.
-    Numbers(BTreeSet<Hex128>),
-    /// At most so many whose address or name contains this text in upper or lower case. Looks at every row.
-    Containing(String, usize),
-}
-
-/// The rows that were found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FoundCustomers {
-    /// The rows.
-    pub rows: Vec<CustomerRow>,
-    /// How many more there are.
-    pub left_off: usize,
-}
-
-impl FoundCustomers {
-    /// Of several addresses of a customer, the one that somebody named last comes first: mails go to it.
-    #[must_use]
-    pub(crate) fn newest_first(mut self) -> Self {
-        self.rows.sort_by_key(|row| std::cmp::Reverse(row.since));
-        self
-    }
-}
-
-impl CustomerQuery {
-    /// Takes a row of a scan, if it is wanted.
-    pub(crate) fn take(&self, row: &CustomerRow, found: &mut FoundCustomers) {
-        let (is_wanted, limit) = match self {
-            Self::Numbers(numbers) => (numbers.contains(&row.number), usize::MAX),
-            Self::Containing(text, limit) => (row.contains(text), *limit),
-        };
-        match is_wanted {
-            true if found.rows.len() < limit => found.rows.push(row.clone()),
-            true => found.left_off += 1,
-            false => {}
-        }
-    }
-
-    /// The query with its text folded, as a scan compares it.
-    pub(crate) fn for_scan(self) -> Self {
-        match self {
-            Self::Containing(text, limit) => Self::Containing(folded(&text), limit),
-            numbers @ Self::Numbers(_) => numbers,
-        }
-    }
+/// The rows with the address first that somebody named last, of several of a customer: mails go to it.
+pub(crate) fn newest_first(mut rows: Vec<CustomerRow>) -> Vec<CustomerRow> {
+    rows.sort_by_key(|row| std::cmp::Reverse(row.since));
+    rows
 }
 
 /// The rows to write for customers who may be known, and the number of each. `known` has the rows with their names.
@@ -141,26 +96,15 @@ mod tests {
             since: chrono::DateTime::from_timestamp(seconds, 0),
             ..row(1, Some(address))
         };
-        let found = FoundCustomers {
-            rows: vec![row(1, Some("first@b.c")), since(1, "second@b.c"), since(2, "third@b.c")],
-            left_off: 0,
-        };
-        let rows = found.newest_first().rows;
+        let rows = newest_first(vec![
+            row(1, Some("first@b.c")),
+            since(1, "second@b.c"),
+            since(2, "third@b.c"),
+        ]);
         let addresses: Vec<_> = rows.iter().filter_map(|row| row.address.as_deref()).collect();
         assert_eq!(addresses, ["third@b.c", "second@b.c", "first@b.c"]);
         // The first one is named again.
         let again = row(1, Some("first@b.c")).with(&since(3, "first@b.c"));
         assert_eq!(again, since(3, "first@b.c"));
-    }
-
-    #[test]
-    fn a_scan_ends_at_its_limit_and_says_what_it_left_off() {
-        let query = CustomerQuery::Containing("A@".into(), 2).for_scan();
-        let mut found = FoundCustomers::default();
-        for number in 1..=5 {
-            let address = if number == 3 { "b@b.c" } else { "a@b.c" };
-            query.take(&row(number, Some(address)), &mut found);
-        }
-        assert_eq!((found.rows.len(), found.left_off), (2, 2));
     }
 }

@@ -13,8 +13,8 @@ use crate::log::Position;
 use crate::log::file::LedgerFile;
 use crate::log::reader::{LedgerExtent, LedgerFault};
 use crate::log::writer::{LedgerWriter, Medium as _};
-use crate::texts::customer_search::{self, CustomerSearch};
-use crate::texts::customers::{self, CustomerQuery, FoundCustomers};
+use crate::texts::customer_search::{self, FoldedCustomers};
+use crate::texts::customers;
 use crate::texts::file::{self, TextFile};
 use crate::texts::{ErasedText, FoundTexts, NewText, TextErasure};
 use countersign_files::durable_file::{self, Access};
@@ -31,7 +31,7 @@ pub(crate) struct TextTable {
     /// The names of the rows of each customer, by number.
     numbers: BTreeSet<(Hex128, Hex128)>,
     /// Addresses and names.
-    search: Arc<CustomerSearch>,
+    search: Arc<FoldedCustomers>,
     writer: LedgerWriter<TextFile>,
 }
 
@@ -72,7 +72,7 @@ fn read_whole(path: &Path, genesis: Position) -> Result<(TextsByName, LedgerExte
 pub(crate) struct ReadTexts {
     stored: TextsByName,
     numbers: BTreeSet<(Hex128, Hex128)>,
-    search: CustomerSearch,
+    search: FoldedCustomers,
     found: LedgerExtent,
 }
 
@@ -82,7 +82,7 @@ impl ReadTexts {
         let (stored, found) = read_whole(&file::path_in(folder), file::genesis())?;
         Ok(Self {
             numbers: stored.iter().filter_map(number_and_name).collect(),
-            search: CustomerSearch::of(&stored),
+            search: FoldedCustomers::of(&stored),
             stored,
             found,
         })
@@ -137,14 +137,6 @@ fn convert_old_file(folder: &Path) -> Result<bool, StoreError> {
         "the texts of orders are in texts.jsonl now"
     );
     Ok(true)
-}
-
-/// The rows of customers that a query wants. Looks at all.
-pub(crate) fn customers_in(stored: &TextsByName, query: &CustomerQuery) -> FoundCustomers {
-    let mut found = FoundCustomers::default();
-    let rows = stored.values().filter_map(StoredText::customer);
-    rows.for_each(|row| query.take(row, &mut found));
-    found
 }
 
 /// The number of the customer of a row, and the row's name.
@@ -278,23 +270,17 @@ impl TextTable {
         Ok(numbers)
     }
 
-    /// The rows of customers that a query wants. Those of numbers are found without a look at all.
-    pub(crate) fn find_customers(&self, query: &CustomerQuery) -> FoundCustomers {
-        let CustomerQuery::Numbers(numbers) = query else {
-            return customers_in(&self.stored, query);
-        };
+    /// The rows of these customers.
+    pub(crate) fn find_customers(&self, numbers: &BTreeSet<Hex128>) -> Vec<CustomerRow> {
         let names = numbers.iter().flat_map(|number| {
             let of_number = (*number, Hex128([0; 16]))..=(*number, Hex128([0xff; 16]));
             self.numbers.range(of_number).map(|(_, name)| name)
         });
-        FoundCustomers {
-            rows: names.filter_map(|name| self.customer(name)).collect(),
-            left_off: 0,
-        }
+        names.filter_map(|name| self.customer(name)).collect()
     }
 
     /// A snapshot of the addresses and names, for a search on another thread.
-    pub(crate) fn customer_search(&self) -> Arc<CustomerSearch> {
+    pub(crate) fn customer_search(&self) -> Arc<FoldedCustomers> {
         Arc::clone(&self.search)
     }
 
@@ -509,8 +495,8 @@ mod tests {
         let mut table = open();
         let again = customer(2, 21, "anna@a.example");
         assert_eq!(table.keep_customers(std::slice::from_ref(&again)).unwrap(), numbers(20));
-        let of_number = CustomerQuery::Numbers(numbers(20).into_iter().collect());
-        assert_eq!(table.find_customers(&of_number).rows, [both[0].row.clone()]);
+        let of_number = numbers(20).into_iter().collect();
+        assert_eq!(table.find_customers(&of_number), [both[0].row.clone()]);
         // A license's row goes with its customer.
         let license = LicenseId::from_bytes([7; 32]);
         let of_license = |number: u8| {
@@ -519,10 +505,7 @@ mod tests {
         };
         for (number, expected) in [(20, [2, 1]), (30, [1, 2])] {
             table.keep_customers(&[of_license(number)]).unwrap();
-            let count = |number: u8| {
-                let query = CustomerQuery::Numbers([Hex128([number; 16])].into());
-                table.find_customers(&query).rows.len()
-            };
+            let count = |number: u8| table.find_customers(&[Hex128([number; 16])].into()).len();
             assert_eq!([20, 30].map(count), expected, "{number}");
         }
         assert_eq!(table.forget_customers(&numbers(20).into_iter().collect()).unwrap(), 1);
@@ -538,7 +521,7 @@ mod tests {
         );
         assert_eq!(table.keep_customers(&[again]).unwrap(), numbers(21));
         drop(table);
-        assert_eq!(open().find_customers(&of_number).rows, []);
+        assert_eq!(open().find_customers(&of_number), []);
     }
 
     #[test]
