@@ -92,11 +92,13 @@ impl ChangesCollector {
     /// Looks at a line, which has its line feed. Returns `Break` once every change is found.
     pub(crate) fn take(&mut self, line: &[u8]) -> Result<ControlFlow<()>, LineError> {
         let order = self.wanted.day.and_then(|wanted| Some(day(line)?.cmp(&wanted)));
-        self.is_past |= order == Some(Ordering::Less);
-        let is_full = self.is_full();
+        // An import writes when each site was bound, which may be years ago.
+        let is_earlier = order == Some(Ordering::Less);
+        self.is_past |= is_earlier && !is_of_kind(line, "bound");
+        let is_wanted = !is_earlier && !self.is_full();
         let is_late =
             order == Some(Ordering::Greater) || self.wanted.before.is_some_and(|before| !is_before(line, before));
-        if is_late || !(self.may_want(line) && !is_full || self.may_be_before(line)) {
+        if is_late || !(self.may_want(line) && is_wanted || self.may_be_before(line)) {
             return Ok(self.after(line, is_late));
         }
         let record = LedgerRecord::read(line)?;
@@ -107,7 +109,7 @@ impl ChangesCollector {
         {
             self.found.changes[index].before = Some(Arc::clone(issued));
         }
-        if !is_full && self.wants(&event) {
+        if is_wanted && self.wants(&event) {
             if let LedgerEvent::License(issued) = &event
                 && issued.revision > 1
             {
@@ -339,7 +341,8 @@ mod tests {
             at(of_license(2, 1, 2, "operator:cli"), "2026-03-02"),
             at(bound(3, 1), "2026-03-02"),
             at(of_license(4, 1, 3, "operator:cli"), "2026-03-02"),
-            at(of_license(5, 1, 4, "operator:cli"), "2026-03-03"),
+            at(bound(5, 1), "2019-01-01"),
+            at(of_license(6, 1, 4, "operator:cli"), "2026-03-03"),
         ];
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("ledger.jsonl"), lines.concat()).unwrap();
@@ -352,6 +355,7 @@ mod tests {
             let changes = in_folder(folder.path(), wanted).unwrap();
             (found(&changes), changes.older)
         };
+        // The site was bound before the ledger began, and an import said so on 2 or 3 March.
         assert_eq!(of("2026-03-02", 10), (vec![(4, Some(2)), (2, Some(1))], None));
         assert_eq!(of("2026-03-02", 1), (vec![(4, Some(2))], Some(4)));
         assert_eq!(of("2026-03-01", 10), (vec![(1, None)], None));
