@@ -118,7 +118,8 @@ pub(super) async fn keep_search(
     client: &Client,
     rows: impl Iterator<Item = (&Hex128, &StoredText)>,
 ) -> Result<(), Error> {
-    let (mut names, mut texts) = (Vec::new(), Vec::new());
+    let mut names = Vec::new();
+    let mut texts = Vec::new();
     for (name, stored) in rows.filter(|(_, stored)| customer_search::has(stored)) {
         names.push(name.to_string());
         let parts: Vec<_> = customer_search::folded_parts(stored).collect();
