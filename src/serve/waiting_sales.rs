@@ -130,7 +130,7 @@ impl SpooledDelivery {
         let queued = &self.whole.queued;
         let waits_for = queued.item.waits_for?;
         // A parked renewal has no sale in the ledger, and a key that did not come is still to come.
-        let is_missed = matches!(waits_for, AwaitedThing::FirstPayment | AwaitedThing::Key);
+        let is_missed = matches!(waits_for, AwaitedThing::RenewedLicense | AwaitedThing::Key);
         (queued.state == QueueState::Waiting || is_missed).then(|| ListedWait {
             shop: Some(queued.item.shop.to_string()),
             sale: None,
@@ -221,7 +221,7 @@ pub fn retry_renewals(store: &Path, now: DateTime<Utc>) -> Result<(), JsonFolder
     for (name, _) in queue.list()? {
         // `shop parked list` tells of one that cannot be read.
         let Ok(Some(queued)) = queue.read(name) else { continue };
-        if queued.item.waits_for == Some(AwaitedThing::FirstPayment) {
+        if queued.item.waits_for == Some(AwaitedThing::RenewedLicense) {
             queue.retry_changed(name, now, |_| {})?;
         }
     }

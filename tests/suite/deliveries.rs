@@ -55,7 +55,7 @@ impl Shop {
         eventually("every delivery is applied or waits", || {
             self.deliveries("waiting")
                 .iter()
-                .all(|delivery| delivery["waits_for"] == "first_payment")
+                .all(|delivery| delivery["waits_for"] == "renewed_license")
         });
     }
 
@@ -546,7 +546,7 @@ fn a_renewal_of_a_subscription_that_nobody_knows_is_parked_until_a_person_says_t
     );
     eventually("it waits for the first payment", || {
         let waiting = shop.deliveries("waiting");
-        waiting.len() == 1 && waiting[0]["waits_for"] == "first_payment"
+        waiting.len() == 1 && waiting[0]["waits_for"] == "renewed_license"
     });
     // An hour later.
     let mut delivery = shop.deliveries("waiting").remove(0);

@@ -1160,7 +1160,7 @@ fn a_reserved_seat_is_freed_and_moved_before_its_site_asked() {
     let page = change("move", &[("host", "shop.example.com"), ("to", "shopp.example.com")]);
     for said in [
         "The seat is reserved for shopp.example.com.",
-        "reserved, has not asked yet",
+        "reserved: it gets the seat when it asks",
         "Free the seat of shopp.example.com",
         "Seat of shop.example.com freed, seat reserved for shopp.example.com",
     ] {
@@ -1216,10 +1216,18 @@ fn what_takes_something_away_is_asked_first_and_says_what_happens() {
     // A month and a year more are a click away.
     let page = desk.get(&path, &anna).text();
     for day in ["2029-02-28", "2030-01-31"] {
-        assert!(page.contains(&format!("?until={day}#x\"")), "{day}: {page}");
+        assert!(page.contains(&format!("?until={day}#ex\"")), "{day}: {page}");
     }
     let chosen = desk.get(&format!("{path}?until=2030-01-31"), &anna).text();
     assert!(chosen.contains("name=\"until\" value=\"2030-01-31\""), "{chosen}");
+    assert!(
+        chosen.contains("to <b>31 Jan 2030</b>. It is not saved yet."),
+        "{chosen}"
+    );
+    assert!(!page.contains("name=\"until\" value"), "{page}");
+    let extended = change("extend", &[("until", "2030-01-31")]);
+    let page = desk.get(location(&extended), &anna).text();
+    assert!(page.contains("It ends 31 Jan 2030 now."), "{page}");
 }
 
 #[test]
@@ -1327,6 +1335,11 @@ fn parked_mails_are_listed_with_their_license_address_and_reason() {
     );
     let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
     let health = |session: &str| desk.get("/health", session).text();
+    let license = desk.get(&format!("/licenses/{id}"), &jonas).text();
+    assert!(
+        license.contains("The mail with the key did not arrive") && license.contains("Mail not delivered: the key"),
+        "{license}"
+    );
     let shown = health(&jonas);
     for said in [
         "Parked mails",
@@ -1384,7 +1397,7 @@ fn an_order_without_an_offer_gets_one_or_is_left_aside_and_what_is_parked_is_tri
     let id = ids().remove(0);
     let page = desk.get("/sales", &session(JONAS)).text();
     assert!(
-        page.contains(&format!("href=\"/sales/{id}\"")) && page.contains("no file of registry/offers/"),
+        page.contains(&format!("href=\"/sales/{id}\"")) && page.contains("no offer here is for what the shop sold"),
         "{page}"
     );
     let seen = desk.get("/sales", &session(MIRA)).text();
@@ -1392,6 +1405,21 @@ fn an_order_without_an_offer_gets_one_or_is_left_aside_and_what_is_parked_is_tri
         !seen.contains("Choose an offer") && !seen.contains("Try again"),
         "{seen}"
     );
+    // The form repeats what the row says.
+    let form = desk.get(&format!("/sales/{id}"), &session(JONAS)).text();
+    for said in ["CANARY-jane@example.com", "19.00 EUR", "<bdi>price_new</bdi>"] {
+        assert!(form.contains(said), "{said}: {form}");
+    }
+    // Nothing is counted twice.
+    let today = desk.get("/", &session(JONAS)).text();
+    assert!(today.contains("1 sale waits") && !today.contains("parked"), "{today}");
+    // Who looks for the license finds the order.
+    for wanted in ["jane@example", "Order%20sub_1", "%23sub_1"] {
+        let found = desk.get(&format!("/licenses?q={wanted}"), &session(JONAS)).text();
+        assert!(found.contains("1 waiting order is like this"), "{wanted}: {found}");
+    }
+    let none = desk.get("/licenses?q=jane%40example", &session(MIRA)).text();
+    assert!(!none.contains("waiting order"), "{none}");
     // One row says what was ordered, and by whom, to those who see customers.
     assert_eq!(page.matches("<bdi>price_new</bdi>").count(), 1, "{page}");
     assert!(!page.contains("Parked deliveries"), "{page}");
@@ -1702,7 +1730,7 @@ fn a_person_says_which_license_a_subscription_renews() {
     let mut renewal = invoice("in_9", "subscription_cycle", "price_small", 1, 400);
     renewal["parent"]["subscription_details"]["subscription"] = json!("sub_9");
     assert_eq!(deliver(&desk.server, "invoice.paid", 1, &renewal), 200);
-    let id = delivery_waiting_for(&desk, "first_payment");
+    let id = delivery_waiting_for(&desk, "renewed_license");
     let jonas = session(JONAS);
     assert!(
         desk.get("/sales", &jonas)
@@ -1725,9 +1753,21 @@ fn a_person_says_which_license_a_subscription_renews() {
         );
     }
     assert_eq!(desk.ledger(), before);
-    let form = [("license", &license[..12]), ("reason", "imported without it")];
+    let page = desk.get(&format!("/deliveries/{id}"), &jonas).text();
+    assert!(page.contains("No license of this buyer is here."), "{page}");
+    desk.issue(&["--customer", "CANARY-jane@example.com"]);
+    let page = desk.get(&format!("/deliveries/{id}"), &jonas).text();
+    assert!(
+        page.contains(">It renews ") && !page.contains("No license of this buyer"),
+        "{page}"
+    );
+    let form = [
+        ("license", "_other"),
+        ("other", &license[..12]),
+        ("reason", "imported without it"),
+    ];
     assert_eq!(location(&desk.post(&at, &jonas, &form)), "/sales?done=attached");
-    eventually("it is applied", || waiting_for(&desk, "first_payment").is_none());
+    eventually("it is applied", || waiting_for(&desk, "renewed_license").is_none());
     let history = stdout_json(&desk.instance, &["license", "history", &license]);
     let lines = history["events"].as_array().unwrap();
     let attached = lines.iter().find(|line| line["reason"] == "imported without it");
@@ -1742,10 +1782,31 @@ fn a_person_says_which_license_a_subscription_renews() {
             .as_array()
             .unwrap()
             .len(),
-        1
+        2
     );
     let sub = ["shop", "attach", "sub_9", license.as_str()];
     assert_eq!(stdout_json(&desk.instance, &sub)["changed"], json!(false));
+
+    // Another one is a first purchase, whatever the shop calls it.
+    renewal["id"] = json!("in_10");
+    renewal["parent"]["subscription_details"]["subscription"] = json!("sub_10");
+    assert_eq!(deliver(&desk.server, "invoice.paid", 2, &renewal), 200);
+    let id = delivery_waiting_for(&desk, "renewed_license");
+    let form = [("license", "_new"), ("reason", "moved from the old shop")];
+    let answer = desk.post(&format!("/deliveries/{id}/attach"), &jonas, &form);
+    assert_eq!(location(&answer), "/sales?done=said");
+    eventually("it is issued", || waiting_for(&desk, "renewed_license").is_none());
+    let sales = stdout_json(&desk.instance, &["shop", "sales", "list"]);
+    let issued = sales[0]["licenses"][0]["id"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{sales}"));
+    let history = stdout_json(&desk.instance, &["license", "history", issued]);
+    let first = &history["events"][0];
+    assert_eq!(
+        (&first["who"], &first["reason"]),
+        (&json!("Jonas Berg"), &json!("moved from the old shop")),
+        "{history}"
+    );
 }
 
 #[test]
@@ -2203,6 +2264,7 @@ fn the_licenses_whose_sites_run_a_version_are_listed_with_these_sites() {
         .get("/licenses.csv?plugin=acme-forms&runs=1.0.0", &session(ANNA))
         .text();
     assert!(file.contains(&issued[0].id) && !file.contains(&issued[1].id), "{file}");
+    assert!(file.contains("old.example") && !file.contains("new.example"), "{file}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn what_no_license_follows_is_listed_once_and_so_is_what_waits() {
         .iter()
         .map(|wait| &wait["waits_for"])
         .collect();
-    assert_eq!(waits, ["offer", "first_payment"], "{waiting}");
+    assert_eq!(waits, ["offer", "renewed_license"], "{waiting}");
     assert!(waiting[0]["sale"].is_string() && waiting[1]["delivery"].is_string());
     assert!(
         waiting[0]["sold"][0].is_string() && waiting[1]["sold"][0].is_string(),
@@ -97,7 +97,10 @@ fn what_no_license_follows_is_listed_once_and_so_is_what_waits() {
         1
     );
     let table = text(instance, &["shop", "sales", "list", "--waiting"]);
-    assert!(table.contains("first payment") && table.contains(" min"), "{table}");
+    assert!(
+        table.contains("license that it renews") && table.contains(" min"),
+        "{table}"
+    );
 }
 
 /// Changes the offer of `price_small`, and waits until the server has it in force.
@@ -316,7 +319,7 @@ fn a_subscription_that_a_person_attaches_renews_the_imported_license() {
     assert_eq!(shown(instance, second)["expires"], json!(day(35)));
     assert_eq!(shown(instance, first)["expires"], json!(day(5)));
     let waiting = printed(instance, "shop-sales-waiting", &["shop", "sales", "list", "--waiting"]);
-    assert_eq!(waiting[0]["waits_for"], "first_payment");
+    assert_eq!(waiting[0]["waits_for"], "renewed_license");
 
     // Mistakes change nothing.
     let wrong = refused(instance, &["shop", "attach", "sub_8", first]);

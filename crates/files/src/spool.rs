@@ -85,15 +85,22 @@ pub enum AwaitedThing {
     Address,
     /// The shop's answer to what the delivery does not say, such as the lines of a session.
     Answer,
-    /// The first payment of its subscription.
+    /// The first payment of an order.
     FirstPayment,
     /// The license key that the shop makes.
     Key,
     /// An offer for what was sold.
     Offer,
+    /// The license that it renews: it pays for a subscription that no license has.
+    RenewedLicense,
 }
 
 impl AwaitedThing {
+    /// Whether nobody but a person can end the wait.
+    pub fn is_for_person(self) -> bool {
+        matches!(self, Self::Offer | Self::RenewedLicense)
+    }
+
     /// For people.
     pub fn words(self) -> &'static str {
         match self {
@@ -102,6 +109,7 @@ impl AwaitedThing {
             Self::FirstPayment => "first payment",
             Self::Key => "key",
             Self::Offer => "offer",
+            Self::RenewedLicense => "license that it renews",
         }
     }
 }

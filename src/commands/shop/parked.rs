@@ -157,7 +157,7 @@ fn about(delivery: &Delivery, body: &[u8], config: &Config) -> About {
         subscription: None,
         members: [("shop".to_owned(), json!(shop))].into_iter().collect(),
     };
-    if delivery.waits_for == Some(AwaitedThing::FirstPayment)
+    if delivery.waits_for == Some(AwaitedThing::RenewedLicense)
         && let Some(settings) = settings
         && let Some((name, _)) = waiting_sales::renewed(settings, body)
     {

@@ -29,7 +29,7 @@ Examples:
   countersign shop sales list --limit 200 --json
   countersign shop sales list --waiting
 
-A sale waits for an address, an answer of the shop, a key, a first payment or an offer.
+A sale waits for an address, an answer of the shop, a key, a first payment, an offer or the license that it renews.
 Deliveries wait on the node that took them: ask there.")]
     List(Args),
 }

@@ -110,7 +110,7 @@ impl ApplyError {
         match self {
             Self::Shop(_) => Some(AwaitedThing::Address),
             Self::NoKeyYet { .. } | Self::Parked(ParkReason::NoKey) => Some(AwaitedThing::Key),
-            Self::Early | Self::Parked(ParkReason::UnknownSubscription) => Some(AwaitedThing::FirstPayment),
+            Self::Early | Self::Parked(ParkReason::UnknownSubscription) => Some(AwaitedThing::RenewedLicense),
             Self::Parked(ParkReason::NoOffer { .. }) => Some(AwaitedThing::Offer),
             _ => None,
         }

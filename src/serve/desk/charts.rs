@@ -1,6 +1,6 @@
 //! Charts as inline SVG with classes only. The picture stretches; its words are HTML beside it, and a table under it has the numbers.
 
-use chrono::NaiveDate;
+use chrono::{NaiveDate, TimeDelta};
 
 use crate::serve::pages::shown::{grouped, percent};
 use countersign_model::text::outside_text::OutsideText;
@@ -176,7 +176,8 @@ impl Chart {
                     path: format!("M{line}"),
                 },
             ],
-            days: named_days(*first, *last),
+            // The last day ends at the right edge.
+            days: named_days(*first, *last + TimeDelta::days(1)),
             keys: Vec::new(),
             caption: title.to_owned(),
             row_head: "Day",
@@ -304,7 +305,7 @@ fn named_days(first: NaiveDate, last: NaiveDate) -> Vec<String> {
     let names = span.min(MOST_NAMED as i64 - 1).max(1);
     (0..=names)
         .map(|name| {
-            (first + chrono::TimeDelta::days(span * name / names))
+            (first + TimeDelta::days(span * name / names))
                 .format("%-d %b")
                 .to_string()
         })

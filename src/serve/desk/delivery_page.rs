@@ -8,13 +8,15 @@ use warp::http::StatusCode;
 
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::license_rows::LicenseRow;
 use crate::serve::desk::page_table::DeskPage;
 use crate::serve::desk::sale_changes::{blocking, done};
+use crate::serve::desk::sales_look::ShownOrder;
 use crate::serve::ops::attach_answers::{AttachOrder, AttachReply};
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownTime, sentence};
-use crate::serve::waiting_sales;
+use crate::serve::waiting_sales::{self, WaitingOrder};
 use countersign_files::queue::{Queue, WholeItem};
 use countersign_files::spool::{self, AwaitedThing, Delivery, SaidOfDelivery};
 use countersign_model::customer::CustomerAddress;
@@ -29,6 +31,13 @@ use countersign_settings::config::{KeyIssuer, ShopConfig};
 /// The fewest digits that name a license.
 const FEWEST_DIGITS: usize = 8;
 
+/// How many licenses of the buyer the page offers.
+const MOST_OFFERED: usize = 20;
+
+/// The choices beside licenses of the buyer. No license has such an id.
+const OTHER: &str = "_other";
+const NEW: &str = "_new";
+
 #[derive(Template)]
 #[template(path = "desk/delivery.html")]
 struct DeliveryPage {
@@ -36,10 +45,15 @@ struct DeliveryPage {
     id: Hex128,
     tag: String,
     shop: OutsideText,
+    order: ShownOrder,
     since: ShownTime,
     waits_for: Option<AwaitedThing>,
     /// The subscription as the shop shows it, where a person can say which license it renews.
     subscription: Option<OutsideText>,
+    /// The licenses of the buyer, which it may renew.
+    of_buyer: Vec<LicenseRow>,
+    other: &'static str,
+    new: &'static str,
 }
 
 /// A delivery of this node.
@@ -77,7 +91,7 @@ impl FoundDelivery {
 
     /// The subscription that it renews and nobody knows, as facts name it, and its mode.
     fn subscription(&self) -> Option<(String, SalesMode)> {
-        if self.waits_for() != Some(AwaitedThing::FirstPayment) || self.shop.keys == KeyIssuer::Shop {
+        if self.waits_for() != Some(AwaitedThing::RenewedLicense) || self.shop.keys == KeyIssuer::Shop {
             return None;
         }
         waiting_sales::renewed(&self.shop, &self.whole.body)
@@ -90,17 +104,44 @@ pub(super) async fn question(asked: &Asked<'_>) -> Result<PageAnswer, PageProble
     let mut tag = found.id.to_string();
     tag.truncate(FEWEST_DIGITS);
     let ids = found.shop.kind.ids;
+    let order = WaitingOrder::of_delivery(found.shop.kind, &found.whole.body);
+    let subscription = found.subscription();
+    let buyer = order.buyer.address.as_deref().filter(|_| subscription.is_some());
     Ok(PageAnswer::ok(&DeliveryPage {
         frame: asked.frame("What is in the way?", NavEntry::Sales),
         id: found.id,
         tag,
         shop: OutsideText::of(found.shop.name.as_str()),
+        order: ShownOrder::of(&order, asked.visitor.sees_customers()),
         since: ShownTime::of(found.whole.queued.queued, asked.now),
         waits_for: found.waits_for(),
-        subscription: found
-            .subscription()
-            .map(|(name, _)| OutsideText::of(ids.subscription_id(&name))),
+        subscription: subscription.map(|(name, _)| OutsideText::of(ids.subscription_id(&name))),
+        of_buyer: of_buyer(asked, buyer).await?,
+        other: OTHER,
+        new: NEW,
     }))
+}
+
+/// The licenses of the customer with this address.
+// SECURITY: who does not see addresses does not find out by the licenses, either.
+async fn of_buyer(asked: &Asked<'_>, address: Option<&str>) -> Result<Vec<LicenseRow>, PageProblem> {
+    let address = address.and_then(|address| address.parse::<CustomerAddress>().ok());
+    let Some(address) = address.filter(|_| asked.visitor.sees_customers()) else {
+        return Ok(Vec::new());
+    };
+    let bindings = asked.state.service.gate.bindings();
+    let kept = bindings
+        .texts(asked.secrets.references().customer_names(&address))
+        .await?;
+    let customers: Vec<_> = kept
+        .iter()
+        .filter_map(|(_, kept)| Some(kept.customer()?.number))
+        .collect();
+    let service = Arc::clone(&asked.state.service);
+    let look = move || service.gate.bindings().issued_to(&customers);
+    let mut ids: Vec<_> = asked.state.scans.look(look).await?.into_iter().collect();
+    ids.truncate(MOST_OFFERED);
+    LicenseRow::of_ids(asked, &ids).await
 }
 
 fn refused(sentence: &str) -> PageProblem {
@@ -119,15 +160,7 @@ pub(super) async fn say(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnswer,
     if found.waits_for() != Some(wanted) {
         return Err(back(refused("The delivery does not wait for that any more.")));
     }
-    let reason = asked.fields.get("reason");
-    check_remark(reason, MAX_REASON)
-        .map_err(|error| back(PageProblem::refused(format!("The reason is not taken: {error}."))))?;
-    let mut said = SaidOfDelivery {
-        address: None,
-        key: None,
-        who: asked.visitor.name.clone(),
-        reason: Some(reason.into()),
-    };
+    let mut said = said(asked).map_err(back)?;
     match wanted {
         AwaitedThing::Key => {
             // SECURITY: of the key only its license is kept.
@@ -151,7 +184,8 @@ pub(super) async fn say(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnswer,
     Ok(done(if is_here { "said" } else { "same" }))
 }
 
-/// Says which license the subscription of a delivery renews, and has parked renewals of it tried again.
+/// Says which license the subscription of a delivery renews, and has parked renewals of it tried again; or that the delivery is a first
+/// purchase.
 pub(super) async fn attach(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let found = FoundDelivery::of(asked).await?;
@@ -160,7 +194,12 @@ pub(super) async fn attach(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem>
     let (subscription, mode) = found
         .subscription()
         .ok_or_else(|| back(refused("The delivery does not wait for that any more.")))?;
-    let license = license(asked, asked.fields.get("license").trim()).await.map_err(back)?;
+    let license = match asked.fields.get("license").trim() {
+        NEW => return issue(asked, id).await.map_err(back),
+        OTHER => license(asked, asked.fields.get("other").trim()).await,
+        named => license(asked, named).await,
+    };
+    let license = license.map_err(back)?;
     let order = AttachOrder {
         shop: found.shop.name.clone(),
         mode,
@@ -180,6 +219,39 @@ pub(super) async fn attach(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem>
         .await
         .map_err(back)?;
     Ok(done(if changed { "attached" } else { "same" }))
+}
+
+/// Has a delivery tried again as a first purchase.
+async fn issue(asked: &Asked<'_>, id: Hex128) -> Result<PageAnswer, PageProblem> {
+    let said = said(asked)?;
+    let folder = spool::folder(&asked.state.store);
+    let now = asked.now;
+    let change = move |delivery: &mut Delivery| {
+        delivery.is_sale = true;
+        delivery.said = Some(said);
+    };
+    let is_here = blocking(move || match Queue::<Delivery>::existing(folder) {
+        Some(queue) => queue.retry_with(id, now, change),
+        None => Ok(false),
+    });
+    let is_here = is_here.await?;
+    if is_here {
+        tracing::info!(delivery = %id, by = "operator:desk", "a person said that a renewal is a first purchase");
+    }
+    Ok(done(if is_here { "said" } else { "same" }))
+}
+
+/// What a person says, without the thing itself.
+fn said(asked: &Asked<'_>) -> Result<SaidOfDelivery, PageProblem> {
+    let reason = asked.fields.get("reason");
+    check_remark(reason, MAX_REASON)
+        .map_err(|error| PageProblem::refused(format!("The reason is not taken: {error}.")))?;
+    Ok(SaidOfDelivery {
+        address: None,
+        key: None,
+        who: asked.visitor.name.clone(),
+        reason: Some(reason.into()),
+    })
 }
 
 /// The license of the ledger with this id, or with the only one that begins so.

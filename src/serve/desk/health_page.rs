@@ -136,7 +136,7 @@ fn of_queues(service: &Service, now: DateTime<Utc>) -> Vec<ShownPart> {
         let oldest = i64::try_from(read(&counts.oldest)).unwrap_or_default();
         let is_slow = oldest > 0 && now.timestamp() - oldest > 900;
         let detail = format!(
-            "{} wait, {} parked, {} sent",
+            "{} wait, {} parked, {} sent since the start",
             read(&counts.waiting),
             read(&counts.parked),
             read(&counts.sent)

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::license_rows::LicenseNames;
-use crate::serve::desk::licenses_page;
+use crate::serve::desk::licenses_page::{self, RunningSites};
 use crate::serve::desk::terms_form::modules_text;
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::pages::answer::PageAnswer;
@@ -18,12 +18,14 @@ use crate::serve::pages::form_fields::FormFields;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::reply::body::ReplyBody;
 use crate::serve::reply::response::ContentType;
+use countersign_model::binding::Stored as _;
 use countersign_model::license::License;
 use countersign_model::license_key::LicenseId;
+use countersign_model::site_host::SiteHost;
 
 const CSV: ContentType = ContentType("text/csv; charset=utf-8");
 
-const HEADINGS: &str = "license,state,modules,sites,used,ends,renews,issued,customer,address,order\r\n";
+const HEADINGS: &str = "license,state,modules,sites,used,ends,renews,issued,customer,address,order,hosts\r\n";
 
 /// How many licenses a piece of the file has.
 const PIECE: usize = 500;
@@ -33,7 +35,7 @@ const AHEAD: usize = 2;
 
 /// The file.
 pub(super) async fn file(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
-    let ids = licenses_page::all_matching(asked).await?;
+    let (ids, running) = licenses_page::all_matching(asked).await?;
     let (sender, mut receiver) = mpsc::channel::<Bytes>(AHEAD);
     let count = ids.len();
     tracing::info!(licenses = count, by = "operator:desk", "exports licenses");
@@ -56,7 +58,7 @@ pub(super) async fn file(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             return;
         }
         for ids in ids.chunks(PIECE) {
-            let Ok(lines) = lines(&asked, ids).await else {
+            let Ok(lines) = lines(&asked, ids, running.as_deref()).await else {
                 // The browser sees a file that ends early: the last line says so.
                 let _ = sender
                     .send(Bytes::from_static(
@@ -83,7 +85,8 @@ pub(super) async fn file(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     })
 }
 
-async fn lines(asked: &Asked<'_>, ids: &[LicenseId]) -> Result<String, PageProblem> {
+/// The lines of these licenses. Their hosts are those of `running`, or else all that have a seat.
+async fn lines(asked: &Asked<'_>, ids: &[LicenseId], running: Option<&RunningSites>) -> Result<String, PageProblem> {
     let gate = &asked.state.service.gate;
     let bindings = gate.bindings();
     let found = ids
@@ -95,7 +98,20 @@ async fn lines(asked: &Asked<'_>, ids: &[LicenseId]) -> Result<String, PageProbl
     for found in &found {
         let license: &License = found;
         let row = names.row(license);
-        let used = license.used_seats(&bindings.of(&license.id), &gate.rules().staging);
+        let bound = bindings.of(&license.id);
+        let used = license.used_seats(&bound, &gate.rules().staging);
+        let hosts: Vec<&str> = match running {
+            Some(running) => running
+                .get(&license.id)
+                .into_iter()
+                .flatten()
+                .map(SiteHost::as_str)
+                .collect(),
+            None => {
+                let held = bound.all().iter().filter(|binding| !license.is_void(binding));
+                held.map(|binding| binding.host.as_str()).collect()
+            }
+        };
         let issued = match found {
             FoundLicense::Ledger(issued) => issued.origin.issued.format("%Y-%m-%dT%H:%M:%SZ").to_string(),
             FoundLicense::Declared(_) => String::new(),
@@ -114,6 +130,7 @@ async fn lines(asked: &Asked<'_>, ids: &[LicenseId]) -> Result<String, PageProbl
             customer,
             address,
             names.order_text(found).unwrap_or_default().to_owned(),
+            hosts.join(" "),
         ];
         lines += &fields.map(|value| csv_field(&value)).join(",");
         lines += "\r\n";

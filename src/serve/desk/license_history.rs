@@ -34,6 +34,8 @@ pub(super) struct ShownHistory {
     pub(super) is_longest: bool,
     /// Whether the ledger could not be read.
     pub(super) is_unreadable: bool,
+    /// Whether the newest mail with the key is parked.
+    pub(super) is_key_undelivered: bool,
 }
 
 /// A change, or a mail.
@@ -87,6 +89,7 @@ impl ShownHistory {
             .chain(mails.iter().flat_map(|mails| shown_mails(asked, mails)))
             .collect();
         timed.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+        let is_key_undelivered = mails.as_ref().is_some_and(is_key_undelivered);
         let all = events.len() + mails.map_or(0, |mails| mails.sent.len() + mails.queued.len());
         let entries: Vec<_> = timed.into_iter().take(most).map(|(_, change)| change).collect();
         Ok(Self {
@@ -94,6 +97,7 @@ impl ShownHistory {
             is_longest: most == MOST,
             entries,
             is_unreadable,
+            is_key_undelivered,
         })
     }
 }
@@ -132,6 +136,16 @@ pub(super) fn mail_words(kind: MailKind) -> &'static str {
     }
 }
 
+/// Whether the newest mail with the key is parked.
+fn is_key_undelivered(mails: &MailsAbout) -> bool {
+    let queued = mails.queued.iter().filter(|mail| mail.item.kind() == MailKind::License);
+    let newest = queued.max_by_key(|mail| mail.queued);
+    let sent = mails.sent.iter().filter(|mail| mail.kind == MailKind::License);
+    newest.is_some_and(|newest| {
+        newest.state == QueueState::Parked && sent.map(|mail| mail.time).max() < Some(newest.queued)
+    })
+}
+
 /// The mails about a license with their times.
 fn shown_mails(asked: &Asked<'_>, mails: &MailsAbout) -> Vec<(DateTime<Utc>, ShownChange)> {
     let shown = |time: DateTime<Utc>, kind: MailKind, became: &str, class, reason: Option<&str>| {
@@ -155,7 +169,7 @@ fn shown_mails(asked: &Asked<'_>, mails: &MailsAbout) -> Vec<(DateTime<Utc>, Sho
     let queued = mails.queued.iter().map(|mail| {
         let state = match mail.state {
             QueueState::Waiting => ("waits", ""),
-            QueueState::Parked => ("parked", "stop"),
+            QueueState::Parked => ("not delivered", "stop"),
         };
         shown(mail.queued, mail.item.kind(), state.0, state.1, mail.reason.as_deref())
     });

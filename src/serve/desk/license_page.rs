@@ -40,6 +40,9 @@ const MOST_SITES: usize = 200;
 /// How many sites a page names that asked in vain.
 const MOST_IN_VAIN: usize = 20;
 
+/// The most sites among which the page has one chosen whose seat goes to another.
+const MOST_GIVERS: usize = 20;
+
 /// The most sites that support may give a license.
 pub(super) const MOST_SUPPORT_SITES: u32 = 100;
 
@@ -49,8 +52,10 @@ struct LicensePage {
     frame: PageFrame,
     /// What was done just now.
     notice: Option<String>,
-    /// What looks like sharing.
-    sharing: Option<String>,
+    /// What looks like sharing, and whether nobody said yet that it is none.
+    sharing: Option<(String, bool)>,
+    /// What keeps the customer from using it.
+    alerts: Vec<OutsideText>,
     row: LicenseRow,
     /// The name of the license on its page.
     heading: OutsideText,
@@ -58,6 +63,8 @@ struct LicensePage {
     seats: String,
     sites: Vec<ShownSite>,
     more_sites: usize,
+    /// Sites whose seat a refused one may get, where they are few.
+    givers: Vec<ShownHost>,
     in_vain: Option<SitesInVain>,
     history: ShownHistory,
     facts: Vec<LicenseFact>,
@@ -102,18 +109,16 @@ struct LicenseFact {
 struct ChangeForms {
     revision: u32,
     until: String,
-    /// The end that the form begins with.
-    proposed: String,
+    /// The end that was chosen beside the form, which is not saved yet.
+    chosen: Option<ShownDay>,
     tomorrow: String,
     sites: String,
     most_sites: u32,
     is_suspended: bool,
-    /// Why nobody here can lift it.
-    shop_suspended: Option<OutsideText>,
+    /// Whether nobody here can lift it.
+    is_shops: bool,
     /// Ends that people want often, each with what it is called.
     quick_ends: Vec<(&'static str, String)>,
-    /// Whether one of them was chosen.
-    is_extending: bool,
     may_revoke: bool,
     note: String,
     /// What it covers, for who may change that and say whose it is.
@@ -174,15 +179,23 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             (None, place.as_deref().map(OutsideText::of_sentence))
         }
     };
+    let held = sites.iter().filter(|site| site.is_held).map(|site| site.host.clone());
+    let givers = match sites.len() {
+        ..=MOST_GIVERS if change.is_some() => held.collect(),
+        _ => Vec::new(),
+    };
+    let history = ShownHistory::of(asked, license.id).await?;
     let page = LicensePage {
         frame: asked.frame(heading.as_str(), NavEntry::Licenses).with_find(),
         notice: notice(asked, &found),
         sharing: sharing(asked, license.id).await,
         seats: seats(asked, license),
-        history: ShownHistory::of(asked, license.id).await?,
+        alerts: alerts(asked, &found, &history),
+        history,
         row,
         heading,
         is_named,
+        givers,
         sites,
         more_sites,
         in_vain,
@@ -198,9 +211,14 @@ fn notice(asked: &Asked<'_>, found: &FoundLicense<'_>) -> Option<String> {
     let done = asked.fields.get("done");
     let site = asked.fields.get("site").parse::<SiteHost>().ok();
     let is_suspended = found.status == LicenseStatus::Suspended;
+    let ends = ShownDay::of(found.expires, asked.today()).exact;
     let plain = match done {
         "extended" if is_suspended => "The new end is kept. The license stays suspended.",
-        "extended" => "The new end is in force. The customer’s sites see it at their next check.",
+        "extended" => {
+            return Some(format!(
+                "It ends {ends} now. The customer’s sites see it at their next check."
+            ));
+        }
         "sites" => "The number of sites is in force.",
         "freed" => match site {
             Some(site) => return Some(format!("The seat of {site} is free.")),
@@ -234,6 +252,31 @@ fn notice(asked: &Asked<'_>, found: &FoundLicense<'_>) -> Option<String> {
         _ => return None,
     };
     Some(plain.to_owned())
+}
+
+/// What keeps the customer from using a license: it is suspended, or its key did not arrive.
+fn alerts(asked: &Asked<'_>, found: &FoundLicense<'_>, history: &ShownHistory) -> Vec<OutsideText> {
+    let mut alerts = Vec::new();
+    if found.status == LicenseStatus::Suspended {
+        alerts.push(shop_suspended(asked, found).unwrap_or_else(|| {
+            let by = match found {
+                FoundLicense::Ledger(issued) => issued.status_by.as_ref().map(|by| by.words()),
+                FoundLicense::Declared(_) => None,
+            };
+            format!(
+                "Suspended by {}. Its sites get no updates.",
+                by.as_deref().unwrap_or("its file")
+            )
+        }));
+    }
+    if history.is_key_undelivered {
+        alerts.push(
+            "The mail with the key did not arrive; the history says why. Enter a new mail address if this one is wrong, then mail the key \
+             again."
+                .to_owned(),
+        );
+    }
+    alerts.iter().map(|alert| OutsideText::of_sentence(alert)).collect()
 }
 
 /// That a shop suspends the license, and why; `None` if none does.
@@ -309,7 +352,14 @@ fn sites(asked: &Asked<'_>, license: &License, reported: &BTreeMap<SiteHost, Sit
         }
     };
     // A file’s hosts are changed in the file.
-    let ahead = listed.map(|host| site(host, None, "reserved, has not asked yet", !license.is_declared));
+    let ahead = listed.map(|host| {
+        site(
+            host,
+            None,
+            "reserved: it gets the seat when it asks",
+            !license.is_declared,
+        )
+    });
     let of_bound = bound.all().iter().rev().map(|binding| {
         let is_void = license.is_void(binding);
         let note = match &binding.host {
@@ -404,6 +454,14 @@ fn facts(
         facts.push(plain("Order", order.clone()));
     }
     if let FoundLicense::Ledger(issued) = found {
+        let sale = remarks.sold.as_ref().map(|sold| sold.sale);
+        let sale = sale.and_then(|sale| asked.state.service.gate.bindings().known_sale(sale));
+        if let Some(began) = sale.and_then(|sale| sale.facts.began()) {
+            facts.push(plain(
+                "Ordered",
+                OutsideText::of(&ShownTime::of(began, asked.now).exact),
+            ));
+        }
         let by = issued.origin.scope.words();
         let issued_at = ShownTime::of(issued.origin.issued, asked.now);
         facts.push(plain(
@@ -457,11 +515,7 @@ fn forms(
     Ok(Some(ChangeForms {
         revision: issued.revision,
         until: ShownDay::of(license.expires, asked.today()).machine,
-        proposed: match asked.fields.get("until").parse::<NaiveDate>() {
-            Ok(chosen) => chosen.to_string(),
-            Err(_) => ShownDay::of(later_end(license), asked.today()).machine,
-        },
-        is_extending: asked.fields.get("until").parse::<NaiveDate>().is_ok(),
+        chosen: (asked.fields.get("until").parse().ok()).map(|chosen| ShownDay::of(chosen, asked.today())),
         quick_ends: quick_ends(license, asked.today()),
         tomorrow: asked.today().to_string(),
         sites: match license.sites {
@@ -470,10 +524,8 @@ fn forms(
         },
         most_sites: if is_admin { 100_000 } else { MOST_SUPPORT_SITES },
         is_suspended: license.status == LicenseStatus::Suspended,
-        shop_suspended: (license.details.remarks().sold.as_deref())
-            .filter(|sold| sold.is_suspended_by_shop_alone(&license.sold_grant()))
-            .and_then(|_| shop_suspended(asked, license))
-            .map(|sentence| OutsideText::of_sentence(&sentence)),
+        is_shops: (license.details.remarks().sold.as_deref())
+            .is_some_and(|sold| sold.is_suspended_by_shop_alone(&license.sold_grant())),
         may_revoke: is_admin,
         note: note.to_owned(),
         modules: is_admin.then(|| terms_form::modules_text(&license.modules)),
@@ -482,14 +534,6 @@ fn forms(
         mails_key: may_mail && asked.secrets.license_key(&issued.origin).is_some(),
         mails_page: may_mail && pages.is_some_and(|pages| pages.link(license, asked.today()).is_some()),
     }))
-}
-
-/// A year after the end of a license; of one that never ends, its end.
-fn later_end(license: &License) -> NaiveDate {
-    match license.expires {
-        NEVER => NEVER,
-        expires => Period::Months(12).after(expires),
-    }
 }
 
 /// A month and a year after the end of a license, or after today if it is over.
@@ -502,12 +546,12 @@ fn quick_ends(license: &License, today: NaiveDate) -> Vec<(&'static str, String)
     ends.map(|(name, period)| (name, period.after(from).to_string())).into()
 }
 
-/// What looks like sharing of a license, or until when somebody says that it is none.
-async fn sharing(asked: &Asked<'_>, id: LicenseId) -> Option<String> {
+/// What looks like sharing of a license, or until when somebody says that it is none; and whether it is the first.
+async fn sharing(asked: &Asked<'_>, id: LicenseId) -> Option<(String, bool)> {
     let vouch = asked.state.service.gate.bindings().vouch_of(&id, asked.today());
     if let Some(until) = vouch.and_then(|entry| entry.until) {
         let until = ShownDay::of(until, asked.today()).exact;
-        return Some(format!("Marked as fine until {until}."));
+        return Some((format!("Marked as fine until {until}."), false));
     }
     // Without it, the page says everything else.
     let found = kept_figures::sharing(asked).await.ok()?;
@@ -517,12 +561,12 @@ async fn sharing(asked: &Asked<'_>, id: LicenseId) -> Option<String> {
             MOST_HOSTS.. => format!("{count} sites or more"),
             count => counted(count, "site"),
         };
-        return Some(format!("{sites} without a seat asked with this key."));
+        return Some((format!("{sites} without a seat asked with this key."), true));
     }
     let is_listed = found.many_moves.iter().any(|found| found.license == id)
         || found.many_first_copies.iter().any(|found| found.license == id)
         || found.odd_copies.iter().any(|found| found.license == id);
-    is_listed.then(|| "It may be shared.".to_owned())
+    is_listed.then(|| ("It may be shared.".to_owned(), true))
 }
 
 /// A random number for a form: if the form is sent twice, it is one mail or one key.

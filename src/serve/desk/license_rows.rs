@@ -3,6 +3,7 @@
 use chrono::NaiveDate;
 
 use crate::serve::desk::asked::Asked;
+use crate::serve::desk::sales_look::order_number;
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::license_texts::LicenseTexts;
 use crate::serve::pages::covered::covers;
@@ -118,7 +119,7 @@ impl LicenseNames {
 
     /// The text of its order.
     pub(super) fn order(&self, license: &FoundLicense<'_>) -> Option<OutsideText> {
-        self.order_text(license).map(OutsideText::of)
+        self.order_text(license).map(order_number)
     }
 
     /// The same as it was written.

@@ -17,6 +17,7 @@ use crate::serve::desk::kept_figures::{self, COUNTS_FOR};
 use crate::serve::desk::license_list::{EndsFilter, LicenseList, ListPlace, PAGE, SeatsFilter, TermsFilter};
 use crate::serve::desk::license_rows::{LicenseRow, ShownHosts};
 use crate::serve::desk::plugin_pages::DAYS;
+use crate::serve::desk::sales_look::WaitingSales;
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::gate::Snapshot;
 use crate::serve::pages::answer::PageAnswer;
@@ -58,14 +59,14 @@ struct LicensesPage {
     /// How many licenses match, as words.
     said: String,
     query: OutsideText,
-    /// Where orders that wait are looked for by the same text.
-    waiting: Option<String>,
+    /// Where orders that wait are found by the same text, and how many, if no license is.
+    waiting: Option<(String, String)>,
     plugins: Vec<FilterChoice>,
     states: Vec<FilterChoice>,
     ends: Vec<FilterChoice>,
     seats: &'static str,
-    /// The version that sites of these licenses run.
-    runs: OutsideText,
+    /// The version that sites of these licenses run, where a plugin is chosen.
+    runs: Option<OutsideText>,
     /// The address of the same list as a file, for who may export.
     export: Option<String>,
     tabs: Vec<QuickFilter>,
@@ -99,7 +100,7 @@ struct ListFilter {
     terms: TermsFilter,
 }
 
-type RunningSites = HashMap<LicenseId, Vec<SiteHost>>;
+pub(super) type RunningSites = HashMap<LicenseId, Vec<SiteHost>>;
 
 const STATES: [(&str, &str, LicenseState); 4] = [
     ("active", "Active", LicenseState::Active),
@@ -108,7 +109,8 @@ const STATES: [(&str, &str, LicenseState); 4] = [
     ("revoked", "Revoked", LicenseState::Revoked),
 ];
 
-const ENDS: [(&str, &str, EndsFilter); 3] = [
+const ENDS: [(&str, &str, EndsFilter); 4] = [
+    ("7", "within 7 days", EndsFilter::Within(7)),
     ("30", "within 30 days", EndsFilter::Within(30)),
     ("90", "within 90 days", EndsFilter::Within(90)),
     ("never", "never", EndsFilter::Never),
@@ -149,11 +151,10 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             ),
             None => format!("{}, newest first", counted(found.matching, "license")),
         },
-        runs: OutsideText::of(if filter.running.is_some() { chosen("runs") } else { "" }),
+        runs: (filter.terms.module.is_some()).then(|| OutsideText::of(chosen("runs"))),
         // A key is shown nowhere.
         query: OutsideText::of(if LicenseKey::is_in(query) { "" } else { query }),
-        waiting: (!query.trim().is_empty() && !LicenseKey::is_in(query))
-            .then(|| address("/sales", &[("find", query.trim())])),
+        waiting: waiting_orders(asked, query, rows.is_empty()).await?,
         plugins: plugin_choices(asked),
         states: choices("Any", &STATES.map(|(value, word, _)| (value, word)), chosen("state")),
         ends: choices("Any time", &ENDS.map(|(value, word, _)| (value, word)), chosen("ends")),
@@ -170,6 +171,49 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         rows,
         older: last.map(|place| older(asked, place)),
     }))
+}
+
+/// The address of a search among the orders that wait, and how many it finds, where a search of licenses found none.
+async fn waiting_orders(
+    asked: &Asked<'_>,
+    query: &str,
+    is_needed: bool,
+) -> Result<Option<(String, String)>, PageProblem> {
+    let query = bare_order(query);
+    if query.is_empty() || !is_needed || LicenseKey::is_in(query) {
+        return Ok(None);
+    }
+    let wanted = folded::folded(query);
+    let sees = asked.visitor.sees_customers();
+    let WaitingSales { sales, parked } = WaitingSales::now(asked).await?;
+    let orders = sales.iter().map(|wait| (wait.delivery, &wait.order));
+    let orders = orders.chain(parked.iter().map(|parked| (Some(parked.id), &parked.order)));
+    let mut known = HashSet::new();
+    let found = orders.filter(|(delivery, order)| {
+        order.contains(&wanted, sees) && delivery.is_none_or(|delivery| known.insert(delivery))
+    });
+    Ok(match found.count() {
+        0 => None,
+        1 => Some((
+            address("/sales", &[("find", query)]),
+            "1 waiting order is like this".to_owned(),
+        )),
+        count => Some((
+            address("/sales", &[("find", query)]),
+            format!("{count} waiting orders are like this"),
+        )),
+    })
+}
+
+/// The number of an order as people write it: `order 5171`, `#5171`.
+fn bare_order(text: &str) -> &str {
+    let text = text.trim();
+    let word = text.get(..5).filter(|word| word.eq_ignore_ascii_case("order"));
+    let bare = text[word.map_or(0, str::len)..].trim_start_matches([' ', ':', '#']);
+    match bare.is_empty() {
+        true => text,
+        false => bare,
+    }
 }
 
 /// The first licenses after a place, one more than a page has. Where a ledger has many, the list may be as old as the counts beside it.
@@ -258,20 +302,23 @@ async fn running(asked: &Asked<'_>, plugin: Slug, version: &str) -> Result<Runni
     Ok(running)
 }
 
-/// Every license that the fields of a request find, the newest first.
-pub(super) async fn all_matching(asked: &Asked<'_>) -> Result<Vec<LicenseId>, PageProblem> {
+/// Every license that the fields of a request find, the newest first; and the sites that run the version, if they name one.
+pub(super) async fn all_matching(
+    asked: &Asked<'_>,
+) -> Result<(Vec<LicenseId>, Option<Arc<RunningSites>>), PageProblem> {
     if asked.fields.get("q").len() > MAX_TEXT {
         return Err(PageProblem::refused("What you look for is too long.".to_owned()).back_to("/licenses".to_owned()));
     }
     asked.state.service.catch_up().await;
     let filter = filter(asked).await?;
+    let running = filter.running.clone();
     let service = Arc::clone(&asked.state.service);
     let snapshot = Arc::clone(asked.snapshot);
     let look = move || {
         let found = scan(&service, &snapshot, &filter, None, usize::MAX);
         found.places.into_iter().map(|(_, id)| id).collect()
     };
-    Ok(asked.state.scans.look(look).await?)
+    Ok((asked.state.scans.look(look).await?, running))
 }
 
 /// The license that a text names: by its key, or by at least eight digits of its id.
@@ -300,13 +347,13 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<HashSet<LicenseId>, Pag
     let service = &asked.state.service;
     let bindings = service.gate.bindings();
     let mut wanted = HashSet::new();
-    let order = WantedOrder::new(text, asked.secrets, &service.hooks);
-    let of_order = {
+    let bare = Some(bare_order(text)).filter(|bare| *bare != text);
+    for number in std::iter::once(text).chain(bare) {
+        let order = WantedOrder::new(number, asked.secrets, &service.hooks);
         let service = Arc::clone(service);
         let look = move || order.licenses(service.gate.bindings());
-        asked.state.scans.look(look).await?
-    };
-    wanted.extend(of_order);
+        wanted.extend(asked.state.scans.look(look).await?);
+    }
     if let Ok(host) = text.parse::<SiteHost>()
         && host.as_str().contains(['.', ':'])
     {

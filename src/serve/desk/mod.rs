@@ -331,7 +331,7 @@ async fn page(page: DeskPage, asked: &Asked<'_>) -> Result<PageAnswer, PageProbl
         DeskPage::PauseRollout | DeskPage::ResumeRollout | DeskPage::FinishRollout => {
             plugin_rollouts::change(asked, page).await
         }
-        DeskPage::Releases => Ok(plugin_pages::releases(asked)),
+        DeskPage::Releases => plugin_pages::releases(asked).await,
         DeskPage::Sharing => sharing_page::page(asked).await,
         DeskPage::Changes => changes_page::page(asked).await,
         DeskPage::Vouch | DeskPage::Unvouch => sharing_page::vouch(asked, page).await,

@@ -100,6 +100,8 @@ struct PublishedPlugin {
     more: usize,
     /// How many people must sign a release.
     signers: Option<usize>,
+    /// The release that not every site has yet.
+    rollout: Option<ShownRollout>,
 }
 
 /// The plugins of the registry, by name.
@@ -202,16 +204,18 @@ fn running_path(plugin: &Slug, version: &str) -> String {
 }
 
 /// What is published.
-pub(super) fn releases(asked: &Asked<'_>) -> PageAnswer {
+pub(super) async fn releases(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let mut published: BTreeMap<&Slug, Vec<&Version>> = BTreeMap::new();
     let releases = asked.snapshot.catalog.releases();
     for (slug, version) in releases.iter() {
         published.entry(slug).or_default().push(version);
     }
-    let shown = plugins(asked).into_iter().map(|(name, plugin)| {
+    let mut shown = Vec::new();
+    for (name, plugin) in plugins(asked) {
+        let rollouts = plugin_rollouts::of_plugin(asked, plugin).await?;
         let mut versions = published.remove(&plugin.slug).unwrap_or_default();
         versions.sort_by(|one, other| other.cmp_php(one));
-        PublishedPlugin {
+        shown.push(PublishedPlugin {
             slug: plugin.slug.clone(),
             name,
             more: versions.len().saturating_sub(MOST_RELEASES),
@@ -221,13 +225,13 @@ pub(super) fn releases(asked: &Asked<'_>) -> PageAnswer {
                 .map(|version| OutsideText::of(version.as_str()))
                 .collect(),
             signers: plugin.signing.as_ref().map(|signing| signing.threshold),
-        }
-    });
-    let mut plugins: Vec<_> = shown.collect();
-    plugins.sort_by_key(|plugin| Reverse(plugin.signers.is_some()));
-    PageAnswer::ok(&ReleasesPage {
+            rollout: rollouts.into_iter().find(|rollout| rollout.is_open),
+        });
+    }
+    shown.sort_by_key(|plugin| Reverse(plugin.signers.is_some()));
+    Ok(PageAnswer::ok(&ReleasesPage {
         frame: asked.frame("Releases", NavEntry::Releases),
         said: format!("{} published", counted(releases.count(), "release")),
-        plugins,
-    })
+        plugins: shown,
+    }))
 }

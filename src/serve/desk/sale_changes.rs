@@ -14,6 +14,7 @@ use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::license_changes::author;
 use crate::serve::desk::license_questions::typed;
 use crate::serve::desk::page_table::DeskPage;
+use crate::serve::desk::sales_look::{LEFT_ASIDE, ShownOrder, WaitingSales, is_left_aside};
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::reply::problem::Problem;
@@ -32,9 +33,6 @@ use countersign_model::text::outside_text::OutsideText;
 /// The value of the choice that grants nothing. No offer has this name: an underscore is in none.
 const NOTHING: &str = "_nothing";
 
-/// The offer that terms of something left aside name.
-const LEFT_ASIDE: &str = "left-aside";
-
 #[derive(Template)]
 #[template(path = "desk/sale.html")]
 struct SalePage {
@@ -42,6 +40,8 @@ struct SalePage {
     id: Hex128,
     tag: String,
     shop: OutsideText,
+    /// What was ordered, while the sale waits.
+    order: Option<ShownOrder>,
     prices: Vec<OutsideText>,
     /// Prices that a person left aside.
     aside: Vec<OutsideText>,
@@ -120,11 +120,17 @@ pub(super) async fn question(asked: &Asked<'_>) -> Result<PageAnswer, PageProble
     let aside = aside.into_iter().map(|price| OutsideText::of(price.as_str())).collect();
     let mut tag = lacking.sale.id.to_string();
     tag.truncate(8);
+    let waiting = WaitingSales::now(asked).await?.sales.into_iter();
+    let order = waiting
+        .filter(|wait| wait.sale == Some(lacking.sale.id))
+        .map(|wait| ShownOrder::of(&wait.order, asked.visitor.sees_customers()))
+        .next();
     Ok(PageAnswer::ok(&SalePage {
         frame: asked.frame("Which offer is it?", NavEntry::Sales),
         id: lacking.sale.id,
         tag,
         shop: OutsideText::of(lacking.shop.as_str()),
+        order,
         prices: lacking
             .prices
             .iter()
@@ -236,15 +242,6 @@ pub(super) async fn take_back(asked: &Asked<'_>) -> Result<PageAnswer, PageProbl
     granted.map_err(|reason| back(PageProblem::refused(format!("It was not granted: {reason}."))))?;
     tracing::info!(sale = id, %by, "took back what was left aside");
     Ok(done("taken-back"))
-}
-
-/// Whether a person left something of it aside.
-pub(super) fn has_left_aside(sale: &KnownSale) -> bool {
-    sale.facts.terms().values().any(|terms| is_left_aside(terms))
-}
-
-fn is_left_aside(terms: &Terms) -> bool {
-    terms.is_nothing && terms.offer.as_str() == LEFT_ASIDE
 }
 
 /// The terms of what is left aside.

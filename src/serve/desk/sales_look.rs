@@ -9,7 +9,6 @@ use tokio::task::spawn_blocking;
 
 use crate::serve::deliveries::fold;
 use crate::serve::desk::asked::Asked;
-use crate::serve::desk::sale_changes;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
@@ -19,10 +18,15 @@ use countersign_files::queue::QueueState;
 use countersign_files::spool::AwaitedThing;
 use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
+use countersign_model::sale::terms::Terms;
 use countersign_model::slug::Slug;
+use countersign_model::text::outside_text::OutsideText;
 
 /// How many of the latest sales are shown.
 const LATEST: usize = 50;
+
+/// The offer that terms of something left aside name.
+pub(super) const LEFT_ASIDE: &str = "left-aside";
 
 /// What waits and what was sold last.
 pub(super) struct SalesLook {
@@ -57,18 +61,52 @@ pub(super) struct LatestSale {
     pub(super) began: Option<DateTime<Utc>>,
     pub(super) id: Hex128,
     pub(super) shop: Option<String>,
+    /// The shop's id of the order, while the sale waits and a delivery of it is here.
+    pub(super) order: Option<String>,
     /// Whether a person left something of the order aside.
     pub(super) is_left_aside: bool,
     pub(super) licenses: Vec<LicenseId>,
+}
+
+/// What was ordered, and by whom, as far as it is known and the visitor may see it.
+pub(super) struct ShownOrder {
+    pub(super) number: Option<OutsideText>,
+    pub(super) sold: OutsideText,
+    pub(super) amount: Option<OutsideText>,
+    pub(super) buyer: Option<OutsideText>,
+}
+
+impl ShownOrder {
+    pub(super) fn of(order: &WaitingOrder, sees_customers: bool) -> Self {
+        let buyer = [&order.buyer.name, &order.buyer.address];
+        let buyer: Vec<_> = buyer.into_iter().flatten().map(String::as_str).collect();
+        Self {
+            number: order.number.as_deref().map(order_number),
+            sold: OutsideText::of(&order.sold.join(", ")),
+            amount: order.amount.as_deref().map(OutsideText::of),
+            buyer: (sees_customers && !buyer.is_empty()).then(|| OutsideText::of(&buyer.join(", "))),
+        }
+    }
+}
+
+/// An order as its buyer knows it: `5171` for `order:5171`, which tells orders of a shop from its subscriptions.
+pub(super) fn order_number(order: &str) -> OutsideText {
+    OutsideText::of(order.strip_prefix("order:").unwrap_or(order))
+}
+
+/// Whether these terms are those of something that a person left aside.
+pub(super) fn is_left_aside(terms: &Terms) -> bool {
+    terms.is_nothing && terms.offer.as_str() == LEFT_ASIDE
 }
 
 impl SalesLook {
     /// Reads the spool and the ledger.
     pub(super) async fn now(asked: &Asked<'_>) -> Result<Self, PageProblem> {
         blocking(asked, |service, store| {
+            let waiting = WaitingSales::of(service, store)?;
             Ok(Self {
-                waiting: WaitingSales::of(service, store)?,
-                latest: latest(service),
+                latest: latest(service, &waiting),
+                waiting,
                 all: service.gate.bindings().sale_count(),
             })
         })
@@ -123,15 +161,20 @@ impl WaitingSales {
     }
 }
 
-fn latest(service: &Service) -> Vec<LatestSale> {
+fn latest(service: &Service, waiting: &WaitingSales) -> Vec<LatestSale> {
     let bindings = service.gate.bindings();
+    let order = |sale| {
+        let wait = waiting.sales.iter().find(|wait| wait.sale == Some(sale))?;
+        wait.order.number.clone()
+    };
     let sales = bindings.newest_sales(LATEST).into_iter();
     sales
         .map(|sale| LatestSale {
             began: sale.facts.began(),
             id: sale.id,
+            order: order(sale.id),
             shop: waiting_sales::shop_of(&sale),
-            is_left_aside: sale_changes::has_left_aside(&sale),
+            is_left_aside: sale.facts.terms().values().any(|terms| is_left_aside(terms)),
             licenses: bindings.issued_of_sale(&sale),
         })
         .collect()

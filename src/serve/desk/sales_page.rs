@@ -9,11 +9,11 @@ use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::license_questions::typed;
 use crate::serve::desk::license_rows::{LicenseRow, StatePill};
 use crate::serve::desk::sale_changes;
-use crate::serve::desk::sales_look::{LatestSale, ParkedDelivery, SalesLook, WaitingSales};
+use crate::serve::desk::sales_look::{LatestSale, ParkedDelivery, SalesLook, ShownOrder, WaitingSales, order_number};
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownTime, address, counted, grouped};
-use crate::serve::waiting_sales::{ListedWait, WaitingOrder};
+use crate::serve::waiting_sales::ListedWait;
 use countersign_files::spool::AwaitedThing;
 use countersign_model::desk_person::DeskRole;
 use countersign_model::issued_license::Hex128;
@@ -58,27 +58,6 @@ struct ShownParked {
     order: ShownOrder,
     reason: OutsideText,
     since: ShownTime,
-}
-
-/// What was ordered, and by whom, as far as it is known and the visitor may see it.
-struct ShownOrder {
-    number: Option<OutsideText>,
-    sold: OutsideText,
-    amount: Option<OutsideText>,
-    buyer: Option<OutsideText>,
-}
-
-impl ShownOrder {
-    fn of(order: &WaitingOrder, sees_customers: bool) -> Self {
-        let buyer = [&order.buyer.name, &order.buyer.address];
-        let buyer: Vec<_> = buyer.into_iter().flatten().map(String::as_str).collect();
-        Self {
-            number: order.number.as_deref().map(OutsideText::of),
-            sold: OutsideText::of(&order.sold.join(", ")),
-            amount: order.amount.as_deref().map(OutsideText::of),
-            buyer: (sees_customers && !buyer.is_empty()).then(|| OutsideText::of(&buyer.join(", "))),
-        }
-    }
 }
 
 /// What waits.
@@ -169,7 +148,7 @@ fn shown_sale(asked: &Asked<'_>, sale: &LatestSale, rows: &HashMap<LicenseId, Li
             .filter(|_| sale.is_left_aside && asked.visitor.may(DeskRole::Support)),
         is_left_aside: sale.is_left_aside,
         shop: OutsideText::of(sale.shop.as_deref().unwrap_or_default()),
-        order: of_sale.iter().find_map(|row| row.order.clone()),
+        order: (of_sale.iter().find_map(|row| row.order.clone())).or_else(|| sale.order.as_deref().map(order_number)),
         began: sale.began.map(|began| ShownTime::of(began, asked.now)),
         licenses: of_sale
             .iter()
@@ -206,9 +185,9 @@ fn button(wait: &ListedWait) -> Option<(String, &'static str)> {
     match wait.waits_for {
         AwaitedThing::Address => of_delivery("Enter an address"),
         AwaitedThing::Key => of_delivery("Enter the key"),
-        AwaitedThing::FirstPayment => of_delivery("Choose the license"),
+        AwaitedThing::RenewedLicense => of_delivery("Choose the license"),
         AwaitedThing::Offer => Some((format!("/sales/{}", wait.sale?), "Choose an offer")),
-        AwaitedThing::Answer => None,
+        AwaitedThing::Answer | AwaitedThing::FirstPayment => None,
     }
 }
 
@@ -222,12 +201,10 @@ fn shown_wait(asked: &Asked<'_>, wait: &ListedWait) -> ShownWait {
         advice: match wait.waits_for {
             AwaitedThing::Address => "the shop is asked for the buyer’s mail address",
             AwaitedThing::Answer => "the shop is asked again",
-            AwaitedThing::FirstPayment if wait.delivery.is_some() => {
-                "it renews a subscription that no license here has"
-            }
             AwaitedThing::FirstPayment => "nothing is to do: it is issued when it is paid",
             AwaitedThing::Key => "the shop makes the key",
-            AwaitedThing::Offer => "no file of registry/offers/ is for what was sold",
+            AwaitedThing::Offer => "it is paid, and no offer here is for what the shop sold",
+            AwaitedThing::RenewedLicense => "it is paid, for a subscription that no license here has",
         },
         since: wait.since.map(|since| ShownTime::of(since, asked.now)),
     }

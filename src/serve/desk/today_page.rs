@@ -1,5 +1,6 @@
 //! Today: what needs a person, and some calm figures.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use askama::Template;
@@ -14,7 +15,6 @@ use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::grouped;
 use crate::serve::rollouts;
-use countersign_files::queue::QueueState;
 use countersign_ledger::{OtherNode, QueueCounts, StoreError};
 use countersign_model::text::error_chain::ErrorChain;
 use countersign_model::text::outside_text::OutsideText;
@@ -27,6 +27,7 @@ const SILENT_AFTER: u64 = 60;
 struct TodayPage {
     frame: PageFrame,
     day: String,
+    yesterday: String,
     /// This node, where there are several: other nodes have queues of their own.
     node: Option<OutsideText>,
     todo: Vec<TodoItem>,
@@ -116,7 +117,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             true,
         );
     }
-    let sales = WaitingSales::now(asked).await?.sales;
+    let WaitingSales { sales, parked } = WaitingSales::now(asked).await?;
     if let Some(oldest) = sales.first() {
         let what = match sales.len() {
             1 => "1 sale waits".to_owned(),
@@ -126,15 +127,15 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             what,
             &format!("the oldest waits for: {}", oldest.waits_for.words()),
             "/sales",
-            false,
+            sales.iter().any(|wait| wait.waits_for.is_for_person()),
         );
     }
-    let parked = asked
-        .state
-        .service
-        .hooks
-        .spool()
-        .map_or(0, |spool| spool.count(QueueState::Parked).0);
+    // Those that are among the sales are counted there.
+    let of_sales: HashSet<_> = sales.iter().filter_map(|wait| wait.delivery).collect();
+    let parked = parked
+        .iter()
+        .filter(|delivery| !of_sales.contains(&delivery.id))
+        .count();
     if parked > 0 {
         let what = match parked {
             1 => "1 delivery of a shop is parked".to_owned(),
@@ -148,7 +149,12 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
             1 => "1 license may be shared".to_owned(),
             count => format!("{} licenses may be shared", grouped(count)),
         };
-        item(what, "nothing is done by itself", "/sharing", false);
+        item(
+            what,
+            "a person has to decide: no license is changed by itself",
+            "/sharing",
+            false,
+        );
     }
     for node in other_nodes(asked).await? {
         let waiting = node_words(&node);
@@ -167,6 +173,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     Ok(PageAnswer::ok(&TodayPage {
         frame: asked.frame("Today", NavEntry::Today),
         day: asked.now.format("%A, %-d %B").to_string(),
+        yesterday: (asked.today() - chrono::Days::new(1)).to_string(),
         node: bindings.node().map(OutsideText::of),
         todo,
         history: TodayHistory::of(asked, &figures).await,
