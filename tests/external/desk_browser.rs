@@ -444,7 +444,7 @@ fn a_person_works(vendor: &Vendor, browser: &mut Browser) {
     let until = in_days(336).to_string();
     browser.does("fill", &["input[name=until]", &until]);
     browser.does("click", &["form[action$='/extend'] button"]);
-    browser.does("shows", &["[role=status]", "new end is in force"]);
+    browser.does("shows", &["[role=status]", "sites see it at their next check"]);
     let id = vendor.license_of("Jürgen Weiß");
     let shown = || vendor.json(&["license", "show", &id[..12]]);
     assert_eq!(shown()["expires"], until);
