@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args as _, CommandFactory as _, Parser, Subcommand};
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::Exit;
-use crate::commands::output::error_json;
+use crate::commands::output::{self, error_json};
 use crate::commands::{
     bindings, build, changes, completions, customer, desk, doctor, init, keys, license, mail, manual, package, preview,
     publish, review, rollout, security, serve, shop, sign, token, trace, usage, verify, wait, webhook,
@@ -52,14 +52,19 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Parses the command line. Prints help or the error and exits if there is nothing to run.
-    pub fn parse_or_exit() -> Self {
+    /// Parses the command line. Prints help or the error and exits if there is nothing to run. `commit` is what the program was built of,
+    /// for `--version`.
+    pub fn parse_or_exit(commit: Option<&str>) -> Self {
         if std::env::args_os().skip(1).eq(["help", "paths"]) {
             // A closed pipe is no failure of the help.
             let _ = paths_help().print_long_help();
             std::process::exit(0);
         }
-        Self::try_parse().map_err(with_full_verbs).unwrap_or_else(|error| {
+        let command = Self::command().long_version(output::long_version(commit));
+        let parsed = command
+            .try_get_matches()
+            .and_then(|found| Self::from_arg_matches(&found));
+        parsed.map_err(with_full_verbs).unwrap_or_else(|error| {
             let text = error.to_string();
             // SECURITY: an error quotes the argument it rejects, which may be a license key in the wrong place.
             let clean = LicenseKey::redact(&text);

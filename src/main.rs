@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     if let Some(exit) = commands::completions::answer_shell(Cli::command) {
         return exit;
     }
-    let cli = Cli::parse_or_exit();
+    let cli = Cli::parse_or_exit(option_env!("BUILD_COMMIT"));
     warn_of_unknown_variables();
     let exit = run(&cli).unwrap_or_else(|failure| {
         report(&failure);

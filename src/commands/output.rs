@@ -232,6 +232,20 @@ impl fmt::Display for Table {
     }
 }
 
+/// What `--version` prints: the version, the commit, and the numbers of the formats that the program writes. An earlier program that has
+/// another number may not read them.
+pub fn long_version(commit: Option<&str>) -> String {
+    format!(
+        "{}\ncommit {}\nformats: ledger {}, tables {}, manifests {}, packages {}",
+        env!("CARGO_PKG_VERSION"),
+        commit.filter(|commit| !commit.is_empty()).unwrap_or("unknown"),
+        countersign_ledger::FORMAT,
+        countersign_ledger::TABLES_FORMAT,
+        crate::build::FORMAT,
+        countersign_package::writer::FORM,
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,6 +37,7 @@ mod hosted;
 mod import_presets;
 mod imports;
 mod issued;
+mod kept;
 mod keys;
 mod ledger;
 mod license_history;

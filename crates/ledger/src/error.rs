@@ -9,7 +9,7 @@ use crate::clock_lead::ClockLead;
 use crate::postgres::settings::SettingsError;
 
 /// The store's format: the ledger, and the index in a folder of its own.
-const FORMAT: &str = "2";
+pub const FORMAT: &str = "2";
 
 /// What a line of an unknown kind means, on both backends.
 pub(crate) const NEWER: &str = "a newer version of countersign wrote the ledger";

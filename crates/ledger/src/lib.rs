@@ -83,7 +83,7 @@ pub use clock_lead::ClockLead;
 pub use customer_erasure::CustomerErasure;
 pub use day_history::{DayHistory, append_history};
 pub use day_lines::DayRange;
-pub use error::StoreError;
+pub use error::{FORMAT, StoreError};
 pub use handouts::NewHandout;
 pub use health::{Figures, StoreHealth};
 pub use history_entry::{HistoryEntry, LineActor};
@@ -101,7 +101,7 @@ pub use postgres::endpoint_lease::{EndpointLease, HeldLease, SharedEndpoint, sha
 pub use postgres::inspection;
 pub use postgres::node_queues::{NodeQueues, OtherNode, QueueCounts, other_nodes};
 pub use postgres::nodes::NodeSecrets;
-pub use postgres::schema::{script as shared_schema, upgrade_script as shared_schema_upgrade};
+pub use postgres::schema::{FORMAT as TABLES_FORMAT, script as shared_schema, upgrade_script as shared_schema_upgrade};
 pub use postgres::settings::SettingsError;
 pub use postgres::shared_compaction::compact_shared;
 pub use postgres::shared_repair::{RepairOutcome, UnfitBinding, kept_files, repair_shared, set_kept_file_aside};

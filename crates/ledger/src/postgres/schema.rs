@@ -7,7 +7,7 @@ use crate::backend_error::{BackendError, LedgerState};
 use crate::postgres::failure::failure;
 
 /// The format of the tables. A node uses no other.
-pub(super) const FORMAT: i32 = 2;
+pub const FORMAT: i32 = 2;
 
 /// The format before.
 const OLD_FORMAT: i32 = 1;
