@@ -11,7 +11,8 @@ pub(super) mod rules;
 pub(super) mod unbuilt;
 pub(super) mod warnings;
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -220,7 +221,15 @@ impl<'a> Packer<'a> {
         self.check_header(request, list)?;
         let folder = self.folder()?;
         let time = time(request.tagged);
-        let package = from_tag::pack(self.repository, list, &folder, time, self.settings.mark, out)?;
+        let package = from_tag::pack(
+            self.repository,
+            list,
+            &mut request.read.borrow_mut(),
+            &folder,
+            time,
+            self.settings.mark,
+            out,
+        )?;
         // It has the mark.
         self.check(request, &folder, &open(Archive::check(out))?, false)?;
         Ok(package)
@@ -360,6 +369,8 @@ pub(in crate::build) struct PackRequest<'a> {
     pub published: Option<&'a Release>,
     /// Whom its client believes, as its statement says.
     pub pinned: &'a [ReleaseKey],
+    /// Files that were read before; packing takes them.
+    pub read: RefCell<HashMap<ObjectId, Vec<u8>>>,
 }
 
 /// The outcome of packing a release.

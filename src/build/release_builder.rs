@@ -1,8 +1,10 @@
 //! Steps 3 and 4 for one tag after the other. Each gives an outcome in the plugin's report, and most also a manifest
 //! and a package for the [`ManifestSink`].
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
+use crate::build::git::object::ObjectId;
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::Tag;
 use crate::build::inputs::Inputs;
@@ -127,9 +129,10 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         if self.is_twin(&commit, &version, &chosen.tag.name) {
             return Ok(());
         }
-        if self.reviewed.is_due(&version) {
-            self.review(&chosen, &mut built, true);
-        }
+        let read = match self.reviewed.is_due(&version) {
+            true => self.review(&chosen, &mut built, true),
+            false => HashMap::new(),
+        };
 
         let published = self.published.get(&version).copied();
         let signed = match release_signing::signed(self.signing.as_ref(), &version, published, &mut notes) {
@@ -139,7 +142,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             }
             Ok(signed) => signed,
         };
-        let package = match self.pack(&chosen, &built, signed)? {
+        let package = match self.pack(&chosen, &built, signed, read)? {
             // If nothing is packed, the published package counts as its package.
             None => self.published_package(&version),
             Some(Ok(Packed::Package(new))) => {
@@ -234,12 +237,14 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         }
     }
 
-    /// Looks for problems that the release's author should know.
-    fn review(&mut self, chosen: &Chosen, built: &mut BuiltRelease, parse_php: bool) {
+    /// Looks for problems that the release's author should know. Gives the files that it read.
+    fn review(&mut self, chosen: &Chosen, built: &mut BuiltRelease, parse_php: bool) -> HashMap<ObjectId, Vec<u8>> {
         let folder = self.plugin.source.as_ref().map_or("", |source| &source.path);
-        built.inspected = review::inspect(self.plugin, self.repository, &chosen.tagged.tree, parse_php);
+        let inspected = review::inspect(self.plugin, self.repository, &chosen.tagged.tree, parse_php);
+        built.inspected = inspected.remarks;
         let remarks = review::remarks(built, folder);
         self.report.warn(&chosen.tag.name, &built.version, remarks);
+        inspected.read
     }
 
     /// The same for a reused release. Its author has had these warnings, so errors while reading give none.
@@ -337,6 +342,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         chosen: &Chosen,
         built: &BuiltRelease,
         signed: Option<&SignedRelease>,
+        read: HashMap<ObjectId, Vec<u8>>,
     ) -> Result<Option<Result<Packed, Reason>>, S::Error> {
         let Some(packer) = &self.packer else { return Ok(None) };
         let published = self.published.get(&built.version).copied();
@@ -353,6 +359,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             tagged: &chosen.tagged,
             published,
             pinned: signed.map_or(&[], |signed| &signed.statement.pins.keys),
+            read: RefCell::new(read),
         };
         packer.pack(self.sink, &request).map(Some)
     }

@@ -3,7 +3,7 @@
 //! [`remarks`] is about what was built, and fast; [`inspect`] looks into the plugin's folder, for the newest releases
 //! only.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use crate::build::client_copy;
@@ -107,8 +107,15 @@ fn absent(built: &BuiltRelease) -> impl Iterator<Item = Remark> {
     .map(|(_, message)| Remark::about("", message))
 }
 
-/// Remarks about the plugin's folder below `root`. Parses PHP files if `parses_php`.
-pub(super) fn inspect<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: bool) -> Vec<Remark> {
+/// What a look into the plugin's folder gave.
+pub(super) struct Inspected<Id> {
+    pub(super) remarks: Vec<Remark>,
+    /// The PHP files that were read, so that who packs them reads none again.
+    pub(super) read: HashMap<Id, Vec<u8>>,
+}
+
+/// Looks into the plugin's folder below `root`. Parses PHP files if `parses_php`.
+pub(super) fn inspect<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: bool) -> Inspected<F::Id> {
     let path = plugin.source.as_ref().map_or("", |source| &source.path);
     let folder = assets::walk(files, root.clone(), path);
     let items = folder
@@ -122,10 +129,14 @@ pub(super) fn inspect<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id, p
     let of_package = warnings::warnings(plugin, files, root, path, &items);
     remarks.extend(composer(plugin, files, &items, path, &of_package));
     remarks.extend(of_package);
+    let mut read = HashMap::new();
     if parses_php {
-        remarks.extend(php(plugin, files, &items, path));
+        let mut found = PhpFiles::new();
+        found.collect(files, &items, path, 0);
+        remarks.extend(php(plugin, &found));
+        read.extend(found.ids.into_iter().zip(found.contents));
     }
-    remarks
+    Inspected { remarks, read }
 }
 
 /// Images need a URL that every site can load, which the build cannot know for those in a repository.
@@ -234,12 +245,10 @@ fn composer<F: SourceTree>(
 }
 
 /// The plugin's own PHP files that do not parse, and what is wrong with its copy of the client.
-fn php<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Vec<Remark> {
-    let mut found = PhpFiles::new();
-    found.collect(files, items, folder, 0);
+fn php<Id>(plugin: &Plugin, found: &PhpFiles<Id>) -> Vec<Remark> {
     let PhpFiles { paths, contents, .. } = found;
     let of_client = match plugin.package {
-        Some(_) => client_copy::remarks(&paths, &contents),
+        Some(_) => client_copy::remarks(paths, contents),
         None => Vec::new(),
     };
     let errors = paths
@@ -264,6 +273,7 @@ fn php<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], fo
 /// expand to very many folders.
 struct PhpFiles<Id> {
     paths: Vec<String>,
+    ids: Vec<Id>,
     contents: Vec<Vec<u8>>,
     bytes: usize,
     looked_at: usize,
@@ -274,6 +284,7 @@ impl<Id: Clone + Eq + Hash> PhpFiles<Id> {
     fn new() -> Self {
         Self {
             paths: Vec::new(),
+            ids: Vec::new(),
             contents: Vec::new(),
             bytes: 0,
             looked_at: 0,
@@ -301,6 +312,7 @@ impl<Id: Clone + Eq + Hash> PhpFiles<Id> {
                     };
                     self.bytes += bytes.len();
                     self.contents.push(bytes);
+                    self.ids.push(item.id.clone());
                     self.paths.push(path);
                 }
                 _ => {}

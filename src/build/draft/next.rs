@@ -78,7 +78,7 @@ fn compose_next<F: SourceTree>(
     tagged: &[Release],
 ) -> Result<BuiltRelease, Remark> {
     let folder = plugin.source.as_ref().map_or("", |source| &source.path);
-    let inspected = review::inspect(plugin, files, root, true);
+    let inspected = review::inspect(plugin, files, root, true).remarks;
     let mut reader = SourceReader::new(files, plugin);
     let mut files = reader.read(root).map_err(|reason| {
         let reason = reader.moved(root, &reason).unwrap_or(reason);

@@ -1,5 +1,7 @@
-//! Packs the files of a list, read one after the other from the object database: no more than one file is in memory.
+//! Packs the files of a list, read one after the other from the object database: no more than one is in memory beside those that were
+//! read before.
 
+use std::collections::HashMap;
 use std::fs::File;
 
 use chrono::{DateTime, Utc};
@@ -16,10 +18,11 @@ use countersign_package::writer::{Package, PackageWriter};
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 const MAX_LFS_POINTER: usize = 1024;
 
-/// Writes the listed files in the normal form.
+/// Writes the listed files in the normal form. Takes what `read` has of them.
 pub(super) fn pack<F: SourceTree>(
     files: &F,
     list: &PackingList<F::Id>,
+    read: &mut HashMap<F::Id, Vec<u8>>,
     folder: &FolderName,
     time: DateTime<Utc>,
     marked: bool,
@@ -28,7 +31,10 @@ pub(super) fn pack<F: SourceTree>(
     let limit = usize::try_from(MAX_PACKED).unwrap_or(usize::MAX);
     let mut writer = PackageWriter::new(out, folder, time);
     for file in &list.files {
-        let bytes = files.bytes(&file.id, limit);
+        let bytes = match read.remove(&file.id) {
+            Some(bytes) => Ok(bytes),
+            None => files.bytes(&file.id, limit),
+        };
         let bytes = bytes.map_err(|error| PackFailure::Release(Reason::from_object(&file.name, error)))?;
         if bytes.len() <= MAX_LFS_POINTER && bytes.starts_with(LFS_POINTER) {
             let name = &file.name;

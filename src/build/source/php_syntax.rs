@@ -62,9 +62,9 @@ pub(crate) struct SyntaxError {
 static KNOWN: Mutex<Option<HashMap<Digest, Option<SyntaxError>>>> = Mutex::new(None);
 
 /// The error in each file; `None` if there is none or it is unknown: no PHP, no time.
-pub(crate) fn errors(files: Vec<Vec<u8>>) -> Vec<Option<SyntaxError>> {
+pub(crate) fn errors(files: &[Vec<u8>]) -> Vec<Option<SyntaxError>> {
     let digests: Vec<Digest> = files.iter().map(|file| Digest::of(file)).collect();
-    let new: Vec<(Digest, Vec<u8>)> = {
+    let new: Vec<(Digest, &[u8])> = {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get_or_insert_default();
         if known.len() > REMEMBERED {
@@ -73,7 +73,7 @@ pub(crate) fn errors(files: Vec<Vec<u8>>) -> Vec<Option<SyntaxError>> {
         digests
             .iter()
             .copied()
-            .zip(files)
+            .zip(files.iter().map(Vec::as_slice))
             .filter(|(digest, _)| !known.contains_key(digest))
             .collect()
     };
@@ -92,7 +92,7 @@ pub(crate) fn errors(files: Vec<Vec<u8>>) -> Vec<Option<SyntaxError>> {
 }
 
 /// PHP's results for the files, in order; fewer if PHP is missing, fails or takes too long.
-fn parse(php: &str, files: &[(Digest, Vec<u8>)], time_limit: Duration) -> Vec<Option<SyntaxError>> {
+fn parse(php: &str, files: &[(Digest, &[u8])], time_limit: Duration) -> Vec<Option<SyntaxError>> {
     let mut command = Command::new(php);
     for setting in SETTINGS {
         command.args(["-d", setting]);
@@ -112,7 +112,7 @@ fn parse(php: &str, files: &[(Digest, Vec<u8>)], time_limit: Duration) -> Vec<Op
 }
 
 /// PHP's output until it ended or the time was over.
-fn said(child: &mut Child, files: &[(Digest, Vec<u8>)], time_limit: Duration) -> String {
+fn said(child: &mut Child, files: &[(Digest, &[u8])], time_limit: Duration) -> String {
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return String::new();
     };
@@ -161,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let proof = folder.path().join("ran");
         let runs = format!("<?php\nfile_put_contents('{}', 'x');", proof.display());
-        let errors_found = errors(files(&[
+        let errors_found = errors(&files(&[
             "<?php\necho 1;",
             "<?php\n\nfunction {",
             "",
@@ -180,7 +180,7 @@ mod tests {
             "{error:?}"
         );
         assert!(!proof.exists());
-        assert_eq!(errors(files(&["<?php\n\nfunction {"])), [Some(error)], "remembered");
+        assert_eq!(errors(&files(&["<?php\n\nfunction {"])), [Some(error)], "remembered");
     }
 
     #[test]
@@ -189,7 +189,8 @@ mod tests {
         let hangs = folder.path().join("php");
         fs::write(&hangs, "#!/bin/sh\nexec sleep 600\n").unwrap();
         fs::set_permissions(&hangs, fs::Permissions::from_mode(0o755)).unwrap();
-        let large = vec![(Digest::of(b""), vec![b' '; 1 << 20])];
+        let blanks = vec![b' '; 1 << 20];
+        let large = [(Digest::of(b""), &blanks[..])];
         let start = Instant::now();
         assert_eq!(parse(hangs.to_str().unwrap(), &large, Duration::from_millis(200)), []);
         assert_eq!(parse("/nowhere/php", &large, Duration::from_millis(200)), []);

@@ -25,7 +25,7 @@ struct NotePage {
 impl PageProblem {
     pub(super) fn forbidden() -> Self {
         let sentence =
-            "Your role does not allow this. Who has another one can do it, or change yours in registry/desk.toml.";
+            "Your role does not allow this. Somebody with a higher role can do it; registry/desk.toml gives the roles.";
         Self::new(StatusCode::FORBIDDEN, "Not for your role", sentence)
     }
 

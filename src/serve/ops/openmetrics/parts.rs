@@ -166,7 +166,7 @@ pub(super) fn write_webhooks(page: &mut MetricWriter<'_>, endpoints: &[Arc<Endpo
     page.add("countersign_webhook_messages", help, &Series::from_iter(messages))?;
     let help = "Messages that an endpoint did not take yet, besides those of the ledger";
     page.add("countersign_webhook_kept", help, &Series::from_iter(kept))?;
-    let help = "The last line of the ledger that an endpoint was told";
+    let help = "The last line of the ledger that an endpoint got a message about";
     page.add("countersign_webhook_sequence", help, &Series::from_iter(told))?;
     let help = "Since when an endpoint takes nothing, 0 if it does";
     page.add(
