@@ -48,8 +48,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 const MAX_PAGE: usize = 64 << 20;
 
 /// What to do where a server has no socket.
-pub(super) const NO_SOCKET: &str = "restart the server with this version, and look at its log: it may be an older version, or its unit \
-     does not allow AF_UNIX in RestrictAddressFamilies";
+pub(super) const NO_SOCKET: &str = "is the server running? If it is, look at its log and restart it with this version: it may be an older \
+     one, or its unit does not allow AF_UNIX in RestrictAddressFamilies";
 
 /// Why a running server did not answer.
 #[derive(Debug, thiserror::Error)]

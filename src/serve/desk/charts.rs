@@ -37,6 +37,8 @@ pub(super) struct Chart {
     /// What it says, for those who do not see it.
     pub(super) label: String,
     pub(super) is_low: bool,
+    /// Whether each name is that of the day above it, as wide as the day, and no mark between two.
+    pub(super) names_whole_days: bool,
     pub(super) top: String,
     pub(super) middle: String,
     pub(super) shapes: Vec<ChartShape>,
@@ -116,6 +118,7 @@ impl Chart {
                 shown(total)
             ),
             is_low: false,
+            names_whole_days: false,
             top: shown(top),
             middle: shown(top / 2),
             shapes,
@@ -148,9 +151,7 @@ impl Chart {
     /// A line of a value for each part of these days, which follow each other; each day has as many parts. `None` where nothing was
     /// counted.
     pub(super) fn line(title: &str, days: &[NaiveDate], series: &ChartSeries) -> Option<Self> {
-        let first = days.first()?;
-        let last = days.last()?;
-        let parts = series.values.len() / days.len();
+        let parts = series.values.len().checked_div(days.len())?;
         let most = series.values.iter().copied().max().filter(|most| *most > 0)?;
         let top = round_up(most);
         let width = WIDTH / (series.values.len() - 1).max(1) as f64;
@@ -162,6 +163,7 @@ impl Chart {
         Some(Self {
             label: format!("{title} in {} days: {}.", days.len(), shown(total)),
             is_low: true,
+            names_whole_days: true,
             top: shown(top),
             middle: shown(top / 2),
             shapes: vec![
@@ -176,8 +178,7 @@ impl Chart {
                     path: format!("M{line}"),
                 },
             ],
-            // The last day ends at the right edge.
-            days: named_days(*first, *last + TimeDelta::days(1)),
+            days: days.iter().map(|day| day.format("%-d %b").to_string()).collect(),
             keys: Vec::new(),
             caption: title.to_owned(),
             row_head: "Day",
@@ -229,6 +230,7 @@ impl Chart {
         Some(Self {
             label: format!("{title}. This week {} so far.", said.join(" and ")),
             is_low: true,
+            names_whole_days: false,
             top: shown(top),
             middle: shown(top / 2),
             shapes,
@@ -395,6 +397,10 @@ mod tests {
         let chart = Chart::line("Packages", &[day(0), day(1)], &series).unwrap();
         assert_eq!(chart.shapes[1].path, "M0 200L240 50L480 150L720 200");
         assert_eq!(chart.label, "Packages in 2 days: 4.");
+        assert_eq!(
+            (chart.days.join(" ").as_str(), chart.names_whole_days),
+            ("1 Nov 2 Nov", true)
+        );
         assert_eq!(chart.rows[1], ("1 Nov 2026".to_owned(), vec!["3".to_owned()]));
         assert_eq!([0, 2, 3, 11, 15, 12_560].map(round_up), [2, 2, 4, 14, 20, 14_000]);
     }
