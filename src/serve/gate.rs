@@ -346,7 +346,7 @@ impl Gate {
             // Under this rule such a host has no binding, even if it was bound under another rule.
             return Err(entitlement::require_active(*license, today)
                 .err()
-                .unwrap_or(Refusal::LicenseNotBound));
+                .unwrap_or(Refusal::TrialSite));
         }
         let plugin = snapshot.registry.plugin(slug);
         let entitlement = entitlement::decide(*license, bound, &self.rules.staging, host, plugin, today)?;
@@ -483,7 +483,7 @@ impl Gate {
         let found = self.license(snapshot, license);
         if self.is_exempt(host) {
             entitlement::require_active(found.as_deref(), today)?;
-            return Err(Refusal::LicenseNotBound);
+            return Err(Refusal::TrialSite);
         }
         let bound = self.bindings.of(license);
         let plugin = snapshot.registry.plugin(slug);
@@ -543,7 +543,7 @@ impl Gate {
         let license = self.license(snapshot, site.id);
         if self.is_exempt(site.host) {
             entitlement::require_active(license.as_deref(), site.now.date_naive())?;
-            return Err(Refusal::LicenseNotBound);
+            return Err(Refusal::TrialSite);
         }
         Ok((license, self.bindings.of(site.id)))
     }

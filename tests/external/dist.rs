@@ -181,6 +181,40 @@ pub fn sh(folder: &Path, command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The relative links of all Markdown files below a folder that lead to no file there.
+fn dead_links(folder: &Path) -> Vec<String> {
+    let listed = sh(folder, "find . -name '*.md' | sort");
+    let mut dead = Vec::new();
+    for document in listed.lines().map(|path| path.trim_start_matches("./")) {
+        let text = fs::read_to_string(folder.join(document)).unwrap();
+        let beside = Path::new(document).parent().unwrap();
+        for link in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', '#']).next())
+        {
+            let is_elsewhere = link.is_empty() || link.contains(':') || link.contains(' ') || link.ends_with(".png");
+            let target = beside.join(link);
+            let is_source = [
+                "src",
+                "tests",
+                "benches",
+                "fuzz",
+                "crates",
+                ".ci",
+                "Makefile",
+                "Cargo.toml",
+            ]
+            .iter()
+            .any(|name| link.trim_start_matches("../").starts_with(name));
+            if !is_elsewhere && !is_source && !folder.join(&target).exists() {
+                dead.push(format!("{document}: {link}"));
+            }
+        }
+    }
+    dead
+}
+
 #[test]
 fn the_same_program_gives_the_same_packages_whoever_packs_it_and_when() {
     let folder = tempfile::tempdir().unwrap();
@@ -252,6 +286,17 @@ fn the_same_program_gives_the_same_packages_whoever_packs_it_and_when() {
             "{path}"
         );
     }
+    // Links of its documents lead to files that came with it, but for pictures and sources.
+    sh(folder.path(), &format!("tar -xzf {name}.tar.gz"));
+    let unpacked = folder.path().join(&name);
+    assert_eq!(dead_links(&unpacked), Vec::<String>::new());
+    fs::remove_file(unpacked.join("packaging/compose.yaml")).unwrap();
+    let dead = dead_links(&unpacked);
+    assert!(
+        dead.iter().any(|link| link == "README.md: packaging/compose.yaml"),
+        "{dead:?}"
+    );
+
     // No instance comes with it, and nothing that an upgrade would ask about.
     let outside = files
         .iter()

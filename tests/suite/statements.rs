@@ -251,7 +251,9 @@ fn local_hosts_are_bound_allowed_or_refused_as_configured() {
     let server = Server::start_with(&instance, &["--local-hosts", "allow"]);
     for site in ["localhost", "mysite.test", "http://192.168.1.10"] {
         assert_eq!(server.validate(&license, site).code(), "ok", "{site}");
-        assert_eq!(server.updates(&license, site, "").code(), "license_not_bound", "{site}");
+        let update = server.updates(&license, site, "");
+        assert_eq!(update.code(), "license_not_bound", "{site}");
+        assert!(update.text().contains("is a trial here"), "{}", update.text());
     }
     assert_eq!(
         server.validate(&license, "real.com").code(),

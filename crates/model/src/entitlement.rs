@@ -58,6 +58,8 @@ pub enum Refusal {
     LicenseRevoked,
     /// The site never validated the license.
     LicenseNotBound,
+    /// The site is on localhost or in a private network, which the setting `local_hosts` lets try the plugin without a seat.
+    TrialSite,
     /// The license has no free site, and is bound to other sites.
     BoundElsewhere,
     /// No plugin has this slug.

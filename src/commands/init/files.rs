@@ -25,6 +25,10 @@ impl From<InitError> for Failure {
     fn from(error: InitError) -> Self {
         match error {
             InitError::AlreadyThere { .. } => Self::input(error).hint("choose a new folder: countersign init DIR"),
+            InitError::Write { ref source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Self::environment(error)
+                    .hint("choose a folder of your own, or have root make this one and give it to you")
+            }
             _ => Self::environment(error),
         }
     }

@@ -185,6 +185,14 @@ pub(super) fn tell_download_page(page: Option<&str>) {
         stderr::line(format_args!(
             "The buyer downloads the plugin from this page, for 14 days:\n{page}"
         ));
+        if ["http://127.0.0.1", "http://[::1]", "http://localhost"]
+            .iter()
+            .any(|here| page.starts_with(here))
+        {
+            stderr::line(
+                "note: only this machine reaches that address; serve.public_url in countersign.toml is the one for buyers",
+            );
+        }
     }
 }
 

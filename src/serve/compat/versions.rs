@@ -147,7 +147,9 @@ async fn one(service: &Service, about: &EddAbout, proof: &LedgerProof) -> Result
         Err((refusal, latest)) => {
             let mut document = nothing(match refusal {
                 Refusal::LicenseExpired => "Your license has expired.",
-                Refusal::LicenseNotBound | Refusal::BoundElsewhere => "Your license is not active for this site.",
+                Refusal::LicenseNotBound | Refusal::TrialSite | Refusal::BoundElsewhere => {
+                    "Your license is not active for this site."
+                }
                 _ => "License key is not valid for this download",
             });
             if let Some(latest) = latest {

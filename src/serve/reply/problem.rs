@@ -211,7 +211,7 @@ impl Problem {
                 Refusal::LicenseExpired => (S::FORBIDDEN, C::LicenseExpired),
                 Refusal::LicenseSuspended => (S::FORBIDDEN, C::LicenseSuspended),
                 Refusal::LicenseRevoked => (S::FORBIDDEN, C::LicenseRevoked),
-                Refusal::LicenseNotBound => (S::FORBIDDEN, C::LicenseNotBound),
+                Refusal::LicenseNotBound | Refusal::TrialSite => (S::FORBIDDEN, C::LicenseNotBound),
                 Refusal::BoundElsewhere => (S::FORBIDDEN, C::BoundElsewhere),
                 Refusal::PluginNotCovered => (S::FORBIDDEN, C::PluginNotCovered),
                 Refusal::UnknownPlugin => (S::NOT_FOUND, C::UnknownPlugin),

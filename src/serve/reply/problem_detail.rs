@@ -76,6 +76,10 @@ fn refusal_detail(refusal: Refusal) -> &'static str {
         Refusal::LicenseSuspended => "The vendor has suspended this license. Ask the vendor why.",
         Refusal::LicenseRevoked => "The vendor has revoked this license. Ask the vendor why.",
         Refusal::LicenseNotBound => "This license is not bound to this site. Validate it on this site first.",
+        Refusal::TrialSite => {
+            "A site on localhost or in a private network is a trial here: it takes no seat and gets no updates. The server's setting \
+             'local_hosts' says so."
+        }
         Refusal::BoundElsewhere => "This license is bound to another site.",
         Refusal::PluginNotCovered => "This license does not include the plugin's module.",
         Refusal::UnknownPlugin => "This plugin is unknown.",
