@@ -96,7 +96,7 @@ pub enum AwaitedThing {
 }
 
 impl AwaitedThing {
-    /// Whether nobody but a person can end the wait.
+    /// Whether it is paid for, and likely to wait until a person decides.
     pub fn is_for_person(self) -> bool {
         matches!(self, Self::Offer | Self::RenewedLicense)
     }
