@@ -110,7 +110,7 @@ fn absent(built: &BuiltRelease) -> impl Iterator<Item = Remark> {
 /// What a look into the plugin's folder gave.
 pub(super) struct Inspected<Id> {
     pub(super) remarks: Vec<Remark>,
-    /// The PHP files that were read, so that who packs them reads none again.
+    /// The PHP files that the review read. Packing takes them from here.
     pub(super) read: HashMap<Id, Vec<u8>>,
 }
 

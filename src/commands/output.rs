@@ -232,8 +232,8 @@ impl fmt::Display for Table {
     }
 }
 
-/// What `--version` prints: the version, the commit, and the numbers of the formats that the program writes. An earlier program that has
-/// another number may not read them.
+/// The text of `--version`: the version, the commit, and the numbers of the formats that the program writes. A program with a lower number
+/// may be unable to read that format.
 pub fn long_version(commit: Option<&str>) -> String {
     format!(
         "{}\ncommit {}\nformats: ledger {}, tables {}, manifests {}, packages {}",

@@ -147,7 +147,7 @@ pub fn texts(source: StoreSource<'_>, names: &[Hex128]) -> Result<FoundTexts, St
     }
 }
 
-/// The rows of these customers, the newest first, also while servers run; none where there is no store.
+/// The rows of these customers, the newest first; none where there is no store. Works while servers run.
 pub fn customers(source: StoreSource<'_>, numbers: &BTreeSet<Hex128>) -> Result<Vec<CustomerRow>, StoreError> {
     let found = match source {
         StoreSource::Folder(path) => rows_in(path, usize::MAX, |row| numbers.contains(&row.number))?,

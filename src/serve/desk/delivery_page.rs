@@ -184,8 +184,8 @@ pub(super) async fn say(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnswer,
     Ok(done(if is_here { "said" } else { "same" }))
 }
 
-/// Says which license the subscription of a delivery renews, and has parked renewals of it tried again; or that the delivery is a first
-/// purchase.
+/// Attaches the subscription of a delivery to a license and retries its parked renewals, or issues a new license where the form says that
+/// the delivery is a first purchase.
 pub(super) async fn attach(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     asked.state.service.catch_up().await;
     let found = FoundDelivery::of(asked).await?;

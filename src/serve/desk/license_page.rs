@@ -52,7 +52,7 @@ struct LicensePage {
     frame: PageFrame,
     /// What was done just now.
     notice: Option<String>,
-    /// What looks like sharing, and whether nobody said yet that it is none.
+    /// A sentence about sharing, and whether it is a warning.
     sharing: Option<(String, bool)>,
     /// What keeps the customer from using it.
     alerts: Vec<OutsideText>,
@@ -546,7 +546,7 @@ fn quick_ends(license: &License, today: NaiveDate) -> Vec<(&'static str, String)
     ends.map(|(name, period)| (name, period.after(from).to_string())).into()
 }
 
-/// What looks like sharing of a license, or until when somebody says that it is none; and whether it is the first.
+/// A sentence about signs of sharing, with `true`, or about the day until which a person marked the license as fine, with `false`.
 async fn sharing(asked: &Asked<'_>, id: LicenseId) -> Option<(String, bool)> {
     let vouch = asked.state.service.gate.bindings().vouch_of(&id, asked.today());
     if let Some(until) = vouch.and_then(|entry| entry.until) {

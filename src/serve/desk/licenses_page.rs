@@ -302,7 +302,7 @@ async fn running(asked: &Asked<'_>, plugin: Slug, version: &str) -> Result<Runni
     Ok(running)
 }
 
-/// Every license that the fields of a request find, the newest first; and the sites that run the version, if they name one.
+/// All licenses that match the fields of a request, the newest first. If the fields name a version, also the sites that run it.
 pub(super) async fn all_matching(
     asked: &Asked<'_>,
 ) -> Result<(Vec<LicenseId>, Option<Arc<RunningSites>>), PageProblem> {

@@ -94,7 +94,7 @@ pub(super) fn order_number(order: &str) -> OutsideText {
     OutsideText::of(order.strip_prefix("order:").unwrap_or(order))
 }
 
-/// Whether these terms are those of something that a person left aside.
+/// Whether a person left aside what these terms are for.
 pub(super) fn is_left_aside(terms: &Terms) -> bool {
     terms.is_nothing && terms.offer.as_str() == LEFT_ASIDE
 }

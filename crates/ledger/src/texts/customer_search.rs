@@ -1,7 +1,7 @@
 //! A search for a part of the address or the name of customers, without regard to case and accents. It keeps no commit waiting.
 //!
-//! The embedded store has all addresses and names in one piece of memory, which reads a million in milliseconds; rows lie scattered, and
-//! took a second. `postgres::text_rows` has them in a table that has nothing else.
+//! The embedded store keeps all addresses and names in one piece of memory and reads a million in milliseconds; reading the scattered rows
+//! took a second. `postgres::text_rows` keeps them in a table of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,7 +10,7 @@ use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 use countersign_model::stored_text::StoredText;
 
-/// The rows with the address first that somebody named last, of several of a customer: mails go to it.
+/// Sorts the rows by age, the newest first. A customer with several addresses gets mails at that of the first row.
 pub(crate) fn newest_first(mut rows: Vec<CustomerRow>) -> Vec<CustomerRow> {
     rows.sort_by_key(|row| std::cmp::Reverse(row.since));
     rows
