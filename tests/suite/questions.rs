@@ -617,7 +617,7 @@ fn a_server_that_does_not_tell_is_one_clear_message() {
     let text = refusal();
     assert!(
         text.starts_with("error: commands cannot reach the server\ncaused by: there is no ")
-            && text.contains("hint: restart the server")
+            && text.contains("hint: is the server running? If it is, ")
             && text.contains("AF_UNIX"),
         "{text}"
     );

@@ -21,6 +21,7 @@ use crate::serve::webhooks::{ledger_events, time_events};
 use crate::webhook::event::WebhookEvent;
 use crate::webhook::outbox::{EndpointProgress, EndpointTrouble};
 use countersign_ledger::ledger_feed::LedgerFeed;
+use countersign_ledger::log::Position;
 
 /// The time between two looks at the ledger and the folder.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -44,6 +45,8 @@ pub(super) struct EndpointThread {
     counts: Arc<EndpointCounts>,
     is_stopping: Arc<AtomicBool>,
     runtime: Runtime,
+    /// The ledger's last line when the server started: a new endpoint receives what comes behind it. `None` until it is known.
+    begins_after: Option<Position>,
     /// The progress, and the ledger behind it; `None` until the end of the ledger is known.
     open: Option<(EndpointProgress, LedgerFeed)>,
     place: ProgressPlace,
@@ -63,6 +66,7 @@ impl EndpointThread {
         let place = ProgressPlace::new(&endpoint.outbox, service.gate.bindings(), name, &is_stopping)?;
         Ok(Self {
             place,
+            begins_after: service.gate.bindings().ledger_end(),
             service,
             counts,
             is_stopping,
@@ -148,15 +152,17 @@ impl EndpointThread {
         }
     }
 
-    /// Takes or loads the progress, and opens the ledger behind it. A new endpoint begins with what happens from now on.
+    /// Takes or loads the progress, and opens the ledger behind it. A new endpoint begins with what happens from the
+    /// start of the server on.
     fn open(&mut self, now: DateTime<Utc>) -> Result<Option<(EndpointProgress, LedgerFeed)>, SendingError> {
         if let Some(open) = self.open.take() {
             return Ok(Some(open));
         }
-        let Some(end) = self.service.gate.bindings().ledger_end() else {
+        self.begins_after = self.begins_after.or_else(|| self.service.gate.bindings().ledger_end());
+        let Some(begins_after) = self.begins_after else {
             return Ok(None);
         };
-        let progress = self.place.load(end, now)?;
+        let progress = self.place.load(begins_after, now)?;
         let feed = LedgerFeed::new(self.service.gate.bindings().source(), progress.cursor);
         Ok(Some((progress, feed)))
     }
