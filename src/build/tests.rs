@@ -1139,9 +1139,12 @@ fn a_repository_of_another_user_is_reported_with_what_git_asks_for() {
     let PluginState::Broken(problems) = made.build(made.plugin()).state else {
         panic!("it was read");
     };
-    let message =
-        "the repository belongs to another user; if you trust it, run `git config --global --add safe.directory";
-    assert!(problems[0].contains(message), "{problems:?}");
+    let folder = made.repository().canonicalize().unwrap();
+    let folder = folder.display();
+    let message = format!(
+        "{folder}: the repository belongs to another user; if you trust it, run `git config --global --add safe.directory {folder}` as the user that builds"
+    );
+    assert_eq!(problems, [message]);
 }
 
 #[test]

@@ -28,7 +28,7 @@ const MAX_FILE: u64 = 1 << 20;
 /// Verify a saved statement offline
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  countersign verify answer.json --key public/keys/NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs.pem
+  countersign verify answer.json
   countersign verify answer.json --key key.pem --at 2027-01-31T12:00:00Z
   countersign verify --release acme-forms.zip --signatures 1.2.0.sig --signers keys
 
@@ -38,8 +38,8 @@ pub struct Args {
     /// The server's response body, unchanged
     #[arg(value_name = "FILE", required_unless_present = "release")]
     file: Option<PathBuf>,
-    /// The public key that the server publishes
-    #[arg(long, value_name = "PEM", required_unless_present = "release")]
+    /// The public key that the server publishes [default: the instance's key that the statement names, in public/keys/]
+    #[arg(long, value_name = "PEM")]
     key: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
@@ -71,6 +71,12 @@ enum VerifyError {
     },
     #[error("{}: not a statement: it has no signature", path.display())]
     NoSignature { path: PathBuf },
+    #[error("{}: it names key {}, which is not in {}", path.display(), Printable(named), folder.display())]
+    UnknownKey {
+        path: PathBuf,
+        named: String,
+        folder: PathBuf,
+    },
     #[error("{}: the signature does not verify with key {key_id}", path.display())]
     Signature {
         path: PathBuf,
@@ -107,15 +113,15 @@ fn parse_time(text: &str) -> Result<DateTime<Utc>, &'static str> {
 }
 
 /// Verifies, and prints the result.
-pub fn run(args: &Args, _config: &Config) -> Result<Exit, Failure> {
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     if let Some(package) = &args.signed.release {
         return release::run(package, &args.signed, args.json);
     }
-    let (Some(file), Some(key)) = (&args.file, &args.key) else {
-        return Err(Failure::usage("name a saved answer and --key, or --release"));
+    let Some(file) = &args.file else {
+        return Err(Failure::usage("name a saved answer, or --release"));
     };
     let at = args.at.unwrap_or_else(Utc::now);
-    let statement = verified(file, key)?;
+    let statement = verified(file, args.key.as_deref(), &config.paths.public)?;
     output::print(&if args.json {
         json(&statement, at)?
     } else {
@@ -123,13 +129,9 @@ pub fn run(args: &Args, _config: &Config) -> Result<Exit, Failure> {
     })
 }
 
-fn verified(file: &Path, key: &Path) -> Result<ReceivedStatement, VerifyError> {
-    let pem = Zeroizing::new(read(key)?);
-    let key = PublicKey::from_pem(&String::from_utf8_lossy(&pem)).map_err(|source| VerifyError::Key {
-        path: key.to_owned(),
-        is_private: pem.windows(12).any(|window| window == b"PRIVATE KEY-"),
-        source,
-    })?;
+/// The statement in `file`, verified with the public key in `key`; without one, with the key that it names, if it is among
+/// those in the folder `public` of the instance.
+fn verified(file: &Path, key: Option<&Path>, public: &Path) -> Result<ReceivedStatement, VerifyError> {
     let body = read(file)?;
     let is_html = body.trim_ascii_start().starts_with(b"<");
     let not_a_statement = |source| VerifyError::NotAStatement {
@@ -141,6 +143,10 @@ fn verified(file: &Path, key: &Path) -> Result<ReceivedStatement, VerifyError> {
     if !whole["signature"].is_string() {
         return Err(VerifyError::NoSignature { path: file.to_owned() });
     }
+    let key = match key {
+        Some(key) => read_key(key)?,
+        None => own_key(file, whole["key_id"].as_str().unwrap_or_default(), public)?,
+    };
     // SECURITY: from here on, only the bytes with the verified signature are used; the body may differ.
     let signed = [received(&body), reformatted(whole.clone())]
         .into_iter()
@@ -156,6 +162,31 @@ fn verified(file: &Path, key: &Path) -> Result<ReceivedStatement, VerifyError> {
                 .map(str::to_owned),
         })?;
     serde_json::from_slice(&signed).map_err(not_a_statement)
+}
+
+fn read_key(path: &Path) -> Result<PublicKey, VerifyError> {
+    let pem = Zeroizing::new(read(path)?);
+    PublicKey::from_pem(&String::from_utf8_lossy(&pem)).map_err(|source| VerifyError::Key {
+        path: path.to_owned(),
+        is_private: pem.windows(12).any(|window| window == b"PRIVATE KEY-"),
+        source,
+    })
+}
+
+/// The instance's public key that the statement in `file` names.
+fn own_key(file: &Path, named: &str, public: &Path) -> Result<PublicKey, VerifyError> {
+    let folder = public.join("keys");
+    let path = folder.join(format!("{named}.pem"));
+    // Nobody has verified the name yet: it must not lead to another folder.
+    let is_a_name = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_');
+    match !named.is_empty() && named.bytes().all(is_a_name) && path.exists() {
+        true => read_key(&path),
+        false => Err(VerifyError::UnknownKey {
+            path: file.to_owned(),
+            named: named.to_owned(),
+            folder,
+        }),
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, VerifyError> {
@@ -290,6 +321,10 @@ impl From<VerifyError> for Failure {
             VerifyError::NoSignature { .. } => {
                 "only responses to validations with HTTP status 200 are signed".to_owned()
             }
+            VerifyError::UnknownKey { .. } => {
+                "run this in the instance of the server that signed it, or download its key from /keys/ on that server, and name the file with --key"
+                    .to_owned()
+            }
             VerifyError::Signature {
                 names_other: Some(named),
                 ..
@@ -344,7 +379,8 @@ mod tests {
             let file = self.folder.path().join("answer.json");
             std::fs::write(&file, body).unwrap();
             let shown = format!("{}/", self.folder.path().display());
-            verified(&file, &self.folder.path().join("key.pem")).map_err(|error| error.to_string().replace(&shown, ""))
+            let key = self.folder.path().join("key.pem");
+            verified(&file, Some(&key), self.folder.path()).map_err(|error| error.to_string().replace(&shown, ""))
         }
     }
 
@@ -417,7 +453,9 @@ mod tests {
         let key = signed.folder.path().join("key.pem");
         let hint = |body: &[u8]| {
             std::fs::write(&file, body).unwrap();
-            Failure::from(verified(&file, &key).unwrap_err()).hint.unwrap()
+            Failure::from(verified(&file, Some(&key), signed.folder.path()).unwrap_err())
+                .hint
+                .unwrap()
         };
         let this_key = PublicKey::from_pem(&std::fs::read_to_string(&key).unwrap())
             .unwrap()
@@ -435,6 +473,31 @@ mod tests {
         assert!(hint(&signed.body).starts_with("this is a private key"));
         std::fs::write(&key, "-----BEGIN CERTIFICATE-----\n").unwrap();
         assert!(hint(&signed.body).starts_with("use a key from public/keys/"));
+    }
+
+    #[test]
+    fn without_a_key_the_instances_own_one_that_the_statement_names_verifies_it() {
+        let signed = Signed::new();
+        let folder = signed.folder.path();
+        let file = folder.join("answer.json");
+        let keys = folder.join("keys");
+        let verify = |body: &[u8]| {
+            std::fs::write(&file, body).unwrap();
+            verified(&file, None, folder).map_err(|error| error.to_string())
+        };
+        let unknown = |named: &str| {
+            let keys = keys.display();
+            format!("{}: it names key {named}, which is not in {keys}", file.display())
+        };
+        assert_eq!(verify(&signed.body).unwrap_err(), unknown("kid"));
+        std::fs::create_dir(&keys).unwrap();
+        std::fs::copy(folder.join("key.pem"), keys.join("kid.pem")).unwrap();
+        assert_eq!(verify(&signed.body).unwrap().key_id, "kid");
+        // A name that leads out of the folder is no name of a key, though a key is there.
+        let outside = String::from_utf8(signed.body.clone())
+            .unwrap()
+            .replace("\"kid\"", "\"../key\"");
+        assert_eq!(verify(outside.as_bytes()).unwrap_err(), unknown("../key"));
     }
 
     #[test]

@@ -95,6 +95,7 @@ impl<'a> LineReader<'a> {
         self.number += 1;
         match str::from_utf8(&self.line) {
             // An interrupted writer must not make a long registry short.
+            Ok("") => complain("the file is empty".into()),
             Ok(line) if !line.ends_with('\n') => {
                 complain("the file does not end with a newline: it may be half written".into())
             }
@@ -151,7 +152,11 @@ mod tests {
     #[test]
     fn a_file_that_is_not_whole_or_no_text_is_complained_about_with_its_place() {
         let end = " the file does not end with a newline: it may be half written";
-        for (text, diagnostic) in [(&b""[..], end), (b"a\nb", end), (b"a\nb\nc\xff\n", "3:2: not UTF-8")] {
+        for (text, diagnostic) in [
+            (&b""[..], " the file is empty"),
+            (b"a\nb", end),
+            (b"a\nb\nc\xff\n", "3:2: not UTF-8"),
+        ] {
             assert_eq!(read(text, 100).1.as_deref(), Some(diagnostic));
         }
     }

@@ -13,6 +13,7 @@ use git2::{ErrorCode, ObjectType};
 use crate::build::git::object::{ObjectError, ObjectId};
 use crate::build::git::tag::{Tag, Tagged, loose_names, without_signature};
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
+use countersign_model::text::shell_quoted::shell_quoted;
 
 /// Size limit of tags and commits in bytes.
 const MAX_HEADER_OBJECT: usize = 1 << 20;
@@ -40,19 +41,40 @@ pub fn can_be_read(path: &Path) -> Result<(), RepositoryError> {
 
 /// The repository cannot be opened, or its tags cannot be listed.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {}", path.display(), if is_of_another(source) { FOREIGN } else { "not a readable git repository" })]
-pub struct RepositoryError {
-    path: PathBuf,
-    source: git2::Error,
+pub enum RepositoryError {
+    /// It is none, or is damaged.
+    #[error("{}: not a readable git repository", path.display())]
+    Unreadable {
+        /// Its folder.
+        path: PathBuf,
+        /// Why.
+        source: git2::Error,
+    },
+    /// Somebody else may have put a configuration into it: git does not open it either.
+    #[error(
+        "{}: the repository belongs to another user; if you trust it, run `git config --global --add safe.directory {}` as the user that builds",
+        path.display(),
+        shell_quoted(path)
+    )]
+    OfAnother {
+        /// Its folder.
+        path: PathBuf,
+    },
 }
 
-/// What git does about a repository in which somebody else may have put a configuration.
-const FOREIGN: &str = "the repository belongs to another user; if you trust it, run `git config --global --add \
-    safe.directory FOLDER` with this folder, as the user that builds";
-
-/// Whether git refuses the repository for its owner.
-fn is_of_another(error: &git2::Error) -> bool {
-    error.code() == ErrorCode::Owner
+impl RepositoryError {
+    fn new(path: &Path, source: git2::Error) -> Self {
+        match source.code() {
+            // The command needs the whole path.
+            ErrorCode::Owner => Self::OfAnother {
+                path: path.canonicalize().unwrap_or_else(|_| path.to_owned()),
+            },
+            _ => Self::Unreadable {
+                path: path.to_owned(),
+                source,
+            },
+        }
+    }
 }
 
 impl Repository {
@@ -70,10 +92,7 @@ impl Repository {
         });
         match git2::Repository::open(path) {
             Ok(git) => Ok(Self { git, hashes: false }),
-            Err(source) => Err(RepositoryError {
-                path: path.to_owned(),
-                source,
-            }),
+            Err(source) => Err(RepositoryError::new(path, source)),
         }
     }
 
@@ -123,10 +142,9 @@ impl Repository {
     /// Every tag once, sorted by name.
     pub(crate) fn tags(&self) -> Result<Vec<Tag>, RepositoryError> {
         let folder = self.git.commondir().join("refs/tags");
-        let mut tags = self.readable_tags().map_err(|source| RepositoryError {
-            path: self.git.path().into(),
-            source,
-        })?;
+        let mut tags = self
+            .readable_tags()
+            .map_err(|source| RepositoryError::new(self.git.path(), source))?;
         tags.sort_by(|a, b| a.name.cmp(&b.name));
         let mut damaged = loose_names(&folder);
         damaged.retain(|name| tags.binary_search_by(|tag| tag.name.cmp(name)).is_err());

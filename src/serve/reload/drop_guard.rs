@@ -171,8 +171,9 @@ impl DropGuard {
             Ok(Some(last)) => last.without(is_in_ledger),
             Ok(None) if !self.had_store => return Ok(()),
             Ok(None) => {
-                tracing::warn!(
-                    "no record of the licenses last in force: this start cannot check whether licenses are missing"
+                // Commands make the folder before the first start.
+                tracing::info!(
+                    "no record of the licenses last in force, as before a first start: this start cannot check whether licenses are missing"
                 );
                 return Ok(());
             }
