@@ -14,7 +14,9 @@ use crate::serve::ops::license_answers::LedgerTools;
 use crate::serve::pages::form_fields::FormFields;
 use crate::serve::pages::page_problem::PageProblem;
 use countersign_ledger::StoreError;
+use countersign_model::customer::CustomerAddress;
 use countersign_model::issued_license::{ChangeScope, Hex128};
+use countersign_model::license_key::LicenseId;
 use countersign_model::plugin::Plugin;
 use countersign_model::stored_text::StoredText;
 use countersign_model::text::outside_text::OutsideText;
@@ -58,6 +60,24 @@ impl<'a> Asked<'a> {
         }
         let found = self.state.service.gate.bindings().texts(names).await?;
         Ok(found.into_iter().collect())
+    }
+
+    /// The numbers of the customer with this address: several, where an address was named by a secret that is retired.
+    pub(super) async fn customers_of(&self, address: &CustomerAddress) -> Result<Vec<Hex128>, StoreError> {
+        let names = self.secrets.references().customer_names(address);
+        let found = self.texts(names).await?;
+        Ok(found
+            .values()
+            .filter_map(StoredText::customer)
+            .map(|row| row.number)
+            .collect())
+    }
+
+    /// The licenses of these customers.
+    pub(super) async fn issued_to(&self, customers: Vec<Hex128>) -> Result<Vec<LicenseId>, PageProblem> {
+        let service = Arc::clone(&self.state.service);
+        let look = move || service.gate.bindings().issued_to(&customers);
+        Ok(self.state.scans.look(look).await?)
     }
 
     /// What the orders of commands are carried out with, for the visitor.

@@ -129,17 +129,8 @@ async fn of_buyer(asked: &Asked<'_>, address: Option<&str>) -> Result<Vec<Licens
     let Some(address) = address.filter(|_| asked.visitor.sees_customers()) else {
         return Ok(Vec::new());
     };
-    let bindings = asked.state.service.gate.bindings();
-    let kept = bindings
-        .texts(asked.secrets.references().customer_names(&address))
-        .await?;
-    let customers: Vec<_> = kept
-        .iter()
-        .filter_map(|(_, kept)| Some(kept.customer()?.number))
-        .collect();
-    let service = Arc::clone(&asked.state.service);
-    let look = move || service.gate.bindings().issued_to(&customers);
-    let mut ids: Vec<_> = asked.state.scans.look(look).await?.into_iter().collect();
+    let customers = asked.customers_of(&address).await?;
+    let mut ids = asked.issued_to(customers).await?;
     ids.truncate(MOST_OFFERED);
     LicenseRow::of_ids(asked, &ids).await
 }

@@ -1,7 +1,5 @@
 //! The pages before the gravest changes of a license: what will happen, and why somebody wants it.
 
-use std::sync::Arc;
-
 use askama::Template;
 
 use crate::serve::desk::asked::Asked;
@@ -14,7 +12,6 @@ use crate::serve::found_license::FoundLicense;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownDay, grouped};
-use countersign_model::issued_license::Hex128;
 use countersign_model::license::{License, LicenseStatus};
 use countersign_model::license_step::{LicenseStep, LicenseTerms};
 use countersign_model::text::outside_text::OutsideText;
@@ -73,13 +70,6 @@ pub(super) fn typed(license: &str) -> &str {
 fn counted(number: usize, one: &str, several: &str) -> String {
     let words = if number == 1 { one } else { several };
     format!("{} {words}", grouped(number))
-}
-
-/// How many licenses a customer has.
-async fn of_customer(asked: &Asked<'_>, holder: Option<Hex128>) -> Result<usize, PageProblem> {
-    let service = Arc::clone(&asked.state.service);
-    let look = move || service.gate.bindings().issued_to(holder.as_slice()).len();
-    Ok(asked.state.scans.look(look).await?)
 }
 
 /// The page that asks first, if this step makes a license shorter or leaves it fewer sites than use it, and nobody confirmed that.
@@ -166,7 +156,10 @@ pub(super) async fn page(asked: &Asked<'_>, page: DeskPage) -> Result<PageAnswer
     let row = LicenseRow::of(asked, &names, &found);
     let gets = counted(row.used, "site with a seat gets", "sites with a seat get");
     let licenses = match page {
-        DeskPage::AskErase => of_customer(asked, issued.license.details.remarks().holder).await?,
+        DeskPage::AskErase => {
+            let holder = issued.license.details.remarks().holder;
+            asked.issued_to(Vec::from(holder.as_slice())).await?.len()
+        }
         _ => 0,
     };
     let mut is_possible = true;

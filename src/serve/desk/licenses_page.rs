@@ -345,7 +345,6 @@ fn named_license(asked: &Asked<'_>, text: &str) -> Option<LicenseId> {
 /// The licenses of the sites, orders and customers that a text names.
 async fn wanted(asked: &Asked<'_>, text: &str) -> Result<HashSet<LicenseId>, PageProblem> {
     let service = &asked.state.service;
-    let bindings = service.gate.bindings();
     let mut wanted = HashSet::new();
     let bare = Some(bare_order(text)).filter(|bare| *bare != text);
     for number in std::iter::once(text).chain(bare) {
@@ -390,15 +389,9 @@ async fn wanted(asked: &Asked<'_>, text: &str) -> Result<HashSet<LicenseId>, Pag
     if let Ok(address) = text.parse::<CustomerAddress>()
         && sees
     {
-        let names = asked.secrets.references().customer_names(&address);
-        let kept = bindings.texts(names).await?;
-        let numbers = kept.iter().filter_map(|(_, stored)| Some(stored.customer()?.number));
-        customers.extend(numbers);
+        customers.extend(asked.customers_of(&address).await?);
     }
-    let service = Arc::clone(service);
-    let customers: Vec<_> = customers.into_iter().collect();
-    let look = move || service.gate.bindings().issued_to(&customers);
-    wanted.extend(asked.state.scans.look(look).await?);
+    wanted.extend(asked.issued_to(customers.into_iter().collect()).await?);
     Ok(wanted)
 }
 
