@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use crate::baseline;
 use crate::client::{get, updates, updates_of};
 use crate::hosted::{self, HOSTED};
 use crate::instance::{Instance, host, key};
+use crate::nginx;
 use crate::paced::{self, Paced};
 use crate::process::Server;
 use crate::report::{Target, heading, median, row};
@@ -63,7 +63,9 @@ fn bytes(bench: &Path, instance: &Instance, server: &Server) -> io::Result<()> {
     )?;
     let bare = baseline::start_file(&hosted::package(instance))?;
     let mut file = Questions::new(bench, "bare file", std::iter::once("/package.zip".to_owned()))?;
-    let nginx = nginx(bench, instance)?;
+    let package = hosted::package(instance);
+    let alias = format!("location = /package.zip {{ alias {}; }}", package.display());
+    let nginx = nginx::start(&bench.join("nginx"), &alias)?;
     let mut runs = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
         runs[0].push(links.ask(server, Duration::from_secs(2))?);
@@ -84,44 +86,6 @@ fn bytes(bench: &Path, instance: &Instance, server: &Server) -> io::Result<()> {
         row(&figure, ours_cpu / nginx_cpu, "x", Target::None);
     }
     Ok(())
-}
-
-/// nginx with one worker that serves the package; `None` where it is not installed.
-fn nginx(bench: &Path, instance: &Instance) -> io::Result<Option<Server>> {
-    if Command::new("nginx").arg("-v").output().is_err() {
-        return Ok(None);
-    }
-    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let folder = bench.join("nginx");
-    std::fs::create_dir_all(&folder)?;
-    let package = hosted::package(instance);
-    let configuration = format!(
-        "daemon off; master_process off; pid {0}/pid; error_log stderr crit; events {{}}\n\
-         http {{ access_log off; sendfile on; client_body_temp_path {0}/body; proxy_temp_path {0}/proxy;\n\
-         fastcgi_temp_path {0}/fastcgi; uwsgi_temp_path {0}/uwsgi; scgi_temp_path {0}/scgi;\n\
-         server {{ listen 127.0.0.1:{port}; location = /package.zip {{ alias {1}; }} }} }}\n",
-        folder.display(),
-        package.display()
-    );
-    std::fs::write(folder.join("nginx.conf"), configuration)?;
-    let mut command = Command::new("sh");
-    command
-        .args([
-            "-c",
-            "echo \"listening on http://127.0.0.1:$2\"; exec nginx -e stderr -c \"$1\"",
-            "sh",
-        ])
-        .arg(folder.join("nginx.conf"))
-        .arg(port.to_string());
-    let server = Server::start(command)?;
-    let until = Instant::now() + Duration::from_secs(5);
-    while std::net::TcpStream::connect(server.address).is_err() {
-        if Instant::now() > until {
-            return Err(io::Error::other("nginx did not start"));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(Some(server))
 }
 
 /// Updates at a steady pace, first alone, then while 64 clients download as fast as they can.

@@ -51,8 +51,7 @@ fn with_hosted(instance: &Instance, mut index: Value, mut manifest: Value) -> io
     fs::create_dir_all(instance.file(&format!("releases/{HOSTED}")))?;
     let path = package(instance);
     let folder = HOSTED.parse().map_err(io::Error::other)?;
-    let mut content = vec![0; SIZE];
-    OsRng.fill_bytes(&mut content);
+    let content = content();
     let mut writer = PackageWriter::new(File::create(&path)?, &folder, chrono::DateTime::UNIX_EPOCH);
     let written = writer
         .add("data.bin", SIZE as u64, || Ok(&content[..]))
@@ -74,6 +73,13 @@ fn with_hosted(instance: &Instance, mut index: Value, mut manifest: Value) -> io
     });
     index["plugins"][HOSTED] = json!({ "latest": LATEST, "releases": [release] });
     Ok(index)
+}
+
+/// The plugin's one file.
+pub fn content() -> Vec<u8> {
+    let mut content = vec![0; SIZE];
+    OsRng.fill_bytes(&mut content);
+    content
 }
 
 /// Where the package is.

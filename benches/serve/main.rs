@@ -24,7 +24,9 @@ mod import;
 mod instance;
 mod issued;
 mod million;
+mod nginx;
 mod nodes;
+mod others;
 mod overload;
 mod paced;
 mod postgres;
@@ -44,7 +46,7 @@ use std::path::Path;
 /// Measures and prints some figures; instances are kept in the folder.
 type Figures = fn(&Path) -> io::Result<()>;
 
-const FIGURES: [(&str, Figures); 14] = [
+const FIGURES: [(&str, Figures); 15] = [
     ("sites", sites::run),
     ("updates", updates::run),
     ("rollouts", rollouts::run),
@@ -59,6 +61,7 @@ const FIGURES: [(&str, Figures); 14] = [
     ("reload", reload::run),
     ("attacks", attacks::run),
     ("nodes", nodes::run),
+    ("others", others::run),
 ];
 
 fn main() -> io::Result<()> {

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 /// A running server; it is killed when it is dropped.
 pub struct Server {
     child: Child,
+    /// A server behind this one, whose own processes do the work.
+    behind: Option<Child>,
     pub address: SocketAddr,
     /// From the start of the process to the line that names its address.
     pub started_in: Duration,
@@ -58,14 +60,32 @@ impl Server {
         };
         Ok(Self {
             child,
+            behind: None,
             address,
             started_in: started.elapsed(),
         })
     }
 
-    /// The CPU time of its threads so far.
+    /// The same in front of another one, which ends with it.
+    pub fn with_behind(mut self, behind: Child) -> Self {
+        self.behind = Some(behind);
+        self
+    }
+
+    /// The CPU time of its threads so far, and of the server behind it.
     pub fn cpu(&self) -> CpuTimes {
-        CpuTimes::of(&[self.child.id()])
+        let mut processes = vec![self.child.id()];
+        if let Some(behind) = &self.behind {
+            let main = behind.id();
+            let children = fs::read_to_string(format!("/proc/{main}/task/{main}/children")).unwrap_or_default();
+            processes.push(main);
+            processes.extend(
+                children
+                    .split_whitespace()
+                    .filter_map(|child| child.parse::<u32>().ok()),
+            );
+        }
+        CpuTimes::of(&processes)
     }
 
     /// Its resident set now, and the largest it ever was, in MiB.
@@ -99,6 +119,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if let Some(behind) = &mut self.behind {
+            // So that it ends its own processes.
+            let _ = Command::new("kill").args(["-TERM", &behind.id().to_string()]).status();
+            let _ = behind.wait();
+        }
     }
 }
 

@@ -46,6 +46,10 @@ struct Escaping<'a, 'f> {
 
 impl Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        // Almost every text, and in a table a million of them.
+        if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return self.to.write_str(text);
+        }
         let mut rest = text;
         let is_escaped = |c: char| is_unsafe(c) && !(self.keeps_lines && c == '\n');
         while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_escaped(*c)) {
