@@ -70,7 +70,7 @@ impl Cli {
             let clean = LicenseKey::redact(&text);
             if wants_json() && error.use_stderr() {
                 let mut lines = clean.lines().map(str::trim).filter(|line| !line.is_empty());
-                let told = lines
+                let message = lines
                     .next()
                     .unwrap_or_default()
                     .trim_start_matches("error: ")
@@ -81,7 +81,7 @@ impl Cli {
                     .collect();
                 let exit = error.exit_code();
                 let code = u8::try_from(exit).unwrap_or(Exit::Usage as u8);
-                stderr::line(error_json(&told, &more, Some("see --help"), code));
+                stderr::line(error_json(&message, &more, Some("see --help"), code));
                 std::process::exit(exit)
             }
             match clean {

@@ -46,7 +46,7 @@ use countersign_package::release::pinned_keys;
 use countersign_package::writer::{FORM, Package};
 
 /// How many obstacles a message names; the rest is counted.
-const TOLD: usize = 5;
+const NAMED: usize = 5;
 
 /// Size limit in bytes of a main file whose header is checked before the tag is packed.
 const MAX_MAIN_FILE: usize = 1 << 20;
@@ -337,8 +337,8 @@ fn has_refused_names(archive: &File) -> bool {
 
 /// The first obstacles by name, the number of the others, and what to do.
 fn list_obstacles(obstacles: &[PackingObstacle]) -> String {
-    let first = obstacles.iter().take(TOLD).map(ToString::to_string);
-    let more = obstacles.len().checked_sub(TOLD).filter(|more| *more > 0);
+    let first = obstacles.iter().take(NAMED).map(ToString::to_string);
+    let more = obstacles.len().checked_sub(NAMED).filter(|more| *more > 0);
     let listed: Vec<_> = first.chain(more.map(|more| format!("{more} more"))).collect();
     format!("{}; {WAY_OUT}", listed.join(", "))
 }

@@ -29,7 +29,7 @@ const MAX_PHP_FILE: usize = 2 << 20;
 const MAX_DEPTH: usize = 24;
 
 /// How many files to name; the rest is counted.
-const TOLD: usize = 5;
+const NAMED: usize = 5;
 
 /// Which releases of a plugin have been reviewed: the newest, and the newest stable one.
 #[derive(Default)]
@@ -261,8 +261,8 @@ fn php<Id>(plugin: &Plugin, found: &PhpFiles<Id>) -> Vec<Remark> {
             ..Remark::about(path, format!("does not parse: {}", error.message))
         })
         .collect();
-    if let Some(more) = remarks.len().checked_sub(TOLD).filter(|more| *more > 0) {
-        remarks.truncate(TOLD);
+    if let Some(more) = remarks.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        remarks.truncate(NAMED);
         remarks.push(Remark::about("", format!("{more} more PHP files do not parse")));
     }
     remarks.extend(of_client);

@@ -33,7 +33,7 @@ use crate::serve::ops::regrant_answers::{RegrantOrder, RegrantReply};
 use crate::serve::ops::reports::{FirstCopiesPage, RefusedPage, ReportPage};
 use crate::serve::ops::rollout_answers::{RolloutOrder, RolloutReply};
 use crate::serve::ops::text_answers::{ErasureOrder, ErasureReply};
-use crate::serve::ops::token_answers::{TokenOrder, TokenReply, ToldToken};
+use crate::serve::ops::token_answers::{ListedToken, TokenOrder, TokenReply};
 use countersign_ledger::{FirstCopiesByLicense, RefusedByLicense, SiteReports};
 use countersign_model::license_key::LicenseId;
 use countersign_settings::config::Config;
@@ -170,7 +170,7 @@ pub(super) fn license_defaults(config: &Config) -> Result<LicenseDefaults, Quest
 }
 
 /// The tokens of the management API.
-pub(super) fn tokens(config: &Config) -> Result<Vec<ToldToken>, QuestionError> {
+pub(super) fn tokens(config: &Config) -> Result<Vec<ListedToken>, QuestionError> {
     ask(config, async |server| server.page("/tokens").await)
 }
 

@@ -12,7 +12,7 @@ use strum::VariantNames as _;
 
 use crate::commands::output::{NotPrinted, Table};
 use crate::commands::{Exit, Failure, ledger_access, output, server_questions};
-use crate::serve::ops::token_answers::{self, TokenOrder, TokenReply, ToldToken};
+use crate::serve::ops::token_answers::{self, ListedToken, TokenOrder, TokenReply};
 use countersign_ledger::TokenStep;
 use countersign_model::api_token::{TOKEN_BYTES, TokenScope, TokenSecret};
 use countersign_model::license_key::LicenseKey;
@@ -100,7 +100,7 @@ struct TokenRefused {
 struct CreatedToken<'a> {
     token: &'a str,
     #[serde(flatten)]
-    details: &'a ToldToken,
+    details: &'a ListedToken,
 }
 
 fn parse_name(text: &str) -> Result<Name, String> {
@@ -125,7 +125,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             let tokens = ledger_access::through(
                 config,
                 || server_questions::tokens(config),
-                async |bindings| Ok(token_answers::told(bindings)),
+                async |bindings| Ok(token_answers::listed(bindings)),
             )?;
             output::print(&match args.json {
                 true => output::json(&tokens)?,
@@ -184,7 +184,7 @@ fn create(args: &CreateArgs, json: bool, config: &Config) -> Result<Exit, Failur
 }
 
 /// Carries out one change. `refused` is the hint if it is not possible.
-fn change(config: &Config, name: &Name, step: TokenStep, refused: &str) -> Result<ToldToken, Failure> {
+fn change(config: &Config, name: &Name, step: TokenStep, refused: &str) -> Result<ListedToken, Failure> {
     let order = TokenOrder {
         name: name.clone(),
         step,
@@ -218,12 +218,12 @@ fn new_secret() -> Result<TokenSecret, Failure> {
     Ok(TokenSecret::from_random(&random))
 }
 
-fn scopes(token: &ToldToken) -> String {
+fn scopes(token: &ListedToken) -> String {
     let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
     scopes.join(", ")
 }
 
-fn table(tokens: &[ToldToken]) -> String {
+fn table(tokens: &[ListedToken]) -> String {
     if tokens.is_empty() {
         return "There is no token. Create one: countersign token create NAME --scope licenses:write\n".to_owned();
     }

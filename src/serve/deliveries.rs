@@ -2,7 +2,7 @@
 //! the facts grant.
 //!
 //! A delivery is applied again after a crash, and by any node: nothing is issued twice, because a license is issued for a place
-//! in a sale ([`sale_licenses`]). What a machine cannot decide is parked, and told.
+//! in a sale ([`sale_licenses`]). What a machine cannot decide is parked, and the log says so.
 
 pub(in crate::serve) mod attaching;
 mod bought_license;
@@ -76,10 +76,10 @@ pub(super) async fn run(service: Arc<Service>) {
 
 /// What waits, the oldest first; after a look at what commands changed, if one is due.
 async fn waiting(service: &Arc<Service>, is_look_due: bool) -> Result<Vec<Hex128>, SpoolError> {
-    let told = Arc::clone(service);
+    let counting = Arc::clone(service);
     let list = move |spool: &Spool| {
         if is_look_due {
-            spool.look(|error| told.hooks.delay(error))?;
+            spool.look(|error| counting.hooks.delay(error))?;
         }
         Ok(spool.waiting())
     };

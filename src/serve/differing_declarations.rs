@@ -82,17 +82,17 @@ impl DeclarationsLook {
     /// Looks again, and logs what is new. Returns what there is to say.
     pub fn look(&self, registry: &Registry, bindings: &Ledger) -> Option<String> {
         let found = DifferingDeclarations::beside(registry, bindings);
-        let told = (found.count > 0).then(|| found.to_string());
+        let message = (found.count > 0).then(|| found.to_string());
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(told) = &told
+        if let Some(message) = &message
             && *last != found
         {
             tracing::error!(
-                "{told}; change these licenses in the ledger, and remove their declarations or restore what was adopted"
+                "{message}; change these licenses in the ledger, and remove their declarations or restore what was adopted"
             );
         }
         *last = found;
-        told
+        message
     }
 }
 
@@ -118,14 +118,14 @@ mod tests {
             Registry::load(folder.path()).unwrap()
         };
         let first = DifferingDeclarations::find(&registry(1), |license| license.id.as_bytes()[31] > 1);
-        let told = first.to_string();
-        assert!(told.starts_with("4 declarations differ from"), "{told}");
+        let message = first.to_string();
+        assert!(message.starts_with("4 declarations differ from"), "{message}");
         assert!(
-            told.ends_with("(a.jsonl:2), 000000000000 (a.jsonl:3), 000000000000 (a.jsonl:4) and 1 more"),
-            "{told}"
+            message.ends_with("(a.jsonl:2), 000000000000 (a.jsonl:3), 000000000000 (a.jsonl:4) and 1 more"),
+            "{message}"
         );
         let other = DifferingDeclarations::find(&registry(2), |license| license.id.as_bytes()[31] > 1);
-        assert_eq!(other.to_string(), told);
+        assert_eq!(other.to_string(), message);
         assert_ne!(other, first);
         assert_eq!(DifferingDeclarations::find(&registry(1), |_| false).count, 0);
     }

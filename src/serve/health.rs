@@ -149,7 +149,7 @@ pub struct Readiness {
 
 /// A part, as people see it.
 #[derive(Clone, Debug)]
-pub(crate) struct ToldPart {
+pub(crate) struct PartReport {
     /// Which one.
     pub part: Part,
     /// How it is.
@@ -162,15 +162,15 @@ pub(crate) struct ToldPart {
 
 impl Readiness {
     /// Every part.
-    pub(crate) fn told(&self) -> Vec<ToldPart> {
+    pub(crate) fn reports(&self) -> Vec<PartReport> {
         let parts = self.parts.all();
-        let told = parts.map(|(part, health)| ToldPart {
+        let reports = parts.map(|(part, health)| PartReport {
             part,
             state: health.state,
             since: health.since,
             detail: health.detail.clone(),
         });
-        told.collect()
+        reports.collect()
     }
 }
 

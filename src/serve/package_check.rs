@@ -24,7 +24,7 @@ use countersign_model::text::printable::Printable;
 use countersign_package::catalog::{self, HostedPackage, ReleaseIndex};
 
 /// How many errors are logged one by one.
-const MOST_TOLD: usize = 10;
+const MOST_NAMED: usize = 10;
 
 /// The state of a file when it was verified, and what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ fn note(service: &Service, faults: &[(Digest, String)]) {
         match detail {
             Some(detail) if faults.is_empty() => tracing::warn!("{detail}"),
             _ => {
-                for (_, fault) in faults.iter().take(MOST_TOLD) {
+                for (_, fault) in faults.iter().take(MOST_NAMED) {
                     tracing::warn!(%fault, "a package is not the one that was published, and is not sent");
                 }
             }

@@ -142,7 +142,7 @@ struct ReminderThread {
     left_alone: HashSet<DueReminder>,
     left_since: Instant,
     /// What is wrong, once it was logged.
-    told: Option<String>,
+    logged: Option<String>,
 }
 
 impl Reminders {
@@ -160,7 +160,7 @@ impl Reminders {
             stop: stopped,
             left_alone: HashSet::new(),
             left_since: Instant::now(),
-            told: None,
+            logged: None,
         };
         thread::Builder::new()
             .name("reminders".to_owned())
@@ -178,7 +178,7 @@ impl ReminderThread {
         loop {
             let looked = self.look(&queue, Utc::now());
             let wait = if looked.is_ok() { LOOK_EVERY } else { AGAIN_AFTER };
-            self.tell(looked.err().map(|error| error.to_string()));
+            self.log(looked.err().map(|error| error.to_string()));
             if self.is_stopped_within(wait) {
                 return;
             }
@@ -186,11 +186,11 @@ impl ReminderThread {
     }
 
     /// Logs what is wrong, once.
-    fn tell(&mut self, wrong: Option<String>) {
-        if let Some(reason) = wrong.as_ref().filter(|_| self.told != wrong) {
+    fn log(&mut self, wrong: Option<String>) {
+        if let Some(reason) = wrong.as_ref().filter(|_| self.logged != wrong) {
             tracing::warn!(reason, "no reminders can be sent now");
         }
-        self.told = wrong;
+        self.logged = wrong;
     }
 
     fn is_stopped_within(&self, wait: Duration) -> bool {
@@ -218,7 +218,7 @@ impl ReminderThread {
     fn look(&mut self, queue: &MailQueue, now: DateTime<Utc>) -> Result<(), LookError> {
         let snapshot = self.service.gate.snapshot();
         if self.service.unsubscribe_link(&snapshot, Hex128([0; 16])).is_none() {
-            self.tell(Some("there is no public_url, or no keys/downloads.key".to_owned()));
+            self.log(Some("there is no public_url, or no keys/downloads.key".to_owned()));
             return Ok(());
         }
         let switch = ReminderSwitch { on: true, now };

@@ -17,7 +17,7 @@ export async function faults(page, within) {
   }, within);
 }
 
-// Presses Tab until the page begins anew. Each place must show that it has the focus.
+// Presses Tab until the page begins again. Each place must show that it has the focus.
 export async function walk(page) {
   await page.evaluate(() => {
     document.activeElement?.blur();

@@ -19,7 +19,7 @@ use crate::source::StoreSource;
 const PAGE: usize = 2_000;
 
 /// A request may wait for its commit, and a later one be committed before it: so much earlier than the cursor a line may be that
-/// was not told.
+/// was not given yet.
 const OUT_OF_ORDER: TimeDelta = TimeDelta::minutes(1);
 
 /// Everything up to a line.
@@ -215,7 +215,7 @@ impl LedgerFeed {
         Ok(found(in_use, 0))
     }
 
-    /// The position before the first line, in the part in use, that may not have been told.
+    /// The position before the first line, in the part in use, that may not have been given.
     fn before_time(&mut self, part: &str, end: u64) -> Result<Position, StoreError> {
         let since = self.cursor.time - OUT_OF_ORDER;
         let mut last = Position::genesis();

@@ -52,7 +52,7 @@ struct RepairOutput<'a> {
     /// Sales that are two sales with licenses by now.
     sequence: u64,
     /// Whether the nodes read the whole ledger again, and serve again.
-    read_anew: bool,
+    nodes_reload: bool,
     dry_run: bool,
 }
 
@@ -155,7 +155,7 @@ fn shown<'a>(files: &[PathBuf], repaired: &'a RepairOutcome, dry_run: bool) -> R
         unfit_licenses: licenses.collect(),
         unfit_tokens: &repaired.unfit_tokens,
         sequence: repaired.sequence,
-        read_anew: repaired.anew && !dry_run,
+        nodes_reload: repaired.nodes_reload && !dry_run,
         dry_run,
     }
 }
@@ -230,7 +230,7 @@ fn text(shown: &RepairOutput<'_>) -> String {
             counted_bindings(shown.released)
         );
     }
-    if shown.read_anew {
+    if shown.nodes_reload {
         text += "The nodes read the whole ledger again, and bind sites again.\n";
     }
     text

@@ -111,7 +111,7 @@ fn text(listed: &[ListedWebhook]) -> String {
     let columns = [
         "WEBHOOK",
         "ENDPOINT",
-        "TOLD UP TO LINE",
+        "SENT UP TO LINE",
         "NODE",
         "WAITING",
         "PARKED",

@@ -81,12 +81,12 @@ impl KeyLookUp<'_> {
                 let host: SiteHost = url.parse().map_err(|_| AccountRefusal::BadSite)?;
                 let bound = service.gate.bindings().of(&id);
                 let has_seat = license.seat(&bound, &service.gate.rules().staging, &host) == Seat::Held;
-                let told = if has_seat {
+                let text = if has_seat {
                     &self.words.here
                 } else {
                     &self.words.not_here
                 };
-                Some((ShownHost::from(&host), told.as_str()))
+                Some((ShownHost::from(&host), text.as_str()))
             }
         };
         let shown = ShownLicense::of(service, &snapshot, self.words, &license, self.now.date_naive());

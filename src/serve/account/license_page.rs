@@ -47,7 +47,7 @@ struct AccountLicensePage<'a> {
     /// What was done just now.
     notice: Option<&'a str>,
     /// What its state means.
-    told: Option<&'a str>,
+    state_text: Option<&'a str>,
     sites: Vec<ShownSiteOfCustomer<'a>>,
     part: Option<ListPart>,
     forms: Option<KeyForms>,
@@ -134,7 +134,7 @@ pub(super) async fn page(asked: &AccountAsked<'_>) -> Result<PageAnswer, Account
         frame: asked.frame(&words.licenses).titled(&title),
         license: shown,
         notice: notice(words, asked.fields.get("done")),
-        told: match license.state(asked.today()) {
+        state_text: match license.state(asked.today()) {
             LicenseState::Active => None,
             LicenseState::Expired => Some(&words.expired_text),
             LicenseState::Suspended => Some(&words.suspended_text),

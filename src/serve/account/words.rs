@@ -267,7 +267,7 @@ mod tests {
             (de.licenses.as_str(), de.sign_out.as_str()),
             ("Deine Lizenzen", "Abmelden")
         );
-        for (name, text, told) in [
+        for (name, text, reason) in [
             ("it.toml", "licences = \"x\"\n", "unknown field `licences`"),
             ("it.toml", "licenses = 5\n", "expected a string"),
             ("it.toml", "day = \"%Q\"\n", "day ="),
@@ -275,7 +275,7 @@ mod tests {
         ] {
             fs::write(own.join(name), text).unwrap();
             let error = AccountTexts::load(folder.path()).unwrap_err().to_string();
-            assert!(error.contains(name) && error.contains(told), "{error}");
+            assert!(error.contains(name) && error.contains(reason), "{error}");
             fs::remove_file(own.join(name)).unwrap();
         }
         // A day has no hour.

@@ -10,7 +10,7 @@ use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
 use crate::serve::desk::parked_mails::ParkedMails;
 use crate::serve::desk::request_ring::RequestTotals;
-use crate::serve::health::{Part, State, ToldPart};
+use crate::serve::health::{Part, PartReport, State};
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
 use crate::serve::pages::shown::{ShownTime, grouped};
@@ -87,8 +87,8 @@ pub(super) async fn parts(asked: &Asked<'_>) -> Result<Vec<ShownPart>, PageProbl
     let service = std::sync::Arc::clone(&asked.state.service);
     let now = asked.now;
     let work = move || {
-        let told = service.readiness().told();
-        let mut parts: Vec<_> = told.iter().map(|part| of_server(part, now)).collect();
+        let reports = service.readiness().reports();
+        let mut parts: Vec<_> = reports.iter().map(|part| of_server(part, now)).collect();
         parts.extend(of_queues(&service, now));
         parts
     };
@@ -96,8 +96,8 @@ pub(super) async fn parts(asked: &Asked<'_>) -> Result<Vec<ShownPart>, PageProbl
     Ok(parts.map_err(|error| Problem::internal(&error))?)
 }
 
-fn of_server(told: &ToldPart, now: DateTime<Utc>) -> ShownPart {
-    let name = match told.part {
+fn of_server(report: &PartReport, now: DateTime<Utc>) -> ShownPart {
+    let name = match report.part {
         Part::Registry => "Plugins, offers and people",
         Part::Catalog => "Releases",
         Part::Key => "Keys",
@@ -105,14 +105,14 @@ fn of_server(told: &ToldPart, now: DateTime<Utc>) -> ShownPart {
         Part::Store => "Licenses and sites",
         Part::Tls => "Certificate",
     };
-    let state = match told.state {
+    let state = match report.state {
         State::Ok => WORKS,
         State::Stale => ("old files in use", "warn"),
         State::Failing => ("does not work", "bad"),
     };
     ShownPart {
-        since: Some(ShownTime::of(told.since, now)),
-        ..ShownPart::new(name, told.detail.clone().unwrap_or_default(), state)
+        since: Some(ShownTime::of(report.since, now)),
+        ..ShownPart::new(name, report.detail.clone().unwrap_or_default(), state)
     }
 }
 

@@ -84,7 +84,7 @@ const CONNECTIONS: usize = 64;
 const COUNTED_EVERY: Duration = Duration::from_secs(30);
 
 /// How long the log does not tell again how a proxy has to send `Host`.
-const TOLD_AGAIN: TimeDelta = TimeDelta::minutes(10);
+const LOGGED_AGAIN: TimeDelta = TimeDelta::minutes(10);
 
 /// The limits of the listener: those of the public one, for fewer connections.
 pub(in crate::serve) fn listener_config(service: &Service, public: &ListenerConfig) -> ListenerConfig {
@@ -252,7 +252,7 @@ impl DeskHandler {
         let of_target = request.uri().authority().map(|authority| authority.as_str());
         let is_one = of_target.is_none_or(|target| target.eq_ignore_ascii_case(host));
         let origin = state.door.origin(key, host).filter(|_| is_one);
-        if origin.is_none() && self.is_told_again(now) {
+        if origin.is_none() && self.shall_log_host(now) {
             let port = state.door.port();
             tracing::warn!(
                 host = OutsideText::of(host).as_str(),
@@ -264,11 +264,11 @@ impl DeskHandler {
         origin
     }
 
-    fn is_told_again(&self, now: DateTime<Utc>) -> bool {
-        let mut told = self.0.told_of_host.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = told.is_none_or(|told| now - told >= TOLD_AGAIN);
+    fn shall_log_host(&self, now: DateTime<Utc>) -> bool {
+        let mut logged = self.0.host_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = logged.is_none_or(|logged| now - logged >= LOGGED_AGAIN);
         if is_due {
-            *told = Some(now);
+            *logged = Some(now);
         }
         is_due
     }

@@ -31,7 +31,7 @@ pub struct DeskState {
     pub(super) lists: KeptResults<TermsFilter, LicenseList>,
     pub(super) requests: RequestRing,
     /// When the log said last how a proxy has to send `Host`.
-    pub(super) told_of_host: Mutex<Option<DateTime<Utc>>>,
+    pub(super) host_logged: Mutex<Option<DateTime<Utc>>>,
 }
 
 /// How many results of one kind are kept.
@@ -101,7 +101,7 @@ impl DeskState {
             sharing: KeptResults::default(),
             lists: KeptResults::default(),
             requests: RequestRing::default(),
-            told_of_host: Mutex::default(),
+            host_logged: Mutex::default(),
         }
     }
 }

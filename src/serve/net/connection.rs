@@ -221,22 +221,22 @@ async fn before_closing<C: Future>(
     phase: &Phase,
     closing: &watch::Receiver<()>,
 ) -> Option<C::Output> {
-    let mut told = closing.clone();
-    let mut told = pin!(told.changed());
-    let mut will_be_told = false;
+    let mut changed = closing.clone();
+    let mut changed = pin!(changed.changed());
+    let mut is_registered = false;
     poll_fn(|cx| {
         turn.begin();
         match connection.as_mut().poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Some(ended)),
             Poll::Pending if phase.is_evicted() => Poll::Ready(None),
-            Poll::Pending if will_be_told && !closing.has_changed().unwrap_or(true) => Poll::Pending,
+            Poll::Pending if is_registered && !closing.has_changed().unwrap_or(true) => Poll::Pending,
             Poll::Pending => {
-                will_be_told = true;
+                is_registered = true;
                 phase.wake_when_evicted(cx.waker());
                 if phase.is_evicted() {
                     return Poll::Ready(None);
                 }
-                told.as_mut().poll(cx).map(|_| None)
+                changed.as_mut().poll(cx).map(|_| None)
             }
         }
     })

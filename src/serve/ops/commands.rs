@@ -189,7 +189,7 @@ impl CommandAnswers {
             }),
             (&Method::GET, "/readyz") => readiness(service),
             (&Method::GET, "/license-defaults") => Response::json(&LicenseDefaults::from(&**service)),
-            (&Method::GET, "/tokens") => Response::json(&token_answers::told(service.gate.bindings())),
+            (&Method::GET, "/tokens") => Response::json(&token_answers::listed(service.gate.bindings())),
             (&Method::GET, "/reports") => self.reports.reported(PageQuery::parse(query)).await,
             (&Method::GET, "/refused") => self.reports.refused(PageQuery::parse(query)).await,
             (&Method::GET, "/first-copies") => self.reports.first_copies(PageQuery::parse(query)).await,

@@ -645,7 +645,7 @@ impl LedgerTools<'_> {
 /// Why no address can be another one.
 const NO_CUSTOMER: &str = "the license has no customer: say whose it is first";
 
-/// Why no key can be made or told.
+/// Why no key can be made or shown.
 pub(super) const NO_SECRETS: &str = "there are no keys to issue licenses with in keys/";
 
 /// The result of an order to the running server.

@@ -26,7 +26,7 @@ pub struct TokenOrder {
 
 /// A token, as commands show it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ToldToken {
+pub struct ListedToken {
     /// Its name.
     pub name: Name,
     /// What it may do.
@@ -44,12 +44,12 @@ pub struct ToldToken {
 #[serde(rename_all = "snake_case")]
 pub enum TokenReply {
     /// It is carried out. The token as it is now.
-    Done(ToldToken),
+    Done(ListedToken),
     /// Nothing was changed. Why.
     Refused(String),
 }
 
-impl From<&ApiToken> for ToldToken {
+impl From<&ApiToken> for ListedToken {
     fn from(token: &ApiToken) -> Self {
         Self {
             name: token.name.clone(),
@@ -62,11 +62,11 @@ impl From<&ApiToken> for ToldToken {
 }
 
 /// Every token by name, also revoked ones.
-pub fn told(bindings: &Ledger) -> Vec<ToldToken> {
+pub fn listed(bindings: &Ledger) -> Vec<ListedToken> {
     bindings
         .tokens()
         .iter()
-        .map(|token| ToldToken::from(&**token))
+        .map(|token| ListedToken::from(&**token))
         .collect()
 }
 
@@ -88,7 +88,7 @@ pub async fn carry_out(bindings: &Ledger, order: TokenOrder, author: Author) -> 
     {
         TokenOutcome::Recorded(token) => {
             tracing::info!(token = %token.name, revoked = token.revoked, by = "operator:cli", "changed a token");
-            Ok(TokenReply::Done(ToldToken::from(&*token)))
+            Ok(TokenReply::Done(ListedToken::from(&*token)))
         }
         TokenOutcome::Refused(refusal) => Ok(TokenReply::Refused(refusal.to_string())),
     }

@@ -55,12 +55,12 @@ impl PageLabel {
     }
 
     /// The MAC of what these pages give to browsers. `use_of` ends with a zero.
-    pub(in crate::serve) fn mac(self, key: &ReferenceKey, use_of: &[u8], told: &[u8]) -> [u8; 32] {
-        key.desk_mac(&[self.name.as_bytes(), b" ", use_of, told])
+    pub(in crate::serve) fn mac(self, key: &ReferenceKey, use_of: &[u8], payload: &[u8]) -> [u8; 32] {
+        key.desk_mac(&[self.name.as_bytes(), b" ", use_of, payload])
     }
 
     /// Whether these pages gave it, in constant time.
-    pub(in crate::serve) fn is_mac(self, key: &ReferenceKey, use_of: &[u8], told: &[u8], claimed: &[u8]) -> bool {
-        key.is_desk_mac(&[self.name.as_bytes(), b" ", use_of, told], claimed)
+    pub(in crate::serve) fn is_mac(self, key: &ReferenceKey, use_of: &[u8], payload: &[u8], claimed: &[u8]) -> bool {
+        key.is_desk_mac(&[self.name.as_bytes(), b" ", use_of, payload], claimed)
     }
 }

@@ -54,7 +54,7 @@ const SENT: &[u8] = b"sign-in sent 1\0";
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /// An id, the seconds since 1970, and the number of a person.
-const TOLD: usize = 16 + 8 + 16;
+const PAYLOAD: usize = 16 + 8 + 16;
 const MAC: usize = 32;
 
 /// An attempt to sign in.
@@ -110,27 +110,29 @@ impl SignInAttempt {
         self.id.0[15] == sent_mark(label, key, &self.id.0)
     }
 
-    fn told(&self) -> Vec<u8> {
-        let mut told = self.id.0.to_vec();
-        told.extend(self.started.timestamp().to_be_bytes());
-        told.extend(self.person.0);
-        told
+    fn payload(&self) -> Vec<u8> {
+        let mut payload = self.id.0.to_vec();
+        payload.extend(self.started.timestamp().to_be_bytes());
+        payload.extend(self.person.0);
+        payload
     }
 
     fn signed(&self, label: PageLabel, key: &ReferenceKey, use_of: &[u8]) -> String {
-        let mut bytes = self.told();
+        let mut bytes = self.payload();
         let mac = label.mac(key, use_of, &bytes);
         bytes.extend(mac);
         BASE64_URL_SAFE_NO_PAD.encode(bytes)
     }
 
     fn read(label: PageLabel, key: &ReferenceKey, text: &str, use_of: &[u8], now: DateTime<Utc>) -> Option<Self> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.get(..(TOLD + MAC) * 4 / 3)?).ok()?;
-        let (told, mac) = bytes.split_last_chunk::<MAC>()?;
-        if text.len() != (TOLD + MAC) * 4 / 3 || !label.is_mac(key, use_of, told, mac) {
+        let bytes = BASE64_URL_SAFE_NO_PAD
+            .decode(text.get(..(PAYLOAD + MAC) * 4 / 3)?)
+            .ok()?;
+        let (payload, mac) = bytes.split_last_chunk::<MAC>()?;
+        if text.len() != (PAYLOAD + MAC) * 4 / 3 || !label.is_mac(key, use_of, payload, mac) {
             return None;
         }
-        let (id, rest) = told.split_first_chunk::<16>()?;
+        let (id, rest) = payload.split_first_chunk::<16>()?;
         let (started, person) = rest.split_first_chunk::<8>()?;
         let attempt = Self {
             id: Hex128(*id),
@@ -176,7 +178,7 @@ impl SignInAttempt {
 
     /// The code in the mail: 40 bits.
     pub(in crate::serve) fn code(&self, label: PageLabel, key: &ReferenceKey) -> String {
-        let mac = label.mac(key, CODE, &self.told());
+        let mac = label.mac(key, CODE, &self.payload());
         let code = mac[..8].iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)]));
         code.collect()
     }

@@ -111,12 +111,12 @@ impl PageSession {
             return None;
         }
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(cookie).ok()?;
-        let (told, mac) = bytes.split_last_chunk::<MAC>()?;
+        let (payload, mac) = bytes.split_last_chunk::<MAC>()?;
         // SECURITY: nothing of it counts before this.
-        if !label.is_mac(key, SESSION, told, mac) {
+        if !label.is_mac(key, SESSION, payload, mac) {
             return None;
         }
-        let (id, rest) = told.split_first_chunk::<16>()?;
+        let (id, rest) = payload.split_first_chunk::<16>()?;
         let (issued, rest) = rest.split_first_chunk::<8>()?;
         let owner = match rest.split_first()? {
             (b'o', user) => SessionOwner::Operator(str::from_utf8(user).ok()?.into()),

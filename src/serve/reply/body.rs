@@ -38,7 +38,7 @@ pub struct ReplyBody {
     next: vec::IntoIter<Bytes>,
     /// What follows them.
     more: Option<BoxBody<Bytes, BodyError>>,
-    /// Told when the whole body was taken or dropped.
+    /// Notified when the whole body was taken or dropped.
     _hand_over: Option<HandOver>,
 }
 

@@ -221,14 +221,14 @@ mod tests {
         (regular_file::open(&path, u64::MAX).unwrap(), bytes)
     }
 
-    fn source(file: &File, patch: Option<Patch>, told: &Arc<AtomicU64>) -> PackageSource {
-        let told = Arc::clone(told);
+    fn source(file: &File, patch: Option<Patch>, changes: &Arc<AtomicU64>) -> PackageSource {
+        let changes = Arc::clone(changes);
         PackageSource {
             patch,
             opened: FileState::of(file).unwrap(),
             sent: Counter::default(),
             on_change: Box::new(move |_| {
-                told.fetch_add(1, Ordering::Relaxed);
+                changes.fetch_add(1, Ordering::Relaxed);
             }),
         }
     }
@@ -262,10 +262,10 @@ mod tests {
     #[tokio::test]
     async fn a_package_that_is_written_to_ends_the_answer_and_is_told_and_one_that_is_replaced_does_not() {
         let folder = tempfile::tempdir().unwrap();
-        for (change, is_told) in [("replace", 0), ("cut", 1), ("write", 1)] {
+        for (change, expected) in [("replace", 0), ("cut", 1), ("write", 1)] {
             let (opened, bytes) = file(&folder, 200_000);
-            let told = Arc::default();
-            let package = source(&opened, None, &told);
+            let changes = Arc::default();
+            let package = source(&opened, None, &changes);
             let mut body = FileBody::of_package(opened, Range { start: 0, end: 200_000 }, package);
             let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
             assert_eq!(first, &bytes[..CHUNK as usize]);
@@ -284,8 +284,8 @@ mod tests {
                 }
             }
             let rest = body.collect().await;
-            assert_eq!(rest.is_err(), is_told == 1, "{change}");
-            assert_eq!(told.load(Ordering::Relaxed), is_told, "{change}");
+            assert_eq!(rest.is_err(), expected == 1, "{change}");
+            assert_eq!(changes.load(Ordering::Relaxed), expected, "{change}");
         }
     }
 }

@@ -199,7 +199,7 @@ fn what_a_restored_database_lacks_comes_back_from_the_nodes() {
 
     let done = repaired(&own[0], &owner, &[]);
     assert_eq!((&done["bindings"], &done["released"]), (&1.into(), &1.into()), "{done}");
-    assert_eq!(done["read_anew"], true);
+    assert_eq!(done["nodes_reload"], true);
     let unfit = done["unfit"].as_array().unwrap();
     assert_eq!(unfit.len(), 1, "{done}");
     assert_eq!([&unfit[0]["license"], &unfit[0]["bound_to"]], [&*taken.id, "x.example"]);
@@ -228,7 +228,7 @@ fn what_a_restored_database_lacks_comes_back_from_the_nodes() {
     // The file of the other node has no more, and needs no second repair.
     let again = repaired(&own[1], &owner, &[]);
     assert_eq!(
-        (&again["bindings"], &again["read_anew"]),
+        (&again["bindings"], &again["nodes_reload"]),
         (&0.into(), &false.into()),
         "{again}"
     );
@@ -415,5 +415,9 @@ fn licenses_that_were_lost_come_back_unless_they_were_changed_since() {
     }
     let again =
         countersign_ledger::repair_shared(&cluster.url("postgres"), &files, &|_| None, &1.into(), false).unwrap();
-    assert_eq!((again.licenses, again.bound, again.anew), (0, 0, false), "{again:?}");
+    assert_eq!(
+        (again.licenses, again.bound, again.nodes_reload),
+        (0, 0, false),
+        "{again:?}"
+    );
 }

@@ -236,7 +236,7 @@ fn what_shops_said_of_lost_sales_counts_again() {
     let planned = node.repaired(&cluster, true);
     assert_eq!(planned.sales, 3, "{planned:?}");
     let repaired = node.repaired(&cluster, false);
-    assert_eq!((repaired.sales, repaired.anew), (3, true), "{repaired:?}");
+    assert_eq!((repaired.sales, repaired.nodes_reload), (3, true), "{repaired:?}");
     for node in [&node, &other] {
         node.serves();
         eventually("it knows of all that was lost", || {
@@ -254,7 +254,7 @@ fn what_shops_said_of_lost_sales_counts_again() {
         assert_eq!(cluster.psql("SELECT sequence FROM countersign.head"), before);
     }
     let again = node.repaired(&cluster, false);
-    assert_eq!((again.sales, again.anew), (0, false), "{again:?}");
+    assert_eq!((again.sales, again.nodes_reload), (0, false), "{again:?}");
 }
 
 #[test]

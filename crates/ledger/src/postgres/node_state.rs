@@ -195,7 +195,7 @@ impl NodeState {
         let is_news = head.sequence != self.known.end.sequence || head.digest != self.known.end.digest.to_string();
         self.note_standbys(&head.standbys);
         match head.epoch.cmp(&self.known.epoch) {
-            Ordering::Greater => return self.load_anew(session, batch).await,
+            Ordering::Greater => return self.load_again(session, batch).await,
             Ordering::Less => return Err(lines_lost(older(self.known.end))),
             Ordering::Equal => {}
         }
@@ -227,8 +227,8 @@ impl NodeState {
     }
 
     /// Compares this node's clock with the database's, which was read between two moments.
-    fn note_clock(&mut self, asked: DateTime<Utc>, clock: DateTime<Utc>, told: DateTime<Utc>) {
-        let time = told - asked;
+    fn note_clock(&mut self, asked: DateTime<Utc>, clock: DateTime<Utc>, answered: DateTime<Utc>) {
+        let time = answered - asked;
         // After a slow answer, or where a clock was set meanwhile, nobody knows.
         if (TimeDelta::zero()..SLOW).contains(&time) {
             self.clock_lead = Some(asked + time / 2 - clock);
@@ -251,7 +251,7 @@ impl NodeState {
     }
 
     /// Replaces memory with what the log has: a person compacted or repaired it.
-    async fn load_anew(&mut self, session: Session, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
+    async fn load_again(&mut self, session: Session, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
         let loaded = load::all(&session.client).await?;
         let proved = timeout(DEADLINE, prove(&session)).await;
         self.known.epoch = proved.unwrap_or_else(|_| Err(self.silence(&session)))?.epoch;

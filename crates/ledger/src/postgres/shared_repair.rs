@@ -69,7 +69,7 @@ pub struct RepairOutcome {
     /// The `sequence` of the last line.
     pub sequence: u64,
     /// Whether the nodes have to read the log again.
-    pub anew: bool,
+    pub nodes_reload: bool,
 }
 
 /// A lost binding that does not fit any more.
@@ -157,9 +157,9 @@ async fn repair(
     let head = node_state::prove_in_time(&session).await?;
     let memory = BindingMemory::new(loaded.tables);
     let mut lost = LostLines::default();
-    let mut anew = false;
+    let mut nodes_reload = false;
     for path in files {
-        anew |= lost.add(path, &memory, &session).await?;
+        nodes_reload |= lost.add(path, &memory, &session).await?;
     }
     lost.sort();
     let known = KnownLog {
@@ -174,7 +174,7 @@ async fn repair(
         staging,
         dry_run: dry_run.then(|| head.now()),
         outcome: RepairOutcome {
-            anew,
+            nodes_reload,
             ..RepairOutcome::default()
         },
     };
@@ -186,10 +186,10 @@ async fn repair(
     repair.forget_erased().await?;
     repair.releases(&lost.releases, &lost.bindings).await?;
     repair.bindings(&lost.bindings).await?;
-    if anew {
+    if nodes_reload {
         repair.end_claims().await?;
     }
-    if anew && !dry_run {
+    if nodes_reload && !dry_run {
         repair.raise_epoch(lost.epoch).await?;
     }
     repair.outcome.sequence = repair.node.known.end.sequence;

@@ -127,7 +127,7 @@ pub(super) async fn reply(
     if let ChangeOutcome::Recorded(issued) = &outcome {
         unsold_modules::warn(service, caller, &issued.license.id, &issued.license.modules);
     }
-    told(service, caller, &secrets, &new, (outcome, &texts))
+    license_answer(service, caller, &secrets, &new, (outcome, &texts))
 }
 
 /// What keeps how the mails about a license are to be.
@@ -161,7 +161,7 @@ pub(super) fn secrets(service: &Service) -> Result<Arc<LicenseSecrets>, Problem>
 }
 
 /// The answer with the license of a request. It has the key if the caller may read it.
-pub(super) fn told(
+pub(super) fn license_answer(
     service: &Service,
     caller: &Caller,
     secrets: &LicenseSecrets,

@@ -7,7 +7,7 @@ use warp::http::HeaderMap;
 use crate::serve::api::licenses::answer::LicenseAnswer;
 use crate::serve::api::licenses::body::idempotency_key;
 use crate::serve::api::licenses::caller::Caller;
-use crate::serve::api::licenses::issue::{secrets, told};
+use crate::serve::api::licenses::issue::{license_answer, secrets};
 use crate::serve::api::licenses::ledger;
 use crate::serve::ledger_licenses::{self, ExpectedRevision};
 use crate::serve::license_texts::LicenseTexts;
@@ -45,5 +45,5 @@ pub(super) async fn reply(
     let texts = LicenseTexts::of(bindings, [&*old]).await?;
     let outcome = ledger_licenses::rekey(&snapshot.registry, bindings, &new, id, expected, author).await;
     let outcome = outcome.map_err(ledger::problem)?;
-    told(service, caller, &secrets, &new, (outcome, &texts))
+    license_answer(service, caller, &secrets, &new, (outcome, &texts))
 }

@@ -145,7 +145,7 @@ pub(super) fn write_webhooks(page: &mut MetricWriter<'_>, endpoints: &[Arc<Endpo
     ];
     let mut messages = Vec::new();
     let mut kept = Vec::new();
-    let mut told = Vec::new();
+    let mut sequences = Vec::new();
     let mut failing = Vec::new();
     for counts in endpoints {
         let name = counts.name.as_str();
@@ -159,7 +159,7 @@ pub(super) fn write_webhooks(page: &mut MetricWriter<'_>, endpoints: &[Arc<Endpo
         for (state, number) in [("waiting", &counts.waiting), ("parked", &counts.parked)] {
             kept.push(([("webhook", name), ("state", state)], ConstGauge::new(load(number))));
         }
-        told.push(([("webhook", name)], ConstGauge::new(load(&counts.sequence))));
+        sequences.push(([("webhook", name)], ConstGauge::new(load(&counts.sequence))));
         failing.push(([("webhook", name)], ConstGauge::new(load(&counts.failing_since))));
     }
     let help = "Attempts to send a message to an endpoint, by result";
@@ -167,7 +167,7 @@ pub(super) fn write_webhooks(page: &mut MetricWriter<'_>, endpoints: &[Arc<Endpo
     let help = "Messages that an endpoint did not take yet, besides those of the ledger";
     page.add("countersign_webhook_kept", help, &Series::from_iter(kept))?;
     let help = "The last line of the ledger that an endpoint got a message about";
-    page.add("countersign_webhook_sequence", help, &Series::from_iter(told))?;
+    page.add("countersign_webhook_sequence", help, &Series::from_iter(sequences))?;
     let help = "Since when an endpoint takes nothing, 0 if it does";
     page.add(
         "countersign_webhook_failing_since_timestamp_seconds",
