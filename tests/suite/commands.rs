@@ -890,7 +890,7 @@ fn an_error_of_a_verb_that_was_asked_for_json_is_json_on_the_last_line_of_stderr
         (
             "verify --json nosuch.json --key nosuch.pem",
             3,
-            "nosuch.pem: cannot be read",
+            "nosuch.json: cannot be read",
         ),
     ] {
         let (code, stderr) = fails(&instance, &line.split(' ').collect::<Vec<_>>());
