@@ -41,7 +41,7 @@ fuzz_target!(|input: &[u8]| {
     ];
     match updates::parse(&headers, query) {
         Ok(question) => {
-            let updates::Question {
+            let updates::UpdateQuestion {
                 license_key,
                 site_url,
                 domain,

@@ -50,7 +50,7 @@ pub struct Args {
 
 /// What was created.
 #[derive(Serialize)]
-struct Made {
+struct MadeInstance {
     folder: String,
     files: Vec<&'static str>,
     key_id: String,
@@ -62,11 +62,11 @@ struct Made {
     next: String,
 }
 
-impl Made {
+impl MadeInstance {
     fn text(&self) -> String {
         let files: String = self.files.iter().map(|name| format!("  {name}\n")).collect();
         format!(
-            "Made in {}:\n{files}\n{}",
+            "MadeInstance in {}:\n{files}\n{}",
             shell_quoted(Path::new(&self.folder)),
             self.next
         )
@@ -87,7 +87,7 @@ pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
 }
 
 /// Creates an instance and returns what to print.
-fn make(folder: &Path, args: &Args) -> Result<Made, Failure> {
+fn make(folder: &Path, args: &Args) -> Result<MadeInstance, Failure> {
     let demo_names = if args.demo { demo::NAMES } else { &[] };
     let files: Vec<_> = instance::NAMES.iter().chain(demo_names).copied().collect();
     let taken: Vec<_> = files
@@ -109,7 +109,7 @@ fn make(folder: &Path, args: &Args) -> Result<Made, Failure> {
     let key = keys::create(&config.paths, keys::DEFAULT_BITS, args.old_key_is_lost)?;
     keys::create_secrets(&config.paths)?;
     create_shops_folder(folder)?;
-    let mut made = Made {
+    let mut made = MadeInstance {
         folder: output::path_text(folder),
         files,
         key_id: key.key_id().to_owned(),

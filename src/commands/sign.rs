@@ -21,7 +21,7 @@ use clap_complete::engine::ArgValueCompleter;
 
 use crate::build::rebuild::RebuildError;
 use crate::build::{Credentials, Mirrors};
-use crate::commands::sign::changes::{LastSigned, PackageChanges};
+use crate::commands::sign::changes::{LastSigned, SignedChanges};
 use crate::commands::sign::document::{Document, done, shown};
 use crate::commands::sign::package_file::Remade;
 use crate::commands::sign::reach::Reach;
@@ -166,7 +166,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         statement: &decided.statement,
         file: output::path_text(place.statement()),
         is_new: decided.is_new,
-        changes: PackageChanges::between(last.as_ref(), &archive),
+        changes: SignedChanges::between(last.as_ref(), &archive),
         diff,
         left_behind: left_behind.iter().map(LeftBehind::to_json).collect(),
         warnings: reach::text(&left_behind, &absent_keys),

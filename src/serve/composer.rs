@@ -55,7 +55,7 @@ pub(super) struct ComposerAnswer {
 
 /// What a path asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted<'p> {
+enum WantedFile<'p> {
     /// Which packages there are.
     Packages,
     /// The releases of a plugin.
@@ -64,7 +64,7 @@ enum Wanted<'p> {
     Package(&'p str, &'p str),
 }
 
-impl<'p> Wanted<'p> {
+impl<'p> WantedFile<'p> {
     /// Parses the path behind [`PATH`]. Composer asks for branches under `<slug>~dev.json`: there are none.
     fn parse(path: &'p str, vendor: &Slug) -> Option<Self> {
         if path == "packages.json" {
@@ -95,11 +95,11 @@ impl ComposerRepository {
         path: &str,
         request: &Request<B>,
     ) -> ComposerAnswer {
-        let answered = match Wanted::parse(path, &self.vendor) {
+        let answered = match WantedFile::parse(path, &self.vendor) {
             None => Err(Problem::NotFound),
-            Some(Wanted::Packages) => Ok((Code::Ok, JSON.answer(self.packages(service)).into_http())),
-            Some(Wanted::Releases(slug)) => self.releases(service, slug, request.headers()).await,
-            Some(Wanted::Package(slug, version)) => self.package(service, (slug, version), request).await,
+            Some(WantedFile::Packages) => Ok((Code::Ok, JSON.answer(self.packages(service)).into_http())),
+            Some(WantedFile::Releases(slug)) => self.releases(service, slug, request.headers()).await,
+            Some(WantedFile::Package(slug, version)) => self.package(service, (slug, version), request).await,
         };
         match answered {
             Ok((code, response)) => ComposerAnswer {
@@ -349,12 +349,15 @@ mod tests {
     #[test]
     fn a_path_names_packages_of_the_vendor() {
         let vendor: Slug = "acme".parse().unwrap();
-        let parse = |path| Wanted::parse(path, &vendor);
-        assert_eq!(parse("packages.json"), Some(Wanted::Packages));
-        assert_eq!(parse("p2/acme/acme-forms.json"), Some(Wanted::Releases("acme-forms")));
+        let parse = |path| WantedFile::parse(path, &vendor);
+        assert_eq!(parse("packages.json"), Some(WantedFile::Packages));
+        assert_eq!(
+            parse("p2/acme/acme-forms.json"),
+            Some(WantedFile::Releases("acme-forms"))
+        );
         assert_eq!(
             parse("dist/acme/acme-forms/1.2.0.zip"),
-            Some(Wanted::Package("acme-forms", "1.2.0"))
+            Some(WantedFile::Package("acme-forms", "1.2.0"))
         );
         for other in [
             "",

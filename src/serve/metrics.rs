@@ -137,8 +137,8 @@ impl Requests {
     }
 
     /// Counts a request as abandoned, unless it is marked as answered.
-    pub fn expect_answer(&self) -> Unanswered<'_> {
-        Unanswered(&self.abandoned)
+    pub fn expect_answer(&self) -> UnansweredRequest<'_> {
+        UnansweredRequest(&self.abandoned)
     }
 
     /// Requests whose client disconnected before the answer.
@@ -154,16 +154,16 @@ impl Requests {
 
 /// A request without an answer yet. It is dropped when the client disconnects.
 #[derive(Debug)]
-pub struct Unanswered<'a>(&'a Counter);
+pub struct UnansweredRequest<'a>(&'a Counter);
 
-impl Unanswered<'_> {
+impl UnansweredRequest<'_> {
     /// Marks the request as answered; the answer is counted by its code.
     pub fn answered(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Unanswered<'_> {
+impl Drop for UnansweredRequest<'_> {
     fn drop(&mut self) {
         // A panic is answered, too.
         if !thread::panicking() {

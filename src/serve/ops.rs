@@ -67,18 +67,18 @@ pub fn routes(service: Arc<Service>, hosts: Vec<AdminHost>) -> impl Handler {
         });
     let refuse = |rejection: Rejection| async move { Ok::<_, Infallible>(problem(&rejection).into_response()) };
     let routes = filters(healthz.or(readyz).unify().or(metrics).unify().recover(refuse).unify());
-    OwnHosts { hosts, routes }
+    HostGuard { hosts, routes }
 }
 
 /// Refuses requests for the names of others.
 // SECURITY: a page in the operator's browser can give its own name this machine's address, and then read what it gets
 // (DNS rebinding). The name is in its request.
-struct OwnHosts<H> {
+struct HostGuard<H> {
     hosts: Vec<AdminHost>,
     routes: H,
 }
 
-impl<H: Handler> Handler for OwnHosts<H> {
+impl<H: Handler> Handler for HostGuard<H> {
     fn refusal(&self, _client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
         (!names_us(head, &self.hosts)).then(|| Problem::Misdirected.into_response())
     }

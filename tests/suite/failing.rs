@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use countersign::serve;
 use countersign::serve::hooks::Hooks;
-use countersign_ledger::{LedgerFault, StoreError};
+use countersign_ledger::{InjectedFault, StoreError};
 use countersign_settings::config::{Config, PathSettings, ServeSettings};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ struct Addresses {
 }
 
 /// Serves in this process, on a store that fails, for one test.
-fn with_broken_store(fault: LedgerFault, test: impl FnOnce(Addresses, &License) + Send + 'static) {
+fn with_broken_store(fault: InjectedFault, test: impl FnOnce(Addresses, &License) + Send + 'static) {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
     let settings = ServeSettings {

@@ -19,9 +19,9 @@ use crate::source::StoreSource;
 use countersign_model::day_counts::DayLine;
 
 /// The history of a store. Its methods block.
-pub struct DayHistory(Place);
+pub struct DayHistory(DayPlace);
 
-enum Place {
+enum DayPlace {
     Folder(FolderDays),
     Database(Box<DatabaseDays>),
 }
@@ -35,8 +35,8 @@ impl DayHistory {
     /// The history for a server: the node, and what names this run of it. Opens nothing yet.
     pub fn of_server(source: StoreSource<'_>, node: &str, instance: &str) -> Self {
         Self(match source {
-            StoreSource::Folder(path) => Place::Folder(FolderDays::new(path)),
-            StoreSource::Database(address) => Place::Database(Box::new(DatabaseDays::new(address, node, instance))),
+            StoreSource::Folder(path) => DayPlace::Folder(FolderDays::new(path)),
+            StoreSource::Database(address) => DayPlace::Database(Box::new(DatabaseDays::new(address, node, instance))),
         })
     }
 
@@ -46,8 +46,8 @@ impl DayHistory {
     /// The store cannot be read or written.
     pub fn note(&mut self, own: &[DayLine]) -> Result<(), StoreError> {
         match &mut self.0 {
-            Place::Folder(folder) => folder.note(own),
-            Place::Database(database) => database.note(own),
+            DayPlace::Folder(folder) => folder.note(own),
+            DayPlace::Database(database) => database.note(own),
         }
     }
 
@@ -57,8 +57,8 @@ impl DayHistory {
     /// The store cannot be read.
     pub fn unfinished(&mut self, before: NaiveDate) -> Result<Vec<NaiveDate>, StoreError> {
         match &mut self.0 {
-            Place::Folder(folder) => folder.unfinished(before),
-            Place::Database(database) => database.unfinished(before),
+            DayPlace::Folder(folder) => folder.unfinished(before),
+            DayPlace::Database(database) => database.unfinished(before),
         }
     }
 
@@ -68,8 +68,8 @@ impl DayHistory {
     /// The store cannot be read or written. Nothing is written twice if it is done again.
     pub fn finish(&mut self, day: NaiveDate, more: &[DayLine]) -> Result<(), StoreError> {
         match &mut self.0 {
-            Place::Folder(folder) => folder.finish(day, more),
-            Place::Database(database) => database.finish(day, more),
+            DayPlace::Folder(folder) => folder.finish(day, more),
+            DayPlace::Database(database) => database.finish(day, more),
         }
     }
 
@@ -79,8 +79,8 @@ impl DayHistory {
     /// The store cannot be read.
     pub fn read(&mut self, range: &DayRange, own: &[DayLine]) -> Result<Vec<DayLine>, StoreError> {
         let (mut lines, mut running) = match &mut self.0 {
-            Place::Folder(folder) => folder.read(range)?,
-            Place::Database(database) => database.read(range)?,
+            DayPlace::Folder(folder) => folder.read(range)?,
+            DayPlace::Database(database) => database.read(range)?,
         };
         let finished: HashSet<_> = lines.iter().map(|line| line.day).collect();
         running.extend(own.iter().filter(|line| range.has(line)).cloned());

@@ -96,19 +96,19 @@ pub struct Ledger {
     /// Which parts of the ledger's file have lines of which license, once somebody asked for a history.
     license_lines: Mutex<LicenseLines>,
     #[cfg(feature = "testing")]
-    fault: Option<LedgerFault>,
+    fault: Option<InjectedFault>,
 }
 
 /// What a test has a ledger answer to each request to bind or release a site: an error, nothing ever with `None`, or a panic.
 #[cfg(feature = "testing")]
-pub type LedgerFault = fn() -> Option<StoreError>;
+pub type InjectedFault = fn() -> Option<StoreError>;
 
 /// A ledger that fails, for tests: it binds and releases nothing, and says that it cannot write since 1970.
 ///
 /// # Errors
 /// As [`open`].
 #[cfg(feature = "testing")]
-pub fn open_failing(path: &Path, fault: LedgerFault) -> Result<Arc<Ledger>, StoreError> {
+pub fn open_failing(path: &Path, fault: InjectedFault) -> Result<Arc<Ledger>, StoreError> {
     let (disk, tables) = disk::StoreDisk::open(path)?;
     let place = LedgerPlace::Folder(path.to_owned());
     let ledger = Ledger::new(place, disk, BindingMemory::new(tables), group_commit::WRITE_BEHIND);

@@ -90,9 +90,9 @@ pub use history_entry::{HistoryEntry, LineActor};
 pub use index::SiteReports;
 pub use issued_licenses::LedgerLicense;
 pub use latest_changes::{ChangesBy, ChangesWanted, LatestChange, LatestChanges};
-pub use ledger::{Ledger, open, open_shared};
 #[cfg(feature = "testing")]
-pub use ledger::{LedgerFault, open_failing};
+pub use ledger::{InjectedFault, open_failing};
+pub use ledger::{Ledger, open, open_shared};
 pub use ledger_change::{ChangeBasis, ChangeOutcome, ChangeRefusal, LedgerChange};
 pub use license_imports::{ImportOutcome, ImportRequest, ImportResult, LicenseImport, MAX_IMPORT_LINES};
 pub use lock::{NodeLock, is_in_use};

@@ -86,12 +86,12 @@ impl LicenseTelemetry for FirstCopies {
 
 /// All that waits.
 pub(crate) struct Reports {
-    shards: [Shard; SHARDS],
+    shards: [TelemetryShard; SHARDS],
     dropped: AtomicU64,
 }
 
 #[derive(Default)]
-struct Shard {
+struct TelemetryShard {
     waiting: Mutex<Waiting>,
     /// A report was dropped: nothing more is taken until the waiting ones are written.
     is_full: AtomicBool,
@@ -118,7 +118,7 @@ impl Batch {
 impl Default for Reports {
     fn default() -> Self {
         Self {
-            shards: std::array::from_fn(|_| Shard::default()),
+            shards: std::array::from_fn(|_| TelemetryShard::default()),
             dropped: AtomicU64::new(0),
         }
     }
@@ -195,7 +195,7 @@ impl Reports {
     }
 }
 
-impl Shard {
+impl TelemetryShard {
     /// Changes a site's waiting report, or a new one if there is space. Whether there was.
     fn change(&self, license: &LicenseId, host: &SiteHost, change: impl FnOnce(&mut SiteReport)) -> bool {
         let mut waiting = self.lock();

@@ -136,11 +136,11 @@ impl FromStr for StagingEntry {
 /// A list of patterns. Cloning it copies nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
-pub struct StagingHosts(Option<Arc<Patterns>>);
+pub struct StagingHosts(Option<Arc<HostPatterns>>);
 
 /// The patterns by what they match.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Patterns {
+struct HostPatterns {
     hosts: BTreeSet<CompactString>,
     /// Names whose subdomains match.
     above: BTreeSet<CompactString>,
@@ -188,12 +188,12 @@ impl StagingHosts {
 
 impl FromIterator<StagingPattern> for StagingHosts {
     fn from_iter<I: IntoIterator<Item = StagingPattern>>(patterns: I) -> Self {
-        let mut all = Patterns::default();
+        let mut all = HostPatterns::default();
         for StagingPattern { name, is_wildcard } in patterns {
             let names = if is_wildcard { &mut all.above } else { &mut all.hosts };
             names.insert(name);
         }
-        if all == Patterns::default() {
+        if all == HostPatterns::default() {
             return Self(None);
         }
         all.fingerprint = FixedState::default().hash_one((&all.hosts, &all.above));

@@ -83,7 +83,7 @@ pub(super) struct Args {
     merge: Option<Merge>,
     /// What a word for the status means: active, expired, suspended, revoked, or skip for rows that are no licenses
     #[arg(long, value_name = "WORD=STATE")]
-    status: Vec<StatusArg>,
+    status: Vec<ImportStatusArg>,
     /// How many sites a license has whose row does not say it
     #[arg(long, value_name = "N|unlimited", value_parser = parse_sites)]
     sites: Option<SiteLimit>,
@@ -170,9 +170,9 @@ impl FromStr for ColumnArg {
 
 /// A word for the status and its meaning.
 #[derive(Clone, Debug)]
-struct StatusArg(String, StatusMeaning);
+struct ImportStatusArg(String, StatusMeaning);
 
-impl FromStr for StatusArg {
+impl FromStr for ImportStatusArg {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -394,7 +394,7 @@ impl Args {
             statuses: self
                 .status
                 .iter()
-                .map(|StatusArg(word, meaning)| (word.clone(), *meaning))
+                .map(|ImportStatusArg(word, meaning)| (word.clone(), *meaning))
                 .collect(),
             sites: self.sites,
         }

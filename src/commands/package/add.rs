@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args, paths: &Paths) -> Result<Exit, Failure> {
     let refused = |error| failure(&args.file, error);
     let file = open(&args.file).map_err(|error| refused(ArchiveError::Read(error)))?;
     let bar = progress(&file);
-    let archive = Archive::check(Counted { file, bar: &bar }).map_err(refused)?;
+    let archive = Archive::check(CountedFiles { file, bar: &bar }).map_err(refused)?;
     let folder = folder(settings)?;
     let checked = checked(args, &plugin, settings, &folder, &archive)?;
 
@@ -251,12 +251,12 @@ fn progress(file: &File) -> ProgressBar {
 }
 
 /// A file that tells how much of it was read.
-struct Counted<'a> {
+struct CountedFiles<'a> {
     file: File,
     bar: &'a ProgressBar,
 }
 
-impl ReadAt for Counted<'_> {
+impl ReadAt for CountedFiles<'_> {
     fn size(&self) -> io::Result<u64> {
         self.file.size()
     }

@@ -34,7 +34,7 @@ pub(super) struct LastSigned {
 
 /// What changed since, for `--json`.
 #[derive(Debug, Serialize)]
-pub(super) struct PackageChanges {
+pub(super) struct SignedChanges {
     since: Option<Version>,
     compared: bool,
     added: Vec<String>,
@@ -58,7 +58,7 @@ impl LastSigned {
     }
 }
 
-impl PackageChanges {
+impl SignedChanges {
     /// What is in `new` and was not in the last signed package.
     pub(super) fn between<R: ReadAt>(last: Option<&LastSigned>, new: &Archive<R>) -> Self {
         let archive = last.and_then(|last| last.archive.as_ref());
@@ -190,7 +190,7 @@ mod tests {
             shown,
             "--- f/a.php\n+++ f/a.php\n@@ -1 +1 @@\n+\\u{1b}[2J\nf/b.png: not shown: no text, or larger than 1 MiB\n"
         );
-        let changes = PackageChanges::between::<&[u8]>(None, &archive);
+        let changes = SignedChanges::between::<&[u8]>(None, &archive);
         assert_eq!(
             changes.text(),
             "changes    the first release that is signed: all files are new\n"

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::commands::sign::changes::PackageChanges;
+use crate::commands::sign::changes::SignedChanges;
 use crate::commands::sign::statement_files::StatementFiles;
 use countersign_model::text::printable::Printable;
 use countersign_package::release::statement::ReleaseStatement;
@@ -14,7 +14,7 @@ pub(super) struct Document<'a> {
     pub(super) statement: &'a ReleaseStatement,
     pub(super) file: String,
     pub(super) is_new: bool,
-    pub(super) changes: PackageChanges,
+    pub(super) changes: SignedChanges,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) diff: Option<String>,
     /// Sites that would not take the release with this signature.

@@ -28,7 +28,7 @@ use countersign_model::version::Version;
 /// The parameters of the operation (interface 4.2). Unknown ones are ignored: updater clients add their own.
 #[derive(Debug, Default)]
 #[allow(missing_docs, reason = "the fields are the interface's, documented there")]
-pub struct Question<'a> {
+pub struct UpdateQuestion<'a> {
     pub license_key: Option<Cow<'a, str>>,
     pub site_url: Option<Cow<'a, str>>,
     /// Legacy alias of `site_url`, which wins.
@@ -190,8 +190,8 @@ fn decide(
 }
 
 /// Parses the query, and the license key in the header. A repeated parameter is [`Problem::Malformed`].
-pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>, Problem> {
-    let mut question = Question::default();
+pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<UpdateQuestion<'a>, Problem> {
+    let mut question = UpdateQuestion::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let field = match &*name {
             "license_key" => &mut question.license_key,

@@ -23,7 +23,7 @@ use countersign_model::period::NEVER;
 use countersign_model::site_host::SiteHost;
 use countersign_model::statement::Verdict;
 
-type Answered = Result<(Code, Value), Problem>;
+type AnsweredQuestion = Result<(Code, Value), Problem>;
 
 /// Whether a request has read the ledger to its end. Once is enough.
 #[derive(Default)]
@@ -64,7 +64,7 @@ pub(super) async fn certain<'s>(
 }
 
 /// Says what a license is on a site. Binds nothing.
-pub(super) async fn check(service: &Service, question: &EddQuestion) -> Answered {
+pub(super) async fn check(service: &Service, question: &EddQuestion) -> AnsweredQuestion {
     let about = &question.about;
     let snapshot = service.gate.snapshot();
     require_issuing(service)?;
@@ -105,7 +105,7 @@ pub(super) async fn check(service: &Service, question: &EddQuestion) -> Answered
 }
 
 /// Binds a site.
-pub(super) async fn activate(service: &Service, question: &EddQuestion) -> Answered {
+pub(super) async fn activate(service: &Service, question: &EddQuestion) -> AnsweredQuestion {
     let about = &question.about;
     let snapshot = service.gate.snapshot();
     require_issuing(service)?;
@@ -155,7 +155,7 @@ pub(super) async fn activate(service: &Service, question: &EddQuestion) -> Answe
 }
 
 /// Gives a site's seat back.
-pub(super) async fn deactivate(service: &Service, question: &EddQuestion) -> Answered {
+pub(super) async fn deactivate(service: &Service, question: &EddQuestion) -> AnsweredQuestion {
     let about = &question.about;
     let snapshot = service.gate.snapshot();
     require_issuing(service)?;

@@ -42,7 +42,7 @@ struct CodePage<'a> {
 
 #[derive(Template)]
 #[template(path = "desk/link.html")]
-struct LinkPage {
+struct SignInLinkPage {
     frame: PageFrame,
     action: String,
 }
@@ -110,7 +110,7 @@ impl SignIn<'_> {
     }
 
     fn link_page(&self, action: String) -> PageAnswer {
-        PageAnswer::ok(&LinkPage {
+        PageAnswer::ok(&SignInLinkPage {
             frame: self.frame(),
             action,
         })

@@ -83,11 +83,13 @@ impl<A: Handler> Connections<A> {
             () = too_late => return,
         };
         match opened {
-            Ok(Ok(Opened::Secret(stream))) => {
+            Ok(Ok(OpenedConnection::Secret(stream))) => {
                 self.speak(stream, peer, phase, closing, |request| self.answer(peer, request))
                     .await;
             }
-            Ok(Ok(Opened::Clear(stream))) => self.speak(stream, peer, phase, closing, |_| self.use_tls()).await,
+            Ok(Ok(OpenedConnection::Clear(stream))) => {
+                self.speak(stream, peer, phase, closing, |_| self.use_tls()).await
+            }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");
                 self.metrics.connections.refused[Refused::Handshake].inc();
@@ -257,21 +259,21 @@ async fn evicted(phase: &Phase) {
 }
 
 /// What a connection to a TLS port begins with.
-enum Opened {
+enum OpenedConnection {
     /// TLS.
     Secret(Box<TlsStream<TcpStream>>),
     /// Something else, nearly always HTTP.
     Clear(TcpStream),
 }
 
-async fn open(tls: &TlsAcceptor, stream: TcpStream, phase: &Phase) -> io::Result<Opened> {
+async fn open(tls: &TlsAcceptor, stream: TcpStream, phase: &Phase) -> io::Result<OpenedConnection> {
     let mut first = [0];
     let peeked = stream.peek(&mut first).await?;
     phase.opening();
     match peeked {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        _ if first[0] == TLS_HANDSHAKE => Ok(Opened::Secret(Box::new(tls.accept(stream).await?))),
-        _ => Ok(Opened::Clear(stream)),
+        _ if first[0] == TLS_HANDSHAKE => Ok(OpenedConnection::Secret(Box::new(tls.accept(stream).await?))),
+        _ => Ok(OpenedConnection::Clear(stream)),
     }
 }
 

@@ -34,7 +34,7 @@ static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
 
 /// The rest of a file to send.
 pub(crate) struct FileBody {
-    source: Arc<Source>,
+    source: Arc<ChunkSource>,
     range: Range,
     chunk: Option<Pin<Box<dyn Future<Output = Chunk> + Send + Sync>>>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct FileBody {
 type Chunk = Result<io::Result<Bytes>, JoinError>;
 
 /// The file, and what to do with its bytes.
-struct Source {
+struct ChunkSource {
     file: File,
     package: Option<PackageSource>,
 }
@@ -82,16 +82,16 @@ impl FileState {
 impl FileBody {
     /// This part of a public file.
     pub(crate) fn new(file: File, range: Range) -> Self {
-        Self::of(Source { file, package: None }, range)
+        Self::of(ChunkSource { file, package: None }, range)
     }
 
     /// This part of a package.
     pub(crate) fn of_package(file: File, range: Range, package: PackageSource) -> Self {
         let package = Some(package);
-        Self::of(Source { file, package }, range)
+        Self::of(ChunkSource { file, package }, range)
     }
 
-    fn of(source: Source, range: Range) -> Self {
+    fn of(source: ChunkSource, range: Range) -> Self {
         Self {
             source: Arc::new(source),
             range,
@@ -100,7 +100,7 @@ impl FileBody {
     }
 }
 
-impl Source {
+impl ChunkSource {
     /// Reads the next bytes, at most a chunk.
     async fn chunk(self: Arc<Self>, range: Range) -> Chunk {
         // hyper would send chunk after chunk for as long as the socket takes them.
