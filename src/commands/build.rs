@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::IsTerminal as _;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::commands::installed::InstalledSites;
 use crate::commands::{Exit, Failure, candidates, output};
 use countersign_files::time_limit;
 use countersign_model::slug::Slug;
+use countersign_model::text::shell_quoted::shell_quoted;
 use countersign_model::text::stderr;
 use countersign_model::version::Version;
 use countersign_registry::plugins::PluginEntry;
@@ -221,8 +222,14 @@ fn no_revision(error: RegistryError) -> Failure {
         RegistryError::Revision(RevisionError::NoRepository { .. }) => {
             Failure::input(error).hint("keep registry/ in a git repository: git init, git add registry, git commit")
         }
-        RegistryError::Revision(RevisionError::NotOurs { .. }) => Failure::input(error)
-            .hint("if you trust it: git config --global --add safe.directory <the repository's folder>"),
+        RegistryError::Revision(RevisionError::NotOurs { ref path }) => {
+            let folder = path.canonicalize().unwrap_or_else(|_| path.clone());
+            let is_repository = |folder: &&Path| folder.join(".git").exists();
+            let repository = folder.ancestors().find(is_repository).unwrap_or(&folder);
+            let command = "git config --global --add safe.directory";
+            let hint = format!("if you trust it: {command} {}", shell_quoted(repository));
+            Failure::input(error).hint(hint)
+        }
         RegistryError::Revision(RevisionError::NoCommit { .. }) => {
             Failure::input(error).hint("give an existing commit, branch or tag; in CI, fetch it first: git fetch")
         }
