@@ -67,7 +67,7 @@ impl<A: Handler> Connections<A> {
     pub async fn serve(&self, stream: TcpStream, peer: SocketAddr, phase: Arc<Phase>, closing: watch::Receiver<()>) {
         let Some(tls) = &self.tls else {
             return self
-                .speak(stream, peer, phase, closing, |request| self.answer(peer, request))
+                .serve_http(stream, peer, phase, closing, |request| self.answer(peer, request))
                 .await;
         };
         phase.opened();
@@ -83,12 +83,12 @@ impl<A: Handler> Connections<A> {
             () = too_late => return,
         };
         match opened {
-            Ok(Ok(OpenedConnection::Secret(stream))) => {
-                self.speak(stream, peer, phase, closing, |request| self.answer(peer, request))
+            Ok(Ok(OpenedConnection::Tls(stream))) => {
+                self.serve_http(stream, peer, phase, closing, |request| self.answer(peer, request))
                     .await;
             }
-            Ok(Ok(OpenedConnection::Clear(stream))) => {
-                self.speak(stream, peer, phase, closing, |_| self.use_tls()).await
+            Ok(Ok(OpenedConnection::Plain(stream))) => {
+                self.serve_http(stream, peer, phase, closing, |_| self.use_tls()).await;
             }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");
@@ -101,7 +101,7 @@ impl<A: Handler> Connections<A> {
     }
 
     /// Serves HTTP/1.1 over an open stream.
-    async fn speak<IO, F>(
+    async fn serve_http<IO, F>(
         &self,
         stream: IO,
         peer: SocketAddr,
@@ -261,9 +261,9 @@ async fn evicted(phase: &Phase) {
 /// What a connection to a TLS port begins with.
 enum OpenedConnection {
     /// TLS.
-    Secret(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<TcpStream>>),
     /// Something else, nearly always HTTP.
-    Clear(TcpStream),
+    Plain(TcpStream),
 }
 
 async fn open(tls: &TlsAcceptor, stream: TcpStream, phase: &Phase) -> io::Result<OpenedConnection> {
@@ -272,8 +272,8 @@ async fn open(tls: &TlsAcceptor, stream: TcpStream, phase: &Phase) -> io::Result
     phase.opening();
     match peeked {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        _ if first[0] == TLS_HANDSHAKE => Ok(OpenedConnection::Secret(Box::new(tls.accept(stream).await?))),
-        _ => Ok(OpenedConnection::Clear(stream)),
+        _ if first[0] == TLS_HANDSHAKE => Ok(OpenedConnection::Tls(Box::new(tls.accept(stream).await?))),
+        _ => Ok(OpenedConnection::Plain(stream)),
     }
 }
 
