@@ -100,11 +100,11 @@ impl KeyDebt {
         let (queue, address, owed) = match self {
             Self::None => return Ok(()),
             Self::NoServer => {
-                nobody(issued, "there is no mail server in countersign.toml");
+                warn_keys_not_mailed(issued, "there is no mail server in countersign.toml");
                 return Ok(());
             }
             Self::NoAddress(owed) => {
-                nobody(&licenses.own(&owed), "nobody knows the buyer's mail address");
+                warn_keys_not_mailed(&licenses.own(&owed), "nobody knows the buyer's mail address");
                 return Ok(());
             }
             Self::Owed(queue, address, owed) => (queue, address, owed),
@@ -164,8 +164,8 @@ pub(super) async fn mail_to(
     Ok(true)
 }
 
-/// Tells of licenses whose keys nobody got.
-pub(super) fn nobody(licenses: &[LicenseId], reason: &'static str) {
+/// Logs licenses whose keys nobody received.
+pub(super) fn warn_keys_not_mailed(licenses: &[LicenseId], reason: &'static str) {
     if licenses.is_empty() {
         return;
     }

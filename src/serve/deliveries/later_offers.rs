@@ -132,7 +132,7 @@ impl LaterOffers {
                 "offers grant what was sold before they were added"
             );
         }
-        key_debt::nobody(
+        key_debt::warn_keys_not_mailed(
             &unsent,
             "what they were sold for had no offer, and the buyer's mail address is not kept, or there is no mail server",
         );
@@ -195,7 +195,7 @@ async fn try_chosen(service: &Arc<Service>, chosen: ChosenTerms, by: &Arc<Change
     }
     let LaterLicenses { issued, are_mailed } = grant(service, &later, Arc::clone(by)).await?;
     if !are_mailed {
-        key_debt::nobody(
+        key_debt::warn_keys_not_mailed(
             &issued,
             "the buyer's mail address is not kept, or there is no mail server",
         );

@@ -30,10 +30,10 @@ impl KeptLines {
         }
     }
 
-    /// The log can be used: it has its lines again, or a person repaired it.
-    pub(super) fn are_there(&mut self, again: bool) {
+    /// Removes the file, if the log has its lines again. If a person repaired the log, the file stays: that person decides about it.
+    pub(super) fn remove_if_restored(&mut self, is_restored: bool) {
         self.failed = None;
-        if let Some(file) = self.file.take().filter(|_| again) {
+        if let Some(file) = self.file.take().filter(|_| is_restored) {
             file.remove();
         }
     }

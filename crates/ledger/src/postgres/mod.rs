@@ -152,7 +152,7 @@ impl PostgresLog {
         let known = node.known;
         let result = match result {
             Ok(()) => {
-                node.kept.are_there(epoch == known.epoch);
+                node.kept.remove_if_restored(epoch == known.epoch);
                 Ok(())
             }
             Err(error) => Err(node.kept.after(error, known, batch.memory())),

@@ -36,7 +36,7 @@ pub(super) async fn start(settings: &DatabaseSettings, folder: &Path) -> Result<
     match Session::open(settings, known, None).await {
         Ok(session) => {
             let start = read(session).await?;
-            is_no_longer_lost(&kept, start.epoch);
+            remove_if_restored(&kept, start.epoch);
             Ok(start)
         }
         Err(error) if error.state == LedgerState::LinesLost => {
@@ -56,8 +56,8 @@ pub(super) async fn start(settings: &DatabaseSettings, folder: &Path) -> Result<
     }
 }
 
-/// The log has what the node had kept, or was repaired: then a person decides about what the node still has.
-fn is_no_longer_lost(kept: &KeptFile, epoch: i32) {
+/// Removes what the node had kept, if the log has it again. If a person repaired the log, the file stays: that person decides about it.
+fn remove_if_restored(kept: &KeptFile, epoch: i32) {
     match epoch == kept.epoch {
         true => kept.remove(),
         false => tracing::warn!(
