@@ -12,7 +12,7 @@ use crate::process::Server;
 /// Debian's folder of nginx, which the `PATH` of a user may lack.
 const SBIN: &str = "/usr/sbin";
 
-/// Starts it with these directives of its only `server`; `None` where it is not installed. What it writes goes to `folder`.
+/// Starts nginx with one `server` that has these directives; `None` if nginx is not installed. nginx writes to `folder`.
 pub fn start(folder: &Path, directives: &str) -> io::Result<Option<Server>> {
     let path = format!("{}:{SBIN}", std::env::var("PATH").unwrap_or_default());
     if Command::new("nginx").arg("-v").env("PATH", &path).output().is_err() {

@@ -71,7 +71,7 @@ fn ours(instance: &Instance) -> io::Result<Candidate> {
     })
 }
 
-/// Asks all candidates in turns those questions that they have, and compares each one with the first.
+/// Asks each candidate in turn, and compares it with the first. A candidate without questions is left out.
 fn compare(
     bench: &Path,
     what: &str,
@@ -203,7 +203,7 @@ fn wp_update_server(folder: &Path) -> io::Result<Candidate> {
     })
 }
 
-/// nginx in front of PHP-FPM, which answers everything with the `index.php` in `root`. What both write goes to `folder`.
+/// nginx in front of PHP-FPM, which answers every request with the `index.php` in `root`. Both write to `folder`.
 fn php(folder: &Path, root: &Path, environment: &[(&str, PathBuf)]) -> io::Result<Server> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/tools/.php-fpm/usr/sbin");
     let found = fs::read_dir(&unpacked).ok().and_then(|mut files| files.next()?.ok());

@@ -66,7 +66,7 @@ impl Server {
         })
     }
 
-    /// The same in front of another one, which ends with it.
+    /// Adds a server that runs behind this one, and ends with it.
     pub fn with_behind(mut self, behind: Child) -> Self {
         self.behind = Some(behind);
         self
@@ -120,7 +120,7 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(behind) = &mut self.behind {
-            // So that it ends its own processes.
+            // SIGTERM, so that it ends its own processes.
             let _ = Command::new("kill").args(["-TERM", &behind.id().to_string()]).status();
             let _ = behind.wait();
         }

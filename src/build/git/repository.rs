@@ -42,22 +42,22 @@ pub fn can_be_read(path: &Path) -> Result<(), RepositoryError> {
 /// The repository cannot be opened, or its tags cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum RepositoryError {
-    /// It is none, or is damaged.
+    /// The folder is not a repository, or the repository is damaged.
     #[error("{}: not a readable git repository", path.display())]
     Unreadable {
-        /// Its folder.
+        /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: git2::Error,
     },
-    /// Somebody else may have put a configuration into it: git does not open it either.
+    /// Another user owns the repository and may have put a configuration into it. git does not open it either.
     #[error(
         "{}: the repository belongs to another user; if you trust it, run `git config --global --add safe.directory {}` as the user that builds",
         path.display(),
         shell_quoted(path)
     )]
     OfAnother {
-        /// Its folder.
+        /// The folder.
         path: PathBuf,
     },
 }

@@ -62,7 +62,7 @@ impl<'a> Asked<'a> {
         Ok(found.into_iter().collect())
     }
 
-    /// The numbers of the customer with this address: several, where an address was named by a secret that is retired.
+    /// The numbers of the customer with this address. There may be several if a retired secret named the address.
     pub(super) async fn customers_of(&self, address: &CustomerAddress) -> Result<Vec<Hex128>, StoreError> {
         let names = self.secrets.references().customer_names(address);
         let found = self.texts(names).await?;

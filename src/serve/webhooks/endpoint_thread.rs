@@ -45,7 +45,7 @@ pub(super) struct EndpointThread {
     counts: Arc<EndpointCounts>,
     is_stopping: Arc<AtomicBool>,
     runtime: Runtime,
-    /// The ledger's last line when the server started: a new endpoint receives what comes behind it. `None` until it is known.
+    /// The ledger's last line when the server started: a new endpoint receives the events after it. `None` until the end of the ledger is known.
     begins_after: Option<Position>,
     /// The progress, and the ledger behind it; `None` until the end of the ledger is known.
     open: Option<(EndpointProgress, LedgerFeed)>,

@@ -46,7 +46,7 @@ struct Escaping<'a, 'f> {
 
 impl Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // Almost every text, and in a table a million of them.
+        // Nearly every text is plain ASCII, and a table of a million licenses has several million texts.
         if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             return self.to.write_str(text);
         }
