@@ -1,7 +1,8 @@
-//! Updates and packages beside what a vendor would pick otherwise, behind nginx and PHP-FPM with opcache: wp-update-server, and the least
-//! that a plugin in WordPress can answer.
+//! Compares updates and packages with two alternatives behind nginx and PHP-FPM with opcache: wp-update-server, and a route of WordPress
+//! that only reads a file.
 //!
-//! Neither looks up a license, and neither signs. WordPress is Debian's, on SQLite, from `make tools`; wp-update-server is from GitHub.
+//! Neither alternative looks up a license or signs. `make tools` brings Debian's WordPress, which runs on SQLite; the benchmark fetches
+//! wp-update-server from GitHub.
 
 use std::fs::{self, File};
 use std::io;

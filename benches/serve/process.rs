@@ -72,7 +72,7 @@ impl Server {
         self
     }
 
-    /// The CPU time of its threads so far, and of the server behind it.
+    /// The CPU time that its threads and the server behind it have used so far.
     pub fn cpu(&self) -> CpuTimes {
         let mut processes = vec![self.child.id()];
         if let Some(behind) = &self.behind {

@@ -129,8 +129,8 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     })
 }
 
-/// The statement in `file`, verified with the public key in `key`; without one, with the key that it names, if it is among
-/// those in the folder `public` of the instance.
+/// The statement in `file`, verified with the public key in the file `key`. Without `key`, the statement names the key, which must be in
+/// the instance's folder `public`.
 fn verified(file: &Path, key: Option<&Path>, public: &Path) -> Result<ReceivedStatement, VerifyError> {
     let body = read(file)?;
     let is_html = body.trim_ascii_start().starts_with(b"<");

@@ -2,7 +2,7 @@
 //! the facts grant.
 //!
 //! A delivery is applied again after a crash, and by any node: nothing is issued twice, because a license is issued for a place
-//! in a sale ([`sale_licenses`]). What a machine cannot decide is parked, and the log says so.
+//! in a sale ([`sale_licenses`]). A delivery that needs a person's decision is parked and logged.
 
 pub(in crate::serve) mod attaching;
 mod bought_license;

@@ -18,8 +18,8 @@ use crate::source::StoreSource;
 /// Lines that are looked at together for the first one after a time.
 const PAGE: usize = 2_000;
 
-/// A request may wait for its commit, and a later one be committed before it: so much earlier than the cursor a line may be that
-/// was not given yet.
+/// A line that the feed has not returned yet may have a time this much before the cursor's: a request can wait for its commit while a
+/// later one is committed.
 const OUT_OF_ORDER: TimeDelta = TimeDelta::minutes(1);
 
 /// Everything up to a line.
@@ -215,7 +215,7 @@ impl LedgerFeed {
         Ok(found(in_use, 0))
     }
 
-    /// The position before the first line, in the part in use, that may not have been given.
+    /// The position before the first line of the part in use that the feed may not have returned.
     fn before_time(&mut self, part: &str, end: u64) -> Result<Position, StoreError> {
         let since = self.cursor.time - OUT_OF_ORDER;
         let mut last = Position::genesis();

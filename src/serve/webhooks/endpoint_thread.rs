@@ -45,7 +45,7 @@ pub(super) struct EndpointThread {
     counts: Arc<EndpointCounts>,
     is_stopping: Arc<AtomicBool>,
     runtime: Runtime,
-    /// The ledger's last line when the server started: a new endpoint receives the events after it. `None` until the end of the ledger is known.
+    /// The ledger's last line when the server started. A new endpoint receives the events after it. `None` until the ledger's end is known.
     begins_after: Option<Position>,
     /// The progress, and the ledger behind it; `None` until the end of the ledger is known.
     open: Option<(EndpointProgress, LedgerFeed)>,
@@ -152,8 +152,8 @@ impl EndpointThread {
         }
     }
 
-    /// Takes or loads the progress, and opens the ledger behind it. A new endpoint begins with what happens from the
-    /// start of the server on.
+    /// Takes or loads the progress, and opens the ledger behind it. A new endpoint receives the events after the
+    /// start of the server.
     fn open(&mut self, now: DateTime<Utc>) -> Result<Option<(EndpointProgress, LedgerFeed)>, SendingError> {
         if let Some(open) = self.open.take() {
             return Ok(Some(open));

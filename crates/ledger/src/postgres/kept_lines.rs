@@ -30,7 +30,7 @@ impl KeptLines {
         }
     }
 
-    /// Removes the file, if the log has its lines again. If a person repaired the log, the file stays: that person decides about it.
+    /// Removes the file, if the log has its lines again. After a repair of the log the file stays, because a person decides about it.
     pub(super) fn remove_if_restored(&mut self, is_restored: bool) {
         self.failed = None;
         if let Some(file) = self.file.take().filter(|_| is_restored) {

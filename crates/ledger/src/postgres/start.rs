@@ -56,7 +56,8 @@ pub(super) async fn start(settings: &DatabaseSettings, folder: &Path) -> Result<
     }
 }
 
-/// Removes what the node had kept, if the log has it again. If a person repaired the log, the file stays: that person decides about it.
+/// Removes the file with the lines that the node kept, if the log has these lines again. After a repair of the log the file stays, because
+/// a person decides about it.
 fn remove_if_restored(kept: &KeptFile, epoch: i32) {
     match epoch == kept.epoch {
         true => kept.remove(),

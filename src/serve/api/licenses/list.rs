@@ -43,7 +43,7 @@ static TURN: Semaphore = Semaphore::const_new(1);
 
 /// Which licenses are wanted.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct ListFilter {
+struct ListQuery {
     /// The order.
     reference: Option<WantedOrder>,
     host: Option<SiteHost>,
@@ -112,7 +112,7 @@ struct ListedPage {
 /// Answers with a page.
 pub(super) async fn reply(service: &Service, caller: &Caller, query: &str) -> Result<LicenseAnswer, Problem> {
     let snapshot = service.gate.snapshot();
-    let mut wanted = ListFilter::parse(query, snapshot.secrets.licensing.as_deref(), &service.hooks)?;
+    let mut wanted = ListQuery::parse(query, snapshot.secrets.licensing.as_deref(), &service.hooks)?;
     let shows_customers = caller.may(TokenScope::CustomersRead);
     if let Some(CustomerFilter::Address(_)) = &wanted.customer {
         caller.require(TokenScope::CustomersRead)?;
@@ -150,7 +150,7 @@ pub(super) async fn reply(service: &Service, caller: &Caller, query: &str) -> Re
     })
 }
 
-impl ListFilter {
+impl ListQuery {
     fn parse(query: &str, secrets: Option<&LicenseSecrets>, hooks: &Hooks) -> Result<Self, Problem> {
         let mut wanted = Self {
             limit: PAGE,
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn a_query_has_known_parameters_once_each() {
         let id = "ab".repeat(32);
-        let wanted = ListFilter::parse(
+        let wanted = ListQuery::parse(
             &format!("status=expired&host=https://www.A.com/x&cursor={id}&limit=500"),
             None,
             &Hooks::none(),
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(wanted.host.as_ref().map(SiteHost::as_str), Some("a.com"));
         assert_eq!((wanted.status, wanted.limit), (Some("expired"), 500));
         assert_eq!(wanted.after, Some(id.parse().unwrap()));
-        assert_eq!(ListFilter::parse("", None, &Hooks::none()).unwrap().limit, PAGE);
+        assert_eq!(ListQuery::parse("", None, &Hooks::none()).unwrap().limit, PAGE);
         for bad in [
             "limit=0",
             "limit=501",
@@ -363,7 +363,7 @@ mod tests {
             "customer=anna",
             "limit=1&limit=1",
         ] {
-            assert!(ListFilter::parse(bad, None, &Hooks::none()).is_err(), "{bad}");
+            assert!(ListQuery::parse(bad, None, &Hooks::none()).is_err(), "{bad}");
         }
     }
 }
