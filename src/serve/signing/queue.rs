@@ -67,6 +67,12 @@ impl<T> JobSender<T> {
 }
 
 impl<T> JobReceiver<T> {
+    /// A job that waits.
+    pub fn try_pop(&self) -> Option<T> {
+        let job = self.licensed.try_recv();
+        job.or_else(|_| self.unknown.try_recv()).ok()
+    }
+
     /// Waits for a job; `None` when the sender is dropped and both lanes are empty.
     pub fn pop(&self) -> Option<T> {
         let job = select_biased! {
