@@ -50,7 +50,13 @@ pub(super) fn findings(config: &Config, last_line: Option<u64>) -> Vec<Finding> 
             findings.extend(last_line.and_then(|line| lag(line, || line_read(config))));
             findings
         }
-        Err(error) if !runs && error.may_mean_no_server() => vec![ok("server", "not running")],
+        Err(error) if !runs && error.may_mean_no_server() => {
+            vec![warning(
+                "server",
+                "not running",
+                "start it with `countersign serve`, or as a service",
+            )]
+        }
         Err(error) => {
             let reason = ErrorChain(&error).first_line();
             let finding = match runs {
