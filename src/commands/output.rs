@@ -113,49 +113,15 @@ pub fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(width), _)| width.into())
 }
 
-/// Rows under a heading, in columns as wide as their widest cell.
+/// Rows under headings, in columns as wide as their widest cell.
 #[derive(Clone, Debug)]
 pub struct Table {
-    rows: Vec<Vec<String>>,
-    columns: Columns,
-}
-
-impl Table {
-    /// A table with these headings.
-    pub fn new<const N: usize>(headings: [&str; N]) -> Self {
-        let mut table = Self {
-            rows: Vec::new(),
-            columns: Columns::new(N),
-        };
-        table.row(headings.each_ref().map(|heading| heading as &dyn fmt::Display));
-        table
-    }
-
-    /// Adds a row; control characters in it are escaped.
-    pub fn row<const N: usize>(&mut self, cells: [&dyn fmt::Display; N]) {
-        self.columns.measure(&cells);
-        self.rows.push(cells.map(ToString::to_string).into());
-    }
-
-    /// Writes all rows.
-    pub fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
-        let mut columns = self.columns.clone();
-        for row in &self.rows {
-            let cells: Vec<&dyn fmt::Display> = row.iter().map(|cell| cell as &dyn fmt::Display).collect();
-            columns.write(&cells, out)?;
-        }
-        Ok(())
-    }
-}
-
-/// The widths of a table's columns. All rows are measured first and written afterwards, so a million of them are
-/// never in memory as text.
-#[derive(Clone, Debug)]
-pub struct Columns {
-    /// In characters.
+    /// The cells of all rows, one after the other.
+    cells: String,
+    /// Where each cell ends.
+    ends: Vec<usize>,
+    /// The width of each column in characters.
     widths: Vec<usize>,
-    /// Room for a line.
-    line: String,
 }
 
 /// The gap between two columns.
@@ -164,28 +130,43 @@ const GAP: usize = 2;
 /// The least width of a shortened column.
 const SHORTEST: usize = 8;
 
-impl Columns {
-    /// This many columns of width 0.
-    pub fn new(count: usize) -> Self {
-        Self {
-            widths: vec![0; count],
-            line: String::new(),
-        }
+impl Table {
+    /// A table with these headings.
+    pub fn new<const N: usize>(headings: [&str; N]) -> Self {
+        Self::under(&headings.each_ref().map(|heading| heading as &dyn fmt::Display))
     }
 
-    /// Widens the columns for a row.
-    pub fn measure(&mut self, cells: &[&dyn fmt::Display]) {
+    /// A table with these headings, whose number is not known beforehand.
+    pub fn under(headings: &[&dyn fmt::Display]) -> Self {
+        let mut table = Self {
+            cells: String::new(),
+            ends: Vec::new(),
+            widths: vec![0; headings.len()],
+        };
+        table.add(headings);
+        table
+    }
+
+    /// Adds a row.
+    pub fn row<const N: usize>(&mut self, cells: [&dyn fmt::Display; N]) {
+        self.add(&cells);
+    }
+
+    /// Adds a row with as many cells as there are headings. Control characters are escaped.
+    pub fn add(&mut self, cells: &[&dyn fmt::Display]) {
         for (width, cell) in self.widths.iter_mut().zip(cells) {
-            self.line.clear();
-            put(&mut self.line, cell);
-            *width = self.line.chars().count().max(*width);
+            let start = self.cells.len();
+            // Writing to a string fails only if a value's own formatting fails, which does not happen here.
+            let _ = write!(self.cells, "{}", Printable(cell));
+            *width = self.cells[start..].chars().count().max(*width);
+            self.ends.push(self.cells.len());
         }
     }
 
     /// Narrows the last columns, the last one first, so that a row has `width` characters.
     pub fn fit(&mut self, width: usize) {
-        let mut excess =
-            (self.widths.iter().sum::<usize>() + GAP * self.widths.len().saturating_sub(1)).saturating_sub(width);
+        let gaps = GAP * self.widths.len().saturating_sub(1);
+        let mut excess = (self.widths.iter().sum::<usize>() + gaps).saturating_sub(width);
         for column in self.widths.iter_mut().rev() {
             let cut = excess.min(column.saturating_sub(SHORTEST));
             *column -= cut;
@@ -193,35 +174,31 @@ impl Columns {
         }
     }
 
-    /// Writes a row. Control characters are escaped, and cells wider than their column are cut.
-    pub fn write(&mut self, cells: &[&dyn fmt::Display], out: &mut impl io::Write) -> io::Result<()> {
-        let line = &mut self.line;
-        line.clear();
-        for (&width, cell) in self.widths.iter().zip(cells) {
-            let start = line.len();
-            put(line, cell);
-            let length = line[start..].chars().count();
-            if length > width {
-                let kept = line[start..]
-                    .char_indices()
-                    .nth(width.saturating_sub(1))
-                    .map_or(0, |(at, _)| at);
-                line.truncate(start + kept);
-                line.push('…');
-            } else {
-                line.extend(std::iter::repeat_n(' ', width - length));
+    /// Writes all rows. Cells that are wider than their column are cut.
+    pub fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let mut line = String::new();
+        let mut start = 0;
+        for ends in self.ends.chunks(self.widths.len()) {
+            line.clear();
+            for (&width, &end) in self.widths.iter().zip(ends) {
+                let cell = &self.cells[start..end];
+                start = end;
+                let length = cell.chars().count();
+                if length > width {
+                    line.extend(cell.chars().take(width.saturating_sub(1)));
+                    line.push('…');
+                } else {
+                    line.push_str(cell);
+                    line.extend(std::iter::repeat_n(' ', width - length));
+                }
+                line.extend([' '; GAP]);
             }
-            line.extend([' '; GAP]);
+            line.truncate(line.trim_end().len());
+            line.push('\n');
+            out.write_all(line.as_bytes())?;
         }
-        line.truncate(line.trim_end().len());
-        line.push('\n');
-        out.write_all(line.as_bytes())
+        Ok(())
     }
-}
-
-fn put(line: &mut String, cell: &dyn fmt::Display) {
-    // Writing to a string fails only if a value's own formatting fails, which does not happen here.
-    let _ = write!(line, "{}", Printable(cell));
 }
 
 impl fmt::Display for Table {

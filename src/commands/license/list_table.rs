@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::commands::output::Columns;
+use crate::commands::output::Table;
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::{License, Modules};
 
@@ -34,18 +34,14 @@ pub(super) fn table(
         headings.extend::<[&dyn Display; 3]>([&"ISSUED", &"CHANGED", &"FROM"]);
     }
     headings.push(&"NOTE");
+    let mut table = Table::under(&headings);
     // Licenses with the same grant share it, so a million of them have few texts.
     let mut texts: HashMap<*const Modules, String> = HashMap::new();
-    for Listed { license, .. } in listed {
-        texts
-            .entry(Arc::as_ptr(&license.modules))
-            .or_insert_with(|| license.module_list());
-    }
-    let with_cells = |listed: &Listed<'_>, take: &mut dyn FnMut(&[&dyn Display]) -> io::Result<()>| {
-        let Listed { license, issued } = listed;
+    for Listed { license, issued } in listed {
         let tag = license.id.log_tag();
         let state = view::state(license, today);
-        let modules = &texts[&Arc::as_ptr(&license.modules)];
+        let modules = texts.entry(Arc::as_ptr(&license.modules));
+        let modules = modules.or_insert_with(|| license.module_list());
         let from = issued.map_or("file".to_owned(), |issued| issued.origin.scope.words());
         let day = |time: DateTime<Utc>| time.date_naive().to_string();
         let issued_on = issued.map_or("-".to_owned(), |issued| day(issued.origin.issued));
@@ -56,21 +52,10 @@ pub(super) fn table(
             cells.extend::<[&dyn Display; 3]>([&issued_on, &changed_on, &from]);
         }
         cells.push(&license.details.note);
-        take(&cells)
-    };
-    let mut columns = Columns::new(headings.len());
-    columns.measure(&headings);
-    for listed in listed {
-        with_cells(listed, &mut |cells| {
-            columns.measure(cells);
-            Ok(())
-        })?;
+        table.add(&cells);
     }
     if let Some(width) = width {
-        columns.fit(width);
+        table.fit(width);
     }
-    columns.write(&headings, out)?;
-    listed
-        .iter()
-        .try_for_each(|listed| with_cells(listed, &mut |cells| columns.write(cells, out)))
+    table.write(out)
 }
