@@ -8,30 +8,19 @@ use std::sync::Arc;
 
 use chrono::NaiveDate;
 use countersign_files::line_search;
-use countersign_model::issued_license::{ChangeScope, IssuedLicense};
+use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license_key::LicenseId;
-use countersign_model::rollout::RolloutStep;
 use memchr::memmem;
 
 use crate::disk;
 use crate::error::StoreError;
+pub use crate::log::line_event::ChangesBy;
 use crate::log::reader::LedgerFault;
 use crate::log::record::{LedgerEvent, LedgerRecord, LineError, is_of_kind};
-use crate::log::{ReminderEntry, SessionMark};
 use crate::recovery;
 
 /// The most bytes of lines that one look goes back.
 const MOST_BYTES: usize = 16 << 20;
-
-/// Whose changes somebody wants to see.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ChangesBy {
-    /// Those of people and programs: at the desk, by a command, with a token, or on the customer's page.
-    #[default]
-    People,
-    /// Those of shops, sites and the server as well. Sales are not changes: the licenses that they change are.
-    Anyone,
-}
 
 /// What a look at the last lines wants.
 #[derive(Clone, Copy, Debug, Default)]
@@ -182,21 +171,8 @@ impl ChangesCollector {
     }
 
     fn wants(&self, event: &LedgerEvent) -> bool {
-        let is_anyones = self.wanted.by == ChangesBy::Anyone;
-        match event {
-            LedgerEvent::License(issued) => is_anyones || !issued.scope.is_shop(),
-            LedgerEvent::Bound(_) | LedgerEvent::Released(_) | LedgerEvent::Claimed(_) => is_anyones,
-            // What customers took by themselves is no change.
-            LedgerEvent::Handed(entry) => is_anyones || *entry.scope != ChangeScope::account(),
-            LedgerEvent::Token(token) => token.revoked || token.used.is_none(),
-            LedgerEvent::Reminded(entry) => is_anyones || matches!(**entry, ReminderEntry::Switched { .. }),
-            LedgerEvent::Rollout(entry) => {
-                is_anyones || entry.mark.who.is_some() || entry.mark.step == RolloutStep::Alarmed
-            }
-            LedgerEvent::Session(entry) => matches!(entry.mark, SessionMark::Owner(_)),
-            LedgerEvent::Erased(_) | LedgerEvent::Vouched(_) => true,
-            LedgerEvent::Sale(_) | LedgerEvent::Compacted(_) => false,
-        }
+        let change = event.change();
+        change == Some(ChangesBy::People) || change.is_some() && self.wanted.by == ChangesBy::Anyone
     }
 }
 

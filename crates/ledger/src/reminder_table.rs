@@ -9,6 +9,7 @@ use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
 use countersign_model::reminder::ReminderKind;
 
+use crate::log::line_event::LineEvent as _;
 use crate::log::{ReminderEntry, SentReminder};
 
 /// How long a claim is known. A reminder is at most two days late, so nobody asks after that; the rest is for clocks that differ.

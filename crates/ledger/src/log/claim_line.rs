@@ -1,7 +1,7 @@
 //! The line of a claim of a site that was installed again, in the order of RFC 8785: which hash shall replace which, and what became
 //! of that.
 //!
-//! [`record`](crate::log::record) calls this.
+//! [`event`](crate::log::event) lists this.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,17 @@ use countersign_model::site_claim::{ClaimStep, SiteClaim};
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
 
-use crate::log::event::{EventLine, LedgerEvent};
-use crate::log::{ClaimEntry, Position};
+use crate::log::Position;
+use crate::log::line_event::{ChangesBy, EventLine, LineActor, LineEvent, append};
+
+/// The claim of a site that was installed again, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimEntry {
+    /// The license.
+    pub license: LicenseId,
+    /// The claim as it is now.
+    pub claim: SiteClaim,
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,12 +71,14 @@ impl ClaimLine {
 }
 
 impl EventLine for ClaimLine {
+    type Event = ClaimEntry;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
-        Ok(LedgerEvent::Claimed(ClaimEntry {
+    fn event(self) -> serde_json::Result<Self::Event> {
+        Ok(ClaimEntry {
             license: self.license,
             claim: SiteClaim {
                 host: self.host,
@@ -76,14 +87,51 @@ impl EventLine for ClaimLine {
                 step: self.step,
                 time: self.time,
             },
-        }))
+        })
+    }
+}
+
+impl LineEvent for ClaimEntry {
+    fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        append(bytes, &ClaimLine::new(self, previous, synced))
+    }
+
+    fn time(&self) -> DateTime<Utc> {
+        self.claim.time
+    }
+
+    fn license(&self) -> Option<&LicenseId> {
+        Some(&self.license)
+    }
+
+    fn actor(&self) -> LineActor {
+        match self.claim.step {
+            ClaimStep::Begun | ClaimStep::Ended | ClaimStep::Returned => LineActor::Site,
+            ClaimStep::Taken => LineActor::Server,
+            ClaimStep::Confirmed => LineActor::Customer,
+        }
+    }
+
+    fn words(&self) -> (&'static str, Vec<String>) {
+        let what = match self.claim.step {
+            ClaimStep::Begun => "was installed again and waits for its seat",
+            ClaimStep::Ended => "waits no more: another secret was seen",
+            ClaimStep::Taken => "has a new secret, because the old one was not seen for 14 days",
+            ClaimStep::Confirmed => "has a new secret, because the customer said that it was installed again",
+            ClaimStep::Returned => "has its old secret again",
+        };
+        ("claimed", vec![format!("{} {what}", self.claim.host)])
+    }
+
+    fn change(&self) -> Option<ChangesBy> {
+        Some(ChangesBy::Anyone)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::LedgerRecord;
+    use crate::log::record::{LedgerEvent, LedgerRecord};
 
     #[test]
     fn a_line_is_canonical_json_and_is_read_back() {

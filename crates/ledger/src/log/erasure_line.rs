@@ -1,6 +1,6 @@
 //! The line of a customer who was erased, in the order of RFC 8785: the number, which says nothing of the person.
 //!
-//! [`record`](crate::log::record) calls this.
+//! [`event`](crate::log::event) lists this.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,19 @@ use serde::{Deserialize, Serialize};
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 
-use crate::log::event::{EventLine, LedgerEvent};
-use crate::log::{ErasureEntry, Position};
+use crate::log::Position;
+use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineEvent, append};
+
+/// A customer was erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErasureEntry {
+    /// The customer's number.
+    pub number: Hex128,
+    /// When.
+    pub time: DateTime<Utc>,
+    /// The number of the person who did it.
+    pub who: Option<Hex128>,
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,23 +57,50 @@ impl ErasureLine {
 }
 
 impl EventLine for ErasureLine {
+    type Event = ErasureEntry;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
-        Ok(LedgerEvent::Erased(ErasureEntry {
+    fn event(self) -> serde_json::Result<Self::Event> {
+        Ok(ErasureEntry {
             number: self.number,
             time: self.time,
             who: self.who,
-        }))
+        })
+    }
+}
+
+impl LineEvent for ErasureEntry {
+    fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        append(bytes, &ErasureLine::new(self, previous, synced))
+    }
+
+    fn time(&self) -> DateTime<Utc> {
+        self.time
+    }
+
+    fn texts(&self) -> EventTexts {
+        EventTexts {
+            who: self.who,
+            ..EventTexts::default()
+        }
+    }
+
+    fn words(&self) -> (&'static str, Vec<String>) {
+        ("customer erased", vec!["a customer was erased".to_owned()])
+    }
+
+    fn change(&self) -> Option<ChangesBy> {
+        Some(ChangesBy::People)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::LedgerRecord;
+    use crate::log::record::{LedgerEvent, LedgerRecord};
 
     #[test]
     fn a_line_is_canonical_json_and_is_read_back() {

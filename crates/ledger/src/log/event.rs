@@ -1,49 +1,105 @@
-//! What the lines of the ledger say, and what the line of each kind implements.
+//! The kinds of lines: each is a row of one table, with what it says and how it is read. A new kind is a file and a row.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use serde::de::DeserializeOwned;
 
 use countersign_model::api_token::ApiToken;
 use countersign_model::digest::Digest;
-use countersign_model::issued_license::{Hex128, IssuedLicense};
+use countersign_model::issued_license::{ChangeScope, IssuedLicense};
 use countersign_model::license_key::LicenseId;
 
-use crate::log::{
-    ClaimEntry, Compaction, ErasureEntry, HandedEntry, LedgerEntry, ReleaseEntry, ReminderEntry, RolloutEntry,
-    SaleEntry, SessionEntry, VouchEntry,
-};
+use crate::log::Position;
+use crate::log::bound_line::{BoundLine, LedgerEntry};
+use crate::log::claim_line::{ClaimEntry, ClaimLine};
+use crate::log::compacted_line::{CompactedLine, Compaction};
+use crate::log::erasure_line::{ErasureEntry, ErasureLine};
+use crate::log::handed_line::{HandedEntry, HandedLine};
+use crate::log::license_line::LicenseLine;
+use crate::log::license_words;
+use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineActor, LineEvent as _};
+use crate::log::line_members::{self, LineMembers};
+use crate::log::release_line::{ReleaseEntry, ReleaseLine};
+use crate::log::reminder_line::{ReminderEntry, ReminderLine};
+use crate::log::rollout_line::{RolloutEntry, RolloutLine};
+use crate::log::sale_line::{EarlierSaleLine, SaleEntry, SaleLine};
+use crate::log::session_line::{SessionEntry, SessionLine};
+use crate::log::token_line::TokenLine;
+use crate::log::vouch_line::{VouchEntry, VouchLine};
 
-/// The event of a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LedgerEvent {
+/// Declares [`LedgerEvent`] and [`KINDS`]: for each kind of line its event, the value of `event`, and the lines that say it.
+macro_rules! kinds_of_lines {
+    ($($(#[$doc:meta])* $kind:ident($event:ty) = $($name:literal $line:ty),+;)+) => {
+        /// The event of a line.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum LedgerEvent {
+            $($(#[$doc])* $kind($event),)+
+        }
+
+        impl LedgerEvent {
+            fn line(&self) -> &dyn crate::log::line_event::LineEvent {
+                match self {
+                    $(Self::$kind(event) => event.line(),)+
+                }
+            }
+        }
+
+        /// The kinds of lines that this version knows, the most frequent first.
+        pub(super) const KINDS: &[LineKind] = &[
+            $($(LineKind {
+                name: $name,
+                read: |bytes| read::<$line>(bytes, LedgerEvent::$kind),
+                members: line_members::of::<$line>,
+            },)+)+
+        ];
+    };
+}
+
+kinds_of_lines! {
     /// A site was bound.
-    Bound(LedgerEntry),
-    /// A client released a site, or moved it to another host.
-    Released(ReleaseEntry),
+    Bound(LedgerEntry) = "bound" BoundLine;
     /// A license was issued or changed: the whole license as it is now.
-    License(Arc<IssuedLicense>),
+    License(Arc<IssuedLicense>) = "license" LicenseLine;
+    /// A client released a site, or moved it to another host.
+    Released(ReleaseEntry) = "released" ReleaseLine;
     /// A shop reported a change of a sale.
-    Sale(Arc<SaleEntry>),
+    Sale(Arc<SaleEntry>) = "sold" SaleLine, "sale" EarlierSaleLine;
     /// A token was made, revoked, or used on a new day: the whole token as it is now.
-    Token(Arc<ApiToken>),
+    Token(Arc<ApiToken>) = "token" TokenLine;
     /// A site that was installed again claimed its binding, or what became of that.
-    Claimed(ClaimEntry),
+    Claimed(ClaimEntry) = "claimed" ClaimLine;
     /// A customer was erased.
-    Erased(ErasureEntry),
+    Erased(ErasureEntry) = "erased" ErasureLine;
     /// A mail reminds of licenses, or all reminders were switched.
-    Reminded(Arc<ReminderEntry>),
+    Reminded(Arc<ReminderEntry>) = "reminded" ReminderLine;
     /// A session or code of pages ended early.
-    Session(SessionEntry),
+    Session(SessionEntry) = "session" SessionLine;
     /// A step of a rollout.
-    Rollout(RolloutEntry),
+    Rollout(RolloutEntry) = "rollout" RolloutLine;
     /// Somebody vouched for a license, or took that back.
-    Vouched(Arc<VouchEntry>),
+    Vouched(Arc<VouchEntry>) = "vouched" VouchLine;
     /// The customer of a license got something.
-    Handed(Arc<HandedEntry>),
+    Handed(Arc<HandedEntry>) = "handed" HandedLine;
     /// The first line of a compacted ledger.
-    Compacted(Compaction),
+    Compacted(Compaction) = "compacted" CompactedLine;
+}
+
+/// How lines of a kind are read.
+pub(super) struct LineKind {
+    /// The value of `event`.
+    pub name: &'static str,
+    /// Parses such a line.
+    pub read: fn(&[u8]) -> serde_json::Result<ReadLine>,
+    /// The members that such a line may have.
+    pub members: fn() -> LineMembers,
+}
+
+/// What is in a line: `sequence`, `previous` and `synced`, and the event.
+pub(super) type ReadLine = ((u64, Digest, u64), LedgerEvent);
+
+fn read<L: EventLine>(bytes: &[u8], event: fn(L::Event) -> LedgerEvent) -> serde_json::Result<ReadLine> {
+    let line: L = serde_json::from_slice(bytes)?;
+    Ok((line.place(), event(line.event()?)))
 }
 
 impl LedgerEvent {
@@ -58,114 +114,46 @@ impl LedgerEvent {
         }
     }
 
-    /// The license that it is about; `None` if it is about something else.
-    pub fn license(&self) -> Option<&LicenseId> {
-        match self {
-            Self::Bound(entry) => Some(&entry.license),
-            Self::Released(entry) => Some(&entry.license),
-            Self::Claimed(entry) => Some(&entry.license),
-            Self::License(issued) => Some(&issued.license.id),
-            Self::Vouched(entry) => Some(&entry.license),
-            Self::Handed(entry) => Some(&entry.license),
-            Self::Sale(_)
-            | Self::Token(_)
-            | Self::Erased(_)
-            | Self::Reminded(_)
-            | Self::Session(_)
-            | Self::Rollout(_)
-            | Self::Compacted(_) => None,
-        }
-    }
-
-    /// The texts that it names.
-    pub fn texts(&self) -> EventTexts {
-        match self {
-            Self::License(issued) => {
-                let remarks = issued.license.details.remarks();
-                EventTexts {
-                    note: remarks.note,
-                    reason: remarks.reason,
-                    who: remarks.who,
-                }
-            }
-            Self::Vouched(entry) => EventTexts {
-                reason: entry.reason,
-                who: entry.who,
-                ..EventTexts::default()
-            },
-            Self::Handed(entry) => EventTexts {
-                reason: entry.reason,
-                who: entry.who,
-                ..EventTexts::default()
-            },
-            Self::Token(token) => EventTexts {
-                reason: token.reason,
-                who: token.who,
-                ..EventTexts::default()
-            },
-            Self::Rollout(entry) => EventTexts {
-                reason: entry.mark.reason,
-                who: entry.mark.who,
-                ..EventTexts::default()
-            },
-            Self::Erased(entry) => EventTexts {
-                who: entry.who,
-                ..EventTexts::default()
-            },
-            Self::Bound(_)
-            | Self::Released(_)
-            | Self::Sale(_)
-            | Self::Claimed(_)
-            | Self::Reminded(_)
-            | Self::Session(_)
-            | Self::Compacted(_) => EventTexts::default(),
-        }
+    /// Appends its line, which continues `previous`.
+    pub(super) fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        self.line().write(bytes, previous, synced)
     }
 
     /// When it happened.
     pub fn time(&self) -> DateTime<Utc> {
-        match self {
-            Self::Bound(entry) => entry.binding.bound_at,
-            Self::Released(entry) => entry.release.time,
-            Self::License(issued) => issued.time,
-            Self::Sale(entry) => entry.time,
-            Self::Token(token) => token.time,
-            Self::Claimed(entry) => entry.claim.time,
-            Self::Erased(entry) => entry.time,
-            Self::Reminded(entry) => entry.time(),
-            Self::Session(entry) => entry.time,
-            Self::Rollout(entry) => entry.mark.time,
-            Self::Vouched(entry) => entry.time,
-            Self::Handed(entry) => entry.time,
-            Self::Compacted(compaction) => compaction.time,
+        self.line().time()
+    }
+
+    /// The license that it is about; `None` if it is about something else.
+    pub fn license(&self) -> Option<&LicenseId> {
+        self.line().license()
+    }
+
+    /// The texts that it names.
+    pub fn texts(&self) -> EventTexts {
+        self.line().texts()
+    }
+
+    /// The token, the shop or the command. What a site, a customer or the server does by itself has none.
+    pub(crate) fn scope(&self) -> Option<&ChangeScope> {
+        self.line().scope()
+    }
+
+    /// Whose doing it is where it names nobody.
+    pub(crate) fn actor(&self) -> LineActor {
+        self.line().actor()
+    }
+
+    /// One word, and what changed. `before` is the license as the line before had it; without it, the license is described as a new one.
+    pub(crate) fn words(&self, before: Option<&IssuedLicense>) -> (&'static str, Vec<String>) {
+        match (self, before) {
+            (Self::License(after), Some(before)) => (after.kind.into(), license_words::changes(before, after)),
+            _ => self.line().words(),
         }
     }
-}
 
-/// The names of texts that stand beside the ledger.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EventTexts {
-    /// The vendor's note of the license.
-    pub note: Option<Hex128>,
-    /// Why it happened.
-    pub reason: Option<Hex128>,
-    /// The name of the person.
-    pub who: Option<Hex128>,
-}
-
-impl EventTexts {
-    /// The texts about a license, which are erased with it. The name of a person is in other lines, too.
-    pub fn about_license(self) -> impl Iterator<Item = Hex128> {
-        let Self { note, reason, who: _ } = self;
-        [note, reason].into_iter().flatten()
+    /// Whose change it is; `None` if it is no change that people look for.
+    pub(crate) fn change(&self) -> Option<ChangesBy> {
+        self.line().change()
     }
-}
-
-/// A line of one kind: its members in the order of RFC 8785.
-pub(super) trait EventLine: DeserializeOwned {
-    /// Its `sequence`, `previous` and `synced`.
-    fn place(&self) -> (u64, Digest, u64);
-
-    /// What it says.
-    fn event(self) -> serde_json::Result<LedgerEvent>;
 }

@@ -1,6 +1,6 @@
 //! The line `handed`: the customer of a license got something. Its members are in the order of RFC 8785.
 //!
-//! [`record`](crate::log::record) calls this.
+//! [`event`](crate::log::event) lists this.
 
 use std::sync::Arc;
 
@@ -15,8 +15,51 @@ use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 
-use crate::log::event::{EventLine, LedgerEvent};
-use crate::log::{HandedEntry, HandedPackage, Handout, Position};
+use crate::log::Position;
+use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineEvent, append};
+
+/// A line about something that the customer of a license got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedEntry {
+    /// Random, or made of the request: a form that is sent twice has one.
+    pub id: Hex128,
+    /// The license.
+    pub license: LicenseId,
+    /// What.
+    pub what: Handout,
+    /// The customer's page, the token, the command or the desk.
+    pub scope: Arc<ChangeScope>,
+    /// The name of the text that says why.
+    pub reason: Option<Hex128>,
+    /// The number of the person.
+    pub who: Option<Hex128>,
+    /// When.
+    pub time: DateTime<Utc>,
+}
+
+/// What a customer got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handout {
+    /// The license key, by mail.
+    Key,
+    /// The page of the first copies, by mail.
+    Page,
+    /// A package, by the customer's page.
+    Package(HandedPackage),
+    /// Another address, to which mails go from then on.
+    Address,
+}
+
+/// A package that a customer downloaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedPackage {
+    /// The plugin.
+    pub plugin: Slug,
+    /// The release.
+    pub version: Version,
+    /// The site that it is for, if the customer named one.
+    pub host: Option<SiteHost>,
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,11 +137,13 @@ impl HandedLine {
 }
 
 impl EventLine for HandedLine {
+    type Event = Arc<HandedEntry>;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
+    fn event(self) -> serde_json::Result<Self::Event> {
         let what = match (self.kind, self.package) {
             (HandedKind::Key, None) => Handout::Key,
             (HandedKind::Page, None) => Handout::Page,
@@ -123,14 +168,61 @@ impl EventLine for HandedLine {
             who: self.who,
             time: self.time,
         };
-        Ok(LedgerEvent::Handed(entry.into()))
+        Ok(Arc::new(entry))
+    }
+}
+
+impl LineEvent for HandedEntry {
+    fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        append(bytes, &HandedLine::new(self, previous, synced))
+    }
+
+    fn time(&self) -> DateTime<Utc> {
+        self.time
+    }
+
+    fn license(&self) -> Option<&LicenseId> {
+        Some(&self.license)
+    }
+
+    fn texts(&self) -> EventTexts {
+        EventTexts {
+            reason: self.reason,
+            who: self.who,
+            ..EventTexts::default()
+        }
+    }
+
+    fn scope(&self) -> Option<&ChangeScope> {
+        Some(&self.scope)
+    }
+
+    fn words(&self) -> (&'static str, Vec<String>) {
+        let (word, what) = match &self.what {
+            Handout::Key => ("key mailed", "the key was mailed again".to_owned()),
+            Handout::Page => ("page mailed", "the download page was mailed again".to_owned()),
+            Handout::Address => ("address", "the customer has a new mail address".to_owned()),
+            Handout::Package(HandedPackage { plugin, version, host }) => {
+                let host = host.as_ref().map_or(String::new(), |host| format!(" for {host}"));
+                ("downloaded", format!("{plugin} {version} was downloaded{host}"))
+            }
+        };
+        (word, vec![what])
+    }
+
+    fn change(&self) -> Option<ChangesBy> {
+        // What customers took by themselves is no change of people.
+        Some(match *self.scope == ChangeScope::account() {
+            true => ChangesBy::Anyone,
+            false => ChangesBy::People,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{LedgerRecord, LineError};
+    use crate::log::record::{LedgerEvent, LedgerRecord, LineError};
 
     #[test]
     fn a_line_is_canonical_json_and_is_read_back() {

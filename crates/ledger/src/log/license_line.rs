@@ -18,8 +18,8 @@ use countersign_model::rights::Rights;
 use countersign_model::sale::edits::Sold;
 use countersign_model::site_host::SiteHost;
 
-use crate::log::Position;
-use crate::log::event::{EventLine, LedgerEvent};
+use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineEvent, append};
+use crate::log::{Position, license_words};
 
 /// The releases of a license: times by host, and `"*"` for all hosts.
 const ALL_HOSTS: &str = "*";
@@ -163,11 +163,13 @@ impl LicenseLine {
 }
 
 impl EventLine for LicenseLine {
+    type Event = Arc<IssuedLicense>;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
+    fn event(self) -> serde_json::Result<Self::Event> {
         let mut released = ReleaseTimes::default();
         for (host, time) in self.released {
             if host == ALL_HOSTS {
@@ -229,7 +231,45 @@ impl EventLine for LicenseLine {
             status_by,
             time: self.time,
         };
-        Ok(LedgerEvent::License(Arc::new(issued)))
+        Ok(Arc::new(issued))
+    }
+}
+
+impl LineEvent for IssuedLicense {
+    fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        append(bytes, &LicenseLine::new(self, previous, synced))
+    }
+
+    fn time(&self) -> DateTime<Utc> {
+        self.time
+    }
+
+    fn license(&self) -> Option<&LicenseId> {
+        Some(&self.license.id)
+    }
+
+    fn texts(&self) -> EventTexts {
+        let remarks = self.license.details.remarks();
+        EventTexts {
+            note: remarks.note,
+            reason: remarks.reason,
+            who: remarks.who,
+        }
+    }
+
+    fn scope(&self) -> Option<&ChangeScope> {
+        Some(&self.scope)
+    }
+
+    fn words(&self) -> (&'static str, Vec<String>) {
+        (self.kind.into(), license_words::first(self))
+    }
+
+    fn change(&self) -> Option<ChangesBy> {
+        Some(match self.scope.is_shop() {
+            true => ChangesBy::Anyone,
+            false => ChangesBy::People,
+        })
     }
 }
 
@@ -251,7 +291,7 @@ pub(crate) fn longest(issued: &IssuedLicense) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::LedgerRecord;
+    use crate::log::record::{LedgerEvent, LedgerRecord};
     use crate::testing::issued;
 
     #[test]

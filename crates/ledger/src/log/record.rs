@@ -2,31 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use countersign_model::binding::Binding;
 use countersign_model::digest::Digest;
-use countersign_model::license_key::LicenseId;
-use countersign_model::site_host::SiteHost;
-use countersign_model::site_release::ReleaseHash;
 
-use crate::log::event::EventLine;
-pub use crate::log::event::{EventTexts, LedgerEvent};
-
-use crate::log::claim_line::ClaimLine;
-use crate::log::erasure_line::ErasureLine;
-use crate::log::handed_line::HandedLine;
-use crate::log::license_line::LicenseLine;
-use crate::log::line_members::{self, LineMembers};
-use crate::log::release_line::ReleaseLine;
-use crate::log::reminder_line::ReminderLine;
-use crate::log::rollout_line::RolloutLine;
-use crate::log::sale_line::{EarlierSaleLine, SaleLine};
-use crate::log::session_line::SessionLine;
-use crate::log::token_line::TokenLine;
-use crate::log::vouch_line::VouchLine;
-use crate::log::{Compaction, LedgerEntry, Position};
+use crate::log::Position;
+pub use crate::log::event::LedgerEvent;
+use crate::log::event::{KINDS, LineKind};
+pub use crate::log::line_event::EventTexts;
 
 /// The longest line with its line feed, in bytes: an order of 50 lines has 12,000. What needs more is refused.
 pub const MAX: usize = 16_384;
@@ -78,70 +61,8 @@ enum NewerPart {
     Member(String),
 }
 
-/// A kind of line.
-struct LineKind {
-    /// The value of `event`.
-    name: &'static str,
-    /// Parses such a line.
-    read: fn(&[u8]) -> serde_json::Result<LedgerRecord>,
-    /// The members that such a line may have.
-    members: fn() -> LineMembers,
-}
-
-impl LineKind {
-    const fn of<L: EventLine>(name: &'static str) -> Self {
-        Self {
-            name,
-            read: read_line::<L>,
-            members: line_members::of::<L>,
-        }
-    }
-}
-
-/// The kinds of lines that this version knows, the most frequent first.
-const KINDS: [LineKind; 14] = [
-    LineKind::of::<BoundLine>("bound"),
-    LineKind::of::<LicenseLine>("license"),
-    LineKind::of::<ReleaseLine>("released"),
-    LineKind::of::<SaleLine>("sold"),
-    LineKind::of::<TokenLine>("token"),
-    LineKind::of::<ClaimLine>("claimed"),
-    LineKind::of::<ErasureLine>("erased"),
-    LineKind::of::<ReminderLine>("reminded"),
-    LineKind::of::<SessionLine>("session"),
-    LineKind::of::<RolloutLine>("rollout"),
-    LineKind::of::<VouchLine>("vouched"),
-    LineKind::of::<HandedLine>("handed"),
-    LineKind::of::<CompactedLine>("compacted"),
-    LineKind::of::<EarlierSaleLine>("sale"),
-];
-
 /// The longest name of a kind or of a member, in bytes.
 const LONGEST_NAME: usize = 40;
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BoundLine {
-    event: BoundEvent,
-    host: SiteHost,
-    license: LicenseId,
-    previous: Digest,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    release_hash: Option<ReleaseHash>,
-    sequence: u64,
-    synced: u64,
-    time: DateTime<Utc>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CompactedLine {
-    event: CompactedEvent,
-    kept: u64,
-    previous: Digest,
-    sequence: u64,
-    time: DateTime<Utc>,
-}
 
 /// What a line of any kind has.
 #[derive(Deserialize)]
@@ -151,38 +72,12 @@ struct AnyRecord {
     sequence: u64,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum BoundEvent {
-    Bound,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum CompactedEvent {
-    Compacted,
-}
-
 impl LedgerRecord {
     /// Appends a line to `bytes` and returns its position.
     pub fn write(&self, bytes: &mut Vec<u8>) -> serde_json::Result<Position> {
         let start = bytes.len();
         let Self { previous, synced, .. } = *self;
-        match &self.change {
-            LedgerEvent::Bound(entry) => append(bytes, &BoundLine::new(entry, previous, synced)),
-            LedgerEvent::Released(entry) => append(bytes, &ReleaseLine::new(entry, previous, synced)),
-            LedgerEvent::License(issued) => append(bytes, &LicenseLine::new(issued, previous, synced)),
-            LedgerEvent::Sale(entry) => append(bytes, &SaleLine::new(entry, previous, synced)),
-            LedgerEvent::Token(token) => append(bytes, &TokenLine::new(token, previous, synced)),
-            LedgerEvent::Claimed(entry) => append(bytes, &ClaimLine::new(entry, previous, synced)),
-            LedgerEvent::Erased(entry) => append(bytes, &ErasureLine::new(entry, previous, synced)),
-            LedgerEvent::Reminded(entry) => append(bytes, &ReminderLine::new(entry, previous, synced)),
-            LedgerEvent::Session(entry) => append(bytes, &SessionLine::new(entry, previous, synced)),
-            LedgerEvent::Rollout(entry) => append(bytes, &RolloutLine::new(entry, previous, synced)),
-            LedgerEvent::Vouched(entry) => append(bytes, &VouchLine::new(entry, previous, synced)),
-            LedgerEvent::Handed(entry) => append(bytes, &HandedLine::new(entry, previous, synced)),
-            LedgerEvent::Compacted(compaction) => append(bytes, &CompactedLine::new(*compaction, previous)),
-        }?;
+        self.change.write(bytes, previous, synced)?;
         Ok(previous.after(&bytes[start..]))
     }
 
@@ -191,77 +86,20 @@ impl LedgerRecord {
         // Looking at how a canonical line begins is three times as fast as letting serde try each kind.
         let has_kind = |kind: &&LineKind| is_of_kind(bytes, kind.name);
         let kind = KINDS.iter().find(has_kind).unwrap_or(&KINDS[0]);
-        (kind.read)(bytes).map_err(|error| match NewerLine::read(bytes) {
+        Self::of_kind(kind, bytes).map_err(|error| match NewerLine::read(bytes) {
             Some(newer) => LineError::Newer(newer),
             None => LineError::Damaged(error),
         })
     }
-}
 
-fn append(bytes: &mut Vec<u8>, line: &impl Serialize) -> serde_json::Result<()> {
-    serde_json::to_writer(&mut *bytes, line)?;
-    bytes.push(b'\n');
-    Ok(())
-}
-
-fn read_line<L: EventLine>(bytes: &[u8]) -> serde_json::Result<LedgerRecord> {
-    let line: L = serde_json::from_slice(bytes)?;
-    let (sequence, previous, synced) = line.place();
-    let change = line.event()?;
-    Ok(LedgerRecord {
-        previous: continued(sequence, previous).ok_or_else(|| serde::de::Error::custom("a line numbered 0"))?,
-        synced,
-        change,
-    })
-}
-
-impl BoundLine {
-    fn new(LedgerEntry { license, binding }: &LedgerEntry, previous: Position, synced: u64) -> Self {
-        Self {
-            event: BoundEvent::Bound,
-            host: binding.host.clone(),
-            license: *license,
-            previous: previous.digest,
-            release_hash: binding.release_hash(),
-            sequence: previous.sequence + 1,
+    fn of_kind(kind: &LineKind, bytes: &[u8]) -> serde_json::Result<Self> {
+        let ((sequence, previous, synced), change) = (kind.read)(bytes)?;
+        let previous = continued(sequence, previous);
+        Ok(Self {
+            previous: previous.ok_or_else(|| serde::de::Error::custom("a line numbered 0"))?,
             synced,
-            time: binding.bound_at,
-        }
-    }
-}
-
-impl EventLine for BoundLine {
-    fn place(&self) -> (u64, Digest, u64) {
-        (self.sequence, self.previous, self.synced)
-    }
-
-    fn event(self) -> serde_json::Result<LedgerEvent> {
-        let binding = Binding::new(self.host, self.time).guarded(self.release_hash);
-        let license = self.license;
-        Ok(LedgerEvent::Bound(LedgerEntry { license, binding }))
-    }
-}
-
-impl CompactedLine {
-    fn new(Compaction { kept, time }: Compaction, previous: Position) -> Self {
-        Self {
-            event: CompactedEvent::Compacted,
-            kept,
-            previous: previous.digest,
-            sequence: previous.sequence + 1,
-            time,
-        }
-    }
-}
-
-impl EventLine for CompactedLine {
-    fn place(&self) -> (u64, Digest, u64) {
-        (self.sequence, self.previous, self.sequence)
-    }
-
-    fn event(self) -> serde_json::Result<LedgerEvent> {
-        let Self { kept, time, .. } = self;
-        Ok(LedgerEvent::Compacted(Compaction { kept, time }))
+            change,
+        })
     }
 }
 
@@ -293,7 +131,7 @@ impl LineKind {
         let unknown = line.keys().find(|name| !is_known(name))?.clone();
         line.retain(|name, _| is_known(name));
         let known = serde_json::to_vec(&line).ok()?;
-        (self.read)(&known).is_ok().then_some(unknown)
+        LedgerRecord::of_kind(self, &known).is_ok().then_some(unknown)
     }
 }
 
@@ -322,7 +160,14 @@ fn continued(sequence: u64, digest: Digest) -> Option<Position> {
 
 #[cfg(test)]
 mod tests {
+    use chrono::{DateTime, Utc};
+
+    use countersign_model::binding::Binding;
+    use countersign_model::license_key::LicenseId;
+    use countersign_model::site_release::ReleaseHash;
+
     use super::*;
+    use crate::log::LedgerEntry;
 
     #[test]
     fn a_line_is_canonical_json_with_the_digest_of_what_it_continues() {

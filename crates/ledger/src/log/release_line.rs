@@ -14,8 +14,30 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{ReleaseHash, ReleasedBy, SiteMove, SiteRelease};
 
-use crate::log::event::{EventLine, LedgerEvent};
-use crate::log::{Position, ReleaseEntry};
+use crate::log::Position;
+use crate::log::line_event::{ChangesBy, EventLine, LineActor, LineEvent, append};
+
+/// A client released a site of a license, or moved it to another host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseEntry {
+    /// The license.
+    pub license: LicenseId,
+    /// The site, when, and how.
+    pub release: SiteRelease,
+    /// The binding of the new host, if the site moved and this binding was not superseded.
+    pub successor: Option<Binding>,
+}
+
+impl ReleaseEntry {
+    /// The release of a site. Where it moved, the line binds the new host, without a hash unless `successor` has one.
+    pub fn new(license: LicenseId, release: SiteRelease) -> Self {
+        Self {
+            license,
+            release,
+            successor: None,
+        }
+    }
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,11 +85,13 @@ impl ReleaseLine {
 }
 
 impl EventLine for ReleaseLine {
+    type Event = ReleaseEntry;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
+    fn event(self) -> serde_json::Result<Self::Event> {
         let is_plain = self.release_hash.is_none() && self.returns.is_none();
         if self.to.is_none() && !is_plain {
             return Err(serde::de::Error::custom("a hash of a move without its host"));
@@ -77,14 +101,55 @@ impl EventLine for ReleaseLine {
             entry.successor = Some(Binding::new(to.clone(), self.time).guarded(self.release_hash));
             entry.release.moved = Some(Box::new(SiteMove { to, hash: self.returns }));
         }
-        Ok(LedgerEvent::Released(entry))
+        Ok(entry)
+    }
+}
+
+impl LineEvent for ReleaseEntry {
+    fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        append(bytes, &ReleaseLine::new(self, previous, synced))
+    }
+
+    fn time(&self) -> DateTime<Utc> {
+        self.release.time
+    }
+
+    fn license(&self) -> Option<&LicenseId> {
+        Some(&self.license)
+    }
+
+    fn actor(&self) -> LineActor {
+        match self.release.by {
+            ReleasedBy::Customer => LineActor::Customer,
+            ReleasedBy::Secret | ReleasedBy::Key | ReleasedBy::Taken => LineActor::Site,
+        }
+    }
+
+    fn words(&self) -> (&'static str, Vec<String>) {
+        let release = &self.release;
+        let (word, what) = match (&release.moved, release.by) {
+            (Some(moved), ReleasedBy::Customer) => {
+                ("moved", format!("the customer moved {} to {}", release.host, moved.to))
+            }
+            (Some(moved), _) => ("moved", format!("{} moved to {}", release.host, moved.to)),
+            (None, ReleasedBy::Customer) => ("released", format!("the customer freed {}", release.host)),
+            (None, ReleasedBy::Secret | ReleasedBy::Key) => {
+                ("released", format!("{} gave its seat back", release.host))
+            }
+            (None, ReleasedBy::Taken) => ("released", format!("{} lost its seat", release.host)),
+        };
+        (word, vec![what])
+    }
+
+    fn change(&self) -> Option<ChangesBy> {
+        Some(ChangesBy::Anyone)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::LedgerRecord;
+    use crate::log::record::{LedgerEvent, LedgerRecord};
 
     #[test]
     fn a_release_is_canonical_json_and_reads_as_itself() {

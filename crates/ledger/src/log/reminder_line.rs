@@ -1,6 +1,8 @@
 //! The line of a reminder that a node sends, or of the switch of all reminders, in the order of RFC 8785.
 //!
-//! [`record`](crate::log::record) calls this.
+//! [`event`](crate::log::event) lists this.
+
+use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
@@ -10,8 +12,47 @@ use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
 use countersign_model::reminder::ReminderKind;
 
-use crate::log::event::{EventLine, LedgerEvent};
-use crate::log::{Position, ReminderEntry, SentReminder};
+use crate::log::Position;
+use crate::log::line_event::{ChangesBy, EventLine, LineActor, LineEvent, append};
+
+/// A line about reminders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReminderEntry {
+    /// A mail reminds of licenses. The line is there before the mail.
+    Sent(SentReminder),
+    /// All reminders are sent from now on, or none.
+    Switched {
+        /// Whether they are.
+        on: bool,
+        /// When.
+        time: DateTime<Utc>,
+    },
+}
+
+impl ReminderEntry {
+    /// The mail, if it is about one.
+    pub fn sent(&self) -> Option<&SentReminder> {
+        match self {
+            Self::Sent(sent) => Some(sent),
+            Self::Switched { .. } => None,
+        }
+    }
+}
+
+/// A mail that reminds of licenses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentReminder {
+    /// The last day of the licenses.
+    pub expires: NaiveDate,
+    /// Which reminder.
+    pub kind: ReminderKind,
+    /// The licenses.
+    pub licenses: Vec<LicenseId>,
+    /// The mail's number.
+    pub mail: Hex128,
+    /// When it was claimed.
+    pub time: DateTime<Utc>,
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,11 +103,13 @@ impl ReminderLine {
 }
 
 impl EventLine for ReminderLine {
+    type Event = Arc<ReminderEntry>;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
+    fn event(self) -> serde_json::Result<Self::Event> {
         let entry = match (self.on, self.expires, self.kind, self.mail) {
             (Some(on), None, None, None) if self.licenses.is_empty() => ReminderEntry::Switched { on, time: self.time },
             (None, Some(expires), Some(kind), Some(mail)) if !self.licenses.is_empty() => {
@@ -80,14 +123,52 @@ impl EventLine for ReminderLine {
             }
             _ => return Err(serde::de::Error::custom("a reminder of nothing")),
         };
-        Ok(LedgerEvent::Reminded(entry.into()))
+        Ok(Arc::new(entry))
+    }
+}
+
+impl LineEvent for ReminderEntry {
+    fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        append(bytes, &ReminderLine::new(self, previous, synced))
+    }
+
+    fn time(&self) -> DateTime<Utc> {
+        match self {
+            Self::Sent(sent) => sent.time,
+            Self::Switched { time, .. } => *time,
+        }
+    }
+
+    fn actor(&self) -> LineActor {
+        LineActor::Server
+    }
+
+    fn words(&self) -> (&'static str, Vec<String>) {
+        match self {
+            Self::Sent(sent) => {
+                let licenses = match sent.licenses.len() {
+                    1 => "1 license".to_owned(),
+                    count => format!("{count} licenses"),
+                };
+                ("reminded", vec![format!("reminder of {licenses} to {}", sent.expires)])
+            }
+            Self::Switched { on: true, .. } => ("reminders on", vec!["reminders are sent from now on".to_owned()]),
+            Self::Switched { on: false, .. } => ("reminders off", vec!["reminders are no longer sent".to_owned()]),
+        }
+    }
+
+    fn change(&self) -> Option<ChangesBy> {
+        Some(match self {
+            Self::Sent(_) => ChangesBy::Anyone,
+            Self::Switched { .. } => ChangesBy::People,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{LedgerRecord, MAX};
+    use crate::log::record::{LedgerEvent, LedgerRecord, MAX};
     use crate::reminder_claims::MOST_LICENSES;
 
     #[test]

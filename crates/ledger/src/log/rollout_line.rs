@@ -1,7 +1,7 @@
 //! The line of a step of a rollout: a release that became the newest, was paused, went on, or reached everybody, in the order of
 //! RFC 8785.
 //!
-//! [`record`](crate::log::record) calls this.
+//! [`event`](crate::log::event) lists this.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,19 @@ use countersign_model::rollout::{RolloutMark, RolloutStep};
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 
-use crate::log::event::{EventLine, LedgerEvent};
-use crate::log::{Position, RolloutEntry};
+use crate::log::Position;
+use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineActor, LineEvent, append};
+
+/// A line about a rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolloutEntry {
+    /// The plugin.
+    pub slug: Slug,
+    /// The release.
+    pub version: Version,
+    /// What happened, when, and who did it.
+    pub mark: RolloutMark,
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,12 +68,14 @@ impl RolloutLine {
 }
 
 impl EventLine for RolloutLine {
+    type Event = RolloutEntry;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
-        Ok(LedgerEvent::Rollout(RolloutEntry {
+    fn event(self) -> serde_json::Result<Self::Event> {
+        Ok(RolloutEntry {
             slug: self.slug,
             version: self.version,
             mark: RolloutMark {
@@ -71,14 +84,54 @@ impl EventLine for RolloutLine {
                 who: self.who,
                 reason: self.reason_ref,
             },
-        }))
+        })
+    }
+}
+
+impl LineEvent for RolloutEntry {
+    fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        append(bytes, &RolloutLine::new(self, previous, synced))
+    }
+
+    fn time(&self) -> DateTime<Utc> {
+        self.mark.time
+    }
+
+    fn texts(&self) -> EventTexts {
+        EventTexts {
+            reason: self.mark.reason,
+            who: self.mark.who,
+            ..EventTexts::default()
+        }
+    }
+
+    fn actor(&self) -> LineActor {
+        LineActor::Server
+    }
+
+    fn words(&self) -> (&'static str, Vec<String>) {
+        let Self { slug, version, mark } = self;
+        let what = match mark.step {
+            RolloutStep::Alarmed => format!("many sites do not run {slug} {version}"),
+            step => format!("rollout of {slug} {version} {}", step.as_str()),
+        };
+        ("rollout", vec![what])
+    }
+
+    fn change(&self) -> Option<ChangesBy> {
+        Some(
+            match self.mark.who.is_some() || self.mark.step == RolloutStep::Alarmed {
+                true => ChangesBy::People,
+                false => ChangesBy::Anyone,
+            },
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::LedgerRecord;
+    use crate::log::record::{LedgerEvent, LedgerRecord};
 
     #[test]
     fn a_line_is_canonical_json_and_is_read_back() {

@@ -10,10 +10,48 @@ use serde::{Deserialize, Serialize};
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
+use countersign_model::offer::ShopId;
 use countersign_model::sale::fact::{Fact, SalePlace, ShopKey};
+use countersign_model::sale::facts::SaleFacts;
+use countersign_model::sale::terms::Terms;
 
-use crate::log::event::{EventLine, LedgerEvent};
-use crate::log::{Position, SaleEntry, SoldTerms};
+use crate::log::Position;
+use crate::log::line_event::{ChangesBy, EventLine, LineEvent, append};
+
+/// A line about a sale: what became known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaleEntry {
+    /// The sale: the name that it was first called by.
+    pub sale: Hex128,
+    /// Facts.
+    pub facts: Vec<Fact<Hex128>>,
+    /// Names that are this sale's from now on. One of them may be the id of a sale that is the same one.
+    pub names: Vec<Hex128>,
+    /// The places of a subscription from now on.
+    pub places: BTreeMap<Hex128, Vec<SalePlace<Hex128>>>,
+    /// What prices of a subscription or a payment grant from now on.
+    pub terms: Vec<SoldTerms>,
+    /// Whether deliveries of it were applied before facts were kept.
+    pub is_earlier: bool,
+    /// What is known of the sale after this line. Only the node that wrote the line has it; it is in no file.
+    pub after: Option<Arc<SaleFacts<Hex128>>>,
+    /// The shop.
+    pub scope: Arc<ChangeScope>,
+    /// When it was written.
+    pub time: DateTime<Utc>,
+}
+
+/// What a price grants that a sale named.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SoldTerms {
+    /// What was sold.
+    pub price: ShopId,
+    /// The subscription or the payment.
+    pub sale: Hex128,
+    /// What it grants.
+    pub terms: Terms,
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,11 +116,13 @@ impl SaleLine {
 }
 
 impl EventLine for SaleLine {
+    type Event = Arc<SaleEntry>;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
+    fn event(self) -> serde_json::Result<Self::Event> {
         let entry = SaleEntry {
             sale: self.sale,
             facts: self.facts,
@@ -94,16 +134,40 @@ impl EventLine for SaleLine {
             scope: Arc::new(self.scope),
             time: self.time,
         };
-        Ok(LedgerEvent::Sale(Arc::new(entry)))
+        Ok(Arc::new(entry))
+    }
+}
+
+impl LineEvent for SaleEntry {
+    fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        append(bytes, &SaleLine::new(self, previous, synced))
+    }
+
+    fn time(&self) -> DateTime<Utc> {
+        self.time
+    }
+
+    fn scope(&self) -> Option<&ChangeScope> {
+        Some(&self.scope)
+    }
+
+    fn words(&self) -> (&'static str, Vec<String>) {
+        ("sold", vec!["a sale changed".to_owned()])
+    }
+
+    fn change(&self) -> Option<ChangesBy> {
+        None
     }
 }
 
 impl EventLine for EarlierSaleLine {
+    type Event = Arc<SaleEntry>;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
+    fn event(self) -> serde_json::Result<Self::Event> {
         let key = self.key.map(|license| Fact::Key(ShopKey { license, of: self.sale }));
         let entry = SaleEntry {
             sale: self.sale,
@@ -116,7 +180,7 @@ impl EventLine for EarlierSaleLine {
             scope: Arc::new(self.scope),
             time: self.time,
         };
-        Ok(LedgerEvent::Sale(Arc::new(entry)))
+        Ok(Arc::new(entry))
     }
 }
 
@@ -137,7 +201,7 @@ pub(crate) fn longest(entry: &SaleEntry) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::LedgerRecord;
+    use crate::log::record::{LedgerEvent, LedgerRecord};
     use crate::testing::sale_fact;
     use countersign_model::sale::fact::{PlaceName, SoldItem};
 

@@ -1,15 +1,47 @@
 //! The line of a session or code of pages that ended early, in the order of RFC 8785.
 //!
-//! [`record`](crate::log::record) calls this.
+//! [`event`](crate::log::event) lists this.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 
-use crate::log::event::{EventLine, LedgerEvent};
-use crate::log::{Position, SessionEntry, SessionMark};
+use crate::log::Position;
+use crate::log::line_event::{ChangesBy, EventLine, LineEvent, append};
+
+/// How much longer than its end a line about a session is known, for clocks that differ.
+pub(crate) const SESSION_SLACK: TimeDelta = TimeDelta::hours(1);
+
+/// Something that pages gave to a browser, and that ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SessionMark {
+    /// A code or link that signs in once.
+    Code(Hex128),
+    /// A session.
+    Session(Hex128),
+    /// All sessions of somebody that began before.
+    Owner(Hex128),
+}
+
+/// A line about the end of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionEntry {
+    /// What ended.
+    pub mark: SessionMark,
+    /// When it would have ended anyway.
+    pub until: DateTime<Utc>,
+    /// When it ended.
+    pub time: DateTime<Utc>,
+}
+
+impl SessionEntry {
+    /// Whether somebody may still ask for it.
+    pub(crate) fn matters_at(&self, now: DateTime<Utc>) -> bool {
+        now.signed_duration_since(self.until) < SESSION_SLACK
+    }
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,28 +92,53 @@ impl SessionLine {
 }
 
 impl EventLine for SessionLine {
+    type Event = SessionEntry;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
+    fn event(self) -> serde_json::Result<Self::Event> {
         let mark = match self.kind {
             MarkKind::Code => SessionMark::Code(self.id),
             MarkKind::Session => SessionMark::Session(self.id),
             MarkKind::Owner => SessionMark::Owner(self.id),
         };
-        Ok(LedgerEvent::Session(SessionEntry {
+        Ok(SessionEntry {
             mark,
             until: self.until,
             time: self.time,
-        }))
+        })
+    }
+}
+
+impl LineEvent for SessionEntry {
+    fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        append(bytes, &SessionLine::new(self, previous, synced))
+    }
+
+    fn time(&self) -> DateTime<Utc> {
+        self.time
+    }
+
+    fn words(&self) -> (&'static str, Vec<String>) {
+        let what = match self.mark {
+            SessionMark::Code(_) => "somebody signed in",
+            SessionMark::Session(_) => "somebody signed out",
+            SessionMark::Owner(_) => "a person was signed out everywhere",
+        };
+        ("session", vec![what.to_owned()])
+    }
+
+    fn change(&self) -> Option<ChangesBy> {
+        matches!(self.mark, SessionMark::Owner(_)).then_some(ChangesBy::People)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::LedgerRecord;
+    use crate::log::record::{LedgerEvent, LedgerRecord};
 
     #[test]
     fn a_line_is_canonical_json_and_is_read_back() {

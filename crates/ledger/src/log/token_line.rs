@@ -1,6 +1,6 @@
 //! The line of a token that was made, revoked, or used on a new day: the whole token, in the order of RFC 8785.
 //!
-//! It has the SHA-256 of the token's secret, never the secret. [`record`](crate::log::record) calls this.
+//! It has the SHA-256 of the token's secret, never the secret. [`event`](crate::log::event) lists this.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use countersign_model::issued_license::Hex128;
 use countersign_model::name::Name;
 
 use crate::log::Position;
-use crate::log::event::{EventLine, LedgerEvent};
+use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineEvent, append};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,11 +66,13 @@ impl TokenLine {
 }
 
 impl EventLine for TokenLine {
+    type Event = Arc<ApiToken>;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
+    fn event(self) -> serde_json::Result<Self::Event> {
         let token = ApiToken {
             name: self.name,
             hash: self.hash,
@@ -82,14 +84,45 @@ impl EventLine for TokenLine {
             who: self.who,
             reason: self.reason_ref,
         };
-        Ok(LedgerEvent::Token(Arc::new(token)))
+        Ok(Arc::new(token))
+    }
+}
+
+impl LineEvent for ApiToken {
+    fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        append(bytes, &TokenLine::new(self, previous, synced))
+    }
+
+    fn time(&self) -> DateTime<Utc> {
+        self.time
+    }
+
+    fn texts(&self) -> EventTexts {
+        EventTexts {
+            reason: self.reason,
+            who: self.who,
+            ..EventTexts::default()
+        }
+    }
+
+    fn words(&self) -> (&'static str, Vec<String>) {
+        let (word, what) = match (self.revoked, self.used) {
+            (true, _) => ("token revoked", "revoked"),
+            (false, None) => ("token made", "made"),
+            (false, Some(_)) => ("token used", "used"),
+        };
+        (word, vec![format!("token {} {what}", self.name)])
+    }
+
+    fn change(&self) -> Option<ChangesBy> {
+        (self.revoked || self.used.is_none()).then_some(ChangesBy::People)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::LedgerRecord;
+    use crate::log::record::{LedgerEvent, LedgerRecord};
     use crate::testing::api_token;
 
     #[test]

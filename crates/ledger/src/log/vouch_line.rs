@@ -1,6 +1,6 @@
 //! The line `vouched`: a person vouched for a license, or took that back. Its members are in the order of RFC 8785.
 //!
-//! [`record`](crate::log::record) calls this.
+//! [`event`](crate::log::event) lists this.
 
 use std::sync::Arc;
 
@@ -11,8 +11,32 @@ use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
 
-use crate::log::event::{EventLine, LedgerEvent};
-use crate::log::{Position, VouchEntry};
+use crate::log::Position;
+use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineEvent, append};
+
+/// A line about a license that somebody vouched for: what looks like sharing is fine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VouchEntry {
+    /// The license.
+    pub license: LicenseId,
+    /// The last day that it is fine; `None` if that was taken back.
+    pub until: Option<NaiveDate>,
+    /// The token, the command or the desk.
+    pub scope: Arc<ChangeScope>,
+    /// The name of the text that says why.
+    pub reason: Option<Hex128>,
+    /// The number of the person.
+    pub who: Option<Hex128>,
+    /// When.
+    pub time: DateTime<Utc>,
+}
+
+impl VouchEntry {
+    /// Whether the license is fine on this day.
+    pub fn is_in_force(&self, today: NaiveDate) -> bool {
+        self.until.is_some_and(|until| today <= until)
+    }
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,11 +81,13 @@ impl VouchLine {
 }
 
 impl EventLine for VouchLine {
+    type Event = Arc<VouchEntry>;
+
     fn place(&self) -> (u64, Digest, u64) {
         (self.sequence, self.previous, self.synced)
     }
 
-    fn event(self) -> serde_json::Result<LedgerEvent> {
+    fn event(self) -> serde_json::Result<Self::Event> {
         let entry = VouchEntry {
             license: self.license,
             until: self.until,
@@ -70,14 +96,51 @@ impl EventLine for VouchLine {
             who: self.who,
             time: self.time,
         };
-        Ok(LedgerEvent::Vouched(entry.into()))
+        Ok(Arc::new(entry))
+    }
+}
+
+impl LineEvent for VouchEntry {
+    fn write(&self, bytes: &mut Vec<u8>, previous: Position, synced: u64) -> serde_json::Result<()> {
+        append(bytes, &VouchLine::new(self, previous, synced))
+    }
+
+    fn time(&self) -> DateTime<Utc> {
+        self.time
+    }
+
+    fn license(&self) -> Option<&LicenseId> {
+        Some(&self.license)
+    }
+
+    fn texts(&self) -> EventTexts {
+        EventTexts {
+            reason: self.reason,
+            who: self.who,
+            ..EventTexts::default()
+        }
+    }
+
+    fn scope(&self) -> Option<&ChangeScope> {
+        Some(&self.scope)
+    }
+
+    fn words(&self) -> (&'static str, Vec<String>) {
+        match self.until {
+            Some(until) => ("vouched", vec![format!("vouched for until {until}")]),
+            None => ("unvouched", vec!["no longer vouched for".to_owned()]),
+        }
+    }
+
+    fn change(&self) -> Option<ChangesBy> {
+        Some(ChangesBy::People)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{LedgerRecord, LineError};
+    use crate::log::record::{LedgerEvent, LedgerRecord, LineError};
 
     #[test]
     fn a_line_is_canonical_json_and_is_read_back() {

@@ -1,7 +1,8 @@
 //! Tests of sessions and codes that end early: each once, for good, also after a restart, as long as it would last.
 
 use super::*;
-use crate::log::{SESSION_SLACK, SessionMark};
+use crate::log::SessionMark;
+use crate::log::session_line::SESSION_SLACK;
 use crate::session_ends::SessionEnd;
 use chrono::TimeDelta;
 use countersign_model::issued_license::Hex128;
