@@ -322,19 +322,13 @@ const TOO_WIDE: &str = "Math.max(0, document.documentElement.scrollWidth - inner
 
 /// Looks at a page on a phone, a tablet and a desk, in the light and in the dark, and on paper.
 fn look(browser: &mut Browser, address: &str) {
-    for (width, scheme) in [
-        (390, "light"),
-        (390, "dark"),
-        (820, "light"),
-        (820, "dark"),
-        (1440, "light"),
-        (1440, "dark"),
-    ] {
+    // What fits does not hang on the colours.
+    for (width, scheme) in [(390, "dark"), (820, "light"), (1440, "light")] {
         browser.screen(width, 900, scheme);
         browser.does("open", &[address]);
         assert_eq!(browser.evaluate(TOO_WIDE), 0, "{address} {width} {scheme}");
         // One of the widths finds what does not hang on the width.
-        if (width == 1440) == (scheme == "light") && width != 820 {
+        if width != 820 {
             assert_eq!(
                 browser.asks("faults", json!([])),
                 json!([]),
@@ -377,7 +371,9 @@ fn an_empty_desk_and_hostile_names_fit_as_well_and_nothing_of_them_runs() {
     let mut browser = Browser::start();
     browser.screen(1440, 900, "light");
     let origin = vendor.sign_in(&mut browser);
-    let licenses = vendor.json(&["license", "list"]);
+    // All addresses of these customers have it.
+    let licenses = vendor.json(&["license", "list", "--find", &"w".repeat(60)]);
+    assert_eq!(licenses.as_array().unwrap().len(), 5);
     let ids = licenses
         .as_array()
         .unwrap()
