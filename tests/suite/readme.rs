@@ -372,10 +372,13 @@ fn words_are_arguments(piece: &str) -> bool {
     piece.starts_with(|c: char| c.is_ascii_uppercase() || c == '[')
 }
 
-/// The long flags of a command alone, without those of the whole program.
+/// The long flags of a command alone, without those of the whole program, and without `--json`, which has a page of its own.
 fn long_flags(command: &Command) -> BTreeSet<String> {
     let flags = command.get_arguments().filter_map(|argument| argument.get_long());
-    flags.filter(|flag| *flag != "help").map(str::to_owned).collect()
+    flags
+        .filter(|flag| !["help", "json"].contains(flag))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]

@@ -75,32 +75,52 @@ impl EventTables {
 
     /// Lines that make these tables again. Those of sales are of `now`.
     pub(crate) fn events(&self, now: DateTime<Utc>) -> Vec<LedgerEvent> {
+        // Each table is named, so that none is forgotten.
+        let Self {
+            sales,
+            tokens,
+            claims,
+            erased,
+            reminders,
+            sessions,
+            rollouts,
+            vouches,
+            handouts,
+        } = self;
         let operator = Arc::new(ChangeScope::operator());
-        let tokens = self.tokens.all().into_iter().map(LedgerEvent::Token);
-        let erased = self.erased.all().into_iter().map(LedgerEvent::Erased);
-        let reminders = self.reminders.entries().into_iter().map(LedgerEvent::Reminded);
-        let sessions = self.sessions.entries().into_iter().map(LedgerEvent::Session);
-        let rollouts = self.rollouts.entries().into_iter().map(LedgerEvent::Rollout);
-        let vouches = self.vouches.all().into_iter().map(LedgerEvent::Vouched);
-        let handouts = self.handouts.all().into_iter().map(LedgerEvent::Handed);
-        let claims = self.claims.all().into_iter().map(LedgerEvent::Claimed);
-        let sales = self.sales.entries(&operator, now).into_iter();
-        let of_people = tokens.chain(erased).chain(reminders).chain(sessions).chain(rollouts);
-        of_people
-            .chain(vouches)
-            .chain(handouts)
-            .chain(claims)
-            .chain(sales.map(|entry| LedgerEvent::Sale(Arc::new(entry))))
-            .collect()
+        let mut events = Vec::new();
+        events.extend(tokens.all().into_iter().map(LedgerEvent::Token));
+        events.extend(erased.all().into_iter().map(LedgerEvent::Erased));
+        events.extend(reminders.entries().into_iter().map(LedgerEvent::Reminded));
+        events.extend(sessions.entries().into_iter().map(LedgerEvent::Session));
+        events.extend(rollouts.entries().into_iter().map(LedgerEvent::Rollout));
+        events.extend(vouches.all().into_iter().map(LedgerEvent::Vouched));
+        events.extend(handouts.all().into_iter().map(LedgerEvent::Handed));
+        events.extend(claims.all().into_iter().map(LedgerEvent::Claimed));
+        let sales = sales.entries(&operator, now).into_iter();
+        events.extend(sales.map(|entry| LedgerEvent::Sale(Arc::new(entry))));
+        events
     }
 
     /// Events of these tables that `log` lacks, and that are appended as they are.
     pub(crate) fn lost(&self, log: &Self) -> Vec<LedgerEvent> {
-        let erased = self.erased.all().into_iter().map(LedgerEvent::Erased);
-        let sessions = self.sessions.entries().into_iter().map(LedgerEvent::Session);
-        let vouches = self.vouches.all().into_iter().map(LedgerEvent::Vouched);
-        let handouts = self.handouts.all().into_iter().map(LedgerEvent::Handed);
-        let mut events: Vec<_> = erased.chain(sessions).chain(vouches).chain(handouts).collect();
+        let Self {
+            erased,
+            sessions,
+            vouches,
+            handouts,
+            // A repair makes requests of these, or leaves them out.
+            sales: _,
+            tokens: _,
+            claims: _,
+            reminders: _,
+            rollouts: _,
+        } = self;
+        let mut events = Vec::new();
+        events.extend(erased.all().into_iter().map(LedgerEvent::Erased));
+        events.extend(sessions.entries().into_iter().map(LedgerEvent::Session));
+        events.extend(vouches.all().into_iter().map(LedgerEvent::Vouched));
+        events.extend(handouts.all().into_iter().map(LedgerEvent::Handed));
         events.retain(|event| !log.has(event));
         events
     }

@@ -42,7 +42,8 @@ pub struct License {
 }
 
 /// The state of a license on a given day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum LicenseState {
     /// Valid.
     Active,
@@ -52,6 +53,13 @@ pub enum LicenseState {
     Suspended,
     /// Revoked by the vendor.
     Revoked,
+}
+
+impl LicenseState {
+    /// `active`, `expired`, `suspended` or `revoked`.
+    pub fn word(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// Fields that few licenses have, or only the vendor asks for. They take no space in other licenses.

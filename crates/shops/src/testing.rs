@@ -14,9 +14,6 @@ use countersign_model::sale::terms::Terms;
 /// Set to write what deliveries are read as. Read it before it is committed.
 const BLESS: &str = "COUNTERSIGN_BLESS";
 
-/// Samples that each shop has at least.
-const FEWEST: usize = 8;
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/shops")
 }
@@ -54,7 +51,7 @@ pub(crate) fn compare(shop: &Shop) {
         .filter(|name| !name.ends_with(".facts"))
         .collect();
     names.sort();
-    assert!(names.len() >= FEWEST, "{names:?}");
+    assert!(!names.is_empty(), "{}", folder.display());
     let mut wrong = Vec::new();
     for name in names {
         let row = format!("| `{}/{name}.json` | https://", shop.name);

@@ -12,8 +12,6 @@ use crate::commands::output::Table;
 use countersign_model::issued_license::IssuedLicense;
 use countersign_model::license::{License, Modules};
 
-use crate::commands::license::view;
-
 /// A license of a file, or of the ledger.
 pub(super) struct Listed<'a> {
     pub license: &'a License,
@@ -39,7 +37,7 @@ pub(super) fn table(
     let mut texts: HashMap<*const Modules, String> = HashMap::new();
     for Listed { license, issued } in listed {
         let tag = license.id.log_tag();
-        let state = view::state(license, today);
+        let state = license.state(today).word();
         let modules = texts.entry(Arc::as_ptr(&license.modules));
         let modules = modules.or_insert_with(|| license.module_list());
         let from = issued.map_or("file".to_owned(), |issued| issued.origin.scope.words());

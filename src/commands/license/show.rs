@@ -189,7 +189,7 @@ fn fields(
     };
     let terms = [
         ("id", license.id.to_string()),
-        ("status", view::state(license, now.date_naive()).to_owned()),
+        ("status", license.state(now.date_naive()).word().to_owned()),
         ("expires", license.expires.to_string()),
         ("modules", license.module_list()),
         ("sites", seats),

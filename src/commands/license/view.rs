@@ -6,7 +6,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
-use countersign_model::license::{License, LicenseState, LicenseStatus, Modules, SiteLimit};
+use countersign_model::license::{License, LicenseStatus, Modules, SiteLimit};
 use countersign_model::license_key::LicenseId;
 use countersign_model::rights::Rights;
 use countersign_model::shop_link::LicenseLinks;
@@ -104,7 +104,7 @@ impl<'a> View<'a> {
         Self {
             id: license.id,
             status: license.status,
-            standing: state(license, today),
+            standing: license.state(today).word(),
             expires: license.expires,
             modules: &license.modules,
             sites: license.sites,
@@ -214,16 +214,6 @@ impl<'a> View<'a> {
     /// Its position, as `file:line`.
     pub(super) fn place(&self) -> &str {
         self.place.as_deref().unwrap_or_default()
-    }
-}
-
-/// The license's state as a word.
-pub(in crate::commands) fn state(license: &License, today: NaiveDate) -> &'static str {
-    match license.state(today) {
-        LicenseState::Active => "active",
-        LicenseState::Expired => "expired",
-        LicenseState::Suspended => "suspended",
-        LicenseState::Revoked => "revoked",
     }
 }
 

@@ -6,7 +6,6 @@ use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde::Serialize;
 
 use crate::commands::license::texts::KeptTexts;
-use crate::commands::license::view;
 use crate::commands::output::{self, Table};
 use crate::commands::shop::stored;
 use crate::commands::{Exit, Failure};
@@ -133,7 +132,7 @@ fn print_latest(args: &Args, stored: &StoredSales, config: &Config) -> Result<Ex
 fn listed_license(license: &License, today: NaiveDate) -> ListedLicense {
     ListedLicense {
         id: license.id,
-        standing: view::state(license, today),
+        standing: license.state(today).word(),
         expires: license.expires,
     }
 }

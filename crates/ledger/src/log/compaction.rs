@@ -97,8 +97,7 @@ pub(crate) struct LatestLines {
     sessions: HashMap<SessionMark, (u64, SessionEntry)>,
     /// What customers got.
     handouts: BTreeMap<u64, DateTime<Utc>>,
-    /// Counts the lines of all other kinds, which a compaction keeps: sales, for each has names that no other line has; erased
-    /// customers, whom a backup may have; rollouts, which say together how long one ran; and vouches.
+    /// Counts the lines of all other kinds, which a compaction keeps.
     lasting: usize,
 }
 

@@ -11,7 +11,7 @@ use crate::serve::links::license_links;
 use crate::serve::state::Service;
 use countersign_ledger::Ledger;
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
-use countersign_model::license::{License, LicenseState, LicenseStatus, Modules};
+use countersign_model::license::{License, LicenseStatus, Modules};
 use countersign_model::license_key::{LicenseId, LicenseKey};
 use countersign_model::remarks::Metadata;
 use countersign_model::rights::Rights;
@@ -243,7 +243,7 @@ impl<'a> LicenseDocument<'a> {
             license_key: None,
             download_page: None,
             status: license.status,
-            standing: standing(license.state(sites.now.date_naive())),
+            standing: license.state(sites.now.date_naive()).word(),
             expires: license.expires,
             offer: None,
             renewal_token: None,
@@ -282,15 +282,5 @@ impl SiteEntry {
             host: host.clone(),
             bound_at,
         }
-    }
-}
-
-/// The state as a word.
-pub(super) fn standing(state: LicenseState) -> &'static str {
-    match state {
-        LicenseState::Active => "active",
-        LicenseState::Expired => "expired",
-        LicenseState::Suspended => "suspended",
-        LicenseState::Revoked => "revoked",
     }
 }

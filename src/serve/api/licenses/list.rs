@@ -14,7 +14,7 @@ use warp::http::StatusCode;
 
 use crate::serve::api::licenses::answer::LicenseAnswer;
 use crate::serve::api::licenses::caller::Caller;
-use crate::serve::api::licenses::document::{KnownSites, LicenseDocument, standing};
+use crate::serve::api::licenses::document::{KnownSites, LicenseDocument};
 use crate::serve::found_license::{self, FoundLicense};
 use crate::serve::hooks::Hooks;
 use crate::serve::ledger_licenses::refresh;
@@ -241,7 +241,7 @@ impl ListQuery {
             ..
         } = sites;
         let is_wanted = |license: &License| {
-            let status = standing(license.state(now.date_naive()));
+            let status = license.state(now.date_naive()).word();
             self.status.is_none_or(|wanted| wanted == status)
         };
         let mut found = match (&self.reference, &self.host, &self.customer) {
