@@ -42,13 +42,15 @@ mod wrk;
 
 use std::io;
 use std::path::Path;
+use std::time::Instant;
 
 /// Measures and prints some figures; instances are kept in the folder.
 type Figures = fn(&Path) -> io::Result<()>;
 
-const FIGURES: [(&str, Figures); 15] = [
+const FIGURES: [(&str, Figures); 16] = [
     ("sites", sites::run),
     ("updates", updates::run),
+    ("refusals", updates::run_refusals),
     ("rollouts", rollouts::run),
     ("validate", validate::run),
     ("overload", overload::run),
@@ -78,11 +80,15 @@ fn main() -> io::Result<()> {
         .with_file_name("bench")
         .join("serve");
     std::fs::create_dir_all(&bench)?;
+    let began = Instant::now();
     for (name, figures) in FIGURES {
         if arguments.is_empty() || arguments.iter().any(|filter| name.contains(filter.as_str())) {
+            let began = Instant::now();
             // One that cannot be measured does not hide the others.
             figures(&bench).unwrap_or_else(|error| println!("  {name}: NOT MEASURED: {error}"));
+            println!("  {name} took {} s", began.elapsed().as_secs());
         }
     }
+    report::summary(began.elapsed());
     Ok(())
 }

@@ -40,6 +40,7 @@ pub(crate) mod license_line;
 mod license_words;
 pub(crate) mod line_event;
 mod line_members;
+mod position;
 pub mod reader;
 pub mod record;
 mod release_line;
@@ -53,13 +54,12 @@ pub(crate) mod token_line;
 mod vouch_line;
 pub(crate) mod writer;
 
-use countersign_model::digest::Digest;
-
 pub use bound_line::LedgerEntry;
 pub use claim_line::ClaimEntry;
 pub use compacted_line::Compaction;
 pub use erasure_line::ErasureEntry;
 pub use handed_line::{HandedEntry, HandedPackage, Handout};
+pub use position::Position;
 pub use release_line::ReleaseEntry;
 pub use reminder_line::{ReminderEntry, SentReminder};
 pub use rollout_line::RolloutEntry;
@@ -72,34 +72,3 @@ pub(crate) const NAME: &str = "ledger.jsonl";
 
 /// The most names in one delivery. Shops name fewer than ten.
 pub const MAX_NAMES: usize = 64;
-
-/// What the very first line continues. Another line format needs another text.
-const GENESIS: &[u8] = b"countersign ledger 1\n";
-
-/// A position in the chain, which identifies everything up to a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Position {
-    /// From 1 through all compactions. In messages, `line` is a line of the file.
-    pub sequence: u64,
-    /// The SHA-256 of the line, with its line feed.
-    pub digest: Digest,
-}
-
-impl Position {
-    /// Before the first line.
-    pub fn genesis() -> Self {
-        Self {
-            sequence: 0,
-            digest: Digest::of(GENESIS),
-        }
-    }
-
-    /// The position of the next line.
-    pub(crate) fn after(self, line: &[u8]) -> Self {
-        Self {
-            sequence: self.sequence + 1,
-            digest: Digest::of(line),
-        }
-    }
-}

@@ -74,7 +74,7 @@ impl Signer {
         for index in 0..thread::available_parallelism()?.get() {
             let jobs = Arc::clone(&jobs);
             let waits = Arc::clone(&signer.waits);
-            let batch = Batch::new(Handle::current());
+            let batch = SignedBatch::new(Handle::current());
             thread::Builder::new()
                 .name(format!("signer-{index}"))
                 .spawn(move || work(&jobs, &waits, batch))?;
@@ -117,7 +117,7 @@ impl Signer {
     }
 }
 
-fn work(jobs: &JobReceiver<SigningJob>, waits: &Histogram, mut batch: Batch) {
+fn work(jobs: &JobReceiver<SigningJob>, waits: &Histogram, mut batch: SignedBatch) {
     lower_priority();
     loop {
         let job = jobs.try_pop().or_else(|| {
@@ -134,14 +134,14 @@ fn work(jobs: &JobReceiver<SigningJob>, waits: &Histogram, mut batch: Batch) {
 }
 
 /// Signed statements of one thread that are not sent yet.
-struct Batch {
+struct SignedBatch {
     signed: Vec<(oneshot::Sender<Signed>, Signed)>,
     /// When the first of them was signed.
     since: Instant,
     runtime: Handle,
 }
 
-impl Batch {
+impl SignedBatch {
     fn new(runtime: Handle) -> Self {
         Self {
             signed: Vec::new(),
@@ -188,7 +188,7 @@ mod tests {
 
     #[tokio::test]
     async fn signed_statements_are_kept_until_the_first_is_old_or_nothing_more_waits() {
-        let mut batch = Batch::new(Handle::current());
+        let mut batch = SignedBatch::new(Handle::current());
         let (answer, mut first) = oneshot::channel();
         batch.push(answer, Ok(vec![1]));
         assert!(first.try_recv().is_err(), "it is kept");

@@ -9,8 +9,8 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, LineActor, LineEvent, append};
+use crate::log::position::Position;
 
 /// A site was bound to a license. It replaces an earlier binding of the same site.
 #[derive(Clone, Debug, PartialEq, Eq)]

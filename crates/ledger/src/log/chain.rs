@@ -2,7 +2,7 @@
 //!
 //! [`reader`](crate::log::reader) passes it the lines of a file, `store::postgres` those of a table.
 
-use crate::log::Position;
+use crate::log::position::Position;
 use crate::log::record::{LedgerEvent, LedgerRecord, LineError};
 use countersign_model::digest::Digest;
 

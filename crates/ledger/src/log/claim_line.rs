@@ -12,8 +12,8 @@ use countersign_model::site_claim::{ClaimStep, SiteClaim};
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::ReleaseHash;
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, LineActor, LineEvent, append};
+use crate::log::position::Position;
 
 /// The claim of a site that was installed again, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use countersign_model::digest::Digest;
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, LineActor, LineEvent, append};
+use crate::log::position::Position;
 
 /// The first line of a compacted ledger, with the position that it continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineEvent, append};
+use crate::log::position::Position;
 
 /// A customer was erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,6 @@ use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, IssuedLicense};
 use countersign_model::license_key::LicenseId;
 
-use crate::log::Position;
 use crate::log::bound_line::{BoundLine, LedgerEntry};
 use crate::log::claim_line::{ClaimEntry, ClaimLine};
 use crate::log::compacted_line::{CompactedLine, Compaction};
@@ -19,6 +18,7 @@ use crate::log::license_line::LicenseLine;
 use crate::log::license_words;
 use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineActor, LineEvent as _};
 use crate::log::line_members::{self, LineMembers};
+use crate::log::position::Position;
 use crate::log::release_line::{ReleaseEntry, ReleaseLine};
 use crate::log::reminder_line::{ReminderEntry, ReminderLine};
 use crate::log::rollout_line::{RolloutEntry, RolloutLine};

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use countersign_files::folder_lock::HeldLock;
 use countersign_files::regular_file;
 
-use crate::log::Position;
+use crate::log::position::Position;
 use crate::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::log::writer::Medium;
 

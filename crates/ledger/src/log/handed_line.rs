@@ -15,8 +15,8 @@ use countersign_model::site_host::SiteHost;
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineEvent, append};
+use crate::log::position::Position;
 
 /// A line about something that the customer of a license got.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,8 +18,9 @@ use countersign_model::rights::Rights;
 use countersign_model::sale::edits::Sold;
 use countersign_model::site_host::SiteHost;
 
+use crate::log::license_words;
 use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineEvent, append};
-use crate::log::{Position, license_words};
+use crate::log::position::Position;
 
 /// The releases of a license: times by host, and `"*"` for all hosts.
 const ALL_HOSTS: &str = "*";

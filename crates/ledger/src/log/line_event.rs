@@ -10,7 +10,7 @@ use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
 
-use crate::log::Position;
+use crate::log::position::Position;
 
 /// A line of one kind: its members in the order of RFC 8785.
 pub(super) trait EventLine: DeserializeOwned {

@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 
 use countersign_files::in_order::in_order;
 
-use crate::log::Position;
 use crate::log::chain::{Chain, ParsedLine, RefusedLine};
+use crate::log::position::Position;
 use crate::log::record::{self, LedgerEvent};
 
 /// The longest torn end in bytes: 16 MiB, more than a batch. Anything longer is damage, and is not read to its end.

@@ -6,10 +6,10 @@ use serde::Deserialize;
 
 use countersign_model::digest::Digest;
 
-use crate::log::Position;
 pub use crate::log::event::LedgerEvent;
 use crate::log::event::{KINDS, LineKind};
 pub use crate::log::line_event::EventTexts;
+use crate::log::position::Position;
 
 /// The longest line with its line feed, in bytes: an order of 50 lines has 12,000. What needs more is refused.
 pub const MAX: usize = 16_384;

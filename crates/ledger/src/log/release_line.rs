@@ -14,8 +14,8 @@ use countersign_model::license_key::LicenseId;
 use countersign_model::site_host::SiteHost;
 use countersign_model::site_release::{ReleaseHash, ReleasedBy, SiteMove, SiteRelease};
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, LineActor, LineEvent, append};
+use crate::log::position::Position;
 
 /// A client released a site of a license, or moved it to another host.
 #[derive(Clone, Debug, PartialEq, Eq)]

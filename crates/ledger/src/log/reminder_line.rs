@@ -12,8 +12,8 @@ use countersign_model::issued_license::Hex128;
 use countersign_model::license_key::LicenseId;
 use countersign_model::reminder::ReminderKind;
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, LineActor, LineEvent, append};
+use crate::log::position::Position;
 
 /// A line about reminders.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use countersign_model::rollout::{RolloutMark, RolloutStep};
 use countersign_model::slug::Slug;
 use countersign_model::version::Version;
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineActor, LineEvent, append};
+use crate::log::position::Position;
 
 /// A line about a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use countersign_model::sale::fact::{Fact, SalePlace, ShopKey};
 use countersign_model::sale::facts::SaleFacts;
 use countersign_model::sale::terms::Terms;
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, LineEvent, append};
+use crate::log::position::Position;
 
 /// A line about a sale: what became known.
 #[derive(Clone, Debug, PartialEq, Eq)]

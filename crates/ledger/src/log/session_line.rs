@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, LineEvent, append};
+use crate::log::position::Position;
 
 /// How much longer than its end a line about a session is known, for clocks that differ.
 pub(crate) const SESSION_SLACK: TimeDelta = TimeDelta::hours(1);

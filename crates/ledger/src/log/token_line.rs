@@ -13,8 +13,8 @@ use countersign_model::digest::Digest;
 use countersign_model::issued_license::Hex128;
 use countersign_model::name::Name;
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineEvent, append};
+use crate::log::position::Position;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

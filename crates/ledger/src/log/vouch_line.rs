@@ -11,8 +11,8 @@ use countersign_model::digest::Digest;
 use countersign_model::issued_license::{ChangeScope, Hex128};
 use countersign_model::license_key::LicenseId;
 
-use crate::log::Position;
 use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineEvent, append};
+use crate::log::position::Position;
 
 /// A line about a license that somebody vouched for: what looks like sharing is fine.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 use std::io;
 use std::ops::RangeInclusive;
 
-use crate::log::Position;
+use crate::log::position::Position;
 use crate::log::record::{LedgerEvent, LedgerRecord};
 
 /// The operations of a file that the writer uses. [`crate::log::file`] implements them; tests inject failures.
