@@ -357,7 +357,7 @@ fn every_page_fits_every_screen_and_axe_finds_nothing() {
     }
     assert_eq!(
         browser.complaints(),
-        ["Failed to load resource: the server responded with a status of 404 (Not Found)"; 6]
+        ["Failed to load resource: the server responded with a status of 404 (Not Found)"; 3]
     );
     for address in browser.requests() {
         let is_own = address.starts_with(&origin) || address.contains(".localhost:");

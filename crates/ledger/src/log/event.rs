@@ -16,7 +16,7 @@ use crate::log::erasure_line::{ErasureEntry, ErasureLine};
 use crate::log::handed_line::{HandedEntry, HandedLine};
 use crate::log::license_line::LicenseLine;
 use crate::log::license_words;
-use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineActor, LineEvent as _};
+use crate::log::line_event::{ChangesBy, EventLine, EventTexts, LineActor, LineEvent};
 use crate::log::line_members::{self, LineMembers};
 use crate::log::position::Position;
 use crate::log::release_line::{ReleaseEntry, ReleaseLine};
@@ -37,7 +37,7 @@ macro_rules! kinds_of_lines {
         }
 
         impl LedgerEvent {
-            fn line(&self) -> &dyn crate::log::line_event::LineEvent {
+            fn line(&self) -> &dyn LineEvent {
                 match self {
                     $(Self::$kind(event) => event.line(),)+
                 }
