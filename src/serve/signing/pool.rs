@@ -19,7 +19,7 @@ use countersign_files::histogram::Histogram;
 use countersign_model::statement::Unsigned;
 use countersign_settings::keys::signing_key::SigningKey;
 
-/// How long a thread keeps signed statements while more wait, to send them at once.
+/// The longest time that a thread keeps signed statements to send them together, while more wait to be signed.
 ///
 /// A worker that wakes for one statement interrupts a signing thread, writes one response, and sleeps again: an eighth of the CPU time
 /// of a validation with 2,048 bits.
@@ -161,7 +161,7 @@ impl SignedBatch {
         }
     }
 
-    /// Sends all statements from a worker, which then has all responses to write.
+    /// Has a worker send all statements, so that it writes their responses in one run.
     fn send(&mut self) {
         let signed = std::mem::take(&mut self.signed);
         if !signed.is_empty() {

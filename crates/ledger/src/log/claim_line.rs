@@ -1,7 +1,7 @@
 //! The line of a claim of a site that was installed again, in the order of RFC 8785: which hash shall replace which, and what became
 //! of that.
 //!
-//! [`event`](crate::log::event) lists this.
+//! [`event`](crate::log::event) lists the kinds of lines.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

@@ -97,7 +97,7 @@ pub(crate) struct LatestLines {
     sessions: HashMap<SessionMark, (u64, SessionEntry)>,
     /// What customers got.
     handouts: BTreeMap<u64, DateTime<Utc>>,
-    /// Counts the lines of all other kinds, which a compaction keeps.
+    /// The number of lines of all other kinds. A compaction keeps all of them.
     lasting: usize,
 }
 

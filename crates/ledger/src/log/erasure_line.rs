@@ -1,6 +1,6 @@
 //! The line of a customer who was erased, in the order of RFC 8785: the number, which says nothing of the person.
 //!
-//! [`event`](crate::log::event) lists this.
+//! [`event`](crate::log::event) lists the kinds of lines.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

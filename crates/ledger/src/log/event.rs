@@ -144,7 +144,8 @@ impl LedgerEvent {
         self.line().actor()
     }
 
-    /// One word, and what changed. `before` is the license as the line before had it; without it, the license is described as a new one.
+    /// A word for the event, such as `renewed`, and what changed. `before` is the license as an earlier line has it; without it, the
+    /// license is described as a new one.
     pub(crate) fn words(&self, before: Option<&IssuedLicense>) -> (&'static str, Vec<String>) {
         match (self, before) {
             (Self::License(after), Some(before)) => (after.kind.into(), license_words::changes(before, after)),
@@ -152,7 +153,7 @@ impl LedgerEvent {
         }
     }
 
-    /// Whose change it is; `None` if it is no change that people look for.
+    /// The shorter list of changes that has it; `None` if neither has it.
     pub(crate) fn change(&self) -> Option<ChangesBy> {
         self.line().change()
     }

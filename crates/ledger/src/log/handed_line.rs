@@ -1,6 +1,6 @@
 //! The line `handed`: the customer of a license got something. Its members are in the order of RFC 8785.
 //!
-//! [`event`](crate::log::event) lists this.
+//! [`event`](crate::log::event) lists the kinds of lines.
 
 use std::sync::Arc;
 
@@ -186,11 +186,7 @@ impl LineEvent for HandedEntry {
     }
 
     fn texts(&self) -> EventTexts {
-        EventTexts {
-            reason: self.reason,
-            who: self.who,
-            ..EventTexts::default()
-        }
+        EventTexts::of_change(self.reason, self.who)
     }
 
     fn scope(&self) -> Option<&ChangeScope> {

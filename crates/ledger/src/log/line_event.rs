@@ -63,7 +63,7 @@ pub(crate) trait LineEvent {
     /// One word for it, and what happened.
     fn words(&self) -> (&'static str, Vec<String>);
 
-    /// Whose change it is; `None` if it is no change that people look for.
+    /// The shorter list of changes that has it; `None` if neither has it.
     fn change(&self) -> Option<ChangesBy>;
 }
 
@@ -105,7 +105,7 @@ pub enum ChangesBy {
     /// Those of people and programs: at the desk, by a command, with a token, or on the customer's page.
     #[default]
     People,
-    /// Those of shops, sites and the server as well. Sales are not changes: the licenses that they change are.
+    /// Those of shops, sites and the server, too. A sale is not listed, but the licenses that it changes are.
     Anyone,
 }
 
@@ -121,6 +121,15 @@ pub struct EventTexts {
 }
 
 impl EventTexts {
+    /// Why something was changed, and the person.
+    pub(super) fn of_change(reason: Option<Hex128>, who: Option<Hex128>) -> Self {
+        Self {
+            note: None,
+            reason,
+            who,
+        }
+    }
+
     /// The texts about a license, which are erased with it. The name of a person is in other lines, too.
     pub fn about_license(self) -> impl Iterator<Item = Hex128> {
         let Self { note, reason, who: _ } = self;

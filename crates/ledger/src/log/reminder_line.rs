@@ -1,6 +1,6 @@
 //! The line of a reminder that a node sends, or of the switch of all reminders, in the order of RFC 8785.
 //!
-//! [`event`](crate::log::event) lists this.
+//! [`event`](crate::log::event) lists the kinds of lines.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The line of a step of a rollout: a release that became the newest, was paused, went on, or reached everybody, in the order of
 //! RFC 8785.
 //!
-//! [`event`](crate::log::event) lists this.
+//! [`event`](crate::log::event) lists the kinds of lines.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -98,11 +98,7 @@ impl LineEvent for RolloutEntry {
     }
 
     fn texts(&self) -> EventTexts {
-        EventTexts {
-            reason: self.mark.reason,
-            who: self.mark.who,
-            ..EventTexts::default()
-        }
+        EventTexts::of_change(self.mark.reason, self.mark.who)
     }
 
     fn actor(&self) -> LineActor {

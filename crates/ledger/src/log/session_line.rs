@@ -1,6 +1,6 @@
 //! The line of a session or code of pages that ended early, in the order of RFC 8785.
 //!
-//! [`event`](crate::log::event) lists this.
+//! [`event`](crate::log::event) lists the kinds of lines.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The line of a token that was made, revoked, or used on a new day: the whole token, in the order of RFC 8785.
 //!
-//! It has the SHA-256 of the token's secret, never the secret. [`event`](crate::log::event) lists this.
+//! It has the SHA-256 of the token's secret, never the secret. [`event`](crate::log::event) lists the kinds of lines.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -98,11 +98,7 @@ impl LineEvent for ApiToken {
     }
 
     fn texts(&self) -> EventTexts {
-        EventTexts {
-            reason: self.reason,
-            who: self.who,
-            ..EventTexts::default()
-        }
+        EventTexts::of_change(self.reason, self.who)
     }
 
     fn words(&self) -> (&'static str, Vec<String>) {

@@ -1,6 +1,6 @@
 //! The line `vouched`: a person vouched for a license, or took that back. Its members are in the order of RFC 8785.
 //!
-//! [`event`](crate::log::event) lists this.
+//! [`event`](crate::log::event) lists the kinds of lines.
 
 use std::sync::Arc;
 
@@ -114,11 +114,7 @@ impl LineEvent for VouchEntry {
     }
 
     fn texts(&self) -> EventTexts {
-        EventTexts {
-            reason: self.reason,
-            who: self.who,
-            ..EventTexts::default()
-        }
+        EventTexts::of_change(self.reason, self.who)
     }
 
     fn scope(&self) -> Option<&ChangeScope> {
