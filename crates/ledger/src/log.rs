@@ -33,7 +33,7 @@ pub(crate) mod claim_line;
 mod compacted_line;
 pub(crate) mod compaction;
 mod erasure_line;
-mod event;
+pub(crate) mod event;
 pub(crate) mod file;
 mod handed_line;
 pub(crate) mod license_line;

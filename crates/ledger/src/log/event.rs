@@ -84,6 +84,12 @@ kinds_of_lines! {
     Compacted(Compaction) = "compacted" CompactedLine;
 }
 
+/// The names of all kinds of lines.
+#[cfg(test)]
+pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|kind| kind.name)
+}
+
 /// How lines of a kind are read.
 pub(super) struct LineKind {
     /// The value of `event`.

@@ -8,16 +8,22 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::license_imports::ImportInTurn;
 use crate::log::Position;
-use crate::log::SoldTerms;
+use crate::log::event;
 use crate::log::record::LedgerRecord;
+use crate::log::{HandedPackage, Handout, SessionMark, SoldTerms};
 use crate::sales::{HiddenId, SaleChange, SaleOutcome};
 use crate::testing::{issued, sale_fact, sold_terms};
 use countersign_model::issued_license::{ChangeScope, Hex128, IssuedLicense};
 use countersign_model::license_step::LicenseStep;
 use countersign_model::order_reference::OrderReference;
 use countersign_model::remarks::{Author, NewRemarks};
+use countersign_model::reminder::ReminderKind;
+use countersign_model::rollout::RolloutStep;
 use countersign_model::sale::fact::{Dispute, DisputeStatus, Fact, Names, ShopKey};
 use countersign_model::site_release::ReleaseHash;
+
+/// The kind of line that is read and never written.
+const READ_ONLY: &str = "sale";
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/recorded");
 
@@ -263,6 +269,85 @@ async fn go_on(store: &Ledger) -> Vec<String> {
     said
 }
 
+/// The kinds of lines that the requests before do not write.
+async fn write_other_kinds(store: &Ledger) -> Vec<String> {
+    let mut said = Vec::new();
+    let mut say = |outcome: &dyn std::fmt::Debug| said.push(format!("{outcome:?}"));
+    let package = HandedPackage {
+        plugin: "acme-forms".parse().unwrap(),
+        version: "1.0.0".parse().unwrap(),
+        host: Some(host("second.com")),
+    };
+    for (id, what, seconds) in [
+        (1, Handout::Key, 801),
+        (2, Handout::Package(package), 802),
+        (1, Handout::Key, 803),
+    ] {
+        let new = NewHandout {
+            id: Hex128([id; 16]),
+            license: license(20, 2).id,
+            what,
+            scope: Arc::new(ChangeScope::operator()),
+            author: Author::default(),
+            now: at(seconds),
+        };
+        say(&store.note_handout(new).await.unwrap());
+    }
+    for seconds in [804, 805] {
+        let claim = ReminderClaim {
+            expires: NaiveDate::from_ymd_opt(2026, 12, 31).unwrap(),
+            kind: ReminderKind::Before(30),
+            licenses: vec![license(20, 2).id],
+            mail: Hex128([3; 16]),
+            now: at(seconds),
+        };
+        say(&store.claim_reminder(claim).await.unwrap());
+    }
+    let switch = ReminderSwitch { on: true, now: at(806) };
+    say(&store.switch_reminders(switch).await.unwrap());
+    let end = SessionEnd {
+        mark: SessionMark::Session(Hex128([4; 16])),
+        until: at(9_000),
+        now: at(807),
+    };
+    say(&store.end_session(end.clone()).await.unwrap());
+    say(&store.end_session(end).await.unwrap());
+    let newest = NewestRelease {
+        slug: "acme-forms".parse().unwrap(),
+        version: "2.0.0".parse().unwrap(),
+        was_served: false,
+        first_look: None,
+        now: at(808),
+    };
+    say(&store.see_newest(newest).await.unwrap().is_changed);
+    let pause = RolloutChange {
+        slug: "acme-forms".parse().unwrap(),
+        version: "2.0.0".parse().unwrap(),
+        step: RolloutStep::Paused,
+        least: None,
+        author: Author::default(),
+        now: at(809),
+    };
+    say(&store.change_rollout(pause).await.unwrap().is_changed);
+    say(&bind(store, &license(21, 2), "guarded.com", Some("right"), 810).await);
+    let seen = SeenHash {
+        license: &license(21, 2),
+        host: &host("guarded.com"),
+        hash: ReleaseHash::of("another"),
+        is_active: true,
+        may_begin: true,
+        now: at(811),
+    };
+    say(&store.see_hash(seen).await.unwrap());
+    let erasure = CustomerErasure {
+        number: Hex128([5; 16]),
+        author: Author::default(),
+        now: at(812),
+    };
+    say(&store.erase_customer(erasure).await.unwrap());
+    said
+}
+
 fn expect(name: &str, found: &[u8]) {
     let path = Path::new(FOLDER).join(name);
     if std::env::var_os("COUNTERSIGN_BLESS").is_some() {
@@ -292,6 +377,19 @@ async fn a_recorded_run_writes_the_same_bytes() {
     said.extend(go_on(&store).await);
     store.close().unwrap();
     expect("continued.jsonl", &ledger());
+    drop(store);
+    let store = open(path).unwrap();
+    said.extend(write_other_kinds(&store).await);
+    store.close().unwrap();
+    drop(store);
+    expect("other-kinds.jsonl", &ledger());
+    let written = String::from_utf8(ledger()).unwrap();
+    for kind in event::kinds().filter(|kind| *kind != READ_ONLY) {
+        let line = format!("{{\"event\":\"{kind}\"");
+        assert!(written.contains(&line), "no request of the run writes {line}");
+    }
+    maintenance::compact(path, at(901)).unwrap();
+    expect("compacted-again.jsonl", &ledger());
     expect("answers.txt", (said.join("\n") + "\n").as_bytes());
 }
 
