@@ -18,7 +18,7 @@ use countersign_model::version::Version;
 use countersign_package::catalog::{CatalogError, MAX_MANIFEST, ReleaseIndex, manifest_path};
 
 /// The versions of one plugin in the field.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PluginUsage {
     /// The plugin.
     pub plugin: Slug,
@@ -36,7 +36,7 @@ pub struct PluginUsage {
 }
 
 /// A version that sites run.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UsedVersion {
     /// As the sites write it.
     pub version: String,

@@ -1,6 +1,7 @@
 //! Counts that a look at everything found, shown again for a while.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
 
@@ -8,10 +9,18 @@ use crate::serve::api::licenses::reports::{self, ReviewReport};
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::figures::LicenseFigures;
 use crate::serve::pages::page_problem::PageProblem;
+use crate::serve::plugin_usage::{PluginUsage, UsageCount};
 use crate::serve::vouches;
+use countersign_model::plugin::Plugin;
 
 /// How old counts of licenses may be.
 pub(super) const COUNTS_FOR: TimeDelta = TimeDelta::minutes(1);
+
+/// Sites count that were seen within so many days.
+pub(super) const DAYS: u16 = 30;
+
+/// Counts of a look that took less time are not kept: where few sites report, the desk shows each report at once.
+const SHORT_LOOK: Duration = Duration::from_millis(20);
 
 /// How old a look at what sites reported may be.
 const SHARING_FOR: TimeDelta = TimeDelta::minutes(10);
@@ -28,6 +37,41 @@ pub(super) async fn licenses(asked: &Asked<'_>) -> Result<Arc<LicenseFigures>, P
     let look = move || LicenseFigures::of_all(&service, &snapshot, today);
     let figures = asked.state.scans.look(look).await?;
     Ok(kept.keep((), figures, asked.now))
+}
+
+/// What sites run of these plugins of the registry, in their order; `None` of one without a published release that no site reports.
+/// Counts may be a minute old; what is published is not.
+pub(super) async fn usage<'p>(
+    asked: &Asked<'_>,
+    plugins: impl IntoIterator<Item = &'p Plugin>,
+) -> Result<Vec<Option<PluginUsage>>, PageProblem> {
+    let kept = &asked.state.usage;
+    let service = &asked.state.service;
+    let counted = match kept.within(&(), COUNTS_FOR, asked.now) {
+        Some(counted) => counted,
+        None => {
+            let all = asked.snapshot.registry.plugins();
+            let all = all.map(|plugin| plugin.slug.clone()).collect();
+            let look = async {
+                let begun = Instant::now();
+                (reports::counted_usage(service, all, DAYS).await, begun.elapsed())
+            };
+            let (counted, took) = asked.state.scans.look_with(look).await?;
+            match took < SHORT_LOOK {
+                true => Arc::new(counted?),
+                false => kept.keep((), counted?, asked.now),
+            }
+        }
+    };
+    let of_plugin = |plugin: &Plugin| {
+        let known = counted.iter().find(|usage| usage.plugin == plugin.slug);
+        // An entry that is newer than the look.
+        known
+            .cloned()
+            .unwrap_or_else(|| UsageCount::new(plugin.slug.clone()).finish(DAYS, asked.now))
+    };
+    let wanted = plugins.into_iter().map(of_plugin).collect();
+    Ok(reports::with_releases(service, wanted).await?)
 }
 
 /// What looks like sharing. What a look found is kept; a license that somebody vouches for disappears at once.

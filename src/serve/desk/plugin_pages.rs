@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 
-use crate::serve::api::licenses::reports;
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
+use crate::serve::desk::kept_figures::{self, DAYS};
 use crate::serve::desk::plugin_history::{self, PERIODS, PluginHistory};
 use crate::serve::desk::plugin_rollouts::{self, ShownRollout};
 use crate::serve::history_report::HistoryReport;
@@ -19,9 +19,6 @@ use countersign_model::plugin::Plugin;
 use countersign_model::slug::Slug;
 use countersign_model::text::outside_text::OutsideText;
 use countersign_model::version::Version;
-
-/// Sites count that were seen within so many days.
-pub(super) const DAYS: u16 = 30;
 
 /// How many versions a page shows.
 const MOST_VERSIONS: usize = 60;
@@ -116,12 +113,6 @@ fn plugins<'a>(asked: &'a Asked<'_>) -> Vec<(OutsideText, &'a Plugin)> {
     named
 }
 
-/// What sites run of these plugins.
-pub(super) async fn usage(asked: &Asked<'_>, plugins: Vec<Slug>) -> Result<Vec<Option<PluginUsage>>, PageProblem> {
-    let look = reports::usage_of(&asked.state.service, plugins, DAYS);
-    Ok(asked.state.scans.look_with(look).await??)
-}
-
 /// The share of sites that run the newest release, in percent.
 fn on_latest(usage: &PluginUsage) -> usize {
     let latest = usage.latest.as_ref().map(Version::as_str);
@@ -132,8 +123,7 @@ fn on_latest(usage: &PluginUsage) -> usize {
 /// All plugins.
 pub(super) async fn all(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let plugins = plugins(asked);
-    let slugs = plugins.iter().map(|(_, plugin)| plugin.slug.clone()).collect();
-    let usages = usage(asked, slugs).await?;
+    let usages = kept_figures::usage(asked, plugins.iter().map(|(_, plugin)| *plugin)).await?;
     let mut shown = Vec::new();
     for ((name, plugin), usage) in plugins.into_iter().zip(&usages) {
         let rollouts = plugin_rollouts::of_plugin(asked, plugin).await?;
@@ -161,7 +151,7 @@ pub(super) async fn all(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
 /// One plugin.
 pub(super) async fn one(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
     let plugin = asked.plugin()?;
-    let usage = usage(asked, vec![plugin.slug.clone()]).await?.pop().flatten();
+    let usage = kept_figures::usage(asked, [plugin]).await?.pop().flatten();
     let period = plugin_history::period(asked.fields.get("days"));
     let report = HistoryReport::of_server(&asked.state.service, Some(plugin.slug.clone()), period, asked.now).await?;
     let latest = usage.as_ref().and_then(|usage| usage.latest.as_ref());

@@ -13,6 +13,7 @@ use crate::serve::desk::license_list::{LicenseList, TermsFilter};
 use crate::serve::desk::request_ring::{RequestRing, RequestTotals};
 use crate::serve::pages::mail_sign_in::SignInCounts;
 use crate::serve::pages::scan_turn::ScanTurn;
+use crate::serve::plugin_usage::PluginUsage;
 use crate::serve::state::Service;
 use countersign_mail::account::MailAccount;
 
@@ -28,6 +29,8 @@ pub struct DeskState {
     pub(super) scans: ScanTurn,
     pub(super) licenses: KeptResults<(), LicenseFigures>,
     pub(super) sharing: KeptResults<(), ReviewReport>,
+    /// What sites run of each plugin of the registry.
+    pub(super) usage: KeptResults<(), Vec<PluginUsage>>,
     pub(super) lists: KeptResults<TermsFilter, LicenseList>,
     pub(super) requests: RequestRing,
     /// When the log said last how a proxy has to send `Host`.
@@ -99,6 +102,7 @@ impl DeskState {
             scans: ScanTurn::default(),
             licenses: KeptResults::default(),
             sharing: KeptResults::default(),
+            usage: KeptResults::default(),
             lists: KeptResults::default(),
             requests: RequestRing::default(),
             host_logged: Mutex::default(),

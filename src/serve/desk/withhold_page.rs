@@ -8,7 +8,7 @@ use warp::http::StatusCode;
 
 use crate::serve::desk::asked::Asked;
 use crate::serve::desk::frame::{NavEntry, PageFrame};
-use crate::serve::desk::plugin_pages::{DAYS, usage};
+use crate::serve::desk::kept_figures::{self, DAYS};
 use crate::serve::gate;
 use crate::serve::pages::answer::PageAnswer;
 use crate::serve::pages::page_problem::PageProblem;
@@ -72,7 +72,7 @@ pub(super) async fn page(asked: &Asked<'_>) -> Result<PageAnswer, PageProblem> {
         (false, true) => WithholdState::Withheld,
         (false, false) => return Err(no_release(plugin)),
     };
-    let usage = usage(asked, vec![plugin.slug.clone()]).await?.pop().flatten();
+    let usage = kept_figures::usage(asked, [plugin]).await?.pop().flatten();
     let versions = usage.iter().flat_map(|usage| &usage.versions);
     let running = versions.filter(|used| same_version(&used.version, version.as_str()));
     let sites = running.map(|used| used.sites).sum();

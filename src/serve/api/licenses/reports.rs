@@ -183,30 +183,42 @@ pub(in crate::serve) async fn usage_of(
     plugins: Vec<Slug>,
     days: u16,
 ) -> Result<Vec<Option<PluginUsage>>, Problem> {
+    with_releases(service, counted_usage(service, plugins, days).await?).await
+}
+
+/// The versions of these plugins that sites report, in their order. Reads what every site reported.
+pub(in crate::serve) async fn counted_usage(
+    service: &Service,
+    plugins: Vec<Slug>,
+    days: u16,
+) -> Result<Vec<PluginUsage>, Problem> {
     let _turn = TURN.acquire().await.map_err(|error| Problem::internal(&error))?;
-    let mut counts: Vec<_> = plugins
-        .into_iter()
-        .map(|plugin| (UsageCount::new(plugin.clone()), plugin))
-        .collect();
+    let mut counts: Vec<_> = plugins.into_iter().map(UsageCount::new).collect();
     each_report(service, |license, host, report| {
-        counts
-            .iter_mut()
-            .for_each(|(count, _)| count.add(license, host, report));
+        counts.iter_mut().for_each(|count| count.add(license, host, report));
     })
     .await?;
+    let usage = spawn_blocking(move || {
+        let now = Utc::now();
+        counts.into_iter().map(|count| count.finish(days, now)).collect()
+    });
+    usage.await.map_err(|error| Problem::internal(&error))
+}
+
+/// Adds to each plugin what is published and withheld of it now.
+pub(in crate::serve) async fn with_releases(
+    service: &Service,
+    counted: Vec<PluginUsage>,
+) -> Result<Vec<Option<PluginUsage>>, Problem> {
     let snapshot = service.gate.snapshot();
     let usage = spawn_blocking(move || {
         let now = Utc::now();
-        let finished = counts.into_iter().map(|(count, plugin)| {
-            let withheld = snapshot
-                .registry
-                .plugin(plugin.as_str())
-                .map_or(&[][..], |entry| &entry.withhold);
-            count
-                .finish(days, now)
-                .with_releases(snapshot.catalog.folder(), withheld, now)
+        let published = counted.into_iter().map(|usage| {
+            let entry = snapshot.registry.plugin(usage.plugin.as_str());
+            let withheld = entry.map_or(&[][..], |entry| &entry.withhold);
+            usage.with_releases(snapshot.catalog.folder(), withheld, now)
         });
-        finished.collect::<Result<Vec<_>, _>>()
+        published.collect::<Result<Vec<_>, _>>()
     });
     let usage = usage.await.map_err(|error| Problem::internal(&error))?;
     usage.map_err(|error| Problem::internal(&error))
