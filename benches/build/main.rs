@@ -16,6 +16,7 @@
 
 mod large;
 mod measure;
+mod real;
 mod repository;
 
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ fn main() -> io::Result<()> {
     };
     fs::create_dir_all(&bench.folder)?;
     bench.speed()?;
+    bench.real()?;
     bench.packing()?;
     bench.side_by_side()?;
     bench.memory()
@@ -53,27 +55,53 @@ impl Bench {
         for round in 1..=ROUNDS {
             eprintln!("10,000 tags on one core: round {round} of {ROUNDS}");
             let releases = format!("releases-{round}");
-            costs[0].push(run("0", &self.folder, &git_alone(&repository))?);
+            costs[0].push(run("0", &self.folder, &git_alone([(&*repository, MAIN_FILE)]))?);
             costs[1].push(instance.build("0", &releases, &[])?);
             costs[2].push(instance.build("0", &releases, &[])?);
             costs[3].push(instance.build("0", &releases, &["--all"])?);
         }
         let [git, full, unchanged, all] = costs.map(|costs| median(&costs));
         println!("10,000 annotated tags, a readme of 40 kB, one core (medians of {ROUNDS})\n");
-        println!("{:26} {:>9} {:>9} {:>9} {:>9}", "", "wall", "CPU", "memory", "spread");
-        for (name, (cost, spread)) in [
+        table(&[
             ("git alone", git),
             ("full build", full),
             ("nothing changed", unchanged),
             ("nothing changed, --all", all),
-        ] {
-            println!(
-                "{name:26} {:7.2} s {:7.2} s {:5.0} MiB {spread:7.2} x",
-                cost.wall, cost.cpu, cost.memory
-            );
-        }
+        ]);
         println!("\n{:26} {:>9} {:>9}   target", "", "wall", "CPU");
         ratio("full build : git alone", full.0, git.0, "at most 2");
+        ratio("nothing changed : full", unchanged.0, full.0, "at most 0.05");
+        Ok(())
+    }
+
+    /// The same with repositories of real plugins, where `REPOSITORIES` names a folder with some.
+    fn real(&self) -> io::Result<()> {
+        let Some(folder) = std::env::var_os("REPOSITORIES") else {
+            println!("\nrepositories of real plugins: NOT MEASURED: REPOSITORIES names no folder with clones");
+            return Ok(());
+        };
+        let plugins = real::plugins(Path::new(&folder))?;
+        let instance = self.instance("real", Path::new(""), &[])?;
+        for plugin in &plugins {
+            instance.declare(&plugin.slug, &plugin.repository, &plugin.main_file)?;
+        }
+        let mut costs = [const { Vec::new() }; 3];
+        for round in 1..=ROUNDS {
+            eprintln!("{} real repositories: round {round} of {ROUNDS}", plugins.len());
+            let releases = format!("releases-{round}");
+            let read = plugins.iter().map(|plugin| (&*plugin.repository, &*plugin.main_file));
+            costs[0].push(run("0", &self.folder, &git_alone(read))?);
+            costs[1].push(instance.build("0", &releases, &[])?);
+            costs[2].push(instance.build("0", &releases, &[])?);
+        }
+        let [git, full, unchanged] = costs.map(|costs| median(&costs));
+        let tags: usize = plugins.iter().map(|plugin| plugin.tags).sum();
+        println!(
+            "\n{} repositories of real plugins, {tags} tags, one core",
+            plugins.len()
+        );
+        table(&[("git alone", git), ("full build", full), ("nothing changed", unchanged)]);
+        ratio("full build : git alone", full.0, git.0, "at most 4 of CPU");
         ratio("nothing changed : full", unchanged.0, full.0, "at most 0.05");
         Ok(())
     }
@@ -100,12 +128,7 @@ impl Bench {
         }
         let [git, packing] = costs.map(|costs| median(&costs));
         println!("\na package of {} files, {} MiB, one core", large::FILES, large::MIB);
-        for (name, (cost, spread)) in [("git archive --format=zip", git), ("build", packing)] {
-            println!(
-                "{name:26} {:7.2} s {:7.2} s {:5.0} MiB {spread:7.2} x",
-                cost.wall, cost.cpu, cost.memory
-            );
-        }
+        table(&[("git archive --format=zip", git), ("build", packing)]);
         ratio("build : git archive", packing.0, git.0, "at most 1.3 of CPU");
         Ok(())
     }
@@ -155,18 +178,13 @@ impl Bench {
     /// A vendor's folder whose plugins all come from one repository.
     fn instance(&self, name: &str, repository: &Path, slugs: &[&str]) -> io::Result<Instance> {
         let folder = self.folder.join(name);
-        let plugins = folder.join("registry/plugins");
-        fs::create_dir_all(&plugins)?;
-        for slug in slugs {
-            let entry = format!(
-                "name = \"Acme\"\nrepository = \"{}\"\nmain_file = \"{MAIN_FILE}\"\n\
-                 download_url = \"https://example.com/{{slug}}-{{version}}.zip\"\n",
-                repository.display(),
-            );
-            fs::write(plugins.join(format!("{slug}.toml")), entry)?;
-        }
+        fs::create_dir_all(folder.join("registry/plugins"))?;
         fs::write(folder.join("countersign.toml"), "")?;
-        Ok(Instance { folder })
+        let instance = Instance { folder };
+        for slug in slugs {
+            instance.declare(slug, repository, MAIN_FILE)?;
+        }
+        Ok(instance)
     }
 }
 
@@ -181,6 +199,16 @@ impl Drop for Instance {
 }
 
 impl Instance {
+    /// Writes the entry of a plugin.
+    fn declare(&self, slug: &str, repository: &Path, main_file: &str) -> io::Result<()> {
+        let entry = format!(
+            "name = \"Acme\"\nrepository = \"{}\"\nmain_file = \"{main_file}\"\n\
+             download_url = \"https://example.com/{{slug}}-{{version}}.zip\"\n",
+            repository.display(),
+        );
+        fs::write(self.folder.join(format!("registry/plugins/{slug}.toml")), entry)
+    }
+
     /// Builds into a folder of this name. A full build needs a new name: file systems are slow for a while where
     /// thousands of files were just removed.
     fn build(&self, cores: &str, releases: &str, flags: &[&str]) -> io::Result<Cost> {
@@ -217,15 +245,28 @@ fn git_only(folder: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// The files that a build reads, by name: git finds tag, commit and tree itself, as a build must.
-fn git_alone(repository: &Path) -> Vec<OsString> {
-    let script = format!(
-        "git for-each-ref --format='%(refname)^{{}}:{MAIN_FILE}%0a%(refname)^{{}}:readme.txt' refs/tags | \
-         git cat-file --batch",
-    );
-    let mut command: Vec<OsString> = ["env".into(), "--chdir".into(), repository.into()].into();
-    command.extend(["sh", "-c", &script].map(OsString::from));
-    command
+/// The files that a build reads of these repositories, each with its main file, by name: git finds tag, commit and tree itself, as a
+/// build must.
+fn git_alone<'r>(repositories: impl IntoIterator<Item = (&'r Path, &'r str)>) -> Vec<OsString> {
+    let read = repositories.into_iter().map(|(repository, main_file)| {
+        let repository = repository.display();
+        format!(
+            "git --git-dir '{repository}' for-each-ref --format='%(refname)^{{}}:{main_file}%0a%(refname)^{{}}:readme.txt' refs/tags | \
+             git --git-dir '{repository}' cat-file --batch\n",
+        )
+    });
+    let script: String = read.collect();
+    ["sh", "-c", &script].map(OsString::from).into()
+}
+
+fn table(rows: &[(&str, (Cost, f64))]) {
+    println!("{:26} {:>9} {:>9} {:>9} {:>9}", "", "wall", "CPU", "memory", "spread");
+    for (name, (cost, spread)) in rows {
+        println!(
+            "{name:26} {:7.2} s {:7.2} s {:5.0} MiB {spread:7.2} x",
+            cost.wall, cost.cpu, cost.memory
+        );
+    }
 }
 
 fn ratio(name: &str, cost: Cost, to: Cost, target: &str) {

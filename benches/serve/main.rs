@@ -47,7 +47,7 @@ use std::time::Instant;
 /// Measures and prints some figures; instances are kept in the folder.
 type Figures = fn(&Path) -> io::Result<()>;
 
-const FIGURES: [(&str, Figures); 16] = [
+const FIGURES: [(&str, Figures); 17] = [
     ("sites", sites::run),
     ("updates", updates::run),
     ("refusals", updates::run_refusals),
@@ -55,6 +55,7 @@ const FIGURES: [(&str, Figures); 16] = [
     ("validate", validate::run),
     ("overload", overload::run),
     ("million", million::run),
+    ("large", million::run_ten),
     ("issued", issued::run),
     ("desk", desk::run),
     ("downloads", downloads::run),

@@ -66,6 +66,24 @@ pub fn run(bench: &Path) -> io::Result<()> {
     grow(bench, server)
 }
 
+/// Ten million licenses of a file that no site uses yet: the start, and the memory of each.
+pub fn run_ten(bench: &Path) -> io::Result<()> {
+    let licenses = 10 * MILLION;
+    let instance = Instance::new(bench, licenses, false, 3072)?;
+    heading("10,000,000 licenses as JSON lines");
+    let server = Server::countersign(&instance.folder)?;
+    row("start", server.started_in.as_secs_f64(), "s", Target::AtMost(30.0));
+    let (resident, most) = server.memory();
+    let label = format!("resident a license ({resident:.0} MiB, at most {most:.0} on the way)");
+    row(
+        &label,
+        resident * 1_048_576.0 / licenses as f64,
+        "B",
+        Target::AtMost(160.0),
+    );
+    server.stop()
+}
+
 /// One license is revoked in an export of a million, under 1,000 updates a second.
 fn change_one(instance: &Instance, server: &Server) -> io::Result<()> {
     let changed = MILLION / 2;

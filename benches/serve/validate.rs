@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand::SystemRandom;
@@ -12,11 +13,16 @@ use rsa::pkcs8::{DecodePrivateKey, EncodePrivateKey};
 
 use crate::client::validation;
 use crate::instance::Instance;
+use crate::paced::{self, Paced, p99};
 use crate::process::Server;
-use crate::report::{Target, heading, median, row};
+use crate::report::{Target, heading, median, percentile, row};
 use crate::wrk::Questions;
 
 const ROUNDS: usize = 5;
+
+/// First bindings a second that come at a steady pace, and for how long.
+const PACE: f64 = 500.0;
+const PACED: Duration = Duration::from_secs(20);
 
 /// A run of a server or of signing alone, in seconds.
 const SECONDS: u64 = 2;
@@ -37,6 +43,31 @@ pub fn run(bench: &Path) -> io::Result<()> {
             compare(bench, &instance, name, least)?;
         }
     }
+    at_a_pace(bench)
+}
+
+/// First bindings at a steady pace, each answered when it is durable.
+fn at_a_pace(bench: &Path) -> io::Result<()> {
+    let instance = Instance::new(bench, 100_000, false, 2048)?;
+    instance.clear_store()?;
+    heading(&format!(
+        "{PACE} first bindings/s for {} s, 2,048 bits",
+        PACED.as_secs()
+    ));
+    let server = Server::countersign(&instance.folder)?;
+    let ask = Arc::new(|at: usize| paced::post(&validation(at)));
+    let load = Paced::start(server.address, 64, PACE, ask);
+    let began = Instant::now();
+    std::thread::sleep(PACED);
+    let measured = began..Instant::now();
+    let answers = load.stop()?;
+    server.stop()?;
+    let refused = answers.iter().filter(|(_, status, _)| *status != 200).count();
+    row("not answered with 200", refused as f64, "", Target::AtMost(0.0));
+    let waits = answers.iter().filter(|(due, ..)| measured.contains(due));
+    let p50 = percentile(waits.map(|(.., took)| *took), 0.5) * 1e3;
+    let p99 = p99(&answers, &[measured], None) * 1e3;
+    row(&format!("p99 (p50 {p50:.1} ms)"), p99, "ms", Target::AtMost(20.0));
     Ok(())
 }
 
