@@ -27,7 +27,6 @@ const MAX_JSONL: u64 = 1024 * MEBIBYTE;
 pub struct RegistryFiles {
     folder: PathBuf,
     revision: Option<Revision>,
-    draft: Option<(PathBuf, String)>,
 }
 
 impl RegistryFiles {
@@ -36,7 +35,6 @@ impl RegistryFiles {
         Self {
             folder: path.to_owned(),
             revision: None,
-            draft: None,
         }
     }
 
@@ -45,24 +43,13 @@ impl RegistryFiles {
         Ok(Self {
             folder: folder.to_owned(),
             revision: Some(Revision::open(folder, rev)?),
-            draft: None,
         })
-    }
-
-    /// The files as if `file` had this text.
-    pub fn with_draft(self, file: &Path, text: String) -> Self {
-        Self {
-            draft: Some((file.to_owned(), text)),
-            ..self
-        }
     }
 
     /// The file of this name in the registry's folder itself, if it is there.
     pub(super) fn top_file(&self, name: &str) -> Result<Option<DirEntry>, RegistryError> {
         let file = self.folder.join(name);
-        let is_draft = self.draft.as_ref().is_some_and(|(draft, _)| *draft == file);
         let kind = match &self.revision {
-            _ if is_draft => Some(EntryKind::File),
             Some(revision) => revision.kind(name)?,
             None => match std::fs::symlink_metadata(&file) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -97,17 +84,6 @@ impl RegistryFiles {
                 kind,
             })
             .collect();
-        if let Some((file, _)) = &self.draft
-            && file.parent() == Some(&folder)
-            && listed.iter().all(|listed| listed.file != *file)
-        {
-            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            listed.push(DirEntry {
-                file: file.clone(),
-                name,
-                kind: EntryKind::File,
-            });
-        }
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(listed)
     }
@@ -147,10 +123,9 @@ impl RegistryFiles {
             EntryKind::Link => return complain("a symbolic link is not followed in a revision"),
             EntryKind::Special => return complain("not a regular file"),
         }
-        let source = match (&self.draft, &self.revision) {
-            (Some((file, text)), _) if *file == listed.file => Ok(ByteSource::held(text.clone().into_bytes())),
-            (_, Some(revision)) => revision.read(&self.folder, &listed.file, limit).map(ByteSource::held),
-            _ => match ByteSource::open(&listed.file, limit) {
+        let source = match &self.revision {
+            Some(revision) => revision.read(&self.folder, &listed.file, limit).map(ByteSource::held),
+            None => match ByteSource::open(&listed.file, limit) {
                 Err(error) if regular_file::is_unsuitable(&error) => return complain(&error.to_string()),
                 opened => opened.map_err(|error| error.to_string()),
             },
@@ -235,25 +210,6 @@ mod tests {
         std::fs::write(folder.path().join("elsewhere"), "text\n").unwrap();
         std::os::unix::fs::symlink("../elsewhere", folder.path().join("plugins/a.toml")).unwrap();
         assert_eq!(files.text(&files.list("plugins").unwrap()[0]).unwrap(), "text\n");
-    }
-
-    #[test]
-    fn a_draft_stands_in_for_the_file_or_beside_the_others() {
-        let (folder, files) = folder();
-        let plugins = folder.path().join("plugins");
-        std::fs::write(plugins.join("b.toml"), "old\n").unwrap();
-        let texts = |files: &RegistryFiles| -> Vec<String> {
-            files
-                .list("plugins")
-                .unwrap()
-                .iter()
-                .map(|listed| files.text(listed).unwrap())
-                .collect()
-        };
-        let files = files.with_draft(&plugins.join("b.toml"), "new\n".into());
-        assert_eq!(texts(&files), ["new\n"]);
-        let files = files.with_draft(&plugins.join("a.toml"), "another\n".into());
-        assert_eq!(texts(&files), ["another\n", "old\n"]);
     }
 
     #[test]
