@@ -1,7 +1,6 @@
 //! Counts that a look at everything found, shown again for a while.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
 
@@ -19,8 +18,8 @@ pub(super) const COUNTS_FOR: TimeDelta = TimeDelta::minutes(1);
 /// Sites count that were seen within so many days.
 pub(super) const DAYS: u16 = 30;
 
-/// Counts of a look that took less time are not kept: where few sites report, the desk shows each report at once.
-const SHORT_LOOK: Duration = Duration::from_millis(20);
+/// Counts of fewer sites are not kept: a look takes some 10 ms then, and the desk shows each report at once.
+const MANY_SITES: usize = 10_000;
 
 /// How old a look at what sites reported may be.
 const SHARING_FOR: TimeDelta = TimeDelta::minutes(10);
@@ -52,14 +51,12 @@ pub(super) async fn usage<'p>(
         None => {
             let all = asked.snapshot.registry.plugins();
             let all = all.map(|plugin| plugin.slug.clone()).collect();
-            let look = async {
-                let begun = Instant::now();
-                (reports::counted_usage(service, all, DAYS).await, begun.elapsed())
-            };
-            let (counted, took) = asked.state.scans.look_with(look).await?;
-            match took < SHORT_LOOK {
-                true => Arc::new(counted?),
-                false => kept.keep((), counted?, asked.now),
+            let look = reports::counted_usage(service, all, DAYS);
+            let counted = asked.state.scans.look_with(look).await??;
+            let sites: usize = counted.iter().map(|usage| usage.sites + usage.silent).sum();
+            match sites < MANY_SITES {
+                true => Arc::new(counted),
+                false => kept.keep((), counted, asked.now),
             }
         }
     };
