@@ -348,11 +348,23 @@ fn name_of<T: QueueItem>(file: &str) -> Option<T::Name> {
     file.strip_suffix(T::ENDING)?.parse().ok()
 }
 
+/// A file that changed less than this before it was read may change again and keep its time: kernels take times from a clock that
+/// ticks every 1 to 10 ms.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The time of a change by which a later one is noticed; the start of 1970 if it may not be.
+fn settled_time(changed: SystemTime, now: SystemTime) -> SystemTime {
+    match now.duration_since(changed) {
+        Ok(age) if age >= TICK => changed,
+        _ => SystemTime::UNIX_EPOCH,
+    }
+}
+
 /// The items of a queue as a server knows them. It knows its own changes at once. What commands change it finds when it looks.
 #[derive(Debug)]
 pub struct QueueView<T: QueueItem> {
     queue: Queue<T>,
-    /// As they were read last, with the time of their last change.
+    /// As they were read last, with the time of their last change; the start of 1970 where the next look has to read them again.
     known: BTreeMap<T::Name, (SystemTime, Queued<T>)>,
 }
 
@@ -371,6 +383,7 @@ impl<T: QueueItem> QueueView<T> {
     /// The folder cannot be listed.
     pub fn look(&mut self, unreadable: impl Fn(T::Name, &JsonFolderError)) -> Result<(), JsonFolderError> {
         let mut known = BTreeMap::new();
+        let now = SystemTime::now();
         for (name, changed) in self.queue.list()? {
             let queued = match self.known.remove(&name).filter(|(time, _)| *time == changed) {
                 Some((_, queued)) => Some(queued),
@@ -379,7 +392,8 @@ impl<T: QueueItem> QueueView<T> {
                     None
                 }),
             };
-            known.extend(queued.map(|queued| (name, (changed, queued))));
+            let time = settled_time(changed, now);
+            known.extend(queued.map(|queued| (name, (time, queued))));
         }
         self.known = known;
         Ok(())
@@ -549,6 +563,22 @@ mod tests {
             );
         }
         assert!(queue.discard(9).unwrap(), "also one that is damaged");
+    }
+
+    #[test]
+    fn a_file_that_just_changed_is_read_again_at_the_next_look() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        let before = |ms| now - Duration::from_millis(ms);
+        // A clock that was set back.
+        let later = now + Duration::from_secs(60);
+        for (changed, known) in [
+            (before(200), before(200)),
+            (before(4), SystemTime::UNIX_EPOCH),
+            (now, SystemTime::UNIX_EPOCH),
+            (later, SystemTime::UNIX_EPOCH),
+        ] {
+            assert_eq!(settled_time(changed, now), known);
+        }
     }
 
     #[test]
