@@ -45,9 +45,6 @@ const CACHE: u64 = 16 << 20;
 /// for each, whatever its cache size is.
 const REST: usize = 16_384;
 
-/// sled is closed when nobody used it for so long: open, it keeps 5 MB and eight threads.
-const IDLE: Duration = Duration::from_secs(10);
-
 /// sled's threads keep its files open for a moment after a `Db` is closed.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -160,7 +157,6 @@ impl Index {
     /// Makes everything written survive a power failure.
     pub(crate) fn sync(&self) -> io::Result<()> {
         if !self.unsynced.swap(false, Ordering::Relaxed) {
-            self.rest_if(|files| files.used.elapsed() >= IDLE);
             return Ok(());
         }
         // `flush_async` deadlocks with several callers.
@@ -177,15 +173,8 @@ impl Index {
 
     /// Closes sled until its next use, which frees its memory.
     pub(crate) fn rest(&self) {
-        self.rest_if(|_| true);
-    }
-
-    fn rest_if(&self, is_time: impl FnOnce(&OpenIndex) -> bool) {
-        let mut slot = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot.as_ref().is_some_and(is_time) {
-            self.written.store(0, Ordering::Relaxed);
-            drop(slot.take());
-        }
+        self.written.store(0, Ordering::Relaxed);
+        drop(self.files.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     fn change<T>(&self, records: usize, work: impl FnOnce(&OpenIndex) -> ::sled::Result<T>) -> io::Result<T> {
@@ -201,10 +190,7 @@ impl Index {
             None => OpenIndex::open(&self.path)?,
         };
         let (files, result) = no_panic(|| work(&files).map(|result| (files, result)))??;
-        *slot = Some(OpenIndex {
-            used: Instant::now(),
-            ..files
-        });
+        *slot = Some(files);
         Ok(result)
     }
 }
@@ -217,7 +203,6 @@ struct OpenIndex {
     first_copies: Tree,
     /// sled's only data file.
     data: File,
-    used: Instant,
 }
 
 impl OpenIndex {
@@ -250,7 +235,6 @@ impl OpenIndex {
                 refused,
                 first_copies,
                 data: regular_file::open(&path.join("db"), regular_file::UNLIMITED)?,
-                used: Instant::now(),
             })
         })?
     }
