@@ -74,7 +74,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The same with repositories of real plugins, where `REPOSITORIES` names a folder with some.
+    /// Builds real plugins, where `REPOSITORIES` names a folder with clones, beside git alone.
     fn real(&self) -> io::Result<()> {
         let Some(folder) = std::env::var_os("REPOSITORIES") else {
             println!("\nrepositories of real plugins: NOT MEASURED: REPOSITORIES names no folder with clones");

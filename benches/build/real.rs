@@ -1,4 +1,4 @@
-//! Repositories of real plugins, whoever has some: the folder that `REPOSITORIES` names, with clones in it or one level below.
+//! Clones of real plugins in the folder that `REPOSITORIES` names, or one level below it.
 //! docs/benchmarks.md says which ones the figures are of.
 
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ pub struct RealPlugin {
     pub tags: usize,
 }
 
-/// The plugins among the clones of a folder, by slug. What has no tag, or no main file in its root, is none.
+/// The plugins among the clones of a folder, by slug. A clone without a tag, or without a main file in its root, is left out.
 pub fn plugins(folder: &Path) -> io::Result<Vec<RealPlugin>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
