@@ -27,6 +27,9 @@ max_connections = 30000
 connections_per_address = 30000
 ";
 
+/// The most licenses of one file, which may have 1 GiB.
+const IN_A_FILE: usize = 5_000_000;
+
 /// The published version; its plugin is `acme-forms` of the module `forms`.
 pub const LATEST: &str = "1.20.0";
 
@@ -169,11 +172,17 @@ impl Instance {
     }
 
     fn make_licenses(&self) -> io::Result<()> {
-        let mut lines = BufWriter::new(File::create(self.file("registry/licenses/export.jsonl"))?);
-        for number in 0..self.licenses {
-            writeln!(lines, "{}", license_line(number, "active"))?;
+        for start in (0..self.licenses).step_by(IN_A_FILE) {
+            let name = match start {
+                0 => "registry/licenses/export.jsonl".to_owned(),
+                start => format!("registry/licenses/export-from-{start}.jsonl"),
+            };
+            let mut lines = BufWriter::new(File::create(self.file(&name))?);
+            for number in start..self.licenses.min(start + IN_A_FILE) {
+                writeln!(lines, "{}", license_line(number, "active"))?;
+            }
+            lines.flush()?;
         }
-        lines.flush()?;
         let mut lines = BufWriter::new(File::create(self.file("registry/licenses/odd.jsonl"))?);
         for odd in ODDS {
             for number in odd.numbers() {
