@@ -348,24 +348,22 @@ fn name_of<T: QueueItem>(file: &str) -> Option<T::Name> {
     file.strip_suffix(T::ENDING)?.parse().ok()
 }
 
-/// A file that changed less than this before it was read may change again and keep its time: kernels take times from a clock that
-/// ticks every 1 to 10 ms.
+/// The longest tick of the clock that kernels before Linux 6.13 take the times of files from, 10 ms, with a reserve. Two changes within one
+/// tick give a file one time.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The time of a change by which a later one is noticed; the start of 1970 if it may not be.
-fn settled_time(changed: SystemTime, now: SystemTime) -> SystemTime {
-    match now.duration_since(changed) {
-        Ok(age) if age >= TICK => changed,
-        _ => SystemTime::UNIX_EPOCH,
-    }
+/// The time of a change, if every later change gives the file another time.
+fn settled_time(changed: SystemTime, now: SystemTime) -> Option<SystemTime> {
+    let age = now.duration_since(changed).ok()?;
+    (age >= TICK).then_some(changed)
 }
 
 /// The items of a queue as a server knows them. It knows its own changes at once. What commands change it finds when it looks.
 #[derive(Debug)]
 pub struct QueueView<T: QueueItem> {
     queue: Queue<T>,
-    /// As they were read last, with the time of their last change; the start of 1970 where the next look has to read them again.
-    known: BTreeMap<T::Name, (SystemTime, Queued<T>)>,
+    /// Each item as it was read last, with the time of its last change; without a time, the next look reads the file again.
+    known: BTreeMap<T::Name, (Option<SystemTime>, Queued<T>)>,
 }
 
 impl<T: QueueItem> QueueView<T> {
@@ -385,7 +383,7 @@ impl<T: QueueItem> QueueView<T> {
         let mut known = BTreeMap::new();
         let now = SystemTime::now();
         for (name, changed) in self.queue.list()? {
-            let queued = match self.known.remove(&name).filter(|(time, _)| *time == changed) {
+            let queued = match self.known.remove(&name).filter(|(time, _)| *time == Some(changed)) {
                 Some((_, queued)) => Some(queued),
                 None => self.queue.read(name).unwrap_or_else(|error| {
                     unreadable(name, &error);
@@ -444,7 +442,7 @@ impl<T: QueueItem> QueueView<T> {
 
     /// Knows an own change. The file is read again at the next look, because nobody knows the time of its change.
     pub fn note(&mut self, name: T::Name, queued: Queued<T>) {
-        self.known.insert(name, (SystemTime::UNIX_EPOCH, queued));
+        self.known.insert(name, (None, queued));
     }
 
     /// Deletes an item that is done.
@@ -572,10 +570,10 @@ mod tests {
         // A clock that was set back.
         let later = now + Duration::from_secs(60);
         for (changed, known) in [
-            (before(200), before(200)),
-            (before(4), SystemTime::UNIX_EPOCH),
-            (now, SystemTime::UNIX_EPOCH),
-            (later, SystemTime::UNIX_EPOCH),
+            (before(200), Some(before(200))),
+            (before(4), None),
+            (now, None),
+            (later, None),
         ] {
             assert_eq!(settled_time(changed, now), known);
         }
