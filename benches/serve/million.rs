@@ -66,7 +66,7 @@ pub fn run(bench: &Path) -> io::Result<()> {
     grow(bench, server)
 }
 
-/// Ten million licenses of a file that no site uses yet: the start, and the memory of each.
+/// Measures the start with ten million licenses that no site uses, and the memory that a license takes.
 pub fn run_ten(bench: &Path) -> io::Result<()> {
     let licenses = 10 * MILLION;
     let instance = Instance::new(bench, licenses, false, 3072)?;

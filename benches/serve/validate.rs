@@ -46,7 +46,7 @@ pub fn run(bench: &Path) -> io::Result<()> {
     at_a_pace(bench)
 }
 
-/// First bindings at a steady pace, each answered when it is durable.
+/// Measures how long first bindings wait that come at a steady pace. Each is durable when it is answered.
 fn at_a_pace(bench: &Path) -> io::Result<()> {
     let instance = Instance::new(bench, 100_000, false, 2048)?;
     instance.clear_store()?;

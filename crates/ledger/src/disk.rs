@@ -36,14 +36,14 @@ use countersign_model::customer::{CustomerRow, NewCustomer};
 use countersign_model::issued_license::Hex128;
 use countersign_model::license_table::OfLicense;
 
-/// Bindings that the index takes at once. While its cache is cold, each costs it some 200 µs.
+/// Bindings in one write to the index. While sled's cache is cold, a binding takes some 200 µs.
 const INDEX_BATCH: usize = 128;
 
-/// How long the index takes bindings before new ones have their turn.
+/// How long the store's thread writes to the index before it commits what waits.
 const INDEX_TIME: Duration = Duration::from_millis(10);
 
-/// Bindings that wait in memory for the index, about 12 MB: an import adds 40,000 before the index has its turn. If more wait, they are
-/// read from the ledger again, which delays new ones by the time of a whole read.
+/// Bindings that wait in memory for the index, about 12 MB: an import adds 40,000 between two writes to the index. If more wait, the
+/// thread reads the whole ledger again, and new bindings wait meanwhile.
 const UNINDEXED: usize = 65_536;
 
 /// Bindings that a rebuilt index takes at once.

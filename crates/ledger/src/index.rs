@@ -54,7 +54,7 @@ pub type SiteReports = Vec<(LicenseId, SiteHost, SiteReport)>;
 /// The index, open for writing.
 pub(crate) struct Index {
     path: PathBuf,
-    /// `None` after a failure, because sled writes nothing after one, and while it rests. It is then opened again.
+    /// `None` while sled is closed: after a failure, because sled writes nothing after one, or at rest. The next use opens it.
     files: Mutex<Option<OpenIndex>>,
     unsynced: AtomicBool,
     /// Records written since sled was opened.

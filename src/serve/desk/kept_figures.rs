@@ -38,8 +38,8 @@ pub(super) async fn licenses(asked: &Asked<'_>) -> Result<Arc<LicenseFigures>, P
     Ok(kept.keep((), figures, asked.now))
 }
 
-/// What sites run of these plugins of the registry, in their order; `None` of one without a published release that no site reports.
-/// Counts may be a minute old; what is published is not.
+/// How many sites run which versions of these plugins; `None` for a plugin without a published release that no site reports. Counts may be
+/// a minute old; what is published is not.
 pub(super) async fn usage<'p>(
     asked: &Asked<'_>,
     plugins: impl IntoIterator<Item = &'p Plugin>,

@@ -19,7 +19,7 @@ use countersign_files::histogram::Histogram;
 use countersign_model::statement::Unsigned;
 use countersign_settings::keys::signing_key::SigningKey;
 
-/// The longest time that a thread keeps signed statements to send them together, while more wait to be signed.
+/// How long a thread may hold signed statements, to send them together, while more wait to be signed.
 ///
 /// A worker that wakes for one statement interrupts a signing thread, writes one response, and sleeps again: an eighth of the CPU time
 /// of a validation with 2,048 bits.

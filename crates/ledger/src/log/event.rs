@@ -150,8 +150,8 @@ impl LedgerEvent {
         self.line().actor()
     }
 
-    /// A word for the event, such as `renewed`, and what changed. `before` is the license as an earlier line has it; without it, the
-    /// license is described as a new one.
+    /// A word for the event, such as `renewed`, and what changed. `before` is the license before this line; without
+    /// it, the license is described as a new one.
     pub(crate) fn words(&self, before: Option<&IssuedLicense>) -> (&'static str, Vec<String>) {
         match (self, before) {
             (Self::License(after), Some(before)) => (after.kind.into(), license_words::changes(before, after)),
@@ -159,7 +159,7 @@ impl LedgerEvent {
         }
     }
 
-    /// The shorter list of changes that has it; `None` if neither has it.
+    /// Whose changes it counts among; `None` if no list of changes shows it.
     pub(crate) fn change(&self) -> Option<ChangesBy> {
         self.line().change()
     }

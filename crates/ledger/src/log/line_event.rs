@@ -63,7 +63,7 @@ pub(crate) trait LineEvent {
     /// One word for it, and what happened.
     fn words(&self) -> (&'static str, Vec<String>);
 
-    /// The shorter list of changes that has it; `None` if neither has it.
+    /// Whose changes it counts among; `None` if no list of changes shows it.
     fn change(&self) -> Option<ChangesBy>;
 }
 

@@ -25,7 +25,7 @@ pub struct SaleEntry {
     pub sale: Hex128,
     /// Facts.
     pub facts: Vec<Fact<Hex128>>,
-    /// Names of this sale from now on. One of them may be the id of another sale that turned out to be this one.
+    /// Names of this sale from now on. A name may be the id of another sale, if both are one sale.
     pub names: Vec<Hex128>,
     /// The places of a subscription from now on.
     pub places: BTreeMap<Hex128, Vec<SalePlace<Hex128>>>,

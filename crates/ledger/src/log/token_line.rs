@@ -1,6 +1,6 @@
 //! The line of a token that was made, revoked, or used on a new day: the whole token, in the order of RFC 8785.
 //!
-//! It has the SHA-256 of the token's secret, never the secret. [`event`](crate::log::event) lists the kinds of lines.
+//! The line has the SHA-256 of the token's secret, never the secret. [`event`](crate::log::event) lists the kinds of lines.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

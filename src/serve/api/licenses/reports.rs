@@ -186,7 +186,7 @@ pub(in crate::serve) async fn usage_of(
     with_releases(service, counted_usage(service, plugins, days).await?).await
 }
 
-/// The versions of these plugins that sites report, in their order. Reads what every site reported.
+/// The versions of these plugins that sites report, in the order of `plugins`. Reads the reports of all sites.
 pub(in crate::serve) async fn counted_usage(
     service: &Service,
     plugins: Vec<Slug>,
