@@ -10,11 +10,11 @@ use countersign_registry::{Registry, RegistryError, RegistryFiles};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 
-/// An empty registry; what is read is a draft beside it and never on disk.
+/// A registry of this process alone, empty between two reads.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = std::env::temp_dir().join("countersign-fuzz-registry");
+        let folder = std::env::temp_dir().join(format!("countersign-fuzz-registry-{}", std::process::id()));
         for part in ["plugins", "licenses"] {
             std::fs::create_dir_all(folder.join(part)).unwrap();
         }
@@ -24,7 +24,10 @@ fn folder() -> &'static Path {
 
 fn read(file: &str, text: &str) -> Option<Registry> {
     let file = folder().join(file);
-    match Registry::read(&RegistryFiles::folder(folder()).with_draft(&file, text.to_owned())) {
+    std::fs::write(&file, text).unwrap();
+    let read = Registry::read(&RegistryFiles::folder(folder()));
+    std::fs::remove_file(&file).unwrap();
+    match read {
         Ok(registry) => Some(registry),
         Err(RegistryError::Diagnostics(diagnostics)) => {
             assert!(!diagnostics.is_empty());
